@@ -1,0 +1,782 @@
+//! Finished calls as columns.
+//!
+//! A call is a [`Record`]; what many calls share (communicator, function, size, algorithm …) is its [`Shape`], written
+//! once per dictionary and named by number. The rest is differences between neighbours, one column a field, in the
+//! codings of [`crate::varint`]. A recorded training job takes about 10 bytes a call with host times.
+//!
+//! ```text
+//! payload of a Rows block (all integers varint)
+//!   dictionary number │ tick shift │ GPU unit │ first new shape │ n new shapes │ 14 shape columns of n
+//!   n rows │ first ticket │ first t_api >> shift │ first group │ 31 columns of n, in the order of `encode`
+//! ```
+//!
+//! Host times are kept in units of `1 << shift` ticks. GPU times are kept in units that divide all of the block's
+//! stamps, so nothing of them is lost.
+//!
+//! Rule: a shape is defined in the block that first uses it or in an earlier one with the same dictionary number. A
+//! dictionary is begun anew about every MiB, so a damaged block costs at most the rows up to there.
+
+use crate::live::{flag, Row};
+use crate::varint::{put, put_column, unzigzag, zigzag, Reader};
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// What many calls have in common. Names are string ids.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub struct Shape {
+    pub comm: u32,
+    pub func: u8,
+    pub datatype: u8,
+    pub flags: u8,
+    pub parts: u8,
+    pub algorithm: u8,
+    pub protocol: u8,
+    pub variant: u8,
+    pub nchannels: u8,
+    pub nwarps: u8,
+    /// Elements, as the program gave them.
+    pub count: u64,
+    /// Root, or -1.
+    pub root: i32,
+    /// Peer + 1, 0 unknown.
+    pub peer: u32,
+    pub stream: u64,
+    pub ce_batches: u16,
+}
+
+/// One rank's part in an operation, as recorded. See [`Row`] for units; 0 stands for "not known" in every time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Record {
+    pub ticket: u64,
+    pub shape: Shape,
+    pub t_api: u64,
+    pub t_launch0: u64,
+    pub t_launch1: u64,
+    pub t_enqueue: u64,
+    pub t_end: u64,
+    /// Group ticket + 1.
+    pub group: u64,
+    /// NCCL's seqNumber + 1.
+    pub seq: u64,
+    pub k_start: u64,
+    pub k_stop: u64,
+    pub k_seen: u64,
+    pub k_started: u16,
+    pub k_stopped: u16,
+    pub verdict: u16,
+    pub template: u32,
+    pub user_tag: u64,
+    pub send_buffer: u64,
+    pub recv_buffer: u64,
+    pub phase_stop: [u64; 2],
+    pub ops_started: u32,
+    pub ops_stopped: u32,
+    pub steps: u32,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+    pub waits: [u32; 6],
+}
+
+impl Record {
+    /// The present content of a row, or `None` when no call lives there.
+    pub fn load(row: &Row) -> Option<Record> {
+        let word = row.word.load(Acquire);
+        if word & 3 != crate::live::row_state::ALIVE {
+            return None;
+        }
+        Some(Record {
+            ticket: crate::live::row_state::ticket(word),
+            shape: Shape {
+                comm: row.comm.load(Relaxed),
+                func: row.func.load(Relaxed),
+                datatype: row.datatype.load(Relaxed),
+                flags: row.flags.load(Relaxed),
+                parts: row.parts.load(Acquire),
+                algorithm: row.algorithm.load(Relaxed),
+                protocol: row.protocol.load(Relaxed),
+                variant: row.variant.load(Relaxed),
+                nchannels: row.nchannels.load(Relaxed),
+                nwarps: row.nwarps.load(Relaxed),
+                count: row.count.load(Relaxed),
+                root: row.root.load(Relaxed) as i32,
+                peer: row.peer.load(Relaxed),
+                stream: row.stream.load(Relaxed),
+                ce_batches: row.ce_batches.load(Relaxed),
+            },
+            t_api: row.t_api.load(Relaxed),
+            t_launch0: row.t_launch0.load(Relaxed),
+            t_launch1: row.t_launch1.load(Relaxed),
+            t_enqueue: row.t_enqueue.load(Relaxed),
+            t_end: row.t_end.load(Acquire),
+            group: row.group.load(Relaxed),
+            seq: row.seq.load(Relaxed),
+            k_stopped: row.k_stopped.load(Acquire),
+            k_started: row.k_started.load(Relaxed),
+            k_start: row.k_start.load(Relaxed),
+            k_stop: row.k_stop.load(Relaxed),
+            k_seen: row.k_seen.load(Relaxed),
+            verdict: row.verdict.load(Relaxed),
+            template: row.template.load(Relaxed),
+            user_tag: row.user_tag.load(Relaxed),
+            send_buffer: row.send_buffer.load(Relaxed),
+            recv_buffer: row.recv_buffer.load(Relaxed),
+            phase_stop: [
+                row.phase_stop[0].load(Relaxed),
+                row.phase_stop[1].load(Relaxed),
+            ],
+            ops_stopped: row.ops_stopped.load(Acquire),
+            ops_started: row.ops_started.load(Relaxed),
+            steps: row.steps.load(Relaxed),
+            bytes_sent: row.bytes_sent.load(Relaxed),
+            bytes_received: row.bytes_received.load(Relaxed),
+            waits: std::array::from_fn(|i| row.waits[i].load(Relaxed)),
+        })
+    }
+
+    /// Whether the call was a send or a receive.
+    pub fn is_p2p(&self) -> bool {
+        self.shape.flags & flag::P2P != 0
+    }
+}
+
+/// Dictionaries are begun anew after this many bytes of blocks, or this many shapes.
+const DICTIONARY_BYTES: usize = 1 << 20;
+const DICTIONARY_SHAPES: usize = 1 << 16;
+/// Host times lose their lowest bits: 16 ticks are 5 to 8 ns where the TSC runs, less than one callback.
+const TICK_SHIFT: u32 = 4;
+
+/// Turns records into Rows payloads.
+#[derive(Default)]
+pub struct Encoder {
+    shapes: HashMap<Shape, u64>,
+    dictionary: u64,
+    written: usize,
+    column: Vec<u64>,
+    fresh: Vec<Shape>,
+    numbers: Vec<u64>,
+}
+
+impl Encoder {
+    /// An encoder with an empty dictionary.
+    pub fn new() -> Self {
+        Encoder::default()
+    }
+
+    /// Appends the payload of one block to `out`.
+    pub fn encode(&mut self, out: &mut Vec<u8>, records: &[Record]) {
+        let start = out.len();
+        if self.written > DICTIONARY_BYTES || self.shapes.len() > DICTIONARY_SHAPES {
+            self.shapes.clear();
+            self.dictionary += 1;
+            self.written = 0;
+        }
+        let known = self.shapes.len() as u64;
+        self.fresh.clear();
+        self.numbers.clear();
+        for record in records {
+            let next = self.shapes.len() as u64;
+            let number = *self.shapes.entry(record.shape).or_insert(next);
+            if number == next && number >= known + self.fresh.len() as u64 {
+                self.fresh.push(record.shape);
+            }
+            self.numbers.push(number);
+        }
+        let unit = gpu_unit(records);
+        for value in [
+            self.dictionary,
+            u64::from(TICK_SHIFT),
+            unit,
+            known,
+            self.fresh.len() as u64,
+        ] {
+            put(out, value);
+        }
+        self.shape_columns(out);
+        put(out, records.len() as u64);
+        let Some(first) = records.first() else { return };
+        put(out, first.ticket);
+        put(out, first.t_api >> TICK_SHIFT);
+        put(out, first.group);
+        self.row_columns(out, records, unit);
+        self.written += out.len() - start;
+    }
+
+    fn push(column: &mut Vec<u64>, out: &mut Vec<u8>, values: impl Iterator<Item = u64>) {
+        column.clear();
+        column.extend(values);
+        put_column(out, column);
+    }
+
+    fn shape_columns(&mut self, out: &mut Vec<u8>) {
+        let (column, fresh) = (&mut self.column, &self.fresh);
+        let fields: [fn(&Shape) -> u64; 14] = [
+            |s| s.comm.into(),
+            |s| s.func.into(),
+            |s| s.datatype.into(),
+            |s| s.flags.into(),
+            |s| s.parts.into(),
+            |s| s.algorithm.into(),
+            |s| s.protocol.into(),
+            |s| s.variant.into(),
+            |s| u64::from(s.nchannels) | u64::from(s.nwarps) << 8,
+            |s| s.count,
+            |s| zigzag(s.root.into()),
+            |s| s.peer.into(),
+            |s| s.stream,
+            |s| s.ce_batches.into(),
+        ];
+        for field in fields {
+            Self::push(column, out, fresh.iter().map(field));
+        }
+    }
+
+    fn row_columns(&mut self, out: &mut Vec<u8>, records: &[Record], unit: u64) {
+        let column = &mut self.column;
+        let t = |ticks: u64| (ticks >> TICK_SHIFT) as i64;
+        // 0 when unknown, else 1 + the difference.
+        let since = |time: u64, base: i64| {
+            if time == 0 {
+                0
+            } else {
+                1 + zigzag(t(time) - base)
+            }
+        };
+        let pairs = || {
+            records
+                .iter()
+                .scan(&records[0], |last, r| Some((std::mem::replace(last, r), r)))
+        };
+
+        let mut expected = records[0].ticket.wrapping_sub(1);
+        Self::push(
+            column,
+            out,
+            records.iter().map(|r| {
+                let delta = r.ticket.wrapping_sub(expected).wrapping_sub(1);
+                expected = r.ticket;
+                zigzag(delta as i64)
+            }),
+        );
+        put_column(out, &self.numbers);
+        let mut predicted: HashMap<(u32, u8), u64> = HashMap::new();
+        Self::push(
+            column,
+            out,
+            records.iter().map(|r| {
+                if r.seq == 0 {
+                    return 0;
+                }
+                let last = predicted.entry((r.shape.comm, r.shape.func)).or_insert(0);
+                let delta = r.seq.wrapping_sub(*last).wrapping_sub(1);
+                *last = r.seq;
+                zigzag(delta as i64).wrapping_add(1)
+            }),
+        );
+        Self::push(
+            column,
+            out,
+            pairs().map(|(last, r)| zigzag(t(r.t_api) - t(last.t_api))),
+        );
+        Self::push(
+            column,
+            out,
+            records.iter().map(|r| since(r.t_launch0, t(r.t_api))),
+        );
+        Self::push(
+            column,
+            out,
+            records
+                .iter()
+                .map(|r| since(r.t_launch1, t(base_launch1(r)))),
+        );
+        Self::push(
+            column,
+            out,
+            records
+                .iter()
+                .map(|r| since(r.t_enqueue, t(base_enqueue(r)))),
+        );
+        Self::push(
+            column,
+            out,
+            records.iter().map(|r| since(r.t_end, t(base_end(r)))),
+        );
+        Self::push(
+            column,
+            out,
+            pairs()
+                .map(|(last, r)| zigzag(r.group.wrapping_sub(last.group).wrapping_sub(1) as i64)),
+        );
+        let mut last_start = 0;
+        Self::push(
+            column,
+            out,
+            records.iter().map(|r| {
+                if r.k_start == 0 {
+                    return 0;
+                }
+                let units = (r.k_start / unit) as i64;
+                1 + zigzag(units - std::mem::replace(&mut last_start, units))
+            }),
+        );
+        let after_start = |time: u64, r: &Record| {
+            if time == 0 {
+                0
+            } else {
+                1 + zigzag((time as i64).wrapping_sub(r.k_start as i64) / unit as i64)
+            }
+        };
+        Self::push(
+            column,
+            out,
+            records.iter().map(|r| after_start(r.k_stop, r)),
+        );
+        Self::push(
+            column,
+            out,
+            records.iter().map(|r| since(r.k_seen, t(base_seen(r)))),
+        );
+        Self::push(
+            column,
+            out,
+            records.iter().map(|r| {
+                if r.k_started == r.k_stopped && (r.k_started == r.shape.nchannels.into()) {
+                    0
+                } else {
+                    1 + (u64::from(r.k_started) | u64::from(r.k_stopped) << 16)
+                }
+            }),
+        );
+        Self::push(
+            column,
+            out,
+            records.iter().map(|r| after_start(r.phase_stop[0], r)),
+        );
+        Self::push(
+            column,
+            out,
+            records.iter().map(|r| after_start(r.phase_stop[1], r)),
+        );
+        let plain: [fn(&Record) -> u64; 16] = [
+            |r| r.verdict.into(),
+            |r| r.template.into(),
+            |r| r.user_tag,
+            |r| r.send_buffer,
+            |r| r.recv_buffer,
+            |r| r.ops_started.into(),
+            |r| r.ops_stopped.into(),
+            |r| r.steps.into(),
+            |r| r.bytes_sent,
+            |r| r.bytes_received,
+            |r| r.waits[0].into(),
+            |r| r.waits[1].into(),
+            |r| r.waits[2].into(),
+            |r| r.waits[3].into(),
+            |r| r.waits[4].into(),
+            |r| r.waits[5].into(),
+        ];
+        for field in plain {
+            Self::push(column, out, records.iter().map(field));
+        }
+    }
+}
+
+// Each host time is written as the difference to the nearest one that is known before it.
+fn base_launch1(r: &Record) -> u64 {
+    if r.t_launch0 != 0 {
+        r.t_launch0
+    } else {
+        r.t_api
+    }
+}
+
+fn base_enqueue(r: &Record) -> u64 {
+    if r.t_launch1 != 0 {
+        r.t_launch1
+    } else {
+        r.t_api
+    }
+}
+
+fn base_end(r: &Record) -> u64 {
+    if r.t_enqueue != 0 {
+        r.t_enqueue
+    } else {
+        base_enqueue(r)
+    }
+}
+
+fn base_seen(r: &Record) -> u64 {
+    if r.t_end != 0 {
+        r.t_end
+    } else {
+        base_end(r)
+    }
+}
+
+/// The largest power of two up to 1024 that divides every stamp of the block.
+fn gpu_unit(records: &[Record]) -> u64 {
+    let bits = records.iter().fold(0, |bits, r| {
+        bits | r.k_start | r.k_stop | r.phase_stop[0] | r.phase_stop[1]
+    });
+    1 << bits.trailing_zeros().min(10)
+}
+
+/// The shapes seen so far, by dictionary number. Feed it the blocks in file order.
+#[derive(Default)]
+pub struct Decoder {
+    dictionary: u64,
+    shapes: HashMap<u64, Shape>,
+}
+
+/// Columns of equal length.
+struct Columns(Vec<Vec<u64>>);
+
+impl Columns {
+    fn read(reader: &mut Reader, columns: usize, n: usize) -> Option<Columns> {
+        (0..columns)
+            .map(|_| reader.column(n))
+            .collect::<Option<_>>()
+            .map(Columns)
+    }
+
+    fn value(&self, column: usize, row: usize) -> u64 {
+        self.0[column][row]
+    }
+}
+
+/// What one Rows block held.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Decoded {
+    /// Rows whose shape is known.
+    pub records: Vec<Record>,
+    /// Rows whose shape was defined in a block that is damaged or missing.
+    pub shapeless: u64,
+}
+
+impl Decoder {
+    /// A decoder that has seen nothing.
+    pub fn new() -> Self {
+        Decoder::default()
+    }
+
+    /// The rows of a payload; `None` when it is not well formed (its checksum being right, a writer's fault).
+    pub fn decode(&mut self, payload: &[u8]) -> Option<Decoded> {
+        let mut reader = Reader::new(payload);
+        let dictionary = reader.get()?;
+        if dictionary != self.dictionary {
+            self.dictionary = dictionary;
+            self.shapes.clear();
+        }
+        let shift = u32::try_from(reader.get()?).ok().filter(|s| *s < 32)?;
+        let unit = reader.get()?.max(1);
+        let first_shape = reader.get()?;
+        // A row costs some bits at least; a column of one value does not, hence the fixed bound.
+        let bounded = |n: u64| usize::try_from(n).ok().filter(|n| *n <= 1 << 22);
+        let n = bounded(reader.get()?)?;
+        let columns = Columns::read(&mut reader, 14, n)?;
+        for i in 0..n {
+            let c = |k: usize| columns.value(k, i);
+            let shape = Shape {
+                comm: c(0) as u32,
+                func: c(1) as u8,
+                datatype: c(2) as u8,
+                flags: c(3) as u8,
+                parts: c(4) as u8,
+                algorithm: c(5) as u8,
+                protocol: c(6) as u8,
+                variant: c(7) as u8,
+                nchannels: c(8) as u8,
+                nwarps: (c(8) >> 8) as u8,
+                count: c(9),
+                root: unzigzag(c(10)) as i32,
+                peer: c(11) as u32,
+                stream: c(12),
+                ce_batches: c(13) as u16,
+            };
+            self.shapes
+                .insert(first_shape.wrapping_add(i as u64), shape);
+        }
+        let n = bounded(reader.get()?)?;
+        if n == 0 {
+            return Some(Decoded::default());
+        }
+        let (mut ticket, mut api, mut group) = (
+            reader.get()?.wrapping_sub(1),
+            reader.get()? as i64,
+            reader.get()?.wrapping_sub(1),
+        );
+        let columns = Columns::read(&mut reader, 31, n)?;
+        let mut decoded = Decoded {
+            records: Vec::with_capacity(n),
+            shapeless: 0,
+        };
+        let mut predicted: HashMap<(u32, u8), u64> = HashMap::new();
+        let mut last_start = 0i64;
+        let mut first = true;
+        for i in 0..n {
+            let c = |k: usize| columns.value(k, i);
+            let ticks = |units: i64| ((units.max(0)) as u64) << shift;
+            let since = |k: usize, base: u64| match c(k) {
+                0 => 0,
+                delta => ticks(unzigzag(delta - 1).wrapping_add((base >> shift) as i64)).max(1),
+            };
+            ticket = ticket.wrapping_add(unzigzag(c(0)) as u64).wrapping_add(1);
+            api = api.wrapping_add(unzigzag(c(3)));
+            // The first row's group is given whole; its column entry is relative to itself.
+            group = group.wrapping_add(if first {
+                1
+            } else {
+                (unzigzag(c(8)) as u64).wrapping_add(1)
+            });
+            first = false;
+            let shape = self.shapes.get(&c(1)).copied();
+            let mut r = Record {
+                ticket,
+                t_api: ticks(api),
+                group,
+                shape: shape.unwrap_or_default(),
+                ..Record::default()
+            };
+            if c(2) != 0 {
+                let last = predicted.entry((r.shape.comm, r.shape.func)).or_insert(0);
+                r.seq = last.wrapping_add(unzigzag(c(2) - 1) as u64).wrapping_add(1);
+                *last = r.seq;
+            }
+            r.t_launch0 = since(4, r.t_api);
+            r.t_launch1 = since(5, base_launch1(&r));
+            r.t_enqueue = since(6, base_enqueue(&r));
+            r.t_end = since(7, base_end(&r));
+            if c(9) != 0 {
+                last_start = last_start.wrapping_add(unzigzag(c(9) - 1));
+                r.k_start = (last_start as u64).wrapping_mul(unit);
+            }
+            let after_start = |k: usize, start: u64| match c(k) {
+                0 => 0,
+                delta => start.wrapping_add((unzigzag(delta - 1) as u64).wrapping_mul(unit)),
+            };
+            r.k_stop = after_start(10, r.k_start);
+            r.k_seen = since(11, base_seen(&r));
+            (r.k_started, r.k_stopped) = match c(12) {
+                0 => (r.shape.nchannels.into(), r.shape.nchannels.into()),
+                both => ((both - 1) as u16, ((both - 1) >> 16) as u16),
+            };
+            r.phase_stop = [after_start(13, r.k_start), after_start(14, r.k_start)];
+            r.verdict = c(15) as u16;
+            r.template = c(16) as u32;
+            r.user_tag = c(17);
+            r.send_buffer = c(18);
+            r.recv_buffer = c(19);
+            r.ops_started = c(20) as u32;
+            r.ops_stopped = c(21) as u32;
+            r.steps = c(22) as u32;
+            r.bytes_sent = c(23);
+            r.bytes_received = c(24);
+            r.waits = std::array::from_fn(|w| c(25 + w) as u32);
+            match shape {
+                Some(_) => decoded.records.push(r),
+                None => decoded.shapeless += 1,
+            }
+        }
+        Some(decoded)
+    }
+}
+
+/// Strings and communicators, appended to a Definitions payload.
+pub mod definitions {
+    use crate::live::{Comm, Text};
+    use std::sync::atomic::Ordering::Relaxed;
+
+    /// One definition read back.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Definition<'a> {
+        /// A string and its id.
+        Text(u8, &'a [u8]),
+        /// The bytes of a [`Comm`] and its place in the table.
+        Comm(u16, &'a [u8]),
+    }
+
+    /// Appends string `id`.
+    pub fn put_text(out: &mut Vec<u8>, id: u8, text: &Text) {
+        let len = (text.len.load(Relaxed) as usize)
+            .saturating_sub(2)
+            .min(text.bytes.len());
+        out.extend([1, id, len as u8]);
+        out.extend(text.bytes[..len].iter().map(|b| b.load(Relaxed)));
+    }
+
+    /// Appends communicator `index` of the table.
+    pub fn put_comm(out: &mut Vec<u8>, index: u16, comm: &Comm) {
+        out.push(2);
+        out.extend(index.to_le_bytes());
+        out.extend((std::mem::size_of::<Comm>() as u16).to_le_bytes());
+        // SAFETY: a Comm is atomics of integers without padding that matters; bytes are read one at a time.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(
+                (comm as *const Comm).cast::<std::sync::atomic::AtomicU8>(),
+                std::mem::size_of::<Comm>(),
+            )
+        };
+        out.extend(bytes.iter().map(|b| b.load(Relaxed)));
+    }
+
+    /// The definitions of a payload, up to the first that is not well formed.
+    pub fn read(mut payload: &[u8]) -> Vec<Definition<'_>> {
+        let mut found = Vec::new();
+        loop {
+            match payload {
+                [1, id, len, rest @ ..] if rest.len() >= usize::from(*len) => {
+                    let (text, rest) = rest.split_at(usize::from(*len));
+                    found.push(Definition::Text(*id, text));
+                    payload = rest;
+                }
+                [2, a, b, c, d, rest @ ..]
+                    if rest.len() >= usize::from(u16::from_le_bytes([*c, *d])) =>
+                {
+                    let (comm, rest) = rest.split_at(usize::from(u16::from_le_bytes([*c, *d])));
+                    found.push(Definition::Comm(u16::from_le_bytes([*a, *b]), comm));
+                    payload = rest;
+                }
+                _ => return found,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn record() -> impl Strategy<Value = Record> {
+        let shape = (0..3u32, 0..4u8, 0..3u8, any::<u8>(), 0..3u64, -1..3i32).prop_map(
+            |(comm, func, algorithm, nchannels, count, root)| Shape {
+                comm,
+                func,
+                algorithm,
+                nchannels,
+                count,
+                root,
+                ..Shape::default()
+            },
+        );
+        let time = prop_oneof![
+            Just(0u64),
+            (1u64 << 40..1 << 41).prop_map(|t| t << 4),
+            (0u64..1 << 58).prop_map(|t| t << 4)
+        ];
+        (
+            (
+                any::<u64>(),
+                shape,
+                time.clone(),
+                time.clone(),
+                time.clone(),
+                time.clone(),
+            ),
+            (
+                time.clone(),
+                any::<u64>(),
+                any::<u64>(),
+                0..u64::MAX / 4,
+                time,
+                any::<u16>(),
+                any::<u16>(),
+            ),
+            prop::array::uniform6(any::<u32>()),
+        )
+            .prop_map(|(a, b, waits)| Record {
+                ticket: a.0,
+                shape: a.1,
+                t_api: a.2,
+                t_launch0: a.3,
+                t_launch1: a.4,
+                t_enqueue: a.5,
+                t_end: b.0,
+                group: b.1,
+                seq: b.2,
+                k_start: b.3,
+                k_stop: if b.3 == 0 { 0 } else { b.3 + u64::from(b.5) },
+                k_seen: b.4,
+                k_started: b.5,
+                k_stopped: b.6,
+                waits,
+                ..Record::default()
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn records_round_trip(blocks in prop::collection::vec(prop::collection::vec(record(), 0..40), 1..4)) {
+            let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+            for records in blocks {
+                let mut payload = Vec::new();
+                encoder.encode(&mut payload, &records);
+                let decoded = decoder.decode(&payload).expect("well formed");
+                prop_assert_eq!(decoded, Decoded { records, shapeless: 0 });
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = Decoder::new().decode(&bytes);
+            let _ = definitions::read(&bytes);
+        }
+    }
+
+    #[test]
+    fn rows_without_their_dictionary_are_counted() {
+        let mut encoder = Encoder::new();
+        let records = [Record {
+            ticket: 1,
+            ..Record::default()
+        }];
+        encoder.encode(&mut Vec::new(), &records);
+        let mut second = Vec::new();
+        encoder.encode(&mut second, &records);
+        let decoded = Decoder::new().decode(&second).expect("well formed");
+        assert_eq!(
+            decoded,
+            Decoded {
+                records: vec![],
+                shapeless: 1
+            }
+        );
+    }
+
+    #[test]
+    fn a_regular_job_takes_few_bytes_a_call() {
+        let records: Vec<Record> = (0..1000u64)
+            .map(|i| {
+                let jitter = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+                let t_api = (1 << 50) + i * 40_000_000 + (jitter << 8);
+                Record {
+                    ticket: i,
+                    shape: Shape {
+                        comm: 1,
+                        func: 1,
+                        count: 1 << (i % 5),
+                        nchannels: 16,
+                        ..Shape::default()
+                    },
+                    t_api,
+                    t_launch0: t_api + 9_000 + (jitter >> 4),
+                    t_launch1: t_api + 21_000 + (jitter >> 3),
+                    t_end: t_api + 26_000 + (jitter >> 2),
+                    group: i,
+                    seq: i + 1,
+                    ..Record::default()
+                }
+            })
+            .collect();
+        let mut payload = Vec::new();
+        Encoder::new().encode(&mut payload, &records);
+        assert!(
+            payload.len() < 15 * records.len(),
+            "{} bytes a call",
+            payload.len() as f64 / 1000.0
+        );
+    }
+}

@@ -1,0 +1,177 @@
+//! Little-endian base-128 integers and columns of them.
+//!
+//! A column is one byte that names its coding, then its values; the writer tries the codings and keeps the shortest.
+//! A column that is all zero costs that one byte, so a row may have many columns that most jobs never use.
+
+/// Appends `value`, 7 bits a byte, low bits first; 1 to 10 bytes.
+pub fn put(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Bytes that [`put`] writes for `value`.
+pub fn len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+/// Maps signed to unsigned so that small magnitudes stay small: 0, -1, 1, -2 become 0, 1, 2, 3.
+pub fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+/// Undoes [`zigzag`].
+pub fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+/// Reads from a byte slice; every method returns `None` at the end or on a value that is not well formed.
+#[derive(Clone, Debug)]
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Starts at the first byte.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Reader { bytes }
+    }
+
+    /// Bytes not read yet.
+    pub fn remaining(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// One integer written by [`put`].
+    pub fn get(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..70).step_by(7) {
+            let (&byte, rest) = self.bytes.split_first()?;
+            self.bytes = rest;
+            let low = u64::from(byte & 0x7f);
+            if shift == 63 && low > 1 {
+                return None;
+            }
+            value |= low << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// The next `n` bytes.
+    pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        if n > self.bytes.len() {
+            return None;
+        }
+        let (head, rest) = self.bytes.split_at(n);
+        self.bytes = rest;
+        Some(head)
+    }
+
+    /// A column of exactly `n` values written by [`put_column`].
+    pub fn column(&mut self, n: usize) -> Option<Vec<u64>> {
+        let tag = self.take(1)?[0];
+        match tag {
+            ZERO => Some(vec![0; n]),
+            SAME => Some(vec![self.get()?; n]),
+            EACH => (0..n).map(|_| self.get()).collect(),
+            RUNS => {
+                let mut values = Vec::with_capacity(n);
+                while values.len() < n {
+                    let run = usize::try_from(self.get()?).ok()?;
+                    if run == 0 || run > n - values.len() {
+                        return None;
+                    }
+                    let value = self.get()?;
+                    values.resize(values.len() + run, value);
+                }
+                Some(values)
+            }
+            _ => None,
+        }
+    }
+}
+
+const ZERO: u8 = 0;
+const SAME: u8 = 1;
+const EACH: u8 = 2;
+const RUNS: u8 = 3;
+
+/// Appends `values` in the shortest of the four codings.
+pub fn put_column(out: &mut Vec<u8>, values: &[u64]) {
+    let Some(&first) = values.first() else {
+        out.push(ZERO);
+        return;
+    };
+    let (mut each, mut runs) = (0, 0);
+    let (mut previous, mut run) = (first, 0u64);
+    for &value in values {
+        each += len(value);
+        if value == previous {
+            run += 1;
+        } else {
+            runs += len(run) + len(previous);
+            (previous, run) = (value, 1);
+        }
+    }
+    runs += len(run) + len(previous);
+    if run as usize == values.len() {
+        if first == 0 {
+            out.push(ZERO);
+        } else {
+            out.push(SAME);
+            put(out, first);
+        }
+    } else if runs < each {
+        out.push(RUNS);
+        for run in values.chunk_by(|a, b| a == b) {
+            put(out, run.len() as u64);
+            put(out, run[0]);
+        }
+    } else {
+        out.push(EACH);
+        for &value in values {
+            put(out, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn columns_round_trip(values in prop::collection::vec(prop_oneof![Just(0u64), 0..5u64, any::<u64>()], 0..200)) {
+            let mut out = Vec::new();
+            put_column(&mut out, &values);
+            let mut reader = Reader::new(&out);
+            prop_assert_eq!(reader.column(values.len()), Some(values));
+            prop_assert_eq!(reader.remaining(), 0);
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..100), n in 0usize..300) {
+            let _ = Reader::new(&bytes).column(n);
+        }
+
+        #[test]
+        fn zigzag_round_trips(value: i64) {
+            prop_assert_eq!(unzigzag(zigzag(value)), value);
+        }
+    }
+
+    #[test]
+    fn length_is_what_put_writes() {
+        for value in [0, 1, 0x7f, 0x80, 0x3fff, 0x4000, u64::MAX / 2, u64::MAX] {
+            let mut out = Vec::new();
+            put(&mut out, value);
+            assert_eq!(out.len(), len(value), "{value:#x}");
+        }
+    }
+}

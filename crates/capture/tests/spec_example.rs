@@ -1,0 +1,119 @@
+//! The worked example of SPEC.md is what the code writes and reads.
+
+use capture::block::{self, Block, Kind};
+use capture::rows::definitions::{self, Definition};
+use capture::rows::{Decoder, Encoder, Record, Shape};
+
+fn record() -> Record {
+    Record {
+        ticket: 5,
+        shape: Shape {
+            comm: 1,
+            func: 1,
+            count: 1024,
+            root: -1,
+            nchannels: 2,
+            ..Shape::default()
+        },
+        t_api: 0x1_0000,
+        t_end: 0x1_0100,
+        group: 6,
+        seq: 4,
+        k_start: 0x20_0000,
+        k_stop: 0x20_0400,
+        k_started: 2,
+        k_stopped: 2,
+        ..Record::default()
+    }
+}
+
+/// The bytes of the fenced block marked `hex`; what follows `//` in a line is comment.
+fn example() -> Vec<u8> {
+    let spec = include_str!("../SPEC.md");
+    let (_, rest) = spec.split_once("```hex\n").expect("an example");
+    let (hex, _) = rest.split_once("```").expect("its end");
+    hex.lines()
+        .flat_map(|line| line.split("//").next().unwrap_or("").split_whitespace())
+        .map(|byte| u8::from_str_radix(byte, 16).expect("a byte in hex"))
+        .collect()
+}
+
+#[test]
+fn the_example_reads_as_it_says() {
+    let bytes = example();
+    assert_eq!(block::trace_id(&bytes), Ok(0x0123_4567_89ab_cdef));
+    let mut blocks: Vec<(u16, Vec<u8>)> = Vec::new();
+    let damage = |damage| panic!("{damage:?}");
+    block::read(
+        &bytes,
+        |b: Block| blocks.push((b.kind, b.payload.to_vec())),
+        damage,
+    );
+    let kinds: Vec<u16> = blocks.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(
+        kinds,
+        [
+            Kind::Process as u16,
+            Kind::Definitions as u16,
+            Kind::Rows as u16
+        ]
+    );
+    assert_eq!(blocks[0].1, b"host=n1\npid=7\n");
+    assert_eq!(
+        definitions::read(&blocks[1].1),
+        [Definition::Text(1, b"AllReduce")]
+    );
+    let decoded = Decoder::new().decode(&blocks[2].1).expect("well formed");
+    assert_eq!((decoded.records, decoded.shapeless), (vec![record()], 0));
+}
+
+#[test]
+fn the_example_is_what_is_written() {
+    let mut bytes = block::file_header(0x0123_4567_89ab_cdef).to_vec();
+    let mut put = |kind, number, payload: &[u8]| {
+        let start = block::begin(&mut bytes);
+        bytes.extend(payload);
+        block::finish(&mut bytes, start, kind, number);
+    };
+    put(Kind::Process, 0, b"host=n1\npid=7\n");
+    put(Kind::Definitions, 1, b"\x01\x01\x09AllReduce");
+    let mut rows = Vec::new();
+    Encoder::new().encode(&mut rows, &[record()]);
+    put(Kind::Rows, 2, &rows);
+    let hex: Vec<String> = bytes
+        .chunks(16)
+        .map(|row| row.iter().map(|b| format!("{b:02x} ")).collect())
+        .collect();
+    assert_eq!(bytes, example(), "the code writes\n{}", hex.join("\n"));
+}
+
+/// Offsets that SPEC.md gives for the header of a live part.
+#[test]
+fn header_offsets_are_those_of_the_spec() {
+    use capture::live::Header;
+    use std::mem::offset_of;
+    let offsets = [
+        (offset_of!(Header, trace_id), "72 u64 trace id"),
+        (offset_of!(Header, first), "104 first anchor"),
+        (offset_of!(Header, born), "160 u64 rows born"),
+        (offset_of!(Header, lost), "192 u64×8 lost by cause"),
+        (offset_of!(Header, odd), "256 u64×24 odd by cause"),
+        (offset_of!(Header, staged_base), "448 u64 staged_base"),
+        (offset_of!(Header, state), "468 u32 state"),
+        (offset_of!(Header, groups_seen), "480 u64 groups"),
+        (offset_of!(Header, undo), "504 undo"),
+        (
+            offset_of!(Header, unrequested),
+            "576 u64 events not asked for",
+        ),
+        (offset_of!(Header, process), "588 facts"),
+    ];
+    let spec = include_str!("../SPEC.md");
+    for (offset, text) in offsets {
+        assert!(spec.contains(text), "SPEC.md lacks `{text}`");
+        assert!(
+            text.starts_with(&format!("{offset} ")),
+            "`{text}` is at {offset}"
+        );
+    }
+}
