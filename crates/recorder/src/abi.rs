@@ -1,0 +1,923 @@
+//! The seven symbols that NCCL looks up, and the adapters behind them.
+//!
+//! NCCL takes the newest ABI that both sides know, so each version's entry points only ever see that version's layout.
+//! An adapter reads the one union member that `type` selects, field by field (unused bytes are garbage, and a descriptor
+//! is never copied whole), and passes an [`Event`] on. In `callbacks` mode it also hands on the raw bytes.
+//!
+//! Rule: every entry point goes through [`guard`], returns success, and writes what NCCL will hand back (handle, context)
+//! whatever happens.
+
+use crate::events::{Api, Event, Init, Name, Receive, State, Task};
+use crate::guard::guard;
+use crate::handle::Kind;
+use crate::recorder::{get, get_or_make, Recorder};
+use capture::callback::What;
+use nccl_abi::{event, result, state};
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+
+/// Handle and context while nothing is recorded; not NULL, because NCCL up to 2.27 drops a NULL group's children.
+const NOTHING: u64 = (Kind::Ignored as u64) << 60;
+
+fn init(
+    context: *mut *mut c_void,
+    mask: *mut c_int,
+    init: Init,
+    logger: nccl_abi::Logger,
+) -> c_int {
+    let (given, wanted) = guard((NOTHING, 0), || {
+        let Some(recorder) = get_or_make() else {
+            return (NOTHING, 0);
+        };
+        let (given, wanted) = recorder.init(&init);
+        if let Some(callbacks) = &recorder.callbacks {
+            let mut payload = [0u8; 24 + 96];
+            payload[..8].copy_from_slice(&init.hash.to_le_bytes());
+            for (i, value) in [init.nnodes, init.nranks, init.rank, wanted as i32]
+                .into_iter()
+                .enumerate()
+            {
+                payload[8 + 4 * i..12 + 4 * i].copy_from_slice(&value.to_le_bytes());
+            }
+            let name = if init.name.is_null() {
+                0
+            } else {
+                crate::intern::read(init.name, &mut payload[24..]).len()
+            };
+            callbacks.push(
+                What::Init,
+                init.abi,
+                recorder.clock.ticks(),
+                0,
+                given,
+                &payload[..24 + name],
+            );
+        }
+        log(logger, recorder);
+        (given, wanted)
+    });
+    if !context.is_null() {
+        // SAFETY: NCCL passes the address of its context pointer.
+        unsafe { context.write(given as *mut c_void) };
+    }
+    if !mask.is_null() {
+        // SAFETY: NCCL passes the address of its process-wide mask, which its threads read with atomic loads.
+        unsafe { AtomicI32::from_ptr(mask) }.store(wanted as i32, Relaxed);
+    }
+    result::SUCCESS
+}
+
+/// Tells NCCL's own log where the capture is. At INFO only: its WARN overwrites the error text that users see.
+fn log(logger: nccl_abi::Logger, recorder: &Recorder) {
+    let Some(logger) = logger else { return };
+    let Ok(text) = std::ffi::CString::new(format!(
+        "ncclscope: recording to {}",
+        recorder.names.stem.display()
+    )) else {
+        return;
+    };
+    let flags = nccl_abi::log::INIT | nccl_abi::log::PROFILE;
+    // SAFETY: NCCL's logger takes a printf format and its arguments; both strings outlive the call.
+    unsafe {
+        logger(
+            nccl_abi::log::LEVEL_INFO,
+            flags,
+            c"ncclscope".as_ptr(),
+            0,
+            c"%s".as_ptr(),
+            text.as_ptr(),
+        )
+    };
+}
+
+/// What an adapter read from a descriptor. Adapters are inlined throughout, so that neither this nor a `State` is built in
+/// memory in parts and loaded whole, which stalls.
+struct Read {
+    kind: u64,
+    parent: u64,
+    event: Event,
+}
+
+#[inline(always)]
+fn start(
+    abi: u8,
+    context: *mut c_void,
+    out: *mut *mut c_void,
+    read: impl FnOnce(&Recorder) -> Read,
+    raw: impl FnOnce(&mut dyn FnMut(*const c_char)) -> *const [u8],
+) -> c_int {
+    let handle = guard(NOTHING, || {
+        let Some(recorder) = get() else {
+            return NOTHING;
+        };
+        let Read {
+            kind,
+            parent,
+            event,
+        } = read(recorder);
+        let handle = recorder.start(context as u64, kind, parent, event);
+        if let Some(callbacks) = &recorder.callbacks {
+            let ticks = recorder.clock.ticks();
+            let bytes = raw(&mut |text| callbacks.text(abi, ticks, text));
+            // SAFETY: the adapter gave the part of the descriptor that this event's type defines.
+            callbacks.push(What::Start, abi, ticks, context as u64, handle, unsafe {
+                &*bytes
+            });
+        }
+        handle
+    });
+    if !out.is_null() {
+        // SAFETY: NCCL passes the address of its handle.
+        unsafe { out.write(handle as *mut c_void) };
+    }
+    result::SUCCESS
+}
+
+#[inline(always)]
+fn stop(abi: u8, handle: *mut c_void) -> c_int {
+    guard((), || {
+        let Some(recorder) = get() else { return };
+        recorder.stop(handle as u64);
+        if let Some(callbacks) = &recorder.callbacks {
+            callbacks.push(
+                What::Stop,
+                abi,
+                recorder.clock.ticks(),
+                handle as u64,
+                0,
+                &[],
+            );
+        }
+    });
+    result::SUCCESS
+}
+
+/// `decode` runs behind the guard, where its result stays in registers.
+#[inline(always)]
+fn change(
+    abi: u8,
+    handle: *mut c_void,
+    number: u32,
+    args: Option<&[u8]>,
+    decode: impl Fn(u32, Option<u64>) -> State,
+) -> c_int {
+    guard((), || {
+        let Some(recorder) = get() else { return };
+        let first = args.map(|b| u64::from_le_bytes(b[..8].try_into().unwrap_or_default()));
+        recorder.state(handle as u64, decode(number, first));
+        if let Some(callbacks) = &recorder.callbacks {
+            let args = args.unwrap_or(&[]);
+            callbacks.push(
+                What::State,
+                abi,
+                recorder.clock.ticks(),
+                handle as u64,
+                number.into(),
+                args,
+            );
+        }
+    });
+    result::SUCCESS
+}
+
+fn finalize(abi: u8, context: *mut c_void) -> c_int {
+    guard((), || {
+        let Some(recorder) = get() else { return };
+        if let Some(callbacks) = &recorder.callbacks {
+            callbacks.push(
+                What::Finalize,
+                abi,
+                recorder.clock.ticks(),
+                context as u64,
+                0,
+                &[],
+            );
+        }
+        recorder.finalize(context as u64);
+    });
+    result::SUCCESS
+}
+
+/// A step's state as an index into `live::WAITS`.
+#[inline(always)]
+fn wait(number: u32) -> Option<u8> {
+    Some(match number {
+        state::PROXY_STEP_SEND_GPU_WAIT => 0,
+        state::PROXY_STEP_SEND_PEER_WAIT => 1,
+        state::PROXY_STEP_SEND_WAIT => 2,
+        state::PROXY_STEP_RECV_WAIT => 3,
+        state::PROXY_STEP_RECV_FLUSH_WAIT => 4,
+        state::PROXY_STEP_RECV_GPU_WAIT => 5,
+        _ => return None,
+    })
+}
+
+/// The state of an ABI up to v3; `moved` is the operation's transSize, if arguments came.
+fn old_state(number: u32, moved: Option<u64>) -> State {
+    match (number, moved) {
+        (0..=7, Some(bytes)) => State::OpProgress { bytes },
+        (_, _) if wait(number).is_some() => State::Step {
+            wait: wait(number).unwrap_or(0),
+            bytes: 0,
+        },
+        (0..=18, _) => State::Ignored,
+        _ => State::Unknown,
+    }
+}
+
+/// The state of an ABI from v4 on; the arguments' first 8 bytes serve every state that has any.
+#[inline(always)]
+fn new_state(number: u32, args: Option<u64>, newest: u32) -> State {
+    let value = args.unwrap_or(0);
+    if number > newest {
+        return State::Unknown;
+    }
+    match number {
+        state::KERNEL_CH_STOP => State::KernelStop { stamp: value },
+        state::GROUP_START_API_STOP => State::GroupOpened,
+        state::GROUP_END_API_START => State::GroupClosing,
+        31 => State::PhaseStop { stamp: value },
+        _ => match wait(number) {
+            Some(wait) => State::Step { wait, bytes: value },
+            None => State::Ignored,
+        },
+    }
+}
+
+/// Bytes of a descriptor up to the end of a union member.
+macro_rules! upto {
+    ($d:ident, $member:ident) => {{
+        let end = (&raw const (*$d).u.$member).add(1) as usize;
+        std::ptr::slice_from_raw_parts($d.cast::<u8>(), end - $d as usize)
+    }};
+}
+
+/// Bytes before the union.
+macro_rules! header_only {
+    ($d:ident) => {
+        std::ptr::slice_from_raw_parts($d.cast::<u8>(), 24)
+    };
+}
+
+/// Entry points of one ABI. `read` decodes a descriptor, `raw` names its texts and its valid bytes.
+macro_rules! entry_points {
+    ($version:literal, $module:ident, $symbol:ident, $init:item, $read:item, $raw:item, $state:expr) => {
+        mod $module {
+            use super::*;
+            use nccl_abi::$module as abi;
+
+            $init
+            $read
+            $raw
+
+            unsafe extern "C" fn start_event(context: *mut c_void, handle: *mut *mut c_void, d: *mut abi::Descr) -> c_int {
+                let d: *const abi::Descr = d;
+                start($version, context, handle, |r| read(r, d), |text| raw(d, text))
+            }
+
+            unsafe extern "C" fn stop_event(handle: *mut c_void) -> c_int {
+                stop($version, handle)
+            }
+
+            unsafe extern "C" fn record_event_state(handle: *mut c_void, number: u32, args: *mut abi::StateArgs) -> c_int {
+                // SAFETY: non-null arguments are a whole StateArgs; all of its bytes are readable.
+                let bytes = (!args.is_null()).then(|| unsafe {
+                    std::slice::from_raw_parts(args.cast::<u8>(), std::mem::size_of::<abi::StateArgs>())
+                });
+                change($version, handle, number, bytes, $state)
+            }
+
+            unsafe extern "C" fn finalize_context(context: *mut c_void) -> c_int {
+                finalize($version, context)
+            }
+
+            /// Looked up by NCCL under this very name.
+            #[no_mangle]
+            #[allow(non_upper_case_globals)]
+            pub static $symbol: abi::Profiler = abi::Profiler {
+                name: c"ncclscope".as_ptr(),
+                init: Some(init_context),
+                start_event: Some(start_event),
+                stop_event: Some(stop_event),
+                record_event_state: Some(record_event_state),
+                finalize: Some(finalize_context),
+            };
+        }
+    };
+}
+
+macro_rules! old_init {
+    ($version:literal) => {
+        unsafe extern "C" fn init_context(context: *mut *mut c_void, mask: *mut c_int) -> c_int {
+            let told = Init {
+                abi: $version,
+                hash: 0,
+                name: std::ptr::null(),
+                nnodes: 0,
+                nranks: 0,
+                rank: -1,
+            };
+            init(context, mask, told, None)
+        }
+    };
+}
+
+macro_rules! new_init {
+    ($version:literal) => {
+        #[allow(clippy::too_many_arguments)]
+        unsafe extern "C" fn init_context(
+            context: *mut *mut c_void,
+            comm_id: u64,
+            mask: *mut c_int,
+            name: *const c_char,
+            nnodes: c_int,
+            nranks: c_int,
+            rank: c_int,
+            logger: nccl_abi::Logger,
+        ) -> c_int {
+            init(
+                context,
+                mask,
+                Init {
+                    abi: $version,
+                    hash: comm_id,
+                    name,
+                    nnodes,
+                    nranks,
+                    rank,
+                },
+                logger,
+            )
+        }
+    };
+}
+
+/// The events that all versions share.
+macro_rules! proxy_events {
+    ($d:ident, $kind:expr) => {
+        match $kind {
+            event::GROUP => Event::Group,
+            event::PROXY_OP => {
+                let op = &raw const (*$d).u.proxy_op;
+                Event::ProxyOp {
+                    pid: (*op).pid,
+                    channel: (*op).channel_id,
+                    send: (*op).is_send != 0,
+                }
+            }
+            event::PROXY_STEP => Event::ProxyStep,
+            event::PROXY_CTRL => Event::Ignored,
+            _ => Event::Unknown,
+        }
+    };
+}
+
+macro_rules! text {
+    ($field:expr) => {
+        Name::text($field)
+    };
+}
+
+/// Coll of v2 to v4, P2p likewise: what they lack is given.
+macro_rules! coll_task {
+    ($c:ident, hash: $hash:expr, rank: $rank:expr, channels: $channels:expr) => {
+        Event::Task(Task {
+            p2p: false,
+            func: text!((*$c).func),
+            datatype: text!((*$c).datatype),
+            count: (*$c).count as u64,
+            root: (*$c).root,
+            hash: $hash,
+            rank: $rank,
+            sequence: Some((*$c).seq_number),
+            algorithm: text!((*$c).algo),
+            protocol: text!((*$c).proto),
+            variant: Name::text(std::ptr::null()),
+            nchannels: $channels,
+            nwarps: (*$c).n_warps,
+            symmetric: false,
+            user_tag: 0,
+            peer: None,
+            buffers: [(*$c).send_buff as u64, (*$c).recv_buff as u64],
+        })
+    };
+}
+
+macro_rules! p2p_task {
+    ($p:ident, hash: $hash:expr, rank: $rank:expr, channels: $channels:expr, tag: $tag:expr) => {
+        Event::Task(Task {
+            p2p: true,
+            func: text!((*$p).func),
+            datatype: text!((*$p).datatype),
+            count: (*$p).count as u64,
+            root: -1,
+            hash: $hash,
+            rank: $rank,
+            sequence: None,
+            algorithm: Name::text(std::ptr::null()),
+            protocol: Name::text(std::ptr::null()),
+            variant: Name::text(std::ptr::null()),
+            nchannels: $channels,
+            nwarps: 0,
+            symmetric: false,
+            user_tag: $tag,
+            peer: u32::try_from((*$p).peer).ok(),
+            buffers: [(*$p).buff as u64; 2],
+        })
+    };
+}
+
+entry_points!(
+    1,
+    v1,
+    ncclProfiler_v1,
+    old_init!(1);,
+    #[inline(always)]
+    fn read(r: &Recorder, d: *const abi::Descr) -> Read {
+        // SAFETY: NCCL passes a descriptor of this version; only the member that its type selects is read.
+        unsafe {
+            let kind = u64::from((*d).type_);
+            let event = match kind {
+                event::COLL => {
+                    let c = &raw const (*d).u.coll;
+                    Event::Task(Task {
+                        p2p: false,
+                        func: r.known_func((*c).func),
+                        datatype: r.known_datatype((*c).datatype),
+                        count: (*c).count as u64,
+                        root: (*c).root,
+                        hash: (*c).comm_hash,
+                        rank: (*d).rank,
+                        sequence: Some((*c).seq_number),
+                        algorithm: r.known_algo((*c).algo),
+                        protocol: r.known_proto((*c).proto),
+                        variant: Name::text(std::ptr::null()),
+                        nchannels: 0,
+                        nwarps: (*c).n_warps,
+                        symmetric: false,
+                        user_tag: 0,
+                        peer: None,
+                        buffers: [(*c).send_buff as u64, (*c).recv_buff as u64],
+                    })
+                }
+                event::P2P => {
+                    let p = &raw const (*d).u.p2p;
+                    Event::Task(Task {
+                        p2p: true,
+                        func: r.known_func((*p).func),
+                        datatype: r.known_datatype((*p).datatype),
+                        count: (*p).count as u64,
+                        root: -1,
+                        hash: (*p).comm_hash,
+                        rank: (*d).rank,
+                        sequence: None,
+                        algorithm: Name::text(std::ptr::null()),
+                        protocol: Name::text(std::ptr::null()),
+                        variant: Name::text(std::ptr::null()),
+                        nchannels: 0,
+                        nwarps: 0,
+                        symmetric: false,
+                        user_tag: 0,
+                        peer: u32::try_from((*p).peer).ok(),
+                        buffers: [(*p).buff as u64; 2],
+                    })
+                }
+                _ => proxy_events!(d, kind),
+            };
+            Read { kind, parent: (*d).parent_obj as u64, event }
+        }
+    },
+    fn raw(d: *const abi::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8] {
+        // SAFETY: as for `read`.
+        unsafe {
+            match u64::from((*d).type_) {
+                event::COLL => {
+                    text((*d).u.coll.name);
+                    upto!(d, coll)
+                }
+                event::P2P => {
+                    text((*d).u.p2p.name);
+                    upto!(d, p2p)
+                }
+                event::PROXY_OP => upto!(d, proxy_op),
+                event::PROXY_STEP => upto!(d, proxy_step),
+                _ => header_only!(d),
+            }
+        }
+    },
+    old_state
+);
+
+macro_rules! text_coll {
+    ($d:ident, $text:ident) => {{
+        let c = &raw const (*$d).u.coll;
+        [(*c).func, (*c).datatype, (*c).algo, (*c).proto]
+            .into_iter()
+            .for_each(&mut *$text);
+        upto!($d, coll)
+    }};
+}
+
+macro_rules! text_p2p {
+    ($d:ident, $text:ident) => {{
+        let p = &raw const (*$d).u.p2p;
+        [(*p).func, (*p).datatype].into_iter().for_each(&mut *$text);
+        upto!($d, p2p)
+    }};
+}
+
+entry_points!(
+    2,
+    v2,
+    ncclProfiler_v2,
+    old_init!(2);,
+    #[inline(always)]
+    fn read(_: &Recorder, d: *const abi::Descr) -> Read {
+        // SAFETY: NCCL passes a descriptor of this version; only the member that its type selects is read.
+        unsafe {
+            let kind = u64::from((*d).type_);
+            let event = match kind {
+                event::COLL => {
+                    let c = &raw const (*d).u.coll;
+                    coll_task!(c, hash: (*c).comm_hash, rank: (*d).rank, channels: 0)
+                }
+                event::P2P => {
+                    let p = &raw const (*d).u.p2p;
+                    p2p_task!(p, hash: (*p).comm_hash, rank: (*d).rank, channels: 0, tag: 0)
+                }
+                _ => proxy_events!(d, kind),
+            };
+            Read { kind, parent: (*d).parent_obj as u64, event }
+        }
+    },
+    fn raw(d: *const abi::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8] {
+        // SAFETY: as for `read`.
+        unsafe {
+            match u64::from((*d).type_) {
+                event::COLL => {
+                    text((*d).u.coll.name);
+                    text_coll!(d, text)
+                }
+                event::P2P => {
+                    text((*d).u.p2p.name);
+                    text_p2p!(d, text)
+                }
+                event::PROXY_OP => upto!(d, proxy_op),
+                event::PROXY_STEP => upto!(d, proxy_step),
+                _ => header_only!(d),
+            }
+        }
+    },
+    old_state
+);
+
+entry_points!(
+    3,
+    v3,
+    ncclProfiler_v3,
+    old_init!(3);,
+    #[inline(always)]
+    fn read(_: &Recorder, d: *const abi::Descr) -> Read {
+        // SAFETY: NCCL passes a descriptor of this version; only the member that its type selects is read.
+        unsafe {
+            let kind = u64::from((*d).type_);
+            let event = match kind {
+                event::COLL => {
+                    let c = &raw const (*d).u.coll;
+                    coll_task!(c, hash: (*c).comm_hash, rank: (*d).rank, channels: 0)
+                }
+                event::P2P => {
+                    let p = &raw const (*d).u.p2p;
+                    p2p_task!(p, hash: (*p).comm_hash, rank: (*d).rank, channels: 0, tag: 0)
+                }
+                // This version has no stamps.
+                event::KERNEL_CH => Event::KernelCh { channel: (*d).u.kernel_ch.channel_id, stamp: 0 },
+                event::NET_PLUGIN => Event::Ignored,
+                _ => proxy_events!(d, kind),
+            };
+            Read { kind, parent: (*d).parent_obj as u64, event }
+        }
+    },
+    fn raw(d: *const abi::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8] {
+        // SAFETY: as for `read`.
+        unsafe {
+            match u64::from((*d).type_) {
+                event::COLL => {
+                    text((*d).u.coll.name);
+                    text_coll!(d, text)
+                }
+                event::P2P => {
+                    text((*d).u.p2p.name);
+                    text_p2p!(d, text)
+                }
+                event::PROXY_OP => upto!(d, proxy_op),
+                event::PROXY_STEP => upto!(d, proxy_step),
+                event::KERNEL_CH => upto!(d, kernel_ch),
+                event::NET_PLUGIN => upto!(d, net_plugin),
+                _ => header_only!(d),
+            }
+        }
+    },
+    old_state
+);
+
+entry_points!(
+    4,
+    v4,
+    ncclProfiler_v4,
+    #[allow(clippy::too_many_arguments)]
+    unsafe extern "C" fn init_context(
+        context: *mut *mut c_void,
+        mask: *mut c_int,
+        name: *const c_char,
+        hash: u64,
+        nnodes: c_int,
+        nranks: c_int,
+        rank: c_int,
+        logger: nccl_abi::Logger,
+    ) -> c_int {
+        init(
+            context,
+            mask,
+            Init {
+                abi: 4,
+                hash,
+                name,
+                nnodes,
+                nranks,
+                rank,
+            },
+            logger,
+        )
+    },
+    #[inline(always)]
+    fn read(_: &Recorder, d: *const abi::Descr) -> Read {
+        // SAFETY: NCCL passes a descriptor of this version; only the member that its type selects is read.
+        unsafe {
+            let kind = u64::from((*d).type_);
+            let event = match kind {
+                event::COLL => {
+                    let c = &raw const (*d).u.coll;
+                    coll_task!(c, hash: 0, rank: (*d).rank, channels: (*c).n_channels)
+                }
+                event::P2P => {
+                    let p = &raw const (*d).u.p2p;
+                    // NCCL's v4 shim (2.28 on) leaves the channels as garbage.
+                    p2p_task!(p, hash: 0, rank: (*d).rank, channels: 0, tag: 0)
+                }
+                event::KERNEL_CH => {
+                    let k = &raw const (*d).u.kernel_ch;
+                    Event::KernelCh {
+                        channel: (*k).channel_id,
+                        stamp: (*k).p_timer,
+                    }
+                }
+                event::NET_PLUGIN => Event::Ignored,
+                _ => proxy_events!(d, kind),
+            };
+            Read {
+                kind,
+                parent: (*d).parent_obj as u64,
+                event,
+            }
+        }
+    },
+    fn raw(d: *const abi::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8] {
+        // SAFETY: as for `read`.
+        unsafe {
+            match u64::from((*d).type_) {
+                event::COLL => text_coll!(d, text),
+                event::P2P => text_p2p!(d, text),
+                event::PROXY_OP => upto!(d, proxy_op),
+                event::PROXY_STEP => upto!(d, proxy_step),
+                event::KERNEL_CH => upto!(d, kernel_ch),
+                event::NET_PLUGIN => upto!(d, net_plugin),
+                _ => header_only!(d),
+            }
+        }
+    },
+    |number, args| new_state(number, args, state::KERNEL_CH_STOP)
+);
+
+/// The events of v5 and up that the versions share; `$tag` is the userTag of a member where there is one.
+macro_rules! api_events {
+    ($d:ident, $kind:expr, $member:ident => $tag:expr) => {
+        match $kind {
+            event::GROUP_API => {
+                let g = &raw const (*$d).u.group_api;
+                Event::GroupApi { captured: (*g).graph_captured != 0, depth: (*g).group_depth }
+            }
+            event::COLL_API => {
+                let $member = &raw const (*$d).u.coll_api;
+                Event::Api(Api {
+                    p2p: false,
+                    func: text!((*$member).func),
+                    datatype: text!((*$member).datatype),
+                    count: (*$member).count as u64,
+                    root: (*$member).root,
+                    stream: (*$member).stream as u64,
+                    captured: (*$member).graph_captured != 0,
+                    user_tag: $tag,
+                })
+            }
+            event::P2P_API => {
+                let $member = &raw const (*$d).u.p2p_api;
+                Event::Api(Api {
+                    p2p: true,
+                    func: text!((*$member).func),
+                    datatype: text!((*$member).datatype),
+                    count: (*$member).count as u64,
+                    root: -1,
+                    stream: (*$member).stream as u64,
+                    captured: (*$member).graph_captured != 0,
+                    user_tag: $tag,
+                })
+            }
+            event::P2P => {
+                let $member = &raw const (*$d).u.p2p;
+                p2p_task!($member, hash: 0, rank: (*$d).rank, channels: (*$member).n_channels, tag: $tag)
+            }
+            event::KERNEL_LAUNCH => Event::KernelLaunch,
+            event::KERNEL_CH => {
+                let k = &raw const (*$d).u.kernel_ch;
+                Event::KernelCh { channel: (*k).channel_id, stamp: (*k).p_timer }
+            }
+            event::NET_PLUGIN => Event::Ignored,
+            _ => proxy_events!($d, $kind),
+        }
+    };
+}
+
+macro_rules! text_api {
+    ($d:ident, $text:ident, $kind:expr) => {
+        match $kind {
+            event::COLL => text_coll!($d, $text),
+            event::P2P => text_p2p!($d, $text),
+            event::COLL_API => {
+                let c = &raw const (*$d).u.coll_api;
+                [(*c).func, (*c).datatype].into_iter().for_each(&mut *$text);
+                upto!($d, coll_api)
+            }
+            event::P2P_API => {
+                let p = &raw const (*$d).u.p2p_api;
+                [(*p).func, (*p).datatype].into_iter().for_each(&mut *$text);
+                upto!($d, p2p_api)
+            }
+            event::GROUP_API => upto!($d, group_api),
+            event::KERNEL_LAUNCH => upto!($d, kernel_launch),
+            event::PROXY_OP => upto!($d, proxy_op),
+            event::PROXY_STEP => upto!($d, proxy_step),
+            event::KERNEL_CH => upto!($d, kernel_ch),
+            event::NET_PLUGIN => upto!($d, net_plugin),
+            _ => header_only!($d),
+        }
+    };
+}
+
+entry_points!(
+    5,
+    v5,
+    ncclProfiler_v5,
+    new_init!(5);,
+    #[inline(always)]
+    fn read(_: &Recorder, d: *const abi::Descr) -> Read {
+        // SAFETY: NCCL passes a descriptor of this version; only the member that its type selects is read.
+        unsafe {
+            let kind = (*d).type_;
+            let event = match kind {
+                event::COLL => {
+                    let c = &raw const (*d).u.coll;
+                    coll_task!(c, hash: 0, rank: (*d).rank, channels: (*c).n_channels)
+                }
+                _ => api_events!(d, kind, m => { let _ = m; 0 }),
+            };
+            Read { kind, parent: (*d).parent_obj as u64, event }
+        }
+    },
+    fn raw(d: *const abi::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8] {
+        // SAFETY: as for `read`.
+        unsafe { text_api!(d, text, (*d).type_) }
+    },
+    |number, args| new_state(number, args, state::GROUP_END_API_START)
+);
+
+macro_rules! ce_event {
+    ($d:ident, $c:ident => $tag:expr) => {{
+        let $c = &raw const (*$d).u.ce_coll;
+        Event::CeColl {
+            sequence: (*$c).seq_number,
+            batches: (*$c).num_batches,
+            buffers: [(*$c).send_buff as u64, (*$c).recv_buff as u64],
+            user_tag: $tag,
+        }
+    }};
+}
+
+macro_rules! text_ce {
+    ($d:ident, $text:ident) => {{
+        let c = &raw const (*$d).u.ce_coll;
+        [(*c).func, (*c).datatype, (*c).sync_strategy]
+            .into_iter()
+            .for_each(&mut *$text);
+        upto!($d, ce_coll)
+    }};
+}
+
+entry_points!(
+    6,
+    v6,
+    ncclProfiler_v6,
+    new_init!(6);,
+    #[inline(always)]
+    fn read(_: &Recorder, d: *const abi::Descr) -> Read {
+        // SAFETY: NCCL passes a descriptor of this version; only the member that its type selects is read.
+        unsafe {
+            let kind = (*d).type_;
+            let event = match kind {
+                event::COLL => {
+                    let c = &raw const (*d).u.coll;
+                    coll_task!(c, hash: 0, rank: (*d).rank, channels: (*c).n_channels)
+                }
+                event::CE_COLL => ce_event!(d, c => 0),
+                event::CE_SYNC | event::CE_BATCH => Event::Ignored,
+                _ => api_events!(d, kind, m => { let _ = m; 0 }),
+            };
+            Read { kind, parent: (*d).parent_obj as u64, event }
+        }
+    },
+    fn raw(d: *const abi::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8] {
+        // SAFETY: as for `read`.
+        unsafe {
+            match (*d).type_ {
+                event::CE_COLL => text_ce!(d, text),
+                event::CE_SYNC => upto!(d, ce_coll_sync),
+                event::CE_BATCH => upto!(d, ce_coll_batch),
+                kind => text_api!(d, text, kind),
+            }
+        }
+    },
+    |number, args| new_state(number, args, 30)
+);
+
+entry_points!(
+    7,
+    v7,
+    ncclProfiler_v7,
+    new_init!(7);,
+    #[inline(always)]
+    fn read(_: &Recorder, d: *const abi::Descr) -> Read {
+        // SAFETY: NCCL passes a descriptor of this version; only the member that its type selects is read.
+        unsafe {
+            let kind = (*d).type_;
+            let event = match kind {
+                event::COLL => {
+                    let c = &raw const (*d).u.coll;
+                    Event::Task(Task {
+                        p2p: false,
+                        func: text!((*c).func),
+                        datatype: text!((*c).datatype),
+                        count: (*c).count as u64,
+                        root: (*c).root,
+                        hash: 0,
+                        rank: (*d).rank,
+                        sequence: Some((*c).seq_number),
+                        algorithm: text!((*c).algo),
+                        protocol: text!((*c).proto),
+                        variant: text!((*c).kernel_variant),
+                        nchannels: (*c).n_channels,
+                        nwarps: (*c).n_warps,
+                        symmetric: (*c).is_sym_coll != 0,
+                        user_tag: (*c).user_tag,
+                        peer: None,
+                        buffers: [(*c).send_buff as u64, (*c).recv_buff as u64],
+                    })
+                }
+                event::CE_COLL => ce_event!(d, c => (*c).user_tag),
+                event::CE_SYNC | event::CE_BATCH => Event::Ignored,
+                event::KERNEL_PHASE => Event::KernelPhase { phase: (*d).u.kernel_phase.phase_id },
+                _ => api_events!(d, kind, m => (*m).user_tag),
+            };
+            Read { kind, parent: (*d).parent_obj as u64, event }
+        }
+    },
+    fn raw(d: *const abi::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8] {
+        // SAFETY: as for `read`.
+        unsafe {
+            match (*d).type_ {
+                event::COLL => {
+                    text((*d).u.coll.kernel_variant);
+                    text_coll!(d, text)
+                }
+                event::CE_COLL => text_ce!(d, text),
+                event::CE_SYNC => upto!(d, ce_coll_sync),
+                event::CE_BATCH => upto!(d, ce_coll_batch),
+                event::KERNEL_PHASE => {
+                    text((*d).u.kernel_phase.phase_name);
+                    upto!(d, kernel_phase)
+                }
+                kind => text_api!(d, text, kind),
+            }
+        }
+    },
+    |number, args| new_state(number, args, 31)
+);

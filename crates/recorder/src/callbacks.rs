@@ -1,0 +1,149 @@
+//! `callbacks` mode: every callback verbatim, through a byte ring to the recorder's thread.
+//!
+//! A caller reserves its record's place with a compare-and-swap, fills it in, and stores the first word last (Release);
+//! the thread takes records in order and stops at the first that is not committed. A full ring drops the record and
+//! counts it: this mode may be slower than the others but still never waits.
+
+use crate::intern::read;
+use capture::callback::{record_bytes, Callback, What, HEADER};
+use std::cell::Cell;
+use std::ffi::c_char;
+use std::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+const RING: usize = 32 << 20;
+const SEEN: usize = 1024;
+
+/// The ring.
+pub struct Callbacks {
+    words: &'static [AtomicU64],
+    head: AtomicU64,
+    tail: AtomicU64,
+    seen: Box<[AtomicU64]>,
+    threads: AtomicU32,
+    /// Records dropped because the ring was full.
+    pub dropped: AtomicU64,
+}
+
+thread_local! {
+    // A plain cell needs no destructor, so this pins nothing.
+    static THREAD: Cell<u32> = const { Cell::new(0) };
+}
+
+impl Callbacks {
+    /// Maps the ring; pages are touched as they are used.
+    pub fn new() -> std::io::Result<Self> {
+        // SAFETY: a new anonymous mapping, never unmapped.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                RING,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error());
+        }
+        // SAFETY: RING zeroed bytes, aligned, valid as atomics, for the life of the process.
+        let words = unsafe { std::slice::from_raw_parts(base.cast::<AtomicU64>(), RING / 8) };
+        Ok(Callbacks {
+            words,
+            head: AtomicU64::new(0),
+            tail: AtomicU64::new(0),
+            seen: (0..SEEN).map(|_| AtomicU64::new(0)).collect(),
+            threads: AtomicU32::new(0),
+            dropped: AtomicU64::new(0),
+        })
+    }
+
+    fn thread(&self) -> u32 {
+        THREAD.with(|thread| {
+            if thread.get() == 0 {
+                thread.set(self.threads.fetch_add(1, Relaxed) + 1);
+            }
+            thread.get() - 1
+        })
+    }
+
+    /// Appends one record.
+    pub fn push(&self, what: What, abi: u8, ticks: u64, subject: u64, result: u64, payload: &[u8]) {
+        let words = record_bytes(payload.len()) as u64 / 8;
+        let capacity = self.words.len() as u64;
+        let mut at = self.head.load(Relaxed);
+        loop {
+            if at + words - self.tail.load(Acquire) > capacity {
+                self.dropped.fetch_add(1, Relaxed);
+                return;
+            }
+            match self
+                .head
+                .compare_exchange_weak(at, at + words, AcqRel, Relaxed)
+            {
+                Ok(_) => break,
+                Err(now) => at = now,
+            }
+        }
+        let header = Callback {
+            what,
+            abi,
+            thread: self.thread(),
+            ticks,
+            subject,
+            result,
+            payload,
+        }
+        .header();
+        let word = |i: u64| &self.words[((at + i) % capacity) as usize];
+        let eight = |bytes: &[u8]| {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            u64::from_le_bytes(word)
+        };
+        for (i, chunk) in header[8..].chunks(8).chain(payload.chunks(8)).enumerate() {
+            word(i as u64 + 1).store(eight(chunk), Relaxed);
+        }
+        word(0).store(eight(&header[..8]), Release);
+    }
+
+    /// Records the text behind a pointer, once in a while again.
+    pub fn text(&self, abi: u8, ticks: u64, pointer: *const c_char) {
+        let address = pointer as u64;
+        if address == 0 {
+            return;
+        }
+        let seen = &self.seen[(address >> 3 ^ address >> 13) as usize % SEEN];
+        if seen.load(Relaxed) == address {
+            return;
+        }
+        let mut bytes = [0u8; 64];
+        let text = read(pointer, &mut bytes);
+        self.push(What::Text, abi, ticks, address, 0, text);
+        seen.store(address, Relaxed);
+    }
+
+    /// Moves committed records to `out`, up to about `limit` bytes; only the recorder's thread calls this.
+    pub fn take(&self, out: &mut Vec<u8>, limit: usize) {
+        let capacity = self.words.len() as u64;
+        let start = out.len();
+        let mut tail = self.tail.load(Relaxed);
+        while tail != self.head.load(Acquire) && out.len() - start < limit {
+            let first = self.words[(tail % capacity) as usize].load(Acquire);
+            if first == 0 {
+                break;
+            }
+            let words = ((first & 0xffff).max(HEADER as u64)).div_ceil(8);
+            for i in 0..words {
+                let word = &self.words[((tail + i) % capacity) as usize];
+                out.extend(word.load(Relaxed).to_le_bytes());
+                word.store(0, Relaxed);
+            }
+            tail += words;
+            self.tail.store(tail, Release);
+        }
+    }
+}

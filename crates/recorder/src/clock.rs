@@ -1,0 +1,115 @@
+//! The host clock that callbacks read: a counter register where the kernel trusts it, else the vDSO.
+//!
+//! Ticks are turned into time by readers, from anchors that the recorder's thread writes, so a callback pays for one
+//! register read only.
+
+use capture::live::Anchor;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+/// Which counter `ticks` reads; the number in `live::Header::clock`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Clock {
+    /// CLOCK_MONOTONIC in ns, by the vDSO.
+    Monotonic = 0,
+    /// The x86 time stamp counter.
+    #[cfg(target_arch = "x86_64")]
+    Tsc = 1,
+    /// The aarch64 virtual counter.
+    #[cfg(target_arch = "aarch64")]
+    VirtualCounter = 2,
+}
+
+impl Clock {
+    /// The cheapest clock that is safe here: the kernel's own clock source tells whether the TSC is one on all CPUs.
+    pub fn choose() -> Clock {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let source = std::fs::read_to_string(
+                "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+            );
+            if source.is_ok_and(|s| s.trim() == "tsc") {
+                return Clock::Tsc;
+            }
+            Clock::Monotonic
+        }
+        #[cfg(target_arch = "aarch64")]
+        {
+            // The architecture guarantees one system-wide counter at a fixed rate, readable from user space.
+            Clock::VirtualCounter
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        {
+            Clock::Monotonic
+        }
+    }
+
+    /// Its name in the Process block.
+    pub fn name(self) -> &'static str {
+        match self {
+            Clock::Monotonic => "monotonic",
+            #[cfg(target_arch = "x86_64")]
+            Clock::Tsc => "tsc",
+            #[cfg(target_arch = "aarch64")]
+            Clock::VirtualCounter => "cntvct",
+        }
+    }
+
+    /// Now. Never 0, which stands for "not known".
+    #[inline]
+    pub fn ticks(self) -> u64 {
+        match self {
+            Clock::Monotonic => nanoseconds(libc::CLOCK_MONOTONIC),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: every x86-64 CPU has the instruction; Linux leaves it enabled for user space.
+            Clock::Tsc => unsafe { core::arch::x86_64::_rdtsc() },
+            #[cfg(target_arch = "aarch64")]
+            Clock::VirtualCounter => {
+                let ticks: u64;
+                // SAFETY: Linux enables EL0 access to the virtual counter.
+                unsafe {
+                    core::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack))
+                };
+                ticks
+            }
+        }
+    }
+
+    /// The three clocks as close to one moment as a few tries get them: ticks, monotonic ns, realtime ns.
+    pub fn anchor(self) -> [u64; 3] {
+        let mut best = ([0; 3], u64::MAX);
+        for _ in 0..5 {
+            let before = self.ticks();
+            let monotonic = nanoseconds(libc::CLOCK_MONOTONIC);
+            let realtime = nanoseconds(libc::CLOCK_REALTIME);
+            let after = self.ticks();
+            let width = after.wrapping_sub(before);
+            if width < best.1 {
+                best = ([before + width / 2, monotonic, realtime], width);
+            }
+        }
+        best.0
+    }
+}
+
+/// Stores an anchor; `version` is odd meanwhile.
+pub fn store(anchor: &Anchor, version: &AtomicU64, [ticks, monotonic, realtime]: [u64; 3]) {
+    let before = version.load(Relaxed);
+    version.store(before + 1, Release);
+    anchor.ticks.store(ticks, Release);
+    anchor.monotonic.store(monotonic, Release);
+    anchor.realtime.store(realtime, Release);
+    version.store(before + 2, Release);
+}
+
+/// A POSIX clock in ns.
+pub fn nanoseconds(clock: libc::clockid_t) -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `now` is a valid timespec for the call to fill.
+    unsafe { libc::clock_gettime(clock, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

@@ -1,0 +1,155 @@
+//! NCCL's events with the ABI versions' differences taken out, and the trait that receives them.
+//!
+//! Adapters ([`crate::abi`]) fill only what their version has; the rest is its "not known" value: null string pointers,
+//! 0 counts, -1 ranks. Pointers to strings are NCCL's static literals and are read once, when interned.
+
+use std::ffi::c_char;
+
+/// What a plugin's init was told.
+pub struct Init {
+    pub abi: u8,
+    /// commId or commHash; 0 when the ABI does not tell.
+    pub hash: u64,
+    /// May be null; belongs to the caller.
+    pub name: *const c_char,
+    pub nnodes: i32,
+    pub nranks: i32,
+    pub rank: i32,
+}
+
+/// A string as NCCL passes it from ABI v2 on, or the id of a v1 number's name. One word, because an enum's tag and
+/// payload, written apart and moved together, cost a store-forwarding stall in every callback.
+#[derive(Clone, Copy)]
+pub struct Name(u64);
+
+const KNOWN: u64 = 1 << 63;
+
+impl Name {
+    /// The text behind a pointer, which may be null.
+    #[inline]
+    pub fn text(pointer: *const c_char) -> Name {
+        Name(pointer as u64)
+    }
+
+    /// A string whose id is known.
+    pub fn known(id: u8) -> Name {
+        Name(KNOWN | u64::from(id))
+    }
+
+    /// The pointer, or the id.
+    #[inline]
+    pub fn get(self) -> Result<*const c_char, u8> {
+        if self.0 & KNOWN == 0 {
+            Ok(self.0 as *const c_char)
+        } else {
+            Err(self.0 as u8)
+        }
+    }
+}
+
+/// A collective as announced by CollApi, or a send or receive by P2pApi.
+pub struct Api {
+    pub p2p: bool,
+    pub func: Name,
+    pub datatype: Name,
+    pub count: u64,
+    /// -1 for P2P.
+    pub root: i32,
+    pub stream: u64,
+    pub captured: bool,
+    pub user_tag: u64,
+}
+
+/// A collective, send or receive as planned: Coll or P2p. The first fields serve ABIs without API events.
+pub struct Task {
+    pub p2p: bool,
+    pub func: Name,
+    pub datatype: Name,
+    pub count: u64,
+    pub root: i32,
+    /// v1 to v3: the communicator's hash, as its init did not tell.
+    pub hash: u64,
+    /// The descriptor's rank, for the same reason.
+    pub rank: i32,
+    pub sequence: Option<u64>,
+    pub algorithm: Name,
+    pub protocol: Name,
+    pub variant: Name,
+    pub nchannels: u8,
+    pub nwarps: u8,
+    pub symmetric: bool,
+    pub user_tag: u64,
+    pub peer: Option<u32>,
+    pub buffers: [u64; 2],
+}
+
+/// What NCCL announces with startEvent, `parentObj` beside it.
+pub enum Event {
+    GroupApi {
+        captured: bool,
+        depth: i32,
+    },
+    Api(Api),
+    KernelLaunch,
+    /// A plan.
+    Group,
+    Task(Task),
+    /// A copy-engine collective.
+    CeColl {
+        sequence: u64,
+        batches: u32,
+        buffers: [u64; 2],
+        user_tag: u64,
+    },
+    ProxyOp {
+        pid: i32,
+        channel: u8,
+        send: bool,
+    },
+    ProxyStep,
+    KernelCh {
+        channel: u8,
+        stamp: u64,
+    },
+    KernelPhase {
+        phase: u8,
+    },
+    /// Known to the ABI and not recorded: ProxyCtrl, CeSync, CeBatch, NetPlugin.
+    Ignored,
+    /// Not known to the ABI.
+    Unknown,
+}
+
+/// What NCCL reports with recordEventState.
+pub enum State {
+    /// The start of a group's calls is over (23).
+    GroupOpened,
+    /// ncclGroupEnd has begun (24).
+    GroupClosing,
+    /// A channel of the kernel stopped (22).
+    KernelStop { stamp: u64 },
+    /// A phase of the kernel stopped (31).
+    PhaseStop { stamp: u64 },
+    /// A network step goes into one of the waits of `live::WAITS`, with the size of its newest chunk.
+    Step { wait: u8, bytes: u64 },
+    /// v1 to v3: what a ProxyOp has moved so far.
+    OpProgress { bytes: u64 },
+    /// Known and of no consequence.
+    Ignored,
+    /// Not known to the ABI.
+    Unknown,
+}
+
+/// The one receiver behind all ABI versions. Contexts and handles are names; any value may come back.
+pub trait Receive {
+    /// A communicator's profiler is initialised; returns its context and the events wanted.
+    fn init(&self, init: &Init) -> (u64, u32);
+    /// Returns the event's handle, never 0.
+    fn start(&self, context: u64, kind: u64, parent: u64, event: Event) -> u64;
+    /// The event of this handle is over.
+    fn stop(&self, handle: u64);
+    /// The event of this handle changed.
+    fn state(&self, handle: u64, state: State);
+    /// A communicator's profiler is done.
+    fn finalize(&self, context: u64);
+}

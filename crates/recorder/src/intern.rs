@@ -1,0 +1,116 @@
+//! Strings to one-byte ids.
+//!
+//! NCCL passes static literals, so a pointer seen before is looked up in a small cache without reading the text. The
+//! cache is emptied when the last communicator is gone, because NCCL may then be unloaded and its addresses reused.
+
+use capture::live::{Header, Odd, Text, View};
+use std::ffi::c_char;
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+const CACHE: usize = 256;
+
+/// The pointer cache; the strings themselves live in the live part.
+pub struct Interner {
+    // pointer << 8 | id; user-space pointers have at most 56 bits.
+    cache: [AtomicU64; CACHE],
+}
+
+impl Interner {
+    pub const fn new() -> Self {
+        Interner {
+            cache: [const { AtomicU64::new(0) }; CACHE],
+        }
+    }
+
+    /// Forgets the pointers, not the strings.
+    pub fn forget(&self) {
+        self.cache.iter().for_each(|entry| entry.store(0, Relaxed));
+    }
+
+    /// The id of the text behind `pointer`; 0 for null and empty ones.
+    #[inline]
+    pub fn pointer(&self, live: &View, pointer: *const c_char) -> u8 {
+        let address = pointer as u64;
+        let entry = &self.cache[(address >> 3 ^ address >> 11) as usize % CACHE];
+        let cached = entry.load(Relaxed);
+        if cached >> 8 == address {
+            return cached as u8;
+        }
+        self.miss(live, pointer, entry)
+    }
+
+    #[cold]
+    fn miss(&self, live: &View, pointer: *const c_char, entry: &AtomicU64) -> u8 {
+        if pointer.is_null() {
+            return 0;
+        }
+        let mut bytes = [0u8; 44];
+        let text = read(pointer, &mut bytes);
+        let id = text_id(live, text);
+        if (pointer as u64) < 1 << 56 {
+            entry.store((pointer as u64) << 8 | u64::from(id), Relaxed);
+        }
+        id
+    }
+}
+
+/// Up to `into.len()` bytes of a C string.
+pub fn read(pointer: *const c_char, into: &mut [u8]) -> &[u8] {
+    let mut len = 0;
+    while len < into.len() {
+        // SAFETY: NCCL passes NUL-terminated strings; bytes are read one at a time up to the NUL.
+        let byte = unsafe { *pointer.add(len) } as u8;
+        if byte == 0 {
+            break;
+        }
+        into[len] = byte;
+        len += 1;
+    }
+    &into[..len]
+}
+
+/// The id of `text` in the live part, entered if it is new; 0 when empty or when the table is full.
+pub fn text_id(live: &View, text: &[u8]) -> u8 {
+    let text = &text[..text.len().min(44)];
+    if text.is_empty() {
+        return 0;
+    }
+    for (i, entry) in live.strings().iter().enumerate() {
+        let mut len = entry.len.load(Acquire);
+        if len == 0 {
+            match entry.len.compare_exchange(0, 1, AcqRel, Acquire) {
+                Ok(_) => {
+                    publish(entry, text);
+                    return (i + 1) as u8;
+                }
+                Err(now) => len = now,
+            }
+        }
+        // Another thread is writing a string here; a duplicate entry does no harm, waiting would.
+        if len >= 2 && matches(entry, len, text) {
+            return (i + 1) as u8;
+        }
+    }
+    let header: &Header = live.header();
+    header.odd[Odd::StringsFull as usize].fetch_add(1, Relaxed);
+    0
+}
+
+fn publish(entry: &Text, text: &[u8]) {
+    for (to, from) in entry.bytes.iter().zip(text) {
+        to.store(*from, Relaxed);
+    }
+    entry.len.store(2 + text.len() as u32, Release);
+}
+
+fn matches(entry: &Text, len: u32, text: &[u8]) -> bool {
+    len as usize - 2 == text.len()
+        && entry
+            .bytes
+            .iter()
+            .zip(text)
+            .all(|(a, b)| a.load(Relaxed) == *b)
+}

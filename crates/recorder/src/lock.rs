@@ -1,0 +1,71 @@
+//! The lock around init and finalize, which a forked child can take whatever its parent's threads were doing.
+//!
+//! A child has a copy of every lock in the state of that moment, and no thread that would ever release it. So the lock
+//! holds its owner's process id: a child takes over what its parent left.
+//!
+//! Rule: only init and finalize take it, never an event callback.
+
+use std::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::time::Duration;
+
+/// The lock; 0 is free, else the process that holds it.
+pub struct InitLock(AtomicU32);
+
+/// Held until dropped.
+pub struct Held<'a>(&'a InitLock);
+
+impl InitLock {
+    pub const fn new() -> Self {
+        InitLock(AtomicU32::new(0))
+    }
+
+    /// Waits for the lock. Inits are few, so it is asked for again and again.
+    pub fn lock(&self) -> Held<'_> {
+        let me = std::process::id();
+        loop {
+            let owner = self.0.load(Relaxed);
+            if owner != me && self.0.compare_exchange(owner, me, Acquire, Relaxed).is_ok() {
+                return Held(self);
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0 .0.store(0, Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_holds_it_at_a_time() {
+        static LOCK: InitLock = InitLock::new();
+        static INSIDE: AtomicU32 = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let _held = LOCK.lock();
+                        assert_eq!(INSIDE.fetch_add(1, Relaxed), 0);
+                        INSIDE.fetch_sub(1, Relaxed);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn what_another_process_left_held_is_taken_over() {
+        let lock = InitLock(AtomicU32::new(std::process::id() + 1));
+        drop(lock.lock());
+        assert_eq!(lock.0.load(Relaxed), 0);
+    }
+}

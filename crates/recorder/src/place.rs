@@ -1,0 +1,310 @@
+//! Where the live part and the trace file live.
+//!
+//! The live part is memory-backed: a memfd that `ncclscope run` holds for us, else a file in /dev/shm when NCCL's own
+//! need leaves room there, else a node-local file. It is never a page of a file on disk by choice, because a store to
+//! such a page can stall while the page is being written back. All of its pages are allocated at creation, so no later
+//! store can fault for want of space (SIGBUS).
+
+use crate::settings::{file_name, host, rank, Settings};
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Free space that is left to NCCL in /dev/shm: with kernel events, releases up to 2.30 take 34 MB a rank there, and
+/// run out with a crash.
+const NCCL_SHARED_MEMORY: u64 = 48 << 20;
+
+/// The mapped live part.
+pub struct Mapping {
+    pub base: *mut u8,
+    /// Its path, or `memfd`.
+    pub place: String,
+    /// To be shown once: it ended up on a disk.
+    pub warning: Option<String>,
+    /// Kept open so that `ncclscope run` sees this process end.
+    pub _connection: Option<OwnedFd>,
+}
+
+/// Names of this process's files.
+pub struct Names {
+    /// DIR, or DIR/restart-n.
+    pub folder: PathBuf,
+    /// DIR/HOST/NAME without an ending.
+    pub stem: PathBuf,
+}
+
+/// Where this process's trace goes. `random` makes the name unique over hosts and time.
+pub fn names(settings: &Settings, random: u64) -> Names {
+    let mut folder =
+        std::path::absolute(&settings.out).unwrap_or_else(|_| settings.out.clone().into());
+    let restart = std::env::var("TORCHELASTIC_RESTART_COUNT")
+        .ok()
+        .and_then(|n| n.parse::<u32>().ok())
+        .unwrap_or(0);
+    if restart > 0 {
+        folder.push(format!("restart-{restart}"));
+    }
+    let rank = rank(&|name| std::env::var(name).ok()).unwrap_or_else(|| "x".to_owned());
+    let stem = folder.join(file_name(&host())).join(format!(
+        "r{rank}-p{}-{:08x}",
+        std::process::id(),
+        random as u32
+    ));
+    Names { folder, stem }
+}
+
+/// Makes and maps the live part.
+///
+/// # Errors
+/// When no place can be had at all; recording is then off.
+pub fn live_part(
+    settings: &Settings,
+    names: &Names,
+    trace_id: u64,
+    bytes: usize,
+) -> io::Result<Mapping> {
+    if let Some(socket) = &settings.run_socket {
+        if let Ok(mapping) = held_by_run(socket, names, trace_id, bytes) {
+            return Ok(mapping);
+        }
+    }
+    // SAFETY: plain calls without arguments.
+    let uid = unsafe { libc::geteuid() };
+    let file = format!(
+        "{}-{trace_id:016x}.live",
+        names.stem.file_name().unwrap_or_default().to_string_lossy()
+    );
+    let shm = PathBuf::from(format!("/dev/shm/ncclscope-{uid}"));
+    let room = free_space(Path::new("/dev/shm"))
+        .is_some_and(|free| free >= bytes as u64 + NCCL_SHARED_MEMORY);
+    if room {
+        if let Ok(mapping) = in_file(&shm, &file, bytes) {
+            return Ok(mapping);
+        }
+    }
+    let local = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+    let mut mapping = in_file(&local.join(format!("ncclscope-{uid}")), &file, bytes)?;
+    mapping.warning = Some(format!(
+        "no room for {} MiB in /dev/shm beside NCCL's own; open calls live in {} (if that is a disk, callbacks may stall)",
+        bytes >> 20,
+        mapping.place
+    ));
+    Ok(mapping)
+}
+
+fn free_space(path: &Path) -> Option<u64> {
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    // SAFETY: statvfs fills in the zeroed struct; the path is NUL-terminated.
+    unsafe {
+        let mut stat: libc::statvfs = std::mem::zeroed();
+        (libc::statvfs(path.as_ptr(), &mut stat) == 0).then(|| stat.f_bavail * stat.f_frsize)
+    }
+}
+
+/// A file of ours in a private folder: created, never opened through a link, every block allocated.
+fn in_file(folder: &Path, file: &str, bytes: usize) -> io::Result<Mapping> {
+    private_folder(folder)?;
+    let path = folder.join(file);
+    let fd = create(&path)?;
+    let mapping = map(&fd, bytes).inspect_err(|_| {
+        let _ = std::fs::remove_file(&path);
+    })?;
+    Ok(Mapping {
+        base: mapping,
+        place: path.to_string_lossy().into_owned(),
+        warning: None,
+        _connection: None,
+    })
+}
+
+/// Makes `folder`, or accepts it when it is a directory of this user's that others can't write to.
+fn private_folder(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+    match std::fs::DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let meta = std::fs::symlink_metadata(folder)?;
+    // SAFETY: a plain call without arguments.
+    if !meta.is_dir() || meta.uid() != unsafe { libc::geteuid() } || meta.mode() & 0o022 != 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "not a private folder",
+        ));
+    }
+    Ok(())
+}
+
+/// Creates a file that was not there, readable and writable by this user only.
+pub fn create(path: &Path) -> io::Result<OwnedFd> {
+    let c_path = CString::new(path.as_os_str().as_bytes())?;
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: the path is NUL-terminated; the descriptor is owned from here on.
+    unsafe {
+        let fd = libc::open(c_path.as_ptr(), flags, 0o600);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Allocates and maps `bytes` of a file, shared.
+fn map(fd: &OwnedFd, bytes: usize) -> io::Result<*mut u8> {
+    // SAFETY: the descriptor is ours; the mapping is new memory and replaces nothing.
+    unsafe {
+        // A file beyond the process's limit would be answered with SIGXFSZ, which ends it.
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        if libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) == 0 && limit.rlim_cur < bytes as u64 {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
+        // posix_fallocate returns the error instead of setting errno.
+        let error = libc::posix_fallocate(fd.as_raw_fd(), 0, bytes as libc::off_t);
+        if error != 0 {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+        let base = libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            flags,
+            fd.as_raw_fd(),
+            0,
+        );
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(base.cast())
+    }
+}
+
+/// A memfd, handed to `ncclscope run` over its socket.
+fn held_by_run(socket: &str, names: &Names, trace_id: u64, bytes: usize) -> io::Result<Mapping> {
+    // SAFETY: plain system calls on descriptors that are owned at once.
+    unsafe {
+        // memfd_create is a system call by number because glibc 2.17 has no wrapper for it.
+        let fd = libc::syscall(
+            libc::SYS_memfd_create,
+            c"ncclscope-live".as_ptr(),
+            libc::MFD_CLOEXEC,
+        );
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let memfd = OwnedFd::from_raw_fd(fd as i32);
+        let base = map(&memfd, bytes)?;
+        let sent = connect(socket).and_then(|connection| {
+            let mut path = names.stem.clone().into_os_string();
+            path.push(".trace");
+            let mut text = b"ncclscope-live 1\n".to_vec();
+            text.extend(path.as_bytes());
+            text.extend(format!("\n{trace_id:016x}\n").as_bytes());
+            send(&connection, &text, &memfd)?;
+            Ok(connection)
+        });
+        match sent {
+            Ok(connection) => Ok(Mapping {
+                base,
+                place: "memfd".to_owned(),
+                warning: None,
+                _connection: Some(connection),
+            }),
+            Err(error) => {
+                libc::munmap(base.cast(), bytes);
+                Err(error)
+            }
+        }
+    }
+}
+
+fn connect(socket: &str) -> io::Result<OwnedFd> {
+    // SAFETY: the address is zeroed and filled in within its bounds; the descriptor is owned at once.
+    unsafe {
+        let fd = libc::socket(
+            libc::AF_UNIX,
+            libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
+            0,
+        );
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let fd = OwnedFd::from_raw_fd(fd);
+        let mut address: libc::sockaddr_un = std::mem::zeroed();
+        address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+        if socket.len() >= address.sun_path.len() {
+            return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
+        }
+        for (to, from) in address.sun_path.iter_mut().zip(socket.bytes()) {
+            *to = from as libc::c_char;
+        }
+        let len = std::mem::size_of::<libc::sockaddr_un>() as libc::socklen_t;
+        if libc::connect(fd.as_raw_fd(), (&raw const address).cast(), len) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(fd)
+    }
+}
+
+fn send(connection: &OwnedFd, text: &[u8], memfd: &OwnedFd) -> io::Result<()> {
+    // SAFETY: the control buffer is aligned by its u64s and larger than CMSG_SPACE of one descriptor; msg points to
+    // locals that outlive the call.
+    unsafe {
+        let mut control = [0u64; 8];
+        let mut part = libc::iovec {
+            iov_base: text.as_ptr() as *mut _,
+            iov_len: text.len(),
+        };
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = &mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(4) as _;
+        let header = libc::CMSG_FIRSTHDR(&message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SCM_RIGHTS;
+        (*header).cmsg_len = libc::CMSG_LEN(4) as _;
+        libc::CMSG_DATA(header)
+            .cast::<i32>()
+            .write_unaligned(memfd.as_raw_fd());
+        let sent = libc::sendmsg(connection.as_raw_fd(), &message, libc::MSG_NOSIGNAL);
+        if sent == text.len() as isize {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+}
+
+/// Whether a folder is on a file system that other hosts share, where few large writes are kind.
+pub fn is_network(folder: &Path) -> bool {
+    let Ok(path) = CString::new(folder.as_os_str().as_bytes()) else {
+        return false;
+    };
+    // SAFETY: statfs fills in the zeroed struct.
+    let kind = unsafe {
+        let mut stat: libc::statfs = std::mem::zeroed();
+        if libc::statfs(path.as_ptr(), &mut stat) != 0 {
+            return false;
+        }
+        stat.f_type as u32
+    };
+    // NFS, SMB, SMB2, CIFS, Lustre, GPFS, BeeGFS, Ceph, AFS, 9p, FUSE, Panfs.
+    [
+        0x6969,
+        0x517b,
+        0xfe53_4d42,
+        0xff53_4d42,
+        0x0bd0_0bd0,
+        0x4750_4653,
+        0x1983_0326,
+        0x00c3_6400,
+        0x5346_414f,
+        0x0102_1997,
+        0x6573_5546,
+        0xaad7_aaea,
+    ]
+    .contains(&kind)
+}

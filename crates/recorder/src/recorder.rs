@@ -1,0 +1,1397 @@
+//! The process's recorder: what each callback does to the live part.
+//!
+//! One [`Recorder`] serves the process from its first init to its end. Its state is the live part (shared memory that a
+//! reader may look at any time) and small private tables that only help to find things. [`Receive`] is implemented here;
+//! every method is safe to call from any thread, with any values.
+//!
+//! Who writes what: the thread in the API call writes a row's line A; the launching thread line B; the thread that
+//! delivers kernel events line C; the network proxy's thread line D; the recorder's thread ([`crate::writer`]) seals
+//! rows and writes the totals. Where NCCL breaks that rule, counts may be off by what was lost between two plain stores,
+//! and nothing worse.
+
+use crate::callbacks::Callbacks;
+use crate::clock::{self, Clock};
+use crate::cuda;
+use crate::events::{Api, Event, Init, Name, Receive, State, Task};
+use crate::handle::{self, Handle, Kind};
+use crate::intern::{read, text_id, Interner};
+use crate::lock::InitLock;
+use crate::network::Network;
+use crate::place::{self, Mapping, Names};
+use crate::ring::FreeRing;
+use crate::settings::{Mode, Settings};
+use crate::templates::Templates;
+use crate::writer;
+use capture::live::{
+    flag, part, row_state, verdict, Cause, Comm, Group, Header, Layout, Odd, Row, View,
+    HEADER_BYTES, MAGIC,
+};
+use nccl_abi::names;
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// Channels that stamps are checked on; NCCL has at most 64.
+const CHANNELS: usize = 64;
+/// Launches of a communicator that wait for their plan to be announced.
+const LAUNCHES: usize = 16;
+
+/// The recorder, in a private page that the kernel zeroes in a forked child: there, the parent's rows must not be touched.
+/// One load of the page's address and one of its content are all that a callback pays for knowing both.
+static RECORDER: AtomicPtr<AtomicPtr<Recorder>> =
+    AtomicPtr::new(std::ptr::addr_of!(NONE).cast_mut());
+/// The page before there is one.
+static NONE: AtomicPtr<Recorder> = AtomicPtr::new(std::ptr::null_mut());
+static INIT: InitLock = InitLock::new();
+
+/// The process's recorder, if there is one and this is the process that made it.
+#[inline]
+pub fn get() -> Option<&'static Recorder> {
+    // SAFETY: RECORDER leads to NONE or to a page that is never unmapped.
+    let recorder = unsafe { (*RECORDER.load(Acquire)).load(Acquire) };
+    // SAFETY: null, or a box that this process leaked.
+    unsafe { recorder.as_ref() }
+}
+
+/// Counts a panic that the guard caught.
+pub fn count_panic() {
+    if let Some(recorder) = get() {
+        recorder.odd(Odd::Panic);
+        recorder.header().state.store(2, Relaxed);
+    }
+}
+
+/// The recorder, made at the process's first init (or a forked child's).
+pub fn get_or_make() -> Option<&'static Recorder> {
+    if let Some(recorder) = get() {
+        return Some(recorder);
+    }
+    let _guard = INIT.lock();
+    if let Some(recorder) = get() {
+        return Some(recorder);
+    }
+    match Recorder::make() {
+        Ok(recorder) => Some(recorder),
+        Err(error) => {
+            say(&format!("recording is off: {error}"));
+            None
+        }
+    }
+}
+
+/// One line on stderr.
+pub fn say(line: &str) {
+    // Written in one call, so that lines of many ranks do not mix; a closed stderr is no reason to fail.
+    let line = format!("ncclscope: {line}\n");
+    // SAFETY: the buffer is valid for its length.
+    unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
+}
+
+/// A communicator, by its slot: what helps to find and check things, private to the process.
+#[repr(align(64))]
+pub struct CommState {
+    /// Uid in the live part; 0 free.
+    pub uid: AtomicU32,
+    /// Times this slot was used.
+    generation: AtomicU32,
+    abi: AtomicU8,
+    /// Start of the launch under way, ticks.
+    launching_since: AtomicU64,
+    launches: [Launch; LAUNCHES],
+    pushed: AtomicU32,
+    popped: AtomicU32,
+    channels: [Channel; CHANNELS],
+}
+
+impl Default for CommState {
+    fn default() -> Self {
+        CommState {
+            uid: AtomicU32::new(0),
+            generation: AtomicU32::new(0),
+            abi: AtomicU8::new(0),
+            launching_since: AtomicU64::new(0),
+            launches: Default::default(),
+            pushed: AtomicU32::new(0),
+            popped: AtomicU32::new(0),
+            channels: std::array::from_fn(|_| Channel::default()),
+        }
+    }
+}
+
+/// A kernel launch that waits for its plan's Group event.
+#[derive(Default)]
+struct Launch {
+    group: AtomicU64,
+    t0: AtomicU64,
+    t1: AtomicU64,
+}
+
+/// The newest stamps of a channel, whosever they were.
+#[derive(Default)]
+struct Channel {
+    start: AtomicU64,
+    stop: AtomicU64,
+    group: AtomicU64,
+    row: AtomicU64,
+}
+
+/// Ids of the strings that v1 passes as numbers.
+struct Known {
+    funcs: Vec<u8>,
+    datatypes: Vec<u8>,
+    algos: Vec<u8>,
+    protos: Vec<u8>,
+}
+
+/// The recorder of one process.
+pub struct Recorder {
+    pub live: View<'static>,
+    pub settings: Settings,
+    pub names: Names,
+    pub clock: Clock,
+    pub free: FreeRing<Box<[AtomicU32]>, AtomicU64>,
+    pub comms: Box<[CommState]>,
+    pub callbacks: Option<Callbacks>,
+    pub writer: writer::Control,
+    salt: u16,
+    pid: i32,
+    rows: &'static [Row],
+    groups: &'static [Group],
+    // log2 of their number, which is a power of two, as those of rows and communicators are: no callback divides.
+    group_bits: u32,
+    templates: Templates,
+    network: Network,
+    interner: Interner,
+    known: Known,
+    mask: u32,
+    buffers: bool,
+    next_uid: AtomicU32,
+    comms_alive: AtomicU32,
+    said_hello: AtomicBool,
+    mapping: Mapping,
+}
+
+impl Recorder {
+    fn make() -> std::io::Result<&'static Recorder> {
+        let settings = Settings::from_env();
+        for complaint in &settings.complaints {
+            say(complaint);
+        }
+        let clock = Clock::choose();
+        let random = random();
+        let names = place::names(&settings, random);
+        let layout = Layout::for_memory(settings.memory);
+        let mapping = place::live_part(&settings, &names, random, layout.bytes())?;
+        if let Some(warning) = &mapping.warning {
+            say(warning);
+        }
+        // SAFETY: the mapping is new, zeroed, page aligned, as long as said, and is never unmapped.
+        let live: View<'static> = unsafe { View::create(mapping.base, &layout) };
+        let preload = |list: &[&str]| {
+            list.iter()
+                .map(|text| text_id(&live, text.as_bytes()))
+                .collect::<Vec<u8>>()
+        };
+        let known = Known {
+            funcs: preload(&names::FUNCS),
+            datatypes: names::DATATYPES
+                .iter()
+                .map(|d| text_id(&live, d.name.as_bytes()))
+                .collect(),
+            algos: preload(&names::ALGOS),
+            protos: preload(&names::PROTOS),
+        };
+        let callbacks = (settings.mode == Mode::Callbacks)
+            .then(Callbacks::new)
+            .transpose()?;
+        let recorder = Box::leak(Box::new(Recorder {
+            live,
+            clock,
+            free: FreeRing::new(
+                (0..layout.rows).map(AtomicU32::new).collect(),
+                AtomicU64::new(0),
+            ),
+            comms: (0..layout.comms).map(|_| CommState::default()).collect(),
+            callbacks,
+            writer: writer::Control::default(),
+            salt: (random >> 32) as u16 | 1,
+            pid: std::process::id() as i32,
+            rows: live.rows(),
+            groups: live.groups(),
+            group_bits: layout.groups.ilog2(),
+            templates: Templates::new(),
+            network: Network::new(),
+            interner: Interner::new(),
+            known,
+            mask: settings.mask(),
+            buffers: settings.mode == Mode::Full,
+            next_uid: AtomicU32::new(1),
+            comms_alive: AtomicU32::new(0),
+            said_hello: AtomicBool::new(false),
+            settings,
+            names,
+            mapping,
+        }));
+        recorder.fill_in_header(random);
+        publish(recorder)?;
+        writer::start(recorder);
+        Ok(recorder)
+    }
+
+    fn fill_in_header(&self, trace_id: u64) {
+        let header = self.header();
+        header.trace_id.store(trace_id, Relaxed);
+        header.pid.store(self.pid as u32, Relaxed);
+        header.clock.store(self.clock as u32, Relaxed);
+        header.pid_start.store(writer::pid_start(), Relaxed);
+        header.pid_namespace.store(writer::pid_namespace(), Relaxed);
+        let anchor = self.clock.anchor();
+        clock::store(&header.first, &header.anchor_version, anchor);
+        clock::store(&header.last, &header.anchor_version, anchor);
+        let process = writer::process_lines(self, &self.mapping.place, anchor[2]);
+        for (to, from) in header.process.iter().zip(process.bytes()) {
+            to.store(from, Relaxed);
+        }
+        header
+            .process_len
+            .store(process.len().min(header.process.len()) as u32, Release);
+        header.magic.store(MAGIC, Release);
+        const { assert!(std::mem::size_of::<Header>() <= HEADER_BYTES) };
+    }
+
+    /// The live part's header.
+    #[inline]
+    pub fn header(&self) -> &'static Header {
+        self.live.header()
+    }
+
+    /// Where the live part is: a path, or `memfd`.
+    pub fn live_place(&self) -> &str {
+        &self.mapping.place
+    }
+
+    /// The events asked of NCCL.
+    pub fn mask(&self) -> u32 {
+        self.mask
+    }
+
+    #[cold]
+    fn odd(&self, what: Odd) {
+        self.header().odd[what as usize].fetch_add(1, Relaxed);
+    }
+
+    #[inline]
+    fn encode(&self, kind: Kind, channel: u8, slot: u32, generation: u64) -> u64 {
+        handle::encode(kind, channel, slot, generation as u32, self.salt)
+    }
+
+    fn ignored(&self) -> u64 {
+        self.encode(Kind::Ignored, 0, 0, 0)
+    }
+
+    #[inline]
+    fn decode(&self, handle: u64) -> Option<Handle> {
+        let decoded = handle::decode(handle, self.salt);
+        if decoded.is_none() {
+            self.odd(if handle == 0 {
+                Odd::NullHandle
+            } else {
+                Odd::ForeignHandle
+            });
+        }
+        decoded
+    }
+
+    #[inline]
+    fn name(&self, name: Name) -> u8 {
+        match name.get() {
+            Ok(pointer) => self.interner.pointer(&self.live, pointer),
+            Err(id) => id,
+        }
+    }
+
+    /// The id of a v1 number's name; 0 when it has none.
+    pub fn known_func(&self, value: u8) -> Name {
+        Name::known(
+            self.known
+                .funcs
+                .get(usize::from(value))
+                .copied()
+                .unwrap_or(0),
+        )
+    }
+
+    /// See [`Recorder::known_func`].
+    pub fn known_datatype(&self, value: u8) -> Name {
+        Name::known(
+            self.known
+                .datatypes
+                .get(usize::from(value))
+                .copied()
+                .unwrap_or(0),
+        )
+    }
+
+    /// See [`Recorder::known_func`].
+    pub fn known_algo(&self, value: u8) -> Name {
+        Name::known(
+            self.known
+                .algos
+                .get(usize::from(value))
+                .copied()
+                .unwrap_or(0),
+        )
+    }
+
+    /// See [`Recorder::known_func`].
+    pub fn known_proto(&self, value: u8) -> Name {
+        Name::known(
+            self.known
+                .protos
+                .get(usize::from(value))
+                .copied()
+                .unwrap_or(0),
+        )
+    }
+
+    /// The communicator of a context, by slot.
+    #[inline]
+    fn comm(&self, context: u64) -> Option<(u32, &CommState)> {
+        let found = handle::decode(context, self.salt)
+            .filter(|h| h.kind == Kind::Context)
+            .and_then(|h| {
+                let comm = self.comms.get(h.slot as usize)?;
+                (comm.generation.load(Relaxed) & 0x3ffff == h.generation
+                    && comm.uid.load(Acquire) != 0)
+                    .then_some((h.slot, comm))
+            });
+        if found.is_none() {
+            self.odd(Odd::StaleContext);
+        }
+        found
+    }
+
+    /// The live row of a handle.
+    #[inline]
+    fn row(&self, handle: Handle) -> Option<&'static Row> {
+        let row = self.rows.get(handle.slot as usize)?;
+        let word = row.word.load(Acquire);
+        if word & 3 == row_state::ALIVE && row_state::generation(word) as u32 == handle.generation {
+            return Some(row);
+        }
+        self.odd(Odd::StaleHandle);
+        None
+    }
+
+    /// Takes a row and publishes it; the handle is of `kind`. Without a free row the call is counted in the totals.
+    #[inline]
+    fn birth(&self, kind: Kind, comm: u32, call: &Birth) -> u64 {
+        let header = self.header();
+        let Some((ticket, slot)) = self.free.take(&header.born) else {
+            return self.rowless(comm, call);
+        };
+        let row = &self.rows[slot as usize];
+        if let Some(next) = self.rows.get(self.free.next_of(ticket) as usize) {
+            prefetch(&next.word);
+            prefetch(&next.t_launch0);
+        }
+        let generation = row_state::generation(row.word.load(Relaxed));
+        row.t_api.store(call.t, Relaxed);
+        row.count.store(call.count, Relaxed);
+        row.group.store(call.group, Relaxed);
+        row.stream.store(call.stream, Relaxed);
+        row.comm.store(comm, Relaxed);
+        row.root.store(call.root as u32, Relaxed);
+        row.func.store(call.func, Relaxed);
+        row.datatype.store(call.datatype, Relaxed);
+        row.flags.store(call.flags, Relaxed);
+        row.template.store(call.template, Relaxed);
+        row.t_end.store(0, Relaxed);
+        // Meets the Acquire in `row` and in the writer.
+        row.word.store(
+            row_state::word(generation, ticket, row_state::ALIVE),
+            Release,
+        );
+        self.encode(kind, 0, slot, generation)
+    }
+
+    #[cold]
+    fn rowless(&self, comm: u32, call: &Birth) -> u64 {
+        let header = self.header();
+        header.lost[Cause::RowsFull as usize].fetch_add(1, Relaxed);
+        match writer::total(&self.live, &writer::Key::of_birth(comm, call)) {
+            Some(total) => total.1.rowless.fetch_add(1, Relaxed),
+            None => header.lost[Cause::TotalsFull as usize].fetch_add(1, Relaxed),
+        };
+        self.encode(Kind::Rowless, 0, 0, 0)
+    }
+
+    #[inline]
+    fn group_at(&self, handle: Handle) -> Option<(u64, &'static Group)> {
+        let group = &self.groups[handle.slot as usize & (self.groups.len() - 1)];
+        let word = group.word.load(Relaxed);
+        let generation = (word.wrapping_sub(1) >> self.group_bits) as u32 & 0x3ffff;
+        (word != 0 && generation == handle.generation).then_some((word, group))
+    }
+
+    fn start_group(&self, context: u64, captured: bool, depth: i32) -> u64 {
+        let Some((comm_slot, comm)) = self.comm(context) else {
+            return self.ignored();
+        };
+        let ticket = self.header().groups_seen.fetch_add(1, Relaxed);
+        let slot = (ticket & (self.groups.len() as u64 - 1)) as u32;
+        let group = &self.groups[slot as usize];
+        prefetch(&self.groups[(slot as usize + 1) & (self.groups.len() - 1)]);
+        group.comm.store(comm.uid.load(Relaxed), Relaxed);
+        group.calls.store(0, Relaxed);
+        group.t_start.store(0, Relaxed);
+        group.t_closing.store(0, Relaxed);
+        group.t_stop.store(0, Relaxed);
+        group.first_row.store(0, Relaxed);
+        group.launches.store(0, Relaxed);
+        group.captured.store(captured.into(), Relaxed);
+        group.depth.store(depth as u8, Relaxed);
+        group.word.store(ticket + 1, Release);
+        self.encode(
+            Kind::GroupApi,
+            comm_slot as u8,
+            slot,
+            ticket >> self.group_bits,
+        )
+    }
+
+    #[inline]
+    fn start_api(&self, context: u64, parent: u64, api: &Api) -> u64 {
+        let t = self.clock.ticks();
+        let Some((comm_slot, comm)) = self.comm(context) else {
+            return self.ignored();
+        };
+        let uid = comm.uid.load(Relaxed);
+        // A group's context is that of its first call, so the parent may belong to another communicator.
+        let group = handle::decode(parent, self.salt).filter(|h| h.kind == Kind::GroupApi);
+        let group = group.and_then(|h| self.group_at(h));
+        let mut flags = if api.p2p { flag::P2P } else { 0 };
+        if api.captured {
+            flags |= flag::CAPTURED;
+        }
+        let call = Birth {
+            t,
+            count: api.count,
+            group: group.map_or(0, |(word, _)| word),
+            stream: api.stream,
+            root: api.root,
+            func: self.name(api.func),
+            datatype: self.name(api.datatype),
+            flags,
+            template: 0,
+        };
+        let handle = self.birth(Kind::Api, uid, &call);
+        if let Some((_, group)) = group {
+            let calls = group.calls.load(Relaxed);
+            if calls == 0 {
+                group.t_start.store(t, Relaxed);
+                let slot = handle::decode(handle, self.salt)
+                    .filter(|h| h.kind == Kind::Api)
+                    .map_or(0, |h| h.slot + 1);
+                group.first_row.store(slot, Relaxed);
+            }
+            group.calls.store(calls + 1, Relaxed);
+        }
+        if api.user_tag != 0 {
+            if let Some(row) = handle::decode(handle, self.salt)
+                .filter(|h| h.kind == Kind::Api)
+                .and_then(|h| self.row(h))
+            {
+                row.user_tag.store(api.user_tag, Relaxed);
+            }
+        }
+        if api.captured {
+            return self.template(comm_slot, uid, &call, handle);
+        }
+        handle
+    }
+
+    #[cold]
+    fn template(&self, comm_slot: u32, uid: u32, call: &Birth, row: u64) -> u64 {
+        let Some((number, template)) = self.templates.add() else {
+            self.header().lost[Cause::TemplatesFull as usize].fetch_add(1, Relaxed);
+            return row;
+        };
+        template.comm.store(uid, Relaxed);
+        template.count.store(call.count, Relaxed);
+        template.stream.store(call.stream, Relaxed);
+        template.group.store(call.group, Relaxed);
+        template.root.store(call.root as u32, Relaxed);
+        template.func.store(call.func, Relaxed);
+        template.datatype.store(call.datatype, Relaxed);
+        template
+            .p2p
+            .store((call.flags & flag::P2P != 0).into(), Relaxed);
+        template.row.store(row, Relaxed);
+        template.publish(comm_slot);
+        self.encode(Kind::Template, 0, number, 0)
+    }
+
+    fn start_launch(&self, context: u64, parent: u64) -> u64 {
+        let Some((comm_slot, comm)) = self.comm(context) else {
+            return self.ignored();
+        };
+        let group = handle::decode(parent, self.salt).filter(|h| h.kind == Kind::GroupApi);
+        let (slot, generation) = group.map_or((0, 0), |h| (h.slot, h.generation));
+        if let Some((_, group)) = group.and_then(|h| self.group_at(h)) {
+            group
+                .launches
+                .store(group.launches.load(Relaxed).wrapping_add(1), Relaxed);
+        }
+        comm.launching_since.store(self.clock.ticks(), Relaxed);
+        self.encode(Kind::Launch, comm_slot as u8, slot, generation.into())
+    }
+
+    fn stop_launch(&self, handle: Handle) {
+        let now = self.clock.ticks();
+        let Some(comm) = self.comms.get(handle.channel as usize) else {
+            return;
+        };
+        let since = comm.launching_since.load(Relaxed);
+        let Some((word, group)) = self.group_at(handle) else {
+            return;
+        };
+        group.t_launch[0].store(since, Relaxed);
+        group.t_launch[1].store(now, Relaxed);
+        if group.captured.load(Relaxed) != 0 {
+            return;
+        }
+        let pushed = comm.pushed.load(Relaxed);
+        let launch = &comm.launches[pushed as usize % LAUNCHES];
+        launch.group.store(word, Relaxed);
+        launch.t0.store(since, Relaxed);
+        launch.t1.store(now, Relaxed);
+        comm.pushed.store(pushed.wrapping_add(1), Release);
+    }
+
+    /// The launch that a plan's first call belongs to: the oldest one of its group that no plan has taken.
+    #[inline]
+    fn launch_of<'a>(&self, comm: &'a CommState, group: u64) -> Option<(&'a Launch, bool)> {
+        let pushed = comm.pushed.load(Acquire);
+        let mut at = comm.popped.load(Relaxed);
+        let overrun = pushed.wrapping_sub(at) > LAUNCHES as u32;
+        if overrun {
+            at = pushed.wrapping_sub(LAUNCHES as u32);
+        }
+        while at != pushed {
+            let launch = &comm.launches[at as usize % LAUNCHES];
+            if launch.group.load(Relaxed) == group {
+                comm.popped.store(at, Relaxed);
+                return Some((launch, overrun));
+            }
+            at = at.wrapping_add(1);
+        }
+        None
+    }
+
+    #[inline]
+    fn start_task(&self, context: u64, parent: u64, task: &Task) -> u64 {
+        let Some((_, comm)) = self.comm(context) else {
+            return self.ignored();
+        };
+        if comm.abi.load(Relaxed) < 5 {
+            return self.start_legacy(comm, task);
+        }
+        let Some(parent) = handle::decode(parent, self.salt) else {
+            self.odd(Odd::Orphan);
+            return self.ignored();
+        };
+        let (handle, slot, generation) = match parent.kind {
+            Kind::Api | Kind::Task => {
+                let handle = self.encode(Kind::Task, 0, parent.slot, parent.generation.into());
+                (handle, parent.slot, parent.generation)
+            }
+            Kind::Template => {
+                let handle = self.replay(parent.slot);
+                match handle::decode(handle, self.salt) {
+                    Some(h) if h.kind == Kind::Task => (handle, h.slot, h.generation),
+                    _ => return handle,
+                }
+            }
+            Kind::Rowless => return self.encode(Kind::Rowless, 0, 0, 0),
+            _ => {
+                self.odd(Odd::Orphan);
+                return self.ignored();
+            }
+        };
+        let Some(row) = self.row(Handle {
+            kind: Kind::Task,
+            channel: 0,
+            slot,
+            generation,
+        }) else {
+            return handle;
+        };
+        self.plan(comm, row, task);
+        handle
+    }
+
+    /// Fills in line B of a row from its Coll or P2p event.
+    #[inline]
+    fn plan(&self, comm: &CommState, row: &Row, task: &Task) {
+        let mut parts = part::ENQUEUED;
+        row.seq
+            .store(task.sequence.map_or(0, |s| s.wrapping_add(1)), Relaxed);
+        row.algorithm.store(self.name(task.algorithm), Relaxed);
+        row.protocol.store(self.name(task.protocol), Relaxed);
+        row.nchannels.store(task.nchannels, Relaxed);
+        row.nwarps.store(task.nwarps, Relaxed);
+        if let Some(peer) = task.peer {
+            row.peer.store(peer.wrapping_add(1), Relaxed);
+        }
+        if task.symmetric {
+            parts |= part::SYMMETRIC;
+            row.variant.store(self.name(task.variant), Relaxed);
+        }
+        if task.user_tag != 0 {
+            row.user_tag.store(task.user_tag, Relaxed);
+        }
+        if self.buffers {
+            row.send_buffer.store(task.buffers[0], Relaxed);
+            row.recv_buffer.store(task.buffers[1], Relaxed);
+        }
+        let eager = row.flags.load(Relaxed) & (flag::REPLAY | flag::LEGACY) == 0;
+        match eager
+            .then(|| self.launch_of(comm, row.group.load(Relaxed)))
+            .flatten()
+        {
+            Some((launch, ambiguous)) => {
+                row.t_launch0.store(launch.t0.load(Relaxed), Relaxed);
+                row.t_launch1.store(launch.t1.load(Relaxed), Relaxed);
+                parts |= part::LAUNCHED | if ambiguous { part::LAUNCH_AMBIGUOUS } else { 0 };
+            }
+            None => row.t_enqueue.store(self.clock.ticks(), Relaxed),
+        }
+        row.parts.store(parts, Release);
+    }
+
+    #[cold]
+    fn replay(&self, number: u32) -> u64 {
+        let Some(template) = self.templates.get(number).filter(|t| t.ready()) else {
+            self.odd(Odd::ForeignHandle);
+            return self.ignored();
+        };
+        // Where a plan needs nothing at replay, NCCL announces its tasks once, at capture: that is the template's own
+        // row, which lives until its group has returned.
+        let own =
+            handle::decode(template.row.load(Relaxed), self.salt).filter(|h| h.kind == Kind::Api);
+        if let Some(own) = own {
+            if let Some(row) = self.rows.get(own.slot as usize) {
+                let word = row.word.load(Acquire);
+                let alive = word & 3 == row_state::ALIVE
+                    && row_state::generation(word) as u32 == own.generation;
+                if alive
+                    && row.t_end.load(Relaxed) == 0
+                    && !self.group_returned(row.group.load(Relaxed))
+                {
+                    return self.encode(Kind::Task, 0, own.slot, own.generation.into());
+                }
+            }
+        }
+        let p2p = if template.p2p.load(Relaxed) != 0 {
+            flag::P2P
+        } else {
+            0
+        };
+        let call = Birth {
+            t: self.clock.ticks(),
+            count: template.count.load(Relaxed),
+            group: template.group.load(Relaxed),
+            stream: template.stream.load(Relaxed),
+            root: template.root.load(Relaxed) as i32,
+            func: template.func.load(Relaxed),
+            datatype: template.datatype.load(Relaxed),
+            flags: flag::REPLAY | p2p,
+            template: number + 1,
+        };
+        self.birth(Kind::Task, template.comm.load(Relaxed), &call)
+    }
+
+    /// Whether the group with this word has returned to the program; true when its entry was recycled.
+    fn group_returned(&self, word: u64) -> bool {
+        if word == 0 {
+            return true;
+        }
+        let group = &self.groups[(word - 1) as usize & (self.groups.len() - 1)];
+        group.word.load(Acquire) != word || group.t_stop.load(Relaxed) != 0
+    }
+
+    /// Below ABI v5 nothing announces a call but its Coll or P2p.
+    fn start_legacy(&self, comm: &CommState, task: &Task) -> u64 {
+        let uid = comm.uid.load(Relaxed);
+        if comm.abi.load(Relaxed) < 4 {
+            self.learn(uid, task);
+        }
+        let call = Birth {
+            t: self.clock.ticks(),
+            count: task.count,
+            group: 0,
+            stream: 0,
+            root: task.root,
+            func: self.name(task.func),
+            datatype: self.name(task.datatype),
+            flags: flag::LEGACY | if task.p2p { flag::P2P } else { 0 },
+            template: 0,
+        };
+        let handle = self.birth(Kind::Task, uid, &call);
+        if let Some(row) = handle::decode(handle, self.salt)
+            .filter(|h| h.kind == Kind::Task)
+            .and_then(|h| self.row(h))
+        {
+            self.plan(comm, row, task);
+        }
+        handle
+    }
+
+    /// ABI v1 to v3 tell a communicator's hash and rank with its first call only.
+    fn learn(&self, uid: u32, task: &Task) {
+        let Some(comm) = self
+            .live
+            .comms()
+            .iter()
+            .find(|c| c.uid.load(Relaxed) == uid)
+        else {
+            return;
+        };
+        if comm.hash.load(Relaxed) == 0 && task.hash != 0 {
+            comm.hash.store(task.hash, Relaxed);
+            self.writer.definitions_changed();
+        }
+        if comm.rank.load(Relaxed) == u32::MAX && task.rank >= 0 {
+            comm.rank.store(task.rank as u32, Relaxed);
+            self.writer.definitions_changed();
+        }
+    }
+
+    fn start_copy_engine(
+        &self,
+        parent: u64,
+        sequence: u64,
+        batches: u32,
+        buffers: [u64; 2],
+        tag: u64,
+    ) -> u64 {
+        let Some(parent) = self.decode(parent) else {
+            return self.ignored();
+        };
+        match parent.kind {
+            Kind::Api => {
+                if let Some(row) = self.row(parent) {
+                    row.seq.store(sequence.wrapping_add(1), Relaxed);
+                    row.ce_batches.store(batches.min(0xffff) as u16, Relaxed);
+                    row.t_enqueue.store(self.clock.ticks(), Relaxed);
+                    if tag != 0 {
+                        row.user_tag.store(tag, Relaxed);
+                    }
+                    if self.buffers {
+                        row.send_buffer.store(buffers[0], Relaxed);
+                        row.recv_buffer.store(buffers[1], Relaxed);
+                    }
+                    row.parts.store(part::ENQUEUED | part::COPY_ENGINE, Release);
+                }
+                self.encode(Kind::Task, 0, parent.slot, parent.generation.into())
+            }
+            Kind::Template | Kind::Rowless => self.encode(Kind::Rowless, 0, 0, 0),
+            _ => {
+                self.odd(Odd::Orphan);
+                self.ignored()
+            }
+        }
+    }
+
+    #[inline]
+    fn start_kernel(&self, context: u64, parent: u64, channel: u8, stamp: u64) -> u64 {
+        let Some(parent) = self.decode(parent) else {
+            return self.ignored();
+        };
+        if parent.kind != Kind::Task {
+            if parent.kind == Kind::Rowless {
+                return self.encode(Kind::Rowless, 0, 0, 0);
+            }
+            self.odd(Odd::Orphan);
+            return self.ignored();
+        }
+        let Some(row) = self.row(parent) else {
+            return self.ignored();
+        };
+        let handle = self.encode(
+            Kind::KernelCh,
+            channel,
+            parent.slot,
+            parent.generation.into(),
+        );
+        row.k_started
+            .store(row.k_started.load(Relaxed).wrapping_add(1), Relaxed);
+        if stamp == 0 {
+            row.verdict
+                .store(row.verdict.load(Relaxed) | verdict::MISSING, Relaxed);
+            return handle;
+        }
+        let earliest = row.k_start.load(Relaxed);
+        if earliest == 0 || stamp < earliest {
+            row.k_start.store(stamp, Relaxed);
+        }
+        let Some((_, comm)) = self.comm(context) else {
+            return handle;
+        };
+        let last = &comm.channels[usize::from(channel) % CHANNELS];
+        let group = row.group.load(Relaxed);
+        let before = last.start.load(Relaxed);
+        if stamp == before || stamp < last.stop.load(Relaxed) {
+            self.overlap(row, group, last, stamp == before);
+        }
+        last.start.store(stamp, Relaxed);
+        last.group.store(group, Relaxed);
+        last.row.store(handle, Relaxed);
+        handle
+    }
+
+    /// Two calls of a communicator share a channel's time. NCCL runs them there one after the other, but for calls fused
+    /// into one batch of a launch, whose stamps lie some 160 ns apart and all span the batch (seen on H200). Any
+    /// other overlap means that at least one of the stamps is another call's.
+    #[cold]
+    fn overlap(&self, row: &Row, group: u64, last: &Channel, equal: bool) {
+        // Below ABI v5 a call's group is not known; what is known to start at one moment then is one batch.
+        let batch = if row.flags.load(Relaxed) & flag::LEGACY != 0 {
+            equal
+        } else {
+            group != 0 && group == last.group.load(Relaxed)
+        };
+        let found = match (batch, equal) {
+            (true, _) => verdict::FUSED,
+            (false, true) => verdict::REPEATED,
+            (false, false) => verdict::BACKWARDS,
+        };
+        row.verdict
+            .store(row.verdict.load(Relaxed) | found, Relaxed);
+        // The first of a batch looks like any other until the second comes.
+        if found == verdict::FUSED {
+            let other = handle::decode(last.row.load(Relaxed), self.salt).and_then(|h| self.row(h));
+            if let Some(other) = other {
+                other
+                    .verdict
+                    .store(other.verdict.load(Relaxed) | found, Relaxed);
+            }
+        }
+    }
+
+    #[inline]
+    fn kernel_stopped(&self, handle: Handle, stamp: u64) {
+        let Some(row) = self.row(handle) else { return };
+        if stamp == 0 {
+            row.verdict
+                .store(row.verdict.load(Relaxed) | verdict::MISSING, Relaxed);
+            return;
+        }
+        if stamp > row.k_stop.load(Relaxed) {
+            row.k_stop.store(stamp, Relaxed);
+        }
+        if stamp < row.k_start.load(Relaxed) {
+            row.verdict
+                .store(row.verdict.load(Relaxed) | verdict::NEGATIVE, Relaxed);
+        }
+        let Some(comm) = self.comm_of(row.comm.load(Relaxed)) else {
+            return;
+        };
+        let last = &comm.channels[usize::from(handle.channel) % CHANNELS];
+        let other = handle::decode(last.row.load(Relaxed), self.salt);
+        // From 2.31 on, starts of several calls may be delivered before the first one's stop. Without a start of its own
+        // a call overlaps nothing that is known.
+        let started = row.k_start.load(Relaxed) != 0;
+        if started
+            && stamp > last.start.load(Relaxed)
+            && other.is_some_and(|o| o.slot != handle.slot)
+        {
+            self.overlap(row, row.group.load(Relaxed), last, false);
+        }
+        // The newest, not the largest: when the GPU's timer steps back, the calls after the step are sound again.
+        last.stop.store(stamp, Relaxed);
+    }
+
+    /// A communicator's slot, by uid: uids are given out in order and slots reused, so the place is looked up.
+    #[inline]
+    fn comm_of(&self, uid: u32) -> Option<&CommState> {
+        let guess = &self.comms[uid.wrapping_sub(1) as usize & (self.comms.len() - 1)];
+        if guess.uid.load(Relaxed) == uid {
+            return Some(guess);
+        }
+        self.comms.iter().find(|c| c.uid.load(Relaxed) == uid)
+    }
+
+    fn stop_kernel(&self, handle: Handle) {
+        let Some(row) = self.row(handle) else { return };
+        let stopped = row.k_stopped.load(Relaxed);
+        if stopped >= row.k_started.load(Relaxed) {
+            return self.odd(Odd::DoubleStop);
+        }
+        let nchannels = u16::from(row.nchannels.load(Relaxed));
+        if stopped + 1 >= nchannels {
+            row.k_seen.store(self.clock.ticks(), Relaxed);
+        }
+        row.k_stopped.store(stopped + 1, Release);
+    }
+
+    fn start_op(&self, parent: u64, pid: i32, channel: u8, send: bool) -> u64 {
+        // With PXN another process's operation runs here; its context and parent are names of that process.
+        if pid != self.pid {
+            self.odd(Odd::ForeignPid);
+            return self.ignored();
+        }
+        let Some(parent) = self.decode(parent) else {
+            return self.ignored();
+        };
+        if parent.kind != Kind::Task {
+            return if parent.kind == Kind::Rowless {
+                self.encode(Kind::Rowless, 0, 0, 0)
+            } else {
+                self.ignored()
+            };
+        }
+        let Some(row) = self.row(parent) else {
+            return self.ignored();
+        };
+        row.ops_started
+            .store(row.ops_started.load(Relaxed).wrapping_add(1), Relaxed);
+        let (slot, generation, unstopped) = self.network.op();
+        if unstopped {
+            self.odd(Odd::Unstopped);
+        }
+        let op = &self.network.ops[slot as usize];
+        op.row.store(
+            self.encode(Kind::Task, 0, parent.slot, parent.generation.into()),
+            Relaxed,
+        );
+        op.send.store(send.into(), Relaxed);
+        op.bytes.store(0, Relaxed);
+        self.encode(Kind::ProxyOp, channel, slot, generation)
+    }
+
+    fn stop_op(&self, handle: Handle) {
+        let Some(op) = self.network.op_at(handle.slot, handle.generation) else {
+            return self.odd(Odd::DoubleStop);
+        };
+        op.turn.store(0, Relaxed);
+        let Some(row) = handle::decode(op.row.load(Relaxed), self.salt).and_then(|h| self.row(h))
+        else {
+            return;
+        };
+        let bytes = op.bytes.load(Relaxed);
+        if bytes != 0 {
+            let total = if op.send.load(Relaxed) != 0 {
+                &row.bytes_sent
+            } else {
+                &row.bytes_received
+            };
+            total.store(total.load(Relaxed) + bytes, Relaxed);
+        }
+        row.net_seen
+            .store((self.clock.ticks() >> 10) as u32, Relaxed);
+        row.ops_stopped
+            .store(row.ops_stopped.load(Relaxed).wrapping_add(1), Release);
+    }
+
+    fn start_step(&self, parent: u64) -> u64 {
+        // A step carries no pid: only an operation that this process was told of vouches for it.
+        let Some(parent) = self.decode(parent) else {
+            return self.ignored();
+        };
+        if parent.kind != Kind::ProxyOp {
+            return self.encode(parent.kind.childless(), 0, 0, 0);
+        }
+        let Some(op) = self.network.op_at(parent.slot, parent.generation) else {
+            self.odd(Odd::StaleHandle);
+            return self.ignored();
+        };
+        let (slot, generation, _) = self.network.step();
+        let step = &self.network.steps[slot as usize];
+        step.row.store(op.row.load(Relaxed), Relaxed);
+        step.since.store(self.clock.ticks(), Relaxed);
+        step.wait.store(0, Relaxed);
+        self.encode(Kind::ProxyStep, parent.channel, slot, generation)
+    }
+
+    /// Ends the present wait of a step; `next` is the wait that begins, or `None` at its stop.
+    fn step(&self, handle: Handle, next: Option<(u8, u64)>) {
+        let Some(step) = self.network.step_at(handle.slot, handle.generation) else {
+            return self.odd(Odd::DoubleStop);
+        };
+        let now = self.clock.ticks();
+        let (wait, since) = (step.wait.load(Relaxed), step.since.load(Relaxed));
+        let row = handle::decode(step.row.load(Relaxed), self.salt).and_then(|h| self.row(h));
+        if let Some(row) = row {
+            if let Some(total) = (wait as usize)
+                .checked_sub(1)
+                .and_then(|w| row.waits.get(w))
+            {
+                let units = (now.wrapping_sub(since) >> 6).min(u32::MAX.into()) as u32;
+                total.store(total.load(Relaxed).saturating_add(units), Relaxed);
+            }
+            match next {
+                Some((SEND_NETWORK, bytes)) => {
+                    row.bytes_sent
+                        .store(row.bytes_sent.load(Relaxed).wrapping_add(bytes), Relaxed);
+                }
+                Some((RECV_FLUSH, bytes)) => {
+                    row.bytes_received.store(
+                        row.bytes_received.load(Relaxed).wrapping_add(bytes),
+                        Relaxed,
+                    );
+                }
+                Some(_) => {}
+                None => row
+                    .steps
+                    .store(row.steps.load(Relaxed).wrapping_add(1), Relaxed),
+            }
+        }
+        match next {
+            Some((wait, _)) => {
+                step.wait.store(u64::from(wait) + 1, Relaxed);
+                step.since.store(now, Relaxed);
+            }
+            None => step.turn.store(0, Relaxed),
+        }
+    }
+
+    fn stop_group(&self, handle: Handle) {
+        let Some((word, group)) = self.group_at(handle) else {
+            return self.odd(Odd::StaleHandle);
+        };
+        let now = self.clock.ticks();
+        group.t_stop.store(now, Release);
+        if group.calls.load(Relaxed) != 1 {
+            return;
+        }
+        // A group of one, by far the commonest: its row gets the time at once and needs the group no more.
+        let Some(row) = self
+            .rows
+            .get((group.first_row.load(Relaxed) as usize).wrapping_sub(1))
+        else {
+            return;
+        };
+        if row.group.load(Relaxed) == word && row.word.load(Acquire) & 3 == row_state::ALIVE {
+            row.t_end.store(now, Release);
+        }
+    }
+
+    fn stop_plan(&self, handle: Handle) {
+        if let Some(comm) = self.comms.get(handle.channel as usize) {
+            let popped = comm.popped.load(Relaxed);
+            if popped != comm.pushed.load(Relaxed) {
+                comm.popped.store(popped.wrapping_add(1), Relaxed);
+            }
+        }
+    }
+}
+
+/// Index of "send_network" and "recv_flush" in `live::WAITS`: NCCL refreshes a chunk's size just before these two.
+const SEND_NETWORK: u8 = 2;
+const RECV_FLUSH: u8 = 4;
+
+impl Kind {
+    /// What the children of something unrecorded are.
+    fn childless(self) -> Kind {
+        if self == Kind::Rowless {
+            Kind::Rowless
+        } else {
+            Kind::Ignored
+        }
+    }
+}
+
+/// What is known of a call when it is announced.
+pub struct Birth {
+    pub t: u64,
+    pub count: u64,
+    pub group: u64,
+    pub stream: u64,
+    pub root: i32,
+    pub func: u8,
+    pub datatype: u8,
+    pub flags: u8,
+    pub template: u32,
+}
+
+impl Receive for Recorder {
+    fn init(&self, init: &Init) -> (u64, u32) {
+        let gpu = cuda::current_gpu();
+        let _guard = INIT.lock();
+        let comms = self.live.comms();
+        // A process may drive several ranks of a communicator, so only the same rank says that this is another one.
+        let same = |c: &&Comm| {
+            c.uid.load(Relaxed) != 0
+                && init.hash != 0
+                && c.hash.load(Relaxed) == init.hash
+                && c.nranks.load(Relaxed) == init.nranks as u32
+                && c.rank.load(Relaxed) == init.rank as u32
+        };
+        let generation = comms.iter().filter(same).count();
+        // The oldest finalized slot is reused last of all the free ones, so that its calls are long sealed by then.
+        let slot = (0..comms.len())
+            .find(|i| comms[*i].uid.load(Relaxed) == 0)
+            .or_else(|| {
+                let finalized =
+                    |i: &usize| comms[*i].finalized.load(Relaxed) != 0 && self.writer.idle(*i);
+                (0..comms.len())
+                    .filter(finalized)
+                    .min_by_key(|i| comms[*i].t_final.load(Relaxed))
+            });
+        let Some(slot) = slot else {
+            self.odd(Odd::CommsFull);
+            return (self.encode(Kind::Context, 0, u32::MAX, 0), self.mask);
+        };
+        let uid = self.next_uid.fetch_add(1, Relaxed);
+        let (comm, state) = (&comms[slot], &self.comms[slot]);
+        fill_in_comm(
+            comm,
+            init,
+            gpu.as_ref(),
+            generation as u32,
+            self.clock.ticks(),
+        );
+        state.abi.store(init.abi, Relaxed);
+        state.pushed.store(0, Relaxed);
+        state.popped.store(0, Relaxed);
+        for channel in &state.channels {
+            channel.start.store(0, Relaxed);
+            channel.stop.store(0, Relaxed);
+        }
+        let turn = state.generation.load(Relaxed).wrapping_add(1);
+        state.generation.store(turn, Relaxed);
+        comm.uid.store(uid, Release);
+        state.uid.store(uid, Release);
+        self.comms_alive.fetch_add(1, Relaxed);
+        self.header().state.store(0, Relaxed);
+        self.writer.definitions_changed();
+        if !self.said_hello.swap(true, Relaxed) {
+            writer::hello(self);
+        }
+        (
+            self.encode(Kind::Context, 0, slot as u32, turn.into()),
+            self.mask,
+        )
+    }
+
+    // Inlined into each adapter: the event is then never built in memory, and one jump serves both matches.
+    #[inline(always)]
+    fn start(&self, context: u64, kind: u64, parent: u64, event: Event) -> u64 {
+        if self.mask & kind as u32 == 0
+            && kind & (nccl_abi::event::GROUP_API | nccl_abi::event::GROUP) == 0
+        {
+            self.header().unrequested.fetch_add(1, Relaxed);
+        }
+        match event {
+            Event::GroupApi { captured, depth } => self.start_group(context, captured, depth),
+            Event::Api(api) => self.start_api(context, parent, &api),
+            Event::KernelLaunch => self.start_launch(context, parent),
+            Event::Group => match self.comm(context) {
+                Some((slot, _)) => self.encode(Kind::Plan, slot as u8, 0, 0),
+                None => self.ignored(),
+            },
+            Event::Task(task) => self.start_task(context, parent, &task),
+            Event::CeColl {
+                sequence,
+                batches,
+                buffers,
+                user_tag,
+            } => self.start_copy_engine(parent, sequence, batches, buffers, user_tag),
+            Event::ProxyOp { pid, channel, send } => self.start_op(parent, pid, channel, send),
+            Event::ProxyStep => self.start_step(parent),
+            Event::KernelCh { channel, stamp } => {
+                self.start_kernel(context, parent, channel, stamp)
+            }
+            Event::KernelPhase { phase } => match self.decode(parent) {
+                Some(h) if h.kind == Kind::KernelCh => {
+                    self.encode(Kind::Phase, phase, h.slot, h.generation.into())
+                }
+                Some(h) => self.encode(h.kind.childless(), 0, 0, 0),
+                None => self.ignored(),
+            },
+            Event::Ignored => self.ignored(),
+            Event::Unknown => {
+                self.odd(Odd::UnknownType);
+                self.ignored()
+            }
+        }
+    }
+
+    #[inline]
+    fn stop(&self, handle: u64) {
+        let Some(handle) = self.decode(handle) else {
+            return;
+        };
+        match handle.kind {
+            Kind::GroupApi => self.stop_group(handle),
+            Kind::Launch => self.stop_launch(handle),
+            Kind::Plan => self.stop_plan(handle),
+            Kind::Task => {
+                if let Some(row) = self.row(handle) {
+                    let parts = row.parts.load(Relaxed);
+                    if row.flags.load(Relaxed) & (flag::LEGACY | flag::REPLAY) != 0 {
+                        row.t_end.store(self.clock.ticks(), Relaxed);
+                    }
+                    row.parts.store(parts | part::ENQUEUE_DONE, Release);
+                }
+            }
+            Kind::KernelCh => self.stop_kernel(handle),
+            Kind::ProxyOp => self.stop_op(handle),
+            Kind::ProxyStep => self.step(handle, None),
+            Kind::Api | Kind::Template | Kind::Rowless | Kind::Ignored | Kind::Phase => {}
+            Kind::Context => self.odd(Odd::ForeignHandle),
+        }
+    }
+
+    #[inline(always)]
+    fn state(&self, handle: u64, state: State) {
+        let Some(handle) = self.decode(handle) else {
+            return;
+        };
+        match (handle.kind, state) {
+            (_, State::Unknown) => self.odd(Odd::UnknownState),
+            (Kind::KernelCh, State::KernelStop { stamp }) => self.kernel_stopped(handle, stamp),
+            (Kind::GroupApi, State::GroupClosing) => {
+                if let Some((_, group)) = self
+                    .group_at(handle)
+                    .filter(|(_, g)| g.calls.load(Relaxed) > 1)
+                {
+                    group.t_closing.store(self.clock.ticks(), Relaxed);
+                }
+            }
+            (Kind::ProxyStep, State::Step { wait, bytes }) => {
+                self.step(handle, Some((wait, bytes)))
+            }
+            (Kind::ProxyOp, State::OpProgress { bytes }) => {
+                if let Some(op) = self.network.op_at(handle.slot, handle.generation) {
+                    op.bytes.store(bytes, Relaxed);
+                }
+            }
+            (Kind::Phase, State::PhaseStop { stamp }) => {
+                if let Some(phase) = self
+                    .row(handle)
+                    .and_then(|row| row.phase_stop.get(usize::from(handle.channel)))
+                {
+                    phase.store(phase.load(Relaxed).max(stamp), Relaxed);
+                }
+            }
+            (Kind::Ignored | Kind::Rowless, _) | (_, State::Ignored | State::GroupOpened) => {}
+            _ => self.odd(Odd::UnknownState),
+        }
+    }
+
+    fn finalize(&self, context: u64) {
+        let Some((slot, state)) = self.comm(context) else {
+            return;
+        };
+        let _guard = INIT.lock();
+        let comm = &self.live.comms()[slot as usize];
+        comm.t_final.store(self.clock.ticks(), Relaxed);
+        comm.finalized.store(1, Release);
+        state.uid.store(0, Release);
+        self.writer.definitions_changed();
+        if self.comms_alive.fetch_sub(1, Relaxed) == 1 {
+            // The last communicator: NCCL will dlclose us (in vain) and may itself be unloaded.
+            self.interner.forget();
+            self.writer.flush();
+        }
+    }
+}
+
+fn fill_in_comm(comm: &Comm, init: &Init, gpu: Option<&cuda::Gpu>, generation: u32, now: u64) {
+    let mut bytes = [0u8; 96];
+    let name: &[u8] = if init.name.is_null() {
+        &[]
+    } else {
+        read(init.name, &mut bytes)
+    };
+    comm.abi.store(init.abi.into(), Relaxed);
+    comm.hash.store(init.hash, Relaxed);
+    comm.nranks.store(init.nranks as u32, Relaxed);
+    comm.nnodes.store(init.nnodes as u32, Relaxed);
+    comm.rank.store(init.rank as u32, Relaxed);
+    comm.generation.store(generation, Relaxed);
+    comm.device
+        .store(gpu.map_or(u32::MAX, |g| g.ordinal as u32), Relaxed);
+    comm.finalized.store(0, Relaxed);
+    comm.t_init.store(now, Relaxed);
+    comm.t_final.store(0, Relaxed);
+    for (to, from) in comm.gpu.iter().zip(gpu.map_or([0; 2], |g| g.uuid)) {
+        to.store(from, Relaxed);
+    }
+    for (to, from) in comm.name.iter().zip(name) {
+        to.store(*from, Relaxed);
+    }
+    comm.name_len.store(name.len() as u32, Relaxed);
+    // SAFETY: a plain system call.
+    comm.tid
+        .store(unsafe { libc::syscall(libc::SYS_gettid) } as u32, Relaxed);
+}
+
+/// Asks for the cache line at `line`, to be written soon. What a call writes first was last touched by the recorder's
+/// thread, so it is in another core's cache; and the locked instruction of the next birth would wait for the stores.
+#[inline]
+fn prefetch<T>(line: *const T) {
+    // SAFETY: a hint that never faults; CPUs without it take it for a no-op.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags))
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
+}
+
+fn random() -> u64 {
+    let mut bytes = [0u8; 8];
+    // SAFETY: the buffer is as long as said.
+    let got = unsafe {
+        libc::syscall(
+            libc::SYS_getrandom,
+            bytes.as_mut_ptr(),
+            bytes.len(),
+            libc::GRND_NONBLOCK,
+        )
+    };
+    let entropy = if got == 8 {
+        u64::from_le_bytes(bytes)
+    } else {
+        0
+    };
+    entropy ^ clock::nanoseconds(libc::CLOCK_REALTIME) ^ u64::from(std::process::id()) << 32
+}
+
+/// Makes `recorder` the one that [`get`] gives, in a page that is mapped at the first time.
+fn publish(recorder: *mut Recorder) -> std::io::Result<()> {
+    let mut page = RECORDER.load(Acquire);
+    if std::ptr::eq(page, &NONE) {
+        // SAFETY: a new anonymous mapping.
+        let fresh = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                4096,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if fresh == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error());
+        }
+        // SAFETY: the page is ours. On kernels before 4.14 the advice fails; a child that calls NCCL there is on its own.
+        unsafe { libc::madvise(fresh, 4096, libc::MADV_WIPEONFORK) };
+        page = fresh.cast();
+        RECORDER.store(page, Release);
+    }
+    // SAFETY: the page is mapped, writable and aligned.
+    unsafe { (*page).store(recorder, Release) };
+    Ok(())
+}
+
+// SAFETY: the mapping's raw pointer is only used through `live`, which hands out atomics.
+unsafe impl Sync for Recorder {}
+// SAFETY: as above.
+unsafe impl Send for Recorder {}

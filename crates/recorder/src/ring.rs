@@ -1,0 +1,131 @@
+//! The ring of free slots: how callers take rows and the recorder's thread gives them back.
+//!
+//! Takers compare-and-swap `born` forward; what they swapped from is their ticket, and the ring's cell at that ticket
+//! names the slot that is now theirs. The one giver stores a slot into the cell at `given` and then moves `given` on
+//! (Release), which takers meet with an Acquire load. Slots go round oldest first.
+//!
+//! A cell is overwritten only after its ticket's slot was given back (there are as many cells as slots), and the giver
+//! gives a ticket's slot back only after it has read the cell; so the giver may read the cell of any ticket that it has
+//! not yet dealt with.
+//!
+//! Rule: a slot is owned by one taker, or by the giver, or is in the ring; never two of these. The model check in
+//! `tests/model.rs` runs this file's code on loom's atomics.
+
+/// An atomic word, so that the model check can run the same code.
+pub trait Word {
+    /// Loads with Acquire.
+    fn acquire(&self) -> u64;
+    /// Loads with no ordering.
+    fn relaxed(&self) -> u64;
+    /// Stores with Release.
+    fn release(&self, value: u64);
+    /// Compare-and-swap, AcqRel; false when it was not `from`, or spuriously.
+    fn swap_from(&self, from: u64, to: u64) -> bool;
+}
+
+impl Word for std::sync::atomic::AtomicU64 {
+    #[inline]
+    fn acquire(&self) -> u64 {
+        self.load(std::sync::atomic::Ordering::Acquire)
+    }
+    #[inline]
+    fn relaxed(&self) -> u64 {
+        self.load(std::sync::atomic::Ordering::Relaxed)
+    }
+    #[inline]
+    fn release(&self, value: u64) {
+        self.store(value, std::sync::atomic::Ordering::Release);
+    }
+    #[inline]
+    fn swap_from(&self, from: u64, to: u64) -> bool {
+        use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+        self.compare_exchange_weak(from, to, AcqRel, Relaxed)
+            .is_ok()
+    }
+}
+
+/// The cells of a ring. Relaxed access is enough: `born` and `given` order it.
+pub trait Cells {
+    /// How many; a power of two.
+    fn len(&self) -> u64;
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The slot in a cell.
+    fn get(&self, cell: u64) -> u32;
+    /// Puts a slot into a cell.
+    fn set(&self, cell: u64, slot: u32);
+}
+
+impl Cells for Box<[std::sync::atomic::AtomicU32]> {
+    #[inline]
+    fn len(&self) -> u64 {
+        <[_]>::len(self) as u64
+    }
+    #[inline]
+    fn get(&self, cell: u64) -> u32 {
+        self[cell as usize].load(std::sync::atomic::Ordering::Relaxed)
+    }
+    #[inline]
+    fn set(&self, cell: u64, slot: u32) {
+        self[cell as usize].store(slot, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// The ring. `born` lives elsewhere (in the live part) and is passed in.
+pub struct FreeRing<C, W> {
+    cells: C,
+    given: W,
+}
+
+impl<C: Cells, W: Word> FreeRing<C, W> {
+    /// A ring in which every slot is free. `given` is 0 and so must `born` be.
+    pub fn new(cells: C, given: W) -> Self {
+        for slot in 0..cells.len() {
+            cells.set(slot, slot as u32);
+        }
+        given.release(cells.len());
+        FreeRing { cells, given }
+    }
+
+    #[inline]
+    fn cell(&self, ticket: u64) -> u64 {
+        ticket & (self.cells.len() - 1)
+    }
+
+    /// Takes the slot that has been free longest: (ticket, slot), or `None` when no slot is free.
+    #[inline]
+    pub fn take(&self, born: &W) -> Option<(u64, u32)> {
+        loop {
+            let ticket = born.relaxed();
+            if ticket >= self.given.acquire() {
+                return None;
+            }
+            let slot = self.cells.get(self.cell(ticket));
+            if born.swap_from(ticket, ticket + 1) {
+                return Some((ticket, slot));
+            }
+        }
+    }
+
+    /// The slot that `ticket` took. Only for the giver, for a ticket whose slot it has not given back.
+    #[inline]
+    pub fn slot_of(&self, ticket: u64) -> u32 {
+        self.cells.get(self.cell(ticket))
+    }
+
+    /// The slot that the taker after `ticket` is likely to get: a hint for prefetching.
+    #[inline]
+    pub fn next_of(&self, ticket: u64) -> u32 {
+        self.cells.get(self.cell(ticket + 1))
+    }
+
+    /// Gives `slot` back. Only one thread gives.
+    #[inline]
+    pub fn give(&self, slot: u32) {
+        let given = self.given.relaxed();
+        self.cells.set(self.cell(given), slot);
+        self.given.release(given + 1);
+    }
+}

@@ -1,0 +1,339 @@
+//! The recorder's settings: `NCCLSCOPE_*` variables, read once at the first init. `docs/settings.md` is the user's table.
+//!
+//! A value that can't be used gives one line on stderr that names the variable, what it may be and what is used
+//! instead.
+
+use nccl_abi::event;
+
+/// How much is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Totals and histograms.
+    Profile,
+    /// A row per call.
+    Trace,
+    /// A row per call with buffers and phases.
+    Full,
+    /// As `Trace`, and every callback with all its fields.
+    Callbacks,
+}
+
+/// Where GPU times come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timing {
+    /// Nowhere: host times only.
+    Host,
+    /// NCCL's kernel events.
+    Stamps,
+}
+
+/// How much of the network is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Net {
+    /// Operations, bytes and waits.
+    Steps,
+    /// Operations only.
+    Ops,
+    /// Nothing.
+    Off,
+}
+
+/// All settings.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub out: String,
+    pub mode: Mode,
+    pub timing: Timing,
+    pub net: Net,
+    /// Seconds between flushes; `None` lets the file system decide.
+    pub flush: Option<f64>,
+    /// Bytes of the live part.
+    pub memory: usize,
+    /// Bytes of the trace file at most.
+    pub max_size: u64,
+    pub run_socket: Option<String>,
+    /// Lines for stderr about values that were not used.
+    pub complaints: Vec<String>,
+}
+
+impl Settings {
+    /// From the process's environment.
+    pub fn from_env() -> Settings {
+        Settings::read(|name| std::env::var(name).ok())
+    }
+
+    /// From any environment.
+    pub fn read(var: impl Fn(&str) -> Option<String>) -> Settings {
+        let mut complaints = Vec::new();
+        let var = |name: &str| var(name).filter(|v| !v.is_empty());
+        let mut choose = |name: &str, default: &str, options: &[&str]| -> usize {
+            let default_at = options.iter().position(|o| *o == default).unwrap_or(0);
+            let Some(value) = var(name) else {
+                return default_at;
+            };
+            options
+                .iter()
+                .position(|o| o.eq_ignore_ascii_case(value.trim()))
+                .unwrap_or_else(|| {
+                    complaints.push(format!(
+                        "{name}={value} is none of {}; using {default}",
+                        options.join(", ")
+                    ));
+                    default_at
+                })
+        };
+        let mode = [Mode::Profile, Mode::Trace, Mode::Full, Mode::Callbacks][choose(
+            "NCCLSCOPE_MODE",
+            "trace",
+            &["profile", "trace", "full", "callbacks"],
+        )];
+        let timing =
+            [Timing::Host, Timing::Stamps][choose("NCCLSCOPE_TIMING", "host", &["host", "stamps"])];
+        let net = [Net::Steps, Net::Ops, Net::Off]
+            [choose("NCCLSCOPE_NET", "steps", &["steps", "ops", "off"])];
+        let mut size = |name: &str, default: u64, least: u64, most: u64| -> u64 {
+            let Some(value) = var(name) else {
+                return default;
+            };
+            match bytes(&value) {
+                Some(size) if (least..=most).contains(&size) => size,
+                _ => {
+                    complaints.push(format!(
+                        "{name}={value} is not a size from {} to {} (like 64MiB); using {}",
+                        print_bytes(least),
+                        print_bytes(most),
+                        print_bytes(default)
+                    ));
+                    default
+                }
+            }
+        };
+        let memory = size("NCCLSCOPE_MEMORY", 4 << 20, 1 << 20, 64 << 20) as usize;
+        let max_size = size("NCCLSCOPE_MAX_SIZE", 8 << 30, 64 << 10, 1 << 50);
+        let flush = var("NCCLSCOPE_FLUSH").and_then(|value| match value.trim().parse::<f64>() {
+            Ok(seconds) if (0.05..=3600.0).contains(&seconds) => Some(seconds),
+            _ => {
+                complaints.push(format!("NCCLSCOPE_FLUSH={value} is not a number of seconds from 0.05 to 3600; using the default"));
+                None
+            }
+        });
+        let job = [
+            "SLURM_JOB_ID",
+            "PBS_JOBID",
+            "LSB_JOBID",
+            "FLUX_JOB_ID",
+            "JOB_ID",
+        ]
+        .iter()
+        .find_map(|name| var(name));
+        let rank = rank(&var);
+        let expand = |pattern: &str| expand(pattern, rank.as_deref(), job.as_deref());
+        let out = expand(&var("NCCLSCOPE_OUT").unwrap_or_else(|| "ncclscope-%j".to_owned()));
+        Settings {
+            out,
+            mode,
+            timing,
+            net,
+            flush,
+            memory,
+            max_size,
+            run_socket: var("NCCLSCOPE_RUN_SOCKET"),
+            complaints,
+        }
+    }
+
+    /// The events to ask NCCL for.
+    pub fn mask(&self) -> u32 {
+        use event::*;
+        let mut mask = COLL | P2P | COLL_API | P2P_API | KERNEL_LAUNCH | CE_COLL;
+        match self.net {
+            Net::Steps => mask |= PROXY_OP | PROXY_STEP,
+            Net::Ops => mask |= PROXY_OP,
+            Net::Off => {}
+        }
+        if self.timing == Timing::Stamps {
+            mask |= KERNEL_CH;
+            if self.mode == Mode::Full {
+                mask |= KERNEL_PHASE;
+            }
+        }
+        mask as u32
+    }
+}
+
+/// The launcher's rank: a communicator's own rank may be a tensor-parallel one.
+pub fn rank(var: &impl Fn(&str) -> Option<String>) -> Option<String> {
+    [
+        "RANK",
+        "SLURM_PROCID",
+        "OMPI_COMM_WORLD_RANK",
+        "PMI_RANK",
+        "PMIX_RANK",
+        "FLUX_TASK_RANK",
+    ]
+    .iter()
+    .find_map(|name| var(name))
+    .filter(|rank| !rank.is_empty() && rank.len() < 12 && rank.bytes().all(|b| b.is_ascii_digit()))
+}
+
+fn expand(pattern: &str, rank: Option<&str>, job: Option<&str>) -> String {
+    let mut out = String::new();
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        if c != '%' {
+            out.push(c);
+            continue;
+        }
+        match chars.next() {
+            Some('h') => out.push_str(&file_name(&host())),
+            Some('p') => out.push_str(&std::process::id().to_string()),
+            Some('r') => {
+                out.push_str(&rank.map_or_else(|| format!("p{}", std::process::id()), file_name))
+            }
+            // Ranks of one node share their launcher where there is no batch system.
+            Some('j') => out.push_str(&job.map_or_else(
+                || format!("p{}", std::os::unix::process::parent_id()),
+                file_name,
+            )),
+            Some('%') => out.push('%'),
+            Some(other) => out.extend(['%', other]),
+            None => out.push('%'),
+        }
+    }
+    out
+}
+
+/// This host's name.
+pub fn host() -> String {
+    let mut name = [0u8; 256];
+    // SAFETY: the buffer is as long as said; its last byte stays 0.
+    let result = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
+    let len = name.iter().position(|b| *b == 0).unwrap_or(0);
+    if result != 0 || len == 0 {
+        return "unknown-host".to_owned();
+    }
+    String::from_utf8_lossy(&name[..len]).into_owned()
+}
+
+/// `text` as one path component.
+pub fn file_name(text: &str) -> String {
+    let clean: String = text
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || "._-".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        })
+        .take(100)
+        .collect();
+    if clean.trim_matches('.').is_empty() {
+        format!("_{clean}")
+    } else {
+        clean
+    }
+}
+
+fn bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" | "kib" => 1 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1 << 30,
+        "t" | "tb" | "tib" => 1 << 40,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+fn print_bytes(bytes: u64) -> String {
+    for (unit, name) in [
+        (1 << 40, "TiB"),
+        (1 << 30, "GiB"),
+        (1 << 20, "MiB"),
+        (1 << 10, "KiB"),
+    ] {
+        if bytes >= unit && bytes.is_multiple_of(unit) {
+            return format!("{}{name}", bytes / unit);
+        }
+    }
+    format!("{bytes}B")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(vars: &[(&str, &str)]) -> Settings {
+        Settings::read(|name| {
+            vars.iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, v)| (*v).to_owned())
+        })
+    }
+
+    #[test]
+    fn nothing_set_gives_the_defaults() {
+        let s = settings(&[("SLURM_JOB_ID", "42")]);
+        assert_eq!(
+            (s.mode, s.timing, s.net, s.memory),
+            (Mode::Trace, Timing::Host, Net::Steps, 4 << 20)
+        );
+        assert_eq!(s.out, "ncclscope-42");
+        assert!(s.complaints.is_empty());
+        assert_eq!(s.mask(), 0x1e1e);
+    }
+
+    #[test]
+    fn a_bad_value_gives_one_line_and_the_default() {
+        let s = settings(&[
+            ("NCCLSCOPE_MODE", "tarce"),
+            ("NCCLSCOPE_MEMORY", "1PB"),
+            ("NCCLSCOPE_FLUSH", "soon"),
+            ("NCCLSCOPE_MAX_SIZE", "7"),
+        ]);
+        assert_eq!(
+            (s.mode, s.memory, s.flush, s.max_size),
+            (Mode::Trace, 4 << 20, None, 8 << 30)
+        );
+        assert_eq!(
+            s.complaints,
+            [
+                "NCCLSCOPE_MODE=tarce is none of profile, trace, full, callbacks; using trace",
+                "NCCLSCOPE_MEMORY=1PB is not a size from 1MiB to 64MiB (like 64MiB); using 4MiB",
+                "NCCLSCOPE_MAX_SIZE=7 is not a size from 64KiB to 1024TiB (like 64MiB); using 8GiB",
+                "NCCLSCOPE_FLUSH=soon is not a number of seconds from 0.05 to 3600; using the default",
+            ]
+        );
+    }
+
+    #[test]
+    fn patterns_expand_and_stay_inside_the_folder() {
+        let s = settings(&[
+            ("NCCLSCOPE_OUT", "/x/%j/%r-%%-%q"),
+            ("RANK", "7"),
+            ("SLURM_JOB_ID", "../up"),
+        ]);
+        assert_eq!(s.out, "/x/.._up/7-%-%q");
+        assert_eq!(
+            settings(&[("NCCLSCOPE_OUT", "%r")]).out,
+            format!("p{}", std::process::id())
+        );
+        assert_eq!(file_name(".."), "_..");
+    }
+
+    #[test]
+    fn stamps_ask_for_kernel_events() {
+        assert_eq!(
+            settings(&[("NCCLSCOPE_TIMING", "stamps"), ("NCCLSCOPE_NET", "off")]).mask(),
+            0x1e46
+        );
+        assert_eq!(
+            settings(&[("NCCLSCOPE_TIMING", "stamps"), ("NCCLSCOPE_MODE", "full")]).mask(),
+            0x9e5e
+        );
+    }
+}

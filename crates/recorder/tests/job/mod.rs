@@ -1,0 +1,322 @@
+//! Jobs that call the plugin's own tables, each in a process of its own because a recorder lives as long as its process.
+//!
+//! A test runs [`Job::run`], which starts this test binary again with the name of an ignored test; that one plays the
+//! job with [`Driver`]. The parent then reads the capture like a report would.
+#![allow(dead_code)]
+
+use nccl_abi::{event, state, v5};
+use std::ffi::{c_int, c_void, CStr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+
+// The rlib carries the exported tables; naming the crate links it.
+use nccl_profiler_ncclscope as _;
+
+extern "C" {
+    static ncclProfiler_v5: v5::Profiler;
+}
+
+/// A job to be run in a child process.
+pub struct Job {
+    pub folder: PathBuf,
+    command: Command,
+    started: Vec<u32>,
+}
+
+impl Job {
+    /// The ignored test `name` of this binary, with a fresh capture folder.
+    pub fn new(name: &str) -> Job {
+        let folder = std::env::temp_dir().join(format!(
+            "ncclscope-test-{}-{name}-{:x}",
+            std::process::id(),
+            unique()
+        ));
+        let mut command = Command::new(std::env::current_exe().expect("test binary"));
+        command.args([
+            "--exact",
+            name,
+            "--ignored",
+            "--nocapture",
+            "--test-threads=1",
+        ]);
+        command
+            .env("NCCLSCOPE_OUT", &folder)
+            .env("RANK", "0")
+            .env("NCCLSCOPE_QUIET", "1")
+            // The driver's stamps are of no clock.
+            .env("NCCLSCOPE_STAMPS", "replayed");
+        command.stdout(std::process::Stdio::null());
+        Job {
+            folder,
+            command,
+            started: Vec::new(),
+        }
+    }
+
+    /// Sets a variable.
+    pub fn env(mut self, name: &str, value: &str) -> Job {
+        self.command.env(name, value);
+        self
+    }
+
+    /// What it says on stderr is expected and of no interest.
+    pub fn quietly(mut self) -> Job {
+        self.command.stderr(std::process::Stdio::null());
+        self
+    }
+
+    /// Starts it.
+    pub fn spawn(&mut self) -> Child {
+        let child = self.command.spawn().expect("the job starts");
+        self.started.push(child.id());
+        child
+    }
+
+    /// Runs it to its end.
+    pub fn run(&mut self) -> ExitStatus {
+        self.spawn().wait().expect("the job ends")
+    }
+
+    /// The capture it left.
+    pub fn capture(&self) -> tables::Capture {
+        tables::Capture::open(&self.folder).unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        let named = live_parts(&self.folder);
+        for live in named.into_iter().chain(live_parts_of(&self.started)) {
+            let _ = std::fs::remove_file(live);
+        }
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn unique() -> u64 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+}
+
+/// The live parts of processes that could write no capture, by name.
+fn live_parts_of(pids: &[u32]) -> Vec<PathBuf> {
+    // SAFETY: a plain call.
+    let folder = format!("/dev/shm/ncclscope-{}", unsafe { libc::geteuid() });
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let ours = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        pids.iter().any(|pid| name.contains(&format!("-p{pid}-")))
+    };
+    files.map(|f| f.path()).filter(ours).collect()
+}
+
+/// The live parts that a capture's trace files name on this machine.
+fn live_parts(folder: &Path) -> Vec<PathBuf> {
+    let Ok(capture) = tables::Capture::open(folder) else {
+        return Vec::new();
+    };
+    capture
+        .processes
+        .iter()
+        .filter_map(|p| p.fact("live"))
+        .filter(|l| l.starts_with('/'))
+        .map(PathBuf::from)
+        .collect()
+}
+
+/// A communicator, driven through the plugin's v5 table in the order of NCCL 2.28.
+pub struct Driver {
+    plugin: &'static v5::Profiler,
+    pub context: *mut c_void,
+    pub mask: c_int,
+    sequence: u64,
+    stamp: u64,
+}
+
+// SAFETY: contexts and handles are names.
+unsafe impl Send for Driver {}
+// SAFETY: as above; what is not atomic changes through `&mut` only.
+unsafe impl Sync for Driver {}
+
+const ALL_REDUCE: &CStr = c"AllReduce";
+const FLOAT: &CStr = c"ncclFloat32";
+
+impl Driver {
+    /// A communicator of 8 ranks on one node.
+    pub fn new(comm_id: u64) -> Driver {
+        // SAFETY: the exported table is a constant.
+        let plugin = unsafe { &ncclProfiler_v5 };
+        let (mut context, mut mask) = (std::ptr::null_mut(), 0);
+        let init = plugin.init.expect("init");
+        // SAFETY: as NCCL calls it.
+        let result = unsafe {
+            init(
+                &mut context,
+                comm_id,
+                &mut mask,
+                std::ptr::null(),
+                1,
+                8,
+                0,
+                None,
+            )
+        };
+        assert_eq!(result, 0);
+        Driver {
+            plugin,
+            context,
+            mask,
+            sequence: 0,
+            stamp: 1 << 40,
+        }
+    }
+
+    /// startEvent with a descriptor whose unused bytes are poisoned.
+    pub fn start(
+        &self,
+        kind: u64,
+        parent: *mut c_void,
+        fill: impl FnOnce(&mut v5::DescrUnion),
+    ) -> *mut c_void {
+        // SAFETY: every bit pattern is a valid descriptor: it holds integers and raw pointers.
+        unsafe {
+            let mut descr: v5::Descr = std::mem::zeroed();
+            std::ptr::write_bytes(&raw mut descr.u, 0xa5, 1);
+            descr.type_ = kind;
+            descr.parent_obj = parent;
+            descr.rank = 0;
+            fill(&mut descr.u);
+            let mut handle = std::ptr::null_mut();
+            let result =
+                (self.plugin.start_event.expect("start"))(self.context, &mut handle, &mut descr);
+            assert_eq!(result, 0);
+            assert!(!handle.is_null());
+            handle
+        }
+    }
+
+    /// stopEvent.
+    pub fn stop(&self, handle: *mut c_void) {
+        // SAFETY: the plugin must accept any handle.
+        let result = unsafe { (self.plugin.stop_event.expect("stop"))(handle) };
+        assert_eq!(result, 0);
+    }
+
+    /// recordEventState.
+    pub fn state(&self, handle: *mut c_void, state: u32, stamp: Option<u64>) {
+        let mut args = v5::StateArgs {
+            kernel_ch: nccl_abi::v4::StateKernelCh {
+                p_timer: stamp.unwrap_or(0),
+            },
+        };
+        let args = if stamp.is_some() {
+            &raw mut args
+        } else {
+            std::ptr::null_mut()
+        };
+        let entry = self.plugin.record_event_state.expect("state");
+        // SAFETY: as NCCL calls it.
+        assert_eq!(unsafe { entry(handle, state, args) }, 0);
+    }
+
+    pub fn group(&self, captured: bool) -> *mut c_void {
+        let group = self.start(event::GROUP_API, std::ptr::null_mut(), |u| {
+            u.group_api.graph_captured = captured.into();
+            u.group_api.group_depth = 1;
+        });
+        self.state(group, state::GROUP_START_API_STOP, None);
+        group
+    }
+
+    pub fn coll_api(&self, group: *mut c_void, count: usize, captured: bool) -> *mut c_void {
+        let api = self.start(event::COLL_API, group, |u| {
+            u.coll_api.func = ALL_REDUCE.as_ptr();
+            u.coll_api.count = count;
+            u.coll_api.datatype = FLOAT.as_ptr();
+            u.coll_api.root = 0;
+            u.coll_api.stream = std::ptr::null_mut();
+            u.coll_api.graph_captured = captured.into();
+        });
+        self.stop(api);
+        api
+    }
+
+    pub fn coll(&mut self, api: *mut c_void, count: usize, channels: u8) -> *mut c_void {
+        let sequence = self.sequence;
+        self.sequence += 1;
+        let coll = self.start(event::COLL, api, |u| {
+            u.coll.seq_number = sequence;
+            u.coll.func = ALL_REDUCE.as_ptr();
+            u.coll.count = count;
+            u.coll.root = 0;
+            u.coll.datatype = FLOAT.as_ptr();
+            u.coll.n_channels = channels;
+            u.coll.n_warps = 4;
+            u.coll.algo = c"RING".as_ptr();
+            u.coll.proto = c"LL".as_ptr();
+        });
+        self.stop(coll);
+        coll
+    }
+
+    pub fn kernel(&mut self, coll: *mut c_void, channels: u8) {
+        for channel in 0..channels {
+            let kernel = self.start(event::KERNEL_CH, coll, |u| {
+                u.kernel_ch.channel_id = channel;
+                u.kernel_ch.p_timer = self.stamp;
+            });
+            self.state(kernel, state::KERNEL_CH_STOP, Some(self.stamp + 9_984));
+            self.stop(kernel);
+        }
+        self.stamp += 32_000;
+    }
+
+    /// The host part of one eager AllReduce of `count` floats; the handle of its Coll.
+    pub fn enqueue(&mut self, count: usize) -> *mut c_void {
+        let group = self.group(false);
+        let api = self.coll_api(group, count, false);
+        self.state(group, state::GROUP_END_API_START, None);
+        let launch = self.start(event::KERNEL_LAUNCH, group, |u| {
+            u.kernel_launch.stream = std::ptr::null_mut()
+        });
+        self.stop(launch);
+        let plan = self.start(event::GROUP, std::ptr::null_mut(), |_| {});
+        let coll = self.coll(api, count, 2);
+        self.stop(plan);
+        self.stop(group);
+        coll
+    }
+
+    /// One eager AllReduce of `count` floats, whole.
+    pub fn all_reduce(&mut self, count: usize) {
+        let coll = self.enqueue(count);
+        if self.mask as u64 & event::KERNEL_CH != 0 {
+            self.kernel(coll, 2);
+        }
+    }
+
+    /// ncclCommDestroy.
+    pub fn finalize(self) {
+        let entry = self.plugin.finalize.expect("finalize");
+        // SAFETY: as NCCL calls it.
+        assert_eq!(unsafe { entry(self.context) }, 0);
+    }
+}
+
+/// What a Coll event of an AllReduce says.
+pub fn coll_fields(count: usize, channels: u8) -> v5::Coll {
+    v5::Coll {
+        seq_number: 0,
+        func: ALL_REDUCE.as_ptr(),
+        send_buff: std::ptr::null(),
+        recv_buff: std::ptr::null_mut(),
+        count,
+        root: 0,
+        datatype: FLOAT.as_ptr(),
+        n_channels: channels,
+        n_warps: 4,
+        algo: c"RING".as_ptr(),
+        proto: c"LL".as_ptr(),
+        parent_group: std::ptr::null_mut(),
+    }
+}
