@@ -1,0 +1,157 @@
+//! What a job announced to its plugins, counted on NCCL's side of the ABI.
+//!
+//! Rule: a call counts when the plugin was called with its start: CollApi and P2pApi from ABI v5 on, Coll and P2p below.
+//! A graph replay counts when its Coll or P2p was. Nothing that a shim dropped or a mask left out counts.
+
+use serde_json::{json, Map, Value};
+use std::collections::BTreeMap;
+
+/// One kind of user call on one communicator.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Operation {
+    /// Hash of the communicator.
+    pub communicator: u64,
+    /// Its name in the script; empty in a replay of a capture.
+    pub name: String,
+    /// Its size.
+    pub nranks: usize,
+    /// NCCL's name of what the user called.
+    pub function: String,
+    /// NCCL's name.
+    pub datatype: String,
+    /// By nccl-tests' convention.
+    pub bytes: u64,
+}
+
+/// How often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// The user called it, whatever the plugin saw.
+    pub calls: u64,
+    /// Starts that announced it; an AlltoAll is announced by its sends and receives.
+    pub announced: u64,
+    /// Replays that the plugin saw, counted like `announced`.
+    pub replays: u64,
+}
+
+impl Times {
+    fn add(&mut self, other: Times) {
+        self.calls += other.calls;
+        self.announced += other.announced;
+        self.replays += other.replays;
+    }
+}
+
+/// What one process, or a job, announced.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Announced {
+    /// By what the user called.
+    pub operations: BTreeMap<Operation, Times>,
+    /// By the function that the plugin was told, replays included.
+    pub functions: BTreeMap<String, u64>,
+}
+
+impl Announced {
+    /// All starts that announced a call or a replay.
+    pub fn total(&self) -> u64 {
+        self.functions.values().sum()
+    }
+
+    /// Replays among them.
+    pub fn replays(&self) -> u64 {
+        self.operations.values().map(|t| t.replays).sum()
+    }
+
+    /// Adds another process's.
+    pub fn merge(&mut self, other: &Announced) {
+        for (operation, times) in &other.operations {
+            self.operations
+                .entry(operation.clone())
+                .or_default()
+                .add(*times);
+        }
+        for (function, n) in &other.functions {
+            *self.functions.entry(function.clone()).or_default() += n;
+        }
+    }
+
+    /// For the JSON line.
+    pub fn to_json(&self) -> Value {
+        let functions: Map<_, _> = self
+            .functions
+            .iter()
+            .map(|(f, n)| (f.clone(), json!(n)))
+            .collect();
+        let operations: Vec<Value> = self
+            .operations
+            .iter()
+            .map(|(o, t)| {
+                json!({
+                    "communicator": format!("{:016x}", o.communicator), "name": o.name, "nranks": o.nranks,
+                    "function": o.function, "datatype": o.datatype, "bytes": o.bytes,
+                    "calls": t.calls, "announced": t.announced, "replays": t.replays,
+                })
+            })
+            .collect();
+        json!({"announced": self.total(), "replays": self.replays(), "functions": functions, "operations": operations})
+    }
+
+    /// Reads [`Announced::to_json`]; `None` if it isn't.
+    pub fn from_json(value: &Value) -> Option<Announced> {
+        let mut out = Announced::default();
+        for (function, n) in value["functions"].as_object()? {
+            out.functions.insert(function.clone(), n.as_u64()?);
+        }
+        for o in value["operations"].as_array()? {
+            let text = |key: &str| o[key].as_str().map(String::from);
+            let operation = Operation {
+                communicator: u64::from_str_radix(o["communicator"].as_str()?, 16).ok()?,
+                name: text("name")?,
+                nranks: o["nranks"].as_u64()? as usize,
+                function: text("function")?,
+                datatype: text("datatype")?,
+                bytes: o["bytes"].as_u64()?,
+            };
+            let times = Times {
+                calls: o["calls"].as_u64()?,
+                announced: o["announced"].as_u64()?,
+                replays: o["replays"].as_u64()?,
+            };
+            out.operations.insert(operation, times);
+        }
+        Some(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_round_trips() {
+        let mut announced = Announced::default();
+        let operation = Operation {
+            communicator: 0xfeed_0000_0000_0001,
+            name: "world".into(),
+            nranks: 8,
+            function: "AlltoAll".into(),
+            datatype: "ncclFloat32".into(),
+            bytes: 1 << 20,
+        };
+        let times = Times {
+            calls: 2,
+            announced: 32,
+            replays: 0,
+        };
+        announced.operations.insert(operation, times);
+        announced.functions.insert("Send".into(), 16);
+        announced.functions.insert("Recv".into(), 16);
+        assert_eq!(
+            Announced::from_json(&announced.to_json()).as_ref(),
+            Some(&announced)
+        );
+        let mut twice = announced.clone();
+        twice.merge(&announced);
+        assert_eq!(twice.total(), 64);
+    }
+}

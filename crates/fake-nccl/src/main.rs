@@ -1,0 +1,220 @@
+//! `fake-nccl`: plays a job to a profiler plugin.
+//!
+//! Data goes to standard output, everything else to standard error. Exit status: 0 as the script says, 1 a process
+//! ended otherwise or a check failed, 2 the job could not be played.
+
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use fake_nccl::plugin::Version;
+use fake_nccl::{bench, check, play, replay, Options};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+
+/// Plays a job at the C ABI of an NCCL profiler plugin, without a GPU.
+#[derive(Parser)]
+#[command(name = "fake-nccl", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Play a script; prints what was announced as one JSON line.
+    Play {
+        /// The script; `-` reads standard input.
+        script: PathBuf,
+        #[command(flatten)]
+        how: How,
+        /// NCCL release to simulate, where it isn't the script's.
+        #[arg(long, value_parser = version)]
+        nccl: Option<Version>,
+        /// Take symbols above this ABI as absent, to try a plugin behind NCCL's shims.
+        #[arg(long, value_parser = clap::value_parser!(u8).range(1..=7))]
+        abi: Option<u8>,
+        /// Don't wait for the script's times; GPU stamps then run ahead of the host's clock.
+        #[arg(long)]
+        fast: bool,
+        /// All ranks as threads of one process.
+        #[arg(long)]
+        ranks_in_process: bool,
+    },
+    /// Replay a `callbacks` capture; prints what was announced as one JSON line.
+    Replay {
+        /// A capture folder, or one `.trace` or `.trace.zst` file.
+        capture: PathBuf,
+        #[command(flatten)]
+        how: How,
+        /// Keep the recorded times between calls, or go as fast as the plugin does.
+        #[arg(long, value_enum, default_value = "fast")]
+        pace: Pace,
+    },
+    /// Measure what a plugin costs, an empty plugin's cost subtracted.
+    Bench(bench::Settings),
+    /// Play hostile sequences to a plugin on each ABI it exports; prints pass or fail.
+    Check {
+        /// As NCCL_PROFILER_PLUGIN.
+        #[arg(long)]
+        plugin: Option<String>,
+        /// Only this ABI.
+        #[arg(long, value_parser = clap::value_parser!(u8).range(1..=7))]
+        abi: Option<u8>,
+        /// Only this item.
+        #[arg(long)]
+        item: Option<String>,
+        /// One JSON line for each item.
+        #[arg(long)]
+        json: bool,
+    },
+    /// A process of a job, which gets its order on standard input.
+    #[command(name = play::RANK_PROCESS, hide = true)]
+    RankProcess,
+    /// A process of a check.
+    #[command(name = check::ITEM_PROCESS, hide = true)]
+    ItemProcess {
+        /// Which.
+        item: String,
+        /// At which ABI.
+        abi: u8,
+    },
+}
+
+#[derive(Args)]
+struct How {
+    /// As NCCL_PROFILER_PLUGIN: a path, a short name, `none` or STATIC_PLUGIN.
+    #[arg(long)]
+    plugin: Option<String>,
+    /// Print what the plugin logs at INFO.
+    #[arg(long, short)]
+    verbose: bool,
+    /// Kill what still runs after so many seconds.
+    #[arg(long)]
+    timeout: Option<f64>,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Pace {
+    Real,
+    Fast,
+}
+
+fn version(text: &str) -> Result<Version, String> {
+    let found = Version::parse(text).filter(|v| v.native_abi().is_some());
+    found.ok_or_else(|| format!("expected one of {}", Version::known()))
+}
+
+static VERSION: AtomicI32 = AtomicI32::new(22809);
+
+/// As NCCL has it, for plugins that ask.
+///
+/// # Safety
+/// `version` must be null or point to an int.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ncclGetVersion(version: *mut i32) -> i32 {
+    if version.is_null() {
+        return nccl_abi::result::INVALID_ARGUMENT;
+    }
+    // SAFETY: by the caller.
+    unsafe { version.write(VERSION.load(Relaxed)) };
+    nccl_abi::result::SUCCESS
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<bool> {
+    match cli.command {
+        Command::Play {
+            script,
+            how,
+            nccl,
+            abi,
+            fast,
+            ranks_in_process,
+        } => {
+            let source = if script.as_os_str() == "-" {
+                std::io::read_to_string(std::io::stdin())?
+            } else {
+                std::fs::read_to_string(&script)
+                    .with_context(|| format!("could not read `{}`", script.display()))?
+            };
+            if ranks_in_process {
+                let asked = fake_nccl::Script::parse(&source)?.nccl;
+                VERSION.store(nccl.unwrap_or(asked).0 as i32, Relaxed);
+            }
+            let options = Options {
+                nccl,
+                highest_abi: abi.unwrap_or(0),
+                fast,
+                in_process: ranks_in_process,
+                ..how.into()
+            };
+            announce(play(&source, &options).with_context(|| format!("`{}`", script.display()))?)
+        }
+        Command::Replay { capture, how, pace } => {
+            announce(replay::replay(&capture, &how.into(), pace == Pace::Real)?)
+        }
+        Command::Bench(settings) => bench::run(&settings),
+        Command::Check {
+            plugin,
+            abi,
+            item,
+            json,
+        } => {
+            let selection = check::Selection {
+                plugin,
+                abi,
+                item,
+                program: std::env::current_exe().ok(),
+            };
+            let results = check::check(&selection, |verdict| match json {
+                true => println!("{}", verdict.to_json()),
+                false => println!("{verdict}"),
+            })?;
+            let failed = results.iter().filter(|r| r.failed()).count();
+            eprintln!("{} of {} passed", results.len() - failed, results.len());
+            Ok(failed == 0)
+        }
+        Command::RankProcess => {
+            play::rank_process(|v| VERSION.store(v.0 as i32, Relaxed)).map(|()| true)
+        }
+        Command::ItemProcess { item, abi } => check::item_process(&item, abi),
+    }
+}
+
+impl From<How> for Options {
+    fn from(how: How) -> Options {
+        Options {
+            plugin: how.plugin,
+            verbose: how.verbose,
+            timeout: how
+                .timeout
+                .map(|s| std::time::Duration::from_secs_f64(s.max(0.0))),
+            program: std::env::current_exe().ok(),
+            ..Options::default()
+        }
+    }
+}
+
+fn announce(outcome: play::Outcome) -> anyhow::Result<bool> {
+    if let Err(why) = &outcome.abi {
+        eprintln!("fake-nccl: no plugin: {why}");
+    }
+    for process in outcome.processes.iter().filter(|p| !p.expected) {
+        eprintln!(
+            "fake-nccl: rank {} (pid {}) ended with {}, which the script didn't ask for",
+            process.rank, process.pid, process.ended
+        );
+    }
+    println!("{}", outcome.to_json());
+    Ok(outcome.as_expected())
+}

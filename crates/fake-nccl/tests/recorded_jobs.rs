@@ -1,0 +1,147 @@
+//! Real jobs, recorded on H200 GPUs (`data/`), replayed through the recorder: the same calls come out.
+
+use fake_nccl::{replay, Options};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Every recorded job but the killed one, whose last callbacks went with the process, with its announced calls.
+const JOBS: [(&str, u64); 15] = [
+    ("calls_228", 160),
+    ("calls_230", 160),
+    ("calls_232", 160),
+    ("ddp4", 176),
+    ("ddp8_two_hosts", 272),
+    ("flood_228", 8000),
+    ("graph_host_228", 72),
+    ("mix_228", 1843),
+    ("mix_230", 1843),
+    ("mix_232", 1843),
+    ("mix_two_hosts_228", 1843),
+    ("symmetric_230", 120),
+    ("symmetric_232", 120),
+    ("threads_228", 260),
+    ("zero_cta_232", 160),
+];
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../data")
+        .join(name)
+}
+
+/// The plugin that `make` built: NCCLSCOPE_PLUGIN, else the one in the target folder of this test.
+fn plugin() -> String {
+    if let Ok(path) = std::env::var("NCCLSCOPE_PLUGIN") {
+        return path;
+    }
+    let test = std::env::current_exe().expect("this test has a path");
+    let folder = test.ancestors().nth(2).expect("target/<profile>/deps/test");
+    let path = folder.join("libnccl_profiler_ncclscope.so");
+    assert!(
+        path.exists(),
+        "{} is not there: run `make debug` first",
+        path.display()
+    );
+    path.to_string_lossy().into_owned()
+}
+
+/// What a call is, in words and numbers that do not depend on this run's host clock or string ids.
+type Row = Vec<String>;
+
+/// The calls of each process, by launcher's rank.
+fn rows(capture: &tables::Capture) -> BTreeMap<Option<u32>, Vec<Row>> {
+    // Host times and network waits are this run's; verdicts are judged by the recorder of the day.
+    let columns: Vec<_> = tables::calls::COLUMNS
+        .iter()
+        .filter(|column| {
+            let gpu = column.name.starts_with("gpu_st") || column.name.starts_with("phase_");
+            let of_this_run =
+                ["process", "pid", "host", "untimed", "finished"].contains(&column.name);
+            !of_this_run && (gpu || !column.name.ends_with("_ns"))
+        })
+        .collect();
+    let mut all: BTreeMap<_, Vec<Row>> = BTreeMap::new();
+    for row in capture.rows() {
+        let values = columns
+            .iter()
+            .map(|column| format!("{}={:?}", column.name, (column.value)(&row)))
+            .collect();
+        all.entry(row.process.rank).or_default().push(values);
+    }
+    all.values_mut().for_each(|rows| rows.sort());
+    all
+}
+
+fn replayed(name: &str) -> (tables::Capture, tables::Capture, serde_json::Value) {
+    let original = tables::Capture::open(&data(name)).expect("the recorded job opens");
+    let timing = original.processes[0]
+        .fact("timing")
+        .unwrap_or("host")
+        .to_owned();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("capture");
+    let env = [
+        ("NCCLSCOPE_OUT", out.to_str().expect("utf-8")),
+        ("NCCLSCOPE_TIMING", &timing),
+        ("NCCLSCOPE_MODE", "trace"),
+        ("NCCLSCOPE_QUIET", "1"),
+    ];
+    let options = Options {
+        plugin: Some(plugin()),
+        env: env
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect(),
+        timeout: Some(Duration::from_secs(120)),
+        ..Options::default()
+    };
+    let outcome = replay::replay(&data(name), &options, false).expect("the job is replayed");
+    (
+        original,
+        tables::Capture::open(&out).expect("the replay left a capture"),
+        outcome.to_json(),
+    )
+}
+
+#[test]
+fn replayed_jobs_give_the_same_rows() {
+    for (name, announced) in JOBS {
+        let (original, again, line) = replayed(name);
+        assert_eq!(
+            line["announced"], announced,
+            "{name}: what fake-nccl told the plugin"
+        );
+        let (before, after) = (rows(&original), rows(&again));
+        assert_eq!(
+            before.keys().collect::<Vec<_>>(),
+            after.keys().collect::<Vec<_>>(),
+            "{name}: ranks"
+        );
+        for (rank, rows) in &before {
+            let replayed = &after[rank];
+            assert_eq!(
+                rows.len(),
+                replayed.len(),
+                "{name}, rank {rank:?}: number of calls"
+            );
+            for (a, b) in rows.iter().zip(replayed) {
+                assert_eq!(a, b, "{name}, rank {rank:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn recorded_jobs_are_complete() {
+    for (name, announced) in JOBS.into_iter().chain([("killed_228", 5500)]) {
+        let capture = tables::Capture::open(&data(name)).expect("the recorded job opens");
+        let report = analyze::report(&capture);
+        let report = serde_json::to_value(&report).expect("a report is JSON");
+        let completeness = &report["completeness"];
+        assert_eq!(completeness["announced"], announced, "{name}");
+        assert_eq!(completeness["recorded"], announced, "{name}");
+        assert_eq!(completeness["lost"], serde_json::json!({}), "{name}");
+        assert_eq!(report["problems"], serde_json::json!([]), "{name}");
+    }
+}
