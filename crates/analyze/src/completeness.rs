@@ -1,0 +1,337 @@
+//! Is everything here? What NCCL announced against what was recorded and timed.
+//!
+//! A call that NCCL announced is recorded (it has a row, or an entry in the totals where only totals were asked for), or
+//! it is lost and counted by cause. The recorder's causes are [`capture::live::CAUSES`]; reading adds three:
+//!
+//! - `damaged`: in a block that is damaged or missing;
+//! - `elsewhere`: announced after the last flush, and the live part that holds them is not here;
+//! - `unexplained`: none of the above, so the figures do not add up, and the report says so.
+//!
+//! Rule: `announced` = `recorded` + all of `lost`, for each process and for the job. Where more is recorded than was
+//! announced, `adds_up` is false.
+
+use crate::operations::Operations;
+use capture::live::{Cause, CAUSES, ODDS};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use tables::{Capture, LiveSource, Process};
+
+/// What was announced, recorded, timed and lost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Completeness {
+    /// Calls that NCCL announced.
+    pub announced: u64,
+    /// Calls with all that was asked for.
+    pub recorded: u64,
+    /// Calls with a GPU time.
+    pub timed: u64,
+    /// Calls without a row, by cause.
+    pub lost: BTreeMap<String, u64>,
+    /// Whether `announced` is known: without its live part, a process may have announced more.
+    pub announced_is_lower_bound: bool,
+    /// Whether the figures add up.
+    pub adds_up: bool,
+    /// Recorded calls without a GPU time, by cause; `captured` are templates, which are not executed.
+    pub untimed: BTreeMap<String, u64>,
+    /// Callbacks without effect, by cause.
+    pub odd: BTreeMap<String, u64>,
+    /// Processes that are not complete, or differ otherwise.
+    pub ranks: Vec<RankCompleteness>,
+}
+
+/// One process that is not complete.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct RankCompleteness {
+    /// The launcher's rank.
+    pub rank: Option<u32>,
+    /// Host.
+    pub host: String,
+    /// Process.
+    pub pid: u32,
+    /// As in [`Completeness`].
+    pub announced: u64,
+    /// As in [`Completeness`].
+    pub recorded: u64,
+    /// As in [`Completeness`].
+    pub timed: u64,
+    /// As in [`Completeness`].
+    pub lost: BTreeMap<String, u64>,
+    /// As in [`Completeness`].
+    pub odd: BTreeMap<String, u64>,
+    /// Where its open rows and counters were read.
+    pub live: &'static str,
+    /// What happened to its recorder, if not the usual.
+    pub recorder: Option<String>,
+}
+
+/// How complete a capture is.
+pub fn completeness(capture: &Capture, operations: &Operations) -> Completeness {
+    let mut whole = Completeness {
+        adds_up: true,
+        ..Completeness::default()
+    };
+    for (index, process) in capture.processes.iter().enumerate() {
+        let account = account(process);
+        let timed = operations.timed_calls[index];
+        let odd = odd(process);
+        whole.announced = whole.announced.saturating_add(account.announced);
+        whole.recorded = whole.recorded.saturating_add(account.recorded);
+        whole.timed = whole.timed.saturating_add(timed);
+        whole.announced_is_lower_bound |= process.counters.is_none();
+        whole.adds_up &= account.adds_up;
+        add_all(&mut whole.lost, &account.lost);
+        add_all(&mut whole.odd, &odd);
+        let captured = process
+            .calls
+            .iter()
+            .filter(|c| process.shapes[c.shape as usize].is(capture::live::flag::CAPTURED))
+            .count();
+        add(&mut whole.untimed, "captured", captured as u64);
+        for (cause, n) in &operations.untimed_calls[index] {
+            add(&mut whole.untimed, cause.name(), *n);
+        }
+        let recorder = recorder(process);
+        if !account.lost.is_empty()
+            || !account.adds_up
+            || !odd.is_empty()
+            || process.live == LiveSource::None
+            || recorder.is_some()
+        {
+            whole.ranks.push(RankCompleteness {
+                rank: process.rank,
+                host: process.host.clone(),
+                pid: process.pid,
+                announced: account.announced,
+                recorded: account.recorded,
+                timed,
+                lost: account.lost,
+                odd,
+                live: match process.live {
+                    LiveSource::Adopted => "adopted",
+                    LiveSource::Here => "here",
+                    LiveSource::Snapshot => "snapshot",
+                    LiveSource::None => "elsewhere",
+                },
+                recorder,
+            });
+        }
+    }
+    whole
+}
+
+fn add(to: &mut BTreeMap<String, u64>, cause: &str, n: u64) {
+    if n > 0 {
+        let count = to.entry(cause.to_owned()).or_insert(0);
+        *count = count.saturating_add(n);
+    }
+}
+
+fn add_all(to: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>) {
+    from.iter().for_each(|(cause, n)| add(to, cause, *n));
+}
+
+struct Account {
+    announced: u64,
+    recorded: u64,
+    lost: BTreeMap<String, u64>,
+    adds_up: bool,
+}
+
+/// The account of one process.
+fn account(process: &Process) -> Account {
+    let counters = process.counters.as_ref();
+    let cause = |cause: Cause| {
+        counters
+            .and_then(|c| c.lost.get(cause as usize))
+            .copied()
+            .unwrap_or(0)
+    };
+    let rows = process.calls.len() as u64;
+    let folded = process
+        .totals
+        .iter()
+        .fold(0u64, |sum, t| sum.saturating_add(t.folded));
+    let rowless = process
+        .totals
+        .iter()
+        .fold(0u64, |sum, t| sum.saturating_add(t.rowless));
+    // Calls that found the totals full too: those without a row are also counted as such, and those whose row was to be
+    // folded also under the cause of that, but in profile mode, where folding is what was asked for.
+    let totals_full = cause(Cause::TotalsFull);
+    let full_at_birth = cause(Cause::RowsFull)
+        .saturating_sub(rowless)
+        .min(totals_full);
+    let full_at_fold = totals_full - full_at_birth;
+    let unwanted = cause(Cause::SizeLimit).saturating_add(cause(Cause::WriteFailed));
+    let asked = process.fact("mode") == Some("profile");
+    let wanted = folded.saturating_add(full_at_fold).saturating_sub(unwanted);
+    let wanted_full = if asked { full_at_fold.min(wanted) } else { 0 };
+    let recorded = rows.saturating_add(wanted - wanted_full);
+    let mut lost = BTreeMap::new();
+    add(
+        &mut lost,
+        CAUSES[Cause::RowsFull as usize],
+        cause(Cause::RowsFull) - full_at_birth,
+    );
+    for plain in [Cause::SizeLimit, Cause::WriteFailed] {
+        add(&mut lost, CAUSES[plain as usize], cause(plain));
+    }
+    add(
+        &mut lost,
+        CAUSES[Cause::TotalsFull as usize],
+        full_at_birth + wanted_full,
+    );
+    // Tickets count up from 0, so the highest is a lower bound where the counter is not here or is from before it.
+    let seen = process
+        .calls
+        .last()
+        .map_or(0, |call| call.ticket.saturating_add(1));
+    let explained = lost
+        .values()
+        .fold(recorded, |sum, n| sum.saturating_add(*n));
+    let announced = counters.map_or(0, |c| c.announced).max(seen);
+    let gap = announced.saturating_sub(explained);
+    if gap > 0 {
+        let damaged = process.shapeless > 0 || process.bad_blocks > 0;
+        let why = match process.live {
+            _ if damaged => "damaged",
+            LiveSource::None | LiveSource::Snapshot => "elsewhere",
+            _ => "unexplained",
+        };
+        add(&mut lost, why, gap);
+    }
+    Account {
+        announced,
+        recorded,
+        adds_up: explained <= announced && !lost.contains_key("unexplained"),
+        lost,
+    }
+}
+
+fn odd(process: &Process) -> BTreeMap<String, u64> {
+    let mut odd = BTreeMap::new();
+    let Some(counters) = &process.counters else {
+        return odd;
+    };
+    for (name, n) in ODDS.iter().zip(&counters.odd) {
+        add(&mut odd, name, *n);
+    }
+    // These calls have rows; their replays have none.
+    let templates = counters
+        .lost
+        .get(Cause::TemplatesFull as usize)
+        .copied()
+        .unwrap_or(0);
+    add(&mut odd, CAUSES[Cause::TemplatesFull as usize], templates);
+    odd
+}
+
+/// What is to be said of the recorder of a process.
+fn recorder(process: &Process) -> Option<String> {
+    let counters = process.counters.as_ref()?;
+    if counters.write_errno != 0 {
+        let error =
+            std::io::Error::from_raw_os_error(i32::try_from(counters.write_errno).unwrap_or(0));
+        return Some(format!("its trace file could not be written: {error}"));
+    }
+    (counters.state == 2).then(|| "it switched itself off after a failure".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tables::process::Counters;
+    use tables::{Call, Total};
+
+    /// A process with `rows` rows, (folded, rowless) in the totals and counters.
+    fn process(rows: u64, totals: (u64, u64), announced: u64, lost: [u64; 5]) -> Process {
+        Process {
+            calls: (0..rows)
+                .map(|ticket| Call {
+                    ticket,
+                    ..Call::default()
+                })
+                .collect(),
+            totals: vec![Total {
+                folded: totals.0,
+                rowless: totals.1,
+                ..Total::default()
+            }],
+            counters: Some(Counters {
+                announced,
+                lost: lost.into(),
+                ..Counters::default()
+            }),
+            live: LiveSource::Adopted,
+            ..Process::default()
+        }
+    }
+
+    fn accounted(process: &Process) -> (u64, u64, Vec<(String, u64)>, bool) {
+        let account = account(process);
+        (
+            account.announced,
+            account.recorded,
+            account.lost.into_iter().collect(),
+            account.adds_up,
+        )
+    }
+
+    fn lost(list: &[(&str, u64)]) -> Vec<(String, u64)> {
+        list.iter()
+            .map(|(cause, n)| ((*cause).to_owned(), *n))
+            .collect()
+    }
+
+    #[test]
+    fn all_rows_there_is_complete() {
+        assert_eq!(
+            accounted(&process(9, (0, 0), 9, [0; 5])),
+            (9, 9, vec![], true)
+        );
+    }
+
+    #[test]
+    fn calls_without_rows_are_lost_by_cause() {
+        // 4 found no row, one of them found the totals full as well; 2 rows could not be written.
+        let process = process(5, (2, 3), 11, [4, 0, 2, 0, 1]);
+        assert_eq!(
+            accounted(&process),
+            (
+                11,
+                5,
+                lost(&[("rows_full", 3), ("totals_full", 1), ("write_failed", 2)]),
+                true
+            )
+        );
+    }
+
+    #[test]
+    fn in_profile_mode_totals_are_what_was_asked_for() {
+        let mut process = process(0, (7, 0), 8, [0, 0, 0, 0, 1]);
+        process.facts.insert("mode".into(), "profile".into());
+        assert_eq!(
+            accounted(&process),
+            (8, 7, lost(&[("totals_full", 1)]), true)
+        );
+    }
+
+    #[test]
+    fn a_gap_is_named_or_said_not_to_add_up() {
+        let mut process = process(5, (0, 0), 8, [0; 5]);
+        assert_eq!(
+            accounted(&process),
+            (8, 5, lost(&[("unexplained", 3)]), false)
+        );
+        process.live = LiveSource::Snapshot;
+        assert_eq!(accounted(&process).2, lost(&[("elsewhere", 3)]));
+        process.bad_blocks = 1;
+        assert_eq!(accounted(&process).2, lost(&[("damaged", 3)]));
+    }
+
+    #[test]
+    fn more_than_announced_does_not_add_up() {
+        let process = process(5, (3, 0), 5, [0; 5]);
+        assert!(!accounted(&process).3);
+    }
+}

@@ -1,0 +1,358 @@
+//! Calls as they are kept in memory, and the columns that they are handed out as.
+//!
+//! A [`Call`] has what differs from call to call; what many calls share is its [`Shape`]; what few calls have (network,
+//! buffers, phases) is its [`Extra`]. Ten million calls take about 1.2 GB. [`COLUMNS`] names every column once, with its
+//! unit and what null means in it: exporters and `docs/tables.md` follow it.
+//!
+//! Rule: a time of 0 is "not known" here and null in a column.
+
+use crate::names::Name;
+use crate::process::Process;
+use crate::Capture;
+use capture::live::{flag, part, verdict};
+
+/// What many calls of a process have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// The process's number of the communicator.
+    pub uid: u32,
+    /// Index of the communicator in the capture.
+    pub communicator: Option<u32>,
+    /// The calling rank in it.
+    pub rank: Option<u32>,
+    /// Ranks of the communicator.
+    pub nranks: Option<u32>,
+    /// Function as NCCL names it.
+    pub function: Name,
+    /// Datatype as NCCL names it.
+    pub datatype: Name,
+    /// Algorithm.
+    pub algorithm: Name,
+    /// Protocol.
+    pub protocol: Name,
+    /// Kernel variant (ABI v7).
+    pub variant: Name,
+    /// [`capture::live::flag`] bits.
+    pub flags: u8,
+    /// [`capture::live::part`] bits.
+    pub parts: u8,
+    /// Channels that NCCL says it uses.
+    pub nchannels: u8,
+    /// Warps per channel.
+    pub nwarps: u8,
+    /// Elements as the program gave them; bytes for AllGather and Broadcast below ABI v5.
+    pub count: u64,
+    /// Root.
+    pub root: Option<u32>,
+    /// Peer of a send or receive.
+    pub peer: Option<u32>,
+    /// cudaStream_t as a number, 0 not known.
+    pub stream: u64,
+    /// Batches of a copy-engine collective.
+    pub ce_batches: u16,
+}
+
+impl Shape {
+    /// Whether this flag is set.
+    pub fn is(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// Bit of [`Call::verdict`] that reading adds: the stamps are older than the launch.
+pub const STALE: u16 = 1 << 15;
+/// Bit of [`Call::verdict`] that reading adds: made after a call that puts NCCL's counters of stamps out of step.
+pub const DESYNCHRONISED: u16 = 1 << 14;
+
+/// One rank's part in an operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Call {
+    /// Unique in the process, in order of announcement.
+    pub ticket: u64,
+    /// Number + 1 of the group it was made in, 0 not known.
+    pub group: u64,
+    /// NCCL's sequence number + 1, 0 none.
+    pub seq: u64,
+    pub api_ns: i64,
+    pub launch_start_ns: i64,
+    pub launch_end_ns: i64,
+    pub enqueue_ns: i64,
+    pub return_ns: i64,
+    /// Stamps in the clock of the GPU, ns.
+    pub gpu_start: u64,
+    pub gpu_stop: u64,
+    pub gpu_seen_ns: i64,
+    /// Index into [`Process::shapes`].
+    pub shape: u32,
+    /// For a replay: its template's number + 1.
+    pub template: u32,
+    /// Index into [`Process::extras`] + 1, 0 none.
+    pub extra: u32,
+    /// Index into [`Process::composites`] + 1, 0 none.
+    pub composite: u32,
+    pub channels_started: u16,
+    pub channels_stopped: u16,
+    /// [`capture::live::verdict`] bits, [`STALE`] and [`DESYNCHRONISED`].
+    pub verdict: u16,
+    /// In a block, so finished; the rest are from the live part and may be open.
+    pub sealed: bool,
+}
+
+/// What few calls have. 0 stands for "none".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Extra {
+    pub user_tag: u64,
+    pub send_buffer: u64,
+    pub recv_buffer: u64,
+    pub phase_stop: [u64; 2],
+    pub ops_started: u32,
+    pub ops_stopped: u32,
+    pub steps: u32,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+    /// In the order of [`capture::live::WAITS`].
+    pub waits_ns: [u64; 6],
+}
+
+impl Call {
+    /// Host time from API entry to return, ns.
+    pub fn host_ns(&self) -> Option<u64> {
+        if self.api_ns == 0 || self.return_ns == 0 {
+            return None;
+        }
+        u64::try_from(self.return_ns.checked_sub(self.api_ns)?).ok()
+    }
+
+    /// Time on the GPU from stamps, ns; or why there is none that can be believed. For [`Untimed::Fused`] see there.
+    pub fn gpu_ns(&self, shape: &Shape) -> Result<u64, Untimed> {
+        if self.verdict & verdict::REPEATED != 0 {
+            Err(Untimed::Repeated)
+        } else if self.verdict & verdict::BACKWARDS != 0 {
+            Err(Untimed::Backwards)
+        } else if self.verdict & STALE != 0 {
+            Err(Untimed::Stale)
+        } else if self.verdict & DESYNCHRONISED != 0 {
+            Err(Untimed::Desynchronised)
+        } else if self.verdict & verdict::NEGATIVE != 0
+            || (self.gpu_stop != 0 && self.gpu_stop < self.gpu_start)
+        {
+            Err(Untimed::Negative)
+        } else if self.gpu_start == 0 && self.channels_started == 0 {
+            Err(Untimed::NoStamp)
+        } else if self.channels_stopped < self.channels_started
+            || self.gpu_stop == 0
+            || (!self.sealed && self.channels_started < shape.nchannels.into())
+        {
+            Err(Untimed::Unfinished)
+        } else if self.verdict & verdict::MISSING != 0 || self.gpu_start == 0 {
+            Err(Untimed::Missing)
+        } else if self.verdict & verdict::FUSED != 0 {
+            Err(Untimed::Fused)
+        } else {
+            Ok(self.gpu_stop - self.gpu_start)
+        }
+    }
+}
+
+/// Why a call has no GPU time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Untimed {
+    /// NCCL delivered no stamp.
+    NoStamp,
+    /// Launched in one batch with others: the stamps are the batch's. An operation made of all calls of the batch has
+    /// this time.
+    Fused,
+    /// A stamp of another call was delivered.
+    Repeated,
+    /// It overlaps a call of another launch on a channel.
+    Backwards,
+    /// It starts before its launch.
+    Stale,
+    /// Made after a call that puts NCCL's counters of stamps out of step, so whose stamps these are is not known.
+    Desynchronised,
+    /// It stops before it starts.
+    Negative,
+    /// Some channel's stamp was zero or missing.
+    Missing,
+    /// It had not ended when the recording did.
+    Unfinished,
+    /// Counted in totals without a time.
+    Rowless,
+}
+
+impl Untimed {
+    /// The word for it in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Untimed::NoStamp => "no_stamp",
+            Untimed::Fused => "fused",
+            Untimed::Repeated => "repeated",
+            Untimed::Backwards => "backwards",
+            Untimed::Stale => "stale",
+            Untimed::Desynchronised => "desynchronised",
+            Untimed::Negative => "negative",
+            Untimed::Missing => "missing",
+            Untimed::Unfinished => "unfinished",
+            Untimed::Rowless => "rowless",
+        }
+    }
+}
+
+/// The bytes of an operation by the convention of nccl-tests; `None` when the size of the communicator is needed and
+/// not known.
+///
+/// Below ABI v5, NCCL gives AllGather and Broadcast in bytes with datatype `ncclInt8`, which comes to the same.
+pub fn bytes(function: &str, datatype: &str, count: u64, nranks: Option<u32>) -> Option<u64> {
+    let per_rank = count.saturating_mul(nccl_abi::names::datatype_size(datatype) as u64);
+    match function {
+        "AllGather" | "ReduceScatter" | "AlltoAll" | "Gather" | "Scatter" => {
+            Some(per_rank.saturating_mul(nranks?.into()))
+        }
+        _ => Some(per_rank),
+    }
+}
+
+/// A value in a column.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Value<'a> {
+    Null,
+    Bool(bool),
+    Unsigned(u64),
+    Signed(i64),
+    Text(&'a str),
+}
+
+/// A call where it stands.
+#[derive(Clone, Copy)]
+#[allow(missing_docs)]
+pub struct Row<'a> {
+    pub capture: &'a Capture,
+    pub process: &'a Process,
+    pub index: usize,
+    pub call: &'a Call,
+    pub shape: &'a Shape,
+}
+
+impl<'a> Row<'a> {
+    fn extra(&self) -> Option<&'a Extra> {
+        self.process
+            .extras
+            .get((self.call.extra as usize).checked_sub(1)?)
+    }
+
+    fn name(&self, name: Name) -> Value<'a> {
+        self.capture
+            .names
+            .get(name)
+            .map_or(Value::Null, Value::Text)
+    }
+}
+
+/// A column of the table of calls.
+pub struct Column {
+    /// Its name, with the unit where it has one.
+    pub name: &'static str,
+    /// `bool`, `uint`, `int` or `text`.
+    pub kind: &'static str,
+    /// The unit, or nothing.
+    pub unit: &'static str,
+    /// Its value for a call.
+    pub value: for<'a> fn(&Row<'a>) -> Value<'a>,
+}
+
+fn known(value: Option<u32>) -> Value<'static> {
+    value.map_or(Value::Null, |v| Value::Unsigned(v.into()))
+}
+
+fn nonzero(value: u64) -> Value<'static> {
+    if value == 0 {
+        Value::Null
+    } else {
+        Value::Unsigned(value)
+    }
+}
+
+fn less_one(value: u64) -> Value<'static> {
+    value.checked_sub(1).map_or(Value::Null, Value::Unsigned)
+}
+
+fn time(value: i64) -> Value<'static> {
+    if value == 0 {
+        Value::Null
+    } else {
+        Value::Signed(value)
+    }
+}
+
+macro_rules! columns {
+    ($($name:literal $kind:literal $unit:literal $value:expr;)*) => {
+        /// The columns of the table of calls, in order.
+        pub const COLUMNS: &[Column] = &[$(Column { name: $name, kind: $kind, unit: $unit, value: $value }),*];
+    };
+}
+
+columns! {
+    "process" "uint" "" |r| Value::Unsigned(r.index as u64);
+    "host" "text" "" |r| Value::Text(&r.process.host);
+    "pid" "uint" "" |r| Value::Unsigned(r.process.pid.into());
+    "ticket" "uint" "" |r| Value::Unsigned(r.call.ticket);
+    "communicator" "text" "" |r| r.shape.communicator.and_then(|c| r.capture.communicators.get(c as usize)).map_or(Value::Null, |c| Value::Text(&c.id));
+    "nranks" "uint" "" |r| known(r.shape.nranks);
+    "rank" "uint" "" |r| known(r.shape.rank);
+    "function" "text" "" |r| r.name(r.shape.function);
+    "operation" "text" "" |r| r.name(r.process.composites.get((r.call.composite as usize).wrapping_sub(1)).map_or(r.shape.function, |c| c.function));
+    "operation_part" "uint" "" |r| less_one(r.call.composite.into());
+    "datatype" "text" "" |r| r.name(r.shape.datatype);
+    "count" "uint" "elements" |r| Value::Unsigned(r.shape.count);
+    "bytes" "uint" "bytes" |r| r.capture.bytes(r.shape).map_or(Value::Null, Value::Unsigned);
+    "root" "uint" "" |r| known(r.shape.root);
+    "peer" "uint" "" |r| known(r.shape.peer);
+    "stream" "uint" "" |r| nonzero(r.shape.stream);
+    "group" "uint" "" |r| less_one(r.call.group);
+    "seq" "uint" "" |r| less_one(r.call.seq);
+    "algorithm" "text" "" |r| r.name(r.shape.algorithm);
+    "protocol" "text" "" |r| r.name(r.shape.protocol);
+    "variant" "text" "" |r| r.name(r.shape.variant);
+    "nchannels" "uint" "" |r| if r.shape.parts & part::ENQUEUED == 0 { Value::Null } else { Value::Unsigned(r.shape.nchannels.into()) };
+    "nwarps" "uint" "" |r| nonzero(r.shape.nwarps.into());
+    "captured" "bool" "" |r| Value::Bool(r.shape.is(flag::CAPTURED));
+    "replay" "bool" "" |r| Value::Bool(r.shape.is(flag::REPLAY));
+    "template" "uint" "" |r| less_one(r.call.template.into());
+    "copy_engine" "bool" "" |r| Value::Bool(r.shape.parts & part::COPY_ENGINE != 0);
+    "symmetric" "bool" "" |r| Value::Bool(r.shape.parts & part::SYMMETRIC != 0);
+    "launch_ambiguous" "bool" "" |r| Value::Bool(r.shape.parts & part::LAUNCH_AMBIGUOUS != 0);
+    "finished" "bool" "" |r| Value::Bool(r.call.sealed);
+    "api_ns" "int" "ns since 1970" |r| time(r.call.api_ns);
+    "launch_start_ns" "int" "ns since 1970" |r| time(r.call.launch_start_ns);
+    "launch_end_ns" "int" "ns since 1970" |r| time(r.call.launch_end_ns);
+    "enqueue_ns" "int" "ns since 1970" |r| time(r.call.enqueue_ns);
+    "return_ns" "int" "ns since 1970" |r| time(r.call.return_ns);
+    "gpu_start_ns" "uint" "ns, GPU clock" |r| nonzero(r.call.gpu_start);
+    "gpu_stop_ns" "uint" "ns, GPU clock" |r| nonzero(r.call.gpu_stop);
+    "gpu_time_ns" "uint" "ns" |r| r.call.gpu_ns(r.shape).map_or(Value::Null, Value::Unsigned);
+    "gpu_time_source" "text" "" |r| if r.call.gpu_start == 0 { Value::Null } else { Value::Text("stamps") };
+    "gpu_seen_ns" "int" "ns since 1970" |r| time(r.call.gpu_seen_ns);
+    "untimed" "text" "" |r| r.call.gpu_ns(r.shape).map_or_else(|u| Value::Text(u.name()), |_| Value::Null);
+    "late" "bool" "" |r| Value::Bool(r.call.verdict & verdict::LATE != 0);
+    "channels_started" "uint" "" |r| Value::Unsigned(r.call.channels_started.into());
+    "channels_stopped" "uint" "" |r| Value::Unsigned(r.call.channels_stopped.into());
+    "phase_sync_stop_ns" "uint" "ns, GPU clock" |r| r.extra().map_or(Value::Null, |e| nonzero(e.phase_stop[0]));
+    "phase_compute_stop_ns" "uint" "ns, GPU clock" |r| r.extra().map_or(Value::Null, |e| nonzero(e.phase_stop[1]));
+    "user_tag" "uint" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.user_tag));
+    "send_buffer" "uint" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.send_buffer));
+    "recv_buffer" "uint" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.recv_buffer));
+    "net_ops_started" "uint" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.ops_started.into()));
+    "net_ops_stopped" "uint" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.ops_stopped.into()));
+    "net_steps" "uint" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.steps.into()));
+    "net_bytes_sent" "uint" "bytes" |r| r.extra().map_or(Value::Null, |e| nonzero(e.bytes_sent));
+    "net_bytes_received" "uint" "bytes" |r| r.extra().map_or(Value::Null, |e| nonzero(e.bytes_received));
+    "wait_send_gpu_ns" "uint" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[0]));
+    "wait_send_peer_ns" "uint" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[1]));
+    "wait_send_network_ns" "uint" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[2]));
+    "wait_recv_network_ns" "uint" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[3]));
+    "wait_recv_flush_ns" "uint" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[4]));
+    "wait_recv_gpu_ns" "uint" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[5]));
+}

@@ -1,0 +1,140 @@
+//! From the recorder's ticks to CLOCK_REALTIME.
+//!
+//! A [`Clock`] is a list of anchors, moments at which both clocks were read. Between two anchors time is linear; before
+//! the first and after the last it goes on at the rate of the whole capture, because two anchors that are close together
+//! give a rate of no use.
+//!
+//! Rule: a time without two anchors, or one and a clock that counts nanoseconds, is not known. It is never guessed.
+
+/// The two clocks at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Anchor {
+    /// The recorder's clock.
+    pub ticks: u64,
+    /// CLOCK_REALTIME, ns since 1970.
+    pub realtime: u64,
+}
+
+/// Turns ticks into time.
+#[derive(Clone, Debug, Default)]
+pub struct Clock {
+    anchors: Vec<Anchor>,
+    nanoseconds: bool,
+}
+
+impl Clock {
+    /// A clock through these anchors, in any order; those with a zero are left out. `nanoseconds` says that a tick is one.
+    pub fn new(anchors: impl IntoIterator<Item = Anchor>, nanoseconds: bool) -> Clock {
+        let mut anchors: Vec<Anchor> = anchors
+            .into_iter()
+            .filter(|a| a.ticks != 0 && a.realtime != 0)
+            .collect();
+        anchors.sort_unstable();
+        anchors.dedup_by_key(|a| a.ticks);
+        Clock {
+            anchors,
+            nanoseconds,
+        }
+    }
+
+    /// Whether times can be told at all.
+    pub fn is_known(&self) -> bool {
+        self.anchors.len() > 1 || (self.nanoseconds && !self.anchors.is_empty())
+    }
+
+    /// The moment of `ticks`, ns since 1970; `None` for 0, which stands for "not known", and when there are no anchors.
+    pub fn realtime(&self, ticks: u64) -> Option<i64> {
+        if ticks == 0 || !self.is_known() {
+            return None;
+        }
+        let after = self.anchors.partition_point(|a| a.ticks <= ticks);
+        let (base, (from, to)) = match after {
+            0 => (self.anchors[0], self.whole()),
+            n if n == self.anchors.len() => (self.anchors[n - 1], self.whole()),
+            n => (self.anchors[n - 1], (self.anchors[n - 1], self.anchors[n])),
+        };
+        let moved = i128::from(ticks) - i128::from(base.ticks);
+        i64::try_from(i128::from(base.realtime) + scale(moved, from, to)).ok()
+    }
+
+    /// The length of `ticks` in ns, at the rate of the whole capture.
+    pub fn duration(&self, ticks: u64) -> Option<u64> {
+        let (from, to) = self.is_known().then(|| self.whole())?;
+        u64::try_from(scale(i128::from(ticks), from, to)).ok()
+    }
+
+    fn whole(&self) -> (Anchor, Anchor) {
+        match (self.anchors.first(), self.anchors.last()) {
+            (Some(first), Some(last)) if first.ticks < last.ticks => (*first, *last),
+            _ => (
+                Anchor {
+                    ticks: 0,
+                    realtime: 0,
+                },
+                Anchor {
+                    ticks: 1,
+                    realtime: 1,
+                },
+            ),
+        }
+    }
+}
+
+fn scale(ticks: i128, from: Anchor, to: Anchor) -> i128 {
+    let rate = i128::from(to.realtime) - i128::from(from.realtime);
+    // Both factors are below 2^64 in size, so the product fits but for the sign's bit.
+    ticks.saturating_mul(rate) / (i128::from(to.ticks) - i128::from(from.ticks)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn anchor(ticks: u64, realtime: u64) -> Anchor {
+        Anchor { ticks, realtime }
+    }
+
+    #[test]
+    fn each_stretch_has_its_own_rate() {
+        let clock = Clock::new(
+            [
+                anchor(300, 10_300),
+                anchor(100, 10_000),
+                anchor(200, 10_200),
+            ],
+            false,
+        );
+        assert_eq!(clock.realtime(150), Some(10_100));
+        assert_eq!(clock.realtime(250), Some(10_250));
+        // The rate of the whole is 1.5 ns a tick.
+        assert_eq!(clock.realtime(320), Some(10_330));
+        assert_eq!(clock.realtime(80), Some(9_970));
+        assert_eq!(clock.duration(20), Some(30));
+    }
+
+    #[test]
+    fn one_anchor_is_enough_for_a_clock_of_nanoseconds_only() {
+        assert_eq!(Clock::new([anchor(5, 1005)], true).realtime(7), Some(1007));
+        assert_eq!(Clock::new([anchor(5, 1005)], false).realtime(7), None);
+        assert_eq!(Clock::new([], true).realtime(7), None);
+        assert_eq!(
+            Clock::new([anchor(0, 0), anchor(5, 1005)], true).realtime(0),
+            None
+        );
+    }
+
+    #[test]
+    fn garbage_anchors_do_not_overflow() {
+        let clock = Clock::new(
+            [
+                anchor(1, u64::MAX),
+                anchor(2, 1),
+                anchor(u64::MAX, u64::MAX),
+            ],
+            false,
+        );
+        for ticks in [1, 2, 3, u64::MAX / 2, u64::MAX] {
+            let _ = (clock.realtime(ticks), clock.duration(ticks));
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! Which communicators of different processes are one.
+//!
+//! Every process tells its own view, a [`Local`]; those that belong together become one [`Communicator`]. They share
+//! NCCL's hash, the size, the generation (how often their process had that rank of that hash before) and the restart of
+//! the job, and have different ranks. A hash comes back when a communicator is made anew or shrunk twice, so views whose ranks clash,
+//! or that begin after all others have ended, are another communicator.
+//!
+//! Rule: an id names one communicator of the capture, over hosts and time.
+
+use crate::lineage;
+use crate::process::Process;
+use std::collections::HashMap;
+
+/// A communicator as one process sees it. 0, and for a rank or device nothing, stands for "not known".
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Local {
+    /// Its number in the process.
+    pub uid: u32,
+    /// ABI version that NCCL chose.
+    pub abi: u32,
+    /// NCCL's commId or commHash.
+    pub hash: u64,
+    /// Ranks.
+    pub nranks: u32,
+    /// Nodes.
+    pub nnodes: u32,
+    /// The process's rank in it.
+    pub rank: Option<u32>,
+    /// How many communicators with this hash, size and rank the process had before.
+    pub generation: u32,
+    /// CUDA device ordinal.
+    pub device: Option<u32>,
+    /// The GPU's UUID as 32 hex digits.
+    pub gpu: Option<String>,
+    /// Name given by the program.
+    pub name: Option<String>,
+    /// Made at, ns since 1970.
+    pub created_ns: Option<i64>,
+    /// Ended at, ns since 1970; nothing while it lives.
+    pub ended_ns: Option<i64>,
+}
+
+/// One rank of a communicator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Index of the process in the capture.
+    pub process: usize,
+    /// The communicator's number in that process.
+    pub uid: u32,
+    /// Its rank; nothing below ABI v4.
+    pub rank: Option<u32>,
+}
+
+/// Where a communicator came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parent {
+    /// Index of the parent in the capture.
+    pub communicator: usize,
+    /// Why it is the parent.
+    pub evidence: String,
+}
+
+/// A communicator of the job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Communicator {
+    /// The hash as hex, with `#2` and so on for later ones with the same hash.
+    pub id: String,
+    /// NCCL's hash; 0 when not known.
+    pub hash: u64,
+    /// Ranks, if known.
+    pub nranks: Option<u32>,
+    /// Nodes, if known.
+    pub nnodes: Option<u32>,
+    /// Name given by the program.
+    pub name: Option<String>,
+    /// Ranks that the capture holds, by rank.
+    pub members: Vec<Member>,
+    /// Made at, ns since 1970, on the first rank.
+    pub created_ns: Option<i64>,
+    /// The communicator it was split or shrunk from, where that is proved.
+    pub parent: Option<Parent>,
+}
+
+/// An instance under construction.
+struct Instance {
+    key: (u64, u32, u32, u32),
+    locals: Vec<(usize, Local)>,
+    last_ended: Option<i64>,
+}
+
+impl Instance {
+    fn takes(&self, process: usize, local: &Local) -> bool {
+        let clash =
+            self.locals
+                .iter()
+                .any(|(other_process, other)| match (local.rank, other.rank) {
+                    (Some(a), Some(b)) => a == b,
+                    _ => *other_process == process,
+                });
+        // Where ranks are not known, time has to tell. (Ranks of one communicator live at the same time, but their hosts'
+        // clocks need not agree, so ranks are the better witness.)
+        let over = local.rank.is_none()
+            && self
+                .locals
+                .iter()
+                .all(|(_, other)| other.ended_ns.is_some())
+            && matches!((self.last_ended, local.created_ns), (Some(end), Some(begin)) if begin > end);
+        // Without a hash nothing ties the views of two processes together.
+        !clash && !over && local.hash != 0
+    }
+}
+
+/// How many communicators with its hash, size and rank a process had before each of its own. Counted here rather than
+/// read, because below ABI v4 the recorder learns hash and rank after it has numbered them.
+fn generations(processes: &[Process]) -> HashMap<(usize, u32), u32> {
+    let mut generations = HashMap::new();
+    for (p, process) in processes.iter().enumerate() {
+        let mut locals: Vec<&Local> = process.communicators.iter().collect();
+        locals.sort_by_key(|l| l.uid);
+        let mut seen = HashMap::new();
+        for local in locals {
+            let before = seen
+                .entry((local.hash, local.nranks, local.rank))
+                .or_insert(0);
+            generations.insert((p, local.uid), *before);
+            *before += 1;
+        }
+    }
+    generations
+}
+
+/// The communicators of all processes, and where the process's own numbers lead.
+pub(crate) fn unite(processes: &[Process]) -> (Vec<Communicator>, HashMap<(usize, u32), usize>) {
+    let mut locals: Vec<(usize, &Local)> = processes
+        .iter()
+        .enumerate()
+        .flat_map(|(p, process)| process.communicators.iter().map(move |l| (p, l)))
+        .collect();
+    let generations = generations(processes);
+    let generation = |p: usize, l: &Local| generations[&(p, l.uid)];
+    locals.sort_by_key(|(p, l)| (l.created_ns, generation(*p, l), *p, l.uid));
+    let mut instances: Vec<Instance> = Vec::new();
+    let mut by_key: HashMap<_, Vec<usize>> = HashMap::new();
+    for (process, local) in locals {
+        let key = (
+            local.hash,
+            local.nranks,
+            generation(process, local),
+            processes[process].restart,
+        );
+        let known = by_key.entry(key).or_default();
+        let index = known
+            .iter()
+            .copied()
+            .find(|i| instances[*i].takes(process, local))
+            .unwrap_or_else(|| {
+                instances.push(Instance {
+                    key,
+                    locals: Vec::new(),
+                    last_ended: None,
+                });
+                known.push(instances.len() - 1);
+                instances.len() - 1
+            });
+        let instance = &mut instances[index];
+        instance.last_ended = instance.last_ended.max(local.ended_ns);
+        instance.locals.push((process, local.clone()));
+    }
+    let mut seen: HashMap<u64, u32> = HashMap::new();
+    let mut united = HashMap::new();
+    let mut communicators: Vec<Communicator> = instances
+        .into_iter()
+        .enumerate()
+        .map(|(index, mut instance)| {
+            instance
+                .locals
+                .sort_by_key(|(process, local)| (local.rank, *process, local.uid));
+            let (hash, nranks, ..) = instance.key;
+            let nth = seen.entry(hash).and_modify(|n| *n += 1).or_insert(1);
+            let base = if hash == 0 {
+                "unknown".to_owned()
+            } else {
+                format!("{hash:016x}")
+            };
+            let known = |n: u32| (n != 0).then_some(n);
+            let locals = &instance.locals;
+            Communicator {
+                id: if *nth == 1 {
+                    base
+                } else {
+                    format!("{base}#{nth}")
+                },
+                hash,
+                nranks: known(nranks),
+                nnodes: locals.iter().find_map(|(_, l)| known(l.nnodes)),
+                name: locals.iter().find_map(|(_, l)| l.name.clone()),
+                created_ns: locals.iter().filter_map(|(_, l)| l.created_ns).min(),
+                members: locals
+                    .iter()
+                    .map(|(process, local)| {
+                        united.insert((*process, local.uid), index);
+                        Member {
+                            process: *process,
+                            uid: local.uid,
+                            rank: local.rank,
+                        }
+                    })
+                    .collect(),
+                parent: None,
+            }
+        })
+        .collect();
+    name_parents(&mut communicators);
+    (communicators, united)
+}
+
+/// Whether each process has at least as many ranks in `parent` as in `child`.
+fn holds(parent: &Communicator, child: &Communicator) -> bool {
+    let ranks = |c: &Communicator, p: usize| c.members.iter().filter(|m| m.process == p).count();
+    child
+        .members
+        .iter()
+        .all(|m| ranks(child, m.process) <= ranks(parent, m.process))
+}
+
+fn name_parents(communicators: &mut [Communicator]) {
+    let mut pairs = Vec::new();
+    for (c, child) in communicators.iter().enumerate() {
+        for (p, parent) in communicators.iter().enumerate() {
+            let older = match (parent.created_ns, child.created_ns) {
+                (Some(a), Some(b)) => a <= b,
+                _ => true,
+            };
+            if c != p
+                && child.hash != 0
+                && parent.hash != 0
+                && parent.nranks >= child.nranks
+                && older
+                && holds(parent, child)
+            {
+                pairs.push((c, p));
+            }
+        }
+    }
+    // Colours come first by their smallest ordinal; every pair gets the same share of the trials.
+    let ordinals = (lineage::TRIALS / pairs.len().max(1) as u64).clamp(16, 4096) as u32;
+    for (c, p) in pairs {
+        if communicators[c].parent.is_some() {
+            continue;
+        }
+        let (parent, child) = (&communicators[p], &communicators[c]);
+        let proof = if lineage::child_hash(parent.hash, 0, 0) == child.hash {
+            Some(format!("hash of parent {}, shrunk", parent.id))
+        } else {
+            (1..=ordinals).find_map(|ordinal| {
+                let color = lineage::color(parent.hash, ordinal, child.hash)?;
+                Some(format!(
+                    "hash of parent {}, child {ordinal}, colour {color}",
+                    parent.id
+                ))
+            })
+        };
+        communicators[c].parent = proof.map(|evidence| Parent {
+            communicator: p,
+            evidence,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(locals: Vec<Local>) -> Process {
+        Process {
+            communicators: locals,
+            ..Process::default()
+        }
+    }
+
+    fn local(uid: u32, hash: u64, rank: u32, created: i64, ended: Option<i64>) -> Local {
+        Local {
+            uid,
+            hash,
+            nranks: 2,
+            rank: Some(rank),
+            created_ns: Some(created),
+            ended_ns: ended,
+            ..Local::default()
+        }
+    }
+
+    fn ids(processes: &[Process]) -> Vec<(String, usize)> {
+        unite(processes)
+            .0
+            .into_iter()
+            .map(|c| (c.id, c.members.len()))
+            .collect()
+    }
+
+    #[test]
+    fn ranks_of_two_hosts_are_one_communicator() {
+        let all = [
+            process(vec![local(1, 0xab, 1, 12, None)]),
+            process(vec![local(9, 0xab, 0, 10, None)]),
+        ];
+        assert_eq!(ids(&all), [("00000000000000ab".to_owned(), 2)]);
+        let (communicators, united) = unite(&all);
+        assert_eq!(
+            communicators[0].members[0],
+            Member {
+                process: 1,
+                uid: 9,
+                rank: Some(0)
+            }
+        );
+        assert_eq!(united[&(0, 1)], 0);
+    }
+
+    #[test]
+    fn several_ranks_of_one_process_are_one_communicator() {
+        let ranks = (0..4).map(|rank| local(rank + 1, 0xab, rank, 10, None));
+        assert_eq!(
+            ids(&[process(ranks.collect())]),
+            [("00000000000000ab".to_owned(), 4)]
+        );
+    }
+
+    #[test]
+    fn a_second_generation_is_another_communicator() {
+        let again = |rank| {
+            let second = Local {
+                generation: 1,
+                ..local(2, 0xab, rank, 30, None)
+            };
+            process(vec![local(1, 0xab, rank, 10, Some(20)), second])
+        };
+        let first = "00000000000000ab".to_owned();
+        assert_eq!(
+            ids(&[again(0), again(1)]),
+            [(first.clone(), 2), (format!("{first}#2"), 2)]
+        );
+    }
+
+    #[test]
+    fn clashing_ranks_are_kept_apart() {
+        let all: Vec<Process> = [0, 1, 0, 1]
+            .map(|rank| process(vec![local(1, 5, rank, 10, None)]))
+            .into();
+        assert_eq!(
+            ids(&all).iter().map(|(_, n)| *n).collect::<Vec<_>>(),
+            [2, 2]
+        );
+    }
+
+    #[test]
+    fn a_hash_used_after_its_end_is_another_communicator() {
+        let all = [
+            process(vec![local(1, 5, 0, 10, Some(20))]),
+            process(vec![local(1, 5, 0, 50, None)]),
+        ];
+        assert_eq!(ids(&all).len(), 2);
+    }
+
+    #[test]
+    fn without_a_hash_nothing_is_united() {
+        let unknown = || {
+            process(vec![Local {
+                uid: 1,
+                ..Local::default()
+            }])
+        };
+        assert_eq!(
+            ids(&[unknown(), unknown()]),
+            [("unknown".to_owned(), 1), ("unknown#2".to_owned(), 1)]
+        );
+    }
+
+    #[test]
+    fn parents_are_proved_by_the_hash() {
+        let world = 0x1122_3344_5566_7788;
+        let child = lineage::child_hash(world, 3, 1_800_000_000);
+        let shrunk = lineage::child_hash(world, 0, 0);
+        let mut of_rank = [0, 1].map(|rank| process(vec![local(1, world, rank, 10, None)]));
+        of_rank[0].communicators.push(Local {
+            nranks: 1,
+            ..local(2, child, 0, 20, None)
+        });
+        of_rank[0].communicators.push(Local {
+            nranks: 1,
+            ..local(3, shrunk, 0, 30, None)
+        });
+        of_rank[1].communicators.push(local(2, 0xdddd, 1, 20, None));
+        let (communicators, _) = unite(&of_rank);
+        let evidence = |hash| {
+            let found = communicators
+                .iter()
+                .find(|c| c.hash == hash)
+                .expect("there");
+            found
+                .parent
+                .as_ref()
+                .map(|p| (p.communicator, p.evidence.clone()))
+        };
+        assert_eq!(
+            evidence(child),
+            Some((
+                0,
+                "hash of parent 1122334455667788, child 3, colour 1800000000".to_owned()
+            ))
+        );
+        assert_eq!(
+            evidence(shrunk),
+            Some((0, "hash of parent 1122334455667788, shrunk".to_owned()))
+        );
+        assert_eq!((evidence(world), evidence(0xdddd)), (None, None));
+    }
+}

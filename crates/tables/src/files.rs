@@ -1,0 +1,134 @@
+//! Finds the files of a capture and reads them, compressed or not.
+//!
+//! Files with one stem in one folder belong to one process: `NAME.trace`, `NAME.live`, `NAME.snap`, each also as
+//! `….zst`. A path to a single trace file, or to the folder of one host, is a capture too.
+//!
+//! Rule: symbolic links to folders are not followed, so a walk ends.
+
+use crate::problem::Problem;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Folders deeper than this are no part of a capture.
+const MAX_DEPTH: usize = 8;
+/// No file of a capture is larger once unpacked; keeps a damaged frame from filling memory.
+const MAX_UNPACKED: u64 = 16 << 30;
+
+/// The files of one process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Files {
+    /// Path without extension.
+    pub stem: PathBuf,
+    pub trace: Option<PathBuf>,
+    pub live: Option<PathBuf>,
+    pub snapshot: Option<PathBuf>,
+}
+
+impl Files {
+    /// What problems and reports call the process.
+    pub fn path(&self) -> &Path {
+        [&self.trace, &self.live, &self.snapshot]
+            .into_iter()
+            .flatten()
+            .next()
+            .unwrap_or(&self.stem)
+    }
+
+    /// The number of the torchrun restart whose folder it lies in; 0 for the first start.
+    pub fn restart(&self) -> u32 {
+        let number = |part: &str| part.strip_prefix("restart-")?.parse().ok();
+        self.stem
+            .iter()
+            .filter_map(|part| number(part.to_str()?))
+            .next_back()
+            .unwrap_or(0)
+    }
+}
+
+/// The kinds of file by extension, and whether it is compressed.
+fn split(path: &Path) -> Option<(PathBuf, &'static str, bool)> {
+    let name = path.file_name()?.to_str()?;
+    let (name, packed) = match name.strip_suffix(".zst") {
+        Some(name) => (name, true),
+        None => (name, false),
+    };
+    let kind = ["trace", "live", "snap"]
+        .into_iter()
+        .find(|kind| name.ends_with(&format!(".{kind}")))?;
+    Some((
+        path.with_file_name(&name[..name.len() - kind.len() - 1]),
+        kind,
+        packed,
+    ))
+}
+
+/// All processes with a file at `path` or below, in order of path.
+pub(crate) fn find(path: &Path) -> Vec<Files> {
+    let mut found = BTreeMap::new();
+    let mut add = |file: &Path| {
+        let Some((stem, kind, packed)) = split(file) else {
+            return;
+        };
+        let files: &mut Files = found.entry(stem.clone()).or_insert_with(|| Files {
+            stem,
+            ..Files::default()
+        });
+        let place = match kind {
+            "trace" => &mut files.trace,
+            "live" => &mut files.live,
+            _ => &mut files.snapshot,
+        };
+        if place.is_none() || !packed {
+            *place = Some(file.to_owned());
+        }
+    };
+    if path.is_dir() {
+        walk(path, 0, &mut add);
+    } else if let Some((stem, ..)) = split(path) {
+        let folder = path
+            .parent()
+            .filter(|p| !p.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        walk(folder, MAX_DEPTH, &mut |file| {
+            if split(file).is_some_and(|(other, ..)| other.file_name() == stem.file_name()) {
+                add(file);
+            }
+        });
+    }
+    found.into_values().collect()
+}
+
+fn walk(folder: &Path, depth: usize, each: &mut impl FnMut(&Path)) {
+    // A folder that can't be listed shows as processes that are not there.
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() && depth < MAX_DEPTH => walk(&entry.path(), depth + 1, each),
+            Ok(kind) if !kind.is_dir() => each(&entry.path()),
+            _ => {}
+        }
+    }
+}
+
+/// The content of a file, unpacked; as much as could be read when it is damaged, with a problem that says so.
+pub(crate) fn load(path: &Path, problems: &mut Vec<Problem>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| {
+        if path.extension().is_some_and(|e| e == "zst") {
+            zstd::Decoder::new(file)?
+                .take(MAX_UNPACKED)
+                .read_to_end(&mut bytes)
+        } else {
+            (&file).take(MAX_UNPACKED).read_to_end(&mut bytes)
+        }
+    });
+    if let Err(error) = read {
+        problems.push(Problem {
+            file: path.to_owned(),
+            place: format!("byte {} of its content", bytes.len()),
+            expected: "a readable file".into(),
+            found: error.to_string(),
+        });
+    }
+    bytes
+}

@@ -1,0 +1,250 @@
+//! Opens a capture, repairs it, matches ranks, and hands out columns.
+//!
+//! [`Capture::open`] takes a capture folder, the folder of one host or one trace file. It reads every [`Process`] with its
+//! [`calls`], unites what they say of communicators ([`communicators`]), and puts operations together that NCCL
+//! announces in pieces ([`composites`]).
+//!
+//! Rule: a damaged capture is still a capture. Reading never fails on content and never panics: everything unsound is
+//! left out and becomes a [`Problem`]. Only a path without any process is an error.
+
+mod callbacks;
+pub mod calls;
+pub mod clock;
+pub mod communicators;
+pub mod composites;
+mod files;
+pub mod lineage;
+pub mod names;
+mod problem;
+pub mod process;
+mod reading;
+mod trust;
+
+pub use calls::{Call, Shape, Untimed};
+pub use communicators::Communicator;
+pub use names::{Name, Names};
+pub use problem::Problem;
+pub use process::{LiveSource, Process, Total};
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A capture in memory.
+#[derive(Debug, Default)]
+pub struct Capture {
+    /// Where it is.
+    pub path: PathBuf,
+    /// `capture.json`, written by `ncclscope run`; null without one.
+    pub job: serde_json::Value,
+    /// Its processes, by restart, rank and path.
+    pub processes: Vec<Process>,
+    /// Its communicators, by first use.
+    pub communicators: Vec<Communicator>,
+    /// Names of functions, datatypes and the like.
+    pub names: Names,
+    /// What was unsound.
+    pub problems: Vec<Problem>,
+}
+
+/// Why there is no capture.
+#[derive(Debug)]
+pub enum OpenError {
+    /// Nothing is at this path.
+    NotFound {
+        /// The path.
+        path: PathBuf,
+    },
+    /// No trace file in it can be read.
+    NoTrace {
+        /// The path.
+        path: PathBuf,
+        /// What was wrong with those that are there.
+        problems: Vec<Problem>,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::NotFound { path } => {
+                write!(
+                    f,
+                    "`{}`: expected a capture folder or a trace file, found nothing",
+                    path.display()
+                )
+            }
+            OpenError::NoTrace { path, problems } => {
+                write!(
+                    f,
+                    "`{}`: expected a capture with a readable trace file, found ",
+                    path.display()
+                )?;
+                if problems.is_empty() {
+                    return write!(f, "no trace file");
+                }
+                write!(f, "none that is sound")?;
+                problems
+                    .iter()
+                    .take(5)
+                    .try_for_each(|problem| write!(f, "\n  {problem}"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl Capture {
+    /// Opens the capture at `path`: a capture folder, the folder of a host, or one trace file.
+    ///
+    /// # Errors
+    /// When there is nothing to read; never for damage.
+    pub fn open(path: &Path) -> Result<Capture, OpenError> {
+        if !path.exists() {
+            return Err(OpenError::NotFound {
+                path: path.to_owned(),
+            });
+        }
+        let mut capture = Capture {
+            path: path.to_owned(),
+            ..Capture::default()
+        };
+        capture.read_job();
+        for files in files::find(path) {
+            let (names, problems) = (&mut capture.names, &mut capture.problems);
+            capture
+                .processes
+                .extend(reading::read(&files, names, problems));
+        }
+        let root = if path.is_dir() {
+            path
+        } else {
+            path.parent().unwrap_or(Path::new(""))
+        };
+        for problem in &mut capture.problems {
+            problem.file = relative(&problem.file, root);
+        }
+        if capture.processes.is_empty() {
+            return Err(OpenError::NoTrace {
+                path: path.to_owned(),
+                problems: capture.problems,
+            });
+        }
+        for process in &mut capture.processes {
+            process.file = relative(&process.file, root);
+        }
+        capture
+            .processes
+            .sort_by(|a, b| (a.restart, a.rank, &a.file).cmp(&(b.restart, b.rank, &b.file)));
+        capture.unite();
+        Ok(capture)
+    }
+
+    /// The bytes of an operation of this shape by nccl-tests' convention, under its own function name.
+    pub fn bytes(&self, shape: &Shape) -> Option<u64> {
+        self.bytes_as(shape, shape.function)
+    }
+
+    /// The bytes of an operation `function` whose pieces have this shape.
+    pub fn bytes_as(&self, shape: &Shape, function: Name) -> Option<u64> {
+        let text = |name| self.names.get(name).unwrap_or("");
+        calls::bytes(
+            text(function),
+            text(shape.datatype),
+            shape.count,
+            shape.nranks,
+        )
+    }
+
+    /// The rows of the table of calls, process by process; [`calls::COLUMNS`] are its columns.
+    pub fn rows(&self) -> impl Iterator<Item = calls::Row<'_>> {
+        self.processes
+            .iter()
+            .enumerate()
+            .flat_map(move |(index, process)| {
+                process.calls.iter().map(move |call| {
+                    let shape = &process.shapes[call.shape as usize];
+                    calls::Row {
+                        capture: self,
+                        process,
+                        index,
+                        call,
+                        shape,
+                    }
+                })
+            })
+    }
+
+    /// Whether the processes recorded callbacks rather than calls alone.
+    pub fn has_mode(&self, mode: &str) -> bool {
+        self.processes.iter().any(|p| p.fact("mode") == Some(mode))
+    }
+
+    pub(crate) fn absolute(&self, process: &Process) -> PathBuf {
+        let root = if self.path.is_dir() {
+            &self.path
+        } else {
+            self.path.parent().unwrap_or(Path::new(""))
+        };
+        root.join(&process.file)
+    }
+
+    fn read_job(&mut self) {
+        let folder = if self.path.is_dir() {
+            Some(self.path.as_path())
+        } else {
+            None
+        };
+        // The folder of one host lies in the capture's.
+        let places = folder
+            .into_iter()
+            .flat_map(|folder| [Some(folder), folder.parent()])
+            .flatten();
+        for file in places.map(|folder| folder.join("capture.json")) {
+            let Ok(text) = std::fs::read_to_string(&file) else {
+                continue;
+            };
+            match serde_json::from_str(&text) {
+                Ok(job) => self.job = job,
+                Err(error) => self.problems.push(Problem {
+                    file: file.clone(),
+                    place: format!("line {}", error.line()),
+                    expected: "JSON as `ncclscope run` writes it".into(),
+                    found: error.to_string(),
+                }),
+            }
+            return;
+        }
+    }
+
+    fn unite(&mut self) {
+        let (communicators, united) = communicators::unite(&self.processes);
+        self.communicators = communicators;
+        for (index, process) in self.processes.iter_mut().enumerate() {
+            let mut undefined: Vec<u32> = Vec::new();
+            for shape in &mut process.shapes {
+                match united.get(&(index, shape.uid)) {
+                    Some(communicator) => shape.communicator = u32::try_from(*communicator).ok(),
+                    None => undefined.push(shape.uid),
+                }
+            }
+            undefined.sort_unstable();
+            undefined.dedup();
+            self.problems
+                .extend(undefined.into_iter().map(|uid| Problem {
+                    file: process.file.clone(),
+                    place: "its definitions".into(),
+                    expected: format!("communicator {uid}, which calls were made on"),
+                    found: "none with that number".into(),
+                }));
+        }
+        for process in &mut self.processes {
+            trust::judge(process, &self.names);
+        }
+        composites::put_together(&mut self.processes, &self.communicators, &mut self.names);
+    }
+}
+
+fn relative(file: &Path, root: &Path) -> PathBuf {
+    file.strip_prefix(root).unwrap_or(file).to_owned()
+}

@@ -1,0 +1,155 @@
+//! One process of a capture: who it was, what it called, and what its recorder counted.
+//!
+//! Rule: what is not known is `None` or left out; a count is 0 only where 0 was counted.
+
+use crate::calls::{Call, Extra, Shape};
+use crate::clock::Clock;
+use crate::communicators::Local;
+use crate::composites::Composite;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Where the open rows, totals and counters of a process were read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LiveSource {
+    /// `NAME.live`, taken over after the process's end.
+    Adopted,
+    /// The live part itself, on this host.
+    Here,
+    /// `NAME.snap`: as of the last flush.
+    Snapshot,
+    /// None was found: the calls of the last flush interval are elsewhere.
+    #[default]
+    None,
+}
+
+/// Which durations a histogram holds: the recorder puts in the GPU time of a call, or its host time if it has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HistogramOf {
+    /// Of calls without a GPU time.
+    #[default]
+    Host,
+    /// Of calls that all have a GPU time.
+    Gpu,
+    /// Some of each, of no use.
+    Both,
+}
+
+/// Calls that have no row, by what they were.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    /// Index into [`Process::shapes`].
+    pub shape: u32,
+    /// Calls whose rows were folded into the totals.
+    pub folded: u64,
+    /// Calls that never had a row.
+    pub rowless: u64,
+    /// Folded calls with a GPU time.
+    pub timed: u64,
+    /// Sum of GPU times, ns.
+    pub sum: u64,
+    /// Shortest GPU time, ns.
+    pub min: u64,
+    /// Longest GPU time, ns.
+    pub max: u64,
+    /// Sum of host times of the folded calls, ns; nothing without a clock.
+    pub host_ns: Option<u64>,
+    /// Middle of a bucket in ns and how many durations it holds, ascending.
+    pub histogram: Vec<(u64, u64)>,
+    /// What durations these are.
+    pub histogram_of: HistogramOf,
+}
+
+/// What the recorder counted; nothing without a live part.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Calls announced by NCCL.
+    pub announced: u64,
+    /// Calls without a row by [`capture::live::CAUSES`].
+    pub lost: Vec<u64>,
+    /// Callbacks without effect by [`capture::live::ODDS`].
+    pub odd: Vec<u64>,
+    /// Events that the recorder had not asked for.
+    pub unrequested: u64,
+    /// Times that are in totals and not in their histogram.
+    pub pages_full: u64,
+    /// errno of the last failed write, 0 if none.
+    pub write_errno: u32,
+    /// 0 recording, 1 ended, 2 off after a failure.
+    pub state: u32,
+}
+
+/// One process.
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    /// Its trace file, relative to the capture.
+    pub file: PathBuf,
+    /// Host name.
+    pub host: String,
+    /// Process id, 0 when not known.
+    pub pid: u32,
+    /// The launcher's rank.
+    pub rank: Option<u32>,
+    /// Number of the torchrun restart, 0 for the first start.
+    pub restart: u32,
+    /// Everything that the recorder wrote about the process, by key.
+    pub facts: BTreeMap<String, String>,
+    /// Where the live part was read.
+    pub live: LiveSource,
+    /// What was counted; nothing without a live part.
+    pub counters: Option<Counters>,
+    /// Its communicators.
+    pub communicators: Vec<Local>,
+    /// What calls have in common.
+    pub shapes: Vec<Shape>,
+    /// Its calls by ticket.
+    pub calls: Vec<Call>,
+    /// What few calls have; see [`Call::extra`].
+    pub extras: Vec<Extra>,
+    /// Operations made of several calls.
+    pub composites: Vec<Composite>,
+    /// Calls without rows.
+    pub totals: Vec<Total>,
+    /// Rows that were in blocks.
+    pub sealed: u64,
+    /// Sealed rows that can't be told apart any more, because a block before them is damaged.
+    pub shapeless: u64,
+    /// Blocks that are damaged or missing.
+    pub bad_blocks: u64,
+    /// Whether the recorder ended the file.
+    pub ended: bool,
+    /// Ticks to time.
+    pub clock: Clock,
+}
+
+impl Process {
+    /// A fact by key, if it is there and not empty.
+    pub fn fact(&self, key: &str) -> Option<&str> {
+        self.facts
+            .get(key)
+            .map(String::as_str)
+            .filter(|v| !v.is_empty())
+    }
+
+    /// NCCL's version as its own number (2.28.9 is 22809), if known.
+    pub fn nccl_version(&self) -> Option<u32> {
+        let mut parts = self
+            .fact("nccl")?
+            .split(['.', '-', '+'])
+            .map(|p| p.parse::<u32>().ok());
+        let (major, minor, patch) = (
+            parts.next()??,
+            parts.next()??,
+            parts.next().flatten().unwrap_or(0),
+        );
+        Some(major.checked_mul(10_000)? + minor.checked_mul(100)? + patch)
+    }
+
+    /// How reports call it: `rank 3` or `pid 71 on node-2`.
+    pub fn title(&self) -> String {
+        match self.rank {
+            Some(rank) => format!("rank {rank}"),
+            None => format!("pid {} on {}", self.pid, self.host),
+        }
+    }
+}

@@ -1,0 +1,762 @@
+//! Reads the files of one process.
+//!
+//! It puts together the trace file's blocks, the staged ones of the live part, the rows that were never sealed, and the
+//! totals, in this order of trust: a block of the file over a staged one with the same number, a sealed row over a live
+//! one with the same ticket.
+//!
+//! Rule: no bytes make it panic; what is unsound is left out and becomes a [`Problem`].
+
+use crate::calls::{Call, Extra, Shape};
+use crate::clock::{Anchor, Clock};
+use crate::communicators::Local;
+use crate::files::{load, Files};
+use crate::names::{Name, Names};
+use crate::problem::Problem;
+use crate::process::{Counters, HistogramOf, LiveSource, Process, Total};
+use capture::block::{self, Damage, Kind};
+use capture::live::{self, Comm, Image, View};
+use capture::rows::definitions::{self, Definition};
+use capture::rows::{Decoder, Record};
+use capture::snapshot;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::mem::offset_of;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// The sound blocks of a trace file by number, staged ones included.
+struct Blocks<'a> {
+    /// Kind and content by number.
+    sound: BTreeMap<u32, (u16, &'a [u8])>,
+    /// Blocks that are damaged or not there.
+    bad: u64,
+}
+
+/// All sound blocks of `file` and of the live part's staging area.
+///
+/// A write that was cut short left a part of a block at the end of the file; the staging area has it whole, and then it
+/// is no damage.
+fn blocks<'a>(
+    path: &Path,
+    file: &'a [u8],
+    staged: &'a [u8],
+    staged_base: usize,
+    problems: &mut Vec<Problem>,
+) -> Blocks<'a> {
+    let mut sound = BTreeMap::new();
+    let mut damages = Vec::new();
+    if !file.is_empty() || staged.is_empty() {
+        let keep = |b: block::Block<'a>| {
+            sound.insert(b.number, (b.kind, b.payload));
+        };
+        block::read(file, keep, |d| damages.push(d));
+    }
+    // Staged blocks have no file header before them.
+    let add = |b: block::Block<'a>| {
+        sound.entry(b.number).or_insert((b.kind, b.payload));
+    };
+    block::read(staged, add, |_| ());
+    let staged_to = staged_base + staged.len();
+    let made_good = |at: u64, end: u64| {
+        !staged.is_empty() && at >= staged_base as u64 && end <= staged_to.max(file.len()) as u64
+    };
+    let mut bad = 0;
+    for damage in damages {
+        let (place, expected, found) = match damage {
+            Damage::FileHeader if file.is_empty() => (
+                "byte 0".into(),
+                "a trace file's header".into(),
+                "an empty file".into(),
+            ),
+            Damage::FileHeader => (
+                "byte 0".into(),
+                "a trace file's header".into(),
+                "other bytes".into(),
+            ),
+            Damage::Format { found } => {
+                let expected = format!("format {}, which this ncclscope reads", capture::FORMAT);
+                (
+                    "byte 8".into(),
+                    expected,
+                    format!("format {found}; a newer ncclscope may read it"),
+                )
+            }
+            Damage::Skipped { at, bytes } if !made_good(at, at + bytes) => (
+                format!("byte {at}"),
+                "a block".into(),
+                format!("{bytes} bytes that are none"),
+            ),
+            Damage::Truncated { at } if !made_good(at, file.len() as u64) => (
+                format!("byte {at}"),
+                "a whole block".into(),
+                "the end of the file".into(),
+            ),
+            Damage::Payload { at, number, .. } if !sound.contains_key(&number) => {
+                bad += 1;
+                (
+                    format!("byte {at}, block {number}"),
+                    "content that matches its checksum".into(),
+                    "damaged content".into(),
+                )
+            }
+            Damage::Missing { first, count } => {
+                // A damaged header also shows as a number that is not there; the staging area may have it.
+                let last = first.saturating_add(count);
+                let gone = u64::from(count) - sound.range(first..last).count() as u64;
+                bad += gone;
+                if gone == 0 {
+                    continue;
+                }
+                let place = format!("block {first}");
+                (
+                    place,
+                    "blocks numbered without a gap".into(),
+                    format!("{gone} missing"),
+                )
+            }
+            _ => continue,
+        };
+        problems.push(Problem {
+            file: path.to_owned(),
+            place,
+            expected,
+            found,
+        });
+    }
+    Blocks { sound, bad }
+}
+
+/// The live part that belongs to a trace file: the first of its places that has its id.
+fn find_live(
+    files: &Files,
+    facts: &BTreeMap<String, String>,
+    trace_id: Option<u64>,
+    problems: &mut Vec<Problem>,
+) -> Option<(Image, LiveSource)> {
+    let here = facts
+        .get("live")
+        .filter(|path| {
+            path.starts_with('/') && facts.get("boot_id").is_some_and(|id| *id == boot_id())
+        })
+        .map(PathBuf::from)
+        .filter(|path| path.is_file());
+    let places = [
+        (files.live.as_ref(), LiveSource::Adopted),
+        (here.as_ref(), LiveSource::Here),
+        (files.snapshot.as_ref(), LiveSource::Snapshot),
+    ];
+    for (path, source) in places {
+        let Some(path) = path else { continue };
+        let bytes = load(path, problems);
+        let image = match source {
+            LiveSource::Snapshot => snapshot::read(&bytes),
+            _ => Some(Image::copy(&bytes)),
+        };
+        let found = match image.as_ref().and_then(|image| image.view()) {
+            None if bytes.is_empty() => "an empty file".to_owned(),
+            None => "bytes that are none".to_owned(),
+            Some(view) => match (trace_id, view.header().trace_id.load(Relaxed)) {
+                (Some(wanted), found) if wanted != found => {
+                    format!("one of another trace file ({found:016x})")
+                }
+                _ => return image.map(|image| (image, source)),
+            },
+        };
+        let expected = "the live part of this trace file".to_owned();
+        problems.push(Problem {
+            file: path.clone(),
+            place: "its header".into(),
+            expected,
+            found,
+        });
+    }
+    None
+}
+
+/// The id of this boot of this host, empty where there is none.
+fn boot_id() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim().to_owned()
+}
+
+fn parse_facts(text: &str) -> BTreeMap<String, String> {
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    pairs
+        .map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()))
+        .collect()
+}
+
+/// What [`LiveSource`] found, and the bytes that complete the trace file.
+struct Open {
+    image: Option<Image>,
+    source: LiveSource,
+    staged: Vec<u8>,
+    staged_base: usize,
+}
+
+fn open_live(
+    files: &Files,
+    facts: &BTreeMap<String, String>,
+    file: &[u8],
+    problems: &mut Vec<Problem>,
+) -> Open {
+    let mut open = Open {
+        image: None,
+        source: LiveSource::None,
+        staged: Vec::new(),
+        staged_base: file.len(),
+    };
+    let Some((image, source)) = find_live(files, facts, block::trace_id(file).ok(), problems)
+    else {
+        return open;
+    };
+    if let Some(view) = image.view() {
+        let header = view.header();
+        let len = (header.staged_len.load(Acquire) as usize).min(view.staging().len());
+        open.staged = view.staging()[..len]
+            .iter()
+            .map(|b| b.load(Relaxed))
+            .collect();
+        open.staged_base = usize::try_from(header.staged_base.load(Relaxed))
+            .map_or(usize::MAX / 2, |n| n.min(usize::MAX / 2));
+    }
+    (open.image, open.source) = (Some(image), source);
+    open
+}
+
+/// The facts of the first Process block.
+fn first_facts(file: &[u8]) -> BTreeMap<String, String> {
+    let mut facts = BTreeMap::new();
+    let process = |b: block::Block| {
+        if b.kind == Kind::Process as u16 && facts.is_empty() {
+            facts = parse_facts(&String::from_utf8_lossy(b.payload));
+        }
+    };
+    block::read(file, process, |_| ());
+    facts
+}
+
+/// Reads the files of one process; `None` when nothing in them is sound.
+pub(crate) fn read(
+    files: &Files,
+    names: &mut Names,
+    problems: &mut Vec<Problem>,
+) -> Option<Process> {
+    let path = files.path();
+    let file = files
+        .trace
+        .as_ref()
+        .map(|path| load(path, problems))
+        .unwrap_or_default();
+    let facts = first_facts(&file);
+    let open = open_live(files, &facts, &file, problems);
+    let view = open.image.as_ref().and_then(Image::view);
+    let found = blocks(path, &file, &open.staged, open.staged_base, problems);
+    if found.sound.is_empty() && view.is_none() && block::trace_id(&file).is_err() {
+        return None;
+    }
+    let mut process = Process {
+        file: path.to_owned(),
+        restart: files.restart(),
+        live: open.source,
+        bad_blocks: found.bad,
+        ended: found
+            .sound
+            .last_key_value()
+            .is_some_and(|(_, (kind, _))| *kind == Kind::End as u16),
+        facts,
+        ..Process::default()
+    };
+    let mut parts = Parts {
+        texts: vec![Name::NONE; 256],
+        ..Parts::default()
+    };
+    if let Some(view) = &view {
+        parts.of_live(view, &mut process, names);
+    }
+    let mut decoder = Decoder::new();
+    for (number, (kind, payload)) in &found.sound {
+        if !parts.of_block(*kind, payload, &mut process, names, &mut decoder) {
+            problems.push(Problem {
+                file: path.to_owned(),
+                place: format!("block {number}"),
+                expected: "well-formed rows".into(),
+                found: "bytes that no recorder writes".into(),
+            });
+            process.bad_blocks += 1;
+        }
+    }
+    identify(&mut process, files, view.as_ref());
+    parts.finish(&mut process, view.as_ref());
+    if process.shapeless > 0 {
+        problems.push(Problem {
+            file: path.to_owned(),
+            place: "rows after a damaged block".into(),
+            expected: "the block that says what they were".into(),
+            found: format!("{} rows without it", process.shapeless),
+        });
+    }
+    Some(process)
+}
+
+/// Host, pid and rank: from the facts, else from where the file is and what it is called.
+fn identify(process: &mut Process, files: &Files, view: Option<&View>) {
+    let number = |key: &str| process.fact(key).and_then(|v| v.parse::<u32>().ok());
+    let stem = files
+        .stem
+        .file_name()
+        .and_then(|n| n.to_str())
+        .unwrap_or("");
+    let part = |letter: char| {
+        stem.split('-')
+            .find_map(|p| p.strip_prefix(letter)?.parse::<u32>().ok())
+    };
+    let folder = files
+        .stem
+        .parent()
+        .and_then(Path::file_name)
+        .map(|n| n.to_string_lossy().into_owned());
+    let rank = number("rank").or_else(|| part('r'));
+    let pid = number("pid")
+        .or_else(|| view.map(|v| v.header().pid.load(Relaxed)))
+        .or_else(|| part('p'));
+    let host = process.fact("host").map(str::to_owned).or(folder);
+    (process.rank, process.pid, process.host) = (rank, pid.unwrap_or(0), host.unwrap_or_default());
+}
+
+/// What is gathered from the blocks and the live part before it can be put together.
+#[derive(Default)]
+struct Parts {
+    texts: Vec<Name>,
+    anchors: Vec<Anchor>,
+    nanoseconds: bool,
+    comms: BTreeMap<u32, RawComm>,
+    sealed: Vec<Record>,
+}
+
+/// A communicator with its times still in ticks.
+#[derive(Default)]
+struct RawComm {
+    local: Local,
+    t_init: u64,
+    t_final: u64,
+}
+
+impl Parts {
+    /// Definitions, anchors and counters of the live part.
+    fn of_live(&mut self, view: &View, process: &mut Process, names: &mut Names) {
+        let header = view.header();
+        let len = (header.process_len.load(Acquire) as usize).min(header.process.len());
+        if process.facts.is_empty() {
+            let text: Vec<u8> = header.process[..len]
+                .iter()
+                .map(|b| b.load(Relaxed))
+                .collect();
+            process.facts = parse_facts(&String::from_utf8_lossy(&text));
+        }
+        self.nanoseconds = header.clock.load(Relaxed) == 0;
+        // An odd version says that the newest anchor was being changed when the process died.
+        let torn = header.anchor_version.load(Acquire) % 2 == 1;
+        for anchor in [Some(&header.first), (!torn).then_some(&header.last)]
+            .into_iter()
+            .flatten()
+        {
+            self.anchors.push(Anchor {
+                ticks: anchor.ticks.load(Relaxed),
+                realtime: anchor.realtime.load(Relaxed),
+            });
+        }
+        for id in 1..=255u8 {
+            if let Some(text) = view.text(id) {
+                self.texts[usize::from(id)] = names.intern(&text);
+            }
+        }
+        for comm in view.comms() {
+            let mut payload = Vec::new();
+            definitions::put_comm(&mut payload, 0, comm);
+            if let Some(Definition::Comm(_, bytes)) = definitions::read(&payload).first() {
+                self.comm(bytes);
+            }
+        }
+        process.counters = Some(Counters {
+            // As `Header::announced`, but garbage must not overflow.
+            announced: header
+                .born
+                .load(Relaxed)
+                .saturating_add(header.lost[live::Cause::RowsFull as usize].load(Relaxed)),
+            lost: header.lost[..live::CAUSES.len()]
+                .iter()
+                .map(|n| n.load(Relaxed))
+                .collect(),
+            odd: header.odd[..live::ODDS.len()]
+                .iter()
+                .map(|n| n.load(Relaxed))
+                .collect(),
+            unrequested: header.unrequested.load(Relaxed),
+            pages_full: header.pages_full.load(Relaxed),
+            write_errno: header.write_errno.load(Relaxed),
+            state: header.state.load(Relaxed),
+        });
+    }
+
+    /// One block; false when its content is not well formed.
+    fn of_block(
+        &mut self,
+        kind: u16,
+        payload: &[u8],
+        process: &mut Process,
+        names: &mut Names,
+        decoder: &mut Decoder,
+    ) -> bool {
+        match Kind::from_u16(kind) {
+            Some(Kind::Process) if process.facts.is_empty() => {
+                process.facts = parse_facts(&String::from_utf8_lossy(payload));
+            }
+            Some(Kind::Anchor) => self.anchors.push(Anchor {
+                ticks: u64_at(payload, 0),
+                realtime: u64_at(payload, 16),
+            }),
+            Some(Kind::Definitions) => {
+                for definition in definitions::read(payload) {
+                    match definition {
+                        Definition::Text(id, text) => {
+                            self.texts[usize::from(id)] =
+                                names.intern(&String::from_utf8_lossy(text));
+                        }
+                        Definition::Comm(_, bytes) => self.comm(bytes),
+                    }
+                }
+            }
+            Some(Kind::Rows) => match decoder.decode(payload) {
+                Some(decoded) => {
+                    process.shapeless += decoded.shapeless;
+                    self.sealed.extend(decoded.records);
+                }
+                None => return false,
+            },
+            _ => {}
+        }
+        true
+    }
+
+    /// The bytes of a [`Comm`]. A communicator is defined again when more is known, so the last word counts, but an end
+    /// that was seen stays.
+    fn comm(&mut self, bytes: &[u8]) {
+        macro_rules! word {
+            ($field:ident) => {
+                u32_at(bytes, offset_of!(Comm, $field))
+            };
+        }
+        let uid = word!(uid);
+        if uid == 0 {
+            return;
+        }
+        let at = offset_of!(Comm, name);
+        let name = bytes.get(at..).unwrap_or(&[]);
+        let name =
+            String::from_utf8_lossy(&name[..name.len().min(word!(name_len) as usize)]).into_owned();
+        let gpu = bytes
+            .get(offset_of!(Comm, gpu)..offset_of!(Comm, gpu) + 16)
+            .unwrap_or(&[]);
+        let known = |n: u32| (n != u32::MAX).then_some(n);
+        let t_final = u64_at(bytes, offset_of!(Comm, t_final));
+        let entry = self.comms.entry(uid).or_default();
+        entry.t_init = u64_at(bytes, offset_of!(Comm, t_init));
+        entry.t_final = entry.t_final.max(t_final);
+        entry.local = Local {
+            uid,
+            abi: word!(abi),
+            hash: u64_at(bytes, offset_of!(Comm, hash)),
+            nranks: word!(nranks),
+            nnodes: word!(nnodes),
+            rank: known(word!(rank)),
+            generation: word!(generation),
+            device: known(word!(device)),
+            gpu: gpu
+                .iter()
+                .any(|b| *b != 0)
+                .then(|| gpu.iter().map(|b| format!("{b:02x}")).collect()),
+            name: (!name.is_empty()).then_some(name),
+            created_ns: None,
+            ended_ns: None,
+        };
+    }
+
+    /// Puts the process together.
+    fn finish(mut self, process: &mut Process, view: Option<&View>) {
+        if view.is_none() {
+            // Only the recorder's own word tells whether ticks are nanoseconds.
+            self.nanoseconds = process
+                .fact("clock")
+                .is_some_and(|clock| clock.contains("mono") || clock.contains("vdso"));
+        }
+        let clock = Clock::new(self.anchors, self.nanoseconds);
+        process.communicators = self
+            .comms
+            .into_values()
+            .map(|raw| Local {
+                created_ns: clock.realtime(raw.t_init),
+                ended_ns: clock.realtime(raw.t_final),
+                ..raw.local
+            })
+            .collect();
+        let mut shapes = Shapes {
+            texts: &self.texts,
+            communicators: &process.communicators,
+            ids: HashMap::new(),
+            shapes: Vec::new(),
+        };
+        let mut seen = HashSet::with_capacity(self.sealed.len());
+        for record in self.sealed {
+            if seen.insert(record.ticket) {
+                process.sealed += 1;
+                let call = convert(&record, true, &clock, &mut shapes, &mut process.extras);
+                process.calls.push(call);
+            }
+        }
+        if let Some(view) = view {
+            for row in view.rows() {
+                let Some(mut record) = Record::load(row) else {
+                    continue;
+                };
+                if !seen.insert(record.ticket) {
+                    continue;
+                }
+                if record.t_end == 0 {
+                    record.t_end = group_end(view, record.group);
+                }
+                let call = convert(&record, false, &clock, &mut shapes, &mut process.extras);
+                process.calls.push(call);
+            }
+            process.totals = totals(view, &clock, &mut shapes);
+        }
+        process.calls.sort_unstable_by_key(|call| call.ticket);
+        process.shapes = shapes.shapes;
+        process.clock = clock;
+    }
+}
+
+/// When the group with this ticket + 1 returned, if the live part still knows; 0 otherwise.
+fn group_end(view: &View, word: u64) -> u64 {
+    let groups = view.groups();
+    let Some(index) = word
+        .checked_sub(1)
+        .and_then(|ticket| ticket.checked_rem(groups.len() as u64))
+    else {
+        return 0;
+    };
+    let group = &groups[index as usize];
+    if group.word.load(Acquire) == word {
+        group.t_stop.load(Relaxed)
+    } else {
+        0
+    }
+}
+
+/// The distinct shapes of a process.
+struct Shapes<'a> {
+    texts: &'a [Name],
+    communicators: &'a [Local],
+    ids: HashMap<capture::rows::Shape, u32>,
+    shapes: Vec<Shape>,
+}
+
+impl Shapes<'_> {
+    fn intern(&mut self, shape: &capture::rows::Shape) -> u32 {
+        if let Some(id) = self.ids.get(shape) {
+            return *id;
+        }
+        let name = |id: u8| self.texts[usize::from(id)];
+        let local = self.communicators.iter().find(|c| c.uid == shape.comm);
+        let id = self.shapes.len() as u32;
+        self.shapes.push(Shape {
+            uid: shape.comm,
+            communicator: None,
+            rank: local.and_then(|l| l.rank),
+            nranks: local.map(|l| l.nranks).filter(|n| *n != 0),
+            function: name(shape.func),
+            datatype: name(shape.datatype),
+            algorithm: name(shape.algorithm),
+            protocol: name(shape.protocol),
+            variant: name(shape.variant),
+            flags: shape.flags,
+            parts: shape.parts,
+            nchannels: shape.nchannels,
+            nwarps: shape.nwarps,
+            count: shape.count,
+            root: u32::try_from(shape.root).ok(),
+            peer: shape.peer.checked_sub(1),
+            stream: shape.stream,
+            ce_batches: shape.ce_batches,
+        });
+        self.ids.insert(*shape, id);
+        id
+    }
+}
+
+fn convert(
+    r: &Record,
+    sealed: bool,
+    clock: &Clock,
+    shapes: &mut Shapes,
+    extras: &mut Vec<Extra>,
+) -> Call {
+    let time = |ticks: u64| clock.realtime(ticks).unwrap_or(0);
+    let extra = Extra {
+        user_tag: r.user_tag,
+        send_buffer: r.send_buffer,
+        recv_buffer: r.recv_buffer,
+        phase_stop: r.phase_stop,
+        ops_started: r.ops_started,
+        ops_stopped: r.ops_stopped,
+        steps: r.steps,
+        bytes_sent: r.bytes_sent,
+        bytes_received: r.bytes_received,
+        // Waits are in units of 64 ticks.
+        waits_ns: r
+            .waits
+            .map(|w| clock.duration(u64::from(w) * 64).unwrap_or(0)),
+    };
+    let extra = if extra == Extra::default() {
+        0
+    } else {
+        extras.push(extra);
+        extras.len() as u32
+    };
+    Call {
+        ticket: r.ticket,
+        group: r.group,
+        seq: r.seq,
+        api_ns: time(r.t_api),
+        launch_start_ns: time(r.t_launch0),
+        launch_end_ns: time(r.t_launch1),
+        enqueue_ns: time(r.t_enqueue),
+        return_ns: time(r.t_end),
+        gpu_start: r.k_start,
+        gpu_stop: r.k_stop,
+        gpu_seen_ns: time(r.k_seen),
+        shape: shapes.intern(&r.shape),
+        template: r.template,
+        extra,
+        composite: 0,
+        channels_started: r.k_started,
+        channels_stopped: r.k_stopped,
+        verdict: r.verdict,
+        sealed,
+    }
+}
+
+/// The totals. A fold that the process's death cut short is taken back when its row is still there, because the row
+/// then counts.
+fn totals(view: &View, clock: &Clock, shapes: &mut Shapes) -> Vec<Total> {
+    let undo = &view.header().undo;
+    let word = undo.ticket.load(Acquire);
+    let half_done = word.checked_sub(1).filter(|ticket| {
+        view.rows().iter().any(|row| {
+            let word = row.word.load(Acquire);
+            live::row_state::ticket(word) == *ticket && word & 3 == live::row_state::ALIVE
+        })
+    });
+    let undone_entry = half_done.map(|_| undo.entry.load(Relaxed) as usize);
+    let undone_bucket = half_done
+        .and_then(|_| undo.bucket.load(Relaxed).checked_sub(64))
+        .map(|b| (b as usize / 64, b as usize % 64));
+    let mut found = Vec::new();
+    for (index, total) in view.totals().iter().enumerate() {
+        if total.state.load(Acquire) != 2 {
+            continue;
+        }
+        let undone = undone_entry == Some(index);
+        let before = |field: usize, now: u64| {
+            if undone {
+                undo.before[field].load(Relaxed)
+            } else {
+                now
+            }
+        };
+        let mut histogram = Vec::new();
+        for (octave, page) in total.pages.iter().enumerate() {
+            let Some(number) = usize::from(page.load(Relaxed)).checked_sub(1) else {
+                continue;
+            };
+            let Some(page) = view.pages().get(number) else {
+                continue;
+            };
+            for (bucket, count) in page.iter().enumerate() {
+                let count = match undone_bucket {
+                    Some(place) if place == (number, bucket) => undo.bucket_before.load(Relaxed),
+                    _ => count.load(Relaxed).into(),
+                };
+                if count != 0 {
+                    histogram.push((live::bucket_middle(octave, bucket), count));
+                }
+            }
+        }
+        let text = |i: usize| total.names[i].load(Relaxed);
+        let shape = capture::rows::Shape {
+            comm: total.comm.load(Relaxed),
+            count: total.count.load(Relaxed),
+            func: text(0),
+            datatype: text(1),
+            algorithm: text(2),
+            protocol: text(3),
+            flags: total.flags.load(Relaxed),
+            nchannels: total.nchannels.load(Relaxed),
+            root: -1,
+            ..capture::rows::Shape::default()
+        };
+        found.push(Total {
+            shape: shapes.intern(&shape),
+            folded: before(0, total.calls.load(Relaxed)),
+            rowless: total.rowless.load(Relaxed),
+            timed: before(1, total.timed.load(Relaxed)),
+            sum: before(2, total.sum.load(Relaxed)),
+            min: before(3, total.min.load(Relaxed)),
+            max: before(4, total.max.load(Relaxed)),
+            host_ns: clock.duration(before(5, total.host.load(Relaxed))),
+            histogram,
+            histogram_of: match (
+                before(0, total.calls.load(Relaxed)),
+                before(1, total.timed.load(Relaxed)),
+            ) {
+                (_, 0) => HistogramOf::Host,
+                (calls, timed) if calls == timed => HistogramOf::Gpu,
+                _ => HistogramOf::Both,
+            },
+        });
+    }
+    found
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes
+        .get(at..at + 4)
+        .map_or(0, |b| u32::from_le_bytes(b.try_into().expect("4 bytes")))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes
+        .get(at..at + 8)
+        .map_or(0, |b| u64::from_le_bytes(b.try_into().expect("8 bytes")))
+}
+
+/// Hands the content of every Callbacks block of a process to `each`, staged ones included, in order.
+pub(crate) fn callback_blocks(path: &Path, mut each: impl FnMut(&[u8])) {
+    let mut ignored = Vec::new();
+    let Some(files) = crate::files::find(path).into_iter().next() else {
+        return;
+    };
+    let file = files
+        .trace
+        .as_ref()
+        .map(|path| load(path, &mut ignored))
+        .unwrap_or_default();
+    let open = open_live(&files, &first_facts(&file), &file, &mut ignored);
+    for (kind, payload) in blocks(path, &file, &open.staged, open.staged_base, &mut ignored)
+        .sound
+        .values()
+    {
+        if *kind == Kind::Callbacks as u16 {
+            each(payload);
+        }
+    }
+}

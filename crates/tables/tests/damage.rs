@@ -1,0 +1,388 @@
+//! Captures with every kind of damage open without a panic, and say what is missing.
+
+use capture::block::{self, Kind};
+use capture::live::{self, row_state, Image, Layout, View};
+use capture::rows::{definitions, Encoder, Record, Shape};
+use capture::snapshot;
+use proptest::prelude::*;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use tables::{Capture, LiveSource};
+
+const TRACE_ID: u64 = 0x1234;
+
+fn layout() -> Layout {
+    Layout {
+        strings: 8,
+        comms: 4,
+        groups: 4,
+        totals: 4,
+        pages: 4,
+        rows: 16,
+        staging: 4096,
+    }
+}
+
+/// A live part with two strings, a communicator, `announced` calls and an open row for ticket 6.
+fn live_part(announced: u64) -> Image {
+    let image = Image::zeroed(layout().bytes());
+    // SAFETY: the image is zeroed, long enough and outlives the view.
+    let view = unsafe { View::create(image.words().as_ptr() as *mut u8, &layout()) };
+    let header = view.header();
+    header.trace_id.store(TRACE_ID, Relaxed);
+    header.pid.store(77, Relaxed);
+    for (i, text) in ["AllReduce", "ncclFloat32"].into_iter().enumerate() {
+        for (byte, stored) in text.bytes().zip(&view.strings()[i].bytes) {
+            stored.store(byte, Relaxed);
+        }
+        view.strings()[i].len.store(text.len() as u32 + 2, Relaxed);
+    }
+    let comm = &view.comms()[0];
+    comm.hash.store(0xabc, Relaxed);
+    comm.nranks.store(2, Relaxed);
+    comm.rank.store(1, Relaxed);
+    comm.t_init.store(1_000, Relaxed);
+    comm.uid.store(1, Relaxed);
+    header.first.ticks.store(1_000, Relaxed);
+    header.first.realtime.store(1_000_000, Relaxed);
+    header.born.store(announced, Relaxed);
+    let row = &view.rows()[6];
+    row.comm.store(1, Relaxed);
+    row.func.store(1, Relaxed);
+    row.datatype.store(2, Relaxed);
+    row.count.store(100, Relaxed);
+    row.t_api.store(5_000, Relaxed);
+    row.word
+        .store(row_state::word(0, 6, row_state::ALIVE), Relaxed);
+    header.magic.store(live::MAGIC, Relaxed);
+    image
+}
+
+fn bytes_of(image: &Image, len: usize) -> Vec<u8> {
+    let bytes: Vec<u8> = image
+        .words()
+        .iter()
+        .flat_map(|w| w.load(Relaxed).to_le_bytes())
+        .collect();
+    bytes[..len].to_vec()
+}
+
+fn rows(tickets: std::ops::Range<u64>) -> Vec<Record> {
+    tickets
+        .map(|ticket| Record {
+            ticket,
+            shape: Shape {
+                comm: 1,
+                func: 1,
+                datatype: 2,
+                count: 100,
+                root: -1,
+                ..Shape::default()
+            },
+            t_api: 2_000 + 16 * ticket,
+            t_end: 2_160 + 16 * ticket,
+            k_start: 1_000_000 + ticket * 1_024,
+            k_stop: 1_000_512 + ticket * 1_024,
+            ..Record::default()
+        })
+        .collect()
+}
+
+/// Process, definitions, two blocks of three rows; returns the file and where its last block begins.
+fn trace_file() -> (Vec<u8>, usize) {
+    let mut out = block::file_header(TRACE_ID).to_vec();
+    let image = live_part(7);
+    let view = image.view().expect("a live part");
+    let mut encoder = Encoder::new();
+    let mut last = 0;
+    for number in 0..4 {
+        last = out.len();
+        let start = block::begin(&mut out);
+        let kind = match number {
+            0 => {
+                out.extend(b"host=node-1\npid=77\nrank=1\nmode=trace\ntiming=stamps\nnccl=2.28.9\nclock=monotonic\n");
+                Kind::Process
+            }
+            1 => {
+                for id in 1..=2u8 {
+                    definitions::put_text(&mut out, id, &view.strings()[usize::from(id) - 1]);
+                }
+                definitions::put_comm(&mut out, 0, &view.comms()[0]);
+                Kind::Definitions
+            }
+            _ => {
+                let first = u64::from(number - 2) * 3;
+                encoder.encode(&mut out, &rows(first..first + 3));
+                Kind::Rows
+            }
+        };
+        block::finish(&mut out, start, kind, number);
+    }
+    (out, last)
+}
+
+fn snapshot_file(image: &Image, len: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    snapshot::begin(&mut out);
+    let words: Vec<AtomicU64> = image.words()[..len / 8]
+        .iter()
+        .map(|w| AtomicU64::new(w.load(Relaxed)))
+        .collect();
+    snapshot::span(&mut out, 0, &words);
+    snapshot::finish(&mut out, 0, len);
+    out
+}
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new(files: &[(&str, &[u8])]) -> Folder {
+        let folder = Folder(tempfile::tempdir().expect("a folder"));
+        for (name, bytes) in files {
+            folder.write(name, bytes);
+        }
+        folder
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        let path = self.0.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("inside")).expect("a folder");
+        std::fs::write(path, bytes).expect("written");
+    }
+
+    fn open(&self) -> Capture {
+        Capture::open(self.0.path()).expect("a capture")
+    }
+}
+
+fn live_bytes() -> Vec<u8> {
+    bytes_of(&live_part(7), layout().bytes())
+}
+
+#[test]
+fn rows_of_blocks_and_live_part_count_once() {
+    let (trace, _) = trace_file();
+    let folder = Folder::new(&[
+        ("node-1/r1-p77-aa.trace", &trace),
+        ("node-1/r1-p77-aa.live", &live_bytes()),
+    ]);
+    let capture = folder.open();
+    assert_eq!(capture.problems, []);
+    let process = &capture.processes[0];
+    assert_eq!(
+        (process.host.as_str(), process.pid, process.rank),
+        ("node-1", 77, Some(1))
+    );
+    assert_eq!(process.live, LiveSource::Adopted);
+    let tickets: Vec<u64> = process.calls.iter().map(|c| c.ticket).collect();
+    assert_eq!(tickets, [0, 1, 2, 3, 4, 5, 6]);
+    assert_eq!((process.sealed, process.calls[6].sealed), (6, false));
+    assert_eq!(capture.communicators[0].id, "0000000000000abc");
+    let call = &process.calls[0];
+    assert_eq!((call.api_ns, call.host_ns()), (1_001_000, Some(160)));
+    assert_eq!(call.gpu_ns(&process.shapes[call.shape as usize]), Ok(512));
+}
+
+#[test]
+fn a_single_file_and_a_host_folder_are_captures() {
+    let (trace, _) = trace_file();
+    let folder = Folder::new(&[
+        ("node-1/r1-p77-aa.trace", &trace),
+        ("node-2/r0-p5-bb.trace", &trace),
+    ]);
+    let root = folder.0.path();
+    let count = |path: &Path| Capture::open(path).map(|c| c.processes.len()).ok();
+    assert_eq!(count(root), Some(2));
+    assert_eq!(count(&root.join("node-1")), Some(1));
+    assert_eq!(count(&root.join("node-1/r1-p77-aa.trace")), Some(1));
+    assert_eq!(count(&root.join("nothing")), None);
+}
+
+#[test]
+fn compressed_copies_read_the_same() {
+    let (trace, _) = trace_file();
+    let pack = |bytes: &[u8]| zstd::encode_all(bytes, 3).expect("packed");
+    let folder = Folder::new(&[
+        ("h/a.trace.zst", &pack(&trace)),
+        ("h/a.live.zst", &pack(&live_bytes())),
+    ]);
+    let capture = folder.open();
+    assert_eq!(
+        (capture.processes[0].calls.len(), capture.problems.len()),
+        (7, 0)
+    );
+}
+
+#[test]
+fn a_write_cut_short_is_made_good_from_the_live_part() {
+    let (trace, last) = trace_file();
+    let image = live_part(7);
+    let view = image.view().expect("a live part");
+    view.header().staged_base.store(last as u64, Relaxed);
+    view.header()
+        .staged_len
+        .store((trace.len() - last) as u64, Relaxed);
+    for (byte, stored) in trace[last..].iter().zip(view.staging()) {
+        stored.store(*byte, Relaxed);
+    }
+    let live = bytes_of(&image, layout().bytes());
+    for cut in [last, last + 10, last + 40, trace.len()] {
+        let capture = Folder::new(&[("h/a.trace", &trace[..cut]), ("h/a.live", &live)]).open();
+        assert_eq!(capture.problems, [], "cut at {cut}");
+        assert_eq!(capture.processes[0].calls.len(), 7, "cut at {cut}");
+    }
+}
+
+#[test]
+fn the_snapshot_stands_in_for_a_live_part_of_another_trace() {
+    let (trace, _) = trace_file();
+    let stranger = live_part(9);
+    stranger
+        .view()
+        .expect("a live part")
+        .header()
+        .trace_id
+        .store(1, Relaxed);
+    let folder = Folder::new(&[
+        ("h/a.trace", &trace),
+        ("h/a.live", &bytes_of(&stranger, layout().bytes())),
+        ("h/a.snap", &snapshot_file(&live_part(7), layout().bytes())),
+    ]);
+    let capture = folder.open();
+    assert_eq!(capture.processes[0].live, LiveSource::Snapshot);
+    assert!(
+        capture.problems[0].found.contains("another trace"),
+        "{:?}",
+        capture.problems
+    );
+}
+
+#[test]
+fn a_damaged_block_is_named_and_the_rest_is_read() {
+    let (mut trace, last) = trace_file();
+    trace[last + 30] ^= 1;
+    let capture = Folder::new(&[("h/a.trace", &trace), ("h/a.live", &live_bytes())]).open();
+    let tickets: Vec<u64> = capture.processes[0]
+        .calls
+        .iter()
+        .map(|c| c.ticket)
+        .collect();
+    assert_eq!(tickets, [0, 1, 2, 6]);
+    assert_eq!(capture.problems.len(), 1);
+    assert!(capture.problems[0].place.contains("block 3"));
+}
+
+#[test]
+fn a_half_done_fold_is_taken_back_while_its_row_is_there() {
+    let image = live_part(7);
+    let view = image.view().expect("a live part");
+    let total = &view.totals()[1];
+    total.comm.store(1, Relaxed);
+    total.names[0].store(1, Relaxed);
+    total.calls.store(5, Relaxed);
+    total.timed.store(5, Relaxed);
+    total.sum.store(500, Relaxed);
+    total.pages[2].store(1, Relaxed);
+    view.pages()[0][3].store(5, Relaxed);
+    total.state.store(2, Relaxed);
+    let undo = &view.header().undo;
+    undo.entry.store(1, Relaxed);
+    undo.bucket.store(1 << 6 | 3, Relaxed);
+    undo.bucket_before.store(4, Relaxed);
+    for (before, value) in undo.before.iter().zip([4, 4, 400, 0, 0, 0]) {
+        before.store(value, Relaxed);
+    }
+    let (trace, _) = trace_file();
+    let total = |undone_ticket: u64| {
+        undo.ticket.store(undone_ticket, Relaxed);
+        let live = bytes_of(&image, layout().bytes());
+        let capture = Folder::new(&[("h/a.trace", &trace), ("h/a.live", &live)]).open();
+        let total = &capture.processes[0].totals[0];
+        (total.folded, total.timed, total.sum, total.histogram[0].1)
+    };
+    assert_eq!(total(7), (4, 4, 400, 4));
+    assert_eq!(total(6), (5, 5, 500, 5));
+    assert_eq!(total(0), (5, 5, 500, 5));
+}
+
+#[test]
+fn nothing_readable_is_an_error_that_says_what_was_expected() {
+    let folder = Folder::new(&[("h/a.trace", b"not a trace file")]);
+    let error = Capture::open(folder.0.path())
+        .expect_err("nothing sound")
+        .to_string();
+    assert!(
+        error.contains("readable trace file") && error.contains("h/a.trace"),
+        "{error}"
+    );
+    let empty = Folder::new(&[]);
+    assert!(Capture::open(empty.0.path())
+        .expect_err("empty")
+        .to_string()
+        .contains("no trace file"));
+}
+
+#[test]
+fn columns_have_a_value_for_every_call() {
+    let (trace, _) = trace_file();
+    let capture = Folder::new(&[("h/a.trace", &trace), ("h/a.live", &live_bytes())]).open();
+    let row = capture.rows().next().expect("a call");
+    let value = |name: &str| {
+        let column = tables::calls::COLUMNS
+            .iter()
+            .find(|c| c.name == name)
+            .expect("a column");
+        (column.value)(&row)
+    };
+    use tables::calls::Value::{Null, Text, Unsigned};
+    assert_eq!(value("function"), Text("AllReduce"));
+    assert_eq!(value("bytes"), Unsigned(400));
+    assert_eq!(value("gpu_time_ns"), Unsigned(512));
+    assert_eq!(
+        (value("peer"), value("root"), value("untimed")),
+        (Null, Null, Null)
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn damage_anywhere_never_panics(
+        cut in prop::option::of(0usize..2000),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
+        live_cut in prop::option::of(any::<prop::sample::Index>()),
+        live_flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..40),
+        header_flips in prop::collection::vec((0usize..1200, any::<u8>()), 0..20),
+        snap in any::<bool>(),
+    ) {
+        let (mut trace, _) = trace_file();
+        for (at, byte) in flips {
+            let at = at.index(trace.len());
+            trace[at] = byte;
+        }
+        trace.truncate(cut.unwrap_or(trace.len()));
+        let mut live = live_bytes();
+        for (at, byte) in live_flips {
+            let at = at.index(live.len());
+            live[at] = byte;
+        }
+        for (at, byte) in header_flips {
+            // The magic stays, or nothing behind it would be read.
+            live[8 + at] = byte;
+        }
+        if let Some(cut) = live_cut {
+            live.truncate(cut.index(live.len()));
+        }
+        let name = if snap { "h/a.snap" } else { "h/a.live" };
+        let folder = Folder::new(&[("h/a.trace", &trace), (name, &live)]);
+        if let Ok(capture) = Capture::open(folder.0.path()) {
+            for row in capture.rows() {
+                for column in tables::calls::COLUMNS {
+                    let _ = (column.value)(&row);
+                }
+            }
+        }
+    }
+}
