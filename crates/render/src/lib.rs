@@ -1,0 +1,11 @@
+//! Findings and tables to each output, one file each.
+//!
+//! Rule: a renderer decides how a figure looks and nothing else; every figure comes from `analyze` or `tables`.
+
+pub mod chrome;
+pub mod json;
+pub mod jsonl;
+pub mod parquet;
+pub mod perfetto;
+pub mod text;
+pub mod timeline;

@@ -1,0 +1,447 @@
+//! Where each call lies on a time line: what the Chrome and the Perfetto export have in common.
+//!
+//! A [`Timeline`] gives every process of a capture a number, every communicator × stream in it [`Track`]s, and every call
+//! a [`Placed`]: an interval on the host from API entry to return, and one on the GPU where the call has a GPU time.
+//! Viewers draw the slices of a track as a stack, so intervals that cross get another track; on the host one may lie in
+//! another (calls of a group), on the GPU, where that would mean nothing, none do.
+//!
+//! Stamps are in a clock of each GPU that nobody has compared with the host's. NCCL's callback for a stop comes after
+//! the stop, so `gpu_seen_ns - gpu_stop_ns` is the offset between the clocks plus a delay, and the smallest one over the
+//! calls of a process on a device is the offset plus the smallest delay. GPU intervals are moved by that. Their lengths
+//! and distances on one GPU are exact; against the host they are late by that delay, and by what the clocks drift apart.
+//!
+//! Rule: a call without any time is not placed, and [`Timeline::unplaced`] counts it.
+
+use std::collections::HashMap;
+use tables::calls::Row;
+use tables::{Call, Capture, Name, Process, Shape};
+
+/// What moved GPU intervals to host time, in words for the exported files.
+pub const GPU_CLOCK: &str = "GPU intervals are moved to host time by the smallest gpu_seen_ns - gpu_stop_ns of their \
+    process and GPU: lengths are exact, positions against the host are late by the smallest delay of NCCL's callbacks";
+
+/// An interval in ns since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Begin.
+    pub begin: i64,
+    /// End, never before the begin.
+    pub end: i64,
+}
+
+/// A line of slices in a process. One communicator × stream has them next to each other: the host's, then the GPU's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Track {
+    /// Communicator, rank in it, stream and side, in words.
+    pub title: String,
+    /// Whether its slices are on the GPU.
+    pub is_gpu: bool,
+}
+
+/// A call's interval on a track.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Index into [`Timeline::tracks`] of its process.
+    pub track: usize,
+    /// From when to when.
+    pub span: Span,
+}
+
+/// The number of an operation of which the capture holds at least two calls, and where one of them stands in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Number of the operation, from 1.
+    pub operation: u64,
+    /// Whether no other of its calls begins earlier.
+    pub first: bool,
+    /// Whether no other of its calls begins later.
+    pub last: bool,
+}
+
+/// A call on the time line.
+pub struct Placed<'a> {
+    /// The call.
+    pub row: Row<'a>,
+    /// From API entry to return. Where the API call is not known it begins with the enqueueing, and where the return is
+    /// not known it ends with the launch.
+    pub host: Option<Slice>,
+    /// First start to last stop, in host time; and by how much it was moved.
+    pub gpu: Option<(Slice, i64)>,
+    /// Its part in an operation.
+    pub part: Option<Part>,
+}
+
+/// Orders the calls of an operation: by begin, then process, then ticket, so that no two are equal.
+type Position = (i64, usize, u64);
+
+/// NCCL counts operations by communicator and function, so this names one.
+type Key = (u32, Name, u64);
+
+struct Operation {
+    number: u64,
+    calls: u64,
+    first: Position,
+    last: Position,
+}
+
+/// One process on the time line.
+struct Line {
+    number: u32,
+    tracks: Vec<Track>,
+    /// First track on the host and on the GPU by shape.
+    track_of: Vec<[usize; 2]>,
+    /// How many tracks further calls are that cross others, by side and ticket.
+    further: HashMap<(bool, u64), usize>,
+    /// Offset of the GPU's clock by shape.
+    offset_of: Vec<Option<i64>>,
+}
+
+/// The calls of a capture on a time line.
+pub struct Timeline<'a> {
+    capture: &'a Capture,
+    lines: Vec<Line>,
+    operations: HashMap<Key, Operation>,
+    /// The earliest begin, ns since 1970; 0 without calls.
+    pub base_ns: i64,
+    /// Calls without any time, which are not on it.
+    pub unplaced: u64,
+}
+
+impl<'a> Timeline<'a> {
+    /// The time line of a capture.
+    pub fn new(capture: &'a Capture) -> Timeline<'a> {
+        let numbers = numbers(&capture.processes);
+        let line = |(process, number)| Line::new(capture, process, number);
+        let mut timeline = Timeline {
+            capture,
+            lines: capture.processes.iter().zip(numbers).map(line).collect(),
+            operations: HashMap::new(),
+            base_ns: 0,
+            unplaced: 0,
+        };
+        let mut operations: HashMap<Key, Operation> = HashMap::new();
+        let mut base = i64::MAX;
+        for row in capture.rows() {
+            let (host, gpu) = timeline.lines[row.index].spans(row.call, row.shape);
+            let begins = host.into_iter().chain(gpu.map(|(span, _)| span));
+            let Some(begin) = begins.map(|span| span.begin).min() else {
+                timeline.unplaced += 1;
+                continue;
+            };
+            base = base.min(begin);
+            let (Some(key), Some(position)) = (key(&row), position(&row, host, gpu)) else {
+                continue;
+            };
+            let number = operations.len() as u64 + 1;
+            let operation = operations.entry(key).or_insert(Operation {
+                number,
+                calls: 0,
+                first: position,
+                last: position,
+            });
+            operation.calls += 1;
+            operation.first = operation.first.min(position);
+            operation.last = operation.last.max(position);
+        }
+        operations.retain(|_, operation| operation.calls > 1);
+        timeline.operations = operations;
+        timeline.base_ns = if base == i64::MAX { 0 } else { base };
+        timeline
+    }
+
+    /// The capture.
+    pub fn capture(&self) -> &'a Capture {
+        self.capture
+    }
+
+    /// The process's number in the export: the launcher's rank. Processes without one, or with one that an earlier
+    /// process has (a restart's), get the numbers after the highest rank.
+    pub fn number(&self, process: usize) -> u32 {
+        self.lines[process].number
+    }
+
+    /// How the process is called there.
+    pub fn title(&self, process: usize) -> String {
+        let of = &self.capture.processes[process];
+        let mut title = of.title();
+        if of.rank.is_some() {
+            title.push_str(&format!(", {} pid {}", of.host, of.pid));
+        }
+        if of.restart > 0 {
+            title.push_str(&format!(", restart {}", of.restart));
+        }
+        title
+    }
+
+    /// The tracks of a process, by first use.
+    pub fn tracks(&self, process: usize) -> &[Track] {
+        &self.lines[process].tracks
+    }
+
+    /// The calls that have a time, process by process.
+    pub fn calls(&self) -> impl Iterator<Item = Placed<'a>> + '_ {
+        self.capture.rows().filter_map(|row| {
+            let line = &self.lines[row.index];
+            let (host, gpu) = line.spans(row.call, row.shape);
+            if host.is_none() && gpu.is_none() {
+                return None;
+            }
+            let part = key(&row).and_then(|key| {
+                let operation = self.operations.get(&key)?;
+                let position = position(&row, host, gpu)?;
+                Some(Part {
+                    operation: operation.number,
+                    first: operation.first == position,
+                    last: operation.last == position,
+                })
+            });
+            Some(Placed {
+                row,
+                host: host.map(|span| line.slice(false, row.call, span)),
+                gpu: gpu.map(|(span, offset)| (line.slice(true, row.call, span), offset)),
+                part,
+            })
+        })
+    }
+}
+
+impl Line {
+    fn new(capture: &Capture, process: &Process, number: u32) -> Line {
+        let device = |shape: &Shape| {
+            let local = process.communicators.iter().find(|l| l.uid == shape.uid);
+            local.and_then(|l| l.device)
+        };
+        let devices: Vec<Option<u32>> = process.shapes.iter().map(device).collect();
+        let mut offsets: HashMap<Option<u32>, i64> = HashMap::new();
+        for call in &process.calls {
+            let shape = call.shape as usize;
+            if call.gpu_seen_ns == 0 || call.gpu_ns(&process.shapes[shape]).is_err() {
+                continue;
+            }
+            let offset = i128::from(call.gpu_seen_ns) - i128::from(call.gpu_stop);
+            if let Ok(offset) = i64::try_from(offset) {
+                let least = offsets.entry(devices[shape]).or_insert(offset);
+                *least = offset.min(*least);
+            }
+        }
+        let mut line = Line {
+            number,
+            tracks: Vec::new(),
+            track_of: vec![[0; 2]; process.shapes.len()],
+            further: HashMap::new(),
+            offset_of: devices.iter().map(|d| offsets.get(d).copied()).collect(),
+        };
+        line.lay_tracks(capture, process);
+        line
+    }
+
+    fn lay_tracks(&mut self, capture: &Capture, process: &Process) {
+        // Communicator × stream by shape, and the first shape of each.
+        let mut lanes: HashMap<(u32, u64), usize> = HashMap::new();
+        let mut shapes: Vec<&Shape> = Vec::new();
+        let mut lane_of = Vec::with_capacity(process.shapes.len());
+        for shape in &process.shapes {
+            lane_of.push(*lanes.entry((shape.uid, shape.stream)).or_insert_with(|| {
+                shapes.push(shape);
+                shapes.len() - 1
+            }));
+        }
+        let mut spans: Vec<[Vec<(Span, u64)>; 2]> = vec![Default::default(); shapes.len()];
+        for call in &process.calls {
+            let (host, gpu) = self.spans(call, &process.shapes[call.shape as usize]);
+            let [on_host, on_gpu] = &mut spans[lane_of[call.shape as usize]];
+            on_host.extend(host.map(|span| (span, call.ticket)));
+            on_gpu.extend(gpu.map(|(span, _)| (span, call.ticket)));
+        }
+        let mut first = Vec::new();
+        for (shape, sides) in shapes.iter().zip(spans) {
+            let title = title(capture, shape);
+            let tracks = &mut self.tracks;
+            let further = &mut self.further;
+            first.push([false, true].map(|is_gpu| {
+                let start = tracks.len();
+                let count = lay(&sides[usize::from(is_gpu)], !is_gpu, |ticket, track| {
+                    further.insert((is_gpu, ticket), track);
+                });
+                let side = if is_gpu { "GPU" } else { "host" };
+                tracks.extend((1..=count).map(|n| Track {
+                    title: match n {
+                        1 => format!("{title}, {side}"),
+                        n => format!("{title}, {side} {n}"),
+                    },
+                    is_gpu,
+                }));
+                start
+            }));
+        }
+        for (track, lane) in self.track_of.iter_mut().zip(lane_of) {
+            *track = first[lane];
+        }
+    }
+
+    fn spans(&self, call: &Call, shape: &Shape) -> (Option<Span>, Option<(Span, i64)>) {
+        let gpu = self.offset_of[call.shape as usize].and_then(|offset| {
+            call.gpu_ns(shape).ok()?;
+            let begin = moved(call.gpu_start, offset)?;
+            let end = moved(call.gpu_stop, offset)?;
+            Some((Span { begin, end }, offset))
+        });
+        (host(call), gpu)
+    }
+
+    fn slice(&self, is_gpu: bool, call: &Call, span: Span) -> Slice {
+        let first = self.track_of[call.shape as usize][usize::from(is_gpu)];
+        let further = self.further.get(&(is_gpu, call.ticket));
+        Slice {
+            track: first + further.unwrap_or(&0),
+            span,
+        }
+    }
+}
+
+/// Lays intervals, each with its ticket, on as few tracks as go without crossing, or without nesting too. Tells `further`
+/// those that are not on the first, and returns how many tracks there are.
+///
+/// Files have slices in the order of tickets and readers sort them by time, so where times are equal it is the tickets
+/// that decide what comes first.
+fn lay(spans: &[(Span, u64)], may_nest: bool, mut further: impl FnMut(u64, usize)) -> usize {
+    let mut order: Vec<&(Span, u64)> = spans.iter().collect();
+    order.sort_by_key(|(span, ticket)| (span.begin, std::cmp::Reverse(span.end), *ticket));
+    // Open intervals of each track, the innermost last.
+    let mut tracks: Vec<Vec<(Span, u64)>> = Vec::new();
+    for (span, ticket) in order {
+        let fits = |open: &mut Vec<(Span, u64)>| {
+            while open
+                .pop_if(|(o, t)| (o.end, *t) < (span.begin, *ticket))
+                .is_some()
+            {}
+            open.last().is_none_or(|(outer, t)| {
+                may_nest && outer.end >= span.end && (outer.begin, *t) < (span.begin, *ticket)
+            })
+        };
+        let track = tracks.iter_mut().position(fits).unwrap_or(tracks.len());
+        if track == tracks.len() {
+            tracks.push(Vec::new());
+        }
+        if track > 0 {
+            further(*ticket, track);
+        }
+        tracks[track].push((*span, *ticket));
+    }
+    tracks.len()
+}
+
+/// The program's name of a communicator, else its id; nothing if its definition is lost.
+pub fn communicator<'a>(capture: &'a Capture, shape: &Shape) -> Option<&'a str> {
+    let communicator = capture.communicators.get(shape.communicator? as usize)?;
+    Some(communicator.name.as_ref().unwrap_or(&communicator.id))
+}
+
+fn title(capture: &Capture, shape: &Shape) -> String {
+    let mut title = match communicator(capture, shape) {
+        Some(name) => format!("comm {name}"),
+        None => format!("comm number {}", shape.uid),
+    };
+    if let Some(rank) = shape.rank {
+        title.push_str(&format!(" rank {rank}"));
+    }
+    match shape.stream {
+        0 => title.push_str(", stream unknown"),
+        stream => title.push_str(&format!(", stream {stream:#x}")),
+    }
+    title
+}
+
+fn numbers(processes: &[Process]) -> Vec<u32> {
+    let ranks = processes.iter().filter_map(|p| p.rank);
+    let mut next = ranks.max().map_or(0, |r| r.saturating_add(1));
+    let mut taken = std::collections::HashSet::new();
+    let number = |process: &Process| match process.rank {
+        Some(rank) if taken.insert(rank) => rank,
+        _ => {
+            next = next.saturating_add(1);
+            next - 1
+        }
+    };
+    processes.iter().map(number).collect()
+}
+
+fn host(call: &Call) -> Option<Span> {
+    let known = |times: [i64; 3]| times.into_iter().find(|t| *t != 0);
+    let begin = known([call.api_ns, call.enqueue_ns, call.launch_start_ns])?;
+    let end = known([call.return_ns, call.launch_end_ns, call.enqueue_ns]);
+    Some(Span {
+        begin,
+        end: end.unwrap_or(begin).max(begin),
+    })
+}
+
+fn moved(stamp: u64, offset: i64) -> Option<i64> {
+    i64::try_from(i128::from(stamp) + i128::from(offset)).ok()
+}
+
+/// Replays and captured calls share the sequence number of one call, so it does not name an operation.
+fn key(row: &Row<'_>) -> Option<Key> {
+    use capture::live::flag;
+    if row.call.seq == 0 || row.shape.is(flag::REPLAY) || row.shape.is(flag::CAPTURED) {
+        return None;
+    }
+    Some((row.shape.communicator?, row.shape.function, row.call.seq))
+}
+
+/// Where the flow of an operation meets the call: on the GPU if it is there.
+fn position(row: &Row<'_>, host: Option<Span>, gpu: Option<(Span, i64)>) -> Option<Position> {
+    let span = gpu.map(|(span, _)| span).or(host)?;
+    Some((span.begin, row.index, row.call.ticket))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The track of each interval.
+    fn laid(spans: &[(i64, i64)], may_nest: bool) -> Vec<usize> {
+        let spans: Vec<_> = (0..)
+            .zip(spans)
+            .map(|(ticket, (begin, end))| {
+                let (begin, end) = (*begin, *end);
+                (Span { begin, end }, ticket)
+            })
+            .collect();
+        let mut tracks = vec![0; spans.len()];
+        lay(&spans, may_nest, |ticket, track| {
+            tracks[ticket as usize] = track;
+        });
+        tracks
+    }
+
+    #[test]
+    fn what_crosses_goes_to_another_track() {
+        assert_eq!(laid(&[(1, 5), (3, 8), (5, 9), (8, 9)], false), [0, 1, 0, 1]);
+        assert_eq!(laid(&[(1, 5), (3, 8)], true), [0, 1]);
+    }
+
+    #[test]
+    fn a_group_nests_on_the_host_only() {
+        assert_eq!(laid(&[(1, 9), (2, 9), (3, 4)], true), [0, 0, 0]);
+        assert_eq!(laid(&[(1, 9), (2, 9), (3, 4)], false), [0, 1, 2]);
+    }
+
+    #[test]
+    fn equal_times_follow_the_order_in_the_file() {
+        assert_eq!(laid(&[(1, 5), (5, 9)], false), [0, 0]);
+        assert_eq!(laid(&[(5, 9), (1, 5)], false), [1, 0]);
+        assert_eq!(laid(&[(1, 9), (1, 5)], true), [0, 0]);
+        assert_eq!(laid(&[(1, 5), (1, 9)], true), [1, 0]);
+    }
+
+    #[test]
+    fn a_rank_seen_twice_gets_another_number() {
+        let process = |rank| Process {
+            rank,
+            ..Process::default()
+        };
+        let processes = [Some(0), Some(3), Some(0), None].map(process);
+        assert_eq!(numbers(&processes), [0, 3, 4, 5]);
+    }
+}
