@@ -1,0 +1,172 @@
+//! `ncclscope export`: a capture in another tool's format.
+
+use crate::report::{finish, open};
+use anyhow::{bail, Context};
+use render::timeline::Timeline;
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tables::Capture;
+
+/// Write a capture in another format
+#[derive(clap::Args)]
+pub struct Args {
+    /// Capture folder, the folder of one host in it, or one trace file
+    capture: PathBuf,
+    /// Format to write
+    #[arg(long, value_enum)]
+    to: Format,
+    /// File to write to; standard output without it. Parquet needs a folder, and chrome writes one file per rank into one
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Chrome Trace Event JSON with a slice per call; compressed with gzip unless the file's name ends in `.json`
+    Chrome,
+    /// The table of calls as Parquet files, one folder per communicator
+    Parquet,
+    /// Perfetto trace with a slice per call
+    Perfetto,
+    /// One JSON object for each profiler callback, with every field; needs a capture made with `--mode callbacks`
+    Jsonl,
+}
+
+/// Writes the export.
+pub fn main(args: Args) -> anyhow::Result<ExitCode> {
+    let capture = open(&args.capture)?;
+    for problem in &capture.problems {
+        eprintln!("warning: {problem}");
+    }
+    match args.to {
+        Format::Jsonl => {
+            if !capture.has_mode("callbacks") {
+                bail!(
+                    "`{}`: expected a capture with callbacks, found one of calls\n  hint: `ncclscope run --mode callbacks -- COMMAND` \
+                     records every callback; `ncclscope report {0} --json` has what is here",
+                    args.capture.display()
+                );
+            }
+            to_file(&args, "callbacks", |mut out| {
+                render::jsonl::write(&capture, &mut out)
+            })
+        }
+        Format::Parquet => parquet(&capture, &args),
+        Format::Chrome => {
+            let timeline = timeline(&capture);
+            match &args.output {
+                Some(folder) if is_folder(folder) => {
+                    chrome_by_rank(&timeline, folder).with_context(|| writing(folder))
+                }
+                output => {
+                    let plain = output
+                        .as_deref()
+                        .is_some_and(|path| path.extension().is_some_and(|e| e == "json"));
+                    to_file(&args, "slices", |out| chrome(&timeline, None, plain, out))
+                }
+            }
+        }
+        Format::Perfetto => {
+            let timeline = timeline(&capture);
+            to_file(&args, "slices", |mut out| {
+                render::perfetto::write(&timeline, &mut out)
+            })
+        }
+    }
+}
+
+/// Runs `write` on the file or standard output, and says how much of `what` there was.
+fn to_file(
+    args: &Args,
+    what: &str,
+    write: impl FnOnce(&mut dyn Write) -> std::io::Result<u64>,
+) -> anyhow::Result<ExitCode> {
+    match &args.output {
+        Some(path) => {
+            let file = File::create(path)
+                .with_context(|| format!("`{}` can't be written", path.display()))?;
+            let mut out = BufWriter::new(file);
+            let written = write(&mut out)
+                .and_then(|written| out.flush().map(|()| written))
+                .with_context(|| writing(path))?;
+            eprintln!("{written} {what} written to {}", path.display());
+            Ok(ExitCode::SUCCESS)
+        }
+        None => {
+            if args.to != Format::Jsonl && std::io::stdout().is_terminal() {
+                bail!("this format is not text and standard output is a terminal\n  hint: name a file with `-o FILE`");
+            }
+            let mut out = BufWriter::new(std::io::stdout().lock());
+            finish(write(&mut out).and_then(|_| out.flush()))
+        }
+    }
+}
+
+fn writing(path: &Path) -> String {
+    format!("writing `{}`", path.display())
+}
+
+/// A name that ends in `/` says that a folder is meant before there is one.
+fn is_folder(path: &Path) -> bool {
+    path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
+}
+
+fn timeline(capture: &Capture) -> Timeline<'_> {
+    let timeline = Timeline::new(capture);
+    if timeline.unplaced > 0 {
+        eprintln!(
+            "warning: {} calls have no time and are left out",
+            timeline.unplaced
+        );
+    }
+    timeline
+}
+
+fn chrome(
+    timeline: &Timeline<'_>,
+    only: Option<usize>,
+    plain: bool,
+    mut out: &mut dyn Write,
+) -> std::io::Result<u64> {
+    if plain {
+        render::chrome::write(timeline, only, &mut out)
+    } else {
+        render::chrome::write_gzip(timeline, only, out)
+    }
+}
+
+/// One file per process with a common time base, as HolisticTraceAnalysis reads them.
+fn chrome_by_rank(timeline: &Timeline<'_>, folder: &Path) -> anyhow::Result<ExitCode> {
+    std::fs::create_dir_all(folder)?;
+    let mut slices = 0;
+    let processes = timeline.capture().processes.len();
+    for process in 0..processes {
+        let path = folder.join(format!("rank-{}.json.gz", timeline.number(process)));
+        let mut out = BufWriter::new(File::create(path)?);
+        slices += chrome(timeline, Some(process), false, &mut out)?;
+        out.flush()?;
+    }
+    eprintln!(
+        "{slices} slices written to {processes} files in {}",
+        folder.display()
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn parquet(capture: &Capture, args: &Args) -> anyhow::Result<ExitCode> {
+    let Some(folder) = &args.output else {
+        bail!("a folder of Parquet files can't go to standard output\n  hint: name a folder with `-o FOLDER`");
+    };
+    // Files of an earlier export would be read together with the new ones.
+    if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
+        bail!(
+            "`{}`: expected a new or an empty folder, found one with files in it\n  hint: name another one with `-o FOLDER`",
+            folder.display()
+        );
+    }
+    let calls = render::parquet::write(capture, folder).with_context(|| writing(folder))?;
+    eprintln!("{calls} calls written to {}", folder.display());
+    Ok(ExitCode::SUCCESS)
+}

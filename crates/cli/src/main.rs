@@ -1,0 +1,42 @@
+//! The words a user types.
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+mod collect;
+mod export;
+mod plugin_path;
+mod report;
+mod run;
+
+/// Where did my NCCL calls go? ncclscope records every NCCL call of every rank of an unchanged program, and reports.
+#[derive(Parser)]
+#[command(name = "ncclscope", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Run(run::Args),
+    Report(report::Args),
+    Export(export::Args),
+    Collect(collect::Args),
+    PluginPath(plugin_path::Args),
+}
+
+fn main() -> ExitCode {
+    // Each verb returns its exit status; an error is 2, as for wrong usage.
+    let done = match Cli::parse().verb {
+        Verb::Run(args) => run::main(args),
+        Verb::Report(args) => report::main(args),
+        Verb::Export(args) => export::main(args),
+        Verb::Collect(args) => collect::main(args),
+        Verb::PluginPath(args) => plugin_path::main(args),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::from(2)
+    })
+}

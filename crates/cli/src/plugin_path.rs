@@ -1,0 +1,80 @@
+//! `ncclscope plugin-path`: where the library that NCCL loads is.
+//!
+//! Rule: only the name that NCCL looks for counts (`libnccl-profiler-NAME.so`), so that the printed path also works by
+//! short name with `LD_LIBRARY_PATH`.
+
+use anyhow::{bail, Context};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The library's file name.
+pub const FILE: &str = "libnccl-profiler-ncclscope.so";
+
+/// Print the path of the profiler plugin that NCCL loads
+///
+/// For jobs that set the environment themselves:
+///
+///   NCCL_PROFILER_PLUGIN=$(ncclscope plugin-path) NCCLSCOPE_OUT=DIR srun ...
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {}
+
+/// Prints the path.
+pub fn main(_: Args) -> anyhow::Result<ExitCode> {
+    println!("{}", find()?.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The plugin: what `NCCLSCOPE_PLUGIN` names, else the one that came with this executable.
+///
+/// # Errors
+/// When there is none, with the places looked at.
+pub fn find() -> anyhow::Result<PathBuf> {
+    if let Some(named) = std::env::var_os("NCCLSCOPE_PLUGIN").filter(|p| !p.is_empty()) {
+        let path = std::path::absolute(&named)?;
+        if !path.is_file() {
+            bail!(
+                "NCCLSCOPE_PLUGIN names `{}`, which is not a file\n  hint: unset it to use the plugin beside ncclscope",
+                path.display()
+            );
+        }
+        return Ok(path);
+    }
+    // The kernel's link, so a symbolic link to the executable finds what lies beside the real one.
+    let executable = std::env::current_exe().context("this executable's own path can't be read")?;
+    beside(executable.parent().unwrap_or(Path::new("/")))
+}
+
+fn beside(folder: &Path) -> anyhow::Result<PathBuf> {
+    let up = folder.parent().unwrap_or(folder);
+    let places = [
+        folder.join(FILE),
+        up.join("lib").join(FILE),
+        up.join("lib/ncclscope").join(FILE),
+    ];
+    match places.iter().find(|path| path.is_file()) {
+        Some(path) => Ok(path.clone()),
+        None => bail!(
+            "no {FILE} beside ncclscope; looked at {}\n  hint: name it with NCCLSCOPE_PLUGIN=/path/to/{FILE}, or run \
+             `make` in a source tree",
+            places.map(|p| format!("`{}`", p.display())).join(", ")
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lib_folder_beside_bin_is_found_and_the_cargo_name_is_not() {
+        let root = tempfile::tempdir().expect("a folder");
+        let (bin, lib) = (root.path().join("bin"), root.path().join("lib"));
+        std::fs::create_dir_all(&bin).expect("made");
+        std::fs::create_dir_all(&lib).expect("made");
+        std::fs::write(bin.join("libnccl_profiler_ncclscope.so"), "").expect("written");
+        assert!(beside(&bin).is_err_and(|e| e.to_string().contains("NCCLSCOPE_PLUGIN=")));
+        std::fs::write(lib.join(FILE), "").expect("written");
+        assert_eq!(beside(&bin).expect("found"), lib.join(FILE));
+    }
+}

@@ -1,0 +1,352 @@
+//! `ncclscope run`: runs a program with the recorder in it, and keeps what its processes leave.
+//!
+//! [`folder`] has the capture folder, [`launcher`] gets the recorder's variables through srun and mpirun, [`socket`]
+//! holds the live parts of the processes on this host, [`child`] runs the program, [`adopt`] keeps what the dead left.
+//! [`job`] tells whether this is one of many runs that a launcher started, which then share a folder.
+//!
+//! Rule: the program sees the same streams, terminal, signals and exit status as without us.
+
+use crate::plugin_path;
+use anyhow::bail;
+use clap::ValueEnum;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+pub mod adopt;
+mod child;
+mod folder;
+mod job;
+mod launcher;
+mod socket;
+
+use folder::Folder;
+use launcher::Launcher;
+use socket::{Keeper, Tally};
+
+/// Run a program and record its NCCL calls
+///
+/// Prefix the launcher or the program; the exit status is the program's (128+n for signal n):
+///
+///   ncclscope run -- torchrun --nproc-per-node 8 train.py
+///   ncclscope run -o DIR -- srun -N 4 python train.py
+///   srun -N 4 ncclscope run -o DIR -- python train.py
+///
+/// The capture is a folder, `ncclscope-DATE-TIME-XXXX` in the current one if -o names no other.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// What to keep [default: NCCLSCOPE_MODE, else trace]
+    #[arg(long, value_enum, value_name = "MODE")]
+    mode: Option<Mode>,
+
+    /// Where GPU times come from [default: NCCLSCOPE_TIMING, else host]
+    #[arg(long, value_enum, value_name = "SOURCE")]
+    timing: Option<Timing>,
+
+    /// Capture folder, new or without a capture in it; %h host, %r rank, %j job, %p process [default: NCCLSCOPE_OUT,
+    /// else a new folder here]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// Record even though NCCL_PROFILER_PLUGIN names another plugin, in its place
+    #[arg(long)]
+    replace_plugin: bool,
+
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// As `NCCLSCOPE_MODE`.
+#[derive(Clone, Copy, ValueEnum)]
+enum Mode {
+    /// Totals and histograms
+    Profile,
+    /// A row per call
+    Trace,
+    /// A row per call with buffers and phases
+    Full,
+    /// A row per call, and every callback with all its fields
+    Callbacks,
+}
+
+/// As `NCCLSCOPE_TIMING`.
+#[derive(Clone, Copy, ValueEnum)]
+enum Timing {
+    /// Host times only; costs nothing measurable
+    Host,
+    /// GPU timestamps that NCCL takes
+    Stamps,
+}
+
+/// Runs the program.
+pub fn main(args: Args) -> anyhow::Result<ExitCode> {
+    let plugin = plugin_path::find()?;
+    let env = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+    if env("NCCLSCOPE_RUN_SOCKET").is_some() {
+        bail!(
+            "this is already under an `ncclscope run`, which records its programs\n  hint: leave one of the two out, or \
+             unset NCCLSCOPE_RUN_SOCKET and NCCLSCOPE_OUT"
+        );
+    }
+    let mut notes = Vec::new();
+    notes.extend(other_plugin(
+        &plugin,
+        env("NCCL_PROFILER_PLUGIN"),
+        env("LD_LIBRARY_PATH"),
+        args.replace_plugin,
+    )?);
+
+    let launcher = Launcher::of(&args.command[0]);
+    let job = job::Job::detect(env);
+    let output = args
+        .output
+        .or_else(|| env("NCCLSCOPE_OUT").map(PathBuf::from));
+    let mut folder = Folder::prepare(output.as_deref(), job.as_ref(), launcher, &args.command)?;
+
+    // Blocked before there is a second thread, and so that no signal ends us between here and the program's start.
+    let signals = child::Signals::block()?;
+    let mut variables = vec![
+        ("NCCL_PROFILER_PLUGIN".to_owned(), plugin.into_os_string()),
+        ("NCCLSCOPE_OUT".to_owned(), folder.out.clone().into()),
+    ];
+    let mut given = |name: &str, value: Option<clap::builder::PossibleValue>| {
+        variables.extend(value.map(|v| (name.to_owned(), v.get_name().into())));
+    };
+    given(
+        "NCCLSCOPE_MODE",
+        args.mode.and_then(|m| m.to_possible_value()),
+    );
+    given(
+        "NCCLSCOPE_TIMING",
+        args.timing.and_then(|t| t.to_possible_value()),
+    );
+    let keeper = match Keeper::open(&folder.path) {
+        Ok(keeper) => {
+            variables.push((
+                "NCCLSCOPE_RUN_SOCKET".to_owned(),
+                keeper.path().into_os_string(),
+            ));
+            Some(keeper)
+        }
+        Err(error) => {
+            notes.push(format!(
+                "no run socket ({error}): live parts go to /dev/shm"
+            ));
+            None
+        }
+    };
+    // Launchers are also told of the settings that come from the caller.
+    for (name, value) in std::env::vars_os() {
+        if let Some(name) = name
+            .to_str()
+            .filter(|n| n.starts_with("NCCLSCOPE_") && *n != "NCCLSCOPE_PLUGIN")
+        {
+            if !variables.iter().any(|(known, _)| known == name) {
+                variables.push((name.to_owned(), value));
+            }
+        }
+    }
+
+    let (arguments, note) = launcher.arguments(&args.command, &variables);
+    notes.extend(note);
+    let mut command = Command::new(&arguments[0]);
+    command
+        .args(&arguments[1..])
+        .envs(variables.iter().map(|(name, value)| (name, value)));
+    let names: Vec<&str> = variables.iter().map(|(name, _)| name.as_str()).collect();
+    if let Some(list) = launcher.slurm_export_env(env("SLURM_EXPORT_ENV").as_deref(), &names) {
+        command.env("SLURM_EXPORT_ENV", list);
+        notes.push("SLURM_EXPORT_ENV was extended by ncclscope's variables".to_owned());
+    }
+    if !notes.is_empty() {
+        eprintln!("ncclscope: note: {}", notes.join("; "));
+    }
+
+    let status = match signals.run(&mut command, allow_many_files) {
+        Ok(status) => status,
+        Err(error) => {
+            if let Some(keeper) = keeper {
+                keeper.finish();
+            }
+            folder.abandon();
+            return Ok(not_started(&arguments[0], &error));
+        }
+    };
+    let mut tally = keeper.map(Keeper::finish).unwrap_or_default();
+    adopt_files(&folder.path, &mut tally);
+    if let Err(error) = folder.end(status) {
+        tally
+            .failed
+            .push(format!("`{}/capture.json`: {error}", folder.path.display()));
+    }
+    if folder.is_creator() || !tally.failed.is_empty() {
+        eprintln!("ncclscope: {}", last_words(&folder, &tally));
+    }
+    Ok(ExitCode::from(status))
+}
+
+/// Another profiler plugin in the program's environment: an error, or a note when it is to be replaced.
+fn other_plugin(
+    ours: &Path,
+    named: Option<String>,
+    library_path: Option<String>,
+    replace: bool,
+) -> anyhow::Result<Option<String>> {
+    if let Some(named) = named.filter(|n| n != "none") {
+        let file = Path::new(&named).file_name().unwrap_or_default();
+        let is_ours =
+            named == "ncclscope" || file == plugin_path::FILE || Path::new(&named) == ours;
+        if !is_ours && !replace {
+            bail!(
+                "NCCL_PROFILER_PLUGIN is `{named}`, and NCCL loads one profiler plugin\n  hint: \
+                 `ncclscope run --replace-plugin ...` records in its place; or unset it"
+            );
+        }
+        return Ok((!is_ours).then(|| format!("the profiler plugin `{named}` is replaced")));
+    }
+    let default = library_path.and_then(|list| {
+        std::env::split_paths(&list)
+            .map(|place| place.join("libnccl-profiler.so"))
+            .find(|file| file.exists())
+    });
+    Ok(default.map(|file| {
+        format!(
+            "NCCL's default profiler plugin `{}` is replaced",
+            file.display()
+        )
+    }))
+}
+
+/// Lets us hold two descriptors for each of many processes. Called after the program's start, which keeps the limit
+/// that it was given.
+fn allow_many_files() {
+    use nix::sys::resource::{getrlimit, setrlimit, Resource};
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // With the old limit fewer processes can be held; the others use /dev/shm.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}
+
+/// Says why the program did not start, and gives the shells' exit status for that.
+fn not_started(program: &OsString, error: &io::Error) -> ExitCode {
+    let program = program.to_string_lossy();
+    let (status, text) = match error.kind() {
+        io::ErrorKind::NotFound => (127, format!("`{program}`: command not found")),
+        _ => (126, format!("`{program}` can't be run: {error}")),
+    };
+    eprintln!("error: {text}\n  hint: see that it runs without `ncclscope run --`");
+    ExitCode::from(status)
+}
+
+/// Adopts the live parts that dead processes of this capture left in files of this node.
+fn adopt_files(capture: &Path, tally: &mut Tally) {
+    let here = adopt::Here::ask();
+    for (file, part) in adopt::leftovers() {
+        let process = part.process();
+        let Some(trace) = process.get("trace").map(Path::new) else {
+            continue;
+        };
+        if adopt::inside(capture, trace).is_err() {
+            continue;
+        }
+        if part.liveness(&here) != adopt::Liveness::Dead {
+            tally.alive += 1;
+        } else if tally.adopt(&part, trace) {
+            // It is in the capture now; memory is worth having back.
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
+/// The line at the end: what there is, what is missing, what to do next.
+fn last_words(folder: &Folder, tally: &Tally) -> String {
+    let shown = folder.shown.display();
+    let mut words = format!("capture in {shown}");
+    if folder.shared {
+        words.push_str(" (shared by the job's ranks)");
+    } else {
+        let traces = adopt::traces(&folder.path);
+        // A process that could not leave a live part is still writing it, or writes it on another host.
+        let calls: Vec<Option<u64>> = traces
+            .iter()
+            .map(|trace| {
+                let kept = adopt::part_at(&trace.with_extension("live"));
+                Some(
+                    kept.or_else(|| adopt::Part::of_snapshot(&trace.with_extension("snap")))?
+                        .announced(),
+                )
+            })
+            .collect();
+        let known = calls
+            .iter()
+            .flatten()
+            .fold(0, |sum: u64, n| sum.saturating_add(*n));
+        words.push_str(&match traces.len() {
+            0 => ": 0 processes, for none loaded NCCL's profiler plugin (needs NCCL 2.23 or newer; NCCL_DEBUG=INFO says \
+                  more)"
+                .to_owned(),
+            n => format!(
+                ": {n} process{}, {}{known} calls",
+                if n == 1 { "" } else { "es" },
+                if calls.contains(&None) { "at least " } else { "" }
+            ),
+        });
+    }
+    if tally.alive > 0 {
+        words.push_str(&format!(
+            "; {} still running, kept up to their last flush",
+            tally.alive
+        ));
+    }
+    if let Some(first) = tally.failed.first() {
+        words.push_str(&format!(
+            "; {} could not be kept whole: {first}",
+            tally.failed.len()
+        ));
+    }
+    format!("{words}; next: ncclscope report {shown}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_plugins_are_refused_replaced_or_ours() {
+        let check = |named: &str, replace| {
+            other_plugin(
+                Path::new("/x/ours.so"),
+                Some(named.to_owned()),
+                None,
+                replace,
+            )
+        };
+        assert!(
+            check("inspector", false).is_err_and(|e| e.to_string().contains("--replace-plugin"))
+        );
+        assert!(check("inspector", true).is_ok_and(|note| note.is_some()));
+        for fine in [
+            "none",
+            "ncclscope",
+            "/x/ours.so",
+            "/y/libnccl-profiler-ncclscope.so",
+        ] {
+            assert!(
+                check(fine, false).is_ok_and(|note| note.is_none()),
+                "{fine}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_default_plugin_on_the_library_path_is_noted() {
+        let place = tempfile::tempdir().expect("a folder");
+        std::fs::write(place.path().join("libnccl-profiler.so"), "").expect("written");
+        let path = format!("/nowhere:{}", place.path().display());
+        let note = other_plugin(Path::new("/x"), None, Some(path), false).expect("no error");
+        assert!(note.is_some_and(|n| n.contains("libnccl-profiler.so")));
+    }
+}

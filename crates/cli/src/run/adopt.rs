@@ -1,0 +1,465 @@
+//! Adoption: keeping the live part of a process that died, as `NAME.live` beside its trace file.
+//!
+//! A [`Part`] is a copy of a live part, read from the memfd that `ncclscope run` holds or from a file on this node.
+//! [`adopt`] writes it into the capture, unless the capture has everything already; [`leftovers`] finds the live parts
+//! that processes of this user left on this node; [`traces`] the trace files of a capture.
+//!
+//! Rule: only a dead writer's part is adopted. A copy of a living one would be taken for its last word by readers,
+//! which prefer `NAME.live`.
+
+use anyhow::{bail, Context};
+use capture::live::{Image, View, HEADER_BYTES};
+use capture::{block, snapshot};
+use nix::fcntl::OFlag;
+use std::collections::BTreeMap;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// The largest image that is read.
+pub const MOST_BYTES: u64 = 256 << 20;
+
+/// The `key=value` lines of a process block.
+pub type Process = BTreeMap<String, String>;
+
+/// A copy of a live part.
+pub struct Part {
+    image: Image,
+    bytes: usize,
+}
+
+/// Whether the writer of a live part is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Liveness {
+    /// It runs on this node.
+    Alive,
+    /// It does not, or the node was restarted since.
+    Dead,
+    /// It is in another pid name space, where its pid means nothing to us.
+    Unknown,
+}
+
+/// What became of a part.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Written to this file.
+    Adopted(PathBuf),
+    /// The capture had everything in it already.
+    Whole,
+}
+
+/// This node, as process blocks name it.
+pub struct Here {
+    /// Its host name.
+    pub host: String,
+    /// Which boot of it.
+    pub boot_id: String,
+    /// Inode of our own pid name space.
+    pub pid_namespace: u64,
+}
+
+impl Here {
+    /// Asks the system.
+    pub fn ask() -> Here {
+        Here {
+            host: nix::unistd::gethostname()
+                .map(|h| h.to_string_lossy().into_owned())
+                .unwrap_or_default(),
+            boot_id: std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+                .unwrap_or_default()
+                .trim()
+                .to_owned(),
+            pid_namespace: std::fs::metadata("/proc/self/ns/pid").map_or(0, |meta| meta.ino()),
+        }
+    }
+}
+
+impl Part {
+    /// The live part in `file`; `None` when it holds none.
+    ///
+    /// Read, never mapped: whoever shares the file could cut it short under a mapping.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn read(file: &File) -> io::Result<Option<Part>> {
+        let size = file.metadata()?.len();
+        if !(HEADER_BYTES as u64..=MOST_BYTES).contains(&size) {
+            return Ok(None);
+        }
+        let image = Image::zeroed(size as usize);
+        let mut buffer = vec![0; 1 << 20];
+        let mut at = 0;
+        while at < size {
+            let want = buffer.len().min((size - at) as usize);
+            let mut got = 0;
+            while got < want {
+                match file.read_at(&mut buffer[got..want], at + got as u64)? {
+                    0 => break,
+                    n => got += n,
+                }
+            }
+            image.write(at as usize, &buffer[..got]);
+            if got < want {
+                break;
+            }
+            at += got as u64;
+        }
+        Ok(Part::of(image, size as usize))
+    }
+
+    /// The live part that a snapshot file holds.
+    pub fn of_snapshot(path: &Path) -> Option<Part> {
+        let image = snapshot::read(&std::fs::read(path).ok()?)?;
+        let bytes = std::mem::size_of_val(image.words());
+        Part::of(image, bytes)
+    }
+
+    fn of(image: Image, bytes: usize) -> Option<Part> {
+        image.view()?;
+        Some(Part { image, bytes })
+    }
+
+    fn view(&self) -> View<'_> {
+        self.image
+            .view()
+            .expect("opened when it was read, and nobody writes to the copy")
+    }
+
+    /// The id it shares with its trace file.
+    pub fn trace_id(&self) -> u64 {
+        self.view().header().trace_id.load(Relaxed)
+    }
+
+    /// Calls announced to its writer.
+    pub fn announced(&self) -> u64 {
+        self.view().header().announced()
+    }
+
+    fn process_bytes(&self) -> Vec<u8> {
+        let header = self.view().header();
+        let len = (header.process_len.load(Acquire) as usize).min(header.process.len());
+        header.process[..len]
+            .iter()
+            .map(|b| b.load(Relaxed))
+            .collect()
+    }
+
+    /// Who wrote it.
+    pub fn process(&self) -> Process {
+        lines(&self.process_bytes())
+    }
+
+    /// Whether its writer is still there.
+    pub fn liveness(&self, here: &Here) -> Liveness {
+        if self
+            .process()
+            .get("boot_id")
+            .is_some_and(|id| *id != here.boot_id)
+        {
+            return Liveness::Dead;
+        }
+        let header = self.view().header();
+        if header.pid_namespace.load(Relaxed) != here.pid_namespace {
+            return Liveness::Unknown;
+        }
+        match runs(header.pid.load(Relaxed), header.pid_start.load(Relaxed)) {
+            true => Liveness::Alive,
+            false => Liveness::Dead,
+        }
+    }
+
+    /// Whether the writer said that it had put everything into its trace file.
+    pub fn ended(&self) -> bool {
+        let view = self.view();
+        let header = view.header();
+        header.state.load(Acquire) == 1
+            && header.staged_len.load(Acquire) == 0
+            && view
+                .rows()
+                .iter()
+                .all(|row| row.word.load(Acquire) & 3 == capture::live::row_state::FREE)
+    }
+
+    /// Whether `snap` and the trace file beside it hold all that this part does.
+    fn is_in(&self, snap: &Path) -> bool {
+        // Totals and counters are in the live part alone, so the snapshot must be as new as this.
+        self.ended()
+            && Part::of_snapshot(snap).is_some_and(|kept| {
+                kept.ended()
+                    && kept.trace_id() == self.trace_id()
+                    && kept.announced() == self.announced()
+            })
+    }
+
+    /// Writes the image to `path` by way of a temporary name; pages of zeros become holes.
+    fn write(&self, path: &Path) -> io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new("/")))?;
+        let words = &self.image.words()[..self.bytes.div_ceil(8).min(self.image.words().len())];
+        let mut page = Vec::with_capacity(4096);
+        for (number, chunk) in words.chunks(512).enumerate() {
+            if chunk.iter().all(|word| word.load(Relaxed) == 0) {
+                continue;
+            }
+            page.clear();
+            page.extend(
+                chunk
+                    .iter()
+                    .flat_map(|word| word.load(Relaxed).to_le_bytes()),
+            );
+            file.seek(SeekFrom::Start(number as u64 * 4096))?;
+            file.write_all(&page)?;
+        }
+        file.as_file().set_len(self.bytes as u64)?;
+        file.persist(path)?;
+        Ok(())
+    }
+}
+
+/// Whether process `pid` runs and is the one that started at `start`.
+fn runs(pid: u32, start: u64) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return false;
+    };
+    // The command may hold anything, but for the last parenthesis; the state is field 3 and the start time field 22.
+    let fields: Vec<&str> = stat
+        .rsplit_once(')')
+        .map_or("", |(_, rest)| rest)
+        .split_whitespace()
+        .collect();
+    if fields.get(19).and_then(|f| f.parse::<u64>().ok()) != Some(start) {
+        return false;
+    }
+    // A first thread that has ended is a zombie too while other threads of the process go on.
+    let others =
+        || std::fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|tasks| tasks.count() > 1);
+    !matches!(fields[0], "Z" | "X") || others()
+}
+
+/// Opens a regular file, not through a link and without waiting.
+pub fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "not a regular file",
+        )),
+    }
+}
+
+/// The live part in the file at `path`, if there is one that can be read.
+pub fn part_at(path: &Path) -> Option<Part> {
+    Part::read(&open(path).ok()?).ok()?
+}
+
+fn lines(text: &[u8]) -> Process {
+    let text = String::from_utf8_lossy(text);
+    text.lines()
+        .filter_map(|l| l.split_once('='))
+        .map(|(k, v)| (k.to_owned(), v.to_owned()))
+        .collect()
+}
+
+/// Who wrote a trace file, from its first block.
+pub fn process_of(trace: &Path) -> Process {
+    let mut bytes = Vec::new();
+    let mut process = Process::new();
+    if let Ok(file) = open(trace) {
+        if file.take(64 << 10).read_to_end(&mut bytes).is_ok() {
+            let first = |b: block::Block| {
+                if b.kind == block::Kind::Process as u16 && process.is_empty() {
+                    process = lines(b.payload);
+                }
+            };
+            block::read(&bytes, first, |_| {});
+        }
+    }
+    process
+}
+
+/// `trace` when it is a trace file's path in `capture`, by names and by what links make of them.
+///
+/// # Errors
+/// When it leads elsewhere, or has no trace file's name.
+pub fn inside(capture: &Path, trace: &Path) -> anyhow::Result<()> {
+    let plain = trace.is_absolute() && !trace.components().any(|c| c == Component::ParentDir);
+    if !plain || trace.extension().is_none_or(|e| e != "trace") || trace.file_stem().is_none() {
+        bail!("`{}` is no absolute path of a trace file", trace.display());
+    }
+    let capture = capture
+        .canonicalize()
+        .with_context(|| format!("`{}`", capture.display()))?;
+    // The host's folder may not be there yet; what is there must be in the capture.
+    let there = trace
+        .ancestors()
+        .skip(1)
+        .find_map(|folder| folder.canonicalize().ok());
+    match there.is_some_and(|folder| folder.starts_with(&capture)) {
+        true => Ok(()),
+        false => bail!(
+            "`{}` is not in the capture `{}`",
+            trace.display(),
+            capture.display()
+        ),
+    }
+}
+
+/// Keeps `part` beside `trace`, its writer's trace file, unless nothing in it is missing there.
+///
+/// A writer that died before it made its trace file gets one that says who it was, so that readers see it.
+///
+/// # Errors
+/// When the trace file is another process's, or the folder can't be written to.
+pub fn adopt(part: &Part, trace: &Path) -> anyhow::Result<Outcome> {
+    let live = trace.with_extension("live");
+    if part.is_in(&trace.with_extension("snap"))
+        || part_at(&live).is_some_and(|kept| kept.trace_id() == part.trace_id())
+    {
+        return Ok(Outcome::Whole);
+    }
+    let folder = trace.parent().unwrap_or(Path::new("/"));
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .with_context(|| format!("`{}`", folder.display()))?;
+    match open(trace) {
+        Ok(mut file) => {
+            let mut header = [0; block::FILE_HEADER];
+            // A file without a whole header was being made when its writer died.
+            if file.read_exact(&mut header).is_ok()
+                && block::trace_id(&header).is_ok_and(|id| id != part.trace_id())
+            {
+                bail!(
+                    "`{}` is another process's trace file than {:016x}",
+                    trace.display(),
+                    part.trace_id()
+                );
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let mut bytes = block::file_header(part.trace_id()).to_vec();
+            let start = block::begin(&mut bytes);
+            bytes.extend(part.process_bytes());
+            block::finish(&mut bytes, start, block::Kind::Process, 0);
+            let mut options = OpenOptions::new();
+            let file = options.write(true).create_new(true).mode(0o600).open(trace);
+            file.and_then(|mut f| f.write_all(&bytes))
+                .with_context(|| format!("`{}`", trace.display()))?;
+        }
+        Err(error) => return Err(error).with_context(|| format!("`{}`", trace.display())),
+    }
+    part.write(&live)
+        .with_context(|| format!("`{}`", live.display()))?;
+    Ok(Outcome::Adopted(live))
+}
+
+/// The live parts that this user's processes, dead or alive, have in files of this node: in /dev/shm, or where the
+/// recorder goes when that is full.
+pub fn leftovers() -> Vec<(PathBuf, Part)> {
+    let uid = nix::unistd::geteuid().as_raw();
+    let local = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+    let mut found = Vec::new();
+    for place in [Path::new("/dev/shm"), &local] {
+        let folder = place.join(format!("ncclscope-{uid}"));
+        let ours = |m: std::fs::Metadata| m.is_dir() && m.uid() == uid && m.mode() & 0o022 == 0;
+        if !std::fs::symlink_metadata(&folder).is_ok_and(ours) {
+            continue;
+        }
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            if let Some(part) = part_at(&entry.path()) {
+                found.push((entry.path(), part));
+            }
+        }
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found
+}
+
+/// Folders below a capture's own that may hold trace files: a restart, a host, and two of an output pattern.
+const DEPTH: usize = 4;
+/// Entries that are looked at before a folder is taken for something else than a capture.
+const MOST_ENTRIES: usize = 1 << 20;
+
+/// Hands the files below `folder` to `each`, in order of their names, until it returns false. Follows no links.
+pub fn walk(folder: &Path, each: &mut impl FnMut(&Path) -> bool) {
+    fn below(
+        folder: &Path,
+        depth: usize,
+        left: &mut usize,
+        each: &mut impl FnMut(&Path) -> bool,
+    ) -> bool {
+        let mut entries: Vec<_> = std::fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .take(*left)
+            .collect();
+        *left -= entries.len();
+        entries.sort_by_key(std::fs::DirEntry::file_name);
+        entries.iter().all(|entry| match entry.file_type() {
+            Ok(kind) if kind.is_dir() => depth == 0 || below(&entry.path(), depth - 1, left, each),
+            Ok(kind) if kind.is_file() => each(&entry.path()),
+            _ => true,
+        })
+    }
+    below(folder, DEPTH, &mut MOST_ENTRIES.clone(), each);
+}
+
+/// The trace files of a capture.
+pub fn traces(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    walk(folder, &mut |path| {
+        if path.extension().is_some_and(|e| e == "trace") {
+            found.push(path.to_owned());
+        }
+        true
+    });
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_out_of_the_capture_are_refused() {
+        let root = tempfile::tempdir().expect("a folder");
+        let capture = root.path().join("capture");
+        std::fs::create_dir_all(capture.join("host")).expect("made");
+        std::os::unix::fs::symlink("/tmp", capture.join("link")).expect("made");
+        let ok = |path: &str| inside(&capture, &capture.join(path)).is_ok();
+        assert!(ok("host/r0-p1-0.trace") && ok("restart-1/new/r0-p1-0.trace"));
+        assert!(
+            !ok("../r0.trace")
+                && !ok("host/../../r0.trace")
+                && !ok("link/r0.trace")
+                && !ok("link/new/r0.trace")
+        );
+        assert!(!ok("/etc/r0.trace") && !ok("host/r0.live") && !ok("host/.trace"));
+        assert!(inside(&capture, Path::new("host/r0.trace")).is_err());
+    }
+
+    #[test]
+    fn this_process_runs_and_no_earlier_one_with_its_pid_does() {
+        let stat = std::fs::read_to_string("/proc/self/stat").expect("read");
+        let start = stat
+            .rsplit_once(')')
+            .expect("fields")
+            .1
+            .split_whitespace()
+            .nth(19)
+            .expect("start")
+            .parse()
+            .expect("number");
+        assert!(runs(std::process::id(), start));
+        assert!(!runs(std::process::id(), start + 1));
+        assert!(!runs(u32::MAX, start));
+    }
+}

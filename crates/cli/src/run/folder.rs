@@ -1,0 +1,447 @@
+//! The capture folder of a run: made or accepted, marked with `capture.json`, and shared by the ranks of one job.
+//!
+//! Rule: whoever creates `capture.json` owns the folder (O_EXCL decides between many). Others join only with the same
+//! job key and a rank that is not taken, so no two captures ever mix.
+
+use super::adopt;
+use super::job::{batch_id, Job};
+use super::launcher::Launcher;
+use anyhow::{bail, Context};
+use serde_json::{json, Value};
+use std::ffi::OsString;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const MARK: &str = "capture.json";
+/// One empty file per instance that joined; see [`Job::member`].
+const MEMBERS: &str = ".members";
+/// How long the creator may take to fill in `capture.json`.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A capture folder that this run may write into.
+pub struct Folder {
+    /// Absolute.
+    pub path: PathBuf,
+    /// As the user would name it.
+    pub shown: PathBuf,
+    /// `NCCLSCOPE_OUT` for the recorder, with the patterns that only it can fill in.
+    pub out: String,
+    /// Whether other ranks' runs write into it too.
+    pub shared: bool,
+    /// What `capture.json` says, for the one that made it.
+    record: Option<Value>,
+    /// Whether the folder was not there before.
+    made: bool,
+}
+
+/// How an attempt to have a folder ended.
+enum Claim {
+    /// It is new to us and ours.
+    Created(Value),
+    /// It is our job's.
+    Joined,
+    /// It is our job's, and this rank's place in it is taken.
+    Taken,
+    /// It holds something of another capture, named here.
+    Other(PathBuf),
+}
+
+impl Folder {
+    /// Makes or accepts the folder for `command`: `output` as the user gave it, else a new one in the current folder.
+    ///
+    /// # Errors
+    /// When it can't be made, or holds another capture.
+    pub fn prepare(
+        output: Option<&Path>,
+        job: Option<&Job>,
+        launcher: Launcher,
+        command: &[OsString],
+    ) -> anyhow::Result<Folder> {
+        let Some(output) = output else {
+            return Folder::unnamed(job, command);
+        };
+        let Some(output) = output.to_str() else {
+            bail!(
+                "`{}` is not UTF-8, which the recorder needs\n  hint: name another folder with -o",
+                output.display()
+            );
+        };
+        let (root, rest) = split(&expand(output, job, launcher));
+        if !rest.is_empty() && (root.as_os_str().is_empty() || root == Path::new("/")) {
+            bail!(
+                "`{output}` begins with a pattern that is not known before the program starts\n  hint: put it into a \
+                 folder of its own, like `-o captures/{}`",
+                output.trim_start_matches('/')
+            );
+        }
+        match claim(&root, job, command)? {
+            (Claim::Other(what), _) => bail!(
+                "`{}` holds another capture (`{}`)\n  hint: name a new folder with -o, leave -o out, or remove that one",
+                root.display(),
+                what.display()
+            ),
+            (Claim::Taken, _) => bail!(
+                "`{}` holds an earlier capture of this job and rank\n  hint: name a new folder with -o, or leave -o out",
+                root.display()
+            ),
+            (claim, made) => Folder::of(root, &rest, claim, made, job.is_some()),
+        }
+    }
+
+    fn unnamed(job: Option<&Job>, command: &[OsString]) -> anyhow::Result<Folder> {
+        let Some(job) = job else {
+            let when = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
+            loop {
+                let root = PathBuf::from(format!("ncclscope-{when}-{:04x}", random()? as u16));
+                if let (claim @ Claim::Created(_), true) = claim(&root, None, command)? {
+                    return Folder::of(root, "", claim, true, false);
+                }
+            }
+        };
+        // All ranks must come to the same name by themselves; those that run several programs in turn take the next.
+        let key: String = job
+            .key
+            .chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || "._-".contains(c) {
+                    c
+                } else {
+                    '_'
+                }
+            })
+            .take(100)
+            .collect();
+        for turn in 1..1000 {
+            let root = PathBuf::from(if turn == 1 {
+                format!("ncclscope-{key}")
+            } else {
+                format!("ncclscope-{key}-{turn}")
+            });
+            if let (claim @ (Claim::Created(_) | Claim::Joined), made) =
+                claim(&root, Some(job), command)?
+            {
+                return Folder::of(root, "", claim, made, true);
+            }
+        }
+        bail!("a thousand captures of job {key} are in this folder\n  hint: name a new folder with -o");
+    }
+
+    fn of(
+        root: PathBuf,
+        rest: &str,
+        claim: Claim,
+        made: bool,
+        shared: bool,
+    ) -> anyhow::Result<Folder> {
+        let has_parents = root
+            .components()
+            .any(|c| c == std::path::Component::ParentDir);
+        let path = if has_parents {
+            root.canonicalize()?
+        } else {
+            std::path::absolute(&root)?
+        };
+        let Some(text) = path.to_str() else {
+            bail!(
+                "`{}` is not UTF-8, which the recorder needs\n  hint: name another folder with -o",
+                path.display()
+            );
+        };
+        let mut out = text.replace('%', "%%");
+        if !rest.is_empty() {
+            out = format!("{out}/{rest}");
+        }
+        let record = if let Claim::Created(record) = claim {
+            Some(record)
+        } else {
+            None
+        };
+        Ok(Folder {
+            path,
+            shown: root,
+            out,
+            shared,
+            record,
+            made,
+        })
+    }
+
+    /// Whether this run made the capture, and speaks for it.
+    pub fn is_creator(&self) -> bool {
+        self.record.is_some()
+    }
+
+    /// Writes the end into `capture.json`, where that is ours to do.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn end(&mut self, status: u8) -> io::Result<()> {
+        let Some(record) = &mut self.record else {
+            return Ok(());
+        };
+        record["ended"] = json!(jiff::Timestamp::now().to_string());
+        record["exit_status"] = json!(status);
+        let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
+        file.write_all(&text(record))?;
+        file.persist(self.path.join(MARK))?;
+        Ok(())
+    }
+
+    /// Takes the folder away again when the program could not be started: there is nothing in it.
+    pub fn abandon(self) {
+        if self.record.is_some() && !self.shared {
+            let _ = std::fs::remove_file(self.path.join(MARK));
+            if self.made {
+                let _ = std::fs::remove_dir(&self.path);
+            }
+        }
+    }
+}
+
+/// Tries to have `root`; also says whether it was made.
+fn claim(root: &Path, job: Option<&Job>, command: &[OsString]) -> anyhow::Result<(Claim, bool)> {
+    let context = || format!("the capture folder `{}` can't be made", root.display());
+    if let Some(parent) = root.parent().filter(|p| !p.as_os_str().is_empty()) {
+        std::fs::create_dir_all(parent).with_context(context)?;
+    }
+    let made = match DirBuilder::new().mode(0o700).create(root) {
+        Ok(()) => true,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && root.is_dir() => false,
+        Err(error) => return Err(error).with_context(context),
+    };
+    // Looked for before the mark is made: ranks that join write their files only after it.
+    let strange = if made { None } else { strange(root) };
+    let mark = root.join(MARK);
+    if let Some(strange) = strange {
+        if job.is_none() || !mark.exists() {
+            return Ok((Claim::Other(strange), made));
+        }
+    }
+    let mut record = json!({
+        "schema": "ncclscope.capture/1",
+        "id": format!("{:016x}", random()?),
+        "command": command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>(),
+        "started": jiff::Timestamp::now().to_string(),
+        "ncclscope": env!("CARGO_PKG_VERSION"),
+    });
+    if let Some(job) = job {
+        record["job"] = json!(job.key);
+    }
+    let claim = match OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&mark)
+    {
+        Ok(mut file) => {
+            file.write_all(&text(&record))
+                .with_context(|| format!("`{}`", mark.display()))?;
+            Claim::Created(record)
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match job {
+            Some(job) if job_of(&mark)?.as_deref() == Some(&job.key) => Claim::Joined,
+            _ => return Ok((Claim::Other(mark), made)),
+        },
+        Err(error) => return Err(error).with_context(|| format!("`{}`", mark.display())),
+    };
+    if let Some(job) = job {
+        let members = root.join(MEMBERS);
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&members)
+            .with_context(context)?;
+        match OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(members.join(&job.member))
+        {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Ok((Claim::Taken, made))
+            }
+            Err(error) => return Err(error).with_context(context),
+        }
+    }
+    Ok((claim, made))
+}
+
+/// The first thing in `root` that belongs to a capture.
+fn strange(root: &Path) -> Option<PathBuf> {
+    let mut found = None;
+    adopt::walk(root, &mut |path| {
+        if path.file_name().is_some_and(|name| name == MARK)
+            || path.extension().is_some_and(|e| e == "trace")
+        {
+            found = Some(path.to_owned());
+        }
+        found.is_none()
+    });
+    found
+}
+
+/// The job key in a `capture.json` that may still be being written.
+fn job_of(mark: &Path) -> anyhow::Result<Option<String>> {
+    let since = Instant::now();
+    loop {
+        let read = std::fs::read(mark);
+        match read
+            .as_ref()
+            .map(|bytes| serde_json::from_slice::<Value>(bytes))
+        {
+            Ok(Ok(record)) => return Ok(record["job"].as_str().map(str::to_owned)),
+            _ if since.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(20)),
+            Ok(Err(error)) => {
+                return Err(error).with_context(|| format!("`{}` is no capture's", mark.display()))
+            }
+            Err(error) => bail!("`{}`: {error}", mark.display()),
+        }
+    }
+}
+
+fn text(record: &Value) -> Vec<u8> {
+    let mut text = serde_json::to_vec_pretty(record).expect("plain strings and numbers");
+    text.push(b'\n');
+    text
+}
+
+fn random() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Fills in the patterns that hold for every process of the program. `%h` differs under a launcher that leaves this
+/// host, `%r` under any, and `%p` is a process's own.
+fn expand(pattern: &str, job: Option<&Job>, launcher: Launcher) -> String {
+    let host = (!launcher.leaves_host()).then(|| adopt::Here::ask().host);
+    let rank = job
+        .filter(|_| launcher == Launcher::None)
+        .map(|job| job.rank.clone());
+    let batch = batch_id(|name| std::env::var(name).ok());
+    let mut out = String::new();
+    let mut rest = pattern;
+    while let Some(at) = rest.find('%') {
+        let known = match rest.as_bytes().get(at + 1) {
+            Some(b'h') => host.as_deref(),
+            Some(b'r') => rank.as_deref(),
+            Some(b'j') => batch.as_deref(),
+            _ => None,
+        };
+        out.push_str(&rest[..at]);
+        let end = rest[at + 1..]
+            .chars()
+            .next()
+            .map_or(rest.len(), |c| at + 1 + c.len_utf8());
+        match known {
+            Some(value) => out.extend(value.chars().map(|c| {
+                if c.is_ascii_alphanumeric() || "._-".contains(c) {
+                    c
+                } else {
+                    '_'
+                }
+            })),
+            None => out.push_str(&rest[at..end]),
+        }
+        rest = &rest[end..];
+    }
+    out + rest
+}
+
+/// The leading components without patterns as a path, and the rest as it is.
+fn split(pattern: &str) -> (PathBuf, String) {
+    let mut root = PathBuf::from(if pattern.starts_with('/') { "/" } else { "" });
+    let mut components = pattern.split('/').filter(|c| !c.is_empty());
+    let mut rest = Vec::new();
+    for component in components.by_ref() {
+        let plain = component.replace("%%", "");
+        if ["%h", "%r", "%p", "%j"].iter().any(|p| plain.contains(p)) {
+            rest.push(component);
+            break;
+        }
+        root.push(component.replace("%%", "%"));
+    }
+    rest.extend(components);
+    (root, rest.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(rank: &str) -> Job {
+        Job {
+            rank: rank.to_owned(),
+            key: "slurm-1.0".to_owned(),
+            member: rank.to_owned(),
+        }
+    }
+
+    #[test]
+    fn patterns_are_split_after_what_is_known() {
+        assert_eq!(
+            split("/a/50%%/x-%r/%p"),
+            (PathBuf::from("/a/50%"), "x-%r/%p".to_owned())
+        );
+        assert_eq!(split("a/b"), (PathBuf::from("a/b"), String::new()));
+        assert_eq!(
+            expand("a/%r-%%r-%p%q", Some(&job("3")), Launcher::None),
+            "a/3-%%r-%p%q"
+        );
+        assert_eq!(expand("%r%", Some(&job("3")), Launcher::Srun), "%r%");
+    }
+
+    #[test]
+    fn ranks_of_one_job_share_a_folder_and_no_rank_twice() {
+        let place = tempfile::tempdir().expect("a folder");
+        let root = place.path().join("c");
+        let command = [OsString::from("train")];
+        let claims: Vec<_> = std::thread::scope(|scope| {
+            let claims: Vec<_> = (0..8)
+                .map(|rank| {
+                    let (root, command) = (&root, &command);
+                    scope.spawn(move || {
+                        claim(root, Some(&job(&rank.to_string())), command)
+                            .expect("claimed")
+                            .0
+                    })
+                })
+                .collect();
+            claims
+                .into_iter()
+                .map(|c| c.join().expect("no panic"))
+                .collect()
+        });
+        assert_eq!(
+            claims
+                .iter()
+                .filter(|c| matches!(c, Claim::Created(_)))
+                .count(),
+            1
+        );
+        assert_eq!(
+            claims.iter().filter(|c| matches!(c, Claim::Joined)).count(),
+            7
+        );
+        assert!(matches!(
+            claim(&root, Some(&job("3")), &command).expect("tried").0,
+            Claim::Taken
+        ));
+        let stranger = Job {
+            key: "slurm-2.0".to_owned(),
+            ..job("9")
+        };
+        assert!(matches!(
+            claim(&root, Some(&stranger), &command).expect("tried").0,
+            Claim::Other(_)
+        ));
+        assert!(matches!(
+            claim(&root, None, &command).expect("tried").0,
+            Claim::Other(_)
+        ));
+    }
+}

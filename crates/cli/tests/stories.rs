@@ -1,0 +1,450 @@
+//! The stories: what ncclscope does with a job, each on one screen.
+//!
+//! A story is a file in `stories/`: a script for fake-nccl, then commands with what they print.
+//!
+//! ```text
+//! # What this story shows.
+//! ranks 2
+//! all_reduce 1MiB x3
+//! --- fake-nccl play job
+//! announced 6, ABI v5
+//! --- ncclscope report capture | grep recorded
+//!   6 of 6 announced calls recorded, 0 timed.
+//! ```
+//!
+//! Commands run by `sh` in a folder of their own where the script is the file `job`, with the built plugin as
+//! `NCCL_PROFILER_PLUGIN` (in the folder `$PLUGINS`) and `NCCLSCOPE_OUT=capture`. What they print on stderr follows, each
+//! line after `2| `; a status other than 0 comes last, as `[exit 3]`. `NCCLSCOPE_GOLDEN=write` (`make golden`) rewrites what
+//! is expected.
+//!
+//! GPU times are the simulated job's and exact. What differs from run to run is masked ([`Masks`]): host name, process
+//! ids, random parts of names, addresses, dates, and all times of the host.
+//!
+//! Rule: a story's numbers are not only compared with what was printed once. If a capture is there at the end (or when
+//! `rm -r capture` begins anew), it must hold as many announced calls as fake-nccl counted on its side, each recorded or
+//! lost by a cause.
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stories");
+    let mut files: Vec<PathBuf> = fs::read_dir(&folder)
+        .expect("the folder of stories")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "story"))
+        .collect();
+    files.sort();
+    let tools = Tools::gather();
+    let trial = |file: PathBuf| {
+        let name = file.file_stem().unwrap_or_default();
+        let name = name.to_string_lossy().into_owned();
+        Trial::test(name, move || tell(&file, tools).map_err(Failed::from))
+    };
+    libtest_mimic::run(&arguments, files.into_iter().map(trial).collect()).exit_code()
+}
+
+/// The programs and the plugin under their own names.
+#[derive(Clone, Copy)]
+struct Tools {
+    bin: &'static Path,
+    plugins: &'static Path,
+}
+
+impl Tools {
+    fn gather() -> Tools {
+        let folder = tempfile::tempdir().expect("a folder").keep();
+        let (bin, plugins) = (folder.join("bin"), folder.join("plugins"));
+        fs::create_dir(&bin).expect("made");
+        fs::create_dir(&plugins).expect("made");
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_ncclscope"));
+        let built = program.parent().expect("target/PROFILE");
+        let plugin = std::env::var_os("NCCLSCOPE_PLUGIN").map_or_else(
+            || {
+                let places =
+                    ["", "deps"].map(|f| built.join(f).join("libnccl_profiler_ncclscope.so"));
+                let found = places.into_iter().find(|p| p.is_file());
+                found.unwrap_or_default()
+            },
+            PathBuf::from,
+        );
+        let fake = built.join("fake-nccl");
+        for needed in [&plugin, &fake] {
+            assert!(
+                needed.is_file(),
+                "expected the plugin and fake-nccl in {}, found no {needed:?}; `make debug` builds them",
+                built.display()
+            );
+        }
+        let link = |from: &Path, to: PathBuf| std::os::unix::fs::symlink(from, to).expect("linked");
+        link(&program, bin.join("ncclscope"));
+        link(&fake, bin.join("fake-nccl"));
+        // A copy: dlopen knows libraries by file, and the default name must be a library of its own.
+        for name in ["libnccl-profiler-ncclscope.so", "libnccl-profiler.so"] {
+            fs::copy(&plugin, plugins.join(name)).expect("copied");
+        }
+        // They serve every story, so they live as long as this process.
+        Tools {
+            bin: Box::leak(bin.into_boxed_path()),
+            plugins: Box::leak(plugins.into_boxed_path()),
+        }
+    }
+}
+
+/// Plays one story; the error is how it differs.
+fn tell(file: &Path, tools: Tools) -> Result<(), String> {
+    let text = fs::read_to_string(file).map_err(|e| e.to_string())?;
+    let mut parts = text.split("\n--- ");
+    let script = parts.next().unwrap_or_default();
+    let place = Place::new(script, tools);
+    let masks = Masks::new();
+    let mut told = script.to_owned();
+    let mut announced = Some(0);
+    for part in parts {
+        let command = part.lines().next().unwrap_or_default();
+        if command.starts_with("rm -r capture") {
+            place.check(announced)?;
+            announced = Some(0);
+        }
+        let printed = place.run(command);
+        for line in printed.lines() {
+            if let Some(line) = announcement(line) {
+                announced = announced.zip(line).map(|(a, b)| a + b);
+            }
+        }
+        told += &format!("\n--- {command}\n{}", masks.apply(&printed).trim_end());
+    }
+    told.push('\n');
+    place.check(announced)?;
+    if told == text {
+        return Ok(());
+    }
+    if std::env::var("NCCLSCOPE_GOLDEN").is_ok_and(|v| v == "write") {
+        return fs::write(file, told).map_err(|e| e.to_string());
+    }
+    Err(difference(&text, &told))
+}
+
+/// What fake-nccl counted, if this is its line; nothing in it when a process crashed before it could say.
+fn announcement(line: &str) -> Option<Option<u64>> {
+    let line: Value = serde_json::from_str(line).ok()?;
+    if line["schema"] != "fake-nccl.announced/1" {
+        return None;
+    }
+    let crashed = line["processes"]
+        .as_array()?
+        .iter()
+        .any(|p| p["announced"].is_null());
+    Some(line["announced"].as_u64().filter(|_| !crashed))
+}
+
+/// A story's folder.
+struct Place {
+    folder: tempfile::TempDir,
+    tools: Tools,
+}
+
+impl Place {
+    fn new(script: &str, tools: Tools) -> Place {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("job"), script).expect("written");
+        Place { folder, tools }
+    }
+
+    /// What a command prints.
+    fn run(&self, command: &str) -> String {
+        let path = std::env::var("PATH").expect("set");
+        let plugin = self.tools.plugins.join("libnccl-profiler-ncclscope.so");
+        let output = Command::new("timeout")
+            .args(["-k", "1", "60", "sh", "-c", command])
+            .current_dir(self.folder.path())
+            .env_clear()
+            .env("PATH", format!("{}:{path}", self.tools.bin.display()))
+            .env("LC_ALL", "C")
+            .env("PLUGINS", self.tools.plugins)
+            .env("NCCL_PROFILER_PLUGIN", &plugin)
+            .env("NCCLSCOPE_PLUGIN", &plugin)
+            .env("NCCLSCOPE_OUT", "capture")
+            // Any value does; this one is found again in what is left behind.
+            .env("NCCLSCOPE_QUIET", self.folder.path())
+            .output()
+            .expect("started");
+        let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        for line in String::from_utf8_lossy(&output.stderr).lines() {
+            printed += &format!("2| {line}\n");
+        }
+        match output.status.code() {
+            Some(0) => {}
+            Some(124) => printed += "[still running after a minute]\n",
+            Some(code) => printed += &format!("[exit {code}]\n"),
+            None => printed += &format!("[{}]\n", output.status),
+        }
+        printed
+    }
+
+    /// Holds the capture, if there is one, against what fake-nccl counted, if it could.
+    fn check(&self, announced: Option<u64>) -> Result<(), String> {
+        let capture = tables::Capture::open(&self.folder.path().join("capture"));
+        let (Ok(capture), Some(announced)) = (capture, announced) else {
+            return Ok(());
+        };
+        let c = analyze::report(&capture).completeness;
+        let lost: u64 = c.lost.values().sum();
+        if c.announced == announced && c.recorded + lost == announced && c.adds_up {
+            return Ok(());
+        }
+        Err(format!(
+            "fake-nccl announced {announced} calls, the capture says {c:#?}"
+        ))
+    }
+}
+
+impl Drop for Place {
+    /// Takes away the live parts that killed jobs, and jobs that could write no capture, leave on this machine.
+    fn drop(&mut self) {
+        let folder = format!("/dev/shm/ncclscope-{}", nix::unistd::geteuid());
+        let mark = format!("NCCLSCOPE_QUIET={}\n", self.folder.path().display());
+        for live in fs::read_dir(folder).into_iter().flatten().flatten() {
+            // A process's facts stand in the first page.
+            let head = fs::read(live.path()).unwrap_or_default();
+            let head = &head[..head.len().min(4096)];
+            if head.windows(mark.len()).any(|w| w == mark.as_bytes()) {
+                let _ = fs::remove_file(live.path());
+            }
+        }
+    }
+}
+
+/// Replaces what differs from run to run.
+struct Masks {
+    host: String,
+    /// Where the programs were built, in any folder of any machine.
+    built: String,
+}
+
+impl Masks {
+    fn new() -> Masks {
+        let host = nix::unistd::gethostname().expect("a name");
+        let program = Path::new(env!("CARGO_BIN_EXE_ncclscope"));
+        let built = program.parent().expect("target/PROFILE");
+        Masks {
+            host: host.to_string_lossy().into_owned(),
+            built: built.to_string_lossy().into_owned(),
+        }
+    }
+
+    fn apply(&self, printed: &str) -> String {
+        let lines: Vec<String> = printed.lines().map(|line| self.line(line)).collect();
+        let mut out = String::new();
+        let mut rest = lines.as_slice();
+        while let Some((line, after)) = rest.split_first() {
+            rest = after;
+            out += line;
+            out.push('\n');
+            let host_columns = match line {
+                l if l.starts_with("Operations (") => HostColumns::OfHostTime,
+                l if l.starts_with("Network (") => HostColumns::Waits,
+                _ => continue,
+            };
+            let rows = rest
+                .iter()
+                .take_while(|l| !l.is_empty() && !l.starts_with("  …"));
+            let table: Vec<&String> = rows.collect();
+            rest = &rest[table.len()..];
+            out += &host_columns.mask(&table);
+        }
+        out
+    }
+
+    fn line(&self, line: &str) -> String {
+        if let Some(announced) = announcement(line) {
+            let line: Value = serde_json::from_str(line).expect("just read");
+            let announced = announced.map_or("a crash".to_owned(), |n| n.to_string());
+            let abi = match line["abi"].as_u64() {
+                Some(abi) => format!("ABI v{abi}"),
+                None => format!(
+                    "no plugin: {}",
+                    line["no_plugin"].as_str().unwrap_or_default()
+                ),
+            };
+            return format!("announced {announced}, {abi}");
+        }
+        if line.contains("% of the host time in NCCL") {
+            return "<function> of <size> took <n> % of the host time in NCCL: <s> s in <n> calls."
+                .to_owned();
+        }
+        let mut masked = line.to_owned();
+        for (before, what, mask) in [
+            (&*self.built, Run::Whole, "<folder>"),
+            (&*self.host, Run::Whole, "<host>"),
+            ("pid ", Run::Digits, "<pid>"),
+            ("\"pid\": ", Run::Digits, "<pid>"),
+            ("\"pid\":", Run::Digits, "<pid>"),
+            ("\"t_ns\":", Run::Digits, "<ns>"),
+            ("\"ticks\":", Run::Digits, "<ticks>"),
+            ("-p", Run::PidAndSuffix, "<pid>-<id>"),
+            ("\"0x", Run::Hex, "<address>"),
+            ("ncclscope-0/", Run::Hex, "<id>"),
+            ("20", Run::Date, "<date>"),
+            ("/tmp/", Run::Path, "<folder>"),
+        ] {
+            masked = replace(&masked, before, what, mask);
+        }
+        masked
+    }
+}
+
+/// What follows a word and is masked.
+#[derive(Clone, Copy)]
+enum Run {
+    /// The word itself.
+    Whole,
+    Digits,
+    /// Of at least 5 digits.
+    Hex,
+    /// `123-0a1b2c3d`.
+    PidAndSuffix,
+    /// The rest of `2025-01-31T12:34:56.789Z`.
+    Date,
+    /// `.tmpAbCdEf` and folders in it, up to the last slash.
+    Path,
+}
+
+impl Run {
+    /// How long it is at the beginning of `text`; 0 when it isn't there.
+    fn len(self, text: &str) -> usize {
+        let span = |is: fn(char) -> bool| text.find(|c| !is(c)).unwrap_or(text.len());
+        match self {
+            Run::Whole => 0,
+            Run::Digits => span(|c| c.is_ascii_digit()),
+            Run::Hex => Some(span(|c| c.is_ascii_hexdigit()))
+                .filter(|n| *n >= 5)
+                .unwrap_or(0),
+            Run::PidAndSuffix => {
+                let digits = span(|c| c.is_ascii_digit());
+                let suffix = text[digits..].strip_prefix('-').unwrap_or_default();
+                let hex = suffix.chars().take_while(|c| c.is_ascii_hexdigit()).count();
+                if digits > 0 && hex == 8 {
+                    digits + 1 + hex
+                } else {
+                    0
+                }
+            }
+            Run::Date => {
+                let len = span(|c| c.is_ascii_digit() || "-T:.Z+".contains(c));
+                if text[..len].contains('T') && len > 15 {
+                    text[..len].trim_end_matches('.').len()
+                } else {
+                    0
+                }
+            }
+            Run::Path => {
+                let len = span(|c| !c.is_whitespace() && !"`'\",;:".contains(c));
+                text[..len].rfind('/').unwrap_or(0)
+            }
+        }
+    }
+}
+
+fn replace(text: &str, before: &str, what: Run, mask: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(before) {
+        let after = &rest[at + before.len()..];
+        let len = what.len(after);
+        out += &rest[..at];
+        match what {
+            Run::Whole => out += mask,
+            // The word is a part of what is masked.
+            Run::Date | Run::Path if len > 0 => out += mask,
+            _ if len > 0 => {
+                out += before;
+                out += mask;
+            }
+            _ => out += before,
+        }
+        rest = &after[len..];
+    }
+    out + rest
+}
+
+/// Which columns of a table are times of the host.
+#[derive(Clone, Copy)]
+enum HostColumns {
+    /// The last five, where the column before them says `host`. Such rows stand in order of these times, so they are sorted.
+    OfHostTime,
+    /// The last six, where they aren't `-`.
+    Waits,
+}
+
+impl HostColumns {
+    /// The table with these columns masked and laid out anew.
+    fn mask(self, table: &[&String]) -> String {
+        let columns = match self {
+            HostColumns::OfHostTime => 5,
+            HostColumns::Waits => 6,
+        };
+        let mut rows: Vec<(String, Vec<String>)> = Vec::new();
+        for (number, line) in table.iter().enumerate() {
+            let mut left = line.as_str();
+            let mut cells = Vec::new();
+            for _ in 0..columns {
+                let (before, cell) = left.trim_end().rsplit_once(' ').unwrap_or(("", left));
+                left = before;
+                cells.insert(0, cell.to_owned());
+            }
+            let left = left.trim_end();
+            let host = match self {
+                HostColumns::OfHostTime => left.ends_with(" host"),
+                HostColumns::Waits => number > 0,
+            };
+            for cell in cells.iter_mut().filter(|c| host && *c != "-") {
+                "·".clone_into(cell);
+            }
+            rows.push((left.to_owned(), cells));
+        }
+        let timed = rows.iter().position(|(left, _)| left.ends_with(" host"));
+        if let (HostColumns::OfHostTime, Some(first)) = (self, timed) {
+            rows[first..].sort();
+        }
+        let chars = |text: &String| text.chars().count();
+        let left_width = rows.iter().map(|(left, _)| chars(left)).max().unwrap_or(0);
+        let width = |column: usize| rows.iter().map(|(_, cells)| chars(&cells[column])).max();
+        let widths: Vec<usize> = (0..columns).map(|c| width(c).unwrap_or(0)).collect();
+        let mut out = String::new();
+        for (left, cells) in rows {
+            out += &format!("{left:<left_width$}");
+            for (cell, width) in cells.iter().zip(&widths) {
+                out += &format!(" {cell:>width$}");
+            }
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// Both texts from the first line that differs.
+fn difference(expected: &str, found: &str) -> String {
+    let same = expected
+        .lines()
+        .zip(found.lines())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let from = same.saturating_sub(3);
+    let show = |text: &str| {
+        let lines = text.lines().enumerate().skip(from).take(25);
+        lines
+            .map(|(n, l)| format!("{:>4} {l}\n", n + 1))
+            .collect::<String>()
+    };
+    format!(
+        "expected, from line {}:\n{}found:\n{}NCCLSCOPE_GOLDEN=write takes what was found; read the diff like code",
+        same + 1,
+        show(expected),
+        show(found)
+    )
+}

@@ -1,0 +1,39 @@
+# The report as JSON: the names of the tables, null for what is not known.
+ranks 2
+all_reduce 1MiB x3
+--- NCCLSCOPE_TIMING=stamps fake-nccl play job
+announced 6, ABI v5
+--- ncclscope report capture --json | jq -c '.schema, .completeness, (.communicators[] | del(.members)), .network, .notes, .problems'
+"ncclscope.report/1"
+{"announced":6,"recorded":6,"timed":6,"lost":{},"announced_is_lower_bound":false,"adds_up":true,"untimed":{},"odd":{},"ranks":[]}
+{"communicator":"a37d5f01a3151d04","name":null,"nranks":2,"nnodes":1,"parent":null,"parent_evidence":null}
+[]
+[]
+[]
+--- ncclscope report capture --json | jq '.operations[0] | .host_us = (.host_us != null)'
+{
+  "communicator": "a37d5f01a3151d04",
+  "nranks": 2,
+  "function": "AllReduce",
+  "datatype": "ncclFloat32",
+  "bytes": 1048576,
+  "algorithm": "RING",
+  "protocol": "LL128",
+  "calls": 6,
+  "timed": 6,
+  "time_us": {
+    "sum": 80.96,
+    "mean": 13.493333333333332,
+    "min": 13.472,
+    "p50": 13.504,
+    "p95": 13.504,
+    "p99": null,
+    "max": 13.504
+  },
+  "time_source": "stamps",
+  "host_us": true,
+  "untimed": {},
+  "captured": 0,
+  "replays": 0,
+  "percentile_error": 0
+}
