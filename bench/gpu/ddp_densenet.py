@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Trains DenseNet-121 on synthetic pictures with DistributedDataParallel, as any script under torchrun does.
+
+Nothing in it knows of a profiler. The options beyond --steps and --batch are ways for a job to end badly, and --hosts.
+"""
+import argparse
+import os
+import signal
+import statistics
+import time
+
+os.environ["NCCL_NVLS_ENABLE"] = "0"  # multicast can take a shared host down
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=55)
+    parser.add_argument("--batch", type=int, default=32, help="pictures per GPU (%(default)s)")
+    parser.add_argument("--hosts", type=int, default=1, help="simulated hosts: local ranks get one NCCL_HOSTID per host")
+    parser.add_argument("--no-destroy", action="store_true", help="end without destroy_process_group")
+    parser.add_argument("--kill-rank", type=int)
+    parser.add_argument("--kill-step", type=int, default=20, help="SIGKILL of --kill-rank before this step (%(default)s)")
+    return parser.parse_args()
+
+
+def main():
+    args = options()
+    local = int(os.environ["LOCAL_RANK"])
+    if args.hosts > 1:
+        os.environ["NCCL_HOSTID"] = f"simulated-host-{local * args.hosts // int(os.environ['LOCAL_WORLD_SIZE'])}"
+
+    import torch
+    import torch.distributed as dist
+    import torchvision
+    from torch.nn.parallel import DistributedDataParallel
+
+    device = torch.device("cuda", local % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+    dist.init_process_group("nccl")
+    rank = dist.get_rank()
+    torch.manual_seed(rank)
+
+    model = DistributedDataParallel(torchvision.models.densenet121(weights=None).to(device), device_ids=[device.index])
+    loss_of = torch.nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    pictures = torch.randn(args.batch, 3, 224, 224, device=device)
+    labels = torch.randint(0, 1000, (args.batch,), device=device)
+
+    times = []
+    for step in range(args.steps):
+        if rank == args.kill_rank and step == args.kill_step:
+            os.kill(os.getpid(), signal.SIGKILL)
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss_of(model(pictures), labels)
+        loss.backward()
+        optimizer.step()
+        torch.cuda.synchronize()
+        times.append((time.perf_counter() - began) * 1e3)
+
+    if rank == 0:
+        late = times[5:] or times
+        print(f"median step {statistics.median(late):.1f} ms over {len(late)} steps, loss {loss.item():.3f}, "
+              f"{dist.get_world_size()} ranks", flush=True)
+    if not args.no_destroy:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
