@@ -1,0 +1,58 @@
+# ncclscope: `make demo` shows it, `make test` tests it; both install what they need under .tools/.
+
+SHELL := /bin/bash
+PLUGIN := libnccl-profiler-ncclscope.so
+BUILT := libnccl_profiler_ncclscope.so
+TOOLS := .tools/venv
+ZIGBUILD := PATH="$(CURDIR)/$(TOOLS)/bin:$$PATH" cargo zigbuild
+# NCCL's users run on RHEL 7-era systems too.
+GLIBC := 2.17
+X86 := x86_64-unknown-linux-gnu
+ARM := aarch64-unknown-linux-gnu
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+
+.PHONY: all build debug portable cross demo test lint golden bench clean
+
+all: build
+
+build: ## The command and the plugin, for this machine
+	cargo build --release --workspace
+	cp -f $(TARGET)/release/$(BUILT) $(TARGET)/release/$(PLUGIN)
+
+debug:
+	cargo build --workspace
+	cp -f $(TARGET)/debug/$(BUILT) $(TARGET)/debug/$(PLUGIN)
+
+$(TOOLS)/.installed: Makefile
+	python3 -m venv $(TOOLS)
+	$(TOOLS)/bin/pip install --quiet ziglang==0.17.0 cargo-zigbuild==0.24.0
+	touch $@
+
+portable: $(TOOLS)/.installed ## The plugin and the command for any Linux with glibc 2.17, x86-64
+	rustup target add $(X86)
+	$(ZIGBUILD) --release -p recorder -p ncclscope --target $(X86).$(GLIBC)
+	cp -f $(TARGET)/$(X86)/release/$(BUILT) $(TARGET)/$(X86)/release/$(PLUGIN)
+
+cross: $(TOOLS)/.installed ## The same for aarch64 (Grace)
+	rustup target add $(ARM)
+	$(ZIGBUILD) --release -p recorder -p ncclscope --target $(ARM).$(GLIBC)
+	cp -f $(TARGET)/$(ARM)/release/$(BUILT) $(TARGET)/$(ARM)/release/$(PLUGIN)
+
+demo: build ## Replays a recorded training job through the plugin and reports; with GPUs, records a live one too
+	@scripts/demo.sh $(TARGET)/release
+
+test: debug portable cross ## Everything that is tested without a GPU
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	NCCLSCOPE_PORTABLE_PLUGINS="$(abspath $(TARGET)/$(X86)/release/$(PLUGIN)):$(abspath $(TARGET)/$(ARM)/release/$(PLUGIN))" \
+	NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
+	cargo test --workspace
+	scripts/test-aarch64.sh
+
+golden: debug ## Rewrites the expected outputs of the stories; read the diff like code
+	NCCLSCOPE_GOLDEN=write NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
+	cargo test -p ncclscope --test stories
+
+clean:
+	cargo clean
+	rm -rf .tools
