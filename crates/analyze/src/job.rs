@@ -200,12 +200,11 @@ pub fn ranges(numbers: impl IntoIterator<Item = u32>) -> String {
     while let Some(first) = rest.first() {
         let step = rest.get(1).map_or(1, |second| second - first);
         let run = 1 + rest.windows(2).take_while(|w| w[1] - w[0] == step).count();
-        // Two numbers make no series, and a single one between two is no end of one.
+        // Two numbers that are no neighbours make no series.
         let run = if run < 3 && step != 1 { 1 } else { run };
         let last = rest[run - 1];
         parts.push(match (run, step) {
             (1, _) => first.to_string(),
-            (2, _) => format!("{first},{last}"),
             (_, 1) => format!("{first}-{last}"),
             _ => format!("{first}-{last}:{step}"),
         });
@@ -291,7 +290,7 @@ mod tests {
         for (numbers, expected) in [
             (&[][..], ""),
             (&[3], "3"),
-            (&[0, 1], "0,1"),
+            (&[0, 1], "0-1"),
             (&[0, 1, 2, 3], "0-3"),
             (&[0, 8, 16, 24], "0-24:8"),
             (&[0, 8], "0,8"),

@@ -146,6 +146,7 @@ impl Analysis {
                 // Counters of a damaged live part may be anything.
                 let calls = total.folded.saturating_add(total.rowless);
                 timed = timed.saturating_add(total.timed);
+                ranks.add_counted(walk.places()[total.shape as usize].local, calls);
                 let rowless = &mut untimed[Untimed::Rowless as usize];
                 *rowless = rowless.saturating_add(calls.saturating_sub(total.timed));
             }
@@ -175,6 +176,7 @@ impl Analysis {
         let ranks = ranks::finish(self.ranks);
         let mut completeness = self.completeness;
         completeness.name_remedies();
+        let warmup = self.warmup.finish(capture);
         let mut report = Report {
             schema: SCHEMA,
             job: job::job(capture, &ranks),
@@ -184,11 +186,11 @@ impl Analysis {
             notes: notes::notes(capture, self.silent, &operations, &kinds),
             kinds,
             functions,
-            warmup: self.warmup.finish(capture),
             settings: settings::settings(capture, &operations),
             network: self.network.finish(capture),
             problems: job::problems(capture),
-            summary: summary::summary(&operations),
+            summary: summary::summary(&operations, &warmup),
+            warmup,
             operations,
             next: String::new(),
             stamps_exist: capture.processes.iter().all(notes::has_stamps),

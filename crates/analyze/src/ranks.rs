@@ -137,7 +137,7 @@ impl Gatherer {
         if execution.captured {
             return;
         }
-        gpu.calls += 1;
+        gpu.calls = gpu.calls.saturating_add(1);
         match (execution.kernel, execution.api) {
             (Some(kernel), _) => gpu.kernels.push(kernel),
             (None, Some((begin, end))) if gpu.kernels.is_empty() => {
@@ -147,6 +147,12 @@ impl Gatherer {
             }
             _ => {}
         }
+    }
+
+    /// Adds executions without rows.
+    pub fn add_counted(&mut self, local: u32, calls: u64) {
+        let gpu = &mut self.gpus[self.by_local[local as usize]].1;
+        gpu.calls = gpu.calls.saturating_add(calls);
     }
 
     /// The rows of the process, one for each of its GPUs.

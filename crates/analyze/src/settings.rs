@@ -152,7 +152,7 @@ fn one(
         if variable == "NCCL_ALGO" && !wish.except {
             let can = words::algorithms_of(function);
             let none = !can.iter().any(|name| wish.names.contains(&plain(name)));
-            row.why = none.then(|| format!("{function} has no {value}; it has {}", can.join(", ")));
+            row.why = none.then(|| format!("{function} has {} only", can.join(", ")));
         }
     }
     if rows.is_empty() {
@@ -167,7 +167,7 @@ fn one(
     rows.into_iter()
         .map(|(function, row)| {
             let mut summary = format!(
-                "{variable}={value} asked; {} of {} {function} calls obeyed",
+                "{variable}={value} asked; {} of {} {function} calls used it",
                 row.obeyed, row.calls
             );
             for (name, n) in &row.others {

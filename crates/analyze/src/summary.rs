@@ -4,6 +4,7 @@
 
 use crate::operations::Operation;
 use crate::statistics::Statistics;
+use crate::warmup::WarmupRow;
 use crate::Report;
 
 /// A size as users say it, where that is exact.
@@ -19,7 +20,7 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// The sentence.
-pub fn summary(operations: &[Operation]) -> String {
+pub fn summary(operations: &[Operation], warmup: &[WarmupRow]) -> String {
     let of = |pick: fn(&Operation) -> &Option<Statistics>| {
         let sum: f64 = operations
             .iter()
@@ -38,7 +39,8 @@ pub fn summary(operations: &[Operation]) -> String {
         None => ("host time", of(|o| &o.host_us)),
     };
     let Some((worst, time, whole)) = found else {
-        return if operations.iter().any(|o| o.warmup > 0) {
+        let first = |w: &WarmupRow| w.time_us.is_some() || w.host_us.is_some();
+        return if warmup.iter().any(first) {
             "Only first calls have a time; they are under Warm-up.".to_owned()
         } else {
             "No call has a time.".to_owned()

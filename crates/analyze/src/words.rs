@@ -60,8 +60,8 @@ pub const LOST: &[Word] = &[
 
 /// Why recorded calls have no GPU time, and what to do.
 pub const UNTIMED: &[Word] = &[
-    word("captured", "captured into a CUDA graph: a template that is not executed; its replays are calls of their own."),
-    word("no_stamp", "NCCL delivered no GPU stamp: NCCLSCOPE_TIMING=stamps asks for them (NCCL 2.27 on); copy engines, symmetric kernels and silent Broadcasts have none, see Notes."),
+    word("captured", "templates in a CUDA graph, not executed; replays are calls of their own."),
+    word("no_stamp", "NCCL delivered no GPU stamp. Copy engines, symmetric kernels and silent Broadcasts have none (see Notes), nor has a call that never began; without NCCLSCOPE_TIMING=stamps no call has."),
     word("fused", "launched in one batch with other operations, whose stamps are the batch's: only ungrouped calls are timed one by one."),
     word("repeated", "another call's stamp was delivered: NCCL keeps the last 64 stamps of a channel, and many small calls in flight outrun it; a synchronisation between bursts keeps them apart."),
     word("backwards", "the stamps overlap another launch's on the same channel: NCCL keeps the last 64 stamps of a channel, and many small calls in flight outrun it; a synchronisation between bursts keeps them apart."),

@@ -1,14 +1,14 @@
 //! A report as plain text: no colour, at most 120 columns, at most about 60 lines unless all is asked for.
 //!
-//! Every table says in its title in which order and unit it stands, and no cell but the last has a space in it, so that
-//! `awk` finds its columns. [`write`] tries [`LEVELS`] until the report fits.
+//! Every table says in its title in which order and unit it stands. Names of communicators aside, no cell has a space in
+//! it, so that `awk` finds its columns. [`write`] tries [`LEVELS`] until the report fits.
 //!
 //! Rule: what is left out is said to be, with the number of rows.
 
 use analyze::completeness::RankCompleteness;
 use analyze::functions::{FunctionRow, PARTS};
 use analyze::operations::Operation;
-use analyze::ranks::{Outlier, Spread};
+use analyze::ranks::{Outlier, RankRow, Spread};
 use analyze::statistics::Statistics;
 use analyze::words::{self, Word};
 use analyze::Report;
@@ -54,11 +54,12 @@ const fn rows(all: [usize; 8]) -> Rows {
 }
 
 /// From much to little; the first that fits is taken, else the last.
-const LEVELS: [Rows; 4] = [
+const LEVELS: [Rows; 5] = [
     rows([8, 8, 12, 24, 8, 6, 8, 8]),
     rows([6, 5, 8, 14, 6, 3, 6, 6]),
     rows([4, 4, 6, 8, 4, 2, 4, 5]),
     rows([3, 3, 4, 6, 3, 1, 3, 4]),
+    rows([2, 2, 3, 5, 2, 1, 2, 3]),
 ];
 const ALL: Rows = rows([usize::MAX; 8]);
 const LINES: usize = 60;
@@ -279,29 +280,19 @@ fn ranks(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
         ranks.rows.len()
     )?;
     let mut table = Table::new(["figure", "clock", "min", "median", "max"], "<<>>>");
-    let figures: [(&str, &str, &Option<Spread>, fn(f64) -> String); 4] = [
-        ("calls", "-", &ranks.calls, |n| format!("{n:.0}")),
-        ("nccl_ms", basis, &ranks.nccl_us, |us| {
-            format!("{:.3}", us / 1e3)
-        }),
-        ("wall_ms", "host", &ranks.wall_us, |us| {
-            format!("{:.3}", us / 1e3)
-        }),
-        ("share_%", basis, &ranks.share, |share| {
-            format!("{:.2}", share * 100.0)
-        }),
-    ];
-    for (name, clock, spread, print) in figures {
-        let Some(spread) = spread else {
-            continue;
-        };
-        table.row([
-            name.to_owned(),
-            clock.to_owned(),
-            print(spread.min),
-            print(spread.median),
-            print(spread.max),
-        ]);
+    let spread = |of: &Option<Spread>, factor: f64, digits: usize| {
+        of.map(|s| [s.min, s.median, s.max].map(|v| format!("{:.digits$}", v * factor)))
+    };
+    for (name, clock, cells) in [
+        ("calls", "-", spread(&ranks.calls, 1.0, 0)),
+        ("nccl_ms", basis, spread(&ranks.nccl_us, 1e-3, 3)),
+        ("wall_ms", "host", spread(&ranks.wall_us, 1e-3, 3)),
+        ("share_%", basis, spread(&ranks.share, 100.0, 2)),
+    ] {
+        if let Some(cells) = cells {
+            let names = [name, clock].map(str::to_owned);
+            table.row(names.into_iter().chain(cells));
+        }
     }
     table.write(out, usize::MAX, "figures")?;
     for outlier in ranks.outliers.iter().take(rows.ranks) {
@@ -312,9 +303,13 @@ fn ranks(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
             ..
         } = outlier;
         let of = &ranks.rows[outlier.row];
-        let name = of
+        let mut name = of
             .rank
             .map_or(format!("pid {}", of.pid), |r| format!("rank {r}"));
+        let same = |r: &&RankRow| (&r.host, r.pid) == (&of.host, of.pid);
+        if let (Some(device), true) = (of.device, ranks.rows.iter().filter(same).count() > 1) {
+            name += &format!(", device {device}");
+        }
         let text = match *figure {
             "calls" => format!("{value:.0} calls, the median rank {median:.0}"),
             _ => format!(
@@ -382,7 +377,7 @@ fn communicators(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()
             number(c.nnodes),
             c.members.len().to_string(),
             cut(c.ranks.as_deref().unwrap_or("-"), 24),
-            cut(c.name.as_deref().unwrap_or("-"), 24).replace(' ', "_"),
+            cut(c.name.as_deref().unwrap_or("-"), 24),
             parent,
         ]);
     }
@@ -414,7 +409,11 @@ fn figure(value: Option<f64>) -> String {
 
 /// A sum in ms, or `-`.
 fn ms(us: Option<f64>) -> String {
-    us.map_or("-".to_owned(), |us| format!("{:.3}", us / 1e3))
+    match us {
+        None => "-".to_owned(),
+        Some(us) if us < 1e6 => format!("{:.3}", us / 1e3),
+        Some(us) => format!("{:.1}", us / 1e3),
+    }
 }
 
 fn functions(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
@@ -538,6 +537,7 @@ fn operations(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
             names.chain(&["algbw", "busbw", "call_bw"]).copied(),
             "<><<<>>>>>>>>>>>",
         );
+        table.squeeze = &["min", "mean", "algbw"];
         for o in timed {
             let Some(time) = &o.time_us else {
                 continue;
@@ -613,7 +613,7 @@ fn warmup(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
     }
     writeln!(
         out,
-        "\nWarm-up: first call of each rank on a communicator, in no figure above (longest first, µs)"
+        "\nWarm-up: first call of each rank on a communicator, in `calls` only above (longest first; µs)"
     )?;
     table.write(out, rows.warmup, "first calls")
 }
@@ -763,6 +763,8 @@ struct Table {
     rows: Vec<Vec<String>>,
     /// Last rows, which are always shown.
     foot: Vec<Vec<String>>,
+    /// Columns that can be left out where the table is too wide, first to last.
+    squeeze: &'static [&'static str],
 }
 
 impl Table {
@@ -771,6 +773,7 @@ impl Table {
             align,
             rows: vec![names.into_iter().map(str::to_owned).collect()],
             foot: Vec::new(),
+            squeeze: &[],
         }
     }
 
@@ -784,11 +787,24 @@ impl Table {
             let cells = shown_rows.iter().chain(&self.foot).map(|row| &row[column]);
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
-        let widths: Vec<usize> = (0..self.align.len()).map(width).collect();
+        let mut columns: Vec<(usize, char, usize)> = self
+            .align
+            .chars()
+            .enumerate()
+            .map(|(column, align)| (column, align, width(column)))
+            .collect();
+        let mut left_out = Vec::new();
+        for name in self.squeeze {
+            if 1 + columns.iter().map(|(_, _, width)| width + 1).sum::<usize>() > WIDTH {
+                columns.retain(|(column, ..)| self.rows[0][*column] != *name);
+                left_out.push(*name);
+            }
+        }
         let line = |row: &Vec<String>| {
             let mut line = " ".to_owned();
-            for ((cell, width), align) in row.iter().zip(&widths).zip(self.align.chars()) {
-                line += &if align == '<' {
+            for (column, align, width) in &columns {
+                let (cell, width) = (&row[*column], *width);
+                line += &if *align == '<' {
                     format!(" {cell:<width$}")
                 } else {
                     format!(" {cell:>width$}")
@@ -802,6 +818,13 @@ impl Table {
         more(out, self.rows.len() - 1, shown, what)?;
         for row in &self.foot {
             writeln!(out, "{}", line(row).trim_end())?;
+        }
+        if !left_out.is_empty() {
+            writeln!(
+                out,
+                "  (no room for {}; --json has it)",
+                left_out.join(", ")
+            )?;
         }
         Ok(())
     }
