@@ -43,7 +43,7 @@ pub const DEFINITIONS: &[Word] = &[
     word("launch", "part of a call: beginning to end of the kernel launch on the host."),
     word("kernel", "part of a call: its GPU time."),
     word("proxy", "part of a call: waits of the network proxy's steps, summed over steps and channels, so it may exceed the call."),
-    word("outlier", "a rank whose figure is more than 5 scaled median deviations and 10 % away from the median over ranks. Less time in NCCL than the others means that they wait for this rank."),
+    word("outlier", "a rank whose figure (calls, calls without a GPU time, time in NCCL) is more than 5 scaled median deviations and 10 % away from the median over ranks. Less time in NCCL than the others means that they wait for this rank."),
     word("network", "ops and steps are those of the network proxies (stopped/started where not all stopped) as NCCL tells them; `calls` used the network, sends and receives one by one. send_gpu: a send's step waits for the GPU's data; send_peer: for the receiver; send_network: for the network; recv_network: waits for data; recv_flush: for the flush; recv_gpu: for the GPU to take it."),
 ];
 

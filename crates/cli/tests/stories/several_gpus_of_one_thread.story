@@ -10,6 +10,13 @@ announced 40, ABI v5
 Completeness and trust
   40 of 40 announced calls recorded, 40 timed.
 
+Ranks (over 1; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)
+  figure  clock   min median   max
+  calls   -        40     40    40
+  nccl_ms gpu   0.135  0.135 0.135
+  wall_ms host      ·      ·     ·
+  share_% gpu       ·      ·     ·
+
 Communicators (by first use; `here` counts the ranks that this capture holds, `ranks` are the launcher's)
   communicator     nranks nodes here ranks name parent
   8869398c7032ecc5      4     1    4 0     -    -
