@@ -32,4 +32,4 @@ Notes
   Percentiles of calls that were counted without rows come from histograms: error at most 1 %.
 
 AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 60.000 ms over ranks in 440 calls.
-Next: ncclscope export capture --to perfetto
+Next: ncclscope export capture --to perfetto -o capture.pftrace

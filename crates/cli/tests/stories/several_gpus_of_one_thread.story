@@ -34,7 +34,7 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   AllReduce 8869     4    13.5    13.5    13.5        ·        ·        ·
 
 AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 0.486 ms over ranks in 36 calls.
-Next: ncclscope export capture --to perfetto
+Next: ncclscope export capture --to perfetto -o capture.pftrace
 --- rm -r capture; sed -i /one_thread/d job; NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 40, ABI v5
 --- ncclscope report capture | sed -n '/^Operations/,$p'
@@ -47,4 +47,4 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   AllReduce 8869     4    13.5    13.5    13.5        ·        ·        ·
 
 AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 0.486 ms over ranks in 36 calls.
-Next: ncclscope export capture --to perfetto
+Next: ncclscope export capture --to perfetto -o capture.pftrace
