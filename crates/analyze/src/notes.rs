@@ -51,6 +51,14 @@ pub fn notes(
     few_p2p(kinds, ranks, &mut notes);
     silent.tell(&mut notes);
     graphs(capture, rows, &mut notes);
+    let mut timed = rows.iter().filter(|o| o.time_us.is_some() && !o.is_p2p());
+    if timed.next().is_some() && rows.iter().all(|o| o.matched == 0) {
+        notes.push(
+            "No operation has a row with a GPU time from every rank of its communicator: there is no algbw or busbw of \
+             the shortest rank."
+                .to_owned(),
+        );
+    }
     for operation in rows
         .iter()
         .filter(|o| o.bandwidth_refused.is_some())
