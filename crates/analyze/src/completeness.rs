@@ -10,11 +10,12 @@
 //! Rule: `announced` = `recorded` + all of `lost`, for each process and for the job. Where more is recorded than was
 //! announced, `adds_up` is false.
 
-use crate::operations::Operations;
+use crate::executions::{ByCause, CAUSES as UNTIMED};
+use crate::words::remedy;
 use capture::live::{Cause, CAUSES, ODDS};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use tables::{Capture, LiveSource, Process};
+use tables::{LiveSource, Process};
 
 /// What was announced, recorded, timed and lost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -33,6 +34,8 @@ pub struct Completeness {
     pub adds_up: bool,
     /// Recorded calls without a GPU time, by cause; `captured` are templates, which are not executed.
     pub untimed: BTreeMap<String, u64>,
+    /// What to do about each cause in `lost` and `untimed`.
+    pub remedies: BTreeMap<String, String>,
     /// Callbacks without effect, by cause.
     pub odd: BTreeMap<String, u64>,
     /// Processes that are not complete, or differ otherwise.
@@ -64,31 +67,29 @@ pub struct RankCompleteness {
     pub recorder: Option<String>,
 }
 
-/// How complete a capture is.
-pub fn completeness(capture: &Capture, operations: &Operations) -> Completeness {
-    let mut whole = Completeness {
-        adds_up: true,
-        ..Completeness::default()
-    };
-    for (index, process) in capture.processes.iter().enumerate() {
+impl Completeness {
+    /// The account of nothing, to begin with.
+    pub fn new() -> Completeness {
+        Completeness {
+            adds_up: true,
+            ..Completeness::default()
+        }
+    }
+
+    /// Adds a process with announced calls that have a GPU time, that have none by cause, and that were captured.
+    pub fn add(&mut self, process: &Process, timed: u64, untimed: &ByCause, captured: u64) {
         let account = account(process);
-        let timed = operations.timed_calls[index];
         let odd = odd(process);
-        whole.announced = whole.announced.saturating_add(account.announced);
-        whole.recorded = whole.recorded.saturating_add(account.recorded);
-        whole.timed = whole.timed.saturating_add(timed);
-        whole.announced_is_lower_bound |= process.counters.is_none();
-        whole.adds_up &= account.adds_up;
-        add_all(&mut whole.lost, &account.lost);
-        add_all(&mut whole.odd, &odd);
-        let captured = process
-            .calls
-            .iter()
-            .filter(|c| process.shapes[c.shape as usize].is(capture::live::flag::CAPTURED))
-            .count();
-        add(&mut whole.untimed, "captured", captured as u64);
-        for (cause, n) in &operations.untimed_calls[index] {
-            add(&mut whole.untimed, cause.name(), *n);
+        self.announced = self.announced.saturating_add(account.announced);
+        self.recorded = self.recorded.saturating_add(account.recorded);
+        self.timed = self.timed.saturating_add(timed);
+        self.announced_is_lower_bound |= process.counters.is_none();
+        self.adds_up &= account.adds_up;
+        add_all(&mut self.lost, &account.lost);
+        add_all(&mut self.odd, &odd);
+        add(&mut self.untimed, "captured", captured);
+        for (cause, n) in UNTIMED.iter().zip(untimed) {
+            add(&mut self.untimed, cause.name(), *n);
         }
         let recorder = recorder(process);
         if !account.lost.is_empty()
@@ -97,7 +98,7 @@ pub fn completeness(capture: &Capture, operations: &Operations) -> Completeness 
             || process.live == LiveSource::None
             || recorder.is_some()
         {
-            whole.ranks.push(RankCompleteness {
+            self.ranks.push(RankCompleteness {
                 rank: process.rank,
                 host: process.host.clone(),
                 pid: process.pid,
@@ -116,7 +117,27 @@ pub fn completeness(capture: &Capture, operations: &Operations) -> Completeness 
             });
         }
     }
-    whole
+
+    /// Says what to do about each cause that occurs.
+    pub fn name_remedies(&mut self) {
+        let causes = self.lost.keys().chain(self.untimed.keys());
+        self.remedies = causes
+            .filter_map(|cause| Some((cause.clone(), remedy(cause)?.to_owned())))
+            .collect();
+    }
+
+    /// Takes in the account of later processes.
+    pub fn merge(&mut self, later: Completeness) {
+        self.announced = self.announced.saturating_add(later.announced);
+        self.recorded = self.recorded.saturating_add(later.recorded);
+        self.timed = self.timed.saturating_add(later.timed);
+        self.announced_is_lower_bound |= later.announced_is_lower_bound;
+        self.adds_up &= later.adds_up;
+        add_all(&mut self.lost, &later.lost);
+        add_all(&mut self.odd, &later.odd);
+        add_all(&mut self.untimed, &later.untimed);
+        self.ranks.extend(later.ranks);
+    }
 }
 
 fn add(to: &mut BTreeMap<String, u64>, cause: &str, n: u64) {

@@ -1,7 +1,8 @@
 //! What was recorded, by whom and how.
 
+use crate::ranks::Ranks;
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tables::{Capture, LiveSource, Process};
 
 /// The job of a capture.
@@ -17,6 +18,8 @@ pub struct Job {
     pub started: Option<String>,
     /// End, RFC 3339.
     pub ended: Option<String>,
+    /// From start to end of the command; without these, the longest of any rank.
+    pub wall_us: Option<f64>,
     /// What the command returned.
     pub exit_status: Option<i64>,
     /// Hosts by name.
@@ -29,6 +32,12 @@ pub struct Job {
     pub restarts: u32,
     /// Versions of NCCL.
     pub nccl: Vec<String>,
+    /// Versions of the GPU driver, and the newest CUDA that it supports.
+    pub driver: Vec<String>,
+    /// GPUs that hosts have, as `8 x NVIDIA H200`.
+    pub gpu: Vec<String>,
+    /// Values of each NCCL variable; `null` where some processes have none.
+    pub environment: BTreeMap<String, Vec<Option<String>>>,
     /// Recording modes.
     pub mode: Vec<String>,
     /// Time sources asked for.
@@ -50,6 +59,8 @@ pub struct CommunicatorRow {
     pub parent: Option<String>,
     /// Why that is the parent.
     pub parent_evidence: Option<String>,
+    /// The launcher's ranks of its members, as `0-7` or `0-56:8` (every eighth); null where some are not known.
+    pub ranks: Option<String>,
     /// Ranks in the capture.
     pub members: Vec<MemberRow>,
 }
@@ -92,7 +103,7 @@ fn all(capture: &Capture, fact: impl Fn(&Process) -> Option<String>) -> Vec<Stri
 }
 
 /// The job.
-pub fn job(capture: &Capture) -> Job {
+pub fn job(capture: &Capture, ranks: &Ranks) -> Job {
     let fact = |key: &'static str| all(capture, |p| p.fact(key).map(str::to_owned));
     let text = |key: &str| {
         capture
@@ -119,6 +130,8 @@ pub fn job(capture: &Capture) -> Job {
         command: command.or_else(|| fact("command").into_iter().next()),
         started: text("started"),
         ended: text("ended"),
+        wall_us: wall_us(text("started"), text("ended"))
+            .or_else(|| ranks.wall_us.map(|wall| wall.max)),
         exit_status: capture.job.get("exit_status").and_then(|v| v.as_i64()),
         hosts: all(capture, |p| (!p.host.is_empty()).then(|| p.host.clone())),
         nprocesses: capture.processes.len(),
@@ -130,9 +143,74 @@ pub fn job(capture: &Capture) -> Job {
             .max()
             .unwrap_or(0),
         nccl: fact("nccl"),
+        driver: all(capture, |p| {
+            let parts = [p.fact("driver_version"), p.fact("driver")];
+            let parts: Vec<&str> = parts.into_iter().flatten().collect();
+            (!parts.is_empty()).then(|| parts.join(", "))
+        }),
+        gpu: fact("gpus"),
+        environment: environment(capture),
         mode: fact("mode"),
         timing: fact("timing"),
     }
+}
+
+fn wall_us(started: Option<String>, ended: Option<String>) -> Option<f64> {
+    let time = |text: Option<String>| text?.parse::<jiff::Timestamp>().ok();
+    let ns = time(ended)?.as_nanosecond() - time(started)?.as_nanosecond();
+    (ns > 0).then_some(ns as f64 / 1e3)
+}
+
+/// The NCCL variables that processes had, and their values.
+fn environment(capture: &Capture) -> BTreeMap<String, Vec<Option<String>>> {
+    let mut found: BTreeMap<&str, BTreeSet<Option<&str>>> = BTreeMap::new();
+    for process in &capture.processes {
+        for (key, value) in &process.facts {
+            if let Some(name) = key.strip_prefix("env.").filter(|n| n.starts_with("NCCL_")) {
+                found.entry(name).or_default().insert(Some(value));
+            }
+        }
+    }
+    found
+        .into_iter()
+        .map(|(name, mut values)| {
+            let fact = format!("env.{name}");
+            if !capture
+                .processes
+                .iter()
+                .all(|p| p.facts.contains_key(&fact))
+            {
+                values.insert(None);
+            }
+            let values = values.into_iter().map(|v| v.map(str::to_owned));
+            (name.to_owned(), values.collect())
+        })
+        .collect()
+}
+
+/// Numbers in few words: `0-7`, `0-56:8` for every eighth, `0,1,5`.
+pub fn ranges(numbers: impl IntoIterator<Item = u32>) -> String {
+    let numbers: Vec<u32> = numbers
+        .into_iter()
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect();
+    let mut parts = Vec::new();
+    let mut rest = numbers.as_slice();
+    while let Some(first) = rest.first() {
+        let step = rest.get(1).map_or(1, |second| second - first);
+        let run = 1 + rest.windows(2).take_while(|w| w[1] - w[0] == step).count();
+        // Two numbers that are no neighbours make no series.
+        let run = if run < 3 && step != 1 { 1 } else { run };
+        let last = rest[run - 1];
+        parts.push(match (run, step) {
+            (1, _) => first.to_string(),
+            (_, 1) => format!("{first}-{last}"),
+            _ => format!("{first}-{last}:{step}"),
+        });
+        rest = &rest[run..];
+    }
+    parts.join(",")
 }
 
 /// The communicators.
@@ -147,6 +225,13 @@ pub fn communicators(capture: &Capture) -> Vec<CommunicatorRow> {
             .as_ref()
             .map(|p| capture.communicators[p.communicator].id.clone()),
         parent_evidence: communicator.parent.as_ref().map(|p| p.evidence.clone()),
+        ranks: communicator
+            .members
+            .iter()
+            .map(|member| capture.processes[member.process].rank)
+            .collect::<Option<BTreeSet<u32>>>()
+            .filter(|ranks| !ranks.is_empty())
+            .map(ranges),
         members: communicator
             .members
             .iter()
@@ -194,4 +279,26 @@ pub fn problems(capture: &Capture) -> Vec<ProblemRow> {
         });
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_told_in_few_words() {
+        for (numbers, expected) in [
+            (&[][..], ""),
+            (&[3], "3"),
+            (&[0, 1], "0-1"),
+            (&[0, 1, 2, 3], "0-3"),
+            (&[0, 8, 16, 24], "0-24:8"),
+            (&[0, 8], "0,8"),
+            (&[0, 1, 2, 8, 9, 10], "0-2,8-10"),
+            (&[5, 7, 8, 9], "5,7-9"),
+            (&[2, 1, 1, 0], "0-2"),
+        ] {
+            assert_eq!(ranges(numbers.iter().copied()), expected);
+        }
+    }
 }

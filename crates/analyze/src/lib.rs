@@ -1,20 +1,33 @@
 //! From tables to findings: pure functions, one file per question.
 //!
-//! [`report`] asks them all and puts the answers into one [`Report`], whose fields are the names of the JSON report and of
-//! the tables that are printed.
+//! An [`Analysis`] takes one process at a time ([`Analysis::add`]), so that no other process's calls need be in memory;
+//! parts that were made of consecutive processes are put together by [`Analysis::merge`], and [`Analysis::finish`] asks
+//! every question and puts the answers into one [`Report`], whose fields are the names of the JSON report and of the
+//! tables that are printed. [`report`] does all this for a capture in memory.
 //!
-//! Rule: a report is a function of the capture alone, so the same capture gives the same bytes. What is not known is
-//! `None`, which is null in JSON, and never 0.
+//! Rule: a report is a function of the capture alone, so the same capture gives the same bytes, however it was split. What
+//! is not known is `None`, which is null in JSON, and never 0. A pass over calls looks nothing up and allocates nothing
+//! per call.
 
+pub mod bandwidth;
 pub mod completeness;
+pub mod executions;
+pub mod functions;
 pub mod job;
+pub mod matching;
 pub mod network;
 pub mod notes;
 pub mod operations;
+pub mod ranks;
+pub mod settings;
 pub mod statistics;
+pub mod summary;
+pub mod warmup;
+pub mod words;
 
+use executions::{ByCause, Walk, CAUSES};
 use serde::Serialize;
-use tables::Capture;
+use tables::{Capture, Process, Untimed};
 
 /// The format of [`Report`].
 pub const SCHEMA: &str = "ncclscope.report/1";
@@ -28,16 +41,30 @@ pub struct Report {
     pub job: job::Job,
     /// What was announced, recorded and timed.
     pub completeness: completeness::Completeness,
-    /// The communicators.
+    /// How much of the run each rank spent in NCCL, and which differ.
+    pub ranks: ranks::Ranks,
+    /// The communicators, by first use.
     pub communicators: Vec<job::CommunicatorRow>,
-    /// What was done on them, largest total time first.
+    /// Collectives against point-to-point.
+    pub kinds: Vec<functions::KindRow>,
+    /// What each function did in all, and the parts of its calls, largest time first.
+    pub functions: Vec<functions::FunctionRow>,
+    /// What was done on the communicators, largest total time first.
     pub operations: Vec<operations::Operation>,
+    /// The first calls on the communicators, longest first.
+    pub warmup: Vec<warmup::WarmupRow>,
+    /// Which settings of algorithm and protocol took effect.
+    pub settings: Vec<settings::SettingRow>,
     /// What the network did for them, most bytes first; empty where no call used it or it was not recorded.
     pub network: Vec<network::NetworkRow>,
     /// What the figures mean and what NCCL can't show.
     pub notes: Vec<String>,
     /// What was unsound.
     pub problems: Vec<job::ProblemRow>,
+    /// The sentence at the end.
+    pub summary: String,
+    /// The command that helps most.
+    pub next: String,
     /// Whether this NCCL can give GPU stamps where they are asked for.
     #[serde(skip)]
     pub stamps_exist: bool,
@@ -45,16 +72,216 @@ pub struct Report {
 
 /// The report on a capture.
 pub fn report(capture: &Capture) -> Report {
-    let operations = operations::operations(capture);
-    Report {
-        schema: SCHEMA,
-        job: job::job(capture),
-        completeness: completeness::completeness(capture, &operations),
-        communicators: job::communicators(capture),
-        network: network::network(capture),
-        notes: notes::notes(capture, &operations),
-        problems: job::problems(capture),
-        stamps_exist: capture.processes.iter().all(notes::has_stamps),
-        operations: operations.into_rows(),
+    let mut analysis = Analysis::default();
+    for process in &capture.processes {
+        analysis.add(capture, process);
+    }
+    analysis.finish(capture)
+}
+
+/// What was gathered from the calls of some consecutive processes of a capture.
+pub struct Analysis {
+    completeness: completeness::Completeness,
+    ranks: Vec<ranks::RankRow>,
+    operations: operations::Gatherer,
+    functions: functions::Gatherer,
+    matcher: matching::Matcher,
+    warmup: warmup::Gatherer,
+    network: network::Gatherer,
+    silent: notes::Silent,
+}
+
+impl Default for Analysis {
+    fn default() -> Analysis {
+        Analysis {
+            completeness: completeness::Completeness::new(),
+            ranks: Vec::new(),
+            operations: operations::Gatherer::default(),
+            functions: functions::Gatherer::default(),
+            matcher: matching::Matcher::default(),
+            warmup: warmup::Gatherer::default(),
+            network: network::Gatherer::default(),
+            silent: notes::Silent::default(),
+        }
+    }
+}
+
+impl Analysis {
+    /// Adds a process of `capture`, of which only names and communicators are looked at: its processes need not hold
+    /// calls. Processes must come in the order of the capture.
+    pub fn add(&mut self, capture: &Capture, process: &Process) {
+        let walk = Walk::new(process);
+        let rows = self.operations.plan(capture, &walk);
+        let networks = self.network.plan(&walk);
+        let functions: Vec<u32> = walk
+            .places()
+            .iter()
+            .map(|place| self.functions.index(place.function))
+            .collect();
+        let mut matching = self.matcher.plan(capture, &walk);
+        let mut ranks = ranks::Gatherer::new(capture, process, &walk);
+        let (mut timed, mut captured) = (0u64, 0u64);
+        let mut untimed: ByCause = [0; CAUSES.len()];
+        walk.for_each(|execution| {
+            let place = execution.place;
+            self.operations.add(rows[place], execution);
+            self.functions.add(functions[place], execution);
+            self.network.add(networks[place], process, execution);
+            ranks.add(walk.places()[place].local, execution);
+            let row = (!execution.warmup).then_some(rows[place]);
+            self.matcher.add(&mut matching, execution, row);
+            match execution.gpu {
+                _ if execution.captured => captured += execution.pieces,
+                Ok(_) => timed += execution.pieces,
+                Err(cause) => untimed[cause as usize] += execution.pieces,
+            }
+            if execution.warmup {
+                self.warmup.add(walk.places()[place].function, execution);
+            }
+        });
+        self.operations.add_totals(process, &rows);
+        for total in &process.totals {
+            let shape = &process.shapes[total.shape as usize];
+            if !shape.is(capture::live::flag::CAPTURED) {
+                // Counters of a damaged live part may be anything.
+                let calls = total.folded.saturating_add(total.rowless);
+                timed = timed.saturating_add(total.timed);
+                let place = total.shape as usize;
+                ranks.add_counted(walk.places()[place].local, place, calls, total.timed);
+                let rowless = &mut untimed[Untimed::Rowless as usize];
+                *rowless = rowless.saturating_add(calls.saturating_sub(total.timed));
+            }
+        }
+        self.ranks.extend(ranks.finish(process));
+        self.completeness.add(process, timed, &untimed, captured);
+        self.silent.add(capture, process);
+    }
+
+    /// Takes in what was gathered from the processes that follow.
+    pub fn merge(&mut self, later: Analysis) {
+        self.completeness.merge(later.completeness);
+        self.ranks.extend(later.ranks);
+        let rows = self.operations.merge(later.operations);
+        self.functions.merge(later.functions);
+        self.matcher.merge(later.matcher, &rows);
+        self.warmup.merge(later.warmup);
+        self.network.merge(later.network);
+        self.silent.merge(later.silent);
+    }
+
+    /// The report. Of `capture`, everything but the calls of its processes is looked at.
+    pub fn finish(self, capture: &Capture) -> Report {
+        let operations = self.operations.finish(capture, &self.matcher);
+        let functions = self.functions.finish(capture, &operations);
+        let kinds = functions::kinds(&functions);
+        let ranks = ranks::finish(self.ranks);
+        let mut completeness = self.completeness;
+        completeness.name_remedies();
+        let warmup = self.warmup.finish(capture);
+        let mut report = Report {
+            schema: SCHEMA,
+            job: job::job(capture, &ranks),
+            completeness,
+            communicators: job::communicators(capture),
+            notes: notes::notes(capture, self.silent, &operations, &kinds, &ranks),
+            ranks,
+            kinds,
+            functions,
+            settings: settings::settings(capture, &operations),
+            network: self.network.finish(capture),
+            problems: job::problems(capture),
+            summary: summary::summary(&operations, &warmup),
+            warmup,
+            operations,
+            next: String::new(),
+            stamps_exist: capture.processes.iter().all(notes::has_stamps),
+        };
+        report.next = summary::next(&report);
+        report
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tables::{Call, Shape};
+
+    /// Four processes with two functions on a communicator each does not share.
+    fn capture() -> Capture {
+        let mut capture = Capture::default();
+        let functions = ["AllReduce", "Broadcast"].map(|f| capture.names.intern(f));
+        let datatype = capture.names.intern("ncclFloat32");
+        for rank in 0..4u64 {
+            let shape = |i: usize| Shape {
+                uid: 1,
+                function: functions[(i + rank as usize) % 2],
+                datatype,
+                count: 1024 << i,
+                ..Shape::default()
+            };
+            let call = |ticket: u64| Call {
+                ticket,
+                shape: (ticket % 3) as u32,
+                api_ns: 1_000 + 100 * ticket as i64,
+                return_ns: 1_050 + 100 * ticket as i64 + rank as i64,
+                gpu_start: 5_000 + 300 * ticket,
+                gpu_stop: 5_200 + 300 * ticket + 7 * rank,
+                channels_started: 1,
+                channels_stopped: 1,
+                sealed: true,
+                ..Call::default()
+            };
+            capture.processes.push(Process {
+                rank: Some(rank as u32),
+                shapes: (0..3).map(shape).collect(),
+                calls: (0..50).map(call).collect(),
+                ..Process::default()
+            });
+        }
+        capture
+    }
+
+    #[test]
+    fn parts_put_together_give_the_same_report() {
+        let capture = capture();
+        let whole = serde_json::to_string(&report(&capture)).expect("JSON");
+        for split in 0..=4 {
+            let (mut first, mut second) = (Analysis::default(), Analysis::default());
+            for (index, process) in capture.processes.iter().enumerate() {
+                let part = if index < split {
+                    &mut first
+                } else {
+                    &mut second
+                };
+                part.add(&capture, process);
+            }
+            first.merge(second);
+            let report = first.finish(&capture);
+            assert_eq!(serde_json::to_string(&report).expect("JSON"), whole);
+        }
+    }
+
+    #[test]
+    fn the_first_call_of_a_rank_on_a_communicator_stands_apart() {
+        let report = report(&capture());
+        let sum = |pick: fn(&operations::Operation) -> u64| -> u64 {
+            report.operations.iter().map(pick).sum()
+        };
+        assert_eq!(
+            (sum(|o| o.calls), sum(|o| o.timed), sum(|o| o.warmup)),
+            (200, 200, 4)
+        );
+        assert_eq!(sum(|o| o.time_us.map_or(0, |t| t.n)), 196);
+        assert_eq!(report.warmup.iter().map(|w| w.calls).sum::<u64>(), 4);
+        assert_eq!(report.completeness.timed, 200);
+    }
+
+    #[test]
+    fn after_lost_calls_none_is_known_to_be_the_first() {
+        let mut capture = capture();
+        for process in &mut capture.processes {
+            process.calls.remove(0);
+        }
+        assert!(report(&capture).warmup.is_empty());
     }
 }

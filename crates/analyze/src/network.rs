@@ -1,15 +1,16 @@
 //! What the network did for the calls: operations, bytes, and what its steps waited for.
 //!
-//! NCCL's proxies announce an operation for each channel and peer, and its steps; the recorder adds them up by call, and
-//! [`network`] by communicator and function.
+//! NCCL's proxies announce an operation for each channel and peer, and its steps; the recorder adds them up by call, and a
+//! [`Gatherer`] by communicator and function.
 //!
 //! Rule: only calls with rows are here, because totals keep no network; a report says so by `calls`. A wait that no step
 //! was in is null.
 
+use crate::executions::{Execution, Walk};
 use capture::live::WAITS;
 use serde::Serialize;
-use std::collections::BTreeMap;
-use tables::{Capture, Name};
+use std::collections::{BTreeMap, HashMap};
+use tables::{Call, Capture, Name, Process};
 
 /// The network's part in a function on a communicator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -42,63 +43,122 @@ struct Sum {
     waits: [u64; 6],
 }
 
-/// The network's part, most bytes first.
-pub fn network(capture: &Capture) -> Vec<NetworkRow> {
-    let mut rows: BTreeMap<(Option<u32>, Name), Sum> = BTreeMap::new();
-    for process in &capture.processes {
-        for call in &process.calls {
-            let extra = (call.extra as usize).checked_sub(1);
-            let Some(extra) = extra
-                .and_then(|index| process.extras.get(index))
-                .filter(|e| e.ops_started != 0)
-            else {
-                continue;
-            };
-            let shape = &process.shapes[call.shape as usize];
-            let composite = (call.composite as usize).checked_sub(1);
-            let function = composite
-                .and_then(|index| process.composites.get(index))
-                .map_or(shape.function, |c| c.function);
-            let Sum { row, bytes, waits } = rows.entry((shape.communicator, function)).or_default();
-            row.calls += 1;
-            row.operations += u64::from(extra.ops_started);
-            row.operations_done += u64::from(extra.ops_stopped);
-            row.steps += u64::from(extra.steps);
-            // Fields of a damaged block may be anything.
-            for (sum, moved) in bytes
-                .iter_mut()
-                .zip([extra.bytes_sent, extra.bytes_received])
-            {
-                *sum = sum.saturating_add(moved);
-            }
-            for (sum, wait) in waits.iter_mut().zip(extra.waits_ns) {
-                *sum = sum.saturating_add(wait);
+/// The network's part under construction.
+#[derive(Default)]
+pub struct Gatherer {
+    known: HashMap<(Option<u32>, Name), u32>,
+    sums: Vec<Sum>,
+}
+
+impl Gatherer {
+    /// The row of each place of `walk`.
+    pub fn plan(&mut self, walk: &Walk) -> Vec<u32> {
+        let places = walk.places().iter();
+        places
+            .map(|place| self.row((place.shape.communicator, place.function)))
+            .collect()
+    }
+
+    fn row(&mut self, key: (Option<u32>, Name)) -> u32 {
+        let sums = &mut self.sums;
+        *self.known.entry(key).or_insert_with(|| {
+            sums.push(Sum::default());
+            sums.len() as u32 - 1
+        })
+    }
+
+    /// Adds an execution's calls to `row`.
+    #[inline]
+    pub fn add(&mut self, row: u32, process: &Process, execution: &Execution) {
+        if process.extras.is_empty() {
+            return;
+        }
+        let sum = &mut self.sums[row as usize];
+        match (execution.call.composite as usize).checked_sub(1) {
+            None => sum.add(process, execution.call),
+            Some(composite) => {
+                for index in &process.composites[composite].calls {
+                    sum.add(process, &process.calls[*index as usize]);
+                }
             }
         }
     }
-    let mut rows: Vec<NetworkRow> = rows
-        .into_iter()
-        .map(|((communicator, function), Sum { row, bytes, waits })| {
-            // Steps tell bytes, and below ABI v4 operations do.
-            let known = row.steps != 0 || bytes != [0; 2];
-            let us = waits.map(|ns| (ns != 0).then_some(ns as f64 / 1e3));
-            let of = communicator.and_then(|c| capture.communicators.get(c as usize));
-            NetworkRow {
-                communicator: of.map(|c| c.id.clone()),
-                bytes_sent: known.then_some(bytes[0]),
-                bytes_received: known.then_some(bytes[1]),
-                function: capture.names.get(function).map(str::to_owned),
-                wait_us: WAITS.into_iter().zip(us).collect(),
-                ..row
-            }
-        })
-        .collect();
-    let moved = |row: &NetworkRow| {
-        let [sent, received] = [row.bytes_sent, row.bytes_received].map(Option::unwrap_or_default);
-        sent.saturating_add(received)
-    };
-    rows.sort_by_key(|row| std::cmp::Reverse(moved(row)));
-    rows
+
+    /// Takes in what another gathered.
+    pub fn merge(&mut self, other: Gatherer) {
+        for (key, index) in other.known {
+            let row = self.row(key);
+            self.sums[row as usize].merge(&other.sums[index as usize]);
+        }
+    }
+
+    /// The network's part, most bytes first.
+    pub fn finish(self, capture: &Capture) -> Vec<NetworkRow> {
+        let mut keys: Vec<_> = self.known.into_iter().collect();
+        keys.sort_unstable();
+        let mut rows: Vec<NetworkRow> = keys
+            .into_iter()
+            .map(|(key, index)| (key, &self.sums[index as usize]))
+            .filter(|(_, sum)| sum.row.calls != 0)
+            .map(|((communicator, function), Sum { row, bytes, waits })| {
+                // Steps tell bytes, and below ABI v4 operations do.
+                let known = row.steps != 0 || *bytes != [0; 2];
+                let us = waits.map(|ns| (ns != 0).then_some(ns as f64 / 1e3));
+                let of = communicator.and_then(|c| capture.communicators.get(c as usize));
+                NetworkRow {
+                    communicator: of.map(|c| c.id.clone()),
+                    bytes_sent: known.then_some(bytes[0]),
+                    bytes_received: known.then_some(bytes[1]),
+                    function: capture.names.get(function).map(str::to_owned),
+                    wait_us: WAITS.into_iter().zip(us).collect(),
+                    ..row.clone()
+                }
+            })
+            .collect();
+        let moved = |row: &NetworkRow| {
+            let [sent, received] =
+                [row.bytes_sent, row.bytes_received].map(Option::unwrap_or_default);
+            sent.saturating_add(received)
+        };
+        rows.sort_by_key(|row| std::cmp::Reverse(moved(row)));
+        rows
+    }
+}
+
+impl Sum {
+    fn add(&mut self, process: &Process, call: &Call) {
+        let extra = (call.extra as usize).checked_sub(1);
+        let Some(extra) = extra
+            .and_then(|index| process.extras.get(index))
+            .filter(|e| e.ops_started != 0)
+        else {
+            return;
+        };
+        let row = &mut self.row;
+        row.calls += 1;
+        row.operations += u64::from(extra.ops_started);
+        row.operations_done += u64::from(extra.ops_stopped);
+        row.steps += u64::from(extra.steps);
+        self.move_and_wait([extra.bytes_sent, extra.bytes_received], extra.waits_ns);
+    }
+
+    fn merge(&mut self, other: &Sum) {
+        self.row.calls += other.row.calls;
+        self.row.operations += other.row.operations;
+        self.row.operations_done += other.row.operations_done;
+        self.row.steps += other.row.steps;
+        self.move_and_wait(other.bytes, other.waits);
+    }
+
+    fn move_and_wait(&mut self, bytes: [u64; 2], waits: [u64; 6]) {
+        // Fields of a damaged block may be anything.
+        for (sum, moved) in self.bytes.iter_mut().zip(bytes) {
+            *sum = sum.saturating_add(moved);
+        }
+        for (sum, wait) in self.waits.iter_mut().zip(waits) {
+            *sum = sum.saturating_add(wait);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -133,7 +193,7 @@ mod tests {
             extras: vec![extra(100, 1500), extra(50, 500)],
             ..Process::default()
         });
-        let rows = network(&capture);
+        let rows = crate::report(&capture).network;
         assert_eq!(rows.len(), 1);
         let row = &rows[0];
         assert_eq!(row.function.as_deref(), Some("AllReduce"));

@@ -3,7 +3,10 @@
 //! Rule: a note names what is not visible and why, with the version or setting that makes it so; it never guesses a
 //! figure.
 
-use crate::operations::{Operation, Operations};
+use crate::functions::KindRow;
+use crate::job::ranges;
+use crate::operations::Operation;
+use crate::ranks::Ranks;
 use capture::live::{flag, part};
 use std::collections::BTreeMap;
 use tables::{Capture, Process};
@@ -19,10 +22,15 @@ const STAMPS: u32 = 22_700;
 /// The bit of the event mask that makes replays of captured calls show.
 const KERNEL_CH: u64 = 0x40;
 
-/// The notes on a capture.
-pub fn notes(capture: &Capture, operations: &Operations) -> Vec<String> {
+/// The notes on a capture, from its processes' facts and what was gathered from their calls.
+pub fn notes(
+    capture: &Capture,
+    silent: Silent,
+    rows: &[Operation],
+    kinds: &[KindRow],
+    ranks: &Ranks,
+) -> Vec<String> {
     let mut notes = Vec::new();
-    let rows = operations.rows();
     let stampless = capture.processes.iter().find(|p| !has_stamps(p));
     if let Some(process) = stampless {
         notes.push(format!(
@@ -40,26 +48,27 @@ pub fn notes(capture: &Capture, operations: &Operations) -> Vec<String> {
                 .to_owned(),
         );
     }
-    silent_calls(capture, &mut notes);
+    few_p2p(kinds, ranks, &mut notes);
+    silent.tell(&mut notes);
     graphs(capture, rows, &mut notes);
-    let sum = |pick: fn(&Operation) -> u64| rows.iter().map(pick).fold(0, u64::saturating_add);
-    let fused = sum(|o| o.untimed.get("fused").copied().unwrap_or(0));
-    if fused > 0 {
-        notes.push(format!("{fused} calls were launched in batches with others: the GPU time is the batch's, so they have none."));
+    let mut timed = rows.iter().filter(|o| o.time_us.is_some() && !o.is_p2p());
+    if timed.next().is_some() && rows.iter().all(|o| o.matched == 0) {
+        notes.push(
+            "No operation has a row with a GPU time from every rank of its communicator: there is no algbw or busbw of \
+             the shortest rank."
+                .to_owned(),
+        );
     }
-    let doubtful = ["repeated", "backwards", "stale", "negative", "missing"];
-    let doubtful: u64 = rows
+    for operation in rows
         .iter()
-        .flat_map(|o| doubtful.iter().filter_map(|cause| o.untimed.get(cause)))
-        .sum();
-    if doubtful > 0 {
-        notes.push(format!("{doubtful} calls have stamps that can't be right (NCCL delivered another call's); they are not timed."));
-    }
-    let lost_count = sum(|o| o.untimed.get("desynchronised").copied().unwrap_or(0));
-    if lost_count > 0 {
+        .filter(|o| o.bandwidth_refused.is_some())
+        .take(3)
+    {
+        let text = |t: &Option<String>| t.clone().unwrap_or_else(|| "not known".to_owned());
         notes.push(format!(
-            "{lost_count} calls come after one that puts NCCL's stamps out of step (a send to itself up to 2.30, a Broadcast \
-             from 2.31 on, where NCCL_ALLGATHERV_ENABLE=0 avoids it): whose stamps they got is not known; they are not timed."
+            "No bandwidth for {}: {}.",
+            text(&operation.function),
+            text(&operation.bandwidth_refused)
         ));
     }
     let early = |o: &Operation| {
@@ -97,62 +106,123 @@ fn version(process: &Process) -> String {
         .map_or("This NCCL".to_owned(), |v| format!("NCCL {v}"))
 }
 
-/// Calls that NCCL announces at the API and never again.
-fn silent_calls(capture: &Capture, notes: &mut Vec<String>) {
-    let mut broadcast: BTreeMap<String, u64> = BTreeMap::new();
-    let mut others: BTreeMap<(String, bool), u64> = BTreeMap::new();
-    let mut copy_engine = 0u64;
-    for process in &capture.processes {
+/// A job with so many collectives to a send or receive is one that otherwise has none.
+const FEW_P2P: u64 = 100;
+
+/// Point-to-point calls in a job of collectives: a pipeline's edge, a debugging aid, or a mistake.
+fn few_p2p(kinds: &[KindRow], ranks: &Ranks, notes: &mut Vec<String>) {
+    let calls = |kind| kinds.iter().find(|k| k.kind == kind).map_or(0, |k| k.calls);
+    let (collective, p2p) = (calls("collective"), calls("p2p"));
+    if p2p > 0 && collective / p2p >= FEW_P2P {
+        let with = ranks.rows.iter().filter(|row| row.p2p > 0);
+        let by = match with.map(|row| row.rank).collect::<Option<Vec<u32>>>() {
+            Some(ranks) => format!(" by ranks {}", ranges(ranks)),
+            None => String::new(),
+        };
+        notes.push(format!(
+            "Warning: {p2p} sends and receives{by} in a job of {collective} collective calls: is that meant? \
+             The first on a pair of ranks connects it, which takes long."
+        ));
+    }
+}
+
+/// Calls that NCCL announces at the API and never again, counted.
+#[derive(Default)]
+pub struct Silent {
+    broadcast: BTreeMap<String, u64>,
+    others: BTreeMap<(String, bool), u64>,
+    copy_engine: u64,
+}
+
+/// What a silent call of a shape would be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Announced,
+    CopyEngine,
+    Broadcast,
+    Other,
+}
+
+impl Silent {
+    /// Counts the silent calls of a process.
+    pub fn add(&mut self, capture: &Capture, process: &Process) {
         let nccl = process.nccl_version().unwrap_or(0);
-        let names: Vec<bool> = process
-            .shapes
-            .iter()
-            .map(|s| capture.names.get(s.function) == Some("Broadcast"))
-            .collect();
         let mask = process
             .fact("mask")
             .and_then(|m| u64::from_str_radix(m.trim_start_matches("0x"), 16).ok());
         // Without any of these bits NCCL was not asked for more than the API call.
-        let asked = mask.is_none_or(|mask| mask & 0xde != 0);
+        let asked = mask.is_none_or(|mask| mask & 0xde != 0) && nccl >= API_EVENTS;
+        let kinds: Vec<Kind> = process
+            .shapes
+            .iter()
+            .map(|shape| {
+                let silent = shape.parts & part::ENQUEUED == 0
+                    && shape.flags & (flag::CAPTURED | flag::P2P) == 0;
+                let broadcast = capture.names.get(shape.function) == Some("Broadcast");
+                if shape.parts & part::COPY_ENGINE != 0 {
+                    Kind::CopyEngine
+                } else if !silent || !asked {
+                    Kind::Announced
+                } else if broadcast && nccl >= SILENT_BROADCAST {
+                    Kind::Broadcast
+                } else {
+                    Kind::Other
+                }
+            })
+            .collect();
+        if kinds.iter().all(|kind| *kind == Kind::Announced) {
+            return;
+        }
+        let (mut broadcast, mut others) = (0, 0);
         for call in process.calls.iter().filter(|c| c.sealed) {
-            let shape = &process.shapes[call.shape as usize];
-            if shape.parts & part::COPY_ENGINE != 0 {
-                copy_engine += 1;
-                continue;
-            }
-            let silent = call.channels_started == 0
-                && shape.parts & part::ENQUEUED == 0
-                && shape.flags & (flag::CAPTURED | flag::P2P) == 0;
-            if !silent || !asked || nccl < API_EVENTS {
-                continue;
-            }
-            if names[call.shape as usize] && nccl >= SILENT_BROADCAST {
-                *broadcast.entry(version(process)).or_insert(0) += 1;
-            } else {
-                *others
-                    .entry((version(process), nccl < SYMMETRIC_SHOWN))
-                    .or_insert(0) += 1;
+            match kinds[call.shape as usize] {
+                Kind::CopyEngine => self.copy_engine += 1,
+                Kind::Broadcast if call.channels_started == 0 => broadcast += 1,
+                Kind::Other if call.channels_started == 0 => others += 1,
+                _ => {}
             }
         }
+        if broadcast > 0 {
+            *self.broadcast.entry(version(process)).or_insert(0) += broadcast;
+        }
+        if others > 0 {
+            let key = (version(process), nccl < SYMMETRIC_SHOWN);
+            *self.others.entry(key).or_insert(0) += others;
+        }
     }
-    for (nccl, n) in broadcast {
-        notes.push(format!(
-            "{nccl} does not announce kernels for Broadcast: {n} calls have no algorithm, protocol or GPU time \
-             (NCCL_ALLGATHERV_ENABLE=0 brings them back)."
-        ));
+
+    /// Takes in what another counted.
+    pub fn merge(&mut self, other: Silent) {
+        self.copy_engine += other.copy_engine;
+        for (key, n) in other.broadcast {
+            *self.broadcast.entry(key).or_insert(0) += n;
+        }
+        for (key, n) in other.others {
+            *self.others.entry(key).or_insert(0) += n;
+        }
     }
-    for ((nccl, symmetric), n) in others {
-        let why = if symmetric {
-            "as it does with symmetric-memory kernels and copy engines"
-        } else {
-            "for a reason it does not tell"
-        };
-        notes.push(format!("{nccl} announced {n} calls at the API only, {why}: they have no algorithm, protocol or GPU time."));
-    }
-    if copy_engine > 0 {
-        notes.push(format!(
-            "{copy_engine} calls were done by copy engines, without a kernel: host time only."
-        ));
+
+    fn tell(self, notes: &mut Vec<String>) {
+        for (nccl, n) in self.broadcast {
+            notes.push(format!(
+                "{nccl} does not announce kernels for Broadcast: {n} calls have no algorithm, protocol or GPU time \
+                 (NCCL_ALLGATHERV_ENABLE=0 brings them back)."
+            ));
+        }
+        for ((nccl, symmetric), n) in self.others {
+            let why = if symmetric {
+                "as it does with symmetric-memory kernels and copy engines"
+            } else {
+                "for a reason it does not tell"
+            };
+            notes.push(format!("{nccl} announced {n} calls at the API only, {why}: they have no algorithm, protocol or GPU time."));
+        }
+        if self.copy_engine > 0 {
+            notes.push(format!(
+                "{} calls were done by copy engines, without a kernel: host time only.",
+                self.copy_engine
+            ));
+        }
     }
 }
 

@@ -1,21 +1,29 @@
 //! What was done: the totals table.
 //!
-//! Every execution is counted in one row, by communicator, function, datatype, bytes, algorithm and protocol. An AlltoAll,
-//! Gather, Scatter or SendRecv that NCCL announced in pieces is one call per rank here. Calls captured into a CUDA graph
-//! are templates, counted as `captured`; their replays are calls.
+//! A [`Gatherer`] counts every execution in one row, by communicator, function, datatype, bytes, algorithm and protocol. An
+//! AlltoAll, Gather, Scatter or SendRecv that NCCL announced in pieces is one call per rank here. Calls captured into a
+//! CUDA graph are templates, counted as `captured`; their replays are calls.
 //!
 //! Two times are kept apart. `time_us` is GPU time from stamps, of calls whose stamps can be believed; a call of a fused
 //! batch has none, because the stamps are the batch's, unless the batch is one operation. `host_us` is the time the
-//! program spent in the call, from API entry to return.
+//! program spent in the call, from API entry to return. The first call of each rank on a communicator, its warm-up, is
+//! counted in both and is in neither's statistics.
 //!
-//! Rule: `calls` = `timed` + all of `untimed`.
+//! Two bandwidths are kept apart, too. `algbw_gb_per_s` and `busbw_gb_per_s` are of the operation: its size by the time of
+//! its shortest rank, which waited least; the row gives that of the median operation. `call_busbw_gb_per_s` is of the
+//! median call and includes waiting for the other ranks.
+//!
+//! Rule: `calls` = `timed` + all of `untimed`, and `time_us.n` = `timed` without the warm-ups.
 
+use crate::bandwidth::Bandwidth;
+use crate::executions::{ByCause, Execution, Walk, CAUSES};
+use crate::matching::{is_p2p, Matcher};
 use crate::statistics::{Sample, Statistics, Summed};
 use capture::live::flag;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use tables::process::HistogramOf;
-use tables::{Call, Capture, Name, Process, Shape, Untimed};
+use tables::{Capture, Name, Process, Shape, Untimed};
 
 /// A row of the totals table.
 #[derive(Clone, Debug, Serialize)]
@@ -38,12 +46,26 @@ pub struct Operation {
     pub calls: u64,
     /// Those of them with a GPU time.
     pub timed: u64,
+    /// Those of them that were the first on their communicator: not in the statistics.
+    pub warmup: u64,
     /// GPU time.
     pub time_us: Option<Statistics>,
     /// Where `time_us` comes from.
     pub time_source: Option<&'static str>,
     /// Host time.
     pub host_us: Option<Statistics>,
+    /// Operations with a GPU time on every rank.
+    pub matched: u64,
+    /// GPU time of the shortest rank of each of these.
+    pub shortest_us: Option<Statistics>,
+    /// Bytes by the median of `shortest_us`.
+    pub algbw_gb_per_s: Option<f64>,
+    /// `algbw_gb_per_s` by nccl-tests' factor.
+    pub busbw_gb_per_s: Option<f64>,
+    /// Bytes by the median of `time_us`, by nccl-tests' factor: waiting included.
+    pub call_busbw_gb_per_s: Option<f64>,
+    /// Why there is no bandwidth although there are size and time.
+    pub bandwidth_refused: Option<String>,
     /// Calls without a GPU time, by cause.
     pub untimed: BTreeMap<&'static str, u64>,
     /// Calls captured into CUDA graphs: templates, not executions.
@@ -52,6 +74,13 @@ pub struct Operation {
     pub replays: u64,
     /// Largest relative error of percentiles: 0 from rows, 0.01 from histograms.
     pub percentile_error: f64,
+}
+
+impl Operation {
+    /// Whether it goes from one rank to one other.
+    pub fn is_p2p(&self) -> bool {
+        self.function.as_deref().is_some_and(is_p2p)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,160 +97,118 @@ struct Key {
 struct Gathered {
     nranks: Option<u32>,
     calls: u64,
+    timed: u64,
+    warmup: u64,
     captured: u64,
     replays: u64,
     gpu: Sample,
     host: Sample,
-    untimed: BTreeMap<Untimed, u64>,
+    untimed: ByCause,
 }
 
-/// The table, with what other analyses need of the way there.
-pub struct Operations {
-    rows: Vec<Operation>,
-    /// Announced calls that have a GPU time, by process: pieces of a timed operation count one by one.
-    pub timed_calls: Vec<u64>,
-    /// Announced calls without one, by process and cause; captured calls are in neither.
-    pub untimed_calls: Vec<BTreeMap<Untimed, u64>>,
+/// The table under construction.
+#[derive(Default)]
+pub struct Gatherer {
+    known: HashMap<Key, u32>,
+    rows: Vec<Gathered>,
 }
 
-impl Operations {
-    /// The rows, largest total time first.
-    pub fn rows(&self) -> &[Operation] {
-        &self.rows
+impl Gatherer {
+    /// The row of each place of `walk`.
+    pub fn plan(&mut self, capture: &Capture, walk: &Walk) -> Vec<u32> {
+        let row = |place: &crate::executions::Place| {
+            self.row(key(capture, place.shape, place.function), place.shape)
+        };
+        walk.places().iter().map(row).collect()
     }
 
-    /// As [`Operations::rows`].
-    pub fn into_rows(self) -> Vec<Operation> {
-        self.rows
+    fn row(&mut self, key: Key, shape: &Shape) -> u32 {
+        let rows = &mut self.rows;
+        let index = *self.known.entry(key).or_insert_with(|| {
+            rows.push(Gathered::default());
+            rows.len() as u32 - 1
+        });
+        let row = &mut self.rows[index as usize];
+        row.nranks = row.nranks.or(shape.nranks);
+        index
     }
-}
 
-/// Host time of an API call. A replay and a call of a legacy ABI have no API call to measure.
-fn host_ns(call: &Call, shape: &Shape) -> Option<u64> {
-    if shape.is(flag::REPLAY) || shape.is(flag::LEGACY) {
-        None
-    } else {
-        call.host_ns()
-    }
-}
-
-/// The GPU time of an operation of several calls: first start to last stop.
-fn composite_ns(process: &Process, calls: &[u32], alone: bool) -> Result<u64, Untimed> {
-    let (mut start, mut stop) = (u64::MAX, 0);
-    let mut worst = Err(Untimed::NoStamp);
-    for index in calls {
-        let call = &process.calls[*index as usize];
-        let shape = &process.shapes[call.shape as usize];
-        let with_oneself = shape.peer.is_none() || shape.peer == shape.rank;
-        match call.gpu_ns(shape) {
-            // One batch that is one operation: its time is the operation's.
-            Err(Untimed::Fused) if alone => {}
-            // NCCL up to 2.30 launches nothing for the pair with oneself.
-            Err(Untimed::NoStamp) if with_oneself && calls.len() > 1 => continue,
-            Err(cause) => return Err(cause),
-            Ok(_) => {}
+    /// Counts an execution in `row`.
+    #[inline]
+    pub fn add(&mut self, row: u32, execution: &Execution) {
+        let row = &mut self.rows[row as usize];
+        if execution.captured {
+            row.captured += 1;
+            return;
         }
-        (start, stop) = (start.min(call.gpu_start), stop.max(call.gpu_stop));
-        worst = Ok(());
+        row.calls += 1;
+        row.replays += u64::from(execution.shape.is(flag::REPLAY));
+        row.warmup += u64::from(execution.warmup);
+        match execution.gpu {
+            Ok(ns) => {
+                row.timed += 1;
+                if !execution.warmup {
+                    row.gpu.push(ns);
+                }
+            }
+            Err(cause) => row.untimed[cause as usize] += 1,
+        }
+        if let Some(ns) = execution.host().filter(|_| !execution.warmup) {
+            row.host.push(ns);
+        }
     }
-    worst.and_then(|()| stop.checked_sub(start).ok_or(Untimed::Negative))
-}
 
-/// The totals table of a capture.
-pub fn operations(capture: &Capture) -> Operations {
-    let mut gathered: HashMap<Key, Gathered> = HashMap::new();
-    let mut timed_calls = Vec::new();
-    let mut untimed_calls = Vec::new();
-    for process in &capture.processes {
-        let mut timed = 0u64;
-        let mut untimed: BTreeMap<Untimed, u64> = BTreeMap::new();
-        // Calls of one shape are many and mostly follow each other.
-        let keys: Vec<Key> = process
-            .shapes
-            .iter()
-            .map(|shape| key(capture, shape, shape.function))
-            .collect();
-        for call in process.calls.iter().filter(|call| call.composite == 0) {
-            let shape = &process.shapes[call.shape as usize];
-            let entry = entry(&mut gathered, keys[call.shape as usize], shape);
-            if shape.is(flag::CAPTURED) {
-                entry.captured += 1;
-                continue;
-            }
-            let gpu = call.gpu_ns(shape);
-            entry.execution(shape, gpu, host_ns(call, shape));
-            match gpu {
-                Ok(_) => timed += 1,
-                Err(cause) => *untimed.entry(cause).or_insert(0) += 1,
-            }
-        }
-        for composite in &process.composites {
-            let Some(first) = composite.calls.first() else {
-                continue;
-            };
-            let shape = &process.shapes[process.calls[*first as usize].shape as usize];
-            let entry = entry(
-                &mut gathered,
-                key(capture, shape, composite.function),
-                shape,
-            );
-            if shape.is(flag::CAPTURED) {
-                entry.captured += 1;
-                continue;
-            }
-            let calls = || {
-                composite
-                    .calls
-                    .iter()
-                    .map(|index| &process.calls[*index as usize])
-            };
-            let ends = calls()
-                .map(|c| c.return_ns)
-                .max()
-                .filter(|_| calls().all(|c| host_ns(c, shape).is_some()));
-            let host = ends
-                .zip(calls().map(|c| c.api_ns).min())
-                .and_then(|(end, begin)| u64::try_from(end.checked_sub(begin)?).ok());
-            let gpu = composite_ns(process, &composite.calls, composite.alone);
-            entry.execution(shape, gpu, host);
-            match gpu {
-                Ok(_) => timed += composite.calls.len() as u64,
-                Err(cause) => *untimed.entry(cause).or_insert(0) += composite.calls.len() as u64,
-            }
-        }
+    /// Counts the calls without rows of a process, whose rows for its shapes begin `plan`. Which of them came first on
+    /// their communicator is not known.
+    pub fn add_totals(&mut self, process: &Process, plan: &[u32]) {
         for total in &process.totals {
             let shape = &process.shapes[total.shape as usize];
-            let entry = entry(&mut gathered, keys[total.shape as usize], shape);
-            let calls = total.folded.saturating_add(total.rowless);
-            if shape.is(flag::CAPTURED) {
-                entry.captured = entry.captured.saturating_add(calls);
-                continue;
-            }
-            // Counters of a damaged live part may be anything.
-            timed = timed.saturating_add(total.timed);
-            entry.totals(shape, total);
-            let rowless = untimed.entry(Untimed::Rowless).or_insert(0);
-            *rowless = rowless.saturating_add(calls.saturating_sub(total.timed));
+            self.rows[plan[total.shape as usize] as usize].totals(shape, total);
         }
-        untimed.retain(|_, n| *n > 0);
-        timed_calls.push(timed);
-        untimed_calls.push(untimed);
     }
-    let mut rows: Vec<(Key, Operation)> = gathered
-        .into_iter()
-        .map(|(key, gathered)| (key, gathered.row(capture, key)))
-        .collect();
-    let sum = |s: &Option<Statistics>| s.map_or(0.0, |s| s.sum);
-    rows.sort_by(|(a_key, a), (b_key, b)| {
-        let by_time = sum(&b.time_us)
-            .total_cmp(&sum(&a.time_us))
-            .then(sum(&b.host_us).total_cmp(&sum(&a.host_us)));
-        by_time.then(b.calls.cmp(&a.calls)).then(a_key.cmp(b_key))
-    });
-    Operations {
-        rows: rows.into_iter().map(|(_, row)| row).collect(),
-        timed_calls,
-        untimed_calls,
+
+    /// Takes in another table; returns which row each of its rows is here.
+    pub fn merge(&mut self, other: Gatherer) -> Vec<u32> {
+        let mut rows = vec![0; other.rows.len()];
+        let mut theirs: Vec<Option<Gathered>> = other.rows.into_iter().map(Some).collect();
+        let mut keys: Vec<(u32, Key)> = other.known.into_iter().map(|(k, i)| (i, k)).collect();
+        keys.sort_unstable();
+        for (index, key) in keys {
+            let Some(from) = theirs[index as usize].take() else {
+                continue;
+            };
+            let shape = Shape {
+                nranks: from.nranks,
+                ..Shape::default()
+            };
+            rows[index as usize] = self.row(key, &shape);
+            self.rows[rows[index as usize] as usize].merge(from);
+        }
+        rows
+    }
+
+    /// The rows, largest total GPU time first, then largest host time.
+    pub fn finish(self, capture: &Capture, matcher: &Matcher) -> Vec<Operation> {
+        let mut shortest: Vec<Sample> = vec![Sample::default(); self.rows.len()];
+        matcher.shortest(capture, |row, ns| shortest[row as usize].push(ns));
+        let mut keys: Vec<(u32, Key)> = self.known.into_iter().map(|(k, i)| (i, k)).collect();
+        keys.sort_unstable();
+        let mut rows: Vec<(Key, Operation)> = keys
+            .into_iter()
+            .zip(self.rows)
+            .zip(shortest)
+            .map(|(((_, key), row), shortest)| (key, row.finish(capture, key, shortest)))
+            // Shapes that no execution had, such as those of pieces.
+            .filter(|(_, row)| row.calls != 0 || row.captured != 0)
+            .collect();
+        let sum = |s: &Option<Statistics>| s.map_or(0.0, |s| s.sum);
+        rows.sort_by(|(a_key, a), (b_key, b)| {
+            let by_time = sum(&b.time_us)
+                .total_cmp(&sum(&a.time_us))
+                .then(sum(&b.host_us).total_cmp(&sum(&a.host_us)));
+            by_time.then(b.calls.cmp(&a.calls)).then(a_key.cmp(b_key))
+        });
+        rows.into_iter().map(|(_, row)| row).collect()
     }
 }
 
@@ -236,32 +223,16 @@ fn key(capture: &Capture, shape: &Shape, function: Name) -> Key {
     }
 }
 
-fn entry<'a>(
-    gathered: &'a mut HashMap<Key, Gathered>,
-    key: Key,
-    shape: &Shape,
-) -> &'a mut Gathered {
-    let entry = gathered.entry(key).or_default();
-    entry.nranks = entry.nranks.or(shape.nranks);
-    entry
-}
-
 impl Gathered {
-    fn execution(&mut self, shape: &Shape, gpu: Result<u64, Untimed>, host: Option<u64>) {
-        self.calls += 1;
-        self.replays += u64::from(shape.is(flag::REPLAY));
-        match gpu {
-            Ok(ns) => self.gpu.push(ns),
-            Err(cause) => *self.untimed.entry(cause).or_insert(0) += 1,
-        }
-        if let Some(ns) = host {
-            self.host.push(ns);
-        }
-    }
-
     fn totals(&mut self, shape: &Shape, total: &tables::Total) {
+        // Counters of a damaged live part may be anything.
         let calls = total.folded.saturating_add(total.rowless);
+        if shape.is(flag::CAPTURED) {
+            self.captured = self.captured.saturating_add(calls);
+            return;
+        }
         self.calls = self.calls.saturating_add(calls);
+        self.timed = self.timed.saturating_add(total.timed);
         self.replays = self
             .replays
             .saturating_add(if shape.is(flag::REPLAY) { calls } else { 0 });
@@ -284,36 +255,72 @@ impl Gathered {
                 histogram,
             });
         }
-        let untimed = calls.saturating_sub(total.timed);
-        if untimed > 0 {
-            let rowless = self.untimed.entry(Untimed::Rowless).or_insert(0);
-            *rowless = rowless.saturating_add(untimed);
-        }
+        let rowless = &mut self.untimed[Untimed::Rowless as usize];
+        *rowless = rowless.saturating_add(calls.saturating_sub(total.timed));
     }
 
-    fn row(self, capture: &Capture, key: Key) -> Operation {
+    fn merge(&mut self, other: Gathered) {
+        for (into, from) in [
+            (&mut self.calls, other.calls),
+            (&mut self.timed, other.timed),
+            (&mut self.warmup, other.warmup),
+            (&mut self.captured, other.captured),
+            (&mut self.replays, other.replays),
+        ] {
+            *into = into.saturating_add(from);
+        }
+        for (into, from) in self.untimed.iter_mut().zip(other.untimed) {
+            *into = into.saturating_add(from);
+        }
+        self.gpu.merge(other.gpu);
+        self.host.merge(other.host);
+    }
+
+    fn finish(self, capture: &Capture, key: Key, shortest: Sample) -> Operation {
         let name = |name: Name| capture.names.get(name).map(str::to_owned);
         let communicator = key
             .communicator
             .and_then(|c| capture.communicators.get(c as usize));
+        let nranks = self.nranks.or_else(|| communicator.and_then(|c| c.nranks));
+        let function = name(key.function);
         let rounded = self.gpu.is_rounded() || self.host.is_rounded();
-        let timed = self.gpu.count();
+        let time_us = self.gpu.statistics();
+        let shortest_us = shortest.statistics();
+        let bandwidth = |time: &Option<Statistics>| {
+            let (function, bytes) = (function.as_deref()?, key.bytes?);
+            let p50 = time.as_ref()?.p50?;
+            Some(Bandwidth::of(function, nranks, bytes, p50))
+        };
+        let of_operation = bandwidth(&shortest_us);
+        let of_call = bandwidth(&time_us);
+        let refused = [&of_operation, &of_call]
+            .into_iter()
+            .find_map(|b| b.as_ref()?.as_ref().err().cloned());
+        let of_operation = of_operation.and_then(Result::ok).unwrap_or_default();
+        let of_call = of_call.and_then(Result::ok).unwrap_or_default();
+        let untimed = CAUSES.iter().zip(self.untimed);
         Operation {
             communicator: communicator.map(|c| c.id.clone()),
-            nranks: self.nranks.or_else(|| communicator.and_then(|c| c.nranks)),
-            function: name(key.function),
+            nranks,
+            function,
             datatype: name(key.datatype),
             bytes: key.bytes,
             algorithm: name(key.algorithm),
             protocol: name(key.protocol),
             calls: self.calls,
-            timed,
-            time_us: self.gpu.statistics(),
-            time_source: (timed > 0).then_some("stamps"),
+            timed: self.timed,
+            warmup: self.warmup,
+            time_us,
+            time_source: (self.timed > 0).then_some("stamps"),
             host_us: self.host.statistics(),
-            untimed: self
-                .untimed
-                .into_iter()
+            matched: shortest_us.map_or(0, |s| s.n),
+            shortest_us,
+            algbw_gb_per_s: of_operation.algbw_gb_per_s,
+            busbw_gb_per_s: of_operation.busbw_gb_per_s,
+            call_busbw_gb_per_s: of_call.busbw_gb_per_s,
+            bandwidth_refused: refused,
+            untimed: untimed
+                .filter(|(_, n)| *n > 0)
                 .map(|(cause, n)| (cause.name(), n))
                 .collect(),
             captured: self.captured,

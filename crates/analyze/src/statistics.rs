@@ -13,6 +13,8 @@ pub const P99_FROM: u64 = 100;
 /// What a set of durations looks like, in µs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Statistics {
+    /// How many there are.
+    pub n: u64,
     /// All of them.
     pub sum: f64,
     /// Sum by number.
@@ -32,7 +34,10 @@ pub struct Statistics {
 /// Durations being gathered, in ns.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    values: Vec<u64>,
+    /// Those below 4.3 s, which is nearly all of them.
+    values: Vec<u32>,
+    /// The others.
+    wide: Vec<u64>,
     /// Middles of buckets and their counts.
     buckets: Vec<(u64, u64)>,
     /// Number and sum of durations that are known by their sum only.
@@ -58,8 +63,12 @@ pub struct Summed<'a> {
 
 impl Sample {
     /// Adds one duration.
+    #[inline]
     pub fn push(&mut self, ns: u64) {
-        self.values.push(ns);
+        match u32::try_from(ns) {
+            Ok(ns) => self.values.push(ns),
+            Err(_) => self.wide.push(ns),
+        }
     }
 
     /// Adds durations that were only counted.
@@ -67,16 +76,8 @@ impl Sample {
         if summed.count == 0 {
             return;
         }
-        // Counters of a damaged live part may be anything.
-        self.summed.0 = self.summed.0.saturating_add(summed.count);
-        self.summed.1 = self.summed.1.saturating_add(summed.sum);
-        match summed.extremes {
-            Some((min, max)) => {
-                let (a, b) = self.extremes.unwrap_or((u64::MAX, 0));
-                self.extremes = Some((a.min(min), b.max(max)));
-            }
-            None => self.incomplete |= summed.histogram.is_none(),
-        }
+        self.add_sum(summed.count, summed.sum, summed.extremes);
+        self.incomplete |= summed.extremes.is_none() && summed.histogram.is_none();
         match summed.histogram {
             Some(buckets)
                 if buckets.iter().map(|(_, n)| u128::from(*n)).sum::<u128>()
@@ -88,9 +89,32 @@ impl Sample {
         }
     }
 
+    fn add_sum(&mut self, count: u64, sum: u64, extremes: Option<(u64, u64)>) {
+        // Counters of a damaged live part may be anything.
+        self.summed.0 = self.summed.0.saturating_add(count);
+        self.summed.1 = self.summed.1.saturating_add(sum);
+        if let Some((min, max)) = extremes {
+            let (a, b) = self.extremes.unwrap_or((u64::MAX, 0));
+            self.extremes = Some((a.min(min), b.max(max)));
+        }
+    }
+
+    /// Takes in another sample.
+    pub fn merge(&mut self, other: Sample) {
+        if self.values.is_empty() {
+            self.values = other.values;
+        } else {
+            self.values.extend(other.values);
+        }
+        self.wide.extend(other.wide);
+        self.buckets.extend(other.buckets);
+        self.add_sum(other.summed.0, other.summed.1, other.extremes);
+        self.incomplete |= other.incomplete;
+    }
+
     /// How many durations there are.
     pub fn count(&self) -> u64 {
-        (self.values.len() as u64).saturating_add(self.summed.0)
+        (self.values.len() as u64 + self.wide.len() as u64).saturating_add(self.summed.0)
     }
 
     /// Whether percentiles come from a histogram, and so are within 1 %.
@@ -99,58 +123,112 @@ impl Sample {
     }
 
     /// The statistics; `None` without a duration.
-    pub fn statistics(mut self) -> Option<Statistics> {
+    pub fn statistics(self) -> Option<Statistics> {
         let count = self.count();
         if count == 0 {
             return None;
         }
+        let narrow: u64 = self.values.iter().map(|v| u64::from(*v)).sum();
+        let wide: u128 = self.wide.iter().map(|v| u128::from(*v)).sum();
+        let sum = u128::from(narrow) + wide + u128::from(self.summed.1);
+        let [min, p50, p95, p99, max] = self.ranks(count);
+        Some(Statistics {
+            n: count,
+            sum: sum as f64 / 1e3,
+            mean: sum as f64 / 1e3 / count as f64,
+            min,
+            p50,
+            p95,
+            p99: p99.filter(|_| count >= P99_FROM),
+            max,
+        })
+    }
+
+    /// Shortest, 50th, 95th, 99th percentile and longest, in µs.
+    fn ranks(mut self, count: u64) -> [Option<f64>; 5] {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let percents = [50, 95, 99];
+        let rank = |percent: u64| {
+            (u128::from(count) * u128::from(percent))
+                .div_ceil(100)
+                .max(1)
+        };
+        self.wide.sort_unstable();
+        if self.summed.0 == 0 {
+            let ends = [0, count as usize - 1].map(|index| {
+                let narrow = self.values.len();
+                let ns = if index >= narrow {
+                    self.wide[index - narrow]
+                } else if index == 0 {
+                    self.values.iter().copied().min().unwrap_or(0).into()
+                } else {
+                    self.values.iter().copied().max().unwrap_or(0).into()
+                };
+                Some(us(ns))
+            });
+            let at = percents.map(|percent| rank(percent) as usize - 1);
+            let found = select(&mut self.values, &self.wide, at).map(|ns| Some(us(ns)));
+            return [ends[0], found[0], found[1], found[2], ends[1]];
+        }
         self.values.sort_unstable();
-        let sum =
-            self.values.iter().map(|v| u128::from(*v)).sum::<u128>() + u128::from(self.summed.1);
-        let mut ranked: Vec<(u64, u64)> = self
-            .values
-            .iter()
-            .map(|v| (*v, 1))
+        let values = self.values.iter().map(|v| u64::from(*v));
+        let mut ranked: Vec<(u64, u64)> = values
+            .chain(self.wide.iter().copied())
+            .map(|v| (v, 1))
             .chain(self.buckets.iter().copied())
             .collect();
         ranked.sort_unstable();
-        let extremes =
-            (self.summed.0 == 0 || self.extremes.is_some() || !self.incomplete).then(|| {
-                let ends = (
+        let known = self.extremes.is_some() || !self.incomplete;
+        let extremes = known.then(|| {
+            let (first, last) = (self.values.first(), self.values.last());
+            let first = first.map(|v| u64::from(*v)).or(self.wide.first().copied());
+            let last = self.wide.last().copied().or(last.map(|v| u64::from(*v)));
+            match self.extremes {
+                // A bucket's middle may lie beyond the true extremes, which are known.
+                Some((min, max)) => (
+                    first.unwrap_or(u64::MAX).min(min),
+                    last.unwrap_or(0).max(max),
+                ),
+                None => (
                     ranked.first().map_or(u64::MAX, |v| v.0),
                     ranked.last().map_or(0, |v| v.0),
-                );
-                match self.extremes {
-                    // A bucket's middle may lie beyond the true extremes, which are known.
-                    Some((min, max)) => (
-                        self.values.first().copied().unwrap_or(u64::MAX).min(min),
-                        self.values.last().copied().unwrap_or(0).max(max),
-                    ),
-                    None => ends,
-                }
-            });
-        let us = |ns: u64| ns as f64 / 1e3;
+                ),
+            }
+        });
         let percentile = |percent: u64| {
             let (min, max) = extremes?;
-            (!self.incomplete).then(|| us(nearest_rank(&ranked, count, percent).max(min).min(max)))
+            (!self.incomplete).then(|| us(at_rank(&ranked, rank(percent)).max(min).min(max)))
         };
-        Some(Statistics {
-            sum: sum as f64 / 1e3,
-            mean: sum as f64 / 1e3 / count as f64,
-            min: extremes.map(|(min, _)| us(min)),
-            p50: percentile(50),
-            p95: percentile(95),
-            p99: percentile(99).filter(|_| count >= P99_FROM),
-            max: extremes.map(|(_, max)| us(max)),
-        })
+        let [p50, p95, p99] = percents.map(percentile);
+        [
+            extremes.map(|(min, _)| us(min)),
+            p50,
+            p95,
+            p99,
+            extremes.map(|(_, max)| us(max)),
+        ]
     }
 }
 
-/// The value at rank ⌈percent · count / 100⌉ of ascending values with their numbers.
-fn nearest_rank(ranked: &[(u64, u64)], count: u64, percent: u64) -> u64 {
-    let mut left = (u128::from(count) * u128::from(percent))
-        .div_ceil(100)
-        .max(1);
+/// The values at ascending indexes `at` of `values` and the sorted `wide` after them.
+fn select<const N: usize>(values: &mut [u32], wide: &[u64], at: [usize; N]) -> [u64; N] {
+    let narrow = values.len();
+    // Each selection leaves what is larger on its right, where the next one looks.
+    let mut from = 0;
+    at.map(|index| {
+        if index >= narrow {
+            return wide[index - narrow];
+        }
+        let (_, found, _) = values[from..].select_nth_unstable(index - from);
+        let found = u64::from(*found);
+        from = index;
+        found
+    })
+}
+
+/// The value at `rank`, from 1, of ascending values with their numbers.
+fn at_rank(ranked: &[(u64, u64)], rank: u128) -> u64 {
+    let mut left = rank;
     for (value, number) in ranked {
         if u128::from(*number) >= left {
             return *value;
@@ -226,5 +304,29 @@ mod tests {
             (s.sum, s.mean, s.min, s.p50, s.max),
             (10.0, 2.5, None, None, None)
         );
+    }
+
+    #[test]
+    fn durations_of_many_seconds_are_the_longest() {
+        let s = of([1_000, 5_000_000_000, 2_000, 9_000_000_000]);
+        assert_eq!(
+            (s.min, s.p50, s.p95, s.max),
+            (Some(1.0), Some(2.0), Some(9e6), Some(9e6))
+        );
+        let s = of([7_000_000_000]);
+        assert_eq!((s.min, s.p50, s.max), (Some(7e6), Some(7e6), Some(7e6)));
+    }
+
+    #[test]
+    fn merged_samples_are_one() {
+        let (mut a, mut b, mut whole) = (Sample::default(), Sample::default(), Sample::default());
+        for i in 0..1000u64 {
+            let ns = i * 7_919 % 1_000 + 5_000_000_000 * u64::from(i % 97 == 0);
+            let into = if i % 3 == 0 { &mut a } else { &mut b };
+            into.push(ns);
+            whole.push(ns);
+        }
+        a.merge(b);
+        assert_eq!(a.statistics(), whole.statistics());
     }
 }

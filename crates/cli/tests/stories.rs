@@ -245,17 +245,13 @@ impl Masks {
             rest = after;
             out += line;
             out.push('\n');
-            let host_columns = match line {
-                l if l.starts_with("Operations (") => HostColumns::OfHostTime,
-                l if l.starts_with("Network (") => HostColumns::Waits,
-                _ => continue,
+            let Some(table) = HOST_TIMES.iter().find(|t| line.starts_with(t.title)) else {
+                continue;
             };
-            let rows = rest
-                .iter()
-                .take_while(|l| !l.is_empty() && !l.starts_with("  …"));
-            let table: Vec<&String> = rows.collect();
-            rest = &rest[table.len()..];
-            out += &host_columns.mask(&table);
+            let rows = rest.iter().take_while(|l| !l.is_empty());
+            let rows: Vec<&str> = rows.map(String::as_str).collect();
+            rest = &rest[rows.len()..];
+            out += &table.mask(&rows);
         }
         out
     }
@@ -274,8 +270,11 @@ impl Masks {
             return format!("announced {announced}, {abi}");
         }
         if line.contains("% of the host time in NCCL") {
-            return "<function> of <size> took <n> % of the host time in NCCL: <s> s in <n> calls."
+            return "<function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls."
                 .to_owned();
+        }
+        if line.starts_with("  GPU      ") {
+            return "  GPU      <gpu>; driver <driver>".to_owned();
         }
         let mut masked = line.to_owned();
         for (before, what, mask) in [
@@ -293,6 +292,17 @@ impl Masks {
             ("/tmp/", Run::Path, "<folder>"),
         ] {
             masked = replace(&masked, before, what, mask);
+        }
+        if line.starts_with("  run      ") {
+            let seconds = masked.split(' ').map(|word| {
+                let whole = word.parse::<f64>().is_ok() && word.contains('.');
+                if whole {
+                    "<s>"
+                } else {
+                    word
+                }
+            });
+            masked = seconds.collect::<Vec<_>>().join(" ");
         }
         masked
     }
@@ -372,55 +382,116 @@ fn replace(text: &str, before: &str, what: Run, mask: &str) -> String {
     out + rest
 }
 
-/// Which columns of a table are times of the host.
-#[derive(Clone, Copy)]
-enum HostColumns {
-    /// The last five, where the column before them says `host`. Such rows stand in order of these times, so they are sorted.
-    OfHostTime,
-    /// The last six, where they aren't `-`.
-    Waits,
+/// A table with times of the host.
+struct HostTimes {
+    /// How its title begins.
+    title: &'static str,
+    /// Columns that are such times.
+    columns: &'static [&'static str],
+    /// The column of GPU times that rows are ordered by; those that are equal in it are in order of host times, so they are
+    /// sorted.
+    gpu: Option<&'static str>,
 }
 
-impl HostColumns {
+const HOST_TIMES: [HostTimes; 5] = [
+    HostTimes {
+        title: "Ranks (",
+        columns: &[],
+        gpu: None,
+    },
+    HostTimes {
+        title: "Functions (",
+        columns: &["host_ms", "api", "enqueue", "launch", "proxy"],
+        gpu: Some("gpu_ms"),
+    },
+    HostTimes {
+        title: "Operations by host time (",
+        columns: &["sum_ms", "mean", "min", "p50", "p95", "p99", "max"],
+        // It has none.
+        gpu: Some(""),
+    },
+    HostTimes {
+        title: "Warm-up: ",
+        columns: &["host_min", "host_p50", "host_max"],
+        gpu: Some("gpu_max"),
+    },
+    HostTimes {
+        title: "Network (",
+        columns: &[
+            "send_gpu",
+            "send_peer",
+            "send_network",
+            "recv_network",
+            "recv_flush",
+            "recv_gpu",
+        ],
+        gpu: None,
+    },
+];
+
+/// Columns that are aligned left.
+const LEFT: [&str; 7] = [
+    "function",
+    "communicator",
+    "comm",
+    "type",
+    "algorithm",
+    "figure",
+    "clock",
+];
+
+impl HostTimes {
     /// The table with these columns masked and laid out anew.
-    fn mask(self, table: &[&String]) -> String {
-        let columns = match self {
-            HostColumns::OfHostTime => 5,
-            HostColumns::Waits => 6,
-        };
-        let mut rows: Vec<(String, Vec<String>)> = Vec::new();
-        for (number, line) in table.iter().enumerate() {
-            let mut left = line.as_str();
-            let mut cells = Vec::new();
-            for _ in 0..columns {
-                let (before, cell) = left.trim_end().rsplit_once(' ').unwrap_or(("", left));
-                left = before;
-                cells.insert(0, cell.to_owned());
-            }
-            let left = left.trim_end();
-            let host = match self {
-                HostColumns::OfHostTime => left.ends_with(" host"),
-                HostColumns::Waits => number > 0,
+    fn mask(&self, lines: &[&str]) -> String {
+        let names: Vec<&str> = lines
+            .first()
+            .map_or(vec![], |l| l.split_whitespace().collect());
+        // Sentences under the table, and the line that counts what is left out, stay.
+        let is_row =
+            |line: &&str| line.split_whitespace().count() == names.len() && !line.contains('…');
+        let mut rows: Vec<Vec<&str>> = Vec::new();
+        for line in lines.iter().filter(|l| is_row(l)) {
+            let mut cells: Vec<&str> = line.split_whitespace().collect();
+            let masked_row = match cells[0] {
+                "wall_ms" | "share_%" => true,
+                "nccl_ms" => cells[1].contains("host"),
+                _ => false,
             };
-            for cell in cells.iter_mut().filter(|c| host && *c != "-") {
-                "·".clone_into(cell);
+            for (column, cell) in cells.iter_mut().enumerate() {
+                let host = self.columns.contains(&names[column]) || (masked_row && column > 1);
+                if host && !rows.is_empty() && *cell != "-" {
+                    *cell = "·";
+                }
             }
-            rows.push((left.to_owned(), cells));
+            rows.push(cells);
         }
-        let timed = rows.iter().position(|(left, _)| left.ends_with(" host"));
-        if let (HostColumns::OfHostTime, Some(first)) = (self, timed) {
-            rows[first..].sort();
+        if let Some(gpu) = self.gpu {
+            let column = names.iter().position(|name| *name == gpu);
+            let same = |a: &Vec<&str>, b: &Vec<&str>| column.is_none_or(|c| a[c] == b[c]);
+            let total = |row: &Vec<&str>| ["collective", "p2p", "all"].contains(&row[0]);
+            let end = rows.iter().position(total).unwrap_or(rows.len());
+            for group in rows[1.min(end)..end].chunk_by_mut(same) {
+                group.sort();
+            }
         }
-        let chars = |text: &String| text.chars().count();
-        let left_width = rows.iter().map(|(left, _)| chars(left)).max().unwrap_or(0);
-        let width = |column: usize| rows.iter().map(|(_, cells)| chars(&cells[column])).max();
-        let widths: Vec<usize> = (0..columns).map(|c| width(c).unwrap_or(0)).collect();
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+        let widths: Vec<usize> = (0..names.len()).map(|c| width(c).unwrap_or(0)).collect();
+        let mut rows = rows.into_iter();
         let mut out = String::new();
-        for (left, cells) in rows {
-            out += &format!("{left:<left_width$}");
-            for (cell, width) in cells.iter().zip(&widths) {
-                out += &format!(" {cell:>width$}");
+        for line in lines {
+            let Some(row) = Some(line).filter(|l| is_row(l)).and_then(|_| rows.next()) else {
+                out += &format!("{line}\n");
+                continue;
+            };
+            let mut laid = " ".to_owned();
+            for ((cell, width), name) in row.iter().zip(&widths).zip(&names) {
+                laid += &if LEFT.contains(name) {
+                    format!(" {cell:<width$}")
+                } else {
+                    format!(" {cell:>width$}")
+                };
             }
+            out += laid.trim_end();
             out.push('\n');
         }
         out

@@ -19,12 +19,13 @@ use capture::live::{
 };
 use capture::rows::{definitions, Encoder, Record};
 use capture::snapshot;
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -844,7 +845,12 @@ impl Writer {
         // First in the file, before anything that was staged while the folder could not be made; and at once, because it
         // says where the live part is.
         if header.block_number.load(Relaxed) == 0 {
-            self.block(Kind::Process, |out| out.extend(process));
+            // Read here and not with the other facts, which the first communicator's init waits for.
+            let gpus = host_gpus(Path::new("/proc/driver/nvidia"));
+            self.block(Kind::Process, |out| {
+                out.extend(process);
+                out.extend(gpus.as_bytes());
+            });
             self.write_staged();
         }
     }
@@ -1219,6 +1225,36 @@ pub fn process_lines(recorder: &Recorder, live: &str, started: u64) -> String {
     lines
 }
 
+/// Lines with the driver's version and the GPUs of this host by model, as the kernel module tells them without asking
+/// CUDA; empty where it doesn't.
+fn host_gpus(proc: &Path) -> String {
+    use std::fmt::Write;
+    let mut lines = String::new();
+    let text = std::fs::read_to_string(proc.join("version")).unwrap_or_default();
+    let numbered =
+        |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
+    let mut words = text.lines().next().unwrap_or("").split_whitespace();
+    if let Some(version) = words.find(numbered) {
+        let _ = writeln!(lines, "driver_version={version}");
+    }
+    let mut models: BTreeMap<String, usize> = BTreeMap::new();
+    let gpus = std::fs::read_dir(proc.join("gpus"));
+    for gpu in gpus.into_iter().flatten().flatten() {
+        let text = std::fs::read_to_string(gpu.path().join("information")).unwrap_or_default();
+        if let Some(model) = text.lines().find_map(|line| line.strip_prefix("Model:")) {
+            *models.entry(model.trim().to_owned()).or_insert(0) += 1;
+        }
+    }
+    if !models.is_empty() {
+        let models: Vec<String> = models
+            .iter()
+            .map(|(model, n)| format!("{n} x {model}"))
+            .collect();
+        let _ = writeln!(lines, "gpus={}", models.join(", "));
+    }
+    lines
+}
+
 /// The line that tells the user that recording has begun, from the first rank only.
 pub fn hello(recorder: &Recorder) {
     let rank = crate::settings::rank(&|name| std::env::var(name).ok());
@@ -1230,5 +1266,27 @@ pub fn hello(recorder: &Recorder) {
             format!("{:?}", settings.mode).to_lowercase(),
             format!("{:?}", settings.timing).to_lowercase()
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn driver_and_gpus_are_read_where_the_kernel_module_tells_them() {
+        let folder = std::env::temp_dir().join(format!("ncclscope-gpus-{}", std::process::id()));
+        assert_eq!(host_gpus(&folder), "");
+        for gpu in ["0000:01:00.0", "0000:02:00.0"] {
+            let gpu = folder.join("gpus").join(gpu);
+            std::fs::create_dir_all(&gpu).expect("made");
+            let text = "Model: \t\t NVIDIA H200\nIRQ:   \t\t 57\n";
+            std::fs::write(gpu.join("information"), text).expect("written");
+        }
+        let version = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\nGCC version: 12.3.0\n";
+        std::fs::write(folder.join("version"), version).expect("written");
+        let found = host_gpus(&folder);
+        std::fs::remove_dir_all(&folder).expect("removed");
+        assert_eq!(found, "driver_version=580.95.05\ngpus=2 x NVIDIA H200\n");
     }
 }

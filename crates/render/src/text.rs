@@ -1,7 +1,16 @@
-//! A report as plain text: no colour, at most 120 columns, about 60 lines unless all is asked for.
+//! A report as plain text: no colour, at most 120 columns, at most about 60 lines unless all is asked for.
+//!
+//! Every table says in its title in which order and unit it stands. Names of communicators aside, no cell has a space in
+//! it, so that `awk` finds its columns. [`write`] tries [`LEVELS`] until the report fits.
+//!
+//! Rule: what is left out is said to be, with the number of rows.
 
+use analyze::completeness::RankCompleteness;
+use analyze::functions::{FunctionRow, PARTS};
 use analyze::operations::Operation;
+use analyze::ranks::{Outlier, RankRow, Spread};
 use analyze::statistics::Statistics;
+use analyze::words::{self, Word};
 use analyze::Report;
 use capture::live::WAITS;
 use std::collections::BTreeMap;
@@ -16,8 +25,46 @@ pub struct Options {
     pub explain: bool,
 }
 
-/// Rows of a table unless all are asked for.
-const ROWS: [usize; 4] = [8, 24, 6, 6];
+/// How many rows of each table are printed.
+#[derive(Clone, Copy)]
+struct Rows {
+    ranks: usize,
+    communicators: usize,
+    functions: usize,
+    operations: usize,
+    host_operations: usize,
+    warmup: usize,
+    network: usize,
+    notes: usize,
+}
+
+const fn rows(all: [usize; 8]) -> Rows {
+    let [ranks, communicators, functions, operations, host_operations, warmup, network, notes] =
+        all;
+    Rows {
+        ranks,
+        communicators,
+        functions,
+        operations,
+        host_operations,
+        warmup,
+        network,
+        notes,
+    }
+}
+
+/// From much to little; the first that fits is taken, else the last.
+const LEVELS: [Rows; 5] = [
+    rows([8, 8, 12, 24, 8, 6, 8, 8]),
+    rows([6, 5, 8, 14, 6, 3, 6, 6]),
+    rows([4, 4, 6, 8, 4, 2, 4, 5]),
+    rows([3, 3, 4, 6, 3, 1, 3, 4]),
+    rows([2, 2, 3, 5, 2, 1, 2, 3]),
+];
+const ALL: Rows = rows([usize::MAX; 8]);
+const LINES: usize = 60;
+/// Of these, for the sentence and the command at the end.
+const CLOSING: usize = 3;
 const WIDTH: usize = 120;
 
 /// Writes `report`.
@@ -25,12 +72,34 @@ const WIDTH: usize = 120;
 /// # Errors
 /// Those of `out`.
 pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<()> {
+    let levels = if options.all { &[ALL][..] } else { &LEVELS };
+    let mut text = Vec::new();
+    for rows in levels {
+        text.clear();
+        body(report, *rows, &mut text)?;
+        if text.iter().filter(|byte| **byte == b'\n').count() + CLOSING <= LINES {
+            break;
+        }
+    }
+    out.write_all(&text)?;
+    if options.explain {
+        definitions(out)?;
+    }
+    closing(report, out)
+}
+
+fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {
     header(report, out)?;
-    completeness(report, options, out)?;
-    communicators(report, options, out)?;
-    operations(report, options, out)?;
-    network(report, options, out)?;
-    list("Notes", &report.notes, options, ROWS[2], out)?;
+    completeness(report, rows, out)?;
+    ranks(report, rows, out)?;
+    communicators(report, rows, out)?;
+    functions(report, rows, out)?;
+    operations(report, rows, out)?;
+    warmup(report, rows, out)?;
+    let settings: Vec<String> = report.settings.iter().map(|s| s.summary.clone()).collect();
+    list("Settings", &settings, rows.notes, out)?;
+    network(report, rows, out)?;
+    list("Notes", &report.notes, rows.notes, out)?;
     let problems: Vec<String> = report
         .problems
         .iter()
@@ -41,26 +110,28 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
             )
         })
         .collect();
-    list("Problems", &problems, options, ROWS[3], out)?;
-    if options.explain {
-        write!(out, "\n{DEFINITIONS}")?;
+    list("Problems", &problems, rows.notes, out)
+}
+
+fn closing(report: &Report, out: &mut impl Write) -> Result<()> {
+    writeln!(out)?;
+    wrap(out, "", "", &report.summary)?;
+    writeln!(out, "Next: {}", report.next)
+}
+
+fn some(list: &[String]) -> String {
+    if list.is_empty() {
+        "not known".to_owned()
+    } else {
+        list.join(", ")
     }
-    closing(report, out)
 }
 
 fn header(report: &Report, out: &mut impl Write) -> Result<()> {
     let job = &report.job;
     writeln!(out, "Capture {}", job.capture)?;
-    if let Some(command) = &job.command {
-        wrap(out, "  command  ", "           ", command)?;
-    }
-    let some = |list: &[String]| {
-        if list.is_empty() {
-            "not known".to_owned()
-        } else {
-            list.join(", ")
-        }
-    };
+    let command = job.command.as_deref().unwrap_or("not known");
+    wrap(out, "  command  ", "           ", command)?;
     let mut ranks = plural(job.nprocesses as u64, "process", "processes");
     if let Some(size) = job.world_size {
         ranks += &format!(" of {}", plural(size.into(), "rank", "ranks"));
@@ -68,12 +139,18 @@ fn header(report: &Report, out: &mut impl Write) -> Result<()> {
     if job.restarts > 0 {
         ranks += &format!(", {}", plural(job.restarts.into(), "restart", "restarts"));
     }
-    let hosts = if job.hosts.len() > 4 {
-        format!("{} hosts", job.hosts.len())
-    } else {
-        some(&job.hosts)
+    let hosts = match job.hosts.as_slice() {
+        [first, .., last] if job.hosts.len() > 4 => {
+            format!("{} hosts, {first} to {last}", job.hosts.len())
+        }
+        hosts => some(hosts),
     };
-    writeln!(out, "  job      {ranks} on {hosts}")?;
+    wrap(
+        out,
+        "  job      ",
+        "           ",
+        &format!("{ranks} on {hosts}"),
+    )?;
     writeln!(
         out,
         "  NCCL     {}; mode {}, timing {}",
@@ -81,57 +158,74 @@ fn header(report: &Report, out: &mut impl Write) -> Result<()> {
         some(&job.mode),
         some(&job.timing)
     )?;
+    let gpu = format!("{}; driver {}", some(&job.gpu), some(&job.driver));
+    wrap(out, "  GPU      ", "           ", &gpu)?;
+    let wall = job.wall_us.map(|us| format!("{:.3} s", us / 1e6));
     match (&job.started, &job.ended, job.exit_status) {
         (Some(started), Some(ended), Some(status)) => {
-            writeln!(out, "  run      {started} to {ended}, exit status {status}")
+            let wall = wall.unwrap_or_else(|| "not known how long".to_owned());
+            writeln!(
+                out,
+                "  run      {started} to {ended}, {wall}, exit status {status}"
+            )
         }
         (Some(started), ..) => {
             writeln!(out, "  run      since {started}; its end was not recorded")
         }
-        _ => Ok(()),
+        _ => match wall {
+            Some(wall) => writeln!(out, "  run      {wall} on the longest rank"),
+            None => writeln!(out, "  run      not known how long"),
+        },
     }
 }
 
-/// What to do about a loss, by its cause.
-fn way_out(cause: &str) -> &'static str {
-    match cause {
-        "rows_full" => "no free row: a larger NCCLSCOPE_MEMORY has more; they are counted in the totals",
-        "size_limit" => "the trace file was full: a larger NCCLSCOPE_MAX_SIZE lets it grow; they are counted in the totals",
-        "write_failed" => "the trace file could not be written: see the disk behind NCCLSCOPE_OUT; they are counted in the totals",
-        "totals_full" => "the totals were full: a larger NCCLSCOPE_MEMORY has more; they are counted here only",
-        "damaged" => "in damaged blocks, see Problems",
-        "elsewhere" => "after the last flush, on the hosts named under Problems: `ncclscope collect` there brings them",
-        _ => "neither recorded nor counted as lost: the figures do not add up, please report it",
-    }
-}
-
-fn completeness(report: &Report, options: Options, out: &mut impl Write) -> Result<()> {
+fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
     let c = &report.completeness;
     let least = if c.announced_is_lower_bound {
         "at least "
     } else {
         ""
     };
-    writeln!(out, "\nCompleteness")?;
+    writeln!(out, "\nCompleteness and trust")?;
     writeln!(
         out,
         "  {} of {least}{} announced calls recorded, {} timed.",
         c.recorded, c.announced, c.timed
     )?;
+    let remedy = |cause: &String| c.remedies.get(cause).map_or("", String::as_str);
     for (cause, n) in &c.lost {
-        wrap(out, &format!("  {n} {cause}: "), "    ", way_out(cause))?;
+        wrap(
+            out,
+            &format!("  {n} lost, {cause}: "),
+            "    ",
+            remedy(cause),
+        )?;
     }
     if !c.adds_up && !c.lost.contains_key("unexplained") {
         writeln!(out, "  More calls are recorded than were announced: the figures do not add up, please report it.")?;
     }
-    if !c.untimed.is_empty() && c.timed > 0 {
-        wrap(out, "  not timed: ", "    ", &counts(&c.untimed))?;
+    // Without any, a note says why at once.
+    if c.timed > 0 {
+        let mut causes: Vec<(&String, &u64)> = c.untimed.iter().collect();
+        causes.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
+        for (cause, n) in causes {
+            wrap(
+                out,
+                &format!("  {n} not timed, {cause}: "),
+                "    ",
+                remedy(cause),
+            )?;
+        }
     }
     if !c.odd.is_empty() {
         wrap(out, "  callbacks without effect: ", "    ", &counts(&c.odd))?;
     }
-    let shown = if options.all { usize::MAX } else { ROWS[0] };
-    for rank in c.ranks.iter().take(shown) {
+    let mut worst: Vec<&RankCompleteness> = c.ranks.iter().collect();
+    if worst.len() > rows.ranks {
+        worst.sort_by_key(|r| std::cmp::Reverse(r.announced.saturating_sub(r.recorded)));
+    }
+    let shown = worst.len().min(rows.ranks);
+    for rank in &worst[..shown] {
         let name = rank
             .rank
             .map_or(format!("pid {}", rank.pid), |r| format!("rank {r}"));
@@ -149,7 +243,23 @@ fn completeness(report: &Report, options: Options, out: &mut impl Write) -> Resu
         }
         wrap(out, &format!("  {name} on {}: ", rank.host), "    ", &text)?;
     }
-    more(out, c.ranks.len(), shown, "ranks")
+    let rest = &worst[shown..];
+    if rest.is_empty() {
+        return Ok(());
+    }
+    let mut missing: Vec<u64> = rest
+        .iter()
+        .map(|r| r.announced.saturating_sub(r.recorded))
+        .collect();
+    missing.sort_unstable();
+    writeln!(
+        out,
+        "  … {} more ranks (--all), not recorded on each: min {}, median {}, max {}",
+        rest.len(),
+        missing[0],
+        missing[(missing.len() - 1) / 2],
+        missing[missing.len() - 1]
+    )
 }
 
 fn counts(of: &BTreeMap<String, u64>) -> String {
@@ -157,6 +267,75 @@ fn counts(of: &BTreeMap<String, u64>) -> String {
         .map(|(cause, n)| format!("{n} {cause}"))
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+fn ranks(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
+    let ranks = &report.ranks;
+    if ranks.rows.is_empty() {
+        return Ok(());
+    }
+    let basis = |which: &str| ranks.rows.iter().any(|r| r.basis == Some(which));
+    let basis = match (basis("gpu"), basis("host")) {
+        (true, true) => "gpu+host",
+        (true, false) => "gpu",
+        (false, true) => "host",
+        (false, false) => "-",
+    };
+    writeln!(
+        out,
+        "\nRanks (over {}; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)",
+        ranks.rows.len()
+    )?;
+    let mut table = Table::new(["figure", "clock", "min", "median", "max"], "<<>>>");
+    let spread = |of: &Option<Spread>, factor: f64, digits: usize| {
+        of.map(|s| [s.min, s.median, s.max].map(|v| format!("{:.digits$}", v * factor)))
+    };
+    for (name, clock, cells) in [
+        ("calls", "-", spread(&ranks.calls, 1.0, 0)),
+        ("nccl_ms", basis, spread(&ranks.nccl_us, 1e-3, 3)),
+        ("wall_ms", "host", spread(&ranks.wall_us, 1e-3, 3)),
+        ("share_%", basis, spread(&ranks.share, 100.0, 2)),
+    ] {
+        if let Some(cells) = cells {
+            let names = [name, clock].map(str::to_owned);
+            table.row(names.into_iter().chain(cells));
+        }
+    }
+    table.write(out, usize::MAX, "figures")?;
+    for outlier in ranks.outliers.iter().take(rows.ranks) {
+        let Outlier {
+            figure,
+            value,
+            median,
+            ..
+        } = outlier;
+        let of = &ranks.rows[outlier.row];
+        let mut name = of
+            .rank
+            .map_or(format!("pid {}", of.pid), |r| format!("rank {r}"));
+        let same = |r: &&RankRow| (&r.host, r.pid) == (&of.host, of.pid);
+        if let (Some(device), true) = (of.device, ranks.rows.iter().filter(same).count() > 1) {
+            name += &format!(", device {device}");
+        }
+        let text = match *figure {
+            "calls" => format!("{value:.0} calls, the median rank {median:.0}"),
+            "untimed" => {
+                format!("{value:.0} calls without a GPU time, the median rank {median:.0}")
+            }
+            _ => format!(
+                "{:.3} ms in NCCL, the median rank {:.3}: {}",
+                value / 1e3,
+                median / 1e3,
+                if value < median {
+                    "it waits less, so the others wait for it"
+                } else {
+                    "it waits for others"
+                }
+            ),
+        };
+        wrap(out, &format!("  {name} on {}: ", of.host), "    ", &text)?;
+    }
+    more(out, ranks.outliers.len(), rows.ranks, "ranks that differ")
 }
 
 /// Ids cut to the digits that tell them apart.
@@ -175,19 +354,25 @@ fn short_ids(report: &Report) -> BTreeMap<&str, String> {
         short.sort_unstable();
         short.windows(2).all(|pair| pair[0] != pair[1])
     };
-    let digits = [8, 12].into_iter().find(fits).unwrap_or(16);
+    let digits = [4, 8, 12].into_iter().find(fits).unwrap_or(16);
     ids.into_iter().map(|id| (id, cut(id, digits))).collect()
 }
 
-fn communicators(report: &Report, options: Options, out: &mut impl Write) -> Result<()> {
+fn communicators(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
     if report.communicators.is_empty() {
         return writeln!(out, "\nNo communicator was made.");
     }
     let short = short_ids(report);
-    let mut table = Table::new(
-        ["communicator", "nranks", "nodes", "here", "name", "parent"],
-        "<>>><<",
-    );
+    let names = [
+        "communicator",
+        "nranks",
+        "nodes",
+        "here",
+        "ranks",
+        "name",
+        "parent",
+    ];
+    let mut table = Table::new(names, "<>>><<<");
     for c in &report.communicators {
         let parent = match (&c.parent, &c.parent_evidence) {
             (Some(parent), Some(evidence)) => {
@@ -201,104 +386,256 @@ fn communicators(report: &Report, options: Options, out: &mut impl Write) -> Res
             number(c.nranks),
             number(c.nnodes),
             c.members.len().to_string(),
-            c.name.clone().unwrap_or_else(|| "-".into()),
+            cut(c.ranks.as_deref().unwrap_or("-"), 24),
+            cut(c.name.as_deref().unwrap_or("-"), 24),
             parent,
         ]);
     }
     writeln!(
         out,
-        "\nCommunicators (by first use; `here` counts the ranks that this capture holds)"
+        "\nCommunicators (by first use; `here` counts the ranks that this capture holds, `ranks` are the launcher's)"
     )?;
-    table.write(
-        out,
-        if options.all { usize::MAX } else { ROWS[0] },
-        "communicators",
-    )
+    table.write(out, rows.communicators, "communicators")
 }
 
-fn operations(report: &Report, options: Options, out: &mut impl Write) -> Result<()> {
+/// At most so many characters of a text.
+fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most - 1).chain(['…']).collect()
+}
+
+/// Three digits of a figure or more, or `-`.
+fn figure(value: Option<f64>) -> String {
+    match value {
+        None => "-".to_owned(),
+        Some(v) if v < 1.0 => format!("{v:.3}"),
+        Some(v) if v < 10.0 => format!("{v:.2}"),
+        Some(v) if v < 1000.0 => format!("{v:.1}"),
+        Some(v) => format!("{v:.0}"),
+    }
+}
+
+/// A sum in ms, or `-`.
+fn ms(us: Option<f64>) -> String {
+    match us {
+        None => "-".to_owned(),
+        Some(us) if us < 1e6 => format!("{:.3}", us / 1e3),
+        Some(us) => format!("{:.1}", us / 1e3),
+    }
+}
+
+fn functions(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
+    if report.functions.is_empty() {
+        return Ok(());
+    }
+    let names = [
+        "function", "calls", "calls_%", "gpu_ms", "gpu_%", "host_ms", PARTS[0], PARTS[1], PARTS[2],
+        PARTS[3], PARTS[4],
+    ];
+    let mut table = Table::new(names, "<>>>>>>>>>>");
+    let percent =
+        |share: Option<f64>| share.map_or("-".to_owned(), |s| format!("{:.1}", 100.0 * s));
+    for f in &report.functions {
+        let part = |name: &str| {
+            let part = f.parts_us.get(name).copied().flatten();
+            part.map_or("-".to_owned(), |p| {
+                format!("{}/{}", figure(Some(p.mean)), figure(Some(p.p50)))
+            })
+        };
+        table.row([
+            text(&f.function),
+            f.calls.to_string(),
+            percent(Some(f.share_of_calls)),
+            ms(f.sum_over_ranks_us),
+            percent(f.share_of_time),
+            ms(f.host_sum_over_ranks_us),
+            part(PARTS[0]),
+            part(PARTS[1]),
+            part(PARTS[2]),
+            part(PARTS[3]),
+            part(PARTS[4]),
+        ]);
+    }
+    let all = |pick: fn(&FunctionRow) -> Option<f64>| {
+        let known = report.functions.iter().filter_map(pick);
+        known.reduce(|a, b| a + b)
+    };
+    let time = all(|f| f.sum_over_ranks_us);
+    let host = all(|f| f.host_sum_over_ranks_us);
+    let calls = report
+        .functions
+        .iter()
+        .fold(0, |sum: u64, f| sum.saturating_add(f.calls));
+    let mut sums: Vec<(&str, u64, Option<f64>, Option<f64>)> = report
+        .kinds
+        .iter()
+        .map(|k| {
+            let (gpu, host) = (k.sum_over_ranks_us, k.host_sum_over_ranks_us);
+            (k.kind, k.calls, gpu, host)
+        })
+        .filter(|_| report.kinds.len() > 1)
+        .collect();
+    sums.push(("all", calls, time, host));
+    for (name, n, gpu, host) in sums.into_iter().filter(|_| report.functions.len() > 1) {
+        let share = gpu.zip(time).filter(|(_, all)| *all > 0.0);
+        let mut cells = vec![
+            name.to_owned(),
+            n.to_string(),
+            percent(Some(n as f64 / calls.max(1) as f64)),
+            ms(gpu),
+            percent(share.map(|(part, all)| part / all)),
+            ms(host),
+        ];
+        cells.resize(names.len(), "-".to_owned());
+        table.foot.push(cells);
+    }
+    writeln!(
+        out,
+        "\nFunctions (largest GPU time first; sums over ranks; api to proxy: mean/p50 of a part of one call, µs)"
+    )?;
+    table.write(out, rows.functions, "functions")
+}
+
+fn operations(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
     if report.operations.is_empty() {
         return writeln!(out, "\nNo call was recorded.");
     }
     let short = short_ids(report);
+    let (timed, others): (Vec<&Operation>, Vec<&Operation>) = report
+        .operations
+        .iter()
+        // What was a warm-up and nothing else stands under Warm-up.
+        .filter(|o| o.calls == 0 || o.calls > o.warmup)
+        .partition(|o| o.time_us.is_some());
+    let first = |o: &Operation| {
+        let id = o.communicator.as_deref();
+        [
+            text(&o.function),
+            o.bytes.map_or("-".to_owned(), bytes),
+            o.datatype.as_deref().map_or("-".to_owned(), datatype),
+            id.map_or("-".to_owned(), |id| short[id].clone()),
+            algorithm(o),
+        ]
+    };
     let names = [
         "function",
         "bytes",
-        "datatype",
-        "communicator",
+        "type",
+        "comm",
         "algorithm",
         "calls",
-        "timed",
-        "time",
         "sum_ms",
-        "p50_us",
-        "p95_us",
-        "p99_us",
-        "max_us",
     ];
-    let mut table = Table::new(names, "<><<<>><>>>>>");
-    for o in &report.operations {
-        let (clock, time) = match (&o.time_us, &o.host_us) {
-            (Some(time), _) => ("gpu", Some(time)),
-            (None, Some(time)) => ("host", Some(time)),
-            (None, None) => ("-", None),
-        };
-        let us = |pick: fn(&Statistics) -> Option<f64>| {
-            time.and_then(pick)
-                .map_or("-".to_owned(), |v| format!("{v:.1}"))
-        };
-        let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".to_owned());
-        let communicator = o
-            .communicator
-            .as_deref()
-            .map_or("-".to_owned(), |id| short[id].clone());
-        table.row([
-            name(&o.function),
-            o.bytes.map_or("-".to_owned(), size),
-            name(&o.datatype).trim_start_matches("nccl").to_owned(),
-            communicator,
-            algorithm(o),
-            if o.captured > 0 {
-                format!("{}+{}c", o.calls, o.captured)
-            } else {
+    let figures = ["mean", "min", "p50", "p95", "p99", "max"];
+    let us = |time: &Statistics| {
+        let Statistics {
+            mean,
+            min,
+            p50,
+            p95,
+            p99,
+            max,
+            ..
+        } = *time;
+        [Some(mean), min, p50, p95, p99, max].map(figure)
+    };
+    if !timed.is_empty() {
+        let names = names.iter().chain(&figures);
+        let mut table = Table::new(
+            names.chain(&["algbw", "busbw", "call_bw"]).copied(),
+            "<><<<>>>>>>>>>>>",
+        );
+        table.squeeze = &["min", "mean", "algbw"];
+        for o in timed {
+            let Some(time) = &o.time_us else {
+                continue;
+            };
+            let mut calls = if o.timed == o.calls {
                 o.calls.to_string()
-            },
-            o.timed.to_string(),
-            clock.to_owned(),
-            time.map_or("-".to_owned(), |t| format!("{:.3}", t.sum / 1e3)),
-            us(|t| t.p50),
-            us(|t| t.p95),
-            us(|t| t.p99),
-            us(|t| t.max),
-        ]);
+            } else {
+                format!("{}/{}", o.timed, o.calls)
+            };
+            if o.captured > 0 {
+                calls += &format!("+{}c", o.captured);
+            }
+            let bandwidths = [o.algbw_gb_per_s, o.busbw_gb_per_s, o.call_busbw_gb_per_s];
+            table.row(
+                first(o)
+                    .into_iter()
+                    .chain([calls, ms(Some(time.sum))])
+                    .chain(us(time))
+                    .chain(bandwidths.map(figure)),
+            );
+        }
+        writeln!(
+            out,
+            "\nOperations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)"
+        )?;
+        table.write(out, rows.operations, "operations")?;
     }
-    writeln!(out, "\nOperations (largest total time first)")?;
-    table.write(
-        out,
-        if options.all { usize::MAX } else { ROWS[1] },
-        "operations",
-    )
+    if !others.is_empty() {
+        let names = names.iter().chain(&figures);
+        let mut table = Table::new(names.copied(), "<><<<>>>>>>>>");
+        for o in others {
+            let mut calls = o.calls.to_string();
+            if o.captured > 0 {
+                calls += &format!("+{}c", o.captured);
+            }
+            let host = o.host_us.as_ref();
+            let sum = ms(host.map(|h| h.sum));
+            let figures = host.map_or(std::array::from_fn(|_| "-".to_owned()), us);
+            table.row(first(o).into_iter().chain([calls, sum]).chain(figures));
+        }
+        writeln!(
+            out,
+            "\nOperations by host time (no GPU time; largest sum over ranks first; µs from API entry to return)"
+        )?;
+        table.write(out, rows.host_operations, "operations")?;
+    }
+    Ok(())
 }
 
-fn network(report: &Report, options: Options, out: &mut impl Write) -> Result<()> {
+fn warmup(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
+    if report.warmup.is_empty() {
+        return Ok(());
+    }
+    let short = short_ids(report);
+    let names = [
+        "function", "comm", "calls", "gpu_min", "gpu_p50", "gpu_max", "host_min", "host_p50",
+        "host_max",
+    ];
+    let mut table = Table::new(names, "<<>>>>>>>");
+    for w in &report.warmup {
+        let id = w.communicator.as_deref();
+        let of = |time: &Option<Statistics>| {
+            let pick = |pick: fn(&Statistics) -> Option<f64>| figure(time.as_ref().and_then(pick));
+            [pick(|t| t.min), pick(|t| t.p50), pick(|t| t.max)]
+        };
+        let first = [
+            text(&w.function),
+            id.map_or("-".to_owned(), |id| short[id].clone()),
+            w.calls.to_string(),
+        ];
+        let times = of(&w.time_us).into_iter().chain(of(&w.host_us));
+        table.row(first.into_iter().chain(times));
+    }
+    writeln!(
+        out,
+        "\nWarm-up: first call of each rank on a communicator, in `calls` only above (longest first; µs)"
+    )?;
+    table.write(out, rows.warmup, "first calls")
+}
+
+fn network(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
     if report.network.is_empty() {
         return Ok(());
     }
     let short = short_ids(report);
     let names = [
-        "function",
-        "communicator",
-        "calls",
-        "ops",
-        "steps",
-        "sent_MiB",
-        "recv_MiB",
-        WAITS[0],
-        WAITS[1],
-        WAITS[2],
-        WAITS[3],
-        WAITS[4],
-        WAITS[5],
+        "function", "comm", "calls", "ops", "steps", "sent_MiB", "recv_MiB", WAITS[0], WAITS[1],
+        WAITS[2], WAITS[3], WAITS[4], WAITS[5],
     ];
     let mut table = Table::new(names, "<<>>>>>>>>>>>");
     for n in &report.network {
@@ -337,121 +674,53 @@ fn network(report: &Report, options: Options, out: &mut impl Write) -> Result<()
         out,
         "\nNetwork (most bytes first; waits in ms, summed over steps)"
     )?;
-    table.write(
-        out,
-        if options.all { usize::MAX } else { ROWS[0] },
-        "functions",
-    )
+    table.write(out, rows.network, "functions")
 }
 
 fn algorithm(o: &Operation) -> String {
     match (&o.algorithm, &o.protocol) {
         (None, None) => "-".to_owned(),
-        (algorithm, protocol) => {
-            let text = |t: &Option<String>| t.clone().unwrap_or_else(|| "-".to_owned());
-            format!("{}/{}", text(algorithm), text(protocol))
-        }
+        (algorithm, protocol) => format!("{}/{}", text(algorithm), text(protocol)),
     }
 }
 
-fn list(
-    title: &str,
-    lines: &[String],
-    options: Options,
-    rows: usize,
-    out: &mut impl Write,
-) -> Result<()> {
+fn text(name: &Option<String>) -> String {
+    name.as_deref().unwrap_or("-").to_owned()
+}
+
+/// A size in the largest unit that is exact, without a space.
+fn bytes(bytes: u64) -> String {
+    analyze::summary::size(bytes).replace(' ', "")
+}
+
+/// A datatype in a few letters, those of fake-nccl's scripts.
+fn datatype(nccl: &str) -> String {
+    let (name, bits) = nccl.split_at(
+        nccl.find(|c: char| c.is_ascii_digit())
+            .unwrap_or(nccl.len()),
+    );
+    let letter = match name {
+        "ncclFloat" => "f",
+        "ncclBfloat" => "bf",
+        "ncclInt" => "i",
+        "ncclUint" => "u",
+        _ => return nccl.trim_start_matches("nccl").to_owned(),
+    };
+    match bits.split_once('e') {
+        Some((_, exponent)) => format!("e{exponent}"),
+        None => format!("{letter}{bits}"),
+    }
+}
+
+fn list(title: &str, lines: &[String], shown: usize, out: &mut impl Write) -> Result<()> {
     if lines.is_empty() {
         return Ok(());
     }
     writeln!(out, "\n{title}")?;
-    let shown = if options.all { usize::MAX } else { rows };
     for line in lines.iter().take(shown) {
         wrap(out, "  ", "    ", line)?;
     }
     more(out, lines.len(), shown, &title.to_lowercase())
-}
-
-fn closing(report: &Report, out: &mut impl Write) -> Result<()> {
-    let of = |pick: fn(&Operation) -> &Option<Statistics>| {
-        let sum: f64 = report
-            .operations
-            .iter()
-            .filter_map(|o| pick(o).as_ref())
-            .map(|t| t.sum)
-            .sum();
-        // The first of equals, which stands first in the table.
-        let worst = report.operations.iter().rev().max_by(|a, b| {
-            let sum = |o: &&Operation| pick(o).as_ref().map_or(0.0, |t| t.sum);
-            sum(a).total_cmp(&sum(b))
-        })?;
-        let time = pick(worst).as_ref()?;
-        Some((worst, time.sum, sum))
-    };
-    let (what, found) = match of(|o| &o.time_us) {
-        Some(found) => ("GPU time", Some(found)),
-        None => ("host time", of(|o| &o.host_us)),
-    };
-    writeln!(out)?;
-    match found {
-        Some((worst, sum, whole)) => {
-            let function = worst.function.as_deref().unwrap_or("An unnamed function");
-            let bytes = worst.bytes.map_or("unknown size".to_owned(), size);
-            let percent = if whole > 0.0 {
-                100.0 * sum / whole
-            } else {
-                0.0
-            };
-            let time = if sum < 1e6 {
-                format!("{:.3} ms", sum / 1e3)
-            } else {
-                format!("{:.3} s", sum / 1e6)
-            };
-            let line = format!(
-                "{function} of {bytes} took {percent:.0} % of the {what} in NCCL: {time} in {}.",
-                plural(worst.calls, "call", "calls")
-            );
-            wrap(out, "", "", &line)?;
-        }
-        None => writeln!(out, "No call has a time.")?,
-    }
-    writeln!(out, "Next: {}", next(report))
-}
-
-/// The command that helps most.
-fn next(report: &Report) -> String {
-    let folder = &report.job.capture;
-    let command = report
-        .job
-        .command
-        .as_deref()
-        .filter(|c| c.len() < 60)
-        .unwrap_or("…");
-    let lost = &report.completeness.lost;
-    if lost.contains_key("elsewhere") || report.completeness.announced_is_lower_bound {
-        format!("ncclscope collect {folder}")
-    } else if lost.contains_key("rows_full") || lost.contains_key("totals_full") {
-        format!("NCCLSCOPE_MEMORY=64M ncclscope run -- {command}")
-    } else if report.completeness.timed == 0
-        && report.job.timing.iter().any(|t| t == "host")
-        && report.stamps_exist
-    {
-        format!("NCCLSCOPE_TIMING=stamps ncclscope run -- {command}")
-    } else {
-        format!("ncclscope report {folder} --json")
-    }
-}
-
-/// A size as users say it, where that is exact.
-fn size(bytes: u64) -> String {
-    let units = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match units
-        .into_iter()
-        .find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit))
-    {
-        Some((unit, name)) => format!("{} {name}", bytes / unit),
-        None => format!("{bytes} B"),
-    }
 }
 
 fn number(n: Option<u32>) -> String {
@@ -491,62 +760,97 @@ fn wrap(out: &mut impl Write, first: &str, rest: &str, text: &str) -> Result<()>
 struct Table {
     align: &'static str,
     rows: Vec<Vec<String>>,
+    /// Last rows, which are always shown.
+    foot: Vec<Vec<String>>,
+    /// Columns that can be left out where the table is too wide, first to last.
+    squeeze: &'static [&'static str],
 }
 
 impl Table {
-    fn new<const N: usize>(names: [&str; N], align: &'static str) -> Table {
+    fn new<'a>(names: impl IntoIterator<Item = &'a str>, align: &'static str) -> Table {
         Table {
             align,
-            rows: vec![names.iter().map(|n| (*n).to_owned()).collect()],
+            rows: vec![names.into_iter().map(str::to_owned).collect()],
+            foot: Vec::new(),
+            squeeze: &[],
         }
     }
 
-    fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.into());
+    fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
     }
 
     fn write(&self, out: &mut impl Write, shown: usize, what: &str) -> Result<()> {
-        let rows = &self.rows[..self.rows.len().min(shown.saturating_add(1))];
+        let shown_rows = &self.rows[..self.rows.len().min(shown.saturating_add(1))];
         let width = |column: usize| {
-            rows.iter()
-                .map(|row| row[column].chars().count())
-                .max()
-                .unwrap_or(0)
+            let cells = shown_rows.iter().chain(&self.foot).map(|row| &row[column]);
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
-        let widths: Vec<usize> = (0..self.align.len()).map(width).collect();
-        for row in rows {
+        let mut columns: Vec<(usize, char, usize)> = self
+            .align
+            .chars()
+            .enumerate()
+            .map(|(column, align)| (column, align, width(column)))
+            .collect();
+        let mut left_out = Vec::new();
+        for name in self.squeeze {
+            if 1 + columns.iter().map(|(_, _, width)| width + 1).sum::<usize>() > WIDTH {
+                columns.retain(|(column, ..)| self.rows[0][*column] != *name);
+                left_out.push(*name);
+            }
+        }
+        let line = |row: &Vec<String>| {
             let mut line = " ".to_owned();
-            for ((cell, width), align) in row.iter().zip(&widths).zip(self.align.chars()) {
-                line += &if align == '<' {
+            for (column, align, width) in &columns {
+                let (cell, width) = (&row[*column], *width);
+                line += &if *align == '<' {
                     format!(" {cell:<width$}")
                 } else {
                     format!(" {cell:>width$}")
                 };
             }
-            writeln!(out, "{}", line.trim_end())?;
+            line
+        };
+        for row in shown_rows {
+            writeln!(out, "{}", line(row).trim_end())?;
         }
-        more(out, self.rows.len() - 1, shown, what)
+        more(out, self.rows.len() - 1, shown, what)?;
+        for row in &self.foot {
+            writeln!(out, "{}", line(row).trim_end())?;
+        }
+        if !left_out.is_empty() {
+            writeln!(
+                out,
+                "  (no room for {}; --json has it)",
+                left_out.join(", ")
+            )?;
+        }
+        Ok(())
     }
 }
 
-const DEFINITIONS: &str = "\
-Definitions
-  announced    CollApi and P2pApi starts (Coll and P2p before NCCL 2.28), and graph replays where NCCL shows them.
-               The sends and receives of an AlltoAll count one by one here.
-  recorded     announced calls that have a row, or a count in the totals where only totals were asked for.
-  timed        calls with a GPU time that can be believed.
-  calls        executions in an operation, one rank's part each; `12+3c` are 12 and 3 captured into CUDA graphs.
-  bytes        by the convention of nccl-tests: count × type size; × ranks for AllGather, ReduceScatter, AlltoAll,
-               Gather and Scatter.
-  time gpu     from stamps: first channel's start to last channel's stop on one rank, waiting for peers included.
-  time host    from API entry to return on the calling thread.
-  p50 p95 p99  nearest rank, so a value that was observed; p99 from 100 calls on. Calls counted without rows give
-               percentiles from a histogram with an error of at most 1 %.
-  ops steps    operations of the network proxies (stopped/started where not all stopped) and their steps, as NCCL tells
-               them; `calls` are those that used the network, sends and receives one by one.
-  send_gpu     a send's step waits for the GPU's data; send_peer for the receiver; send_network for the network;
-               recv_network waits for data, recv_flush for the flush, recv_gpu for the GPU to take it.
-  fused        launched in one batch with other operations: the stamps are the batch's.
-  no_stamp     NCCL delivered no GPU stamp; repeated, backwards, negative, missing: it delivered one that can't be right.
-  unfinished   not ended when the recording did.
-";
+/// What the words mean, each after its name.
+fn definitions(out: &mut impl Write) -> Result<()> {
+    for (title, words) in [
+        ("Definitions", words::DEFINITIONS),
+        ("Why calls are lost", words::LOST),
+        ("Why calls are not timed", words::UNTIMED),
+    ] {
+        writeln!(out, "\n{title}")?;
+        for Word { name, text } in words {
+            wrap(out, &format!("  {name:<17}"), &" ".repeat(19), text)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes what `ncclscope explain` says of a word.
+///
+/// # Errors
+/// Those of `out`.
+pub fn explanation(found: &words::Explanation, out: &mut impl Write) -> Result<()> {
+    for paragraph in &found.paragraphs {
+        wrap(out, "", "  ", paragraph)?;
+    }
+    Ok(())
+}

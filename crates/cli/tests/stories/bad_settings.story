@@ -14,6 +14,5 @@ announced 2, ABI v5
 --- ncclscope report capture | sed -n '3,7p'
   job      4 processes of 2 ranks on <host>
   NCCL     2.28.9; mode trace, timing host
-
-Completeness
-  4 of 4 announced calls recorded, 0 timed.
+  GPU      <gpu>; driver <driver>
+  run      <s> s on the longest rank

@@ -10,19 +10,42 @@ Capture capture
   command  <folder>/fake-nccl rank-process
   job      2 processes of 2 ranks on <host>
   NCCL     2.30.7; mode trace, timing stamps
+  GPU      <gpu>; driver <driver>
+  run      <s> s on the longest rank
 
-Completeness
+Completeness and trust
   20 of 20 announced calls recorded, 10 timed.
-  not timed: 10 no_stamp
+  10 not timed, no_stamp: NCCL delivered no GPU stamp. Copy engines, symmetric kernels and silent Broadcasts have none
+    (see Notes), nor has a call that never began; without NCCLSCOPE_TIMING=stamps no call has.
 
-Operations (largest total time first)
-  function  bytes datatype communicator algorithm  calls timed time sum_ms p50_us p95_us p99_us max_us
-  AllReduce 1 MiB Float32  a37d5f01     RING/LL128    10    10 gpu   0.135   13.5   13.5      -   13.5
-  Broadcast 1 MiB Float32  a37d5f01     -             10     0 host      ·      ·      ·      -      ·
+Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)
+  figure  clock   min median   max
+  calls   -        10     10    10
+  nccl_ms gpu   0.067  0.067 0.067
+  wall_ms host      ·      ·     ·
+  share_% gpu       ·      ·     ·
+
+Functions (largest GPU time first; sums over ranks; api to proxy: mean/p50 of a part of one call, µs)
+  function  calls calls_% gpu_ms gpu_% host_ms api enqueue launch    kernel proxy
+  AllReduce    10    50.0  0.108 100.0       ·   ·       ·      · 13.5/13.5     -
+  Broadcast    10    50.0      -     -       ·   ·       -      -         -     -
+  all          20   100.0  0.108 100.0       ·   -       -      -         -     -
+
+Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
+  function  bytes type comm algorithm  calls sum_ms mean  min  p50  p95 p99  max algbw busbw call_bw
+  AllReduce  1MiB f32  a37d RING/LL128    10  0.108 13.5 13.5 13.5 13.5   - 13.5  77.6  77.6    77.6
+
+Operations by host time (no GPU time; largest sum over ranks first; µs from API entry to return)
+  function  bytes type comm algorithm calls sum_ms mean min p50 p95 p99 max
+  Broadcast  1MiB f32  a37d -            10      ·    ·   ·   ·   ·   -   ·
+
+Warm-up: first call of each rank on a communicator, in `calls` only above (longest first; µs)
+  function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
+  AllReduce a37d     2    13.5    13.5    13.5        ·        ·        ·
 
 Notes
   NCCL 2.30.7 does not announce kernels for Broadcast: 10 calls have no algorithm, protocol or GPU time
     (NCCL_ALLGATHERV_ENABLE=0 brings them back).
 
-AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 0.135 ms in 10 calls.
-Next: ncclscope report capture --json
+AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 0.108 ms over ranks in 8 calls.
+Next: ncclscope export capture --to perfetto -o capture.pftrace

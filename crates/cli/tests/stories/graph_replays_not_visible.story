@@ -6,7 +6,7 @@ all_reduce 1KiB
 --- fake-nccl play job
 announced 6, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Notes/,$p'
-Completeness
+Completeness and trust
   6 of 6 announced calls recorded, 0 timed.
 
 Notes
@@ -14,7 +14,7 @@ Notes
   4 calls were captured into CUDA graphs; replays not visible: NCCL announces them only with GPU stamps
     (NCCLSCOPE_TIMING=stamps) or over a network.
 
-<function> of <size> took <n> % of the host time in NCCL: <s> s in <n> calls.
+Only first calls have a time; they are under Warm-up.
 Next: NCCLSCOPE_TIMING=stamps ncclscope run -- <folder>/fake-nccl rank-process
 --- ncclscope report capture --json | jq -c '.operations[] | {function, calls, captured, replays}'
 {"function":"AllReduce","calls":2,"captured":4,"replays":0}

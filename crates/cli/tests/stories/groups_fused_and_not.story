@@ -5,16 +5,18 @@ repeat 8 { all_reduce 1KiB }
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 32, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Operations/,$p'
-Completeness
+Completeness and trust
   32 of 32 announced calls recorded, 16 timed.
-  not timed: 16 fused
+  16 not timed, fused: launched in one batch with other operations, whose stamps are the batch's: only ungrouped calls
+    are timed one by one.
 
-Operations (largest total time first)
-  function  bytes datatype communicator algorithm calls timed time sum_ms p50_us p95_us p99_us max_us
-  AllReduce 1 KiB Float32  a37d5f01     RING/LL      32    16 gpu   0.160   10.0   10.0      -   10.0
+Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
+  function  bytes type comm algorithm calls sum_ms mean  min  p50  p95 p99  max algbw busbw call_bw
+  AllReduce  1KiB f32  a37d RING/LL   16/32  0.160 10.0 9.98 9.98 10.0   - 10.0 0.103 0.103   0.103
 
-Notes
-  16 calls were launched in batches with others: the GPU time is the batch's, so they have none.
+Warm-up: first call of each rank on a communicator, in `calls` only above (longest first; µs)
+  function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
+  AllReduce a37d     2       -       -       -        ·        ·        ·
 
-AllReduce of 1 KiB took 100 % of the GPU time in NCCL: 0.160 ms in 32 calls.
-Next: ncclscope report capture --json
+AllReduce of 1 KiB took 100 % of the GPU time in NCCL: 0.160 ms over ranks in 16 calls.
+Next: ncclscope export capture --to perfetto -o capture.pftrace

@@ -9,15 +9,23 @@ sleep 400ms
 announced 8, ABI v5
 2| ncclscope: capture in capture: 2 processes, 8 calls; next: ncclscope report capture
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Operations/,$p'
-Completeness
+Completeness and trust
   8 of 8 announced calls recorded, 6 timed.
-  not timed: 2 no_stamp
+  2 not timed, no_stamp: NCCL delivered no GPU stamp. Copy engines, symmetric kernels and silent Broadcasts have none
+    (see Notes), nor has a call that never began; without NCCLSCOPE_TIMING=stamps no call has.
 
-Operations (largest total time first)
-  function  bytes datatype communicator algorithm   calls timed time sum_ms p50_us p95_us p99_us max_us
-  AllReduce 1 KiB Float32  a37d5f01     RING/LL         6     6 gpu   0.060   10.0   10.0      -   10.0
-  AllReduce 8 MiB Float32  a37d5f01     -               1     0 -         -      -      -      -      -
-  AllReduce 8 MiB Float32  a37d5f01     RING/SIMPLE     1     0 host      ·      ·      ·      -      ·
+Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
+  function  bytes type comm algorithm calls sum_ms mean  min  p50  p95 p99  max algbw busbw call_bw
+  AllReduce  1KiB f32  a37d RING/LL       6  0.040 10.0 9.98 9.98 10.0   - 10.0 0.103 0.103   0.103
 
-AllReduce of 1 KiB took 100 % of the GPU time in NCCL: 0.060 ms in 6 calls.
-Next: ncclscope report capture --json
+Operations by host time (no GPU time; largest sum over ranks first; µs from API entry to return)
+  function  bytes type comm algorithm   calls sum_ms mean min p50 p95 p99 max
+  AllReduce  8MiB f32  a37d -               1      -    -   -   -   -   -   -
+  AllReduce  8MiB f32  a37d RING/SIMPLE     1      ·    ·   ·   ·   ·   -   ·
+
+Warm-up: first call of each rank on a communicator, in `calls` only above (longest first; µs)
+  function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
+  AllReduce a37d     2    10.0    10.0    10.0        ·        ·        ·
+
+AllReduce of 1 KiB took 100 % of the GPU time in NCCL: 0.040 ms over ranks in 4 calls.
+Next: ncclscope export capture --to perfetto -o capture.pftrace

@@ -5,8 +5,8 @@ all_reduce 1MiB x3
 announced 6, ABI v5
 --- ncclscope report capture --json | jq -c '.schema, .completeness, (.communicators[] | del(.members)), .network, .notes, .problems'
 "ncclscope.report/1"
-{"announced":6,"recorded":6,"timed":6,"lost":{},"announced_is_lower_bound":false,"adds_up":true,"untimed":{},"odd":{},"ranks":[]}
-{"communicator":"a37d5f01a3151d04","name":null,"nranks":2,"nnodes":1,"parent":null,"parent_evidence":null}
+{"announced":6,"recorded":6,"timed":6,"lost":{},"announced_is_lower_bound":false,"adds_up":true,"untimed":{},"remedies":{},"odd":{},"ranks":[]}
+{"communicator":"a37d5f01a3151d04","name":null,"nranks":2,"nnodes":1,"parent":null,"parent_evidence":null,"ranks":"0-1"}
 []
 []
 []
@@ -21,17 +21,34 @@ announced 6, ABI v5
   "protocol": "LL128",
   "calls": 6,
   "timed": 6,
+  "warmup": 2,
   "time_us": {
-    "sum": 80.96,
-    "mean": 13.493333333333332,
+    "n": 4,
+    "sum": 53.952,
+    "mean": 13.488,
     "min": 13.472,
-    "p50": 13.504,
+    "p50": 13.472,
     "p95": 13.504,
     "p99": null,
     "max": 13.504
   },
   "time_source": "stamps",
   "host_us": true,
+  "matched": 2,
+  "shortest_us": {
+    "n": 2,
+    "sum": 26.976,
+    "mean": 13.488,
+    "min": 13.472,
+    "p50": 13.472,
+    "p95": 13.504,
+    "p99": null,
+    "max": 13.504
+  },
+  "algbw_gb_per_s": 77.83372921615202,
+  "busbw_gb_per_s": 77.83372921615202,
+  "call_busbw_gb_per_s": 77.83372921615202,
+  "bandwidth_refused": null,
   "untimed": {},
   "captured": 0,
   "replays": 0,

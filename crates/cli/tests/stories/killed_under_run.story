@@ -12,20 +12,40 @@ Capture capture
   command  fake-nccl play job
   job      2 processes of 2 ranks on <host>
   NCCL     2.28.9; mode trace, timing stamps
-  run      <date> to <date>, exit status 0
+  GPU      <gpu>; driver <driver>
+  run      <date> to <date>, <s> s, exit status 0
 
-Completeness
+Completeness and trust
   201 of 201 announced calls recorded, 200 timed.
-  not timed: 1 no_stamp
+  1 not timed, no_stamp: NCCL delivered no GPU stamp. Copy engines, symmetric kernels and silent Broadcasts have none
+    (see Notes), nor has a call that never began; without NCCLSCOPE_TIMING=stamps no call has.
 
-Communicators (by first use; `here` counts the ranks that this capture holds)
-  communicator     nranks nodes here name parent
-  a37d5f01a3151d04      2     1    2 -    -
+Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)
+  figure  clock   min median   max
+  calls   -       100    100   101
+  nccl_ms gpu   1.000  1.000 1.000
+  wall_ms host      ·      ·     ·
+  share_% gpu       ·      ·     ·
 
-Operations (largest total time first)
-  function  bytes datatype communicator algorithm calls timed time sum_ms p50_us p95_us p99_us max_us
-  AllReduce 1 KiB Float32  a37d5f01     RING/LL     200   200 gpu   2.001   10.0   10.0   10.0   10.0
-  AllReduce 4 KiB Float32  a37d5f01     RING/LL       1     0 host      ·      ·      ·      -      ·
+Communicators (by first use; `here` counts the ranks that this capture holds, `ranks` are the launcher's)
+  communicator     nranks nodes here ranks name parent
+  a37d5f01a3151d04      2     1    2 0-1   -    -
 
-AllReduce of 1 KiB took 100 % of the GPU time in NCCL: 2.001 ms in 200 calls.
-Next: ncclscope report capture --json
+Functions (largest GPU time first; sums over ranks; api to proxy: mean/p50 of a part of one call, µs)
+  function  calls calls_% gpu_ms gpu_% host_ms api enqueue launch    kernel proxy
+  AllReduce   201   100.0  1.981 100.0       ·   ·       ·      · 10.0/10.0     -
+
+Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
+  function  bytes type comm algorithm calls sum_ms mean  min  p50  p95  p99  max algbw busbw call_bw
+  AllReduce  1KiB f32  a37d RING/LL     200  1.981 10.0 9.98 10.0 10.0 10.0 10.0 0.102 0.102   0.102
+
+Operations by host time (no GPU time; largest sum over ranks first; µs from API entry to return)
+  function  bytes type comm algorithm calls sum_ms mean min p50 p95 p99 max
+  AllReduce  4KiB f32  a37d RING/LL       1      ·    ·   ·   ·   ·   -   ·
+
+Warm-up: first call of each rank on a communicator, in `calls` only above (longest first; µs)
+  function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
+  AllReduce a37d     2    10.0    10.0    10.0        ·        ·        ·
+
+AllReduce of 1 KiB took 100 % of the GPU time in NCCL: 1.981 ms over ranks in 198 calls.
+Next: ncclscope export capture --to perfetto -o capture.pftrace

@@ -6,9 +6,13 @@ all_reduce 1KiB
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 20, ABI v5
 --- ncclscope report capture | sed -n '/^Operations/,$p'
-Operations (largest total time first)
-  function  bytes datatype communicator algorithm calls timed time sum_ms p50_us p95_us p99_us max_us
-  AllReduce 1 KiB Float32  a37d5f01     RING/LL      20    20 gpu   5.200   10.0   10.0      - 5010.0
+Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
+  function  bytes type comm algorithm calls sum_ms  mean  min  p50  p95 p99  max algbw busbw call_bw
+  AllReduce  1KiB f32  a37d RING/LL      20  5.180 287.8 9.98 10.0 5010   - 5010 0.102 0.102   0.102
 
-AllReduce of 1 KiB took 100 % of the GPU time in NCCL: 5.200 ms in 20 calls.
-Next: ncclscope report capture --json
+Warm-up: first call of each rank on a communicator, in `calls` only above (longest first; µs)
+  function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
+  AllReduce a37d     2    10.0    10.0    10.0        ·        ·        ·
+
+AllReduce of 1 KiB took 100 % of the GPU time in NCCL: 5.180 ms over ranks in 18 calls.
+Next: ncclscope export capture --to perfetto -o capture.pftrace

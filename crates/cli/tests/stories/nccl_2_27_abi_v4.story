@@ -11,25 +11,50 @@ Capture capture
   command  <folder>/fake-nccl rank-process
   job      2 processes of 2 ranks on <host>
   NCCL     2.27.7; mode trace, timing stamps
+  GPU      <gpu>; driver <driver>
+  run      <s> s on the longest rank
 
-Completeness
+Completeness and trust
   16 of 16 announced calls recorded, 12 timed.
-  not timed: 4 fused
+  4 not timed, fused: launched in one batch with other operations, whose stamps are the batch's: only ungrouped calls
+    are timed one by one.
 
-Communicators (by first use; `here` counts the ranks that this capture holds)
-  communicator     nranks nodes here name parent
-  a37d5f01a3151d04      2     1    2 -    -
+Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)
+  figure  clock   min median   max
+  calls   -         8      8     8
+  nccl_ms gpu   0.091  0.091 0.091
+  wall_ms host      ·      ·     ·
+  share_% gpu       ·      ·     ·
 
-Operations (largest total time first)
-  function  bytes datatype communicator algorithm  calls timed time sum_ms p50_us p95_us p99_us max_us
-  AllReduce 1 MiB Float32  a37d5f01     RING/LL128     6     6 gpu   0.081   13.5   13.5      -   13.5
-  AllGather 1 MiB Int8     a37d5f01     RING/LL128     4     4 gpu   0.054   13.5   13.5      -   13.5
-  Broadcast 1 KiB Int8     a37d5f01     RING/LL        2     2 gpu   0.020   10.0   10.0      -   10.0
-  Send      1 MiB Float32  a37d5f01     -              2     0 -         -      -      -      -      -
-  Recv      1 MiB Float32  a37d5f01     -              2     0 -         -      -      -      -      -
+Communicators (by first use; `here` counts the ranks that this capture holds, `ranks` are the launcher's)
+  communicator     nranks nodes here ranks name parent
+  a37d5f01a3151d04      2     1    2 0-1   -    -
 
-Notes
-  4 calls were launched in batches with others: the GPU time is the batch's, so they have none.
+Functions (largest GPU time first; sums over ranks; api to proxy: mean/p50 of a part of one call, µs)
+  function   calls calls_% gpu_ms gpu_% host_ms api enqueue launch    kernel proxy
+  AllGather      4    25.0  0.054  42.2       -   -       -      - 13.5/13.5     -
+  AllReduce      6    37.5  0.054  42.2       -   -       -      - 13.5/13.5     -
+  Broadcast      2    12.5  0.020  15.6       -   -       -      - 9.98/10.0     -
+  Recv           2    12.5      -     -       -   -       -      -         -     -
+  Send           2    12.5      -     -       -   -       -      -         -     -
+  collective    12    75.0  0.128 100.0       -   -       -      -         -     -
+  p2p            4    25.0      -     -       -   -       -      -         -     -
+  all           16   100.0  0.128 100.0       -   -       -      -         -     -
 
-AllReduce of 1 MiB took 52 % of the GPU time in NCCL: 0.081 ms in 6 calls.
-Next: ncclscope report capture --json
+Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
+  function  bytes type comm algorithm  calls sum_ms mean  min  p50  p95 p99  max algbw busbw call_bw
+  AllGather  1MiB i8   a37d RING/LL128     4  0.054 13.5 13.5 13.5 13.5   - 13.5  77.6  38.8    38.8
+  AllReduce  1MiB f32  a37d RING/LL128     6  0.054 13.5 13.5 13.5 13.5   - 13.5  77.8  77.8    77.8
+  Broadcast  1KiB i8   a37d RING/LL        2  0.020 9.98 9.98 9.98 9.98   - 9.98 0.103 0.103   0.103
+
+Operations by host time (no GPU time; largest sum over ranks first; µs from API entry to return)
+  function bytes type comm algorithm calls sum_ms mean min p50 p95 p99 max
+  Recv      1MiB f32  a37d -             2      -    -   -   -   -   -   -
+  Send      1MiB f32  a37d -             2      -    -   -   -   -   -   -
+
+Warm-up: first call of each rank on a communicator, in `calls` only above (longest first; µs)
+  function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
+  AllReduce a37d     2    13.5    13.5    13.5        -        -        -
+
+AllGather of 1 MiB took 42 % of the GPU time in NCCL: 0.054 ms over ranks in 4 calls.
+Next: ncclscope export capture --to perfetto -o capture.pftrace

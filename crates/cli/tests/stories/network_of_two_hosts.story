@@ -7,18 +7,18 @@ all_to_all 4MiB
 --- fake-nccl play job
 announced 44, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Network/,$p'
-Completeness
+Completeness and trust
   44 of 44 announced calls recorded, 0 timed.
 
 Network (most bytes first; waits in ms, summed over steps)
-  function  communicator calls ops steps sent_MiB recv_MiB send_gpu send_peer send_network recv_network recv_flush recv_gpu
-  AllReduce 8869398c        12 192   384   72.000   72.000        ·         ·            ·            ·          ·        ·
-  AlltoAll  8869398c        16  32    32    8.000    8.000        ·         ·            ·            ·          ·        ·
+  function  comm calls ops steps sent_MiB recv_MiB send_gpu send_peer send_network recv_network recv_flush recv_gpu
+  AllReduce 8869    12 192   384   72.000   72.000        ·         ·            ·            ·          ·        ·
+  AlltoAll  8869    16  32    32    8.000    8.000        ·         ·            ·            ·          ·        ·
 
 Notes
   GPU times were not asked for (timing host); NCCLSCOPE_TIMING=stamps records them.
 
-<function> of <size> took <n> % of the host time in NCCL: <s> s in <n> calls.
+<function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls.
 Next: NCCLSCOPE_TIMING=stamps ncclscope run -- <folder>/fake-nccl rank-process
 --- ncclscope report capture --json | jq -c '.network[] | [.function, .calls, .operations, .bytes_sent, .bytes_received]'
 ["AllReduce",12,192,75497472,75497472]
@@ -27,8 +27,8 @@ Next: NCCLSCOPE_TIMING=stamps ncclscope run -- <folder>/fake-nccl rank-process
 announced 2, ABI v5
 --- ncclscope report capture | sed -n '/^Network/,/^$/p'
 Network (most bytes first; waits in ms, summed over steps)
-  function  communicator calls ops steps sent_MiB recv_MiB send_gpu send_peer send_network recv_network recv_flush recv_gpu
-  AllReduce a37d5f01         2  64     0        -        -        -         -            -            -          -        -
+  function  comm calls ops steps sent_MiB recv_MiB send_gpu send_peer send_network recv_network recv_flush recv_gpu
+  AllReduce a37d     2  64     0        -        -        -         -            -            -          -        -
 --- rm -r capture; echo ranks 2 '; hosts 2 ; all_reduce 8MiB' | NCCLSCOPE_NET=off fake-nccl play -
 announced 2, ABI v5
 --- ncclscope report capture | grep -c Network

@@ -8,19 +8,23 @@ group { send 1KiB to=+1 ; recv 1KiB from=-1 ; send 1KiB to=-1 ; recv 1KiB from=+
 --- fake-nccl play job
 announced 136, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Operations/,$p'
-Completeness
+Completeness and trust
   136 of 136 announced calls recorded, 0 timed.
 
-Operations (largest total time first)
-  function bytes datatype communicator algorithm calls timed time sum_ms p50_us p95_us p99_us max_us
-  AlltoAll 4 MiB Float32  8869398c     -            12     0 host      ·      ·      ·      -      ·
-  Gather   1 MiB Float32  8869398c     -             8     0 host      ·      ·      ·      -      ·
-  Recv     1 KiB Float32  8869398c     -             8     0 host      ·      ·      ·      -      ·
-  Scatter  1 MiB Float32  8869398c     -             4     0 host      ·      ·      ·      -      ·
-  Send     1 KiB Float32  8869398c     -             8     0 host      ·      ·      ·      -      ·
+Operations by host time (no GPU time; largest sum over ranks first; µs from API entry to return)
+  function bytes type comm algorithm calls sum_ms mean min p50 p95 p99 max
+  AlltoAll  4MiB f32  8869 -            12      ·    ·   ·   ·   ·   -   ·
+  Gather    1MiB f32  8869 -             8      ·    ·   ·   ·   ·   -   ·
+  Recv      1KiB f32  8869 -             8      ·    ·   ·   ·   ·   -   ·
+  Scatter   1MiB f32  8869 -             4      ·    ·   ·   ·   ·   -   ·
+  Send      1KiB f32  8869 -             8      ·    ·   ·   ·   ·   -   ·
+
+Warm-up: first call of each rank on a communicator, in `calls` only above (longest first; µs)
+  function comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
+  AlltoAll 8869     4       -       -       -        ·        ·        ·
 
 Notes
   GPU times were not asked for (timing host); NCCLSCOPE_TIMING=stamps records them.
 
-<function> of <size> took <n> % of the host time in NCCL: <s> s in <n> calls.
+<function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls.
 Next: NCCLSCOPE_TIMING=stamps ncclscope run -- <folder>/fake-nccl rank-process

@@ -4,19 +4,23 @@ group { all_reduce 1KiB x3000 }
 --- NCCLSCOPE_MEMORY=1MiB fake-nccl play job
 announced 6000, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Operations/,$p'
-Completeness
+Completeness and trust
   2048 of 6000 announced calls recorded, 0 timed.
-  3952 rows_full: no free row: a larger NCCLSCOPE_MEMORY has more; they are counted in the totals
+  3952 lost, rows_full: no free row: a larger NCCLSCOPE_MEMORY has more; they are counted in the totals.
   rank 0 on <host>: 1024 of 3000 recorded, 0 timed, live part snapshot; 1976 rows_full
   rank 1 on <host>: 1024 of 3000 recorded, 0 timed, live part snapshot; 1976 rows_full
 
-Operations (largest total time first)
-  function  bytes datatype communicator algorithm calls timed time sum_ms p50_us p95_us p99_us max_us
-  AllReduce 1 KiB Float32  a37d5f01     -          3952     0 -         -      -      -      -      -
-  AllReduce 1 KiB Float32  a37d5f01     RING/LL    2048     0 host      ·      ·      ·      ·      ·
+Operations by host time (no GPU time; largest sum over ranks first; µs from API entry to return)
+  function  bytes type comm algorithm calls sum_ms mean min p50 p95 p99 max
+  AllReduce  1KiB f32  a37d -          3952      -    -   -   -   -   -   -
+  AllReduce  1KiB f32  a37d RING/LL    2048      ·    ·   ·   ·   ·   ·   ·
+
+Warm-up: first call of each rank on a communicator, in `calls` only above (longest first; µs)
+  function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
+  AllReduce a37d     2       -       -       -        ·        ·        ·
 
 Notes
   GPU times were not asked for (timing host); NCCLSCOPE_TIMING=stamps records them.
 
-<function> of <size> took <n> % of the host time in NCCL: <s> s in <n> calls.
+<function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls.
 Next: NCCLSCOPE_MEMORY=64M ncclscope run -- <folder>/fake-nccl rank-process

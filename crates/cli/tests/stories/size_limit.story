@@ -7,15 +7,19 @@ announced 20000, ABI v5
 --- ncclscope report capture --json | jq -c '.completeness | {announced, adds_up, lost: (.lost | keys), sum: (.recorded + .lost.size_limit)}'
 {"announced":20000,"adds_up":true,"lost":["size_limit"],"sum":20000}
 --- ncclscope report capture | sed -n '/^Operations/,$p'
-Operations (largest total time first)
-  function  bytes datatype communicator algorithm calls timed time sum_ms p50_us p95_us p99_us max_us
-  AllReduce 1 KiB Float32  a37d5f01     RING/LL   20000     0 host      ·      ·      ·      ·      ·
+Operations by host time (no GPU time; largest sum over ranks first; µs from API entry to return)
+  function  bytes type comm algorithm calls sum_ms mean min p50 p95 p99 max
+  AllReduce  1KiB f32  a37d RING/LL   20000      ·    ·   ·   ·   ·   ·   ·
+
+Warm-up: first call of each rank on a communicator, in `calls` only above (longest first; µs)
+  function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
+  AllReduce a37d     2       -       -       -        ·        ·        ·
 
 Notes
   GPU times were not asked for (timing host); NCCLSCOPE_TIMING=stamps records them.
   Percentiles of calls that were counted without rows come from histograms: error at most 1 %.
 
-<function> of <size> took <n> % of the host time in NCCL: <s> s in <n> calls.
+<function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls.
 Next: NCCLSCOPE_TIMING=stamps ncclscope run -- <folder>/fake-nccl rank-process
 --- du -a --apparent-size capture | awk '/trace$/ {print ($1 < 100) ? "below 100 KiB" : $1}'
 below 100 KiB

@@ -15,13 +15,26 @@ Capture capture
   command  <folder>/fake-nccl rank-process
   job      4 processes of 2 ranks, 1 restart on <host>
   NCCL     2.28.9; mode trace, timing host
+  GPU      <gpu>; driver <driver>
+  run      <s> s on the longest rank
 
-Completeness
+Completeness and trust
   40 of 40 announced calls recorded, 0 timed.
 
-Communicators (by first use; `here` counts the ranks that this capture holds)
-  communicator       nranks nodes here name parent
-  a37d5f01a3151d04        2     1    2 -    -
-  a37d5f01a3151d04#2      2     1    2 -    -
+Ranks (over 4; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)
+  figure  clock min median max
+  calls   -      10     10  10
+  nccl_ms host    ·      ·   ·
+  wall_ms host    ·      ·   ·
+  share_% host    ·      ·   ·
 
-Operations (largest total time first)
+Communicators (by first use; `here` counts the ranks that this capture holds, `ranks` are the launcher's)
+  communicator       nranks nodes here ranks name parent
+  a37d5f01a3151d04        2     1    2 0-1   -    -
+  a37d5f01a3151d04#2      2     1    2 0-1   -    -
+
+Functions (largest GPU time first; sums over ranks; api to proxy: mean/p50 of a part of one call, µs)
+  function  calls calls_% gpu_ms gpu_% host_ms api enqueue launch kernel proxy
+  AllReduce    40   100.0      -     -       ·   ·       ·      ·      -     -
+
+Operations by host time (no GPU time; largest sum over ranks first; µs from API entry to return)

@@ -4,12 +4,16 @@ all_reduce 1MiB algo=TREE x4
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 8, ABI v5
 --- ncclscope report capture | sed -n '/^Operations/,$p'
-Operations (largest total time first)
-  function  bytes datatype communicator algorithm  calls timed time sum_ms p50_us p95_us p99_us max_us
-  AllReduce 1 MiB Float32  a37d5f01     TREE/LL128     8     8 gpu   0.108   13.5   13.5      -   13.5
+Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
+  function  bytes type comm algorithm  calls sum_ms mean  min  p50  p95 p99  max algbw busbw call_bw
+  AllReduce  1MiB f32  a37d TREE/LL128     8  0.081 13.5 13.5 13.5 13.5   - 13.5  77.6  77.6    77.6
+
+Warm-up: first call of each rank on a communicator, in `calls` only above (longest first; µs)
+  function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
+  AllReduce a37d     2    13.5    13.5    13.5        ·        ·        ·
 
 Notes
   GPU times of TREE, NVLS and send/receive are lower bounds: NCCL stamps the end before the last warps are done.
 
-AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 0.108 ms in 8 calls.
-Next: ncclscope report capture --json
+AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 0.081 ms over ranks in 6 calls.
+Next: ncclscope export capture --to perfetto -o capture.pftrace

@@ -1,0 +1,280 @@
+//! What each function did in all, and where one call's time goes: the function table.
+//!
+//! A [`Gatherer`] adds up the parts of a call by function: the API call, enqueueing, the launch, the kernel, the network
+//! proxy. Numbers of calls and sums of times come from the operations table, so that both agree.
+//!
+//! Rule: a part is over the calls that have it, and says how many those are. Warm-ups are in no part. The median comes
+//! from a histogram whose error is below 1 %, so memory doesn't grow with calls.
+
+use crate::executions::Execution;
+use crate::operations::Operation;
+use capture::live::{bucket, bucket_middle};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use tables::{Capture, Name};
+
+/// The parts of a call, in the order in which they happen.
+pub const PARTS: [&str; 5] = ["api", "enqueue", "launch", "kernel", "proxy"];
+
+/// A part of the calls of a function, in µs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Part {
+    /// Calls that have it.
+    pub n: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Median, with an error below 1 %.
+    pub p50: f64,
+}
+
+/// A function.
+#[derive(Clone, Debug, Serialize)]
+pub struct FunctionRow {
+    /// NCCL's name; operations that came in pieces under their own name.
+    pub function: Option<String>,
+    /// `collective` or `p2p`.
+    pub kind: &'static str,
+    /// Executions, one rank's part each.
+    pub calls: u64,
+    /// Part of all executions, 0 to 1.
+    pub share_of_calls: f64,
+    /// Bytes of all executions; null when some size is not known.
+    pub bytes: Option<u64>,
+    /// GPU time of all executions on all ranks.
+    pub sum_over_ranks_us: Option<f64>,
+    /// Part of the sum of all functions, 0 to 1.
+    pub share_of_time: Option<f64>,
+    /// Host time of all executions on all ranks.
+    pub host_sum_over_ranks_us: Option<f64>,
+    /// What of a call took how long, by [`PARTS`]; null for a part that no call has.
+    pub parts_us: BTreeMap<&'static str, Option<Part>>,
+}
+
+#[derive(Clone, Default)]
+struct Sum {
+    n: u64,
+    ns: u64,
+    /// Counts by bucket, grown as needed.
+    buckets: Vec<u64>,
+}
+
+impl Sum {
+    #[inline]
+    fn add(&mut self, ns: u64) {
+        let (octave, index) = bucket(ns);
+        let place = octave * 64 + index;
+        if place >= self.buckets.len() {
+            self.buckets.resize(place + 1, 0);
+        }
+        self.buckets[place] += 1;
+        self.n += 1;
+        self.ns = self.ns.saturating_add(ns);
+    }
+
+    fn merge(&mut self, other: &Sum) {
+        self.n += other.n;
+        self.ns = self.ns.saturating_add(other.ns);
+        if self.buckets.len() < other.buckets.len() {
+            self.buckets.resize(other.buckets.len(), 0);
+        }
+        for (into, from) in self.buckets.iter_mut().zip(&other.buckets) {
+            *into += from;
+        }
+    }
+
+    fn part(&self) -> Option<Part> {
+        let mut left = self.n.div_ceil(2);
+        let median = self.buckets.iter().position(|n| {
+            let found = left <= *n;
+            left = left.saturating_sub(*n);
+            found
+        });
+        Some(Part {
+            n: self.n,
+            mean: self.ns as f64 / self.n as f64 / 1e3,
+            p50: median
+                .filter(|_| self.n > 0)
+                .map(|place| bucket_middle(place / 64, place % 64) as f64 / 1e3)?,
+        })
+    }
+}
+
+/// The parts by function, under construction.
+#[derive(Default)]
+pub struct Gatherer {
+    functions: Vec<(Name, [Sum; PARTS.len()])>,
+}
+
+impl Gatherer {
+    /// The index of a function.
+    pub fn index(&mut self, function: Name) -> u32 {
+        let known = self
+            .functions
+            .iter()
+            .position(|(name, _)| *name == function);
+        known.unwrap_or_else(|| {
+            self.functions.push((function, Default::default()));
+            self.functions.len() - 1
+        }) as u32
+    }
+
+    /// Adds an execution of the function at `index`.
+    #[inline]
+    pub fn add(&mut self, index: u32, execution: &Execution) {
+        if execution.captured || execution.warmup {
+            return;
+        }
+        let sums = &mut self.functions[index as usize].1;
+        let parts = [
+            execution.host(),
+            execution.enqueue,
+            execution.launch,
+            execution.gpu.ok(),
+            execution.proxy,
+        ];
+        for (sum, part) in sums.iter_mut().zip(parts) {
+            if let Some(ns) = part {
+                sum.add(ns);
+            }
+        }
+    }
+
+    /// Takes in what another gathered.
+    pub fn merge(&mut self, other: Gatherer) {
+        for (name, sums) in other.functions {
+            let index = self.index(name) as usize;
+            for (into, from) in self.functions[index].1.iter_mut().zip(&sums) {
+                into.merge(from);
+            }
+        }
+    }
+
+    /// The functions of `operations`, largest GPU time first, then largest host time.
+    pub fn finish(&self, capture: &Capture, operations: &[Operation]) -> Vec<FunctionRow> {
+        let mut rows: Vec<FunctionRow> = Vec::new();
+        for operation in operations.iter().filter(|o| o.calls > 0) {
+            let known = rows
+                .iter_mut()
+                .find(|row| row.function == operation.function);
+            let row = match known {
+                Some(row) => row,
+                None => {
+                    rows.push(self.row(capture, operation));
+                    rows.last_mut().expect("just pushed")
+                }
+            };
+            row.calls = row.calls.saturating_add(operation.calls);
+            row.bytes = row
+                .bytes
+                .zip(operation.bytes)
+                .map(|(sum, bytes)| sum.saturating_add(bytes.saturating_mul(operation.calls)));
+            for (into, from) in [
+                (&mut row.sum_over_ranks_us, &operation.time_us),
+                (&mut row.host_sum_over_ranks_us, &operation.host_us),
+            ] {
+                if let Some(time) = from {
+                    *into = Some(into.unwrap_or(0.0) + time.sum);
+                }
+            }
+        }
+        let calls = rows.iter().map(|r| r.calls).fold(0, u64::saturating_add);
+        let time: f64 = rows.iter().filter_map(|r| r.sum_over_ranks_us).sum();
+        for row in &mut rows {
+            row.share_of_calls = row.calls as f64 / calls.max(1) as f64;
+            row.share_of_time = row
+                .sum_over_ranks_us
+                .filter(|_| time > 0.0)
+                .map(|sum| sum / time);
+        }
+        let sum = |us: Option<f64>| us.unwrap_or(0.0);
+        rows.sort_by(|a, b| {
+            sum(b.sum_over_ranks_us)
+                .total_cmp(&sum(a.sum_over_ranks_us))
+                .then(sum(b.host_sum_over_ranks_us).total_cmp(&sum(a.host_sum_over_ranks_us)))
+                .then(b.calls.cmp(&a.calls))
+                .then(a.function.cmp(&b.function))
+        });
+        rows
+    }
+
+    fn row(&self, capture: &Capture, operation: &Operation) -> FunctionRow {
+        let sums = self
+            .functions
+            .iter()
+            .find(|(name, _)| capture.names.get(*name) == operation.function.as_deref())
+            .map(|(_, sums)| sums);
+        FunctionRow {
+            function: operation.function.clone(),
+            kind: if operation.is_p2p() {
+                "p2p"
+            } else {
+                "collective"
+            },
+            calls: 0,
+            share_of_calls: 0.0,
+            bytes: Some(0),
+            sum_over_ranks_us: None,
+            share_of_time: None,
+            host_sum_over_ranks_us: None,
+            parts_us: PARTS
+                .into_iter()
+                .enumerate()
+                .map(|(i, part)| (part, sums.and_then(|sums| sums[i].part())))
+                .collect(),
+        }
+    }
+}
+
+/// What all functions of a kind did.
+#[derive(Clone, Debug, Serialize)]
+pub struct KindRow {
+    /// `collective` or `p2p`.
+    pub kind: &'static str,
+    /// Executions, one rank's part each.
+    pub calls: u64,
+    /// Bytes of all executions; null when some size is not known.
+    pub bytes: Option<u64>,
+    /// GPU time of all executions on all ranks.
+    pub sum_over_ranks_us: Option<f64>,
+    /// Host time of all executions on all ranks.
+    pub host_sum_over_ranks_us: Option<f64>,
+}
+
+/// Collectives against point-to-point; one row for each kind that occurs.
+pub fn kinds(functions: &[FunctionRow]) -> Vec<KindRow> {
+    let kind = |kind| {
+        let of: Vec<&FunctionRow> = functions.iter().filter(|f| f.kind == kind).collect();
+        let sum = |pick: fn(&FunctionRow) -> Option<f64>| {
+            of.iter().filter_map(|f| pick(f)).reduce(|a, b| a + b)
+        };
+        (!of.is_empty()).then(|| KindRow {
+            kind,
+            calls: of.iter().map(|f| f.calls).fold(0, u64::saturating_add),
+            bytes: of
+                .iter()
+                .try_fold(0, |sum: u64, f| Some(sum.saturating_add(f.bytes?))),
+            sum_over_ranks_us: sum(|f| f.sum_over_ranks_us),
+            host_sum_over_ranks_us: sum(|f| f.host_sum_over_ranks_us),
+        })
+    };
+    ["collective", "p2p"].into_iter().filter_map(kind).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_within_a_percent_and_none_of_none_is_nothing() {
+        let mut sums = [Sum::default(), Sum::default()];
+        assert_eq!(sums[0].part(), None);
+        for i in 1..=1001u64 {
+            sums[i as usize % 2].add(i * 1000);
+        }
+        let [mut a, b] = sums;
+        a.merge(&b);
+        let part = a.part().expect("some");
+        assert_eq!((part.n, part.mean), (1001, 501.0));
+        assert!((part.p50 / 501.0 - 1.0).abs() < 0.01, "{}", part.p50);
+    }
+}

@@ -1,0 +1,375 @@
+//! How much of the run each rank spent in NCCL, and which ranks differ from the rest.
+//!
+//! [`add`] takes one process and gives a [`RankRow`] for each GPU that it drives; [`finish`] says what is usual over all
+//! ranks and names those that are not. A rank that spends less time in NCCL than the others is the one they wait for: it
+//! arrives last.
+//!
+//! Rule: `nccl_us` is the length of the union of a rank's intervals, so that calls at the same time count once, and
+//! `share` is never above 1. `sum_us` is the plain sum and may exceed both.
+
+use crate::executions::{Execution, Place, Walk};
+use crate::matching::is_p2p;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use tables::{Capture, Process};
+
+/// One rank: a GPU of a process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct RankRow {
+    /// The launcher's rank.
+    pub rank: Option<u32>,
+    /// Host.
+    pub host: String,
+    /// Process.
+    pub pid: u32,
+    /// CUDA device ordinal.
+    pub device: Option<u32>,
+    /// Executions.
+    pub calls: u64,
+    /// Those of them with a GPU time.
+    pub timed: u64,
+    /// Those of them that are sends and receives.
+    pub p2p: u64,
+    /// From the first communicator or call to the last thing seen.
+    pub wall_us: Option<f64>,
+    /// Where the intervals come from: `gpu`, or `host` (the API calls) where no call has a GPU time.
+    pub basis: Option<&'static str>,
+    /// Union of the intervals.
+    pub nccl_us: Option<f64>,
+    /// `nccl_us` by `wall_us`, 0 to 1: the share of the run.
+    pub share: Option<f64>,
+    /// Sum of the intervals.
+    pub sum_us: Option<f64>,
+}
+
+/// What a figure is over all ranks that have it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// Ranks that have it.
+    pub n: u64,
+    /// Smallest.
+    pub min: f64,
+    /// Median (nearest rank).
+    pub median: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// A rank that differs from the rest.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outlier {
+    /// Index into [`Ranks::rows`].
+    pub row: usize,
+    /// The launcher's rank.
+    pub rank: Option<u32>,
+    /// Host.
+    pub host: String,
+    /// Which figure differs: `calls`, `untimed` (calls without a GPU time where others have one) or `nccl_us`.
+    pub figure: &'static str,
+    /// Its value.
+    pub value: f64,
+    /// The median over ranks.
+    pub median: f64,
+}
+
+/// All ranks.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Ranks {
+    /// Spread of `calls`.
+    pub calls: Option<Spread>,
+    /// Spread of `wall_us`.
+    pub wall_us: Option<Spread>,
+    /// Spread of `nccl_us`.
+    pub nccl_us: Option<Spread>,
+    /// Spread of `share`.
+    pub share: Option<Spread>,
+    /// Those that differ, farthest from the median first.
+    pub outliers: Vec<Outlier>,
+    /// By restart, rank and device.
+    pub rows: Vec<RankRow>,
+}
+
+/// The intervals of one GPU of a process.
+#[derive(Default)]
+struct Gpu {
+    calls: u64,
+    timed: u64,
+    p2p: u64,
+    kernels: Vec<(u64, u64)>,
+    api: Vec<(u64, u64)>,
+    begin: Option<i64>,
+    end: Option<i64>,
+}
+
+/// One process under way.
+pub struct Gatherer {
+    gpus: Vec<(Option<u32>, Gpu)>,
+    /// Index into `gpus` by [`crate::executions::Place::local`].
+    by_local: Vec<usize>,
+    /// Whether it is a send or receive, by place.
+    p2p: Vec<bool>,
+}
+
+impl Gatherer {
+    /// Prepares for a process.
+    pub fn new(capture: &Capture, process: &Process, walk: &Walk) -> Gatherer {
+        let mut gpus: BTreeMap<Option<u32>, Gpu> = BTreeMap::new();
+        for local in &process.communicators {
+            let gpu = gpus.entry(local.device).or_default();
+            gpu.see(local.created_ns);
+            gpu.see(local.ended_ns);
+        }
+        let mut devices = vec![None; walk.locals()];
+        for place in walk.places() {
+            let local = |l: &&tables::communicators::Local| l.uid == place.shape.uid;
+            let device = process.communicators.iter().find(local);
+            devices[place.local as usize] = device.and_then(|l| l.device);
+            gpus.entry(devices[place.local as usize]).or_default();
+        }
+        let gpus: Vec<(Option<u32>, Gpu)> = gpus.into_iter().collect();
+        let index = |device: Option<u32>| gpus.iter().position(|(d, _)| *d == device);
+        let function = |place: &Place| capture.names.get(place.function);
+        let p2p = walk.places().iter().map(function);
+        Gatherer {
+            p2p: p2p.map(|f| f.is_some_and(is_p2p)).collect(),
+            by_local: devices.into_iter().map(|d| index(d).unwrap_or(0)).collect(),
+            gpus,
+        }
+    }
+
+    /// Adds an execution made at a place of this communicator.
+    #[inline]
+    pub fn add(&mut self, local: u32, execution: &Execution) {
+        let gpu = &mut self.gpus[self.by_local[local as usize]].1;
+        if let Some((begin, end)) = execution.api {
+            gpu.see(Some(begin));
+            gpu.see(Some(end));
+        }
+        gpu.see(Some(execution.call.gpu_seen_ns).filter(|ns| *ns != 0));
+        if execution.captured {
+            return;
+        }
+        gpu.calls = gpu.calls.saturating_add(1);
+        gpu.timed += u64::from(execution.gpu.is_ok());
+        gpu.p2p += u64::from(self.p2p[execution.place]);
+        match (execution.kernel, execution.api) {
+            (Some(kernel), _) => gpu.kernels.push(kernel),
+            (None, Some((begin, end))) if gpu.kernels.is_empty() => {
+                if let (Ok(begin), Ok(end)) = (begin.try_into(), end.try_into()) {
+                    gpu.api.push((begin, end));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds executions of a place without rows.
+    pub fn add_counted(&mut self, local: u32, place: usize, calls: u64, timed: u64) {
+        let gpu = &mut self.gpus[self.by_local[local as usize]].1;
+        gpu.calls = gpu.calls.saturating_add(calls);
+        gpu.timed = gpu.timed.saturating_add(timed);
+        if self.p2p[place] {
+            gpu.p2p = gpu.p2p.saturating_add(calls);
+        }
+    }
+
+    /// The rows of the process, one for each of its GPUs.
+    pub fn finish(self, process: &Process) -> Vec<RankRow> {
+        let us = |ns: u64| ns as f64 / 1e3;
+        self.gpus
+            .into_iter()
+            .map(|(device, gpu)| {
+                let (basis, mut intervals) = match (gpu.kernels, gpu.api) {
+                    (kernels, _) if !kernels.is_empty() => (Some("gpu"), kernels),
+                    (_, api) if !api.is_empty() => (Some("host"), api),
+                    _ => (None, Vec::new()),
+                };
+                let sum = intervals
+                    .iter()
+                    .fold(0u64, |sum, (a, b)| sum.saturating_add(b.saturating_sub(*a)));
+                let union = union(&mut intervals);
+                let wall = gpu.begin.zip(gpu.end);
+                let wall = wall.and_then(|(a, b)| u64::try_from(b.checked_sub(a)?).ok());
+                // Replayed stamps are of another time than this run, and may be of a longer one.
+                let span = intervals.first().zip(intervals.iter().map(|i| i.1).max());
+                let span = span.map_or(0, |(first, last)| last.saturating_sub(first.0));
+                let wall = wall.map(|wall| wall.max(span)).filter(|wall| *wall > 0);
+                RankRow {
+                    rank: process.rank,
+                    host: process.host.clone(),
+                    pid: process.pid,
+                    device,
+                    calls: gpu.calls,
+                    timed: gpu.timed,
+                    p2p: gpu.p2p,
+                    wall_us: wall.map(us),
+                    basis,
+                    nccl_us: basis.map(|_| us(union)),
+                    share: basis.and(wall).map(|wall| union as f64 / wall as f64),
+                    sum_us: basis.map(|_| us(sum)),
+                }
+            })
+            .collect()
+    }
+}
+
+impl Gpu {
+    #[inline]
+    fn see(&mut self, time: Option<i64>) {
+        if let Some(time) = time {
+            self.begin = Some(self.begin.map_or(time, |t| t.min(time)));
+            self.end = Some(self.end.map_or(time, |t| t.max(time)));
+        }
+    }
+}
+
+/// Length of the union of intervals, which it sorts.
+pub fn union(intervals: &mut [(u64, u64)]) -> u64 {
+    // Nearly in order already, which a stable sort uses.
+    if !intervals.is_sorted() {
+        intervals.sort();
+    }
+    let mut length = 0u64;
+    let mut reached = 0;
+    for (begin, end) in intervals {
+        let from = reached.max(*begin);
+        length = length.saturating_add(end.saturating_sub(from));
+        reached = reached.max(*end);
+    }
+    length
+}
+
+/// A figure is out of line beyond so many scaled median deviations and this part of the median.
+const DEVIATIONS: f64 = 5.0;
+const PART: f64 = 0.1;
+/// Fewer ranks have no "rest" to differ from.
+const LEAST_RANKS: usize = 4;
+
+/// What is usual, and who is not.
+pub fn finish(rows: Vec<RankRow>) -> Ranks {
+    let mut outliers = Vec::new();
+    let calls: Vec<Option<f64>> = rows.iter().map(|r| Some(r.calls as f64)).collect();
+    let nccl: Vec<Option<f64>> = rows.iter().map(|r| r.nccl_us).collect();
+    let untimed: Vec<Option<f64>> = rows
+        .iter()
+        .map(|r| Some(r.calls.saturating_sub(r.timed) as f64))
+        .collect();
+    // Time in API calls is no sign of anything, and where GPU times were not asked for none is missing.
+    let on_gpu = rows.iter().all(|r| r.basis == Some("gpu"));
+    for (figure, values, counts) in [
+        ("calls", &calls, true),
+        ("untimed", &untimed, on_gpu),
+        ("nccl_us", &nccl, on_gpu),
+    ] {
+        if counts {
+            outliers.extend(outliers_of(figure, values, &rows));
+        }
+    }
+    let off = |o: &Outlier| (o.value - o.median).abs() / o.median.max(1.0);
+    outliers.sort_by(|a, b| off(b).total_cmp(&off(a)).then(a.row.cmp(&b.row)));
+    Ranks {
+        calls: spread(&calls),
+        wall_us: spread(&rows.iter().map(|r| r.wall_us).collect::<Vec<_>>()),
+        nccl_us: spread(&nccl),
+        share: spread(&rows.iter().map(|r| r.share).collect::<Vec<_>>()),
+        outliers,
+        rows,
+    }
+}
+
+fn sorted(values: &[Option<f64>]) -> Vec<f64> {
+    let mut values: Vec<f64> = values.iter().copied().flatten().collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values
+}
+
+/// The median by nearest rank of ascending values.
+fn median(sorted: &[f64]) -> Option<f64> {
+    sorted.get(sorted.len().checked_sub(1)? / 2).copied()
+}
+
+fn spread(values: &[Option<f64>]) -> Option<Spread> {
+    let sorted = sorted(values);
+    Some(Spread {
+        n: sorted.len() as u64,
+        min: *sorted.first()?,
+        median: median(&sorted)?,
+        max: *sorted.last()?,
+    })
+}
+
+fn outliers_of(figure: &'static str, values: &[Option<f64>], rows: &[RankRow]) -> Vec<Outlier> {
+    let known = sorted(values);
+    let Some(middle) = median(&known).filter(|_| known.len() >= LEAST_RANKS) else {
+        return Vec::new();
+    };
+    let deviations: Vec<Option<f64>> = known.iter().map(|v| Some((v - middle).abs())).collect();
+    let usual = median(&sorted(&deviations)).unwrap_or(0.0) * 1.4826;
+    let limit = (DEVIATIONS * usual).max(PART * middle);
+    let out = |(row, value): (usize, &Option<f64>)| {
+        let value = (*value)?;
+        // A few calls more without a time are no finding.
+        let least = match figure {
+            "untimed" => PART * rows[row].calls as f64,
+            _ => 0.0,
+        };
+        ((value - middle).abs() > limit.max(least)).then(|| Outlier {
+            row,
+            rank: rows[row].rank,
+            host: rows[row].host.clone(),
+            figure,
+            value,
+            median: middle,
+        })
+    };
+    values.iter().enumerate().filter_map(out).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_at_the_same_time_count_once() {
+        assert_eq!(union(&mut [(10, 20), (15, 30), (40, 50), (41, 42)]), 30);
+        assert_eq!(union(&mut [(40, 50), (10, 20)]), 20);
+        assert_eq!(union(&mut []), 0);
+    }
+
+    fn rows(values: &[f64]) -> Vec<RankRow> {
+        let row = |(rank, us): (usize, &f64)| RankRow {
+            rank: Some(rank as u32),
+            calls: 7,
+            timed: 7,
+            basis: Some("gpu"),
+            nccl_us: Some(*us),
+            ..RankRow::default()
+        };
+        values.iter().enumerate().map(row).collect()
+    }
+
+    #[test]
+    fn the_rank_that_differs_is_named() {
+        let mut values = vec![100.0; 1024];
+        values
+            .iter_mut()
+            .enumerate()
+            .for_each(|(i, v)| *v += (i % 7) as f64);
+        values[17] = 20.0;
+        let ranks = finish(rows(&values));
+        assert_eq!(ranks.outliers.len(), 1);
+        let outlier = &ranks.outliers[0];
+        assert_eq!(
+            (outlier.rank, outlier.figure, outlier.value, outlier.median),
+            (Some(17), "nccl_us", 20.0, 103.0)
+        );
+        let spread = ranks.nccl_us.expect("known");
+        assert_eq!((spread.min, spread.max), (20.0, 106.0));
+    }
+
+    #[test]
+    fn ranks_that_are_alike_or_few_have_no_outlier() {
+        assert_eq!(finish(rows(&[100.0, 101.0, 104.0, 99.0])).outliers, []);
+        assert_eq!(finish(rows(&[100.0, 101.0, 1.0])).outliers, []);
+    }
+}

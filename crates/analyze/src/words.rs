@@ -1,0 +1,274 @@
+//! What the words of a report mean, and what NCCL's functions, algorithms and protocols are good for.
+//!
+//! `ncclscope report --explain` prints [`DEFINITIONS`], `ncclscope explain WORD` what [`explain`] finds, and a report takes
+//! the way out of each cause from [`remedy`]: one text for all.
+//!
+//! Rule: every cause that a report can name is here, and so is every algorithm and protocol that NCCL tells a profiler.
+
+use crate::bandwidth::FACTORS;
+
+/// A word and its meaning in a few sentences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// As reports write it.
+    pub name: &'static str,
+    /// What it is and, for a cause, what to do.
+    pub text: &'static str,
+}
+
+const fn word(name: &'static str, text: &'static str) -> Word {
+    Word { name, text }
+}
+
+/// The definitions behind a report's figures.
+pub const DEFINITIONS: &[Word] = &[
+    word("announced", "CollApi and P2pApi starts (Coll and P2p before NCCL 2.28), and graph replays where NCCL shows them. The sends and receives of an AlltoAll count one by one here."),
+    word("recorded", "announced calls that have a row, or a count in the totals where only totals were asked for."),
+    word("timed", "calls with a GPU time that can be believed."),
+    word("calls", "executions in an operation, one rank's part each, warm-ups included; `12+3c` are 12 and 3 captured into CUDA graphs."),
+    word("warm-up", "the first call of each rank on a communicator: NCCL connects ranks and loads kernels then. Counted in `calls`, in no statistics, and shown apart. Where calls before it are lost, or calls were only counted in totals, it is not told apart."),
+    word("bytes", "by the convention of nccl-tests: count × type size; × ranks for AllGather, ReduceScatter, AlltoAll, Gather and Scatter."),
+    word("GPU time", "from stamps: first channel's start to last channel's stop on one rank, waiting for peers included."),
+    word("host time", "from API entry to return on the calling thread."),
+    word("sum over ranks", "the plain sum of calls' times on all ranks; calls at the same time count each, so it may exceed the run."),
+    word("share of the run", "union of a rank's NCCL intervals (kernels; without GPU times the API calls) over its wall time, from its first communicator to the last thing seen: never above 100 %."),
+    word("percentile", "nearest rank, so a value that was observed: p95 is the value at position ⌈0.95 n⌉ of the sorted n. p99 is given from 100 calls on. Calls counted without rows give percentiles from a histogram with an error of at most 1 %, and so do the parts of a call."),
+    word("shortest", "GPU time of an operation's shortest rank. The rank that comes last waits for nobody, so this is close to the transfer (a lower bound for Broadcast and Scatter, whose root may be done before the others have their data). Only operations with a GPU time on every rank of the communicator count; they are matched by NCCL's sequence number, else by their order."),
+    word("algbw", "bytes by the median of `shortest`, in GB/s (10⁹ bytes a second)."),
+    word("busbw", "algbw × factor, which makes it comparable with what a link moves: AllReduce 2(n-1)/n; AllGather, ReduceScatter, AlltoAll, Gather, Scatter (n-1)/n; Broadcast, Reduce, SendRecv 1; n ranks. None over one rank, where nothing moves."),
+    word("call_busbw", "busbw by the median call instead of the shortest rank: waiting for the other ranks is in it. Sends and receives have only this."),
+    word("refused", "a bandwidth that its own size and time contradict: a time of 0 or less, or a busbw above 3600 GB/s, twice what any GPU's links move one way. It is null and the reason stands in `bandwidth_refused`."),
+    word("api", "part of a call: API entry to return."),
+    word("enqueue", "part of a call: API entry to the beginning of the kernel launch, or to the event that tells of enqueueing where no launch is known to be the call's."),
+    word("launch", "part of a call: beginning to end of the kernel launch on the host."),
+    word("kernel", "part of a call: its GPU time."),
+    word("proxy", "part of a call: waits of the network proxy's steps, summed over steps and channels, so it may exceed the call."),
+    word("outlier", "a rank whose figure (calls, calls without a GPU time, time in NCCL) is more than 5 scaled median deviations and 10 % away from the median over ranks. Less time in NCCL than the others means that they wait for this rank."),
+    word("network", "ops and steps are those of the network proxies (stopped/started where not all stopped) as NCCL tells them; `calls` used the network, sends and receives one by one. send_gpu: a send's step waits for the GPU's data; send_peer: for the receiver; send_network: for the network; recv_network: waits for data; recv_flush: for the flush; recv_gpu: for the GPU to take it."),
+];
+
+/// Why calls are lost, what to do.
+pub const LOST: &[Word] = &[
+    word("rows_full", "no free row: a larger NCCLSCOPE_MEMORY has more; they are counted in the totals."),
+    word("size_limit", "the trace file was full: a larger NCCLSCOPE_MAX_SIZE lets it grow; they are counted in the totals."),
+    word("write_failed", "the trace file could not be written: see the disk behind NCCLSCOPE_OUT; they are counted in the totals."),
+    word("totals_full", "the totals were full: a larger NCCLSCOPE_MEMORY has more; they are counted here only."),
+    word("damaged", "in damaged blocks, see Problems."),
+    word("elsewhere", "after the last flush, on the hosts named under Problems: `ncclscope collect` there brings them."),
+    word("unexplained", "neither recorded nor counted as lost: the figures do not add up, please report it."),
+];
+
+/// Why recorded calls have no GPU time, and what to do.
+pub const UNTIMED: &[Word] = &[
+    word("captured", "templates in a CUDA graph, not executed; replays are calls of their own."),
+    word("no_stamp", "NCCL delivered no GPU stamp. Copy engines, symmetric kernels and silent Broadcasts have none (see Notes), nor has a call that never began; without NCCLSCOPE_TIMING=stamps no call has."),
+    word("fused", "launched in one batch with other operations, whose stamps are the batch's: only ungrouped calls are timed one by one."),
+    word("repeated", "another call's stamp was delivered: NCCL keeps the last 64 stamps of a channel, and many small calls in flight outrun it; a synchronisation between bursts keeps them apart."),
+    word("backwards", "the stamps overlap another launch's on the same channel: NCCL keeps the last 64 stamps of a channel, and many small calls in flight outrun it; a synchronisation between bursts keeps them apart."),
+    word("stale", "the stamps are older than the launch, so another kernel's or from before a step of the GPU's clock: nothing to do; host times are sound."),
+    word("desynchronised", "made after a call that puts NCCL's count of stamps out of step (a send to itself up to 2.30, a Broadcast from 2.31 on): avoid that send, or set NCCL_ALLGATHERV_ENABLE=0."),
+    word("negative", "the stop stamp is before the start: NCCL delivered stamps of two calls; a synchronisation between bursts keeps them apart."),
+    word("missing", "some channel's stamp was zero or did not come: nothing to do; host times are sound."),
+    word("unfinished", "not ended when the recording did: the job was killed or hangs there."),
+    word("rowless", "counted in totals without a time: a larger NCCLSCOPE_MEMORY or NCCLSCOPE_MAX_SIZE keeps rows."),
+];
+
+/// The way out of a cause of loss or of a missing time.
+pub fn remedy(cause: &str) -> Option<&'static str> {
+    let all = LOST.iter().chain(UNTIMED);
+    all.into_iter().find(|w| w.name == cause).map(|w| w.text)
+}
+
+/// An algorithm with the functions that have it.
+struct Algorithm {
+    word: Word,
+    functions: &'static [&'static str],
+}
+
+const ALGORITHMS: &[Algorithm] = &[
+    Algorithm {
+        word: word("RING", "every rank passes pieces on to the next. Moves the fewest bytes over each link, so it is the one for large sizes; its latency grows with the number of ranks. Best on one node or a few."),
+        functions: &["AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce"],
+    },
+    Algorithm {
+        word: word("TREE", "reduces up and broadcasts down two binary trees over the nodes, a chain within each. Latency grows with the logarithm of the nodes, so it is the one for small and medium sizes over many nodes; a ring moves large sizes faster on few."),
+        functions: &["AllReduce"],
+    },
+    Algorithm {
+        word: word("COLLNET_DIRECT", "the network's switches reduce (SHARP); the GPUs of a node hand each other their parts directly over NVLink. For large sizes over many nodes; needs a CollNet plugin and switches that can."),
+        functions: &["AllReduce", "AllGather", "ReduceScatter"],
+    },
+    Algorithm {
+        word: word("COLLNET_CHAIN", "the network's switches reduce (SHARP); the GPUs of a node form a chain. For nodes without all-to-all NVLink; needs a CollNet plugin and switches that can."),
+        functions: &["AllReduce"],
+    },
+    Algorithm {
+        word: word("NVLS", "the NVSwitch reduces and multicasts (NVLink SHARP), so each GPU sends and receives a piece once. Largest bandwidth within an NVLink domain with few SMs busy; needs Hopper or newer with NVSwitch. busbw may exceed the link's own figure, because the switch does a part of the work."),
+        functions: &["AllReduce", "AllGather", "ReduceScatter"],
+    },
+    Algorithm {
+        word: word("NVLS_TREE", "NVLS within each node and a tree between nodes. For medium to large sizes over several nodes with NVSwitch."),
+        functions: &["AllReduce"],
+    },
+    Algorithm {
+        word: word("PAT", "parallel aggregated trees: a logarithmic number of steps, small pieces sent together. For small sizes over many nodes with one GPU each; NCCL 2.23 on."),
+        functions: &["AllGather", "ReduceScatter"],
+    },
+];
+
+const PROTOCOLS: &[Word] = &[
+    word("LL", "low latency: each 8-byte store carries 4 bytes of data and a flag, so nothing has to be synchronised, at half of the bandwidth or less. For small sizes, up to some tens of KiB."),
+    word("LL128", "low latency in 128-byte lines, 120 bytes of data and a flag: most of the bandwidth at nearly LL's latency. For medium sizes over NVLink; needs 128-byte stores that stay whole, which not every machine keeps."),
+    word("SIMPLE", "whole chunks with a synchronisation after each: all of the bandwidth, and some µs of latency a step. For large sizes, from about a MiB on."),
+];
+
+const FUNCTIONS: &[Word] = &[
+    word("AllReduce", "every rank gets the reduction of all ranks' buffers."),
+    word("AllGather", "every rank gets all ranks' buffers, one after the other."),
+    word("ReduceScatter", "each rank gets its part of the reduction of all ranks' buffers."),
+    word("Broadcast", "every rank gets the root's buffer. NCCL 2.29 on announces it at the API only, so it has no algorithm or GPU time (NCCL_ALLGATHERV_ENABLE=0 brings them back)."),
+    word("Reduce", "the root gets the reduction of all ranks' buffers."),
+    word("AlltoAll", "every rank sends a part to every rank. NCCL announces it as sends and receives; reports put it together."),
+    word("Gather", "the root gets all ranks' buffers. NCCL announces it as sends and receives; reports put it together."),
+    word("Scatter", "each rank gets its part of the root's buffer. NCCL announces it as sends and receives; reports put it together."),
+    word("SendRecv", "one send and one receive in a group, as nccl-tests' sendrecv_perf makes them."),
+    word("Send", "a send by itself. The other rank's Recv must come, or it never ends."),
+    word("Recv", "a receive by itself. The other rank's Send must come, or it never ends."),
+];
+
+/// The algorithms that a function can have.
+pub fn algorithms_of(function: &str) -> Vec<&'static str> {
+    let with = ALGORITHMS
+        .iter()
+        .filter(|a| a.functions.contains(&function));
+    with.map(|a| a.word.name).collect()
+}
+
+/// A name in the letters that count.
+fn plain(name: &str) -> String {
+    let letters = name.chars().filter(|c| c.is_ascii_alphanumeric());
+    letters.collect::<String>().to_uppercase()
+}
+
+/// A word's title and the paragraphs about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// The word, or the words, as reports write them.
+    pub title: String,
+    /// A paragraph for each.
+    pub paragraphs: Vec<String>,
+}
+
+/// What `word` means: an algorithm, a protocol, both (`RING_LL`, `RING/LL`), a function, a cause or a word of the report. Case
+/// and punctuation don't count.
+pub fn explain(word: &str) -> Option<Explanation> {
+    let wanted = plain(word);
+    let algorithm = |a: &Algorithm| {
+        format!(
+            "{}: {} It is there for {}.",
+            a.word.name,
+            a.word.text,
+            a.functions.join(", ")
+        )
+    };
+    let plainly = |w: &Word| format!("{}: {}", w.name, w.text);
+    let one = |w: &Word, text: String| {
+        Some(Explanation {
+            title: w.name.to_owned(),
+            paragraphs: vec![text],
+        })
+    };
+    if let Some(a) = ALGORITHMS.iter().find(|a| plain(a.word.name) == wanted) {
+        return one(&a.word, algorithm(a));
+    }
+    if let Some(p) = PROTOCOLS.iter().find(|p| plain(p.name) == wanted) {
+        return one(p, plainly(p));
+    }
+    if let Some(f) = FUNCTIONS.iter().find(|f| plain(f.name) == wanted) {
+        let factor = FACTORS.iter().find(|(name, _)| *name == f.name);
+        let mut text = plainly(f);
+        if let Some((_, factor)) = factor {
+            text += &format!(" busbw is algbw × {factor}");
+            text += if factor.contains('n') {
+                ", n ranks."
+            } else {
+                "."
+            };
+        }
+        let algorithms = algorithms_of(f.name);
+        if !algorithms.is_empty() {
+            text += &format!(" Algorithms: {}.", algorithms.join(", "));
+        }
+        return one(f, text);
+    }
+    let others = LOST.iter().chain(UNTIMED).chain(DEFINITIONS);
+    if let Some(w) = others.into_iter().find(|w| plain(w.name) == wanted) {
+        return one(w, plainly(w));
+    }
+    ALGORITHMS.iter().find_map(|a| {
+        let rest = wanted.strip_prefix(&plain(a.word.name))?;
+        let p = PROTOCOLS.iter().find(|p| plain(p.name) == rest)?;
+        Some(Explanation {
+            title: format!("{}/{}", a.word.name, p.name),
+            paragraphs: vec![algorithm(a), plainly(p)],
+        })
+    })
+}
+
+/// All words that [`explain`] knows but pairs, by what they are.
+pub fn known() -> Vec<(&'static str, Vec<&'static str>)> {
+    let names = |words: &[Word]| words.iter().map(|w| w.name).collect();
+    let algorithms = ALGORITHMS.iter().map(|a| a.word.name).collect();
+    vec![
+        ("algorithms", algorithms),
+        ("protocols", names(PROTOCOLS)),
+        ("functions", names(FUNCTIONS)),
+        ("causes", [names(LOST), names(UNTIMED)].concat()),
+        ("words", names(DEFINITIONS)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_understood_however_written() {
+        for (written, title) in [
+            ("RING_LL", "RING/LL"),
+            ("ring/ll128", "RING/LL128"),
+            ("NVLS_TREE_SIMPLE", "NVLS_TREE/SIMPLE"),
+            ("NVLSTree", "NVLS_TREE"),
+            ("CollnetDirect simple", "COLLNET_DIRECT/SIMPLE"),
+            ("allreduce", "AllReduce"),
+            ("stale", "stale"),
+        ] {
+            assert_eq!(explain(written).expect(written).title, title);
+        }
+        for unknown in ["", "RING_LL64", "LL_RING", "ringing"] {
+            assert_eq!(explain(unknown), None, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn every_word_leads_to_itself() {
+        for (_, words) in known() {
+            for word in words {
+                assert_eq!(explain(word).expect(word).title, word);
+            }
+        }
+    }
+
+    #[test]
+    fn every_cause_has_a_way_out() {
+        let causes = capture::live::CAUSES
+            .into_iter()
+            // These calls have rows; it is counted as odd.
+            .filter(|cause| *cause != "templates_full")
+            .chain(crate::executions::CAUSES.map(|c| c.name()))
+            .chain(["captured", "damaged", "elsewhere", "unexplained"]);
+        for cause in causes {
+            assert!(remedy(cause).is_some(), "{cause}");
+        }
+    }
+}

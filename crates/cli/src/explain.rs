@@ -1,0 +1,29 @@
+//! `ncclscope explain`: what a word of a report is, and what an algorithm and protocol are good for.
+
+use crate::report::finish;
+use analyze::words;
+use anyhow::bail;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Say what a word of a report means, or what an algorithm and protocol (RING_LL) are good for
+#[derive(clap::Args)]
+pub struct Args {
+    /// Algorithm, protocol, both as ALGORITHM_PROTOCOL, function, cause, or word of a report
+    #[arg(required = true)]
+    word: Vec<String>,
+}
+
+/// Prints the explanation.
+pub fn main(args: Args) -> anyhow::Result<ExitCode> {
+    let word = args.word.join(" ");
+    let Some(found) = words::explain(&word) else {
+        let mut hint = String::from("hint: these are known, and pairs like RING_LL:");
+        for (what, names) in words::known() {
+            hint += &format!("\n    {what}: {}", names.join(", "));
+        }
+        bail!("expected a word of a report, found `{word}`\n  {hint}");
+    };
+    let mut out = std::io::stdout().lock();
+    finish(render::text::explanation(&found, &mut out).and_then(|()| out.flush()))
+}
