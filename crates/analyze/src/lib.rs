@@ -7,10 +7,15 @@
 //! `None`, which is null in JSON, and never 0.
 
 pub mod completeness;
+pub mod diff;
+pub mod environment;
+pub mod executions;
+pub mod interval;
 pub mod job;
 pub mod network;
 pub mod notes;
 pub mod operations;
+pub mod roles;
 pub mod statistics;
 
 use serde::Serialize;

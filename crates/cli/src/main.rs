@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 mod collect;
+mod diff;
 mod export;
 mod plugin_path;
 mod report;
@@ -21,6 +22,7 @@ struct Cli {
 enum Verb {
     Run(run::Args),
     Report(report::Args),
+    Diff(diff::Args),
     Export(export::Args),
     Collect(collect::Args),
     PluginPath(plugin_path::Args),
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().verb {
         Verb::Run(args) => run::main(args),
         Verb::Report(args) => report::main(args),
+        Verb::Diff(args) => diff::main(args),
         Verb::Export(args) => export::main(args),
         Verb::Collect(args) => collect::main(args),
         Verb::PluginPath(args) => plugin_path::main(args),

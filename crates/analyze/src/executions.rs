@@ -1,0 +1,274 @@
+//! Walks over what a process executed, once, for all analyses.
+//!
+//! A [`Walk`] deals the calls of one [`Process`] out as [`Execution`]s in the order of their tickets. A call is an execution,
+//! and so are the pieces of an AlltoAll, Gather, Scatter or SendRecv together. Executions that have everything but times in
+//! common share a [`Place`], so an analysis looks its row up once per place and then by index.
+//!
+//! Rule: every call of the process is in exactly one execution. Nothing is looked up or allocated per call.
+
+use capture::live::flag;
+use std::collections::HashMap;
+use tables::{Call, Name, Process, Shape, Untimed};
+
+/// All causes of [`Untimed`], each at its own number.
+pub const CAUSES: [Untimed; 10] = [
+    Untimed::NoStamp,
+    Untimed::Fused,
+    Untimed::Repeated,
+    Untimed::Backwards,
+    Untimed::Stale,
+    Untimed::Desynchronised,
+    Untimed::Negative,
+    Untimed::Missing,
+    Untimed::Unfinished,
+    Untimed::Rowless,
+];
+
+/// Counts by [`CAUSES`].
+pub type ByCause = [u64; CAUSES.len()];
+
+/// What executions have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// Shape of the call, or of the first piece.
+    pub shape: &'a Shape,
+    /// Function of the operation.
+    pub function: Name,
+    /// Number of the rank and communicator in this process, from 0: one for each communicator the process told of.
+    pub local: u32,
+}
+
+/// One rank's part in an operation, whole. Times are ns; what is not known is `None`.
+#[derive(Clone, Copy, Debug)]
+pub struct Execution<'a> {
+    /// Index of its [`Place`].
+    pub place: usize,
+    /// As in [`Place`].
+    pub shape: &'a Shape,
+    /// The call, or the first piece.
+    pub call: &'a Call,
+    /// Announced calls in it.
+    pub pieces: u64,
+    /// A template in a CUDA graph, which is not executed.
+    pub captured: bool,
+    /// The first execution on its communicator by this rank.
+    pub warmup: bool,
+    /// Time on the GPU, or why there is none.
+    pub gpu: Result<u64, Untimed>,
+    /// From first start to last stop on the GPU's clock, where these are times of NCCL kernels: also of a batch.
+    pub kernel: Option<(u64, u64)>,
+    /// From API entry to return on the host's clock.
+    pub api: Option<(i64, i64)>,
+    /// From API entry to the beginning of the launch.
+    pub enqueue: Option<u64>,
+    /// From the beginning of the launch to its end.
+    pub launch: Option<u64>,
+    /// Waits of the network proxy's steps, summed.
+    pub proxy: Option<u64>,
+}
+
+impl Execution<'_> {
+    /// Host time from API entry to return, ns.
+    pub fn host(&self) -> Option<u64> {
+        let (begin, end) = self.api?;
+        u64::try_from(end.checked_sub(begin)?).ok()
+    }
+}
+
+/// The way through one process.
+pub struct Walk<'a> {
+    process: &'a Process,
+    places: Vec<Place<'a>>,
+    /// By composite.
+    composite_places: Vec<usize>,
+    locals: usize,
+}
+
+impl<'a> Walk<'a> {
+    /// Prepares the way: the cost is in shapes and composites.
+    pub fn new(process: &'a Process) -> Walk<'a> {
+        let mut uids: HashMap<u32, u32> = HashMap::new();
+        let mut places: Vec<Place> = Vec::with_capacity(process.shapes.len());
+        for shape in &process.shapes {
+            let next = uids.len() as u32;
+            places.push(Place {
+                shape,
+                function: shape.function,
+                local: *uids.entry(shape.uid).or_insert(next),
+            });
+        }
+        let mut known: HashMap<(u32, Name), usize> = HashMap::new();
+        let composite_places = process
+            .composites
+            .iter()
+            .map(|composite| {
+                let first = composite.calls.first().map_or(0, |index| *index as usize);
+                let shape = process.calls.get(first).map_or(0, |call| call.shape);
+                *known.entry((shape, composite.function)).or_insert_with(|| {
+                    places.extend(places.get(shape as usize).copied().map(|place| Place {
+                        function: composite.function,
+                        ..place
+                    }));
+                    places.len() - 1
+                })
+            })
+            .collect();
+        Walk {
+            process,
+            places,
+            composite_places,
+            locals: uids.len(),
+        }
+    }
+
+    /// The places; those of the process's shapes come first, in their order.
+    pub fn places(&self) -> &[Place<'a>] {
+        &self.places
+    }
+
+    /// How many numbers [`Place::local`] can have.
+    pub fn locals(&self) -> usize {
+        self.locals
+    }
+
+    /// Hands every execution to `each`, by ticket.
+    pub fn for_each(&self, mut each: impl FnMut(&Execution)) {
+        let process = self.process;
+        let mut begun = vec![false; self.locals];
+        let mut whole = true;
+        for (index, call) in process.calls.iter().enumerate() {
+            // Tickets count up from 0; with one missing, the first call that is here need not be the first there was.
+            whole &= call.ticket == index as u64;
+            let mut execution = match (call.composite as usize).checked_sub(1) {
+                None => self.single(call),
+                Some(composite) => {
+                    let calls = &process.composites[composite].calls;
+                    // Pieces are by ticket, so this comes once and before those of later operations.
+                    if calls.first() != Some(&(index as u32)) {
+                        continue;
+                    }
+                    self.composite(composite, call)
+                }
+            };
+            if !execution.captured {
+                let local = self.places[execution.place].local as usize;
+                execution.warmup = whole && !begun[local];
+                begun[local] = true;
+            }
+            each(&execution);
+        }
+    }
+
+    fn single(&self, call: &'a Call) -> Execution<'a> {
+        let shape = &self.process.shapes[call.shape as usize];
+        let gpu = call.gpu_ns(shape);
+        Execution {
+            place: call.shape as usize,
+            shape,
+            call,
+            pieces: 1,
+            captured: shape.is(flag::CAPTURED),
+            warmup: false,
+            gpu,
+            kernel: matches!(gpu, Ok(_) | Err(Untimed::Fused))
+                .then_some((call.gpu_start, call.gpu_stop)),
+            api: api(call, shape),
+            enqueue: enqueue(call, shape),
+            launch: between(call.launch_start_ns, call.launch_end_ns),
+            proxy: self.proxy(call),
+        }
+    }
+
+    fn composite(&self, number: usize, first: &'a Call) -> Execution<'a> {
+        let process = self.process;
+        let composite = &process.composites[number];
+        let shape = &process.shapes[first.shape as usize];
+        let calls = || {
+            let call = |index: &u32| &process.calls[*index as usize];
+            composite.calls.iter().map(call)
+        };
+        let kernel = composite_kernel(process, &composite.calls, composite.alone);
+        let api =
+            calls()
+                .map(|call| api(call, shape))
+                .try_fold((i64::MAX, 0), |(begin, end), api| {
+                    let (b, e) = api?;
+                    Some((begin.min(b), end.max(e)))
+                });
+        Execution {
+            place: self.composite_places[number],
+            shape,
+            call: first,
+            pieces: composite.calls.len() as u64,
+            captured: shape.is(flag::CAPTURED),
+            warmup: false,
+            gpu: kernel.and_then(|(start, stop)| stop.checked_sub(start).ok_or(Untimed::Negative)),
+            kernel: kernel.ok(),
+            api,
+            enqueue: enqueue(first, shape),
+            launch: between(first.launch_start_ns, first.launch_end_ns),
+            proxy: calls()
+                .filter_map(|call| self.proxy(call))
+                .reduce(u64::saturating_add),
+        }
+    }
+
+    fn proxy(&self, call: &Call) -> Option<u64> {
+        let extra = self
+            .process
+            .extras
+            .get((call.extra as usize).checked_sub(1)?)?;
+        let waited = extra
+            .waits_ns
+            .iter()
+            .fold(0, |a: u64, b| a.saturating_add(*b));
+        (extra.steps != 0).then_some(waited)
+    }
+}
+
+/// Host times of an API call. A replay and a call of a legacy ABI have no API call to measure.
+fn api(call: &Call, shape: &Shape) -> Option<(i64, i64)> {
+    let measured = !shape.is(flag::REPLAY) && !shape.is(flag::LEGACY);
+    (measured && call.host_ns().is_some()).then_some((call.api_ns, call.return_ns))
+}
+
+fn between(begin: i64, end: i64) -> Option<u64> {
+    if begin == 0 || end == 0 {
+        return None;
+    }
+    u64::try_from(end.checked_sub(begin)?).ok()
+}
+
+/// From API entry to launch; without a launch that is the call's, to the event that says NCCL has enqueued it.
+fn enqueue(call: &Call, shape: &Shape) -> Option<u64> {
+    if shape.is(flag::REPLAY) || shape.is(flag::LEGACY) {
+        return None;
+    }
+    let end = match call.launch_start_ns {
+        0 => call.enqueue_ns,
+        launch => launch,
+    };
+    between(call.api_ns, end)
+}
+
+/// The GPU times of an operation of several calls: first start and last stop.
+fn composite_kernel(process: &Process, calls: &[u32], alone: bool) -> Result<(u64, u64), Untimed> {
+    let (mut start, mut stop) = (u64::MAX, 0);
+    let mut found = Err(Untimed::NoStamp);
+    for index in calls {
+        let call = &process.calls[*index as usize];
+        let shape = &process.shapes[call.shape as usize];
+        let with_oneself = shape.peer.is_none() || shape.peer == shape.rank;
+        match call.gpu_ns(shape) {
+            // One batch that is one operation: its time is the operation's.
+            Err(Untimed::Fused) if alone => {}
+            // NCCL up to 2.30 launches nothing for the pair with oneself.
+            Err(Untimed::NoStamp) if with_oneself && calls.len() > 1 => continue,
+            Err(cause) => return Err(cause),
+            Ok(_) => {}
+        }
+        (start, stop) = (start.min(call.gpu_start), stop.max(call.gpu_stop));
+        found = Ok((start, stop));
+    }
+    found
+}
