@@ -1066,7 +1066,7 @@ fn slower(by: f64, rows: &[Row], totals: &[Total]) -> (Status, Vec<String>) {
             (Status::Undecided, vec![why])
         }
         None => {
-            let why = format!("no kind of operation has an interval (it takes {} operations in both runs, after the first)", LEAST_OPERATIONS);
+            let why = format!("no kind of operation has an interval (it takes rows of {} operations in both runs, after the first)", LEAST_OPERATIONS);
             (Status::Undecided, vec![why])
         }
     }
@@ -1101,6 +1101,15 @@ fn notes(a: &Run, b: &Run, rows: &[Row]) -> Vec<String> {
     if few > 0 {
         notes.push(format!(
             "Kinds with less than {LEAST_OPERATIONS} operations after the first in a run have no interval and no finding: {few}."
+        ));
+    }
+    let rowless = rows
+        .iter()
+        .filter(|r| r.no_interval == Some("calls counted without rows"));
+    let rowless = rowless.count();
+    if rowless > 0 {
+        notes.push(format!(
+            "Kinds with calls that were counted without rows have no interval and no finding: {rowless}. NCCLSCOPE_MODE=trace keeps rows."
         ));
     }
     let fallen_back = rows

@@ -112,6 +112,19 @@ pub fn facts(capture: &Capture) -> Facts {
         let hosts: BTreeSet<String> = by_host.keys().map(|h| (*h).to_owned()).collect();
         insert(Kind::Placement, "host names", list(&hosts));
     }
+    // NCCL's own count: its nodes need not be hosts (NCCL_HOSTID, containers).
+    let largest = capture
+        .communicators
+        .iter()
+        .filter(|c| c.nnodes.is_some())
+        .max_by_key(|c| (c.nranks, c.nnodes));
+    if let Some(nodes) = largest.and_then(|c| c.nnodes) {
+        insert(
+            Kind::Topology,
+            "nodes of the largest communicator",
+            nodes.to_string(),
+        );
+    }
     let gpus: BTreeSet<String> = locals().filter_map(|l| l.gpu.clone()).collect();
     if !gpus.is_empty() {
         insert(Kind::Topology, "GPUs", gpus.len().to_string());

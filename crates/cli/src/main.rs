@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 mod collect;
 mod diff;
+mod doctor;
 mod export;
 mod plugin_path;
 mod report;
@@ -23,6 +24,7 @@ enum Verb {
     Run(run::Args),
     Report(report::Args),
     Diff(diff::Args),
+    Doctor(doctor::Args),
     Export(export::Args),
     Collect(collect::Args),
     PluginPath(plugin_path::Args),
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         Verb::Run(args) => run::main(args),
         Verb::Report(args) => report::main(args),
         Verb::Diff(args) => diff::main(args),
+        Verb::Doctor(args) => doctor::main(args),
         Verb::Export(args) => export::main(args),
         Verb::Collect(args) => collect::main(args),
         Verb::PluginPath(args) => plugin_path::main(args),

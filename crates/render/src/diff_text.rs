@@ -403,7 +403,7 @@ fn closing(diff: &Diff, out: &mut impl Write) -> Result<()> {
             out,
             "",
             "",
-            "No kind of operation can be compared by its time.",
+            "No kind of operation has an interval in both runs, so nothing is called slower or faster.",
         )?;
     }
     writeln!(out, "Next: ncclscope report {}", diff.b.capture)

@@ -97,6 +97,15 @@ fn another_nccl_and_other_hosts_show() {
         .communicators
         .iter()
         .any(|c| c.paired_by == Some("name, ranks, members") && c.nnodes == [Some(1), Some(2)]));
+    let nodes = hosts
+        .environment
+        .iter()
+        .find(|c| c.key.starts_with("nodes of"))
+        .expect("nodes changed");
+    assert_eq!(
+        (nodes.a.as_deref(), nodes.b.as_deref()),
+        (Some("1"), Some("2"))
+    );
     // Half of the ranks of another job: nothing has a partner.
     let other = diff_of("ddp4", "ddp8_two_hosts");
     assert!(other.communicators.iter().all(|c| c.paired_by.is_none()));

@@ -59,7 +59,7 @@ announced 20, ABI v5
 --- ncclscope diff before short --fail-on slower=5% | sed -n '/^Verdict/,/^$/p;/^Kinds/,/^$/p'
 Verdict: undecided
   slower=5%: undecided
-    no kind of operation has an interval (it takes 16 operations in both runs, after the first)
+    no kind of operation has an interval (it takes rows of 16 operations in both runs, after the first)
 
 Kinds of operations (largest change of A's total time first; mean µs per call, without each rank's first)
   function  bytes datatype role time mean_A mean_B percent difference finding
