@@ -35,6 +35,5 @@ Launchers
       "status": "unknown",
       "finding": "NCCL_PROFILER_PLUGIN is `inspector`: neither `inspector` nor `libnccl-profiler-inspector.so` is in LD_LIBRARY_PATH",
       "remedy": "unless the system's library folders have it: use `ncclscope run`, which sets it, or NCCL_PROFILER_PLUGIN=$(ncclscope plugin-path)"
---- NCCLSCOPE_OUT=/proc/nowhere ncclscope doctor | grep -A1 'captures go'
-  fail    captures go to `/proc/nowhere`, and `/proc` can't be written to: No such file or directory (os error 2)
-          remedy: `ncclscope run -o DIR` or NCCLSCOPE_OUT=DIR with a folder that all ranks can write to
+--- NCCLSCOPE_OUT=/proc/nowhere ncclscope doctor | grep -o 'fail *captures go to.*can.t be written to'
+fail    captures go to `/proc/nowhere`, and `/proc` can't be written to
