@@ -42,9 +42,11 @@ pub struct Change {
     pub b: Option<String>,
 }
 
-const FACTS: [(&str, Kind); 9] = [
+const FACTS: [(&str, Kind); 11] = [
     ("nccl", Kind::Software),
     ("driver", Kind::Software),
+    ("driver_version", Kind::Software),
+    ("gpus", Kind::Topology),
     ("world_size", Kind::Topology),
     ("ncclscope", Kind::Recorder),
     ("mode", Kind::Recorder),
