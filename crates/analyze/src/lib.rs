@@ -11,14 +11,18 @@
 
 pub mod bandwidth;
 pub mod completeness;
+pub mod diff;
+pub mod environment;
 pub mod executions;
 pub mod functions;
+pub mod interval;
 pub mod job;
 pub mod matching;
 pub mod network;
 pub mod notes;
 pub mod operations;
 pub mod ranks;
+pub mod roles;
 pub mod settings;
 pub mod statistics;
 pub mod summary;

@@ -4,6 +4,8 @@ use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 mod collect;
+mod diff;
+mod doctor;
 mod explain;
 mod export;
 mod plugin_path;
@@ -23,6 +25,8 @@ enum Verb {
     Run(run::Args),
     Report(report::Args),
     Explain(explain::Args),
+    Diff(diff::Args),
+    Doctor(doctor::Args),
     Export(export::Args),
     Collect(collect::Args),
     PluginPath(plugin_path::Args),
@@ -34,6 +38,8 @@ fn main() -> ExitCode {
         Verb::Run(args) => run::main(args),
         Verb::Report(args) => report::main(args),
         Verb::Explain(args) => explain::main(args),
+        Verb::Diff(args) => diff::main(args),
+        Verb::Doctor(args) => doctor::main(args),
         Verb::Export(args) => export::main(args),
         Verb::Collect(args) => collect::main(args),
         Verb::PluginPath(args) => plugin_path::main(args),

@@ -18,7 +18,7 @@ pub mod adopt;
 mod child;
 mod folder;
 mod job;
-mod launcher;
+pub mod launcher;
 mod socket;
 
 use folder::Folder;

@@ -3,8 +3,10 @@
 //! Rule: a renderer decides how a figure looks and nothing else; every figure comes from `analyze` or `tables`.
 
 pub mod chrome;
+pub mod diff_text;
 pub mod json;
 pub mod jsonl;
+pub mod layout;
 pub mod parquet;
 pub mod perfetto;
 pub mod text;

@@ -1,0 +1,500 @@
+//! Why a capture is empty or partial.
+//!
+//! Rule: the figures are those of `ncclscope report`; here stands what made them so, and what to do.
+
+use super::{Check, Checks, Status};
+use analyze::Report;
+use capture::live::{flag, part};
+use nccl_abi::event;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::Path;
+use tables::{Capture, LiveSource, OpenError, Process};
+
+/// The checks, and the command to go on with.
+pub fn checks(folder: &Path) -> (Vec<Check>, String) {
+    let mut checks = Checks::new("Capture");
+    let capture = match Capture::open(folder) {
+        Ok(capture) => capture,
+        Err(error) => {
+            no_trace(folder, &error, &mut checks);
+            return (
+                checks.list,
+                "ncclscope doctor, in the job's environment".to_owned(),
+            );
+        }
+    };
+    let report = analyze::report(&capture);
+    examine(&capture, &report, &mut checks);
+    (
+        checks.list,
+        format!("ncclscope report {}", folder.display()),
+    )
+}
+
+fn examine(capture: &Capture, report: &Report, checks: &mut Checks) {
+    ranks(capture, checks);
+    calls(capture, report, checks);
+    lost(capture, report, checks);
+    events(capture, checks);
+    times(capture, report, checks);
+    damage(capture, checks);
+}
+
+fn no_trace(folder: &Path, error: &OpenError, checks: &mut Checks) {
+    const NAME: &str = "trace_files";
+    let shown = folder.display();
+    if let OpenError::NotFound { .. } = error {
+        let remedy = "`ncclscope run -o DIR` or NCCLSCOPE_OUT decide where a capture goes; the recorder's first line says it";
+        checks.not(
+            Status::Fail,
+            NAME,
+            format!("`{shown}` does not exist"),
+            remedy,
+        );
+        return;
+    }
+    if let OpenError::NoTrace { problems, .. } = error {
+        if let Some(problem) = problems.first() {
+            checks.not(
+                Status::Fail,
+                NAME,
+                format!("no trace file in `{shown}` is sound: {problem}"),
+                "`ncclscope collect` on the hosts of the job may bring what these files lack",
+            );
+            return;
+        }
+    }
+    let job: Option<Value> = std::fs::read_to_string(folder.join("capture.json"))
+        .ok()
+        .and_then(|text| serde_json::from_str(&text).ok());
+    let Some(job) = job else {
+        checks.not(
+            Status::Fail,
+            NAME,
+            format!("`{shown}` has no trace file, and `ncclscope run` did not make it"),
+            "see NCCLSCOPE_OUT of the job; on a cluster, that all hosts see this folder: `ncclscope collect` brings parts together",
+        );
+        return;
+    };
+    let status = job.get("exit_status").and_then(Value::as_i64);
+    match status {
+        Some(0) => checks.not(
+            Status::Fail,
+            NAME,
+            "the program ended well, and no process of it loaded the plugin",
+            "did it use NCCL (torch: backend nccl, on GPUs)? NCCL 2.23 or newer? did the launcher pass NCCL_PROFILER_PLUGIN on? \
+             `ncclscope doctor` in the job's environment checks these; NCCL_DEBUG=INFO makes NCCL say what it loads",
+        ),
+        Some(status) => checks.not(
+            Status::Fail,
+            NAME,
+            format!("the program ended with status {status} before any process of it loaded the plugin"),
+            "see that it runs without `ncclscope run`",
+        ),
+        None => checks.not(
+            Status::Fail,
+            NAME,
+            "the program's end was not recorded, and no process of it has loaded the plugin",
+            "if it is still starting, wait; a trace file appears with the first communicator",
+        ),
+    }
+}
+
+/// A list of ranks that stays short.
+fn some(ranks: &[String]) -> String {
+    match ranks.len() {
+        0..=6 => ranks.join(", "),
+        n => format!("{} and {} more", ranks[..6].join(", "), n - 6),
+    }
+}
+
+fn ranks(capture: &Capture, checks: &mut Checks) {
+    let sizes = capture
+        .processes
+        .iter()
+        .filter_map(|p| p.fact("world_size")?.parse::<u32>().ok());
+    let there: BTreeSet<u32> = capture.processes.iter().filter_map(|p| p.rank).collect();
+    let n = capture.processes.len();
+    let Some(size) = sizes.max().filter(|_| !there.is_empty()) else {
+        checks.ok(
+            "ranks",
+            format!("{n} processes; how many there should be is not known"),
+        );
+        return;
+    };
+    // A hostile world size must not make a list of it.
+    let missing = u64::from(size).saturating_sub(there.range(..size).count() as u64);
+    if missing == 0 {
+        checks.ok("ranks", format!("all {size} ranks left a trace"));
+        return;
+    }
+    let first: Vec<String> = (0..size)
+        .filter(|r| !there.contains(r))
+        .take(7)
+        .map(|r| r.to_string())
+        .collect();
+    let more = if missing > 6 {
+        format!(" and {} more", missing - 6)
+    } else {
+        String::new()
+    };
+    let first = &first[..first.len().min(6)];
+    checks.not(
+        Status::Fail,
+        "ranks",
+        format!("{missing} of {size} ranks left no trace: {}{more}", first.join(", ")),
+        "their hosts may not see this folder (`ncclscope collect --into` there), may not have the plugin at this path, or their \
+         launcher did not pass the variables on; ranks that made no communicator leave none",
+    );
+}
+
+fn calls(capture: &Capture, report: &Report, checks: &mut Checks) {
+    const NAME: &str = "calls";
+    let announced = report.completeness.announced;
+    if announced > 0 {
+        checks.ok(
+            NAME,
+            format!(
+                "{} of {announced} announced calls are recorded",
+                report.completeness.recorded
+            ),
+        );
+        return;
+    }
+    let communicators = &capture.communicators;
+    if communicators.is_empty() {
+        return checks.not(
+            Status::Fail,
+            NAME,
+            "the plugin was loaded and no communicator was made",
+            "the program ended, or hangs, in its first communicator's init: `NCCL_DEBUG=INFO` tells how far that is",
+        );
+    }
+    if communicators.iter().all(|c| c.nranks == Some(1)) {
+        return checks.not(
+            Status::Fail,
+            NAME,
+            "all communicators have one rank: NCCL announces no call of these, as it moves nothing",
+            "run with two or more ranks to a communicator; see WORLD_SIZE and the launcher's options",
+        );
+    }
+    if capture.processes.iter().any(|p| p.live == LiveSource::None) {
+        return checks.not(
+            Status::Fail,
+            NAME,
+            "no call reached the disk, and the live parts, which have them, are not here: the processes were killed before their \
+             first flush, or still run",
+            "`ncclscope collect` on the hosts of the job, before they restart; `ncclscope run` keeps live parts by itself",
+        );
+    }
+    checks.not(
+        Status::Fail,
+        NAME,
+        format!("{} communicators were made and no call was announced on them", communicators.len()),
+        "the program may have ended before its first call, or have used paths that NCCL keeps silent about: symmetric memory \
+         before 2.28, device-side communication, put and signal; see the notes of the report",
+    );
+}
+
+fn lost(capture: &Capture, report: &Report, checks: &mut Checks) {
+    let c = &report.completeness;
+    for (cause, n) in &c.lost {
+        let (finding, remedy) = match cause.as_str() {
+            "elsewhere" => (
+                "were made after the last flush, and the live parts that have them are not here",
+                "`ncclscope collect` on the hosts of the job, before they restart",
+            ),
+            "rows_full" | "totals_full" => (
+                "found the live part full",
+                "a larger NCCLSCOPE_MEMORY (to 64MiB)",
+            ),
+            "size_limit" => (
+                "found the trace file full",
+                "a larger NCCLSCOPE_MAX_SIZE, or NCCLSCOPE_MODE=profile",
+            ),
+            "write_failed" => (
+                "could not be written",
+                "see the disk behind NCCLSCOPE_OUT: full, over quota, or gone",
+            ),
+            "damaged" => (
+                "are in damaged blocks",
+                "copy the files from the hosts again, if they are copies",
+            ),
+            _ => (
+                "are neither recorded nor counted as lost",
+                "please report it, with the capture if you can",
+            ),
+        };
+        checks.not(Status::Fail, "lost", format!("{n} calls {finding}"), remedy);
+    }
+    let of = |pick: &dyn Fn(&Process) -> bool| -> Vec<String> {
+        let picked = capture.processes.iter().filter(|p| pick(p));
+        picked.map(Process::title).collect()
+    };
+    let elsewhere = of(&|p| p.live == LiveSource::None);
+    if !elsewhere.is_empty() && !c.lost.contains_key("elsewhere") {
+        checks.not(
+            Status::Warn,
+            "live_parts",
+            format!(
+                "the live part of {} is not here, so calls after the last flush may be missing",
+                some(&elsewhere)
+            ),
+            "`ncclscope collect` on the hosts of the job, before they restart",
+        );
+    }
+    let off = of(&|p| p.counters.as_ref().is_some_and(|c| c.state == 2));
+    if !off.is_empty() {
+        checks.not(
+            Status::Fail,
+            "recorder",
+            format!(
+                "the recorder of {} switched itself off after a failure of its own",
+                some(&off)
+            ),
+            "please report it, with what it said on stderr",
+        );
+    }
+}
+
+/// Which of the events that were asked for came.
+fn events(capture: &Capture, checks: &mut Checks) {
+    const NAME: &str = "events";
+    let masks = capture.processes.iter().filter_map(|p| {
+        let mask = p.fact("mask")?;
+        u64::from_str_radix(mask.trim_start_matches("0x"), 16).ok()
+    });
+    let mask = masks.fold(0, |all, mask| all | mask);
+    let calls = || {
+        let processes = capture.processes.iter();
+        processes.flat_map(|p| {
+            p.calls
+                .iter()
+                .map(move |c| (&p.shapes[c.shape as usize], c))
+        })
+    };
+    if calls().next().is_none() || mask == 0 {
+        return;
+    }
+    let collective = |shape: &tables::Shape| shape.flags & flag::P2P == 0;
+    let came = [
+        (
+            event::COLL,
+            "Coll",
+            calls().any(|(s, _)| collective(s)),
+            calls().any(|(s, _)| collective(s) && s.parts & part::ENQUEUED != 0),
+        ),
+        (
+            event::P2P,
+            "P2p",
+            calls().any(|(s, _)| !collective(s)),
+            calls().any(|(s, _)| !collective(s) && s.parts & part::ENQUEUED != 0),
+        ),
+        (
+            event::KERNEL_CH,
+            "KernelCh",
+            true,
+            calls().any(|(_, c)| c.channels_started > 0),
+        ),
+    ];
+    let wanted = came
+        .iter()
+        .filter(|(bit, _, possible, _)| mask & *bit != 0 && *possible);
+    let (fired, silent): (Vec<_>, Vec<_>) = wanted.partition(|(_, _, _, came)| *came);
+    let names = |list: &[&(_, &'static str, bool, bool)]| {
+        list.iter()
+            .map(|(_, name, ..)| *name)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let nccl = capture
+        .processes
+        .iter()
+        .find_map(|p| p.fact("nccl"))
+        .unwrap_or("of unknown version");
+    if silent.is_empty() {
+        checks.ok(
+            NAME,
+            format!(
+                "of the events asked for (mask {mask:#x}), {} came",
+                names(&fired)
+            ),
+        );
+    } else {
+        checks.not(
+            Status::Warn,
+            NAME,
+            format!("events were asked for and never came: {} (mask {mask:#x}, NCCL {nccl})", names(&silent)),
+            "NCCL does not announce them for these calls (Broadcast from 2.29 on, symmetric memory up to 2.30, copy engines), or \
+             another client set its mask; the report's notes name the calls",
+        );
+    }
+}
+
+fn times(capture: &Capture, report: &Report, checks: &mut Checks) {
+    const NAME: &str = "gpu_times";
+    let c = &report.completeness;
+    if c.recorded == 0 {
+        return;
+    }
+    if !capture
+        .processes
+        .iter()
+        .any(|p| p.fact("timing") == Some("stamps"))
+    {
+        return checks.ok(
+            NAME,
+            "GPU times were not asked for; NCCLSCOPE_TIMING=stamps records them",
+        );
+    }
+    let untimed: u64 = c
+        .untimed
+        .iter()
+        .filter(|(cause, _)| *cause != "captured")
+        .map(|(_, n)| *n)
+        .sum();
+    let finding = format!("{} calls have a GPU time, {untimed} have none", c.timed);
+    if untimed == 0 {
+        return checks.ok(NAME, finding);
+    }
+    let causes: Vec<String> = c
+        .untimed
+        .iter()
+        .map(|(cause, n)| format!("{n} {cause}"))
+        .collect();
+    let most = c
+        .untimed
+        .iter()
+        .filter(|(cause, _)| *cause != "captured")
+        .max_by_key(|(_, n)| **n);
+    let remedy = match most.map(|(cause, _)| cause.as_str()) {
+        Some("no_stamp") => "NCCL gave none: before 2.27 it has none, and none for Broadcast from 2.29 on, symmetric memory up to 2.30 and copy engines",
+        Some("fused") => "calls of one group share a launch and its time; NCCL has no time of the single call",
+        Some("desynchronised") => "a Broadcast (2.31 on; NCCL_ALLGATHERV_ENABLE=0 avoids it) or a send to oneself (up to 2.30) put NCCL's stamps out of step",
+        Some("unfinished") => "they had not ended when the recording did: the job hung or was killed; ncclscope report names them",
+        Some("rowless") => "they were counted without rows: NCCLSCOPE_MODE=trace, a larger NCCLSCOPE_MEMORY or NCCLSCOPE_MAX_SIZE",
+        _ => "NCCL delivered stamps of other calls; ncclscope report --explain has the causes",
+    };
+    let status = if c.timed == 0 {
+        Status::Fail
+    } else {
+        Status::Warn
+    };
+    checks.not(
+        status,
+        NAME,
+        format!("{finding} ({})", causes.join(", ")),
+        remedy,
+    );
+}
+
+fn damage(capture: &Capture, checks: &mut Checks) {
+    match capture.problems.as_slice() {
+        [] => checks.ok("files", "all files are sound"),
+        [first, rest @ ..] => {
+            let more = match rest.len() {
+                0 => String::new(),
+                n => format!(" (and {n} more)"),
+            };
+            let remedy = "what is sound was read; `ncclscope report` lists the rest under Problems";
+            checks.not(Status::Warn, "files", format!("{first}{more}"), remedy);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake;
+    use super::*;
+    use tables::process::Counters;
+    use tables::Communicator;
+
+    fn process(rank: u32, announced: u64) -> Process {
+        Process {
+            rank: Some(rank),
+            host: "node-1".to_owned(),
+            facts: [("world_size", "2"), ("timing", "host")]
+                .map(|(k, v)| (k.to_owned(), v.to_owned()))
+                .into(),
+            counters: Some(Counters {
+                announced,
+                lost: vec![0; 5],
+                ..Counters::default()
+            }),
+            live: LiveSource::Adopted,
+            ..Process::default()
+        }
+    }
+
+    fn communicator(nranks: u32) -> Communicator {
+        Communicator {
+            id: "00".to_owned(),
+            hash: 1,
+            nranks: Some(nranks),
+            nnodes: Some(1),
+            name: None,
+            members: Vec::new(),
+            created_ns: Some(1),
+            parent: None,
+        }
+    }
+
+    fn examined(processes: Vec<Process>, communicators: Vec<Communicator>) -> Vec<Check> {
+        let capture = Capture {
+            processes,
+            communicators,
+            ..Capture::default()
+        };
+        let mut checks = Checks::new("Capture");
+        examine(&capture, &analyze::report(&capture), &mut checks);
+        checks.list
+    }
+
+    #[test]
+    fn an_empty_capture_is_explained() {
+        let finding = |processes, communicators| {
+            let found = examined(processes, communicators);
+            let calls = fake::one(&found, "calls");
+            assert_eq!(calls.status, Status::Fail);
+            calls.finding.clone()
+        };
+        let both = || vec![process(0, 0), process(1, 0)];
+        assert!(finding(both(), vec![]).contains("no communicator was made"));
+        assert!(finding(both(), vec![communicator(1)]).contains("have one rank"));
+        assert!(finding(both(), vec![communicator(2)]).contains("no call was announced"));
+        let mut killed = both();
+        killed[1].live = LiveSource::None;
+        killed[1].counters = None;
+        assert!(finding(killed, vec![communicator(2)]).contains("killed before their first flush"));
+    }
+
+    #[test]
+    fn losses_and_failures_have_their_way_out() {
+        let mut full = process(0, 9);
+        full.counters.as_mut().expect("there").lost[0] = 9;
+        let mut off = process(1, 0);
+        off.counters.as_mut().expect("there").state = 2;
+        let found = examined(vec![full, off], vec![communicator(2)]);
+        let lost = fake::one(&found, "lost");
+        assert_eq!(
+            (lost.finding.as_str(), lost.status),
+            ("9 calls found the live part full", Status::Fail)
+        );
+        assert!(fake::one(&found, "recorder").finding.contains("rank 1"));
+        assert_eq!(fake::one(&found, "ranks").status, Status::Ok);
+    }
+
+    #[test]
+    fn a_world_size_that_is_nonsense_makes_no_long_list() {
+        let mut one = process(7, 0);
+        one.facts
+            .insert("world_size".to_owned(), u32::MAX.to_string());
+        let found = examined(vec![one], vec![]);
+        let ranks = fake::one(&found, "ranks");
+        assert_eq!(
+            ranks.finding,
+            "4294967294 of 4294967295 ranks left no trace: 0, 1, 2, 3, 4, 5 and 4294967288 more"
+        );
+    }
+}

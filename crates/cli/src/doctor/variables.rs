@@ -1,0 +1,266 @@
+//! NCCLSCOPE_* and NCCL's own variables: names that do not exist, values that can't be used, and what else decides.
+//!
+//! The recorder reads its settings by itself, in the job; [`SETTINGS`] is the table of `docs/settings.md`, and a test holds
+//! the two together.
+
+use super::{Check, Checks, Machine, Status};
+
+/// What a setting takes.
+enum Takes {
+    /// One of these words.
+    Words(&'static [&'static str]),
+    /// Bytes from, to.
+    Bytes(u64, u64),
+    /// Seconds from, to.
+    Seconds(f64, f64),
+    /// Anything.
+    Any,
+}
+
+/// The settings of recorder and command.
+const SETTINGS: [(&str, Takes); 11] = [
+    ("NCCLSCOPE_OUT", Takes::Any),
+    (
+        "NCCLSCOPE_MODE",
+        Takes::Words(&["profile", "trace", "full", "callbacks"]),
+    ),
+    ("NCCLSCOPE_TIMING", Takes::Words(&["host", "stamps"])),
+    ("NCCLSCOPE_NET", Takes::Words(&["steps", "ops", "off"])),
+    ("NCCLSCOPE_FLUSH", Takes::Seconds(0.05, 3600.0)),
+    ("NCCLSCOPE_MEMORY", Takes::Bytes(1 << 20, 64 << 20)),
+    ("NCCLSCOPE_MAX_SIZE", Takes::Bytes(64 << 10, 1 << 50)),
+    ("NCCLSCOPE_QUIET", Takes::Any),
+    ("NCCLSCOPE_STAMPS", Takes::Words(&["replayed"])),
+    ("NCCLSCOPE_RUN_SOCKET", Takes::Any),
+    ("NCCLSCOPE_PLUGIN", Takes::Any),
+];
+
+/// The checks.
+pub fn checks(machine: &Machine) -> Vec<Check> {
+    let mut checks = Checks::new("Variables");
+    let mut set = 0;
+    for (name, value) in machine
+        .env
+        .iter()
+        .filter(|(name, _)| name.starts_with("NCCLSCOPE"))
+    {
+        set += 1;
+        let Some((_, takes)) = SETTINGS.iter().find(|(known, _)| known == name) else {
+            let near = SETTINGS
+                .iter()
+                .map(|(known, _)| *known)
+                .min_by_key(|known| distance(known, name));
+            let remedy = match near.filter(|known| distance(known, name) <= 3) {
+                Some(known) => format!("{known}? docs/settings.md has them all"),
+                None => "docs/settings.md has the names".to_owned(),
+            };
+            checks.not(
+                Status::Warn,
+                "setting",
+                format!("{name} is no setting, and nothing reads it"),
+                remedy,
+            );
+            continue;
+        };
+        if let Some(expected) = expected(takes, value) {
+            let finding = format!("{name}={value} can't be used; the default is taken");
+            checks.not(Status::Warn, "setting", finding, expected);
+        }
+    }
+    if checks.list.is_empty() {
+        checks.ok(
+            "setting",
+            match set {
+                0 => "no NCCLSCOPE_* variable is set: the defaults count".to_owned(),
+                1 => "1 NCCLSCOPE_* variable is set, to what can be used".to_owned(),
+                n => format!("{n} NCCLSCOPE_* variables are set, to what can be used"),
+            },
+        );
+    }
+    if let Some(mask) = machine.var("NCCL_PROFILE_EVENT_MASK") {
+        checks.not(
+            Status::Warn,
+            "event_mask",
+            format!("NCCL_PROFILE_EVENT_MASK is `{mask}`: NVIDIA's example plugin reads it, ncclscope does not"),
+            "NCCLSCOPE_TIMING and NCCLSCOPE_NET choose the events",
+        );
+    }
+    configured(machine, &mut checks);
+    match machine.var("NCCL_DEBUG") {
+        Some(level) if ["INFO", "TRACE"].contains(&level.to_ascii_uppercase().as_str()) => {
+            checks.ok("nccl_debug", format!("NCCL_DEBUG is {level}: NCCL's log names the profiler plugin that it loads"));
+        }
+        _ => checks.ok("nccl_debug", "NCCL_DEBUG=INFO would let NCCL's log name the profiler plugin that it loads, or why not"),
+    }
+    checks.list
+}
+
+/// NCCL's own files with variables.
+fn configured(machine: &Machine, checks: &mut Checks) {
+    let home = machine.var("HOME").map(|home| format!("{home}/.nccl.conf"));
+    let named = machine.var("NCCL_CONF_FILE").map(str::to_owned);
+    for file in named
+        .into_iter()
+        .chain(home)
+        .chain(["/etc/nccl.conf".to_owned()])
+    {
+        let text = machine.read(&file).unwrap_or_default();
+        let line = text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("NCCL_PROFILER_PLUGIN="));
+        if let Some(plugin) = line.filter(|_| machine.var("NCCL_PROFILER_PLUGIN").is_none()) {
+            checks.not(
+                Status::Warn,
+                "nccl_conf",
+                format!("`{file}` sets NCCL_PROFILER_PLUGIN to `{plugin}`"),
+                "`ncclscope run` sets the variable, which counts before the file; without `run` the file does",
+            );
+        }
+    }
+}
+
+/// What the value should be, if it can't be used.
+fn expected(takes: &Takes, value: &str) -> Option<String> {
+    let value = value.trim();
+    if value.is_empty() {
+        return None;
+    }
+    match takes {
+        Takes::Any => None,
+        Takes::Words(words) => {
+            let fits = words.iter().any(|word| word.eq_ignore_ascii_case(value));
+            (!fits).then(|| format!("one of {}", words.join(", ")))
+        }
+        Takes::Seconds(from, to) => {
+            let fits = value
+                .parse::<f64>()
+                .is_ok_and(|s| (*from..=*to).contains(&s));
+            (!fits).then(|| format!("seconds from {from} to {to}"))
+        }
+        Takes::Bytes(from, to) => {
+            let fits = bytes(value).is_some_and(|n| (*from..=*to).contains(&n));
+            let size = |n: u64| render::layout::size(n).replace(' ', "");
+            (!fits).then(|| format!("a size from {} to {}, like 64MiB", size(*from), size(*to)))
+        }
+    }
+}
+
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" | "kib" => 1 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1 << 30,
+        "t" | "tb" | "tib" => 1 << 40,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+/// Letters to change, add or leave out between two names.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut before = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let change = before + usize::from(x != *y);
+            before = row[j + 1];
+            row[j + 1] = change.min(before + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake;
+    use super::*;
+    use std::path::Path;
+
+    fn warned(env: &[(&str, &str)]) -> Vec<(String, String)> {
+        let found = checks(&fake::machine(Path::new("/nowhere"), env));
+        found
+            .into_iter()
+            .filter(|c| c.status != Status::Ok)
+            .map(|c| (c.finding, c.remedy.unwrap_or_default()))
+            .collect()
+    }
+
+    #[test]
+    fn values_that_cannot_be_used_and_names_that_do_not_exist_are_told() {
+        let found = warned(&[
+            ("NCCLSCOPE_MODE", "tarce"),
+            ("NCCLSCOPE_MEMORY", "1PB"),
+            ("NCCLSCOPE_FLUSH", "soon"),
+            ("NCCLSCOPE_TIMMING", "stamps"),
+            ("NCCLSCOPE_TIMING", "Stamps"),
+        ]);
+        let remedies: Vec<&str> = found.iter().map(|(_, remedy)| remedy.as_str()).collect();
+        assert_eq!(
+            remedies,
+            [
+                "seconds from 0.05 to 3600",
+                "a size from 1MiB to 64MiB, like 64MiB",
+                "one of profile, trace, full, callbacks",
+                "NCCLSCOPE_TIMING? docs/settings.md has them all",
+            ]
+        );
+        assert!(warned(&[
+            ("NCCLSCOPE_MAX_SIZE", "2g"),
+            ("NCCLSCOPE_NET", ""),
+            ("NCCLSCOPE_OUT", "x")
+        ])
+        .is_empty());
+        assert_eq!(warned(&[("NCCL_PROFILE_EVENT_MASK", "127")]).len(), 1);
+    }
+
+    #[test]
+    fn a_plugin_in_nccls_own_files_is_told() {
+        let root = tempfile::tempdir().expect("a folder");
+        fake::file(
+            root.path(),
+            "/etc/nccl.conf",
+            "NCCL_DEBUG=INFO\nNCCL_PROFILER_PLUGIN=inspector\n",
+        );
+        let found = checks(&fake::machine(root.path(), &[]));
+        assert_eq!(fake::one(&found, "nccl_conf").status, Status::Warn);
+    }
+
+    #[test]
+    fn the_table_is_that_of_the_documentation() {
+        let text = std::fs::read_to_string(
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md"),
+        )
+        .expect("the page");
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .filter(|line| line.starts_with("| `NCCLSCOPE_"))
+            .map(|line| line.split('|').map(str::trim).collect())
+            .collect();
+        let documented: Vec<&str> = rows.iter().map(|row| row[1].trim_matches('`')).collect();
+        let known: Vec<&str> = SETTINGS.iter().map(|(name, _)| *name).collect();
+        // The command's own setting is not the recorder's.
+        assert_eq!(
+            [documented.as_slice(), &["NCCLSCOPE_PLUGIN"]].concat(),
+            known
+        );
+        for (row, (name, takes)) in rows.iter().zip(&SETTINGS) {
+            match takes {
+                Takes::Words(words) => {
+                    assert_eq!(row[2].replace('`', ""), words.join(", "), "{name}")
+                }
+                Takes::Seconds(from, to) => {
+                    assert_eq!(row[2], format!("seconds, {from} to {to}"), "{name}")
+                }
+                Takes::Bytes(from, to) => {
+                    let ends: Vec<Option<u64>> = row[2].split(" to ").map(bytes).collect();
+                    assert_eq!(ends, [Some(*from), Some(*to)], "{name}");
+                }
+                Takes::Any => {}
+            }
+        }
+    }
+}

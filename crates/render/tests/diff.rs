@@ -1,0 +1,114 @@
+//! Recorded jobs set side by side: the JSON keeps to its schema, and a run does not differ from itself.
+
+use analyze::diff::{diff, Criterion, Diff, Finding, Run, Status};
+use std::path::Path;
+use tables::Capture;
+
+fn run(name: &str) -> Run {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../data")
+        .join(name);
+    Run::of(&Capture::open(&path).expect("a capture"))
+}
+
+const ALL: [Criterion; 5] = [
+    Criterion::Slower(0.05),
+    Criterion::Missing,
+    Criterion::Environment,
+    Criterion::Algorithm,
+    Criterion::Incomplete,
+];
+
+fn check_schema(diff: &Diff) {
+    let schema = serde_json::from_str(render::diff_text::SCHEMA).expect("JSON");
+    let mut text = Vec::new();
+    render::diff_text::write_json(diff, &mut text).expect("written");
+    let json = serde_json::from_slice(&text).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let errors: Vec<String> = validator
+        .iter_errors(&json)
+        .map(|e| format!("{}: {e}", e.instance_path))
+        .collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    let mut text = Vec::new();
+    render::diff_text::write(diff, false, &mut text).expect("written");
+    let text = String::from_utf8(text).expect("text");
+    assert!(text.contains(analyze::diff::DEFINITION));
+}
+
+#[test]
+fn a_run_does_not_differ_from_itself() {
+    let job = run("ddp4");
+    let diff = diff(&job, &job, &ALL);
+    check_schema(&diff);
+    let changed: Vec<_> = diff
+        .operations
+        .iter()
+        .filter(|r| !matches!(r.finding, Finding::NoneFound | Finding::Unknown) || r.how_changed)
+        .collect();
+    assert!(changed.is_empty(), "{changed:#?}");
+    assert!(diff.environment.is_empty());
+    assert!(diff
+        .communicators
+        .iter()
+        .all(|c| c.paired_by == Some("name, ranks, nodes, members")));
+    // Eight steps are too few to judge.
+    let statuses: Vec<Status> = diff.verdict.criteria.iter().map(|c| c.status).collect();
+    let passed = Status::Passed;
+    assert_eq!(
+        statuses,
+        [Status::Undecided, passed, passed, passed, passed]
+    );
+    assert_eq!(diff.verdict.exit_status, 2);
+}
+
+#[test]
+fn another_nccl_and_other_hosts_show() {
+    let diff_of = |a: &str, b: &str| {
+        let diff = diff(&run(a), &run(b), &ALL);
+        check_schema(&diff);
+        diff
+    };
+    let releases = diff_of("mix_228", "mix_232");
+    let nccl = releases
+        .environment
+        .iter()
+        .find(|c| c.key == "nccl")
+        .expect("NCCL changed");
+    assert_eq!(
+        (nccl.a.as_deref(), nccl.b.as_deref()),
+        (Some("2.28.9"), Some("2.32.3"))
+    );
+    assert!(
+        releases.communicators.iter().all(|c| c.paired_by.is_some()),
+        "{:#?}",
+        releases.communicators
+    );
+    assert!(
+        releases
+            .operations
+            .iter()
+            .all(|r| r.finding != Finding::Vanished),
+        "{:#?}",
+        releases.operations
+    );
+    let hosts = diff_of("mix_228", "mix_two_hosts_228");
+    assert!(hosts
+        .communicators
+        .iter()
+        .any(|c| c.paired_by == Some("name, ranks, members") && c.nnodes == [Some(1), Some(2)]));
+    let nodes = hosts
+        .environment
+        .iter()
+        .find(|c| c.key.starts_with("nodes of"))
+        .expect("nodes changed");
+    assert_eq!(
+        (nodes.a.as_deref(), nodes.b.as_deref()),
+        (Some("1"), Some("2"))
+    );
+    // Half of the ranks of another job: nothing has a partner.
+    let other = diff_of("ddp4", "ddp8_two_hosts");
+    assert!(other.communicators.iter().all(|c| c.paired_by.is_none()));
+    assert!(other.totals.is_empty());
+    assert_eq!(other.verdict.exit_status, 1);
+}
