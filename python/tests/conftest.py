@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -46,9 +47,8 @@ def play(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A capture with more calls than one batch holds: 4 ranks with 40 000 all-reduces each."""
+    """A capture with more calls than one batch holds: 128 000, a recorded job's 8000 on each of 16 hosts."""
     capture = tmp_path_factory.mktemp("many") / "capture"
-    env = {**os.environ, "NCCLSCOPE_OUT": str(capture), "NCCLSCOPE_QUIET": "1", "NCCLSCOPE_MEMORY": "64MiB"}
-    script = "ranks 4\nhost_cost 0us\nrepeat 40000 { all_reduce 1KiB time=1us }\n"
-    run("fake-nccl", "play", "-", "--fast", "--plugin", ncclscope.plugin_path(), input=script, env=env)
+    for host in range(16):
+        shutil.copytree(job("flood_228") / "vm", capture / f"host-{host:02}")
     return capture

@@ -49,13 +49,15 @@ PYTHON_OF = {"string": "str", "integer": "int", "number": "float", "boolean": "b
 
 
 def check(record: type[Record], declared: dict[str, typing.Any], seen: set[type]) -> None:
-    """Compares the annotations of a class with what the schema declares, and so on into its parts."""
+    """Compares the annotations of a class with what the schema declares, and so on into its parts.
+
+    A field that the schema has and the class does not annotate is an attribute all the same, as plain JSON."""
     seen.add(record)
     properties = declared["properties"]
     annotated = {name: text for name, text in record.__annotations__.items() if not name.startswith("_")}
-    assert list(annotated) == list(properties), f"declare in ncclscope.report.{record.__name__} what the schema has"
-    for name, declared_field in properties.items():
-        declared_field = resolved(declared_field)
+    assert set(annotated) <= set(properties), f"{record.__name__} has what the schema has not"
+    for name in annotated:
+        declared_field = resolved(properties[name])
         found = re.sub(r'Literal\[.*?\]', "str", annotated[name])
         types = types_of(declared_field)
         part = record._parts.get(name)

@@ -4,6 +4,7 @@
 //! short name with `LD_LIBRARY_PATH`.
 
 use anyhow::{bail, Context};
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -81,7 +82,8 @@ fn packages(up: &Path) -> impl Iterator<Item = PathBuf> {
             Some((minor, entry.path()))
         })
         .collect();
-    pythons.sort_by(|a, b| b.cmp(a));
+    // lib64 is often a link to lib, so lib stays before it.
+    pythons.sort_by_key(|(minor, _)| Reverse(*minor));
     let of = |(_, python): (u32, PathBuf)| {
         ["site-packages", "dist-packages"].map(|name| python.join(name))
     };
@@ -119,6 +121,8 @@ mod tests {
         let old = place("lib/python3.9/site-packages");
         assert_eq!(beside(&bin).expect("found"), old);
         let new = place("lib/python3.11/dist-packages");
+        assert_eq!(beside(&bin).expect("found"), new);
+        std::os::unix::fs::symlink("lib", root.path().join("lib64")).expect("linked");
         assert_eq!(beside(&bin).expect("found"), new);
     }
 }
