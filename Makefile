@@ -9,9 +9,11 @@ ZIGBUILD := PATH="$(CURDIR)/$(TOOLS)/bin:$$PATH" cargo zigbuild
 GLIBC := 2.17
 X86 := x86_64-unknown-linux-gnu
 ARM := aarch64-unknown-linux-gnu
+# HolisticTraceAnalysis asks for a whole JupyterLab, which its reader does not use.
+PYTESTS := .tools/python
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: all build debug portable cross demo test lint golden bench clean
+.PHONY: all build debug portable cross wheel demo test test-python lint golden bench clean
 
 all: build
 
@@ -38,16 +40,36 @@ cross: $(TOOLS)/.installed ## The same for aarch64 (Grace)
 	$(ZIGBUILD) --release -p recorder -p ncclscope --target $(ARM).$(GLIBC)
 	cp -f $(TARGET)/$(ARM)/release/$(BUILT) $(TARGET)/$(ARM)/release/$(PLUGIN)
 
+$(TOOLS)/.wheel: $(TOOLS)/.installed
+	$(TOOLS)/bin/pip install --quiet maturin==1.16.0 auditwheel==6.8.2
+	touch $@
+
+wheel: portable cross debug $(TOOLS)/.wheel $(PYTESTS)/.installed ## Wheels for x86-64 and aarch64 in dist/, the first one tried in an empty environment
+	rm -rf dist
+	scripts/wheel.sh $(X86) $(TARGET)/$(X86)/release
+	scripts/wheel.sh $(ARM) $(TARGET)/$(ARM)/release
+	scripts/test-wheel.sh $(TARGET)/debug
+
 demo: build ## Replays a recorded training job through the plugin and reports; with GPUs, records a live one too
 	@scripts/demo.sh $(TARGET)/release
 
-test: debug portable cross ## Everything that is tested without a GPU
+test: debug portable cross $(PYTESTS)/.installed ## Everything that is tested without a GPU
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	NCCLSCOPE_PORTABLE_PLUGINS="$(abspath $(TARGET)/$(X86)/release/$(PLUGIN)):$(abspath $(TARGET)/$(ARM)/release/$(PLUGIN))" \
 	NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
 	cargo test --workspace
 	scripts/test-aarch64.sh
+	scripts/test-python.sh $(TARGET)/debug
+
+$(PYTESTS)/.installed: python/tests/requirements.txt Makefile
+	python3 -m venv $(PYTESTS)
+	$(PYTESTS)/bin/pip install --quiet -r $<
+	$(PYTESTS)/bin/pip install --quiet --no-deps HolisticTraceAnalysis==0.5.0
+	touch $@
+
+test-python: debug $(PYTESTS)/.installed ## The Python package, and the exports with the readers that users have
+	scripts/test-python.sh $(TARGET)/debug
 
 golden: debug ## Rewrites the expected outputs of the stories; read the diff like code
 	NCCLSCOPE_GOLDEN=write NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \

@@ -4,6 +4,7 @@
 //! short name with `LD_LIBRARY_PATH`.
 
 use anyhow::{bail, Context};
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -52,14 +53,41 @@ fn beside(folder: &Path) -> anyhow::Result<PathBuf> {
         up.join("lib").join(FILE),
         up.join("lib/ncclscope").join(FILE),
     ];
-    match places.iter().find(|path| path.is_file()) {
-        Some(path) => Ok(path.clone()),
+    let packages = packages(up).map(|packages| packages.join("ncclscope/lib").join(FILE));
+    match places.iter().cloned().chain(packages).find(|path| path.is_file()) {
+        Some(path) => Ok(path),
         None => bail!(
-            "no {FILE} beside ncclscope; looked at {}\n  hint: name it with NCCLSCOPE_PLUGIN=/path/to/{FILE}, or run \
+            "no {FILE} beside ncclscope; looked at {}, and in Python's packages there\n  hint: name it with NCCLSCOPE_PLUGIN=/path/to/{FILE}, or run \
              `make` in a source tree",
             places.map(|p| format!("`{}`", p.display())).join(", ")
         ),
     }
+}
+
+/// Where Python keeps packages when this executable is in the `bin` of `up`: those of the newest Python first, then those
+/// of `pip install --target`.
+fn packages(up: &Path) -> impl Iterator<Item = PathBuf> {
+    let mut pythons: Vec<(u32, PathBuf)> = ["lib", "lib64"]
+        .iter()
+        .filter_map(|lib| std::fs::read_dir(up.join(lib)).ok())
+        .flatten()
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let minor = entry
+                .file_name()
+                .to_str()?
+                .strip_prefix("python3.")?
+                .parse()
+                .ok()?;
+            Some((minor, entry.path()))
+        })
+        .collect();
+    // lib64 is often a link to lib, so lib stays before it.
+    pythons.sort_by_key(|(minor, _)| Reverse(*minor));
+    let of = |(_, python): (u32, PathBuf)| {
+        ["site-packages", "dist-packages"].map(|name| python.join(name))
+    };
+    pythons.into_iter().flat_map(of).chain([up.to_owned()])
 }
 
 #[cfg(test)]
@@ -76,5 +104,25 @@ mod tests {
         assert!(beside(&bin).is_err_and(|e| e.to_string().contains("NCCLSCOPE_PLUGIN=")));
         std::fs::write(lib.join(FILE), "").expect("written");
         assert_eq!(beside(&bin).expect("found"), lib.join(FILE));
+    }
+
+    #[test]
+    fn installed_with_pip_it_is_in_the_newest_python_s_package() {
+        let root = tempfile::tempdir().expect("a folder");
+        let place = |python: &str| {
+            let folder = root.path().join(python).join("ncclscope/lib");
+            std::fs::create_dir_all(&folder).expect("made");
+            std::fs::write(folder.join(FILE), "").expect("written");
+            folder.join(FILE)
+        };
+        let bin = root.path().join("bin");
+        let target = place("");
+        assert_eq!(beside(&bin).expect("found"), target);
+        let old = place("lib/python3.9/site-packages");
+        assert_eq!(beside(&bin).expect("found"), old);
+        let new = place("lib/python3.11/dist-packages");
+        assert_eq!(beside(&bin).expect("found"), new);
+        std::os::unix::fs::symlink("lib", root.path().join("lib64")).expect("linked");
+        assert_eq!(beside(&bin).expect("found"), new);
     }
 }

@@ -5,7 +5,7 @@ use render::text::Options;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tables::{Capture, OpenError};
+use tables::Capture;
 
 /// Say what a capture holds: is every call there, and where did the time go?
 #[derive(clap::Args)]
@@ -45,16 +45,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Opens a capture; an error says what to do.
 pub(crate) fn open(path: &std::path::Path) -> anyhow::Result<Capture> {
-    Capture::open(path).map_err(|error| {
-        let hint = match &error {
-            OpenError::NotFound { .. } => "hint: `ncclscope run -o DIR -- COMMAND` records one into DIR",
-            OpenError::NoTrace { problems, .. } if problems.is_empty() => {
-                "hint: a trace file appears with the first communicator; did the job use NCCL, and was NCCLSCOPE_OUT this folder?"
-            }
-            OpenError::NoTrace { .. } => "hint: `ncclscope collect` on the hosts of the job may bring what these files lack",
-        };
-        anyhow::anyhow!("{error}\n  {hint}")
-    })
+    Capture::open(path).map_err(|error| anyhow::anyhow!("{error}\n  hint: {}", error.hint()))
 }
 
 /// The exit status after writing to stdout. A reader that has seen enough (`| head`) is no failure.

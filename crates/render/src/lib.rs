@@ -2,6 +2,7 @@
 //!
 //! Rule: a renderer decides how a figure looks and nothing else; every figure comes from `analyze` or `tables`.
 
+pub mod batches;
 pub mod chrome;
 pub mod diff_text;
 pub mod json;

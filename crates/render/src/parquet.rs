@@ -4,24 +4,18 @@
 //! one table and take the column `communicator` from the path. Calls whose communicator is not known are under Hive's
 //! name for null. The other columns are those of `docs/tables.md`, with its types and nulls.
 //!
-//! Rule: a row group is written column by column straight from the capture, so memory does not grow with the calls.
+//! Rule: one row group is in memory at a time, so memory does not grow with the calls.
 
-use ::parquet::basic::{Compression, LogicalType, Repetition, Type as Physical, ZstdLevel};
-use ::parquet::column::writer::ColumnWriter;
-use ::parquet::data_type::ByteArray;
-use ::parquet::errors::{ParquetError, Result};
+use crate::batches::{self, Calls};
+use ::parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
+use ::parquet::basic::{Compression, ZstdLevel};
+use ::parquet::errors::Result;
 use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::properties::WriterProperties;
-use ::parquet::file::writer::SerializedFileWriter;
-use ::parquet::schema::types::Type;
 use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
-use tables::calls::{Column, Row, Value, COLUMNS};
+use tables::calls::{Column, Row, COLUMNS};
 use tables::Capture;
-
-/// Rows of a row group: DuckDB's own, and few enough that a column of it is small.
-const ROW_GROUP: usize = 122_880;
 
 /// The column that the path holds.
 const PARTITION: &str = "communicator";
@@ -41,8 +35,7 @@ pub fn write(capture: &Capture, folder: &Path) -> Result<u64> {
             lists[list].push((index as u32, number as u32));
         }
     }
-    let schema = schema()?;
-    let properties = Arc::new(properties());
+    let table = Calls::new(columns().collect());
     let mut written = 0;
     for (list, calls) in lists.iter().enumerate().filter(|(_, l)| !l.is_empty()) {
         let name = match capture.communicators.get(list) {
@@ -52,17 +45,13 @@ pub fn write(capture: &Capture, folder: &Path) -> Result<u64> {
         let part = folder.join(format!("{PARTITION}={name}"));
         std::fs::create_dir_all(&part)?;
         let file = File::create(part.join("part-0.parquet"))?;
-        let mut writer = SerializedFileWriter::new(file, schema.clone(), properties.clone())?;
-        for calls in calls.chunks(ROW_GROUP) {
-            let mut group = writer.next_row_group()?;
-            for column in columns() {
-                let mut out = group
-                    .next_column()?
-                    .ok_or_else(|| ParquetError::General("no column is left".into()))?;
-                fill(out.untyped(), column, rows(capture, calls))?;
-                out.close()?;
-            }
-            group.close()?;
+        let options = ArrowWriterOptions::new()
+            .with_properties(properties())
+            .with_skip_arrow_metadata(true);
+        let mut writer = ArrowWriter::try_new_with_options(file, table.schema(), options)?;
+        for calls in calls.chunks(batches::ROWS) {
+            let rows: Vec<Row<'_>> = rows(capture, calls).collect();
+            writer.write(&table.batch(&rows)?)?;
         }
         writer.close()?;
         written += calls.len() as u64;
@@ -74,27 +63,6 @@ fn columns() -> impl Iterator<Item = &'static Column> {
     COLUMNS.iter().filter(|column| column.name != PARTITION)
 }
 
-fn schema() -> Result<Arc<Type>> {
-    let field = |column: &Column| {
-        let (physical, logical) = match column.kind {
-            "bool" => (Physical::BOOLEAN, None),
-            "text" => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
-            kind => (
-                Physical::INT64,
-                Some(LogicalType::integer(64, kind == "int")),
-            ),
-        };
-        Type::primitive_type_builder(column.name, physical)
-            .with_logical_type(logical)
-            .with_repetition(Repetition::OPTIONAL)
-            .build()
-            .map(Arc::new)
-    };
-    let fields = columns().map(field).collect::<Result<_>>()?;
-    let schema = Type::group_type_builder("calls").with_fields(fields);
-    Ok(Arc::new(schema.build()?))
-}
-
 fn properties() -> WriterProperties {
     let units: serde_json::Map<String, serde_json::Value> = columns()
         .filter(|column| !column.unit.is_empty())
@@ -103,6 +71,7 @@ fn properties() -> WriterProperties {
     let units = serde_json::Value::Object(units).to_string();
     WriterProperties::builder()
         .set_created_by(format!("ncclscope {}", env!("CARGO_PKG_VERSION")))
+        .set_max_row_group_row_count(Some(batches::ROWS))
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_key_value_metadata(Some(vec![
             KeyValue::new("ncclscope.table".to_owned(), "calls".to_owned()),
@@ -123,55 +92,6 @@ fn rows<'a>(capture: &'a Capture, calls: &'a [(u32, u32)]) -> impl Iterator<Item
             shape: &process.shapes[call.shape as usize],
         }
     })
-}
-
-/// Writes a column of these rows. Unsigned numbers keep their bits, as Parquet has it.
-fn fill<'a>(
-    out: &mut ColumnWriter<'_>,
-    column: &Column,
-    rows: impl Iterator<Item = Row<'a>>,
-) -> Result<()> {
-    fn split<'a, T>(
-        values: impl Iterator<Item = Value<'a>>,
-        value: impl Fn(Value<'a>) -> Option<T>,
-    ) -> (Vec<T>, Vec<i16>) {
-        let mut known = Vec::new();
-        let levels = values.map(|v| {
-            let v = value(v);
-            let level = i16::from(v.is_some());
-            known.extend(v);
-            level
-        });
-        let levels = levels.collect();
-        (known, levels)
-    }
-    let values = rows.map(|row| (column.value)(&row));
-    match out {
-        ColumnWriter::BoolColumnWriter(out) => {
-            let (values, levels) = split(values, |value| match value {
-                Value::Bool(value) => Some(value),
-                _ => None,
-            });
-            out.write_batch(&values, Some(&levels), None)?;
-        }
-        ColumnWriter::Int64ColumnWriter(out) => {
-            let (values, levels) = split(values, |value| match value {
-                Value::Unsigned(value) => Some(value as i64),
-                Value::Signed(value) => Some(value),
-                _ => None,
-            });
-            out.write_batch(&values, Some(&levels), None)?;
-        }
-        ColumnWriter::ByteArrayColumnWriter(out) => {
-            let (values, levels) = split(values, |value| match value {
-                Value::Text(value) => Some(ByteArray::from(value)),
-                _ => None,
-            });
-            out.write_batch(&values, Some(&levels), None)?;
-        }
-        _ => return Err(ParquetError::NYI(format!("column `{}`", column.name))),
-    }
-    Ok(())
 }
 
 /// A value in a path: what could be read as something else there is written %XX, as Hive does.

@@ -94,6 +94,23 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
+impl OpenError {
+    /// The way out, in words.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            OpenError::NotFound { .. } => {
+                "`ncclscope run -o DIR -- COMMAND` records one into DIR"
+            }
+            OpenError::NoTrace { problems, .. } if problems.is_empty() => {
+                "a trace file appears with the first communicator; did the job use NCCL, and was NCCLSCOPE_OUT this folder?"
+            }
+            OpenError::NoTrace { .. } => {
+                "`ncclscope collect` on the hosts of the job may bring what these files lack"
+            }
+        }
+    }
+}
+
 impl Capture {
     /// Opens the capture at `path`: a capture folder, the folder of a host, or one trace file.
     ///

@@ -1,0 +1,51 @@
+"""Builds the package for `pip install .`: the plugin and the command by cargo, then the module and the wheel by maturin.
+
+A PEP 517 backend around maturin's, because a wheel here holds three things and maturin builds one of them.
+`scripts/wheel.sh` uses :func:`place` for wheels of other targets.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import maturin
+
+ROOT = Path(__file__).resolve().parent.parent
+PLUGIN = "libnccl-profiler-ncclscope.so"
+CARGO = os.environ.get("CARGO", "cargo")
+
+
+def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) -> list[str]:
+    return []
+
+
+def build_wheel(
+    wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None
+) -> str:
+    if shutil.which(CARGO) is None:
+        raise SystemExit(f"error: `{CARGO}`: expected Rust 1.88 or newer, found none\n  hint: https://rustup.rs installs it")
+    subprocess.run([CARGO, "build", "--release", "-p", "recorder", "-p", "ncclscope"], cwd=ROOT, check=True)
+    described = subprocess.run(
+        [CARGO, "metadata", "--no-deps", "--format-version", "1"], cwd=ROOT, check=True, stdout=subprocess.PIPE
+    )
+    place(Path(json.loads(described.stdout)["target_directory"]) / "release")
+    return str(maturin.build_wheel(wheel_directory, config_settings, metadata_directory))
+
+
+def build_sdist(sdist_directory: str, config_settings: dict[str, Any] | None = None) -> str:
+    raise SystemExit("error: there is no source distribution\n  hint: build from a checkout: `pip install .` or `make wheel`")
+
+
+def place(built: Path) -> None:
+    """Puts the plugin and the command of ``built`` where maturin takes them from."""
+    library, scripts = ROOT / "python/ncclscope/lib", ROOT / "python/wheel.data/scripts"
+    for folder in (library, scripts):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    shutil.copy2(built / "libnccl_profiler_ncclscope.so", library / PLUGIN)
+    shutil.copy2(built / "ncclscope", scripts / "ncclscope")

@@ -1,0 +1,72 @@
+"""Where did my NCCL calls go? Captures of NCCL calls, opened and recorded from Python.
+
+    >>> import ncclscope
+    >>> capture = ncclscope.open("run-0412")
+    >>> print(capture.report())
+    >>> calls = polars.DataFrame(capture.calls)
+
+A :class:`Capture` hands out tables over the Arrow PyCapsule interface, which pyarrow, polars, pandas and DuckDB read, and
+its report as objects. :func:`record` records this process and its children; :func:`plugin_path` is for jobs that set
+their environment themselves.
+
+Rule: importing this loads nothing else. What is used is loaded when it is first used, and no dataframe library is.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._capture import Capture as Capture
+    from ._capture import open as open
+    from ._errors import CaptureError as CaptureError
+    from ._errors import RecordError as RecordError
+    from ._native import Table as Table
+    from ._plugin import plugin_path as plugin_path
+    from ._record import Recording as Recording
+    from ._record import record as record
+    from .report import Report as Report
+
+    __version__: str
+
+_HOMES = {
+    "Capture": "_capture",
+    "CaptureError": "_errors",
+    "RecordError": "_errors",
+    "Recording": "_record",
+    "Report": "report",
+    "Table": "_native",
+    "open": "_capture",
+    "plugin_path": "_plugin",
+    "record": "_record",
+}
+
+__all__ = [
+    "Capture",
+    "CaptureError",
+    "RecordError",
+    "Recording",
+    "Report",
+    "Table",
+    "open",
+    "plugin_path",
+    "record",
+]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name == "__version__":
+            from ._native import VERSION
+
+            return VERSION
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = getattr(import_module(f"{__name__}.{home}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> "list[str]":
+    return [*__all__, "__version__"]

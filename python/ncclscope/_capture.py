@@ -1,0 +1,83 @@
+"""An open capture: its tables and its report."""
+
+from __future__ import annotations
+
+import os
+
+from . import _native
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._native import Table
+    from .report import Report
+
+
+class Capture:
+    """An open capture; :func:`ncclscope.open` makes them.
+
+    It is in memory as a whole, and does not follow a job that goes on: open it again for that.
+    """
+
+    __slots__ = ("_native", "_path")
+
+    def __init__(self, native: _native.Capture, path: str) -> None:
+        self._native = native
+        self._path = path
+
+    @property
+    def path(self) -> str:
+        """Where it is, as it was opened."""
+        return self._path
+
+    @property
+    def problems(self) -> list[str]:
+        """What was unsound in its files, in words; empty for a sound capture. What is left out is only that."""
+        return self._native.problems()
+
+    @property
+    def calls(self) -> Table:
+        """The table of calls: a row for each call, one rank's part in an operation.
+
+        Columns are those of docs/tables.md, times in ns. What is not known is null.
+
+            >>> frame = polars.DataFrame(capture.calls.select(["rank", "function", "bytes", "gpu_time_ns"]))
+            >>> frame.group_by("function").agg(polars.col("gpu_time_ns").sum())
+        """
+        return self._native.calls()
+
+    @property
+    def operations(self) -> Table:
+        """The table of operations: a row for each communicator, function, datatype, bytes, algorithm and protocol.
+
+        Columns are those of docs/tables.md, times in µs; a statistic is a column of its own (``time_us_p50``), and
+        ``untimed`` is a map.
+
+            >>> duckdb.sql("select function, bytes, time_us_p50 from operations")  # operations = capture.operations
+        """
+        return self._native.operations()
+
+    def report(self) -> Report:
+        """The report, as objects with the fields of ``ncclscope report --json``.
+
+            >>> capture.report().operations[0].time_us.p50
+        """
+        from .report import Report
+
+        return Report._of(self._native)
+
+    def __repr__(self) -> str:
+        count = self._native.nprocesses()
+        processes = "1 process" if count == 1 else f"{count} processes"
+        return f"<ncclscope.Capture {self._path!r}: {processes}, {len(self.calls)} calls>"
+
+
+def open(path: str | os.PathLike[str]) -> Capture:
+    """Opens the capture at ``path``: a capture folder, the folder of one host in it, or one trace file.
+
+    Raises :class:`ncclscope.CaptureError` when there is no capture. Damage is no error: what is sound is read, and
+    ``problems`` says what was not.
+
+        >>> capture = ncclscope.open("run-0412")
+    """
+    path = os.fspath(path)
+    return Capture(_native.open(path), path)

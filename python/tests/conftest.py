@@ -1,0 +1,54 @@
+"""What the tests share: the built commands, recorded jobs, and captures played for a test.
+
+`scripts/test-python.sh` sets NCCLSCOPE_BIN to the folder of the built commands and puts the package on the path.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import ncclscope
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BIN = Path(os.environ["NCCLSCOPE_BIN"])
+
+
+def job(name: str) -> Path:
+    """A recorded job."""
+    return ROOT / "data" / name
+
+
+def run(*command: str | Path, **more: object) -> str:
+    """Runs a built command and returns its standard output."""
+    program, *arguments = command
+    done = subprocess.run([BIN / program, *arguments], text=True, capture_output=True, **more)  # type: ignore[call-overload]
+    assert done.returncode == 0, done.stderr
+    return str(done.stdout)
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Callable[..., Path]:
+    """Plays a fake-nccl script to the recorder, and returns the capture."""
+
+    def played(script: str, *arguments: str, **environment: str) -> Path:
+        capture = tmp_path / "played"
+        env = {**os.environ, "NCCLSCOPE_OUT": str(capture), "NCCLSCOPE_QUIET": "1", **environment}
+        run("fake-nccl", "play", "-", "--plugin", ncclscope.plugin_path(), *arguments, input=script, env=env)
+        return capture
+
+    return played
+
+
+@pytest.fixture(scope="session")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A capture with more calls than one batch holds: 128 000, a recorded job's 8000 on each of 16 hosts."""
+    capture = tmp_path_factory.mktemp("many") / "capture"
+    for host in range(16):
+        shutil.copytree(job("flood_228") / "vm", capture / f"host-{host:02}")
+    return capture

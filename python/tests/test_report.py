@@ -1,0 +1,131 @@
+"""The report as objects."""
+
+from __future__ import annotations
+
+import json
+import re
+import typing
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import job, run
+
+import ncclscope
+from ncclscope import report as module
+from ncclscope._native import REPORT_SCHEMA
+from ncclscope.report import Record, Report
+
+SCHEMA = json.loads(REPORT_SCHEMA)
+
+
+@pytest.mark.parametrize("name", ["ddp4", "mix_two_hosts_228", "killed_228"])
+def test_it_is_the_command_s_report(name: str) -> None:
+    report = ncclscope.open(job(name)).report()
+    assert report.to_dict() == json.loads(run("ncclscope", "report", job(name), "--json"))
+    assert str(report) == run("ncclscope", "report", job(name))
+    assert report.text(all=True, explain=True) == run("ncclscope", "report", job(name), "--all", "--explain")
+
+
+def resolved(declared: dict[str, typing.Any]) -> dict[str, typing.Any]:
+    while "$ref" in declared:
+        found: typing.Any = SCHEMA
+        for part in declared["$ref"].removeprefix("#/").split("/"):
+            found = found[part]
+        declared = found
+    return declared
+
+
+def types_of(declared: dict[str, typing.Any]) -> set[str]:
+    if "enum" in declared:
+        return {"null" if value is None else "string" for value in declared["enum"]}
+    if "const" in declared:
+        return {"string"}
+    types = declared["type"]
+    return {types} if isinstance(types, str) else set(types)
+
+
+PYTHON_OF = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+
+
+def check(record: type[Record], declared: dict[str, typing.Any], seen: set[type]) -> None:
+    """Compares the annotations of a class with what the schema declares, and so on into its parts.
+
+    A field that the schema has and the class does not annotate is an attribute all the same, as plain JSON."""
+    seen.add(record)
+    properties = declared["properties"]
+    annotated = {name: text for name, text in record.__annotations__.items() if not name.startswith("_")}
+    assert set(annotated) <= set(properties), f"{record.__name__} has what the schema has not"
+    for name in annotated:
+        declared_field = resolved(properties[name])
+        found = re.sub(r'Literal\[.*?\]', "str", annotated[name])
+        types = types_of(declared_field)
+        part = record._parts.get(name)
+        if "array" in types:
+            items = resolved(declared_field["items"])
+            wanted = f"list[{part.__name__ if part else PYTHON_OF[items['type']]}]"
+            if part:
+                check(part, items, seen)
+        elif "object" in types and "properties" in declared_field:
+            assert part is not None, f"{record.__name__}.{name} is a record"
+            wanted = part.__name__
+            check(part, declared_field, seen)
+        elif "object" in types:
+            wanted = f"dict[str, {PYTHON_OF[declared_field['additionalProperties']['type']]}]"
+        else:
+            wanted = " | ".join(PYTHON_OF[t] for t in PYTHON_OF if t in types and t != "null")
+        if "null" in types:
+            wanted += " | None"
+        assert found == wanted, f"{record.__name__}.{name}"
+
+
+def test_its_types_are_the_schema_s() -> None:
+    seen: set[type] = set()
+    check(Report, SCHEMA, seen)
+    records = {value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Record)}
+    assert seen == records - {Record}
+
+
+def test_fields_are_attributes_all_the_way() -> None:
+    report = ncclscope.open(job("mix_two_hosts_228")).report()
+    plain = report.to_dict()
+    first = plain["operations"][0]
+    assert report.operations[0].time_us is not None
+    assert report.operations[0].time_us.p50 == first["time_us"]["p50"] > 0
+    assert report.network[0].wait_us.send_gpu == plain["network"][0]["wait_us"]["send_gpu"]
+    assert report.communicators[0].members[-1].rank == plain["communicators"][0]["members"][-1]["rank"]
+    # Causes are keys, not names that a report always has.
+    assert report.completeness.untimed == plain["completeness"]["untimed"]
+    assert list(report.job) == list(plain["job"])
+    assert "completeness" in dir(report)
+    assert report.job == ncclscope.open(job("mix_two_hosts_228")).report().job
+    assert repr(report.operations[0].time_us).startswith("Statistics(sum=")
+
+
+def test_a_wrong_field_is_answered_with_the_right_ones() -> None:
+    report = ncclscope.open(job("ddp4")).report()
+    with pytest.raises(AttributeError, match="Report has no field 'operation'; it has schema, job, .* operations"):
+        report.operation  # type: ignore[attr-defined]
+
+
+def test_what_is_not_known_is_none() -> None:
+    report = ncclscope.open(job("graph_host_228")).report()
+    assert report.completeness.timed == 0
+    assert all(operation.time_us is None and operation.time_source is None for operation in report.operations)
+
+
+def test_notebooks_show_tables(play: Callable[..., Path]) -> None:
+    report = ncclscope.open(job("mix_228")).report()
+    shown = report._repr_html_()
+    rows = re.findall(r"<tr>(.*?)</tr>", shown)
+    assert len(rows) == 1 + len(report.operations)
+    first = report.operations[0]
+    assert first.time_us is not None and first.time_us.p99 is not None
+    assert f"<td>{first.function}</td>" in rows[1] and f">{first.time_us.p99:.1f}</td>" in rows[1]
+    assert "1843 of 1843 announced calls recorded" in shown
+    # What a job calls its communicators and files is text, not markup.
+    played = play("ranks 2\nall_reduce 1KiB\n")
+    renamed = played.with_name("<b>&")
+    played.rename(renamed)
+    shown = ncclscope.open(renamed).report()._repr_html_()
+    assert "&lt;b&gt;&amp;" in shown and "<b>&" not in shown
