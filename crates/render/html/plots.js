@@ -65,8 +65,8 @@ function shape(name, attributes = {}, text) {
   return made;
 }
 
-function choice(title, options, chosen, on_change) {
-  const select = element("select");
+function choice(title, name, options, chosen, on_change) {
+  const select = element("select", { "aria-label": name });
   for (const [value, text] of options) {
     const option = element("option", { value }, text);
     option.selected = value === chosen;
@@ -228,7 +228,7 @@ class BySize extends Plot {
     this.function = "";
     if (!this.measure) return;
     this.choices.append(
-      choice("Show", this.measures.map((m) => [m.key, m.title]), this.measure.key, (key) => {
+      choice("Show", "Figure by size", this.measures.map((m) => [m.key, m.title]), this.measure.key, (key) => {
         this.measure = this.measures.find((m) => m.key === key);
         this.draw();
       }),
@@ -236,7 +236,7 @@ class BySize extends Plot {
     if (functions.length > 1) {
       const options = [["", "all functions"], ...functions.map((name) => [name, name])];
       this.choices.append(
-        choice("of", options, "", (name) => {
+        choice("of", "Functions by size", options, "", (name) => {
           this.function = name;
           this.draw();
         }),
@@ -416,11 +416,11 @@ class Spread extends Plot {
       .map((operation, i) => [String(i), label(operation)])
       .filter(([i]) => SPREADS.some((s) => histograms[i]?.[s.key]));
     this.choices.replaceChildren();
-    if (list.length) this.choices.append(choice("Of", list, String(picked), (i) => pick(Number(i))));
+    if (list.length) this.choices.append(choice("Of", "Operation", list, String(picked), (i) => pick(Number(i))));
     if (there.length > 1) {
       const options = there.map((s) => [s.key, s.title]);
       this.choices.append(
-        choice("show", options, this.spread.key, (key) => {
+        choice("show", "Figure of the operation", options, this.spread.key, (key) => {
           this.wanted = key;
           this.draw();
         }),
@@ -584,6 +584,7 @@ let by_size;
 let spread;
 if (places.size && operations.length) {
   document.getElementById("plots").hidden = false;
+  document.getElementById("without").hidden = true;
   by_size = new BySize(places.size);
   spread = new Spread(places.spread);
   for (const [i, row] of table_rows) {

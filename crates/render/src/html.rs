@@ -653,7 +653,7 @@ impl<'a> Page<'a> {
                       <figure id=\"by-size\"><figcaption>By size</figcaption></figure>\n\
                       <figure id=\"spread\"><figcaption>How the times of one operation are spread</figcaption></figure>\n\
                       </div>\n<div id=\"detail\" aria-live=\"polite\"></div>\n</div>\n\
-                      <noscript><p class=\"about\">Plots, sorting and filters need JavaScript; every figure is in the tables.</p></noscript>\n";
+                      <p id=\"without\" class=\"about\">Plots, sorting and filters need JavaScript; every figure is in the tables.</p>\n";
         let count = |row: &Value, name: &str| field(row, name).and_then(Value::as_u64).unwrap_or(0);
         let (timed, others): (Vec<_>, Vec<_>) = all
             .into_iter()
