@@ -18,7 +18,7 @@
 use crate::bandwidth::Bandwidth;
 use crate::executions::{ByCause, Execution, Walk, CAUSES};
 use crate::matching::{is_p2p, Matcher};
-use crate::statistics::{Sample, Statistics, Summed};
+use crate::statistics::{Histogram, Sample, Statistics, Summed};
 use capture::live::flag;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -74,6 +74,20 @@ pub struct Operation {
     pub replays: u64,
     /// Largest relative error of percentiles: 0 from rows, 0.01 from histograms.
     pub percentile_error: f64,
+    /// For plots; not in the JSON report, where they would take most of the room.
+    #[serde(skip)]
+    pub histograms: Histograms,
+}
+
+/// How the times of a row are spread.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Histograms {
+    /// Of `time_us`.
+    pub time: Option<Histogram>,
+    /// Of `shortest_us`.
+    pub shortest: Option<Histogram>,
+    /// Of `host_us`.
+    pub host: Option<Histogram>,
 }
 
 impl Operation {
@@ -284,6 +298,11 @@ impl Gathered {
         let nranks = self.nranks.or_else(|| communicator.and_then(|c| c.nranks));
         let function = name(key.function);
         let rounded = self.gpu.is_rounded() || self.host.is_rounded();
+        let histograms = Histograms {
+            time: self.gpu.histogram(),
+            shortest: shortest.histogram(),
+            host: self.host.histogram(),
+        };
         let time_us = self.gpu.statistics();
         let shortest_us = shortest.statistics();
         let bandwidth = |time: &Option<Statistics>| {
@@ -326,6 +345,7 @@ impl Gathered {
             captured: self.captured,
             replays: self.replays,
             percentile_error: if rounded { 0.01 } else { 0.0 },
+            histograms,
         }
     }
 }

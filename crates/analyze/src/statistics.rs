@@ -1,10 +1,12 @@
 //! Sums and percentiles of durations.
 //!
-//! A [`Sample`] takes durations one by one or as a histogram and ends as [`Statistics`] in microseconds.
+//! A [`Sample`] takes durations one by one or as a histogram and ends as [`Statistics`] in microseconds and, for plots, as
+//! a [`Histogram`].
 //!
 //! Rule: a percentile is a value that was observed (nearest rank), or the middle of the histogram bucket that holds it.
 //! p99 of fewer than 100 durations would be the largest, so it is not given.
 
+use capture::live::bucket;
 use serde::Serialize;
 
 /// p99 is given from so many durations on.
@@ -29,6 +31,43 @@ pub struct Statistics {
     pub p99: Option<f64>,
     /// Longest.
     pub max: Option<f64>,
+}
+
+/// No histogram has more buckets.
+pub const MOST_BUCKETS: usize = 64;
+
+/// How durations are spread, in as fine buckets as [`MOST_BUCKETS`] allow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Histogram {
+    /// Buckets of equal width between a power of two, in ns, and the next: 64, 32, 16, … 1.
+    pub per_octave: usize,
+    /// Number of the first bucket. With i = number × 64 / `per_octave`, a bucket begins at i ns below 64 and at
+    /// (64 + i mod 64) × 2^(⌊i / 64⌋ - 1) ns from there on, and ends where the next begins.
+    pub first: usize,
+    /// Durations in each bucket from there on. The first and the last are not 0.
+    pub counts: Vec<u64>,
+}
+
+impl Histogram {
+    /// From counts by the number of [`bucket`]; `None` without a duration.
+    fn new(fine: &[u64]) -> Option<Histogram> {
+        let first = fine.iter().position(|n| *n > 0)?;
+        let last = fine.iter().rposition(|n| *n > 0)?;
+        let mut width = 1;
+        while width < 64 && last / width - first / width >= MOST_BUCKETS {
+            width *= 2;
+        }
+        let mut counts = vec![0u64; last / width - first / width + 1];
+        for (index, n) in (first..=last).zip(&fine[first..=last]) {
+            let count = &mut counts[index / width - first / width];
+            *count = count.saturating_add(*n);
+        }
+        Some(Histogram {
+            per_octave: 64 / width,
+            first: first / width,
+            counts,
+        })
+    }
 }
 
 /// Durations being gathered, in ns.
@@ -120,6 +159,29 @@ impl Sample {
     /// Whether percentiles come from a histogram, and so are within 1 %.
     pub fn is_rounded(&self) -> bool {
         self.summed.0 > 0
+    }
+
+    /// How the durations are spread; `None` without one, and where some are known by their sum only.
+    pub fn histogram(&self) -> Option<Histogram> {
+        if self.incomplete {
+            return None;
+        }
+        let number = |ns: u64| {
+            let (octave, index) = bucket(ns);
+            64 * octave + index
+        };
+        let mut fine = vec![0u64; number(u64::MAX) + 1];
+        for ns in &self.values {
+            fine[number(u64::from(*ns))] += 1;
+        }
+        for ns in &self.wide {
+            fine[number(*ns)] += 1;
+        }
+        for (ns, n) in &self.buckets {
+            let count = &mut fine[number(*ns)];
+            *count = count.saturating_add(*n);
+        }
+        Histogram::new(&fine)
     }
 
     /// The statistics; `None` without a duration.
@@ -304,6 +366,65 @@ mod tests {
             (s.sum, s.mean, s.min, s.p50, s.max),
             (10.0, 2.5, None, None, None)
         );
+    }
+
+    /// Where a bucket begins, ns, as its documentation says.
+    fn begin(histogram: &Histogram, number: usize) -> u64 {
+        let i = (number * 64 / histogram.per_octave) as u64;
+        if i < 64 {
+            i
+        } else {
+            (64 + i % 64) << (i / 64 - 1)
+        }
+    }
+
+    #[test]
+    fn a_histogram_holds_every_duration_between_its_edges() {
+        for (values, per_octave) in [
+            (vec![13_472, 13_504, 13_472], 64),
+            ((0..40).map(|i| 20_000 + 500 * i).collect(), 64),
+            ((0..1_000).map(|i| 1_000 + 17 * i).collect(), 8),
+            (vec![3, 700, 1_000_000, 9_000_000_000], 2),
+            (vec![0, 1], 64),
+            (vec![1, u64::MAX], 1),
+        ] {
+            let mut sample = Sample::default();
+            values.iter().for_each(|ns| sample.push(*ns));
+            let h = sample.histogram().expect("durations");
+            assert_eq!(h.per_octave, per_octave);
+            assert!(h.counts.len() <= MOST_BUCKETS);
+            assert_eq!(h.counts.iter().sum::<u64>(), values.len() as u64);
+            for (index, count) in h.counts.iter().enumerate() {
+                let number = h.first + index;
+                let inside = |ns: &&u64| {
+                    let ns = (**ns).min((1 << 53) - 1);
+                    begin(&h, number) <= ns && ns < begin(&h, number + 1)
+                };
+                assert_eq!(values.iter().filter(inside).count() as u64, *count);
+            }
+        }
+        assert_eq!(Sample::default().histogram(), None);
+    }
+
+    #[test]
+    fn counted_durations_are_in_the_histogram_or_there_is_none() {
+        let counted = [(1008, 50), (2016, 50)];
+        let mut sample = Sample::default();
+        sample.push(1_000);
+        sample.push_summed(Summed {
+            count: 100,
+            sum: 150_000,
+            extremes: Some((1010, 2010)),
+            histogram: Some(&counted),
+        });
+        let h = sample.histogram().expect("durations");
+        assert_eq!(h.counts.iter().sum::<u64>(), 101);
+        sample.push_summed(Summed {
+            count: 3,
+            sum: 9000,
+            ..Summed::default()
+        });
+        assert_eq!(sample.histogram(), None);
     }
 
     #[test]

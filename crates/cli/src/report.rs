@@ -3,7 +3,8 @@
 use anyhow::Context;
 use render::text::Options;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tables::Capture;
 
@@ -15,6 +16,9 @@ pub struct Args {
     /// Print JSON (ncclscope.report/1) instead of text
     #[arg(long)]
     json: bool,
+    /// Write one HTML file with plots, which needs nothing else; `-` is standard output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "all", "explain"])]
+    html: Option<PathBuf>,
     /// Print every row instead of the first of each table
     #[arg(long, conflicts_with = "json")]
     all: bool,
@@ -27,9 +31,18 @@ pub struct Args {
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let capture = open(&args.capture)?;
     let report = analyze::report(&capture);
+    if let Some(file) = args.html.as_deref().filter(|file| *file != Path::new("-")) {
+        let mut page = Vec::new();
+        render::html::write(&report, &mut page)?;
+        replace(file, &page)?;
+        eprintln!("The report is in {}", file.display());
+        return finish(writeln!(std::io::stdout(), "{}", report.summary));
+    }
     let mut out = BufWriter::new(std::io::stdout().lock());
     let written = if args.json {
         render::json::write(&report, &mut out)
+    } else if args.html.is_some() {
+        render::html::write(&report, &mut out)
     } else {
         render::text::write(
             &report,
@@ -43,8 +56,36 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     finish(written.and_then(|()| out.flush()))
 }
 
+/// Puts `bytes` in the place of `path`, so that a reader sees the old file or the new one, never a part. What is there
+/// and is no file, such as a pipe, is written to.
+fn replace(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let failed = |error: std::io::Error| {
+        // The kind: the error itself may name the temporary file.
+        anyhow::anyhow!(
+            "`{}` can't be written: {}\n  hint: name a file in a folder that is there and can be written",
+            path.display(),
+            error.kind()
+        )
+    };
+    // A link stays a link.
+    let target = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    if target.metadata().is_ok_and(|there| !there.is_file()) {
+        return std::fs::write(target, bytes).map_err(failed);
+    }
+    let folder = target.parent().filter(|folder| *folder != Path::new(""));
+    let file = tempfile::Builder::new()
+        .prefix(".ncclscope-")
+        // As any new file: the process's mask takes away what it must not allow.
+        .permissions(std::fs::Permissions::from_mode(0o666))
+        .tempfile_in(folder.unwrap_or(Path::new(".")))
+        .map_err(failed)?;
+    file.as_file().write_all(bytes).map_err(failed)?;
+    file.persist(target).map_err(|e| failed(e.error))?;
+    Ok(())
+}
+
 /// Opens a capture; an error says what to do.
-pub(crate) fn open(path: &std::path::Path) -> anyhow::Result<Capture> {
+pub(crate) fn open(path: &Path) -> anyhow::Result<Capture> {
     Capture::open(path).map_err(|error| anyhow::anyhow!("{error}\n  hint: {}", error.hint()))
 }
 

@@ -5,6 +5,7 @@
 pub mod batches;
 pub mod chrome;
 pub mod diff_text;
+pub mod html;
 pub mod json;
 pub mod jsonl;
 pub mod layout;

@@ -262,7 +262,7 @@ fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()>
     )
 }
 
-fn counts(of: &BTreeMap<String, u64>) -> String {
+pub(crate) fn counts(of: &BTreeMap<String, u64>) -> String {
     of.iter()
         .map(|(cause, n)| format!("{n} {cause}"))
         .collect::<Vec<_>>()
@@ -339,7 +339,7 @@ fn ranks(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
 }
 
 /// Ids cut to the digits that tell them apart.
-fn short_ids(report: &Report) -> BTreeMap<&str, String> {
+pub(crate) fn short_ids(report: &Report) -> BTreeMap<&str, String> {
     let cut = |id: &str, digits: usize| match id.split_once('#') {
         Some((hash, nth)) => format!("{}#{nth}", &hash[..digits.min(hash.len())]),
         None => id[..digits.min(id.len())].to_owned(),
@@ -407,7 +407,7 @@ fn cut(text: &str, most: usize) -> String {
 }
 
 /// Three digits of a figure or more, or `-`.
-fn figure(value: Option<f64>) -> String {
+pub(crate) fn figure(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
         Some(v) if v < 1.0 => format!("{v:.3}"),
@@ -418,7 +418,7 @@ fn figure(value: Option<f64>) -> String {
 }
 
 /// A sum in ms, or `-`.
-fn ms(us: Option<f64>) -> String {
+pub(crate) fn ms(us: Option<f64>) -> String {
     match us {
         None => "-".to_owned(),
         Some(us) if us < 1e6 => format!("{:.3}", us / 1e3),
@@ -694,7 +694,7 @@ fn bytes(bytes: u64) -> String {
 }
 
 /// A datatype in a few letters, those of fake-nccl's scripts.
-fn datatype(nccl: &str) -> String {
+pub(crate) fn datatype(nccl: &str) -> String {
     let (name, bits) = nccl.split_at(
         nccl.find(|c: char| c.is_ascii_digit())
             .unwrap_or(nccl.len()),
@@ -727,7 +727,7 @@ fn number(n: Option<u32>) -> String {
     n.map_or("-".to_owned(), |n| n.to_string())
 }
 
-fn plural(n: u64, one: &str, many: &str) -> String {
+pub(crate) fn plural(n: u64, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 

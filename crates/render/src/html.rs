@@ -1,0 +1,783 @@
+//! A report as one HTML file that needs nothing else: no network, no fonts, no files beside it.
+//!
+//! Every table is in the page as it is, from [`columns`] that name a field of the JSON report, so it reads without
+//! JavaScript. The page carries the JSON report, from which `tables.js` sorts and `plots.js` draws, and the histograms, which
+//! the JSON report has not.
+//!
+//! Rule: whatever a program, a user or a host chose is escaped where it is written, by [`escaped`] in the page and by
+//! [`embedded`] in its data; and the page's policy runs the two scripts that are hashed in it and no other.
+
+use crate::text::{counts, plural, short_ids};
+use analyze::words::{self, Word};
+use analyze::Report;
+use base64::prelude::{Engine, BASE64_STANDARD};
+use columns::*;
+use serde_json::{json, Value};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write;
+
+mod columns;
+
+const STYLE: &str = include_str!("../html/style.css");
+const TABLES: &str = include_str!("../html/tables.js");
+const PLOTS: &str = include_str!("../html/plots.js");
+
+/// Writes `report`.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(report: &Report, out: &mut impl Write) -> std::io::Result<()> {
+    let data = serde_json::to_value(report)?;
+    let short = short_ids(report);
+    let histograms: Vec<_> = report.operations.iter().map(|o| &o.histograms).collect();
+    let more = json!({ "histograms": histograms, "short_ids": short });
+    let page = Page {
+        report,
+        data: &data,
+        short,
+        html: String::new(),
+    };
+    let title = escaped(&report.job.capture);
+    let policy = format!(
+        "default-src 'none'; script-src '{}' '{}'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
+        hash(TABLES),
+        hash(PLOTS),
+        hash(STYLE)
+    );
+    write!(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"generator\" content=\"ncclscope {}\">\n<meta name=\"referrer\" content=\"no-referrer\">\n\
+         <link rel=\"icon\" href=\"data:,\">\n<title>{title} - ncclscope report</title>\n<style>{STYLE}</style>\n</head>\n\
+         <body>\n{}\
+         <script type=\"application/json\" id=\"report\">{}</script>\n\
+         <script type=\"application/json\" id=\"more\">{}</script>\n\
+         <script type=\"module\">{TABLES}</script>\n<script type=\"module\">{PLOTS}</script>\n</body>\n</html>\n",
+        env!("CARGO_PKG_VERSION"),
+        page.body(),
+        embedded(&data),
+        embedded(&more),
+    )
+}
+
+/// The name by which the page's policy knows a script or style.
+fn hash(text: &str) -> String {
+    format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
+}
+
+/// `text` for the inside of an element or of a quoted attribute. Control characters, which HTML can't have, show as U+FFFD.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            '\'' => out += "&#39;",
+            '\t' | '\n' => out.push(c),
+            c if c.is_control() => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// `text` for the inside of an element, with what stands in backquotes as code.
+fn marked(text: &str) -> String {
+    let text = escaped(text);
+    let mut parts = text.split('`');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    while let Some(code) = parts.next() {
+        let _ = match parts.next() {
+            Some(rest) => write!(out, "<code>{code}</code>{rest}"),
+            None => write!(out, "`{code}"),
+        };
+    }
+    out
+}
+
+/// JSON for the inside of a script element: what could end it, or a line, is written by its number. These characters
+/// stand in strings only.
+fn embedded(data: &Value) -> String {
+    let json = data.to_string();
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A table of the page.
+struct Table<'a> {
+    /// What it is called where it is not seen, and its id.
+    name: &'a str,
+    /// The array in the report whose elements `rows` are; nothing where they are not from the report as they are.
+    from: Option<&'a str>,
+    columns: &'a [&'a [Column]],
+    /// Numbers in that array, and the rows.
+    rows: Vec<(usize, &'a Value)>,
+    /// By which column they are ordered, largest first.
+    sorted: &'a str,
+    /// Of which columns the foot has the sum.
+    sums: &'a [&'a str],
+}
+
+impl<'a> Table<'a> {
+    fn new(name: &'a str, columns: &'a [&'a [Column]]) -> Table<'a> {
+        Table {
+            name,
+            from: None,
+            columns,
+            rows: Vec::new(),
+            sorted: "",
+            sums: &[],
+        }
+    }
+}
+
+/// A page under construction.
+struct Page<'a> {
+    report: &'a Report,
+    /// The report as JSON.
+    data: &'a Value,
+    /// Communicators by id, in few digits.
+    short: BTreeMap<&'a str, String>,
+    html: String,
+}
+
+impl<'a> Page<'a> {
+    fn body(mut self) -> String {
+        self.header();
+        self.html += "<main>\n";
+        self.completeness();
+        self.job();
+        self.ranks();
+        self.communicators();
+        self.functions();
+        self.operations();
+        self.warmup();
+        self.settings();
+        self.network();
+        self.lines("Notes", "notes", &self.report.notes);
+        self.problems();
+        self.definitions();
+        let _ = writeln!(
+            self.html,
+            "</main>\n<footer>{}, written by ncclscope {}. <code>ncclscope report --json</code> gives the same \
+             figures to programs.</footer>",
+            escaped(self.report.schema),
+            env!("CARGO_PKG_VERSION")
+        );
+        self.html
+    }
+
+    fn header(&mut self) {
+        let (report, job) = (self.report, &self.report.job);
+        let _ = writeln!(
+            self.html,
+            "<header>\n<h1>NCCL calls of {}</h1>\n<p class=\"lead\">{}</p>\n<p class=\"next\">Next: <code>{}</code></p>",
+            escaped(&job.capture),
+            escaped(&report.summary),
+            escaped(&report.next)
+        );
+        let c = &report.completeness;
+        let least = if c.announced_is_lower_bound {
+            "at least "
+        } else {
+            ""
+        };
+        let lost = c.announced.saturating_sub(c.recorded);
+        let recorded = match (lost, c.adds_up) {
+            (0, true) => "<small class=\"good\">none lost</small>".to_owned(),
+            (_, false) => "<small class=\"bad\">the figures do not add up</small>".to_owned(),
+            (lost, _) => format!("<small class=\"bad\">{lost} lost</small>"),
+        };
+        let without = c.recorded.saturating_sub(c.timed);
+        let hosts = match job.hosts.as_slice() {
+            [] => "hosts not known".to_owned(),
+            [one] => format!("on {one}"),
+            hosts => format!("on {} hosts", hosts.len()),
+        };
+        let share = report.ranks.share.map(|s| {
+            let spread = format!(
+                "{:.1} to {:.1} % of the run over ranks",
+                100.0 * s.min,
+                100.0 * s.max
+            );
+            (format!("{:.1} %", 100.0 * s.median), spread)
+        });
+        let (share, spread) =
+            share.unwrap_or(("-".to_owned(), "no rank has both times".to_owned()));
+        let wall = job
+            .wall_us
+            .map_or("-".to_owned(), |us| format!("{:.3} s", us / 1e6));
+        let end = match job.exit_status {
+            Some(status) => format!("exit status {status}"),
+            None => "end not recorded".to_owned(),
+        };
+        let tiles = [
+            (
+                "Calls recorded",
+                format!("{} of {least}{}", c.recorded, c.announced),
+                recorded,
+            ),
+            (
+                "Calls with a GPU time",
+                c.timed.to_string(),
+                small(&format!("{without} without")),
+            ),
+            ("In NCCL, median rank", share, small(&spread)),
+            ("Processes", job.nprocesses.to_string(), small(&hosts)),
+            ("Run", wall, small(&end)),
+        ];
+        self.html += "<dl class=\"tiles\">\n";
+        for (name, figure, below) in tiles {
+            let _ = writeln!(
+                self.html,
+                "<div><dt>{name}</dt><dd>{}{below}</dd></div>",
+                escaped(&figure)
+            );
+        }
+        self.html += "</dl>\n</header>\n<nav aria-label=\"Sections\"><ul>\n";
+        let there = |there: bool, id: &'static str, name: &'static str| there.then_some((id, name));
+        let sections = [
+            Some(("completeness", "Completeness")),
+            Some(("job", "Job")),
+            there(!report.ranks.rows.is_empty(), "ranks", "Ranks"),
+            Some(("communicators", "Communicators")),
+            there(!report.functions.is_empty(), "functions", "Functions"),
+            Some(("operations", "Operations")),
+            there(!report.warmup.is_empty(), "warmup", "Warm-up"),
+            there(!report.settings.is_empty(), "settings", "Settings"),
+            there(!report.network.is_empty(), "network", "Network"),
+            there(!report.notes.is_empty(), "notes", "Notes"),
+            there(!report.problems.is_empty(), "problems", "Problems"),
+            Some(("definitions", "Definitions")),
+        ];
+        for (id, name) in sections.into_iter().flatten() {
+            let _ = writeln!(self.html, "<li><a href=\"#{id}\">{name}</a></li>");
+        }
+        self.html += "</ul></nav>\n";
+    }
+
+    /// Begins a section, which the caller ends.
+    fn section(&mut self, id: &str, title: &str, about: &str) {
+        let _ = writeln!(self.html, "<section id=\"{id}\">\n<h2>{title}</h2>");
+        if !about.is_empty() {
+            let _ = writeln!(self.html, "<p class=\"about\">{}</p>", marked(about));
+        }
+    }
+
+    fn end(&mut self) {
+        self.html += "</section>\n";
+    }
+
+    /// The elements of an array of the report.
+    fn elements(&self, path: &str) -> Vec<(usize, &'a Value)> {
+        let list = field(self.data, path).and_then(Value::as_array);
+        list.into_iter().flatten().enumerate().collect()
+    }
+
+    /// A table of all elements of an array of the report.
+    fn table_of(&mut self, path: &str, name: &str, columns: &[&[Column]], sorted: &str) {
+        let rows = self.elements(path);
+        self.table(&Table {
+            from: Some(path),
+            rows,
+            sorted,
+            ..Table::new(name, columns)
+        });
+    }
+
+    fn table(&mut self, table: &Table) {
+        let columns = || table.columns.iter().copied().flatten();
+        let from = table
+            .from
+            .map_or(String::new(), |from| format!(" data-rows=\"{from}\""));
+        let _ = writeln!(
+            self.html,
+            "<div class=\"frame\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table{from} aria-label=\"{0}\">\n<thead><tr>",
+            escaped(table.name)
+        );
+        for column in columns() {
+            let path = match column.path {
+                "" => String::new(),
+                path => format!(" data-path=\"{path}\""),
+            };
+            let class = if column.show.is_text() {
+                " class=\"t\""
+            } else {
+                ""
+            };
+            let sorted = if column.path == table.sorted && !table.sorted.is_empty() {
+                " aria-sort=\"descending\""
+            } else {
+                ""
+            };
+            let unit = match column.unit {
+                "" => String::new(),
+                unit => format!("<span>{unit}</span>"),
+            };
+            let _ = writeln!(
+                self.html,
+                "<th scope=\"col\"{class}{path}{sorted} title=\"{}\">{}{unit}</th>",
+                escaped(column.help),
+                column.name
+            );
+        }
+        self.html += "</tr></thead>\n<tbody>\n";
+        for (index, row) in &table.rows {
+            let _ = write!(self.html, "<tr data-i=\"{index}\">");
+            for column in columns() {
+                let class = match column.show {
+                    Show::Wide => " class=\"w\"",
+                    show if show.is_text() => " class=\"t\"",
+                    _ => "",
+                };
+                let _ = match self.cell(row, column) {
+                    Some(text) if column.show == Show::Wide => {
+                        write!(self.html, "<td{class}>{}</td>", marked(&text))
+                    }
+                    Some(text) => write!(self.html, "<td{class}>{}</td>", escaped(&text)),
+                    None => write!(
+                        self.html,
+                        "<td{class}><span class=\"none\" title=\"{}\">-</span></td>",
+                        escaped(column.missing)
+                    ),
+                };
+            }
+            self.html += "</tr>\n";
+        }
+        self.html += "</tbody>\n";
+        if !table.sums.is_empty() && table.rows.len() > 1 {
+            self.html += "<tfoot><tr>";
+            for (at, column) in columns().enumerate() {
+                let known = || {
+                    table
+                        .rows
+                        .iter()
+                        .filter_map(|(_, row)| field(row, column.path))
+                };
+                let sum = if !table.sums.contains(&column.path) {
+                    None
+                } else if known().all(Value::is_u64) {
+                    known()
+                        .filter_map(Value::as_u64)
+                        .reduce(u64::saturating_add)
+                        .map(Value::from)
+                } else {
+                    known()
+                        .filter_map(Value::as_f64)
+                        .reduce(|a, b| a + b)
+                        .map(Value::from)
+                };
+                let text = sum.and_then(|sum| column.show.text(&sum));
+                let text = text.unwrap_or_else(|| {
+                    if at == 0 {
+                        "all".to_owned()
+                    } else {
+                        String::new()
+                    }
+                });
+                let class = if column.show.is_text() {
+                    " class=\"t\""
+                } else {
+                    ""
+                };
+                let _ = write!(self.html, "<td{class}>{text}</td>");
+            }
+            self.html += "</tr></tfoot>\n";
+        }
+        self.html += "</table></div>\n";
+    }
+
+    /// What a row has in a column.
+    fn cell(&self, row: &Value, column: &Column) -> Option<String> {
+        match column.show {
+            Show::Algorithm => {
+                let [algorithm, protocol] = ["algorithm", "protocol"].map(|name| field(row, name));
+                let name =
+                    |of: Option<&Value>| of.and_then(Value::as_str).unwrap_or("-").to_owned();
+                (algorithm.is_some() || protocol.is_some())
+                    .then(|| format!("{}/{}", name(algorithm), name(protocol)))
+            }
+            Show::Communicator => {
+                let id = field(row, column.path)?.as_str()?;
+                let short = self.short.get(id)?;
+                let of = |c: &&analyze::job::CommunicatorRow| c.communicator == id;
+                let name = self.report.communicators.iter().find(of)?.name.as_deref();
+                Some(name.map_or_else(|| short.clone(), |name| format!("{short} {name}")))
+            }
+            Show::Length => {
+                let list = column.path.strip_suffix(".length")?;
+                Some(field(row, list)?.as_array()?.len().to_string())
+            }
+            show => show.text(field(row, column.path)?),
+        }
+    }
+
+    fn completeness(&mut self) {
+        let c = &self.report.completeness;
+        self.section("completeness", "Completeness and trust", "");
+        let least = if c.announced_is_lower_bound {
+            "at least "
+        } else {
+            ""
+        };
+        let _ = writeln!(
+            self.html,
+            "<p>{} of {least}{} announced calls recorded, {} timed.{}</p>",
+            c.recorded,
+            c.announced,
+            c.timed,
+            if c.adds_up {
+                ""
+            } else {
+                " The figures do not add up, please report it."
+            }
+        );
+        if !c.odd.is_empty() {
+            let _ = writeln!(
+                self.html,
+                "<p>Callbacks without effect: {}.</p>",
+                escaped(&counts(&c.odd))
+            );
+        }
+        let remedy = |cause: &String| c.remedies.get(cause);
+        let lost = c.lost.iter().map(|(cause, n)| json!({"calls": n, "what": "lost", "cause": cause, "remedy": remedy(cause)}));
+        let untimed = c.untimed.iter().map(|(cause, n)| json!({"calls": n, "what": "not timed", "cause": cause, "remedy": remedy(cause)}));
+        let causes: Vec<Value> = lost.chain(untimed).collect();
+        if !causes.is_empty() {
+            self.table(&Table {
+                rows: causes.iter().enumerate().collect(),
+                ..Table::new("Calls that were lost or not timed", &[CAUSE])
+            });
+        }
+        if !c.ranks.is_empty() {
+            self.html += "<h3>Processes that are not complete, or differ otherwise</h3>\n";
+            self.table_of(
+                "completeness.ranks",
+                "Completeness by process",
+                &[PROCESS, COMPLETENESS],
+                "",
+            );
+        }
+        self.end();
+    }
+
+    fn job(&mut self) {
+        let job = &self.report.job;
+        self.section("job", "Job", "");
+        let some = |list: &[String]| match list {
+            [] => "not known".to_owned(),
+            list => list.join(", "),
+        };
+        let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "not known".to_owned());
+        let mut ranks = plural(job.nprocesses as u64, "process", "processes");
+        if let Some(size) = job.world_size {
+            ranks += &format!(" of {}", plural(size.into(), "rank", "ranks"));
+        }
+        if job.restarts > 0 {
+            ranks += &format!(", {}", plural(job.restarts.into(), "restart", "restarts"));
+        }
+        let run = match (&job.started, &job.ended) {
+            (Some(started), Some(ended)) => format!("{started} to {ended}"),
+            (Some(started), None) => format!("since {started}; its end was not recorded"),
+            _ => "not known when".to_owned(),
+        };
+        let mut facts = vec![
+            ("command".to_owned(), known(&job.command)),
+            ("job".to_owned(), ranks),
+            ("hosts".to_owned(), some(&job.hosts)),
+            ("NCCL".to_owned(), some(&job.nccl)),
+            ("GPU".to_owned(), some(&job.gpu)),
+            ("driver".to_owned(), some(&job.driver)),
+            ("run".to_owned(), run),
+            (
+                "recorded".to_owned(),
+                format!("mode {}, timing {}", some(&job.mode), some(&job.timing)),
+            ),
+        ];
+        if let Some(id) = &job.id {
+            facts.push(("id".to_owned(), id.clone()));
+        }
+        for (name, values) in &job.environment {
+            let values: Vec<&str> = values
+                .iter()
+                .map(|v| v.as_deref().unwrap_or("(not set)"))
+                .collect();
+            facts.push((name.clone(), values.join(" or ")));
+        }
+        self.html += "<dl class=\"facts\">\n";
+        for (name, value) in facts {
+            let _ = writeln!(
+                self.html,
+                "<dt>{}</dt><dd>{}</dd>",
+                escaped(&name),
+                escaped(&value)
+            );
+        }
+        self.html += "</dl>\n";
+        self.end();
+    }
+
+    fn ranks(&mut self) {
+        let ranks = &self.report.ranks;
+        if ranks.rows.is_empty() {
+            return;
+        }
+        self.section(
+            "ranks",
+            "Ranks",
+            "In NCCL is the union of a rank's NCCL intervals, so no moment counts twice. A rank that differs much from the median \
+             is named: less time in NCCL than the others means that they wait for it.",
+        );
+        if ranks.rows.len() > 1 {
+            let spreads = [
+                ("calls", ranks.calls, 1.0, 0),
+                ("in NCCL, ms", ranks.nccl_us, 1e-3, 3),
+                ("wall, ms", ranks.wall_us, 1e-3, 3),
+                ("share of the run, %", ranks.share, 100.0, 2),
+            ];
+            self.html += "<div class=\"frame\"><table aria-label=\"Figures over ranks\">\n<thead><tr><th scope=\"col\" class=\"t\">over ranks</th>\
+                          <th scope=\"col\">ranks</th><th scope=\"col\">min</th><th scope=\"col\">median</th><th scope=\"col\">max</th></tr></thead>\n<tbody>\n";
+            for (name, spread, factor, digits) in spreads {
+                let Some(s) = spread else { continue };
+                let _ = write!(self.html, "<tr><td class=\"t\">{name}</td><td>{}</td>", s.n);
+                for value in [s.min, s.median, s.max] {
+                    let _ = write!(self.html, "<td>{:.digits$}</td>", value * factor);
+                }
+                self.html += "</tr>\n";
+            }
+            self.html += "</tbody></table></div>\n";
+        }
+        let outliers: Vec<Value> = self
+            .elements("ranks.outliers")
+            .into_iter()
+            .map(|(_, outlier)| {
+                let mut row = outlier.clone();
+                let less = outlier["value"].as_f64() < outlier["median"].as_f64();
+                row["meaning"] = match (outlier["figure"].as_str(), less) {
+                    (Some("nccl_us"), true) => "It waits less, so the others wait for it.",
+                    (Some("nccl_us"), false) => "It waits for others.",
+                    (_, true) => "It makes fewer calls.",
+                    (_, false) => "It makes more calls.",
+                }
+                .into();
+                if outlier["figure"] == "nccl_us" {
+                    row["figure"] = "time in NCCL, µs".into();
+                }
+                row
+            })
+            .collect();
+        if !outliers.is_empty() {
+            self.html += "<h3>Ranks that differ</h3>\n";
+            self.table(&Table {
+                rows: outliers.iter().enumerate().collect(),
+                ..Table::new("Ranks that differ", &[OUTLIER])
+            });
+        }
+        self.html += "<h3>All ranks</h3>\n";
+        self.table_of("ranks.rows", "All ranks", &[PROCESS, RANK], "");
+        self.end();
+    }
+
+    fn communicators(&mut self) {
+        self.section("communicators", "Communicators", "By first use.");
+        if self.report.communicators.is_empty() {
+            self.html += "<p>No communicator was made.</p>\n";
+        } else {
+            self.table_of("communicators", "Communicators", &[COMMUNICATORS], "");
+        }
+        self.end();
+    }
+
+    fn functions(&mut self) {
+        if self.report.functions.is_empty() {
+            return;
+        }
+        self.section(
+            "functions",
+            "Functions",
+            "Largest GPU time first; sums are over ranks.",
+        );
+        let rows = self.elements("functions");
+        self.table(&Table {
+            from: Some("functions"),
+            rows,
+            sorted: "sum_over_ranks_us",
+            sums: &[
+                "calls",
+                "bytes",
+                "sum_over_ranks_us",
+                "host_sum_over_ranks_us",
+            ],
+            ..Table::new("Functions", &[FUNCTION])
+        });
+        self.html += "<h3>Parts of one call</h3>\n";
+        self.table_of("functions", "Parts of one call", &[PARTS], "");
+        self.html += "<h3>Collectives against point-to-point</h3>\n";
+        let rows = self.elements("kinds");
+        self.table(&Table {
+            from: Some("kinds"),
+            rows,
+            sums: &[
+                "calls",
+                "bytes",
+                "sum_over_ranks_us",
+                "host_sum_over_ranks_us",
+            ],
+            ..Table::new("Collectives against point-to-point", &[KIND])
+        });
+        self.end();
+    }
+
+    fn operations(&mut self) {
+        self.section("operations", "Operations", "");
+        let all = self.elements("operations");
+        if all.is_empty() {
+            self.html += "<p>No call was recorded.</p>\n";
+            return self.end();
+        }
+        self.html += "<div id=\"plots\" hidden>\n<div class=\"plots\">\n\
+                      <figure id=\"by-size\"><figcaption>By size</figcaption></figure>\n\
+                      <figure id=\"spread\"><figcaption>How the times of one operation are spread</figcaption></figure>\n\
+                      </div>\n<div id=\"detail\" aria-live=\"polite\"></div>\n</div>\n\
+                      <p id=\"without\" class=\"about\">Plots, sorting and filters need JavaScript; every figure is in the tables.</p>\n";
+        let count = |row: &Value, name: &str| field(row, name).and_then(Value::as_u64).unwrap_or(0);
+        let (timed, others): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            // What was a warm-up and nothing else stands under Warm-up.
+            .filter(|(_, o)| count(o, "calls") == 0 || count(o, "calls") > count(o, "warmup"))
+            .partition(|(_, o)| field(o, "time_us").is_some());
+        if !timed.is_empty() {
+            self.html += "<h3>By GPU time</h3>\n<p class=\"about\">Largest sum over ranks first. GPU time is from first start to last stop on one rank, \
+                          waiting for peers included. busbw is of the operation's shortest rank, close to the transfer; call_busbw is of the median call, \
+                          waiting included.</p>\n";
+            self.table(&Table {
+                from: Some("operations"),
+                rows: timed,
+                sorted: "time_us.sum",
+                sums: &["calls", "timed", "time_us.sum"],
+                ..Table::new("Operations by GPU time", &[OPERATION, GPU_TIME])
+            });
+        }
+        if !others.is_empty() {
+            self.html += "<h3>By host time</h3>\n<p class=\"about\">These have no GPU time. Largest sum over ranks first; from API entry to return.</p>\n";
+            self.table(&Table {
+                from: Some("operations"),
+                rows: others,
+                sorted: "host_us.sum",
+                sums: &["calls", "host_us.sum"],
+                ..Table::new("Operations by host time", &[OPERATION, HOST_TIME])
+            });
+        }
+        self.end();
+    }
+
+    fn warmup(&mut self) {
+        if self.report.warmup.is_empty() {
+            return;
+        }
+        self.section(
+            "warmup",
+            "Warm-up",
+            "The first call of each rank on a communicator, when NCCL connects ranks and loads kernels. In `calls` above and in no other figure there. Longest first.",
+        );
+        self.table_of("warmup", "Warm-up", &[ON_COMMUNICATOR, FIRST_CALLS], "");
+        self.end();
+    }
+
+    fn settings(&mut self) {
+        if self.report.settings.is_empty() {
+            return;
+        }
+        self.section(
+            "settings",
+            "Settings",
+            "Which settings of algorithm and protocol took effect, by what NCCL told of each call.",
+        );
+        let lines: Vec<String> = self
+            .report
+            .settings
+            .iter()
+            .map(|s| s.summary.clone())
+            .collect();
+        self.list(&lines);
+        self.table_of("settings", "Settings", &[SETTING], "");
+        self.end();
+    }
+
+    fn network(&mut self) {
+        if self.report.network.is_empty() {
+            return;
+        }
+        self.section("network", "Network", "Most bytes first; waits are summed over steps and channels, so they may exceed the run.");
+        self.table_of("network", "Network", &[ON_COMMUNICATOR, NETWORK], "");
+        self.end();
+    }
+
+    fn problems(&mut self) {
+        if self.report.problems.is_empty() {
+            return;
+        }
+        self.section("problems", "Problems", "What was unsound in the capture.");
+        self.table_of("problems", "Problems", &[PROBLEM], "");
+        self.end();
+    }
+
+    fn lines(&mut self, title: &str, id: &str, lines: &[String]) {
+        if lines.is_empty() {
+            return;
+        }
+        self.section(id, title, "");
+        self.list(lines);
+        self.end();
+    }
+
+    fn list(&mut self, lines: &[String]) {
+        self.html += "<ul class=\"lines\">\n";
+        for line in lines {
+            let _ = writeln!(self.html, "<li>{}</li>", marked(line));
+        }
+        self.html += "</ul>\n";
+    }
+
+    fn definitions(&mut self) {
+        self.section("definitions", "Definitions", "");
+        for (title, words) in [
+            ("", words::DEFINITIONS),
+            ("Why calls are lost", words::LOST),
+            ("Why calls are not timed", words::UNTIMED),
+        ] {
+            if !title.is_empty() {
+                let _ = writeln!(self.html, "<h3>{title}</h3>");
+            }
+            self.html += "<dl class=\"facts words\">\n";
+            for Word { name, text } in words {
+                let _ = writeln!(
+                    self.html,
+                    "<dt>{}</dt><dd>{}</dd>",
+                    escaped(name),
+                    marked(text)
+                );
+            }
+            self.html += "</dl>\n";
+        }
+        self.end();
+    }
+}
+
+fn small(text: &str) -> String {
+    format!("<small>{}</small>", escaped(text))
+}

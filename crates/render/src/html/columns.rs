@@ -1,0 +1,354 @@
+//! The columns of the page's tables.
+//!
+//! A [`Column`] names a field of the JSON report, and [`Show`] says how that looks.
+//!
+//! Rule: every column's field is in the schema of the report, and it says why a row may have none.
+
+use crate::text::{counts, datatype, figure, ms};
+use serde_json::Value;
+
+/// How a field is shown.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Show {
+    Text,
+    /// Text over several lines.
+    Wide,
+    /// As many digits of the id as tell it apart, and its name.
+    Communicator,
+    Bytes,
+    Datatype,
+    /// The row's algorithm and protocol.
+    Algorithm,
+    Count,
+    /// Three digits or more.
+    Figure,
+    /// µs in ms.
+    Ms,
+    /// Bytes in MiB.
+    Mib,
+    /// How many elements a list has.
+    Length,
+    /// A share in %.
+    Percent,
+    /// Numbers by name.
+    Counts,
+}
+
+impl Show {
+    /// Whether it is aligned left.
+    pub fn is_text(self) -> bool {
+        use Show::*;
+        matches!(
+            self,
+            Text | Wide | Communicator | Datatype | Algorithm | Counts
+        )
+    }
+
+    /// A field that is there, for the eye.
+    pub fn text(self, value: &Value) -> Option<String> {
+        match self {
+            Show::Text | Show::Wide => {
+                Some(value.as_str()?.to_owned()).filter(|text| !text.is_empty())
+            }
+            Show::Bytes => value.as_u64().map(analyze::summary::size),
+            Show::Mib => Some(format!("{:.3}", value.as_f64()? / f64::from(1 << 20))),
+            Show::Datatype => value.as_str().map(datatype),
+            Show::Count => value.as_u64().map(|n| n.to_string()),
+            Show::Figure => value.as_f64().map(|v| figure(Some(v))),
+            Show::Ms => value.as_f64().map(|us| ms(Some(us))),
+            Show::Percent => Some(format!("{:.1}", 100.0 * value.as_f64()?)),
+            Show::Counts => {
+                let by_name = value
+                    .as_object()?
+                    .iter()
+                    .filter_map(|(name, n)| Some((name.clone(), n.as_u64()?)));
+                Some(counts(&by_name.collect())).filter(|text| !text.is_empty())
+            }
+            // These need the row.
+            Show::Algorithm | Show::Communicator | Show::Length => None,
+        }
+    }
+}
+
+/// A column of a table.
+#[derive(Clone, Copy)]
+pub struct Column {
+    /// The field in a row of the JSON report, names joined by dots. Rows sort by it; without one, by what they show.
+    pub path: &'static str,
+    /// What its head says.
+    pub name: &'static str,
+    /// Under the name.
+    pub unit: &'static str,
+    /// How a field looks.
+    pub show: Show,
+    /// What it is.
+    pub help: &'static str,
+    /// Why a row may have none.
+    pub missing: &'static str,
+}
+
+/// Columns, one to a line: field, name, unit, how it is shown, what it is, why a row may have none.
+macro_rules! columns {
+    ($($name:ident { $($path:literal $title:literal $unit:literal $show:ident $help:literal $missing:expr;)* })*) => {
+        $(pub const $name: &[Column] = &[$(Column {
+            path: $path,
+            name: $title,
+            unit: $unit,
+            show: Show::$show,
+            help: $help,
+            missing: $missing,
+        }),*];)*
+    };
+}
+
+const NEVER: &str = "";
+const NONE: &str = "none";
+const NOT_KNOWN: &str = "not known";
+const NO_NAME: &str = "its name is lost";
+const NO_COMMUNICATOR: &str = "its communicator's definition is lost";
+const NO_SIZE: &str = "some size is not known: it needs the number of ranks";
+const NO_GPU_TIME: &str = "no call but warm-ups has a GPU time that can be believed";
+const NO_HOST_TIME: &str =
+    "no call but warm-ups has a host time; replays and ABI v1 to v4 have none";
+const NO_PERCENTILE: &str = "no such time, or some of them are known by their sum only";
+const NO_P99: &str = "given from 100 calls on";
+const NO_SHORTEST: &str =
+    "no operation has a GPU time on every rank; sends and receives are not matched";
+const NO_BANDWIDTH: &str =
+    "needs a size, a GPU time on every rank and more than one rank, or is refused";
+const NO_CALL_BANDWIDTH: &str = "needs a size, a GPU time and more than one rank, or is refused";
+const NO_INTERVAL: &str = "no call of this rank has a time";
+const NO_PART: &str = "no call has this part";
+const NO_NETWORK: &str = "only operations were recorded";
+const NO_WAIT: &str = "no step was in this wait";
+
+columns! {
+    ON_COMMUNICATOR {
+        "function" "function" "" Text "as NCCL names it; operations that came in pieces under their own name" NO_NAME;
+        "communicator" "communicator" "" Communicator "as many digits of its id as tell it apart, and its name" NO_COMMUNICATOR;
+    }
+    OPERATION {
+        "function" "function" "" Text "as NCCL names it; operations that came in pieces under their own name" NO_NAME;
+        "bytes" "bytes" "" Bytes "by the convention of nccl-tests" NO_SIZE;
+        "datatype" "type" "" Datatype "datatype" "NCCL gave none";
+        "communicator" "comm" "" Communicator "as many digits of its id as tell it apart, and its name" NO_COMMUNICATOR;
+        "" "algorithm" "/protocol" Algorithm "what NCCL chose" "NCCL said none";
+        "calls" "calls" "" Count "executions, one rank's part each, warm-ups included" NEVER;
+    }
+    GPU_TIME {
+        "timed" "timed" "" Count "calls with a GPU time that can be believed" NEVER;
+        "time_us.sum" "sum" "ms" Ms "of the GPU times on all ranks" NO_GPU_TIME;
+        "time_us.mean" "mean" "µs" Figure "GPU time of a call" NO_GPU_TIME;
+        "time_us.min" "min" "µs" Figure "shortest call" NO_PERCENTILE;
+        "time_us.p50" "p50" "µs" Figure "median call" NO_PERCENTILE;
+        "time_us.p95" "p95" "µs" Figure "95th percentile" NO_PERCENTILE;
+        "time_us.p99" "p99" "µs" Figure "99th percentile" NO_P99;
+        "time_us.max" "max" "µs" Figure "longest call" NO_PERCENTILE;
+        "shortest_us.p50" "shortest" "p50, µs" Figure "GPU time of an operation's shortest rank, which waited least: the median operation's" NO_SHORTEST;
+        "algbw_gb_per_s" "algbw" "GB/s" Figure "bytes by the median of the shortest ranks" NO_BANDWIDTH;
+        "busbw_gb_per_s" "busbw" "GB/s" Figure "algbw by nccl-tests' factor: of the operation, close to the transfer" NO_BANDWIDTH;
+        "call_busbw_gb_per_s" "call_busbw" "GB/s" Figure "busbw of the median call: waiting for the other ranks is in it" NO_CALL_BANDWIDTH;
+        "untimed" "not timed" "" Counts "calls without a GPU time, by cause" NONE;
+    }
+    HOST_TIME {
+        "captured" "captured" "" Count "captured into CUDA graphs: templates, not executions" NEVER;
+        "host_us.sum" "sum" "ms" Ms "of the host times on all ranks" NO_HOST_TIME;
+        "host_us.mean" "mean" "µs" Figure "host time of a call" NO_HOST_TIME;
+        "host_us.min" "min" "µs" Figure "shortest call" NO_PERCENTILE;
+        "host_us.p50" "p50" "µs" Figure "median call" NO_PERCENTILE;
+        "host_us.p95" "p95" "µs" Figure "95th percentile" NO_PERCENTILE;
+        "host_us.p99" "p99" "µs" Figure "99th percentile" NO_P99;
+        "host_us.max" "max" "µs" Figure "longest call" NO_PERCENTILE;
+        "untimed" "why no GPU time" "" Counts "calls without a GPU time, by cause" NONE;
+    }
+    FIRST_CALLS {
+        "calls" "calls" "" Count "ranks whose first call this was" NEVER;
+        "time_us.min" "GPU min" "µs" Figure "shortest GPU time" "no GPU time that can be believed";
+        "time_us.p50" "GPU p50" "µs" Figure "median GPU time" "no GPU time that can be believed";
+        "time_us.max" "GPU max" "µs" Figure "longest GPU time" "no GPU time that can be believed";
+        "host_us.min" "host min" "µs" Figure "shortest host time" "no host time";
+        "host_us.p50" "host p50" "µs" Figure "median host time" "no host time";
+        "host_us.max" "host max" "µs" Figure "longest host time" "no host time";
+    }
+    PROCESS {
+        "rank" "rank" "" Count "the launcher's" "no launcher told it";
+        "host" "host" "" Text "as the recorder saw it" NOT_KNOWN;
+        "pid" "pid" "" Count "process" NEVER;
+    }
+    RANK {
+        "device" "device" "" Count "CUDA device ordinal" NOT_KNOWN;
+        "calls" "calls" "" Count "executions" NEVER;
+        "wall_us" "wall" "ms" Ms "from its first communicator or call to the last thing seen" NOT_KNOWN;
+        "nccl_us" "in NCCL" "ms" Ms "union of its NCCL intervals" NO_INTERVAL;
+        "share" "share" "% of wall" Percent "the share of the run: never above 100 %" NO_INTERVAL;
+        "basis" "clock" "" Text "gpu: kernels; host: API calls, where no call has a GPU time" NO_INTERVAL;
+        "sum_us" "plain sum" "ms" Ms "of the intervals, overlaps counted twice" NO_INTERVAL;
+    }
+    OUTLIER {
+        "rank" "rank" "" Count "the launcher's" "no launcher told it";
+        "host" "host" "" Text "as the recorder saw it" NOT_KNOWN;
+        "figure" "figure" "" Text "what differs" NEVER;
+        "value" "value" "" Figure "of this rank" NEVER;
+        "median" "median rank" "" Figure "over all ranks" NEVER;
+        "meaning" "meaning" "" Wide "how to read it" NEVER;
+    }
+    CAUSE {
+        "calls" "calls" "" Count "how many" NEVER;
+        "what" "what" "" Text "lost, or recorded without a GPU time" NEVER;
+        "cause" "cause" "" Text "why" NEVER;
+        "remedy" "what it means, what to do" "" Wide "the way out" "none is known";
+    }
+    COMPLETENESS {
+        "announced" "announced" "" Count "calls that NCCL announced" NEVER;
+        "recorded" "recorded" "" Count "calls with all that was asked for" NEVER;
+        "timed" "timed" "" Count "calls with a GPU time" NEVER;
+        "lost" "lost" "" Counts "calls without a row, by cause" NONE;
+        "odd" "without effect" "" Counts "callbacks without effect, by cause" NONE;
+        "live" "live part" "" Text "where its open rows and counters were read" NEVER;
+        "recorder" "recorder" "" Text "what happened to it" "nothing but the usual";
+    }
+    COMMUNICATORS {
+        "communicator" "communicator" "" Text "its id, unique in the capture" NEVER;
+        "name" "name" "" Text "given by the program" "the program gave none";
+        "nranks" "nranks" "" Count "its ranks" "ABI v1 to v3 do not tell";
+        "nnodes" "nodes" "" Count "its nodes" NOT_KNOWN;
+        "members.length" "here" "ranks" Length "ranks that this capture holds" NEVER;
+        "ranks" "ranks" "launcher's" Text "the launcher's ranks of its members" "not known of every member";
+        "parent" "parent" "" Communicator "the communicator it was made from" "none, or none that is proved";
+        "parent_evidence" "why that is the parent" "" Wide "the evidence" NONE;
+    }
+    KIND {
+        "kind" "kind" "" Text "collective or p2p (point-to-point)" NEVER;
+        "calls" "calls" "" Count "executions, one rank's part each" NEVER;
+        "bytes" "bytes" "MiB" Mib "of all calls" NO_SIZE;
+        "sum_over_ranks_us" "GPU time" "ms" Ms "of all calls on all ranks" NO_GPU_TIME;
+        "host_sum_over_ranks_us" "host time" "ms" Ms "of all calls on all ranks" NO_HOST_TIME;
+    }
+    FUNCTION {
+        "function" "function" "" Text "as NCCL names it; operations that came in pieces under their own name" NO_NAME;
+        "kind" "kind" "" Text "collective or p2p (point-to-point)" NEVER;
+        "calls" "calls" "" Count "executions, one rank's part each" NEVER;
+        "share_of_calls" "calls" "%" Percent "part of all calls" NEVER;
+        "bytes" "bytes" "MiB" Mib "of all calls" NO_SIZE;
+        "sum_over_ranks_us" "GPU time" "ms" Ms "of all calls on all ranks" NO_GPU_TIME;
+        "share_of_time" "GPU time" "%" Percent "part of the GPU time of all functions" NO_GPU_TIME;
+        "host_sum_over_ranks_us" "host time" "ms" Ms "of all calls on all ranks" NO_HOST_TIME;
+    }
+    PARTS {
+        "function" "function" "" Text "as NCCL names it; operations that came in pieces under their own name" NO_NAME;
+        "parts_us.api.mean" "api" "mean, µs" Figure "API entry to return" NO_PART;
+        "parts_us.api.p50" "api" "p50, µs" Figure "API entry to return" NO_PART;
+        "parts_us.enqueue.mean" "enqueue" "mean, µs" Figure "API entry to the kernel launch, or to the event of enqueueing" NO_PART;
+        "parts_us.enqueue.p50" "enqueue" "p50, µs" Figure "API entry to the kernel launch, or to the event of enqueueing" NO_PART;
+        "parts_us.launch.mean" "launch" "mean, µs" Figure "kernel launch on the host" NO_PART;
+        "parts_us.launch.p50" "launch" "p50, µs" Figure "kernel launch on the host" NO_PART;
+        "parts_us.kernel.mean" "kernel" "mean, µs" Figure "GPU time" NO_PART;
+        "parts_us.kernel.p50" "kernel" "p50, µs" Figure "GPU time" NO_PART;
+        "parts_us.proxy.mean" "proxy" "mean, µs" Figure "waits of the network proxy's steps, summed over steps and channels" NO_PART;
+        "parts_us.proxy.p50" "proxy" "p50, µs" Figure "waits of the network proxy's steps, summed over steps and channels" NO_PART;
+    }
+    SETTING {
+        "variable" "variable" "" Text "of NCCL" NEVER;
+        "value" "value" "" Text "what was asked for" "some processes have none";
+        "nprocesses" "processes" "" Count "that have it" NEVER;
+        "function" "function" "" Text "that was called" "it says nothing about any function that was called, or differs over processes";
+        "calls" "calls" "" Count "of the function" NEVER;
+        "obeyed" "obeyed" "" Count "calls that used what was asked for" NEVER;
+        "others" "others" "" Counts "calls that used something else, by what" NONE;
+        "not_told" "not told" "" Count "calls of which NCCL told nothing" NEVER;
+        "why" "why others" "" Wide "where that is certain" "all obeyed, or it is not certain";
+    }
+    NETWORK {
+        "calls" "calls" "" Count "that used the network, sends and receives one by one" NEVER;
+        "operations" "ops" "started" Count "proxy operations started" NEVER;
+        "operations_done" "ops" "stopped" Count "proxy operations stopped" NEVER;
+        "steps" "steps" "" Count "proxy steps finished" NEVER;
+        "bytes_sent" "sent" "MiB" Mib "that the network accepted" NO_NETWORK;
+        "bytes_received" "received" "MiB" Mib "bytes received" NO_NETWORK;
+        "wait_us.send_gpu" "send_gpu" "ms" Ms "send steps waiting for the GPU's data" NO_WAIT;
+        "wait_us.send_peer" "send_peer" "ms" Ms "send steps waiting for the receiver" NO_WAIT;
+        "wait_us.send_network" "send_network" "ms" Ms "send steps waiting for the network" NO_WAIT;
+        "wait_us.recv_network" "recv_network" "ms" Ms "receive steps waiting for data" NO_WAIT;
+        "wait_us.recv_flush" "recv_flush" "ms" Ms "receive steps waiting for the flush" NO_WAIT;
+        "wait_us.recv_gpu" "recv_gpu" "ms" Ms "receive steps waiting for the GPU to take the data" NO_WAIT;
+    }
+    PROBLEM {
+        "file" "file" "" Text "in the capture" NEVER;
+        "place" "place" "" Text "where in it" NEVER;
+        "expected" "expected" "" Wide "what should be there" NEVER;
+        "found" "found" "" Wide "what is there" NEVER;
+    }
+}
+
+/// The field `path` of `row`; `None` where it is null or not there.
+pub fn field<'a>(row: &'a Value, path: &str) -> Option<&'a Value> {
+    let found = path.split('.').try_fold(row, |at, name| at.get(name))?;
+    (!found.is_null()).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether `path` is a field by `schema`, which may say so of one of several kinds.
+    fn has(root: &Value, schema: &Value, path: &str) -> bool {
+        if let Some(reference) = schema["$ref"].as_str() {
+            let pointer = reference.trim_start_matches('#');
+            return has(root, root.pointer(pointer).expect("defined"), path);
+        }
+        if let Some(kinds) = schema["anyOf"].as_array() {
+            return kinds.iter().any(|kind| has(root, kind, path));
+        }
+        let (name, rest) = path.split_once('.').unwrap_or((path, ""));
+        match (name, &schema["properties"][name]) {
+            ("", _) => true,
+            ("length", _) => schema["type"] == "array",
+            (_, Value::Null) => false,
+            (_, found) => has(root, found, rest),
+        }
+    }
+
+    #[test]
+    fn every_column_is_a_field_of_the_report() {
+        let schema: Value = serde_json::from_str(crate::json::SCHEMA).expect("JSON");
+        let of = |list: &str| {
+            let found = schema.pointer(&format!("/properties/{list}/items"));
+            found.unwrap_or_else(|| panic!("{list} is no list"))
+        };
+        for (list, columns) in [
+            ("operations", [OPERATION, GPU_TIME, HOST_TIME].concat()),
+            ("functions", [FUNCTION, PARTS].concat()),
+            ("kinds", KIND.to_vec()),
+            ("communicators", COMMUNICATORS.to_vec()),
+            ("warmup", [ON_COMMUNICATOR, FIRST_CALLS].concat()),
+            ("network", [ON_COMMUNICATOR, NETWORK].concat()),
+            ("settings", SETTING.to_vec()),
+            ("problems", PROBLEM.to_vec()),
+            ("ranks/properties/rows", [PROCESS, RANK].concat()),
+            (
+                "completeness/properties/ranks",
+                [PROCESS, COMPLETENESS].concat(),
+            ),
+        ] {
+            for column in columns {
+                assert!(
+                    has(&schema, of(list), column.path),
+                    "{list}: {}",
+                    column.path
+                );
+            }
+        }
+        assert!(!has(&schema, of("operations"), "time_us.p51"));
+    }
+
+    #[test]
+    fn what_is_missing_is_no_text() {
+        let row = serde_json::json!({"host": "", "rank": null, "untimed": {}, "share": 0.5});
+        let shown = |path, show: Show| field(&row, path).and_then(|value| show.text(value));
+        assert_eq!(shown("host", Show::Text), None);
+        assert_eq!(shown("rank", Show::Count), None);
+        assert_eq!(shown("untimed", Show::Counts), None);
+        assert_eq!(shown("not_there.p50", Show::Figure), None);
+        assert_eq!(shown("share", Show::Percent).as_deref(), Some("50.0"));
+    }
+}
