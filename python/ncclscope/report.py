@@ -62,19 +62,6 @@ class Record:
         return f"{type(self).__name__}({fields})"
 
 
-class Statistics(Record):
-    """Of durations, µs. ``p99`` is None below 100 of them; all but ``sum`` and ``mean`` where some are only summed."""
-
-    __slots__ = ()
-    sum: float
-    mean: float
-    min: float | None
-    p50: float | None
-    p95: float | None
-    p99: float | None
-    max: float | None
-
-
 class Job(Record):
     """What was recorded, and how."""
 
@@ -84,12 +71,16 @@ class Job(Record):
     command: str | None
     started: str | None
     ended: str | None
+    wall_us: float | None
     exit_status: int | None
     hosts: list[str]
     nprocesses: int
     world_size: int | None
     restarts: int
     nccl: list[str]
+    driver: list[str]
+    gpu: list[str]
+    environment: dict[str, list[str | None]]
     mode: list[str]
     timing: list[str]
 
@@ -122,8 +113,62 @@ class Completeness(Record):
     announced_is_lower_bound: bool
     adds_up: bool
     untimed: dict[str, int]
+    remedies: dict[str, str]
     odd: dict[str, int]
     ranks: list[RankCompleteness]
+
+
+class Range(Record):
+    """A figure over ranks: of how many it is known, least, median, most."""
+
+    __slots__ = ()
+    n: int
+    min: float
+    median: float
+    max: float
+
+
+class Outlier(Record):
+    """A rank that differs from the rest in one figure."""
+
+    __slots__ = ()
+    row: int
+    rank: int | None
+    host: str
+    figure: Literal["calls", "untimed", "nccl_us"]
+    value: float
+    median: float
+
+
+class RankRow(Record):
+    """A rank: its wall time, and its time in NCCL; times in µs, ``share`` in [0, 1]."""
+
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    device: int | None
+    calls: int
+    timed: int
+    p2p: int
+    wall_us: float | None
+    basis: Literal["gpu", "host"] | None
+    nccl_us: float | None
+    share: float | None
+    sum_us: float | None
+
+
+class Ranks(Record):
+    """How much of the run each rank spent in NCCL, and which differ."""
+
+    _parts = {"calls": Range, "wall_us": Range, "nccl_us": Range, "share": Range, "outliers": Outlier, "rows": RankRow}
+    __slots__ = ()
+    calls: Range | None
+    wall_us: Range | None
+    nccl_us: Range | None
+    share: Range | None
+    outliers: list[Outlier]
+    rows: list[RankRow]
 
 
 class Member(Record):
@@ -147,13 +192,76 @@ class Communicator(Record):
     nnodes: int | None
     parent: str | None
     parent_evidence: str | None
+    ranks: str | None
     members: list[Member]
+
+
+class Kind(Record):
+    """Collectives, or sends and receives, in all."""
+
+    __slots__ = ()
+    kind: Literal["collective", "p2p"]
+    calls: int
+    bytes: int | None
+    sum_over_ranks_us: float | None
+    host_sum_over_ranks_us: float | None
+
+
+class Part(Record):
+    """A part of one call, µs; ``n`` calls have it."""
+
+    __slots__ = ()
+    n: int
+    mean: float
+    p50: float
+
+
+class Parts(Record):
+    """The parts of one call, from API entry to the network."""
+
+    _parts = {"api": Part, "enqueue": Part, "launch": Part, "kernel": Part, "proxy": Part}
+    __slots__ = ()
+    api: Part | None
+    enqueue: Part | None
+    launch: Part | None
+    kernel: Part | None
+    proxy: Part | None
+
+
+class Function(Record):
+    """What one function did in all."""
+
+    _parts = {"parts_us": Parts}
+    __slots__ = ()
+    function: str | None
+    kind: Literal["collective", "p2p"]
+    calls: int
+    share_of_calls: float
+    bytes: int | None
+    sum_over_ranks_us: float | None
+    share_of_time: float | None
+    host_sum_over_ranks_us: float | None
+    parts_us: Parts
+
+
+class Statistics(Record):
+    """Of durations, µs. ``p99`` is None below 100 of them; all but ``sum`` and ``mean`` where some are only summed."""
+
+    __slots__ = ()
+    n: int
+    sum: float
+    mean: float
+    min: float | None
+    p50: float | None
+    p95: float | None
+    p99: float | None
+    max: float | None
 
 
 class Operation(Record):
     """A row of the table of operations."""
 
-    _parts = {"time_us": Statistics, "host_us": Statistics}
+    _parts = {"time_us": Statistics, "host_us": Statistics, "shortest_us": Statistics}
     __slots__ = ()
     communicator: str | None
     nranks: int | None
@@ -164,13 +272,48 @@ class Operation(Record):
     protocol: str | None
     calls: int
     timed: int
+    warmup: int
     time_us: Statistics | None
     time_source: Literal["stamps"] | None
     host_us: Statistics | None
+    matched: int
+    shortest_us: Statistics | None
+    algbw_gb_per_s: float | None
+    busbw_gb_per_s: float | None
+    call_busbw_gb_per_s: float | None
+    bandwidth_refused: str | None
     untimed: dict[str, int]
     captured: int
     replays: int
     percentile_error: float
+
+
+class Warmup(Record):
+    """The first calls of a function on a communicator, which are in no statistics."""
+
+    _parts = {"time_us": Statistics, "host_us": Statistics}
+    __slots__ = ()
+    communicator: str | None
+    function: str | None
+    calls: int
+    time_us: Statistics | None
+    host_us: Statistics | None
+
+
+class Setting(Record):
+    """Whether NCCL_ALGO or NCCL_PROTO took effect."""
+
+    __slots__ = ()
+    variable: Literal["NCCL_ALGO", "NCCL_PROTO"]
+    value: str | None
+    nprocesses: int
+    function: str | None
+    calls: int
+    obeyed: int
+    others: dict[str, int]
+    not_told: int
+    why: str | None
+    summary: str
 
 
 class Waits(Record):
@@ -217,8 +360,13 @@ class Report(Record):
     _parts = {
         "job": Job,
         "completeness": Completeness,
+        "ranks": Ranks,
         "communicators": Communicator,
+        "kinds": Kind,
+        "functions": Function,
         "operations": Operation,
+        "warmup": Warmup,
+        "settings": Setting,
         "network": NetworkRow,
         "problems": Problem,
     }
@@ -226,11 +374,18 @@ class Report(Record):
     schema: str
     job: Job
     completeness: Completeness
+    ranks: Ranks
     communicators: list[Communicator]
+    kinds: list[Kind]
+    functions: list[Function]
     operations: list[Operation]
+    warmup: list[Warmup]
+    settings: list[Setting]
     network: list[NetworkRow]
     notes: list[str]
     problems: list[Problem]
+    summary: str
+    next: str
 
     _source: _native.Capture
 

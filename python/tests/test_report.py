@@ -48,6 +48,14 @@ def types_of(declared: dict[str, typing.Any]) -> set[str]:
 PYTHON_OF = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 
 
+def plain(declared: dict[str, typing.Any]) -> str:
+    """The annotation of what is no record."""
+    types = types_of(declared)
+    if "array" in types:
+        return f"list[{plain(declared['items'])}]"
+    return " | ".join([PYTHON_OF[t] for t in PYTHON_OF if t in types])
+
+
 def check(record: type[Record], declared: dict[str, typing.Any], seen: set[type]) -> None:
     """Compares the annotations of a class with what the schema declares, and so on into its parts.
 
@@ -71,7 +79,7 @@ def check(record: type[Record], declared: dict[str, typing.Any], seen: set[type]
             wanted = part.__name__
             check(part, declared_field, seen)
         elif "object" in types:
-            wanted = f"dict[str, {PYTHON_OF[declared_field['additionalProperties']['type']]}]"
+            wanted = f"dict[str, {plain(declared_field['additionalProperties'])}]"
         else:
             wanted = " | ".join(PYTHON_OF[t] for t in PYTHON_OF if t in types and t != "null")
         if "null" in types:
