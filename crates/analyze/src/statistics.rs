@@ -33,7 +33,7 @@ pub struct Statistics {
     pub max: Option<f64>,
 }
 
-/// No histogram has more buckets.
+/// No histogram has more numbers.
 pub const MOST_BUCKETS: usize = 64;
 
 /// How durations are spread, in as fine buckets as [`MOST_BUCKETS`] allow.
@@ -44,27 +44,43 @@ pub struct Histogram {
     /// Number of the first bucket. With i = number × 64 / `per_octave`, a bucket begins at i ns below 64 and at
     /// (64 + i mod 64) × 2^(⌊i / 64⌋ - 1) ns from there on, and ends where the next begins.
     pub first: usize,
-    /// Durations in each bucket from there on. The first and the last are not 0.
-    pub counts: Vec<u64>,
+    /// Durations in each bucket from there on; a number below 0 stands for that many buckets without any.
+    pub counts: Vec<i64>,
 }
 
 impl Histogram {
     /// From counts by the number of [`bucket`]; `None` without a duration.
     fn new(fine: &[u64]) -> Option<Histogram> {
-        let first = fine.iter().position(|n| *n > 0)?;
-        let last = fine.iter().rposition(|n| *n > 0)?;
         let mut width = 1;
-        while width < 64 && last / width - first / width >= MOST_BUCKETS {
+        loop {
+            let found = Histogram::with(fine, width)?;
+            if width == 64 || found.counts.len() <= MOST_BUCKETS {
+                return Some(found);
+            }
             width *= 2;
         }
-        let mut counts = vec![0u64; last / width - first / width + 1];
-        for (index, n) in (first..=last).zip(&fine[first..=last]) {
-            let count = &mut counts[index / width - first / width];
-            *count = count.saturating_add(*n);
+    }
+
+    /// With as many of `fine` in each bucket.
+    fn with(fine: &[u64], width: usize) -> Option<Histogram> {
+        let mut first = None;
+        let mut counts = Vec::new();
+        let mut next = 0;
+        for (number, bucket) in fine.chunks(width).enumerate() {
+            let count = bucket.iter().fold(0u64, |sum, n| sum.saturating_add(*n));
+            if count == 0 {
+                continue;
+            }
+            if first.is_some() && number > next {
+                counts.push(-((number - next) as i64));
+            }
+            first = first.or(Some(number));
+            counts.push(i64::try_from(count).unwrap_or(i64::MAX));
+            next = number + 1;
         }
         Some(Histogram {
             per_octave: 64 / width,
-            first: first / width,
+            first: first?,
             counts,
         })
     }
@@ -368,40 +384,58 @@ mod tests {
         );
     }
 
-    /// Where a bucket begins, ns, as its documentation says.
-    fn begin(histogram: &Histogram, number: usize) -> u64 {
-        let i = (number * 64 / histogram.per_octave) as u64;
-        if i < 64 {
-            i
-        } else {
-            (64 + i % 64) << (i / 64 - 1)
+    /// Where each bucket begins and ends, in ns, as the documentation of [`Histogram`] says, and how many it holds.
+    fn buckets(histogram: &Histogram) -> Vec<(u64, u64, u64)> {
+        let begin = |number: usize| {
+            let i = (number * 64 / histogram.per_octave) as u64;
+            if i < 64 {
+                i
+            } else {
+                (64 + i % 64) << (i / 64 - 1)
+            }
+        };
+        let mut number = histogram.first;
+        let mut found = Vec::new();
+        for count in &histogram.counts {
+            match usize::try_from(-count) {
+                Ok(skipped) => number += skipped,
+                Err(_) => {
+                    found.push((begin(number), begin(number + 1), *count as u64));
+                    number += 1;
+                }
+            }
         }
+        found
     }
 
     #[test]
     fn a_histogram_holds_every_duration_between_its_edges() {
+        let (near, far) = (
+            (0..50).map(|i| 5_000 + 40 * i),
+            (0..50).map(|i| 1_000_000 + i),
+        );
         for (values, per_octave) in [
             (vec![13_472, 13_504, 13_472], 64),
-            ((0..40).map(|i| 20_000 + 500 * i).collect(), 64),
+            (near.chain(far).collect(), 64),
             ((0..1_000).map(|i| 1_000 + 17 * i).collect(), 8),
-            (vec![3, 700, 1_000_000, 9_000_000_000], 2),
+            (vec![3, 700, 1_000_000, 9_000_000_000], 64),
+            ((0..53).map(|i| 1 << i).collect(), 1),
             (vec![0, 1], 64),
-            (vec![1, u64::MAX], 1),
+            (vec![1, u64::MAX], 64),
         ] {
             let mut sample = Sample::default();
             values.iter().for_each(|ns| sample.push(*ns));
-            let h = sample.histogram().expect("durations");
-            assert_eq!(h.per_octave, per_octave);
-            assert!(h.counts.len() <= MOST_BUCKETS);
-            assert_eq!(h.counts.iter().sum::<u64>(), values.len() as u64);
-            for (index, count) in h.counts.iter().enumerate() {
-                let number = h.first + index;
-                let inside = |ns: &&u64| {
-                    let ns = (**ns).min((1 << 53) - 1);
-                    begin(&h, number) <= ns && ns < begin(&h, number + 1)
-                };
-                assert_eq!(values.iter().filter(inside).count() as u64, *count);
+            let histogram = sample.histogram().expect("durations");
+            assert_eq!(histogram.per_octave, per_octave, "{histogram:?}");
+            assert!(histogram.counts.len() <= MOST_BUCKETS);
+            let mut left = values.len() as u64;
+            for (from, to, count) in buckets(&histogram) {
+                let inside = |ns: &&u64| (from..to).contains(&(**ns).min((1 << 53) - 1));
+                assert_eq!(values.iter().filter(inside).count() as u64, count);
+                assert!(count > 0);
+                left -= count;
             }
+            assert_eq!(left, 0);
         }
         assert_eq!(Sample::default().histogram(), None);
     }
@@ -417,8 +451,9 @@ mod tests {
             extremes: Some((1010, 2010)),
             histogram: Some(&counted),
         });
-        let h = sample.histogram().expect("durations");
-        assert_eq!(h.counts.iter().sum::<u64>(), 101);
+        let histogram = sample.histogram().expect("durations");
+        let counts = buckets(&histogram).into_iter().map(|(.., count)| count);
+        assert_eq!(counts.sum::<u64>(), 101);
         sample.push_summed(Summed {
             count: 3,
             sum: 9000,

@@ -395,10 +395,33 @@ const SPREADS = [
   { key: "host", field: "host_us", title: "host time of its calls", what: "calls" },
 ];
 
-// Where bucket `number` begins, µs. See Histogram in the report's documentation.
-function edge(histogram, number) {
-  const i = (number * 64) / histogram.per_octave;
+// Where a bucket begins, µs. See Histogram in the documentation of ncclscope's crate `analyze`.
+function edge(number, per_octave) {
+  const i = (number * 64) / per_octave;
   return (i < 64 ? i : (64 + (i % 64)) * 2 ** (Math.floor(i / 64) - 1)) / 1e3;
+}
+
+// The buckets that hold any, `wider` of the histogram's in each.
+function buckets_of(histogram, wider) {
+  const by_number = new Map();
+  let number = histogram.first;
+  for (const count of histogram.counts) {
+    if (count < 0) {
+      number -= count;
+      continue;
+    }
+    const wide = Math.floor(number / wider);
+    by_number.set(wide, (by_number.get(wide) ?? 0) + count);
+    number += 1;
+  }
+  const per_octave = histogram.per_octave / wider;
+  let upto = 0;
+  return [...by_number].map(([number, count]) => ({
+    count,
+    low: edge(number, per_octave),
+    high: edge(number + 1, per_octave),
+    upto: (upto += count),
+  }));
 }
 
 class Spread extends Plot {
@@ -411,6 +434,7 @@ class Spread extends Plot {
 
   choose() {
     const there = SPREADS.filter((s) => histograms[picked]?.[s.key]);
+    this.at = undefined;
     this.spread = there.find((s) => s.key === this.wanted) ?? there[0];
     const list = operations
       .map((operation, i) => [String(i), label(operation)])
@@ -437,15 +461,8 @@ class Spread extends Plot {
     if (!this.spread) return this.empty("No durations are known one by one here.");
     const histogram = histograms[picked][this.spread.key];
     const times = operations[picked][this.spread.field];
-    const total = histogram.counts.reduce((sum, n) => sum + n, 0);
-
-    const buckets = histogram.counts.map((count, i) => ({
-      count,
-      low: edge(histogram, histogram.first + i),
-      high: edge(histogram, histogram.first + i + 1),
-    }));
-    let below = 0;
-    for (const bucket of buckets) bucket.upto = below += bucket.count;
+    let buckets = buckets_of(histogram, 1);
+    const total = buckets.at(-1).upto;
     // 0 has no place on the axis.
     const first = Math.max(buckets[0].low, 1e-3);
     const domain = widened(first, Math.max(buckets.at(-1).high, first), 1.25);
@@ -454,13 +471,19 @@ class Spread extends Plot {
     const { left, right, bottom } = this.box;
     const x = log_scale(domain, [left, right]);
     const at = (us) => x(Math.max(us, domain[0]));
+    // Bars that can be told apart.
+    let wider = 1;
+    while (wider < histogram.per_octave && at(buckets.at(-1).high) - at(buckets.at(-1).low) < 3) {
+      wider *= 2;
+      buckets = buckets_of(histogram, wider);
+    }
     // Percentiles that are close stand above each other.
     const marks = ["p50", "p95", "p99"].filter((key) => typeof times?.[key] === "number").map((key) => ({ key, px: at(times[key]) }));
     marks.forEach((mark, i) => {
       mark.row = i && mark.px - marks[i - 1].px < 28 ? marks[i - 1].row + 1 : 0;
     });
     const top = (this.box.top += 12 * Math.max(0, ...marks.map((mark) => mark.row)));
-    const most = Math.max(...histogram.counts);
+    const most = Math.max(...buckets.map((bucket) => bucket.count));
     const y = (count) => bottom - ((bottom - top) * count) / most;
     const share = (part) => bottom - (bottom - top) * part;
     this.x_axis(svg, x, decimal_ticks(domain, Math.floor((right - left) / 70)), time, `${this.spread.title}, logarithmic`);
@@ -471,15 +494,14 @@ class Spread extends Plot {
     }
     svg.append(shape("text", { class: "title", x: this.box.width - 2, y: 12, "text-anchor": "end" }, "up to here"));
 
-    let path = `M${left} ${bottom}H${at(buckets[0].low)}`;
+    let path = `M${left} ${bottom}`;
     for (const bucket of buckets) {
       const [a, b] = [at(bucket.low), at(bucket.high)];
       // Rare ones must still be seen.
-      const height = bucket.count ? Math.max(1.5, bottom - y(bucket.count)) : 0;
-      if (height) {
-        const gap = b - a > 4 ? 1 : 0;
-        svg.append(shape("rect", { class: "bar", x: a, y: bottom - height, width: Math.max(1, b - a - gap), height }));
-      }
+      const height = Math.max(1.5, bottom - y(bucket.count));
+      const gap = b - a > 4 ? 1 : 0;
+      svg.append(shape("rect", { class: "bar", x: a, y: bottom - height, width: b - a - gap, height }));
+      path += `H${a}`;
       path += `L${b} ${share(bucket.upto / total)}`;
     }
     svg.append(shape("path", { class: "share", d: `${path}H${right}` }));
@@ -491,7 +513,7 @@ class Spread extends Plot {
     const cross = shape("path", { class: "cross", d: "" });
     svg.append(cross);
     this.hint.textContent =
-      `${total} ${this.spread.what}, warm-ups left out. Bars: how many are in each bucket, ${histogram.per_octave} of which ` +
+      `${total} ${this.spread.what}, warm-ups left out. Bars: how many are in each bucket, ${histogram.per_octave / wider} of which ` +
       `make a doubling; line: the share of them up to there.`;
 
     const point_at = (i) => {
@@ -522,9 +544,7 @@ class Spread extends Plot {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (!step) return;
       event.preventDefault();
-      let i = this.at ?? (step > 0 ? -1 : buckets.length);
-      do i += step;
-      while (buckets[i]?.count === 0);
+      const i = (this.at ?? (step > 0 ? -1 : buckets.length)) + step;
       point_at(i);
     });
   }
@@ -541,7 +561,6 @@ function pick(i) {
   picked = i;
   table_rows.get(i)?.classList.add("picked");
   by_size.picked(i);
-  spread.at = undefined;
   spread.draw();
   describe();
 }
