@@ -7,7 +7,7 @@
 //! Rule: whatever a program, a user or a host chose is escaped where it is written, by [`escaped`] in the page and by
 //! [`embedded`] in its data; and the page's policy runs the two scripts that are hashed in it and no other.
 
-use crate::text::{counts, plural, short_ids};
+use crate::text::{counts, outlier, plural, short_ids};
 use analyze::words::{self, Word};
 use analyze::Report;
 use base64::prelude::{Engine, BASE64_STANDARD};
@@ -456,7 +456,14 @@ impl<'a> Page<'a> {
         let remedy = |cause: &String| c.remedies.get(cause);
         let lost = c.lost.iter().map(|(cause, n)| json!({"calls": n, "what": "lost", "cause": cause, "remedy": remedy(cause)}));
         let untimed = c.untimed.iter().map(|(cause, n)| json!({"calls": n, "what": "not timed", "cause": cause, "remedy": remedy(cause)}));
-        let causes: Vec<Value> = lost.chain(untimed).collect();
+        let mut causes: Vec<Value> = lost.chain(untimed).collect();
+        // What is lost stands first.
+        causes.sort_by_key(|row| {
+            (
+                row["what"] != "lost",
+                std::cmp::Reverse(row["calls"].as_u64()),
+            )
+        });
         if !causes.is_empty() {
             self.table(&Table {
                 rows: causes.iter().enumerate().collect(),
@@ -561,31 +568,14 @@ impl<'a> Page<'a> {
             }
             self.html += "</tbody></table></div>\n";
         }
-        let outliers: Vec<Value> = self
-            .elements("ranks.outliers")
-            .into_iter()
-            .map(|(_, outlier)| {
-                let mut row = outlier.clone();
-                let less = outlier["value"].as_f64() < outlier["median"].as_f64();
-                row["meaning"] = match (outlier["figure"].as_str(), less) {
-                    (Some("nccl_us"), true) => "It waits less, so the others wait for it.",
-                    (Some("nccl_us"), false) => "It waits for others.",
-                    (_, true) => "It makes fewer calls.",
-                    (_, false) => "It makes more calls.",
-                }
-                .into();
-                if outlier["figure"] == "nccl_us" {
-                    row["figure"] = "time in NCCL, µs".into();
-                }
-                row
-            })
-            .collect();
-        if !outliers.is_empty() {
+        if !ranks.outliers.is_empty() {
             self.html += "<h3>Ranks that differ</h3>\n";
-            self.table(&Table {
-                rows: outliers.iter().enumerate().collect(),
-                ..Table::new("Ranks that differ", &[OUTLIER])
-            });
+            let line = |of| {
+                let (name, how) = outlier(ranks, of);
+                format!("{name}: {how}")
+            };
+            let lines: Vec<String> = ranks.outliers.iter().map(line).collect();
+            self.list(&lines);
         }
         self.html += "<h3>All ranks</h3>\n";
         self.table_of("ranks.rows", "All ranks", &[PROCESS, RANK], "");

@@ -8,7 +8,7 @@
 use analyze::completeness::RankCompleteness;
 use analyze::functions::{FunctionRow, PARTS};
 use analyze::operations::Operation;
-use analyze::ranks::{Outlier, RankRow, Spread};
+use analyze::ranks::{Outlier, RankRow, Ranks, Spread};
 use analyze::statistics::Statistics;
 use analyze::words::{self, Word};
 use analyze::Report;
@@ -302,40 +302,46 @@ fn ranks(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
         }
     }
     table.write(out, usize::MAX, "figures")?;
-    for outlier in ranks.outliers.iter().take(rows.ranks) {
-        let Outlier {
-            figure,
-            value,
-            median,
-            ..
-        } = outlier;
-        let of = &ranks.rows[outlier.row];
-        let mut name = of
-            .rank
-            .map_or(format!("pid {}", of.pid), |r| format!("rank {r}"));
-        let same = |r: &&RankRow| (&r.host, r.pid) == (&of.host, of.pid);
-        if let (Some(device), true) = (of.device, ranks.rows.iter().filter(same).count() > 1) {
-            name += &format!(", device {device}");
-        }
-        let text = match *figure {
-            "calls" => format!("{value:.0} calls, the median rank {median:.0}"),
-            "untimed" => {
-                format!("{value:.0} calls without a GPU time, the median rank {median:.0}")
-            }
-            _ => format!(
-                "{:.3} ms in NCCL, the median rank {:.3}: {}",
-                value / 1e3,
-                median / 1e3,
-                if value < median {
-                    "it waits less, so the others wait for it"
-                } else {
-                    "it waits for others"
-                }
-            ),
-        };
-        wrap(out, &format!("  {name} on {}: ", of.host), "    ", &text)?;
+    for of in ranks.outliers.iter().take(rows.ranks) {
+        let (name, how) = outlier(ranks, of);
+        wrap(out, &format!("  {name}: "), "    ", &how)?;
     }
     more(out, ranks.outliers.len(), rows.ranks, "ranks that differ")
+}
+
+/// A rank that differs, and how.
+pub(crate) fn outlier(ranks: &Ranks, outlier: &Outlier) -> (String, String) {
+    let Outlier {
+        figure,
+        value,
+        median,
+        ..
+    } = outlier;
+    let of = &ranks.rows[outlier.row];
+    let mut name = of
+        .rank
+        .map_or(format!("pid {}", of.pid), |r| format!("rank {r}"));
+    let same = |r: &&RankRow| (&r.host, r.pid) == (&of.host, of.pid);
+    if let (Some(device), true) = (of.device, ranks.rows.iter().filter(same).count() > 1) {
+        name += &format!(", device {device}");
+    }
+    let how = match *figure {
+        "calls" => format!("{value:.0} calls, the median rank {median:.0}"),
+        "untimed" => {
+            format!("{value:.0} calls without a GPU time, the median rank {median:.0}")
+        }
+        _ => format!(
+            "{:.3} ms in NCCL, the median rank {:.3}: {}",
+            value / 1e3,
+            median / 1e3,
+            if value < median {
+                "it waits less, so the others wait for it"
+            } else {
+                "it waits for others"
+            }
+        ),
+    };
+    (format!("{name} on {}", of.host), how)
 }
 
 /// Ids cut to the digits that tell them apart.

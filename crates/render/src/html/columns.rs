@@ -178,19 +178,13 @@ columns! {
     RANK {
         "device" "device" "" Count "CUDA device ordinal" NOT_KNOWN;
         "calls" "calls" "" Count "executions" NEVER;
+        "timed" "timed" "" Count "calls with a GPU time" NEVER;
+        "p2p" "p2p" "" Count "calls that are sends and receives" NEVER;
         "wall_us" "wall" "ms" Ms "from its first communicator or call to the last thing seen" NOT_KNOWN;
         "nccl_us" "in NCCL" "ms" Ms "union of its NCCL intervals" NO_INTERVAL;
         "share" "share" "% of wall" Percent "the share of the run: never above 100 %" NO_INTERVAL;
         "basis" "clock" "" Text "gpu: kernels; host: API calls, where no call has a GPU time" NO_INTERVAL;
         "sum_us" "plain sum" "ms" Ms "of the intervals, overlaps counted twice" NO_INTERVAL;
-    }
-    OUTLIER {
-        "rank" "rank" "" Count "the launcher's" "no launcher told it";
-        "host" "host" "" Text "as the recorder saw it" NOT_KNOWN;
-        "figure" "figure" "" Text "what differs" NEVER;
-        "value" "value" "" Figure "of this rank" NEVER;
-        "median" "median rank" "" Figure "over all ranks" NEVER;
-        "meaning" "meaning" "" Wide "how to read it" NEVER;
     }
     CAUSE {
         "calls" "calls" "" Count "how many" NEVER;
