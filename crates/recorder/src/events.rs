@@ -17,34 +17,13 @@ pub struct Init {
     pub rank: i32,
 }
 
-/// A string as NCCL passes it from ABI v2 on, or the id of a v1 number's name. One word, because an enum's tag and
-/// payload, written apart and moved together, cost a store-forwarding stall in every callback.
+/// A string. Which of the two is settled when compiling: an adapter always says the same.
 #[derive(Clone, Copy)]
-pub struct Name(u64);
-
-const KNOWN: u64 = 1 << 63;
-
-impl Name {
-    /// The text behind a pointer, which may be null.
-    #[inline]
-    pub fn text(pointer: *const c_char) -> Name {
-        Name(pointer as u64)
-    }
-
-    /// A string whose id is known.
-    pub fn known(id: u8) -> Name {
-        Name(KNOWN | u64::from(id))
-    }
-
-    /// The pointer, or the id.
-    #[inline]
-    pub fn get(self) -> Result<*const c_char, u8> {
-        if self.0 & KNOWN == 0 {
-            Ok(self.0 as *const c_char)
-        } else {
-            Err(self.0 as u8)
-        }
-    }
+pub enum Name {
+    /// As NCCL passes it from ABI v2 on; may be null.
+    Text(*const c_char),
+    /// The id of a v1 number's name; 0 for none.
+    Known(u8),
 }
 
 /// A collective as announced by CollApi, or a send or receive by P2pApi.
