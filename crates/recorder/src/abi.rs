@@ -127,6 +127,40 @@ fn answer(out: *mut *mut c_void, handle: u64) -> c_int {
     result::SUCCESS
 }
 
+type StartOne<A> =
+    unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *mut <A as Abi>::Descr, &Recorder) -> c_int;
+
+/// An ABI's functions by what they are for. They are gone to through tables, as a jump.
+struct Ways<A>(std::marker::PhantomData<A>);
+
+impl<A: Abi> Ways<A> {
+    /// By the place of the type's bit; each makes sure of the type.
+    const START: [StartOne<A>; 16] = [
+        start_one::<A, { event::GROUP }>,
+        start_one::<A, { event::COLL }>,
+        start_one::<A, { event::P2P }>,
+        start_one::<A, { event::PROXY_OP }>,
+        start_one::<A, { event::PROXY_STEP }>,
+        start_any::<A>,
+        start_one::<A, { event::KERNEL_CH }>,
+        start_any::<A>,
+        start_one::<A, { event::GROUP_API }>,
+        start_one::<A, { event::COLL_API }>,
+        start_one::<A, { event::P2P_API }>,
+        start_one::<A, { event::KERNEL_LAUNCH }>,
+        start_any::<A>,
+        start_any::<A>,
+        start_any::<A>,
+        start_one::<A, { event::KERNEL_PHASE }>,
+    ];
+    /// By state, from [`FIRST`] on.
+    const CHANGE: [ChangeOne<A>; 3] = [
+        change_one::<A, { state::KERNEL_CH_STOP }>,
+        change_one::<A, { state::GROUP_START_API_STOP }>,
+        change_one::<A, { state::GROUP_END_API_START }>,
+    ];
+}
+
 unsafe extern "C" fn start_event<A: Abi>(
     context: *mut c_void,
     out: *mut *mut c_void,
@@ -137,44 +171,44 @@ unsafe extern "C" fn start_event<A: Abi>(
         let Some(recorder) = plain() else {
             return start_slowly::<A>(context, out, d);
         };
-        match A::kind(d) {
-            event::COLL_API => start_one::<A, { event::COLL_API }>(context, out, d, recorder),
-            event::COLL => start_one::<A, { event::COLL }>(context, out, d, recorder),
-            event::GROUP => start_one::<A, { event::GROUP }>(context, out, d, recorder),
-            event::GROUP_API => start_one::<A, { event::GROUP_API }>(context, out, d, recorder),
-            event::KERNEL_LAUNCH => {
-                start_one::<A, { event::KERNEL_LAUNCH }>(context, out, d, recorder)
-            }
-            event::KERNEL_CH => start_one::<A, { event::KERNEL_CH }>(context, out, d, recorder),
-            event::P2P_API => start_one::<A, { event::P2P_API }>(context, out, d, recorder),
-            event::P2P => start_one::<A, { event::P2P }>(context, out, d, recorder),
-            event::PROXY_OP => start_one::<A, { event::PROXY_OP }>(context, out, d, recorder),
-            event::PROXY_STEP => start_one::<A, { event::PROXY_STEP }>(context, out, d, recorder),
-            event::KERNEL_PHASE => {
-                start_one::<A, { event::KERNEL_PHASE }>(context, out, d, recorder)
-            }
-            _ => start_slowly::<A>(context, out, d),
-        }
+        let place = (A::kind(d) | 1 << 31).trailing_zeros() as usize % 16;
+        Ways::<A>::START[place](context, out, d, recorder)
     }
 }
 
 /// The arguments in startEvent's order, so that they stay where they are.
 ///
 /// # Safety
-/// `d` is a descriptor of the version, of type `KIND`.
-#[inline(never)]
+/// `d` is a descriptor of the version.
 unsafe extern "C" fn start_one<A: Abi, const KIND: u64>(
     context: *mut c_void,
     out: *mut *mut c_void,
-    d: *const A::Descr,
+    d: *mut A::Descr,
     recorder: &Recorder,
 ) -> c_int {
+    // SAFETY: as the caller promises.
+    if unsafe { A::kind(d) } != KIND {
+        // SAFETY: as above.
+        return unsafe { start_slowly::<A>(context, out, d) };
+    }
     let handle = caught(NOTHING, || {
         // SAFETY: as the caller promises.
         let (parent, event) = unsafe { A::read(recorder, d, KIND) };
         recorder.start(context as u64, KIND, parent, event)
     });
     answer(out, handle)
+}
+
+/// # Safety
+/// `d` is a descriptor of the version.
+unsafe extern "C" fn start_any<A: Abi>(
+    context: *mut c_void,
+    out: *mut *mut c_void,
+    d: *mut A::Descr,
+    _: &Recorder,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { start_slowly::<A>(context, out, d) }
 }
 
 /// # Safety
@@ -209,7 +243,33 @@ unsafe extern "C" fn stop_event<A: Abi>(handle: *mut c_void) -> c_int {
     let Some(recorder) = plain() else {
         return stop_slowly::<A>(handle);
     };
-    caught((), || recorder.stop(handle as u64));
+    STOP[recorder.read(handle as u64).bits()](handle, recorder)
+}
+
+type StopOne = extern "C" fn(*mut c_void, &Recorder) -> c_int;
+
+/// By the bits of the handle's kind.
+const STOP: [StopOne; 16] = [
+    stop_one::<0>,
+    stop_one::<1>,
+    stop_one::<2>,
+    stop_one::<3>,
+    stop_one::<4>,
+    stop_one::<5>,
+    stop_one::<6>,
+    stop_one::<7>,
+    stop_one::<8>,
+    stop_one::<9>,
+    stop_one::<10>,
+    stop_one::<11>,
+    stop_one::<12>,
+    stop_one::<13>,
+    stop_one::<14>,
+    stop_one::<15>,
+];
+
+extern "C" fn stop_one<const BITS: usize>(handle: *mut c_void, recorder: &Recorder) -> c_int {
+    caught((), || recorder.stop(handle as u64, Some(BITS)));
     result::SUCCESS
 }
 
@@ -217,7 +277,7 @@ unsafe extern "C" fn stop_event<A: Abi>(handle: *mut c_void) -> c_int {
 fn stop_slowly<A: Abi>(handle: *mut c_void) -> c_int {
     guard((), || {
         let Some(recorder) = get() else { return };
-        recorder.stop(handle as u64);
+        recorder.stop(handle as u64, None);
         if let Some(callbacks) = &recorder.callbacks {
             let ticks = recorder.clock.ticks();
             callbacks.push(What::Stop, A::VERSION, ticks, handle as u64, 0, &[]);
@@ -234,33 +294,28 @@ unsafe extern "C" fn record_event_state<A: Abi>(
     let Some(recorder) = plain() else {
         return change_slowly::<A>(handle, number, args);
     };
-    match number {
-        state::GROUP_START_API_STOP => {
-            change_one::<A, { state::GROUP_START_API_STOP }>(handle, number, args, recorder)
-        }
-        state::GROUP_END_API_START => {
-            change_one::<A, { state::GROUP_END_API_START }>(handle, number, args, recorder)
-        }
-        state::KERNEL_CH_STOP => {
-            change_one::<A, { state::KERNEL_CH_STOP }>(handle, number, args, recorder)
-        }
-        _ => change_slowly::<A>(handle, number, args),
+    match Ways::<A>::CHANGE.get(number.wrapping_sub(FIRST) as usize) {
+        Some(change) => change(handle, number, args, recorder),
+        None => change_slowly::<A>(handle, number, args),
     }
 }
 
+type ChangeOne<A> = extern "C" fn(*mut c_void, u32, *mut <A as Abi>::StateArgs, &Recorder) -> c_int;
+/// The first of the states that have a function of their own.
+const FIRST: u32 = state::KERNEL_CH_STOP;
+
 /// Every state that has arguments has 8 bytes of them first.
 #[inline(always)]
-fn first<T>(args: *const T) -> Option<u64> {
+fn first<T>(args: *mut T) -> Option<u64> {
     const { assert!(std::mem::size_of::<T>() >= 8) };
     // SAFETY: non-null arguments are whole; all of their bytes are readable.
     (!args.is_null()).then(|| unsafe { args.cast::<u64>().read_unaligned() })
 }
 
-#[inline(never)]
 extern "C" fn change_one<A: Abi, const NUMBER: u32>(
     handle: *mut c_void,
     _: u32,
-    args: *const A::StateArgs,
+    args: *mut A::StateArgs,
     recorder: &Recorder,
 ) -> c_int {
     caught((), || {
@@ -273,7 +328,7 @@ extern "C" fn change_one<A: Abi, const NUMBER: u32>(
 extern "C" fn change_slowly<A: Abi>(
     handle: *mut c_void,
     number: u32,
-    args: *const A::StateArgs,
+    args: *mut A::StateArgs,
 ) -> c_int {
     guard((), || {
         let Some(recorder) = get() else { return };
@@ -493,6 +548,7 @@ macro_rules! text {
 macro_rules! coll_task {
     ($c:ident, hash: $hash:expr, rank: $rank:expr, channels: $channels:expr) => {
         Event::Task(Task {
+            legacy: This::VERSION < 5,
             p2p: false,
             func: text!((*$c).func),
             datatype: text!((*$c).datatype),
@@ -517,6 +573,7 @@ macro_rules! coll_task {
 macro_rules! p2p_task {
     ($p:ident, hash: $hash:expr, rank: $rank:expr, channels: $channels:expr, tag: $tag:expr) => {
         Event::Task(Task {
+            legacy: This::VERSION < 5,
             p2p: true,
             func: text!((*$p).func),
             datatype: text!((*$p).datatype),
@@ -550,6 +607,7 @@ adapter!(
                 event::COLL => {
                     let c = &raw const (*d).u.coll;
                     Event::Task(Task {
+                        legacy: This::VERSION < 5,
                         p2p: false,
                         func: r.known_func((*c).func),
                         datatype: r.known_datatype((*c).datatype),
@@ -572,6 +630,7 @@ adapter!(
                 event::P2P => {
                     let p = &raw const (*d).u.p2p;
                     Event::Task(Task {
+                        legacy: This::VERSION < 5,
                         p2p: true,
                         func: r.known_func((*p).func),
                         datatype: r.known_datatype((*p).datatype),
@@ -966,6 +1025,7 @@ adapter!(
                 event::COLL => {
                     let c = &raw const (*d).u.coll;
                     Event::Task(Task {
+                        legacy: This::VERSION < 5,
                         p2p: false,
                         func: text!((*c).func),
                         datatype: text!((*c).datatype),

@@ -41,6 +41,8 @@ pub struct Api {
 
 /// A collective, send or receive as planned: Coll or P2p. The first fields serve ABIs without API events.
 pub struct Task {
+    /// Nothing announced it: ABI below v5.
+    pub legacy: bool,
     pub p2p: bool,
     pub func: Name,
     pub datatype: Name,
@@ -125,8 +127,8 @@ pub trait Receive {
     fn init(&self, init: &Init) -> (u64, u32);
     /// Returns the event's handle, never 0.
     fn start(&self, context: u64, kind: u64, parent: u64, event: Event) -> u64;
-    /// The event of this handle is over.
-    fn stop(&self, handle: u64);
+    /// The event of this handle is over. `bits` are the bits of its kind, where they are known when compiling.
+    fn stop(&self, handle: u64, bits: Option<usize>);
     /// The event of this handle changed.
     fn state(&self, handle: u64, state: State);
     /// A communicator's profiler is done.

@@ -101,7 +101,7 @@ impl Handle {
         if self.0 as u16 != 0 {
             return None;
         }
-        Some(match self.0 >> KIND & 0xf {
+        Some(match self.bits() {
             1 => Kind::Context,
             2 => Kind::Api,
             3 => Kind::Task,
@@ -117,6 +117,21 @@ impl Handle {
             13 => Kind::Phase,
             _ => return None,
         })
+    }
+
+    /// The bits of its kind, if it is ours.
+    #[inline]
+    pub fn bits(self) -> usize {
+        (self.0 >> KIND) as usize & 0xf
+    }
+
+    /// The same handle, with the bits of its kind as a number that is known when compiling.
+    ///
+    /// `bits` are the handle's.
+    #[inline(always)]
+    pub fn of_bits(self, bits: usize) -> Handle {
+        debug_assert_eq!(self.bits(), bits);
+        Handle(self.0 & !(0xf << KIND) | (bits as u64) << KIND)
     }
 
     #[inline]

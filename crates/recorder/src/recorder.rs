@@ -19,6 +19,7 @@ use crate::lock::InitLock;
 use crate::network::Network;
 use crate::place::{self, Mapping, Names};
 use crate::ring::FreeRing;
+use crate::round::Round;
 use crate::settings::{Mode, Settings};
 use crate::templates::Templates;
 use crate::writer;
@@ -129,9 +130,9 @@ pub struct CommState {
     abi: AtomicU8,
     /// Start of the launch under way, ticks.
     launching_since: AtomicU64,
-    launches: [Launch; LAUNCHES],
     pushed: AtomicU32,
     popped: AtomicU32,
+    launches: [Launch; LAUNCHES],
     channels: [Channel; CHANNELS],
 }
 
@@ -176,30 +177,32 @@ struct Known {
     protos: Vec<u8>,
 }
 
-/// The recorder of one process.
+/// The recorder of one process. What callbacks read comes first and never changes; what others write lies apart.
+#[repr(C, align(64))]
 pub struct Recorder {
-    pub live: View<'static>,
-    pub settings: Settings,
-    pub names: Names,
     pub clock: Clock,
-    pub free: FreeRing<Box<[AtomicU32]>, AtomicU64>,
-    comms: Box<[CommState; COMMS]>,
-    pub callbacks: Option<Callbacks>,
-    pub writer: writer::Control,
-    salt: u16,
+    mask: u32,
     pid: i32,
-    rows: &'static [Row],
+    salt: u16,
+    buffers: bool,
+    header: &'static Header,
+    rows: Round<&'static [Row]>,
     groups: &'static [Group; GROUPS],
-    templates: Templates,
+    comms: Box<[CommState; COMMS]>,
+    pub free: FreeRing<Round<Box<[AtomicU32]>>, AtomicU64>,
+    pub live: View<'static>,
     network: Network,
     interner: Interner,
+    pub callbacks: Option<Callbacks>,
+    pub settings: Settings,
+    pub names: Names,
     known: Known,
-    mask: u32,
-    buffers: bool,
+    templates: Templates,
+    mapping: Mapping,
     next_uid: AtomicU32,
     comms_alive: AtomicU32,
     said_hello: AtomicBool,
-    mapping: Mapping,
+    pub writer: writer::Control,
 }
 
 impl Recorder {
@@ -235,23 +238,20 @@ impl Recorder {
         let callbacks = (settings.mode == Mode::Callbacks)
             .then(Callbacks::new)
             .transpose()?;
+        let odd_size = || std::io::Error::other("the live part has tables of an odd size");
+        let cells: Box<[AtomicU32]> = (0..layout.rows).map(AtomicU32::new).collect();
         let recorder = Box::leak(Box::new(Recorder {
             live,
+            header: live.header(),
             clock,
-            free: FreeRing::new(
-                (0..layout.rows).map(AtomicU32::new).collect(),
-                AtomicU64::new(0),
-            ),
+            free: FreeRing::new(Round::new(cells).ok_or_else(odd_size)?, AtomicU64::new(0)),
             comms: array((0..layout.comms).map(|_| CommState::default()).collect()),
             callbacks,
             writer: writer::Control::default(),
             salt: (random >> 32) as u16 | 1,
             pid: std::process::id() as i32,
-            rows: live.rows(),
-            groups: live
-                .groups()
-                .try_into()
-                .map_err(|_| std::io::Error::other("the live part holds too few groups"))?,
+            rows: Round::new(live.rows()).ok_or_else(odd_size)?,
+            groups: live.groups().try_into().map_err(|_| odd_size())?,
             templates: Templates::new(),
             network: Network::new(),
             interner: Interner::new(),
@@ -295,7 +295,7 @@ impl Recorder {
     /// The live part's header.
     #[inline]
     pub fn header(&self) -> &'static Header {
-        self.live.header()
+        self.header
     }
 
     /// Where the live part is: a path, or `memfd`.
@@ -323,8 +323,9 @@ impl Recorder {
         handle.give(self.salt)
     }
 
+    /// What NCCL handed back.
     #[inline]
-    fn read(&self, given: u64) -> Handle {
+    pub fn read(&self, given: u64) -> Handle {
         Handle::read(given, self.salt)
     }
 
@@ -406,10 +407,15 @@ impl Recorder {
         None
     }
 
+    #[inline]
+    fn row_at(&self, slot: u32) -> &'static Row {
+        self.rows.of(slot as usize)
+    }
+
     /// The live row of a handle that names one.
     #[inline]
     fn row(&self, handle: Handle) -> Option<&'static Row> {
-        let row = self.rows.get(handle.slot() as usize)?;
+        let row = self.row_at(handle.slot());
         let word = row.word.load(Acquire);
         if word & 3 == row_state::ALIVE && row_state::generation(word) as u32 == handle.generation()
         {
@@ -422,18 +428,15 @@ impl Recorder {
     /// Takes a row and publishes it; the handle is of `kind`. Without a free row the call is counted in the totals.
     #[inline(always)]
     fn birth(&self, kind: Kind, comm: u32, call: &Birth) -> Option<(Handle, &'static Row)> {
-        let taken = self.free.take(&self.header().born);
-        let Some((ticket, slot, row)) =
-            taken.and_then(|(ticket, slot)| Some((ticket, slot, self.rows.get(slot as usize)?)))
-        else {
-            // A copy, so that the call needn't be in memory on the way that calls take.
-            self.rowless(comm, *call);
+        let Some((ticket, slot)) = self.free.take(&self.header().born) else {
+            // One by one, so that the call needn't be in memory on the way that calls take.
+            self.rowless(comm, call.count, [call.func, call.datatype], call.flags);
             return None;
         };
-        if let Some(next) = self.rows.get(self.free.next_of(ticket) as usize) {
-            prefetch(&next.word);
-            prefetch(&next.t_launch0);
-        }
+        let row = self.row_at(slot);
+        let next = self.row_at(self.free.next_of(ticket));
+        prefetch(&next.word);
+        prefetch(&next.t_launch0);
         let generation = row_state::generation(row.word.load(Relaxed));
         row.t_api.store(call.t, Relaxed);
         row.count.store(call.count, Relaxed);
@@ -455,10 +458,13 @@ impl Recorder {
     }
 
     #[cold]
-    fn rowless(&self, comm: u32, call: Birth) {
+    fn rowless(&self, comm: u32, count: u64, names: [u8; 2], flags: u8) {
         let header = self.header();
         header.lost[Cause::RowsFull as usize].fetch_add(1, Relaxed);
-        match writer::total(&self.live, &writer::Key::of_birth(comm, &call)) {
+        match writer::total(
+            &self.live,
+            &writer::Key::of_birth(comm, count, names, flags),
+        ) {
             Some(total) => total.1.rowless.fetch_add(1, Relaxed),
             None => header.lost[Cause::TotalsFull as usize].fetch_add(1, Relaxed),
         };
@@ -532,7 +538,7 @@ impl Recorder {
                 let first = born.map_or(0, |(handle, _)| handle.slot() + 1);
                 group.first_row.store(first, Relaxed);
             }
-            group.calls.store(calls + 1, Relaxed);
+            group.calls.store(calls.wrapping_add(1), Relaxed);
         }
         let handle = match born {
             Some((handle, row)) => {
@@ -544,27 +550,42 @@ impl Recorder {
             None => self.encode(Kind::Rowless, 0, 0, 0),
         };
         if api.captured {
-            return self.template(comm_slot, uid, call, handle);
+            let group = call.group;
+            return self.template(
+                comm_slot,
+                uid,
+                api,
+                group,
+                [call.func, call.datatype],
+                handle,
+            );
         }
         handle
     }
 
-    #[cold]
-    fn template(&self, comm_slot: u8, uid: u32, call: Birth, row: u64) -> u64 {
+    // Inlined, so that the call needn't be in memory on the way that other calls take.
+    #[inline(always)]
+    fn template(
+        &self,
+        comm_slot: u8,
+        uid: u32,
+        api: &Api,
+        group: u64,
+        names: [u8; 2],
+        row: u64,
+    ) -> u64 {
         let Some((number, template)) = self.templates.add() else {
             self.header().lost[Cause::TemplatesFull as usize].fetch_add(1, Relaxed);
             return row;
         };
         template.comm.store(uid, Relaxed);
-        template.count.store(call.count, Relaxed);
-        template.stream.store(call.stream, Relaxed);
-        template.group.store(call.group, Relaxed);
-        template.root.store(call.root as u32, Relaxed);
-        template.func.store(call.func, Relaxed);
-        template.datatype.store(call.datatype, Relaxed);
-        template
-            .p2p
-            .store((call.flags & flag::P2P != 0).into(), Relaxed);
+        template.count.store(api.count, Relaxed);
+        template.stream.store(api.stream, Relaxed);
+        template.group.store(group, Relaxed);
+        template.root.store(api.root as u32, Relaxed);
+        template.func.store(names[0], Relaxed);
+        template.datatype.store(names[1], Relaxed);
+        template.p2p.store(api.p2p.into(), Relaxed);
         template.row.store(row, Relaxed);
         template.publish(comm_slot.into());
         self.encode(Kind::Template, 0, number, 0)
@@ -637,7 +658,7 @@ impl Recorder {
         let Some((_, comm)) = self.comm(context) else {
             return self.ignored();
         };
-        if comm.abi.load(Relaxed) < 5 {
+        if task.legacy {
             return self.start_legacy(comm, task);
         }
         let parent = self.read(parent);
@@ -716,16 +737,15 @@ impl Recorder {
         // row, which lives until its group has returned.
         let own = self.read(template.row.load(Relaxed));
         if own.is(Kind::Api) {
-            if let Some(row) = self.rows.get(own.slot() as usize) {
-                let word = row.word.load(Acquire);
-                let alive = word & 3 == row_state::ALIVE
-                    && row_state::generation(word) as u32 == own.generation();
-                if alive
-                    && row.t_end.load(Relaxed) == 0
-                    && !self.group_returned(row.group.load(Relaxed))
-                {
-                    return Ok(own.renamed(Kind::Task, 0));
-                }
+            let row = self.row_at(own.slot());
+            let word = row.word.load(Acquire);
+            let alive = word & 3 == row_state::ALIVE
+                && row_state::generation(word) as u32 == own.generation();
+            if alive
+                && row.t_end.load(Relaxed) == 0
+                && !self.group_returned(row.group.load(Relaxed))
+            {
+                return Ok(own.renamed(Kind::Task, 0));
             }
         }
         let p2p = if template.p2p.load(Relaxed) != 0 {
@@ -1107,13 +1127,9 @@ impl Recorder {
         if group.calls.load(Relaxed) != 1 {
             return;
         }
-        // A group of one, by far the commonest: its row gets the time at once and needs the group no more.
-        let Some(row) = self
-            .rows
-            .get((group.first_row.load(Relaxed) as usize).wrapping_sub(1))
-        else {
-            return;
-        };
+        // A group of one, by far the commonest: its row gets the time at once and needs the group no more. Where the call
+        // found no row, or has none any more, the row looked at is another group's.
+        let row = self.row_at(group.first_row.load(Relaxed).wrapping_sub(1));
         if row.group.load(Relaxed) == word && row.word.load(Acquire) & 3 == row_state::ALIVE {
             row.t_end.store(now, Release);
         }
@@ -1133,18 +1149,29 @@ impl Recorder {
         let Some(row) = self.row(handle) else { return };
         let parts = row.parts.load(Relaxed);
         if row.flags.load(Relaxed) & (flag::LEGACY | flag::REPLAY) != 0 {
-            row.t_end.store(self.clock.ticks(), Relaxed);
+            self.unbracketed_ends(row);
         }
         row.parts.store(parts | part::ENQUEUE_DONE, Release);
+    }
+
+    /// What no GroupApi event brackets has returned when it is enqueued, as far as NCCL tells.
+    #[cold]
+    fn unbracketed_ends(&self, row: &Row) {
+        row.t_end.store(self.clock.ticks(), Relaxed);
     }
 
     #[inline]
     fn group_closes(&self, handle: Handle) {
         if let Some((_, group)) = self.group_at(handle) {
             if group.calls.load(Relaxed) > 1 {
-                group.t_closing.store(self.clock.ticks(), Relaxed);
+                self.several_close(group);
             }
         }
+    }
+
+    #[cold]
+    fn several_close(&self, group: &Group) {
+        group.t_closing.store(self.clock.ticks(), Relaxed);
     }
 
     /// A state that changes nothing, or that does not fit its handle.
@@ -1163,7 +1190,6 @@ const SEND_NETWORK: u8 = 2;
 const RECV_FLUSH: u8 = 4;
 
 /// What is known of a call when it is announced.
-#[derive(Clone, Copy)]
 pub struct Birth {
     pub t: u64,
     pub count: u64,
@@ -1281,8 +1307,9 @@ impl Receive for Recorder {
     }
 
     #[inline(always)]
-    fn stop(&self, given: u64) {
+    fn stop(&self, given: u64, bits: Option<usize>) {
         let handle = self.read(given);
+        let handle = bits.map_or(handle, |bits| handle.of_bits(bits));
         match handle.kind() {
             Some(Kind::Task) => self.stop_task(handle),
             Some(Kind::Api | Kind::Template | Kind::Rowless | Kind::Ignored | Kind::Phase) => {}
