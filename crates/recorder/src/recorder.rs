@@ -186,10 +186,10 @@ pub struct Recorder {
     salt: u16,
     buffers: bool,
     header: &'static Header,
-    rows: Round<&'static [Row]>,
+    rows: Round<Row>,
     groups: &'static [Group; GROUPS],
     comms: Box<[CommState; COMMS]>,
-    pub free: FreeRing<Round<Box<[AtomicU32]>>, AtomicU64>,
+    pub free: FreeRing<Round<AtomicU32>, AtomicU64>,
     pub live: View<'static>,
     network: Network,
     interner: Interner,
@@ -240,6 +240,8 @@ impl Recorder {
             .transpose()?;
         let odd_size = || std::io::Error::other("the live part has tables of an odd size");
         let cells: Box<[AtomicU32]> = (0..layout.rows).map(AtomicU32::new).collect();
+        // Leaked like the recorder, which is never dropped.
+        let cells: &'static [AtomicU32] = Box::leak(cells);
         let recorder = Box::leak(Box::new(Recorder {
             live,
             header: live.header(),
@@ -409,7 +411,7 @@ impl Recorder {
 
     #[inline]
     fn row_at(&self, slot: u32) -> &'static Row {
-        self.rows.of(slot as usize)
+        self.rows.at(slot as usize)
     }
 
     /// The live row of a handle that names one.

@@ -61,7 +61,7 @@ pub trait Cells {
     fn set(&self, cell: u64, slot: u32);
 }
 
-impl Cells for Round<Box<[AtomicU32]>> {
+impl Cells for Round<AtomicU32> {
     #[inline]
     fn len(&self) -> u64 {
         Round::len(self) as u64
