@@ -10,7 +10,7 @@
 //! communicator's rows stay live, and only those.
 
 use crate::clock;
-use crate::recorder::{say, Birth, Recorder};
+use crate::recorder::{say, Recorder};
 use crate::settings::{host, Mode, Timing};
 use crate::{cuda, place};
 use capture::block::{self, Kind};
@@ -123,12 +123,12 @@ pub struct Key {
 
 impl Key {
     /// Of a call that never had a row: its algorithm is not known.
-    pub fn of_birth(comm: u32, call: &Birth) -> Key {
+    pub fn of_birth(comm: u32, count: u64, [func, datatype]: [u8; 2], flags: u8) -> Key {
         Key {
             comm,
-            count: call.count,
-            names: [call.func, call.datatype, 0, 0],
-            flags: call.flags,
+            count,
+            names: [func, datatype, 0, 0],
+            flags,
             nchannels: 0,
         }
     }
