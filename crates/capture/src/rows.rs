@@ -473,8 +473,9 @@ impl Decoder {
         let shift = u32::try_from(reader.get()?).ok().filter(|s| *s < 32)?;
         let unit = reader.get()?.max(1);
         let first_shape = reader.get()?;
-        // A row costs some bits at least; a column of one value does not, hence the fixed bound.
-        let bounded = |n: u64| usize::try_from(n).ok().filter(|n| *n <= 1 << 22);
+        // A row costs some bits at least; a column of one value does not, hence the fixed bound. The recorder's blocks
+        // have 1024 rows at most.
+        let bounded = |n: u64| usize::try_from(n).ok().filter(|n| *n <= 1 << 16);
         let n = bounded(reader.get()?)?;
         let columns = Columns::read(&mut reader, 14, n)?;
         for i in 0..n {
