@@ -5,7 +5,8 @@
 #![allow(dead_code)]
 
 use nccl_abi::{event, state, v5};
-use std::ffi::{c_int, c_void, CStr};
+use std::ffi::{c_int, c_void, CStr, CString};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 
@@ -77,6 +78,35 @@ impl Job {
         self.spawn().wait().expect("the job ends")
     }
 
+    /// Runs it to its end; what it said on stderr.
+    pub fn run_saying(&mut self) -> (ExitStatus, String) {
+        self.command.stderr(std::process::Stdio::piped());
+        let child = self.spawn();
+        let output = child.wait_with_output().expect("the job ends");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status, said)
+    }
+
+    /// Its command, to be changed.
+    pub fn command(&mut self) -> &mut Command {
+        &mut self.command
+    }
+
+    /// Gives the job small file systems of its own, in memory: (folder that is there, mount options).
+    pub fn with_mounts(mut self, mounts: &[(&Path, &str)]) -> Job {
+        let mounts: Vec<(CString, CString)> = mounts
+            .iter()
+            .map(|(folder, options)| {
+                let folder = folder.as_os_str().as_encoded_bytes();
+                let text = |bytes: &[u8]| CString::new(bytes).expect("no NUL");
+                (text(folder), text(options.as_bytes()))
+            })
+            .collect();
+        // SAFETY: system calls on memory that was made before the fork.
+        unsafe { self.command.pre_exec(move || mount_all(&mounts)) };
+        self
+    }
+
     /// The capture it left.
     pub fn capture(&self) -> tables::Capture {
         tables::Capture::open(&self.folder).unwrap_or_else(|error| panic!("{error}"))
@@ -90,6 +120,71 @@ impl Drop for Job {
             let _ = std::fs::remove_file(live);
         }
         let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Whether this user may have mounts of its own; says so once where not.
+pub fn mounts_are_permitted() -> bool {
+    let folder = std::env::temp_dir();
+    let text = CString::new(folder.as_os_str().as_encoded_bytes()).expect("no NUL");
+    let mut probe = Command::new("true");
+    // SAFETY: as in `with_mounts`.
+    unsafe { probe.pre_exec(move || mount_all(&[(text.clone(), c"size=64k".into())])) };
+    let permitted = probe.status().is_ok_and(|status| status.success());
+    if !permitted {
+        eprintln!("skipped: no file systems of its own are permitted here (unshare, mount)");
+    }
+    permitted
+}
+
+/// A mount name space of this process's own, with a tmpfs on each folder.
+fn mount_all(mounts: &[(CString, CString)]) -> std::io::Result<()> {
+    let check = |result: c_int| match result {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    };
+    let put = |file: &CStr, text: &[u8]| {
+        // SAFETY: plain calls on valid arguments.
+        unsafe {
+            let fd = libc::open(file.as_ptr(), libc::O_WRONLY);
+            let written = libc::write(fd, text.as_ptr().cast(), text.len());
+            libc::close(fd);
+            written == text.len() as isize
+        }
+    };
+    // SAFETY: system calls on NUL-terminated texts.
+    unsafe {
+        let (uid, gid) = (libc::geteuid(), libc::getegid());
+        if uid == 0 {
+            check(libc::unshare(libc::CLONE_NEWNS))?;
+        } else {
+            check(libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS))?;
+            let same = |id: u32| format!("{id} {id} 1").into_bytes();
+            let mapped = put(c"/proc/self/uid_map", &same(uid))
+                && put(c"/proc/self/setgroups", b"deny")
+                && put(c"/proc/self/gid_map", &same(gid));
+            if !mapped {
+                return Err(std::io::ErrorKind::PermissionDenied.into());
+            }
+        }
+        let none = std::ptr::null();
+        check(libc::mount(
+            c"none".as_ptr(),
+            c"/".as_ptr(),
+            none,
+            libc::MS_REC | libc::MS_PRIVATE,
+            none.cast(),
+        ))?;
+        for (folder, options) in mounts {
+            check(libc::mount(
+                c"tmpfs".as_ptr(),
+                folder.as_ptr(),
+                c"tmpfs".as_ptr(),
+                0,
+                options.as_ptr().cast(),
+            ))?;
+        }
+        Ok(())
     }
 }
 
