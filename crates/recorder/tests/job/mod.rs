@@ -4,6 +4,8 @@
 //! job with [`Driver`]. The parent then reads the capture like a report would.
 #![allow(dead_code)]
 
+use fake_nccl::event::Seat;
+use fake_nccl::plugin::{Table, Version};
 use nccl_abi::{event, state, v5};
 use std::ffi::{c_int, c_void, CStr, CString};
 use std::os::unix::process::CommandExt;
@@ -14,7 +16,43 @@ use std::process::{Child, Command, ExitStatus};
 use nccl_profiler_ncclscope as _;
 
 extern "C" {
+    static ncclProfiler_v1: [usize; 6];
+    static ncclProfiler_v2: [usize; 6];
+    static ncclProfiler_v3: [usize; 6];
+    static ncclProfiler_v4: [usize; 6];
     static ncclProfiler_v5: v5::Profiler;
+    static ncclProfiler_v6: [usize; 6];
+    static ncclProfiler_v7: [usize; 6];
+}
+
+/// The newest examined release whose own ABI this is.
+pub fn release(abi: u8) -> Version {
+    let mut all = nccl_abi::release::ALL.iter().rev();
+    Version(
+        all.find(|r| r.native_abi == abi)
+            .expect("a release")
+            .version,
+    )
+}
+
+/// The plugin's table of one ABI, as the rlib exports it.
+pub fn table(abi: u8) -> Table {
+    let raw = match abi {
+        1 => &raw const ncclProfiler_v1,
+        2 => &raw const ncclProfiler_v2,
+        3 => &raw const ncclProfiler_v3,
+        4 => &raw const ncclProfiler_v4,
+        5 => (&raw const ncclProfiler_v5).cast(),
+        6 => &raw const ncclProfiler_v6,
+        _ => &raw const ncclProfiler_v7,
+    };
+    let seat = Seat {
+        abi,
+        native: abi,
+        version: release(abi).0,
+    };
+    // SAFETY: the exported tables are constants of their version's layout.
+    unsafe { Table::new(seat, raw.cast()) }
 }
 
 /// A job to be run in a child process.
