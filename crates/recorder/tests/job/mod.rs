@@ -278,7 +278,11 @@ impl Driver {
     /// A communicator of 8 ranks on one node.
     pub fn new(comm_id: u64) -> Driver {
         // SAFETY: the exported table is a constant.
-        let plugin = unsafe { &ncclProfiler_v5 };
+        Driver::of(unsafe { &ncclProfiler_v5 }, comm_id)
+    }
+
+    /// The same with a table of another copy of the plugin.
+    pub fn of(plugin: &'static v5::Profiler, comm_id: u64) -> Driver {
         let (mut context, mut mask) = (std::ptr::null_mut(), 0);
         let init = plugin.init.expect("init");
         // SAFETY: as NCCL calls it.
