@@ -9,8 +9,8 @@
 mod job;
 
 use capture::live::{flag, part, Odd};
-use fake_nccl::event::{Coll, Descr, Event, Handle, P2p, Seat, StateArgs, POISON};
-use fake_nccl::plugin::{Identity, Table, Version, MISDEEDS};
+use fake_nccl::event::{Coll, Descr, Event, Handle, P2p, StateArgs, POISON};
+use fake_nccl::plugin::{Identity, Table, MISDEEDS};
 use job::{release, table, Driver, Job};
 use nccl_abi::{event, state};
 use std::collections::{BTreeMap, BTreeSet};

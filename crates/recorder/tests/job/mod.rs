@@ -145,6 +145,19 @@ impl Job {
         self
     }
 
+    /// Brings what a process that was killed before it could make a file left in this host's memory into the folder, as
+    /// `ncclscope collect` does; whether there was any.
+    pub fn collect(&self) -> bool {
+        let left = live_parts_of(&self.started);
+        for live in &left {
+            let name = live.file_name().expect("a file");
+            let folder = self.folder.join("host");
+            std::fs::create_dir_all(&folder).expect("made");
+            std::fs::copy(live, folder.join(name)).expect("copied");
+        }
+        !left.is_empty()
+    }
+
     /// The capture it left.
     pub fn capture(&self) -> tables::Capture {
         tables::Capture::open(&self.folder).unwrap_or_else(|error| panic!("{error}"))
