@@ -9,7 +9,7 @@
 //! rows and writes the totals. Where NCCL breaks that rule, counts may be off by what was lost between two plain stores,
 //! and nothing worse.
 
-use crate::callbacks::Callbacks;
+use crate::callbacks::{self, Callbacks};
 use crate::clock::{self, Clock};
 use crate::cuda;
 use crate::events::{Api, Event, Init, Name, Receive, State, Task};
@@ -112,10 +112,20 @@ pub fn get_or_make() -> Option<&'static Recorder> {
 
 /// One line on stderr.
 pub fn say(line: &str) {
-    // Written in one call, so that lines of many ranks do not mix; a closed stderr is no reason to fail.
+    // Written in one call, so that lines of many ranks do not mix.
     let line = format!("ncclscope: {line}\n");
-    // SAFETY: the buffer is valid for its length.
-    unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
+    // A pipe that nobody reads is no reason to wait, and one whose reader has gone no reason to die of SIGPIPE.
+    let mut stderr = libc::pollfd {
+        fd: 2,
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: one pollfd; the buffer is valid for its length.
+    unsafe {
+        if libc::poll(&mut stderr, 1, 100) == 1 && stderr.revents == libc::POLLOUT {
+            libc::write(2, line.as_ptr().cast(), line.len());
+        }
+    }
 }
 
 /// A communicator, by its slot: what helps to find and check things, private to the process.
@@ -215,6 +225,12 @@ impl Recorder {
         let random = random();
         let names = place::names(&settings, random);
         let layout = Layout::for_memory(settings.memory);
+        let ring = if settings.mode == Mode::Callbacks {
+            callbacks::RING
+        } else {
+            0
+        };
+        place::spare_memory(layout.bytes() + ring)?;
         let mapping = place::live_part(&settings, &names, random, layout.bytes())?;
         if let Some(warning) = &mapping.warning {
             say(warning);

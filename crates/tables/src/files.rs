@@ -110,10 +110,28 @@ fn walk(folder: &Path, depth: usize, each: &mut impl FnMut(&Path)) {
     }
 }
 
+/// Opens a regular file: a pipe would never end, and a device need not.
+fn open(path: &Path) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::OpenOptions::new();
+    // Opening a pipe waits for its writer, but for this.
+    let file = options
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(std::io::Error::new(
+        std::io::ErrorKind::InvalidInput,
+        "no regular file",
+    ))
+}
+
 /// The content of a file, unpacked; as much as could be read when it is damaged, with a problem that says so.
 pub(crate) fn load(path: &Path, problems: &mut Vec<Problem>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| {
+    let read = open(path).and_then(|file| {
         if path.extension().is_some_and(|e| e == "zst") {
             zstd::Decoder::new(file)?
                 .take(MAX_UNPACKED)

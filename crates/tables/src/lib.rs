@@ -15,6 +15,7 @@ pub mod composites;
 mod files;
 pub mod lineage;
 pub mod names;
+mod printable;
 mod problem;
 pub mod process;
 mod reading;
@@ -23,6 +24,7 @@ mod trust;
 pub use calls::{Call, Shape, Untimed};
 pub use communicators::Communicator;
 pub use names::{Name, Names};
+pub use printable::printable;
 pub use problem::Problem;
 pub use process::{LiveSource, Process, Total};
 

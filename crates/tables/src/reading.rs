@@ -363,6 +363,7 @@ impl Parts {
             self.anchors.push(Anchor {
                 ticks: anchor.ticks.load(Relaxed),
                 realtime: anchor.realtime.load(Relaxed),
+                monotonic: anchor.monotonic.load(Relaxed),
             });
         }
         for id in 1..=255u8 {
@@ -414,6 +415,7 @@ impl Parts {
             Some(Kind::Anchor) => self.anchors.push(Anchor {
                 ticks: u64_at(payload, 0),
                 realtime: u64_at(payload, 16),
+                monotonic: u64_at(payload, 8),
             }),
             Some(Kind::Definitions) => {
                 for definition in definitions::read(payload) {
