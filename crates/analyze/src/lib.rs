@@ -13,6 +13,7 @@ pub mod bandwidth;
 pub mod completeness;
 pub mod executions;
 pub mod functions;
+pub mod hang;
 pub mod job;
 pub mod matching;
 pub mod network;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 mod collect;
 mod explain;
 mod export;
+mod hang;
 mod plugin_path;
 mod report;
 mod run;
@@ -23,6 +24,7 @@ enum Verb {
     Run(run::Args),
     Report(report::Args),
     Explain(explain::Args),
+    Hang(hang::Args),
     Export(export::Args),
     Collect(collect::Args),
     PluginPath(plugin_path::Args),
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         Verb::Run(args) => run::main(args),
         Verb::Report(args) => report::main(args),
         Verb::Explain(args) => explain::main(args),
+        Verb::Hang(args) => hang::main(args),
         Verb::Export(args) => export::main(args),
         Verb::Collect(args) => collect::main(args),
         Verb::PluginPath(args) => plugin_path::main(args),

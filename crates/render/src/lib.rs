@@ -3,6 +3,7 @@
 //! Rule: a renderer decides how a figure looks and nothing else; every figure comes from `analyze` or `tables`.
 
 pub mod chrome;
+pub mod hang;
 pub mod json;
 pub mod jsonl;
 pub mod parquet;

@@ -740,7 +740,7 @@ fn more(out: &mut impl Write, there: usize, shown: usize, what: &str) -> Result<
 }
 
 /// Writes `text` after `first`, broken between words; later lines begin with `rest`.
-fn wrap(out: &mut impl Write, first: &str, rest: &str, text: &str) -> Result<()> {
+pub(crate) fn wrap(out: &mut impl Write, first: &str, rest: &str, text: &str) -> Result<()> {
     let mut line = first.to_owned();
     let mut empty = true;
     for word in text.split_whitespace() {
@@ -758,7 +758,7 @@ fn wrap(out: &mut impl Write, first: &str, rest: &str, text: &str) -> Result<()>
 }
 
 /// A table with a header and columns aligned left (`<`) or right (`>`).
-struct Table {
+pub(crate) struct Table {
     align: &'static str,
     rows: Vec<Vec<String>>,
     /// Last rows, which are always shown.
@@ -768,7 +768,7 @@ struct Table {
 }
 
 impl Table {
-    fn new<'a>(names: impl IntoIterator<Item = &'a str>, align: &'static str) -> Table {
+    pub(crate) fn new<'a>(names: impl IntoIterator<Item = &'a str>, align: &'static str) -> Table {
         Table {
             align,
             rows: vec![names.into_iter().map(str::to_owned).collect()],
@@ -777,11 +777,11 @@ impl Table {
         }
     }
 
-    fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
-    fn write(&self, out: &mut impl Write, shown: usize, what: &str) -> Result<()> {
+    pub(crate) fn write(&self, out: &mut impl Write, shown: usize, what: &str) -> Result<()> {
         let shown_rows = &self.rows[..self.rows.len().min(shown.saturating_add(1))];
         let width = |column: usize| {
             let cells = shown_rows.iter().chain(&self.foot).map(|row| &row[column]);
