@@ -438,9 +438,35 @@ impl<'a> Judge<'a> {
                 (call, m.place)
             })?
             .clone();
+        let first = self.settle(first);
         let lasted = quiet(&first);
         let hang = lasted.filter(|ns| *ns >= self.brief_ns).map(|_| true);
         Some(self.say_mismatch(&first, hang, lasted))
+    }
+
+    /// Where as many made one call as another, those are the odd ones whose order is new.
+    fn settle(&self, mut mismatch: Mismatch) -> Mismatch {
+        if mismatch.odd.len() != mismatch.most.len() {
+            return mismatch;
+        }
+        let new = |seats: &[usize]| {
+            seats.iter().any(|seat| {
+                let own = &self.places.places[mismatch.place].seats[*seat];
+                let call = own.call(Lane::Eager, mismatch.ordinal);
+                let before = mismatch.ordinal.checked_sub(1);
+                let before = before.and_then(|before| own.call(Lane::Eager, before));
+                call.is_some_and(|call| self.strayed(own.process, before, call))
+            })
+        };
+        match (new(&mismatch.most), new(&mismatch.odd)) {
+            (true, false) => {
+                std::mem::swap(&mut mismatch.most, &mut mismatch.odd);
+                mismatch.how = places::How::Differs;
+            }
+            (false, true) => {}
+            _ => mismatch.tied = true,
+        }
+        mismatch
     }
 
     /// Follows who waits for whom to those that wait for nobody.
@@ -508,11 +534,13 @@ impl<'a> Judge<'a> {
                 let order = seats.iter().map(|s| rank(*s)).min().unwrap_or(3);
                 let seats = seats.into_iter().filter(|s| rank(*s) == order).collect();
                 let waiters = waiters(self.node(wait.place, first));
+                let process = self.places.places[wait.place].seats[first].process;
                 roots.push(Root {
                     index,
                     seats,
                     order,
                     waiters,
+                    expected: self.is_expected(wait, process),
                 });
             }
         }
@@ -521,6 +549,10 @@ impl<'a> Judge<'a> {
             (
                 root.order,
                 std::cmp::Reverse(root.waiters),
+                // Of what one rank lacks: what it is in, else what comes next in its pattern.
+                std::cmp::Reverse(wait.lack == Lack::Launch),
+                wait.lack == Lack::Call,
+                !root.expected,
                 wait.since_ns.is_none(),
                 wait.since_ns,
                 root.index,
@@ -624,6 +656,21 @@ impl<'a> Judge<'a> {
             })
     }
 
+    /// Whether a rank may lack an earlier call on another communicator, of whose ranks some are not known.
+    fn may_lack_more(&self, wait: &Wait, seat: usize) -> bool {
+        let node = self.node(wait.place, seat);
+        let mut places = self.places.places.iter().enumerate();
+        wait.lack == Lack::Call
+            && places.any(|(index, place)| {
+                index != wait.place
+                    && place.is_partial()
+                    && place
+                        .seats
+                        .iter()
+                        .any(|s| s.node == node && s.ended_ns.is_none())
+            })
+    }
+
     fn stall(&self, stall: &Stall) -> Found {
         let place = &self.places.places[stall.place];
         let lasted = self.ago(stall.since_ns);
@@ -694,7 +741,10 @@ impl<'a> Judge<'a> {
         let hang = self.by_time(lasted);
         // Of ranks whose order is as it always was, and one whose order is new, the latter went astray.
         let astray: Vec<usize> = (0..steps.len())
-            .filter(|step| self.is_astray(steps[*step]))
+            .filter(|step| {
+                let before = (step + steps.len() - 1) % steps.len();
+                self.is_astray(steps[*step], steps[before])
+            })
             .collect();
         Some(match astray[..] {
             [step] => {
@@ -705,19 +755,86 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// Whether a rank came to the call that it waits in by another way than ever before: each time, another call of it
-    /// came just before such a call.
-    fn is_astray(&self, (index, waiting, _): (usize, usize, usize)) -> bool {
+    /// Whether a rank came to the call that it waits in by another way than ever before, since its last call where
+    /// others wait for it.
+    fn is_astray(
+        &self,
+        (index, waiting, _): (usize, usize, usize),
+        (lacked, _, missing): (usize, usize, usize),
+    ) -> bool {
         let wait = &self.waits[index];
         let own = &self.places.places[wait.place].seats[waiting];
-        let process = &self.capture.processes[own.process];
         let call = match wait.ordinal {
             Some(ordinal) => own.call(wait.lane, ordinal),
             None => (wait.call.0 == waiting).then_some(wait.call.1),
         };
-        let Some(call) = call.map(|call| call as usize) else {
+        let there = &self.places.places[self.waits[lacked].place].seats[missing];
+        let process = &self.capture.processes[own.process];
+        let before = there.calls.iter().flatten().copied();
+        let before = before.chain(there.newest_piece(process, Reached::Entered));
+        let Some(call) = call else {
             return false;
         };
+        let before = before.filter(|b| *b < call).max();
+        self.strayed(own.process, before, call)
+    }
+
+    /// Whether any call after `from`, up to and with `to`, is new.
+    fn strayed(&self, process: usize, from: Option<u32>, to: u32) -> bool {
+        let from = from.map_or(0, |from| from + 1).max(to.saturating_sub(1000));
+        (from..=to).any(|call| self.is_new(process, call as usize))
+    }
+
+    /// The call that a process's last calls were followed by before: the one after the longest stretch of earlier calls
+    /// that equals its last ones.
+    fn expected(&self, process: usize) -> Option<u32> {
+        let process = &self.capture.processes[process];
+        let what = |index: usize| {
+            let call = &process.calls[index];
+            let shape = &process.shapes[call.shape as usize];
+            (
+                shape.uid,
+                shape.function,
+                shape.count,
+                shape.datatype,
+                shape.peer,
+                shape.root,
+            )
+        };
+        let last = process.calls.len().checked_sub(1)?;
+        let alike = |index: usize| {
+            let back = 0..(index + 1).min(64);
+            back.take_while(|back| what(index - back) == what(last - back))
+                .count()
+        };
+        let earlier = (0..last)
+            .rev()
+            .take(10_000)
+            .map(|index| (alike(index), index));
+        let (length, index) = earlier.max_by_key(|(length, index)| (*length, *index))?;
+        (length > 0).then_some(index as u32 + 1)
+    }
+
+    /// Whether a wait is for the call that this process is expected to make next.
+    fn is_expected(&self, wait: &Wait, process: usize) -> bool {
+        let Some(expected) = self.expected(process) else {
+            return false;
+        };
+        let of = &self.capture.processes[process];
+        let theirs = &of.shapes[of.calls[expected as usize].shape as usize];
+        let (_, ours) = self.places.made(wait.place, wait.call);
+        let place = Some(self.places.places[wait.place].communicator as u32);
+        let half = if wait.ordinal.is_some() {
+            theirs.function == ours.function
+        } else {
+            theirs.peer == self.places.places[wait.place].seats[wait.call.0].rank
+        };
+        half && theirs.communicator == place && theirs.count == ours.count
+    }
+
+    /// Whether a call follows another than each such call before did, or is followed by it for the first time.
+    fn is_new(&self, process: usize, call: usize) -> bool {
+        let process = &self.capture.processes[process];
         let what = |index: usize| {
             let shape = &process.shapes[process.calls[index].shape as usize];
             (
@@ -726,17 +843,21 @@ impl<'a> Judge<'a> {
                 shape.count,
                 shape.datatype,
                 shape.peer,
+                shape.root,
             )
         };
-        if call == 0 {
+        if call < 2 {
             return false;
         }
         let (this, before) = (what(call), what(call - 1));
-        let mut earlier = (1..call).rev().filter(|i| what(*i) == this).take(1000);
-        let Some(one) = earlier.next() else {
-            return false;
-        };
-        what(one - 1) != before && earlier.all(|i| what(i - 1) != before)
+        let recent = || (1..call).rev().take(100_000);
+        let mut same = recent().filter(|i| what(*i) == this).take(1000).peekable();
+        let mut after = recent()
+            .filter(|i| what(*i - 1) == before)
+            .take(1000)
+            .peekable();
+        same.peek().is_some() && same.all(|i| what(i - 1) != before)
+            || after.peek().is_some() && after.all(|i| what(i) != this)
     }
 
     /// Nobody is seen to wait.
@@ -872,6 +993,8 @@ struct Root {
     /// Dead ones first, those that may come last.
     order: u32,
     waiters: usize,
+    /// The call is the one that comes next in their pattern.
+    expected: bool,
 }
 
 /// To the millisecond, so that reports do not depend on how floats are printed.

@@ -186,6 +186,8 @@ pub(super) struct Mismatch {
     pub most: Vec<usize>,
     /// The others.
     pub odd: Vec<usize>,
+    /// There is nothing by which to tell which of them went astray.
+    pub tied: bool,
     pub how: How,
 }
 
@@ -419,6 +421,17 @@ impl<'a> Places<'a> {
             let process = self.process(index, seat);
             Some(reached(process, &process.calls[call as usize]))
         };
+        // A rank in a call that it has not launched lacks that one, however far others are ahead.
+        let inside = counts.iter().filter_map(|(seat, n)| {
+            let back = (1..=*n).take_while(|back| {
+                at(*seat, n - back).is_some_and(|level| level < Reached::Launched)
+            });
+            Some(n - back.last()?)
+        });
+        if let Some(inside) = inside.min().filter(|inside| *inside < least) {
+            self.all_in(index, lane, inside, &counts, at, waits, stalls);
+            return;
+        }
         if let Some(open) = unfinished.min().filter(|open| *open < least) {
             self.all_in(index, lane, open, &counts, at, waits, stalls);
             return;
@@ -431,12 +444,6 @@ impl<'a> Places<'a> {
             let waiting: Vec<usize> = waiting.into_iter().map(|(s, _)| s).collect();
             let missing = missing.into_iter().map(|(s, _)| s).collect();
             self.wait(index, lane, least, Lack::Call, waiting, missing, waits);
-        } else {
-            let last = most - 1;
-            let levels = || counts.iter().filter_map(|(s, _)| Some((*s, at(*s, last)?)));
-            if levels().any(|(_, level)| level < Reached::Launched) {
-                self.all_in(index, lane, last, &counts, at, waits, stalls);
-            }
         }
     }
 
@@ -707,6 +714,7 @@ impl<'a> Places<'a> {
             ordinal,
             most,
             odd,
+            tied: false,
             how,
         })
     }

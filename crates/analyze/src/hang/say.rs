@@ -125,6 +125,7 @@ impl Judge<'_> {
             ordinal,
             most,
             odd,
+            tied,
             how,
         } = mismatch;
         let of = &self.places.places[*place];
@@ -206,7 +207,11 @@ impl Judge<'_> {
             certain: !of.is_partial(),
             sentence: capital(sentence),
             details,
-            blamed: odd.iter().map(|seat| (*place, *seat)).collect(),
+            blamed: odd
+                .iter()
+                .chain(most.iter().filter(|_| *tied))
+                .map(|seat| (*place, *seat))
+                .collect(),
             call: expected,
             waited_ns: lasted,
         }
@@ -270,23 +275,10 @@ impl Judge<'_> {
                 )
             }
             _ if hang == Some(false) => {
-                format!("No hang: it is a short wait that {who} {then}.")
+                format!("No hang so far: {who} {then}.")
             }
             _ => format!("{who} {then}."),
         };
-        if let Some(index) = blind {
-            let of = &self.places.places[index];
-            let unknown = self.unknown(index);
-            details.push(format!(
-                "{who} may wait in {} for {unknown}: what these did is not known{}.",
-                self.communicator(index),
-                if of.nabsent > 0 {
-                    ", they left no file"
-                } else {
-                    ""
-                }
-            ));
-        }
         match verdict {
             Verdict::Stopped => details.push(format!(
                 "`kill -CONT {}` on {} lets it go on.",
@@ -304,6 +296,11 @@ impl Judge<'_> {
                 details.extend(self.when(hang, others_ns));
             }
         }
+        if self.may_lack_more(wait, root.seats[0]) {
+            details.push(capital(format!(
+                "{who} may lack an earlier call with ranks that are not in the capture."
+            )));
+        }
         if let Lack::Start = wait.lack {
             details.push("Work that was given to that GPU before keeps it busy.".to_owned());
         }
@@ -313,7 +310,12 @@ impl Judge<'_> {
             .map(|other| {
                 let wait = &self.waits[other.index];
                 let call = self.named(wait.place, &self.lacking(wait));
-                format!("{} lack {call}", self.ranks(wait.place, &other.seats))
+                let lack = if other.seats.len() > 1 {
+                    "lack"
+                } else {
+                    "lacks"
+                };
+                format!("{} {lack} {call}", self.ranks(wait.place, &other.seats))
             })
             .collect();
         if !others.is_empty() {
@@ -329,14 +331,16 @@ impl Judge<'_> {
             Some(index) if verdict != Verdict::Silent && hang != Some(false) => {
                 let unknown = self.unknown(index);
                 let text = sentence.trim_end_matches('.');
-                format!("{text}, unless it waits itself for one of {unknown}.")
+                format!("{text}, unless it waits itself for {unknown}.")
             }
             _ => sentence,
         };
         Found {
             verdict,
             hang,
-            certain: blind.is_none() && verdict != Verdict::Silent,
+            certain: blind.is_none()
+                && verdict != Verdict::Silent
+                && !self.may_lack_more(wait, root.seats[0]),
             sentence: capital(sentence),
             details,
             blamed: root.seats.iter().map(|seat| (place, *seat)).collect(),
@@ -350,7 +354,8 @@ impl Judge<'_> {
         let place = &self.places.places[index];
         if !place.absent.is_empty() {
             let text = ranges(place.absent.iter().copied());
-            return format!("the absent ranks {text} of {}", self.communicator(index));
+            let plural = if place.nabsent > 1 { "ranks" } else { "rank" };
+            return format!("the absent {plural} {text} of {}", self.communicator(index));
         }
         if place.nabsent > 0 {
             return format!(
@@ -372,7 +377,7 @@ impl Judge<'_> {
         let place = &self.places.places[index];
         if place.nabsent > 0 {
             details.push(format!(
-                "Of {}, nothing is in the capture.",
+                "What {} did is not known: nothing of it is in the capture.",
                 self.unknown(index)
             ));
         }
