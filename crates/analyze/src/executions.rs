@@ -109,7 +109,7 @@ impl<'a> Walk<'a> {
                         function: composite.function,
                         ..place
                     }));
-                    places.len() - 1
+                    places.len().saturating_sub(1)
                 })
             })
             .collect();

@@ -120,7 +120,7 @@ impl Analysis {
             .map(|place| self.functions.index(place.function))
             .collect();
         let mut matching = self.matcher.plan(capture, &walk);
-        let mut ranks = ranks::Gatherer::new(process, &walk);
+        let mut ranks = ranks::Gatherer::new(capture, process, &walk);
         let (mut timed, mut captured) = (0u64, 0u64);
         let mut untimed: ByCause = [0; CAUSES.len()];
         walk.for_each(|execution| {
@@ -147,7 +147,8 @@ impl Analysis {
                 // Counters of a damaged live part may be anything.
                 let calls = total.folded.saturating_add(total.rowless);
                 timed = timed.saturating_add(total.timed);
-                ranks.add_counted(walk.places()[total.shape as usize].local, calls);
+                let place = total.shape as usize;
+                ranks.add_counted(walk.places()[place].local, place, calls, total.timed);
                 let rowless = &mut untimed[Untimed::Rowless as usize];
                 *rowless = rowless.saturating_add(calls.saturating_sub(total.timed));
             }
@@ -182,9 +183,9 @@ impl Analysis {
             schema: SCHEMA,
             job: job::job(capture, &ranks),
             completeness,
-            ranks,
             communicators: job::communicators(capture),
-            notes: notes::notes(capture, self.silent, &operations, &kinds),
+            notes: notes::notes(capture, self.silent, &operations, &kinds, &ranks),
+            ranks,
             kinds,
             functions,
             settings: settings::settings(capture, &operations),

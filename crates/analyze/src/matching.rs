@@ -33,6 +33,11 @@ pub fn is_collective(function: &str) -> bool {
     COLLECTIVE.contains(&function)
 }
 
+/// Whether it goes from one rank to one other.
+pub fn is_p2p(function: &str) -> bool {
+    matches!(function, "Send" | "Recv" | "SendRecv")
+}
+
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {

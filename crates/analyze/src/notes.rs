@@ -4,7 +4,9 @@
 //! figure.
 
 use crate::functions::KindRow;
+use crate::job::ranges;
 use crate::operations::Operation;
+use crate::ranks::Ranks;
 use capture::live::{flag, part};
 use std::collections::BTreeMap;
 use tables::{Capture, Process};
@@ -26,6 +28,7 @@ pub fn notes(
     silent: Silent,
     rows: &[Operation],
     kinds: &[KindRow],
+    ranks: &Ranks,
 ) -> Vec<String> {
     let mut notes = Vec::new();
     let stampless = capture.processes.iter().find(|p| !has_stamps(p));
@@ -45,9 +48,17 @@ pub fn notes(
                 .to_owned(),
         );
     }
-    few_p2p(kinds, &mut notes);
+    few_p2p(kinds, ranks, &mut notes);
     silent.tell(&mut notes);
     graphs(capture, rows, &mut notes);
+    let mut timed = rows.iter().filter(|o| o.time_us.is_some() && !o.is_p2p());
+    if timed.next().is_some() && rows.iter().all(|o| o.matched == 0) {
+        notes.push(
+            "No operation has a row with a GPU time from every rank of its communicator: there is no algbw or busbw of \
+             the shortest rank."
+                .to_owned(),
+        );
+    }
     for operation in rows
         .iter()
         .filter(|o| o.bandwidth_refused.is_some())
@@ -99,12 +110,17 @@ fn version(process: &Process) -> String {
 const FEW_P2P: u64 = 100;
 
 /// Point-to-point calls in a job of collectives: a pipeline's edge, a debugging aid, or a mistake.
-fn few_p2p(kinds: &[KindRow], notes: &mut Vec<String>) {
+fn few_p2p(kinds: &[KindRow], ranks: &Ranks, notes: &mut Vec<String>) {
     let calls = |kind| kinds.iter().find(|k| k.kind == kind).map_or(0, |k| k.calls);
     let (collective, p2p) = (calls("collective"), calls("p2p"));
     if p2p > 0 && collective / p2p >= FEW_P2P {
+        let with = ranks.rows.iter().filter(|row| row.p2p > 0);
+        let by = match with.map(|row| row.rank).collect::<Option<Vec<u32>>>() {
+            Some(ranks) => format!(" by ranks {}", ranges(ranks)),
+            None => String::new(),
+        };
         notes.push(format!(
-            "Warning: {p2p} sends and receives in a job of {collective} collective calls: is that meant? \
+            "Warning: {p2p} sends and receives{by} in a job of {collective} collective calls: is that meant? \
              The first on a pair of ranks connects it, which takes long."
         ));
     }

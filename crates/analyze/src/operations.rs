@@ -17,7 +17,7 @@
 
 use crate::bandwidth::Bandwidth;
 use crate::executions::{ByCause, Execution, Walk, CAUSES};
-use crate::matching::{is_collective, Matcher};
+use crate::matching::{is_p2p, Matcher};
 use crate::statistics::{Sample, Statistics, Summed};
 use capture::live::flag;
 use serde::Serialize;
@@ -77,11 +77,9 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// Whether only some ranks of the communicator need take part.
+    /// Whether it goes from one rank to one other.
     pub fn is_p2p(&self) -> bool {
-        self.function
-            .as_deref()
-            .is_some_and(|f| !is_collective(f) && matches!(f, "Send" | "Recv" | "SendRecv"))
+        self.function.as_deref().is_some_and(is_p2p)
     }
 }
 

@@ -7,10 +7,11 @@
 //! Rule: `nccl_us` is the length of the union of a rank's intervals, so that calls at the same time count once, and
 //! `share` is never above 1. `sum_us` is the plain sum and may exceed both.
 
-use crate::executions::{Execution, Walk};
+use crate::executions::{Execution, Place, Walk};
+use crate::matching::is_p2p;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use tables::Process;
+use tables::{Capture, Process};
 
 /// One rank: a GPU of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -25,6 +26,10 @@ pub struct RankRow {
     pub device: Option<u32>,
     /// Executions.
     pub calls: u64,
+    /// Those of them with a GPU time.
+    pub timed: u64,
+    /// Those of them that are sends and receives.
+    pub p2p: u64,
     /// From the first communicator or call to the last thing seen.
     pub wall_us: Option<f64>,
     /// Where the intervals come from: `gpu`, or `host` (the API calls) where no call has a GPU time.
@@ -59,7 +64,7 @@ pub struct Outlier {
     pub rank: Option<u32>,
     /// Host.
     pub host: String,
-    /// Which figure differs: `calls` or `nccl_us`.
+    /// Which figure differs: `calls`, `untimed` (calls without a GPU time where others have one) or `nccl_us`.
     pub figure: &'static str,
     /// Its value.
     pub value: f64,
@@ -88,6 +93,8 @@ pub struct Ranks {
 #[derive(Default)]
 struct Gpu {
     calls: u64,
+    timed: u64,
+    p2p: u64,
     kernels: Vec<(u64, u64)>,
     api: Vec<(u64, u64)>,
     begin: Option<i64>,
@@ -99,11 +106,13 @@ pub struct Gatherer {
     gpus: Vec<(Option<u32>, Gpu)>,
     /// Index into `gpus` by [`crate::executions::Place::local`].
     by_local: Vec<usize>,
+    /// Whether it is a send or receive, by place.
+    p2p: Vec<bool>,
 }
 
 impl Gatherer {
     /// Prepares for a process.
-    pub fn new(process: &Process, walk: &Walk) -> Gatherer {
+    pub fn new(capture: &Capture, process: &Process, walk: &Walk) -> Gatherer {
         let mut gpus: BTreeMap<Option<u32>, Gpu> = BTreeMap::new();
         for local in &process.communicators {
             let gpu = gpus.entry(local.device).or_default();
@@ -119,7 +128,10 @@ impl Gatherer {
         }
         let gpus: Vec<(Option<u32>, Gpu)> = gpus.into_iter().collect();
         let index = |device: Option<u32>| gpus.iter().position(|(d, _)| *d == device);
+        let function = |place: &Place| capture.names.get(place.function);
+        let p2p = walk.places().iter().map(function);
         Gatherer {
+            p2p: p2p.map(|f| f.is_some_and(is_p2p)).collect(),
             by_local: devices.into_iter().map(|d| index(d).unwrap_or(0)).collect(),
             gpus,
         }
@@ -138,6 +150,8 @@ impl Gatherer {
             return;
         }
         gpu.calls = gpu.calls.saturating_add(1);
+        gpu.timed += u64::from(execution.gpu.is_ok());
+        gpu.p2p += u64::from(self.p2p[execution.place]);
         match (execution.kernel, execution.api) {
             (Some(kernel), _) => gpu.kernels.push(kernel),
             (None, Some((begin, end))) if gpu.kernels.is_empty() => {
@@ -149,10 +163,14 @@ impl Gatherer {
         }
     }
 
-    /// Adds executions without rows.
-    pub fn add_counted(&mut self, local: u32, calls: u64) {
+    /// Adds executions of a place without rows.
+    pub fn add_counted(&mut self, local: u32, place: usize, calls: u64, timed: u64) {
         let gpu = &mut self.gpus[self.by_local[local as usize]].1;
         gpu.calls = gpu.calls.saturating_add(calls);
+        gpu.timed = gpu.timed.saturating_add(timed);
+        if self.p2p[place] {
+            gpu.p2p = gpu.p2p.saturating_add(calls);
+        }
     }
 
     /// The rows of the process, one for each of its GPUs.
@@ -182,6 +200,8 @@ impl Gatherer {
                     pid: process.pid,
                     device,
                     calls: gpu.calls,
+                    timed: gpu.timed,
+                    p2p: gpu.p2p,
                     wall_us: wall.map(us),
                     basis,
                     nccl_us: basis.map(|_| us(union)),
@@ -230,14 +250,22 @@ pub fn finish(rows: Vec<RankRow>) -> Ranks {
     let mut outliers = Vec::new();
     let calls: Vec<Option<f64>> = rows.iter().map(|r| Some(r.calls as f64)).collect();
     let nccl: Vec<Option<f64>> = rows.iter().map(|r| r.nccl_us).collect();
+    let untimed: Vec<Option<f64>> = rows
+        .iter()
+        .map(|r| Some(r.calls.saturating_sub(r.timed) as f64))
+        .collect();
+    // Time in API calls is no sign of anything, and where GPU times were not asked for none is missing.
     let on_gpu = rows.iter().all(|r| r.basis == Some("gpu"));
-    for (figure, values, counts) in [("calls", &calls, true), ("nccl_us", &nccl, on_gpu)] {
-        // Time in API calls is no sign of anything.
+    for (figure, values, counts) in [
+        ("calls", &calls, true),
+        ("untimed", &untimed, on_gpu),
+        ("nccl_us", &nccl, on_gpu),
+    ] {
         if counts {
             outliers.extend(outliers_of(figure, values, &rows));
         }
     }
-    let off = |o: &Outlier| (o.value - o.median).abs() / o.median.max(1e-9);
+    let off = |o: &Outlier| (o.value - o.median).abs() / o.median.max(1.0);
     outliers.sort_by(|a, b| off(b).total_cmp(&off(a)).then(a.row.cmp(&b.row)));
     Ranks {
         calls: spread(&calls),
@@ -280,7 +308,12 @@ fn outliers_of(figure: &'static str, values: &[Option<f64>], rows: &[RankRow]) -
     let limit = (DEVIATIONS * usual).max(PART * middle);
     let out = |(row, value): (usize, &Option<f64>)| {
         let value = (*value)?;
-        ((value - middle).abs() > limit).then(|| Outlier {
+        // A few calls more without a time are no finding.
+        let least = match figure {
+            "untimed" => PART * rows[row].calls as f64,
+            _ => 0.0,
+        };
+        ((value - middle).abs() > limit.max(least)).then(|| Outlier {
             row,
             rank: rows[row].rank,
             host: rows[row].host.clone(),
@@ -307,6 +340,7 @@ mod tests {
         let row = |(rank, us): (usize, &f64)| RankRow {
             rank: Some(rank as u32),
             calls: 7,
+            timed: 7,
             basis: Some("gpu"),
             nccl_us: Some(*us),
             ..RankRow::default()

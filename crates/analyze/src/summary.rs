@@ -85,6 +85,8 @@ pub fn next(report: &Report) -> String {
     {
         format!("NCCLSCOPE_TIMING=stamps ncclscope run -- {command}")
     } else {
-        format!("ncclscope export {folder} --to perfetto")
+        let name = std::path::Path::new(folder).file_name();
+        let name = name.map_or("capture".into(), |name| name.to_string_lossy());
+        format!("ncclscope export {folder} --to perfetto -o {name}.pftrace")
     }
 }

@@ -33,7 +33,7 @@ pub const DEFINITIONS: &[Word] = &[
     word("sum over ranks", "the plain sum of calls' times on all ranks; calls at the same time count each, so it may exceed the run."),
     word("share of the run", "union of a rank's NCCL intervals (kernels; without GPU times the API calls) over its wall time, from its first communicator to the last thing seen: never above 100 %."),
     word("percentile", "nearest rank, so a value that was observed: p95 is the value at position ⌈0.95 n⌉ of the sorted n. p99 is given from 100 calls on. Calls counted without rows give percentiles from a histogram with an error of at most 1 %, and so do the parts of a call."),
-    word("shortest", "GPU time of an operation's shortest rank. The rank that comes last waits for nobody, so this is close to the transfer. Only operations with a GPU time on every rank of the communicator count; they are matched by NCCL's sequence number, else by their order."),
+    word("shortest", "GPU time of an operation's shortest rank. The rank that comes last waits for nobody, so this is close to the transfer (a lower bound for Broadcast and Scatter, whose root may be done before the others have their data). Only operations with a GPU time on every rank of the communicator count; they are matched by NCCL's sequence number, else by their order."),
     word("algbw", "bytes by the median of `shortest`, in GB/s (10⁹ bytes a second)."),
     word("busbw", "algbw × factor, which makes it comparable with what a link moves: AllReduce 2(n-1)/n; AllGather, ReduceScatter, AlltoAll, Gather, Scatter (n-1)/n; Broadcast, Reduce, SendRecv 1; n ranks. None over one rank, where nothing moves."),
     word("call_busbw", "busbw by the median call instead of the shortest rank: waiting for the other ranks is in it. Sends and receives have only this."),
@@ -43,7 +43,7 @@ pub const DEFINITIONS: &[Word] = &[
     word("launch", "part of a call: beginning to end of the kernel launch on the host."),
     word("kernel", "part of a call: its GPU time."),
     word("proxy", "part of a call: waits of the network proxy's steps, summed over steps and channels, so it may exceed the call."),
-    word("outlier", "a rank whose figure is more than 5 scaled median deviations and 10 % away from the median over ranks. Less time in NCCL than the others means that they wait for this rank."),
+    word("outlier", "a rank whose figure (calls, calls without a GPU time, time in NCCL) is more than 5 scaled median deviations and 10 % away from the median over ranks. Less time in NCCL than the others means that they wait for this rank."),
     word("network", "ops and steps are those of the network proxies (stopped/started where not all stopped) as NCCL tells them; `calls` used the network, sends and receives one by one. send_gpu: a send's step waits for the GPU's data; send_peer: for the receiver; send_network: for the network; recv_network: waits for data; recv_flush: for the flush; recv_gpu: for the GPU to take it."),
 ];
 

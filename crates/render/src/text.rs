@@ -63,6 +63,8 @@ const LEVELS: [Rows; 5] = [
 ];
 const ALL: Rows = rows([usize::MAX; 8]);
 const LINES: usize = 60;
+/// Of these, for the sentence and the command at the end.
+const CLOSING: usize = 3;
 const WIDTH: usize = 120;
 
 /// Writes `report`.
@@ -75,7 +77,7 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
     for rows in levels {
         text.clear();
         body(report, *rows, &mut text)?;
-        if text.iter().filter(|byte| **byte == b'\n').count() <= LINES {
+        if text.iter().filter(|byte| **byte == b'\n').count() + CLOSING <= LINES {
             break;
         }
     }
@@ -83,7 +85,7 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
     if options.explain {
         definitions(out)?;
     }
-    Ok(())
+    closing(report, out)
 }
 
 fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {
@@ -108,7 +110,10 @@ fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {
             )
         })
         .collect();
-    list("Problems", &problems, rows.notes, out)?;
+    list("Problems", &problems, rows.notes, out)
+}
+
+fn closing(report: &Report, out: &mut impl Write) -> Result<()> {
     writeln!(out)?;
     wrap(out, "", "", &report.summary)?;
     writeln!(out, "Next: {}", report.next)
@@ -201,7 +206,9 @@ fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()>
     }
     // Without any, a note says why at once.
     if c.timed > 0 {
-        for (cause, n) in &c.untimed {
+        let mut causes: Vec<(&String, &u64)> = c.untimed.iter().collect();
+        causes.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
+        for (cause, n) in causes {
             wrap(
                 out,
                 &format!("  {n} not timed, {cause}: "),
@@ -264,7 +271,7 @@ fn counts(of: &BTreeMap<String, u64>) -> String {
 
 fn ranks(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
     let ranks = &report.ranks;
-    if ranks.rows.len() < 2 {
+    if ranks.rows.is_empty() {
         return Ok(());
     }
     let basis = |which: &str| ranks.rows.iter().any(|r| r.basis == Some(which));
@@ -312,6 +319,9 @@ fn ranks(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
         }
         let text = match *figure {
             "calls" => format!("{value:.0} calls, the median rank {median:.0}"),
+            "untimed" => {
+                format!("{value:.0} calls without a GPU time, the median rank {median:.0}")
+            }
             _ => format!(
                 "{:.3} ms in NCCL, the median rank {:.3}: {}",
                 value / 1e3,
@@ -624,19 +634,8 @@ fn network(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
     }
     let short = short_ids(report);
     let names = [
-        "function",
-        "communicator",
-        "calls",
-        "ops",
-        "steps",
-        "sent_MiB",
-        "recv_MiB",
-        WAITS[0],
-        WAITS[1],
-        WAITS[2],
-        WAITS[3],
-        WAITS[4],
-        WAITS[5],
+        "function", "comm", "calls", "ops", "steps", "sent_MiB", "recv_MiB", WAITS[0], WAITS[1],
+        WAITS[2], WAITS[3], WAITS[4], WAITS[5],
     ];
     let mut table = Table::new(names, "<<>>>>>>>>>>>");
     for n in &report.network {

@@ -219,9 +219,9 @@ Capture DIR
 
 Completeness and trust
   256 of 256 announced calls recorded, 248 timed.
-  2 not timed, captured: templates in a CUDA graph, not executed; replays are calls of their own.
   4 not timed, fused: launched in one batch with other operations, whose stamps are the batch's: only ungrouped calls
     are timed one by one.
+  2 not timed, captured: templates in a CUDA graph, not executed; replays are calls of their own.
   2 not timed, no_stamp: NCCL delivered no GPU stamp. Copy engines, symmetric kernels and silent Broadcasts have none
     (see Notes), nor has a call that never began; without NCCLSCOPE_TIMING=stamps no call has.
 
@@ -589,4 +589,19 @@ fn a_job_of_1024_ranks_fits_in_60_lines() {
         .map(|o| (o.rank, o.figure))
         .collect();
     assert_eq!(named, [(Some(517), "nccl_us")]);
+}
+
+#[test]
+fn the_page_on_reports_has_every_word() {
+    use analyze::words;
+    let page = include_str!("../../../docs/report.md");
+    for word in [words::DEFINITIONS, words::LOST, words::UNTIMED].concat() {
+        let row = format!("| `{}` | {} |", word.name, word.text);
+        assert!(page.lines().any(|line| line == row), "missing: {row}");
+    }
+    let schema: serde_json::Value = serde_json::from_str(render::json::SCHEMA).expect("JSON");
+    let fields = schema["properties"].as_object().expect("properties");
+    for field in fields.keys().filter(|f| *f != "schema") {
+        assert!(page.contains(&format!("`{field}`")), "missing: {field}");
+    }
 }

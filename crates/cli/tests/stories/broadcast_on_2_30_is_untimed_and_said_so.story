@@ -48,4 +48,4 @@ Notes
     (NCCL_ALLGATHERV_ENABLE=0 brings them back).
 
 AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 0.108 ms over ranks in 8 calls.
-Next: ncclscope export capture --to perfetto
+Next: ncclscope export capture --to perfetto -o capture.pftrace

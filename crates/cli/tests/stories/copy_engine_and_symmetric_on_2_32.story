@@ -29,7 +29,7 @@ Notes
   4 calls were done by copy engines, without a kernel: host time only.
 
 AllReduce of 1 MiB took 75 % of the GPU time in NCCL: 0.081 ms over ranks in 6 calls.
-Next: ncclscope export capture --to perfetto
+Next: ncclscope export capture --to perfetto -o capture.pftrace
 --- rm -r capture; NCCLSCOPE_TIMING=stamps fake-nccl play job --nccl 2.28.9
 announced 12, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Operations/,$p'
@@ -56,4 +56,4 @@ Notes
     no algorithm, protocol or GPU time.
 
 AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 0.027 ms over ranks in 2 calls.
-Next: ncclscope export capture --to perfetto
+Next: ncclscope export capture --to perfetto -o capture.pftrace

@@ -16,8 +16,8 @@ Functions (largest GPU time first; sums over ranks; api to proxy: mean/p50 of a 
   all          402   100.0  5.391 100.0       ·   -       -      -         -     -
 
 Notes
-  Warning: 2 sends and receives in a job of 400 collective calls: is that meant? The first on a pair of ranks connects
-    it, which takes long.
+  Warning: 2 sends and receives by ranks 0-1 in a job of 400 collective calls: is that meant? The first on a pair of
+    ranks connects it, which takes long.
   GPU times of TREE, NVLS and send/receive are lower bounds: NCCL stamps the end before the last warps are done.
 --- ncclscope report capture --json | jq -c '.kinds[] | del(.host_sum_over_ranks_us)'
 {"kind":"collective","calls":400,"bytes":419430400,"sum_over_ranks_us":5371.008}

@@ -51,4 +51,4 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   AllReduce 8869     4    10.0    10.0    10.0        ·        ·        ·
 
 Broadcast of 16 MiB took 40 % of the GPU time in NCCL: 0.791 ms over ranks in 12 calls.
-Next: ncclscope export capture --to perfetto
+Next: ncclscope export capture --to perfetto -o capture.pftrace

@@ -27,4 +27,4 @@ Notes
   6 calls were captured into CUDA graphs; NCCL showed 60 executions of them.
 
 AllReduce of 1 KiB took 58 % of the GPU time in NCCL: 0.380 ms over ranks in 38 calls.
-Next: ncclscope export capture --to perfetto
+Next: ncclscope export capture --to perfetto -o capture.pftrace

@@ -28,4 +28,4 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   AllReduce a37d     2    10.0    10.0    10.0        ·        ·        ·
 
 AllReduce of 1 KiB took 100 % of the GPU time in NCCL: 0.040 ms over ranks in 4 calls.
-Next: ncclscope export capture --to perfetto
+Next: ncclscope export capture --to perfetto -o capture.pftrace

@@ -57,4 +57,4 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   AllReduce a37d     2    13.5    13.5    13.5        -        -        -
 
 AllGather of 1 MiB took 42 % of the GPU time in NCCL: 0.054 ms over ranks in 4 calls.
-Next: ncclscope export capture --to perfetto
+Next: ncclscope export capture --to perfetto -o capture.pftrace

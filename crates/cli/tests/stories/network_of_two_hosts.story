@@ -11,9 +11,9 @@ Completeness and trust
   44 of 44 announced calls recorded, 0 timed.
 
 Network (most bytes first; waits in ms, summed over steps)
-  function  communicator calls ops steps sent_MiB recv_MiB send_gpu send_peer send_network recv_network recv_flush recv_gpu
-  AllReduce 8869            12 192   384   72.000   72.000        ·         ·            ·            ·          ·        ·
-  AlltoAll  8869            16  32    32    8.000    8.000        ·         ·            ·            ·          ·        ·
+  function  comm calls ops steps sent_MiB recv_MiB send_gpu send_peer send_network recv_network recv_flush recv_gpu
+  AllReduce 8869    12 192   384   72.000   72.000        ·         ·            ·            ·          ·        ·
+  AlltoAll  8869    16  32    32    8.000    8.000        ·         ·            ·            ·          ·        ·
 
 Notes
   GPU times were not asked for (timing host); NCCLSCOPE_TIMING=stamps records them.
@@ -27,8 +27,8 @@ Next: NCCLSCOPE_TIMING=stamps ncclscope run -- <folder>/fake-nccl rank-process
 announced 2, ABI v5
 --- ncclscope report capture | sed -n '/^Network/,/^$/p'
 Network (most bytes first; waits in ms, summed over steps)
-  function  communicator calls ops steps sent_MiB recv_MiB send_gpu send_peer send_network recv_network recv_flush recv_gpu
-  AllReduce a37d             2  64     0        -        -        -         -            -            -          -        -
+  function  comm calls ops steps sent_MiB recv_MiB send_gpu send_peer send_network recv_network recv_flush recv_gpu
+  AllReduce a37d     2  64     0        -        -        -         -            -            -          -        -
 --- rm -r capture; echo ranks 2 '; hosts 2 ; all_reduce 8MiB' | NCCLSCOPE_NET=off fake-nccl play -
 announced 2, ABI v5
 --- ncclscope report capture | grep -c Network

@@ -29,7 +29,9 @@ Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; 
   AllReduce  1MiB f32  a37d RING/LL128   440 60.000 136.4 100.0 100.0 500.0 500.0 500.0     -     -    10.5
 
 Notes
+  No operation has a row with a GPU time from every rank of its communicator: there is no algbw or busbw of the shortest
+    rank.
   Percentiles of calls that were counted without rows come from histograms: error at most 1 %.
 
 AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 60.000 ms over ranks in 440 calls.
-Next: ncclscope export capture --to perfetto
+Next: ncclscope export capture --to perfetto -o capture.pftrace

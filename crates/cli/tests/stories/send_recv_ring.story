@@ -40,7 +40,7 @@ Notes
   GPU times of TREE, NVLS and send/receive are lower bounds: NCCL stamps the end before the last warps are done.
 
 SendRecv of 1 MiB took 96 % of the GPU time in NCCL: 0.485 ms over ranks in 36 calls.
-Next: ncclscope export capture --to perfetto
+Next: ncclscope export capture --to perfetto -o capture.pftrace
 --- ncclscope report capture | sed -n '/^Operations/,/^$/p' | grep '^  Send'
   SendRecv  1MiB f32  8869 -            40  0.485 13.5 13.5 13.5 13.5   - 13.5     -     -    77.8
   Send      4KiB f32  8869 -             1  0.010 10.0 10.0 10.0 10.0   - 10.0     -     -   0.409

@@ -10,6 +10,13 @@ announced 40, ABI v5
 Completeness and trust
   40 of 40 announced calls recorded, 40 timed.
 
+Ranks (over 1; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)
+  figure  clock   min median   max
+  calls   -        40     40    40
+  nccl_ms gpu   0.135  0.135 0.135
+  wall_ms host      ·      ·     ·
+  share_% gpu       ·      ·     ·
+
 Communicators (by first use; `here` counts the ranks that this capture holds, `ranks` are the launcher's)
   communicator     nranks nodes here ranks name parent
   8869398c7032ecc5      4     1    4 0     -    -
@@ -27,7 +34,7 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   AllReduce 8869     4    13.5    13.5    13.5        ·        ·        ·
 
 AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 0.486 ms over ranks in 36 calls.
-Next: ncclscope export capture --to perfetto
+Next: ncclscope export capture --to perfetto -o capture.pftrace
 --- rm -r capture; sed -i /one_thread/d job; NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 40, ABI v5
 --- ncclscope report capture | sed -n '/^Operations/,$p'
@@ -40,4 +47,4 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   AllReduce 8869     4    13.5    13.5    13.5        ·        ·        ·
 
 AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 0.486 ms over ranks in 36 calls.
-Next: ncclscope export capture --to perfetto
+Next: ncclscope export capture --to perfetto -o capture.pftrace

@@ -16,4 +16,4 @@ Notes
   GPU times of TREE, NVLS and send/receive are lower bounds: NCCL stamps the end before the last warps are done.
 
 AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 0.081 ms over ranks in 6 calls.
-Next: ncclscope export capture --to perfetto
+Next: ncclscope export capture --to perfetto -o capture.pftrace

@@ -22,4 +22,4 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   AllReduce b09e     2   10000   10000   10000        ·        ·        ·
 
 AllReduce of 1 KiB took 97 % of the GPU time in NCCL: 3.001 ms over ranks in 300 calls.
-Next: ncclscope export capture --to perfetto
+Next: ncclscope export capture --to perfetto -o capture.pftrace
