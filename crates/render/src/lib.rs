@@ -10,3 +10,4 @@ pub mod parquet;
 pub mod perfetto;
 pub mod text;
 pub mod timeline;
+mod waiting;

@@ -54,17 +54,16 @@ const fn rows(all: [usize; 8]) -> Rows {
 }
 
 /// From much to little; the first that fits is taken, else the last.
-const LEVELS: [Rows; 5] = [
+const LEVELS: [Rows; 6] = [
     rows([8, 8, 12, 24, 8, 6, 8, 8]),
     rows([6, 5, 8, 14, 6, 3, 6, 6]),
     rows([4, 4, 6, 8, 4, 2, 4, 5]),
     rows([3, 3, 4, 6, 3, 1, 3, 4]),
     rows([2, 2, 3, 5, 2, 1, 2, 3]),
+    rows([1, 1, 2, 3, 1, 1, 1, 2]),
 ];
 const ALL: Rows = rows([usize::MAX; 8]);
 const LINES: usize = 60;
-/// Of these, for the sentence and the command at the end.
-const CLOSING: usize = 3;
 const WIDTH: usize = 120;
 
 /// Writes `report`.
@@ -73,11 +72,14 @@ const WIDTH: usize = 120;
 /// Those of `out`.
 pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<()> {
     let levels = if options.all { &[ALL][..] } else { &LEVELS };
+    let mut end = Vec::new();
+    closing(report, if options.all { usize::MAX } else { 2 }, &mut end)?;
+    let lines = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count();
     let mut text = Vec::new();
     for rows in levels {
         text.clear();
         body(report, *rows, &mut text)?;
-        if text.iter().filter(|byte| **byte == b'\n').count() + CLOSING <= LINES {
+        if lines(&text) + lines(&end) <= LINES {
             break;
         }
     }
@@ -85,7 +87,7 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
     if options.explain {
         definitions(out)?;
     }
-    closing(report, out)
+    out.write_all(&end)
 }
 
 fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {
@@ -96,6 +98,7 @@ fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {
     functions(report, rows, out)?;
     operations(report, rows, out)?;
     warmup(report, rows, out)?;
+    crate::waiting::waiting(report, rows.ranks, rows.ranks == usize::MAX, out)?;
     let settings: Vec<String> = report.settings.iter().map(|s| s.summary.clone()).collect();
     list("Settings", &settings, rows.notes, out)?;
     network(report, rows, out)?;
@@ -113,7 +116,8 @@ fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {
     list("Problems", &problems, rows.notes, out)
 }
 
-fn closing(report: &Report, out: &mut impl Write) -> Result<()> {
+fn closing(report: &Report, findings: usize, out: &mut impl Write) -> Result<()> {
+    crate::waiting::findings(report, findings, out)?;
     writeln!(out)?;
     wrap(out, "", "", &report.summary)?;
     writeln!(out, "Next: {}", report.next)

@@ -771,7 +771,12 @@ pub(super) fn reached(process: &Process, call: &Call) -> Reached {
         Reached::Finished
     } else if started > 0 {
         Reached::Started
-    } else if call.sealed || call.return_ns != 0 || call.launch_end_ns != 0 {
+    } else if call.sealed
+        || call.return_ns != 0
+        || call.launch_end_ns != 0
+        // When the call returned is forgotten early; it goes on to its launch from there without waiting for anybody.
+        || shape.parts & part::ENQUEUE_DONE != 0
+    {
         Reached::Launched
     } else if shape.parts & part::ENQUEUED != 0 || call.launch_start_ns != 0 {
         Reached::Enqueued
