@@ -9,12 +9,15 @@
 //! is not known is `None`, which is null in JSON, and never 0. A pass over calls looks nothing up and allocates nothing
 //! per call.
 
+pub mod arrivals;
 pub mod bandwidth;
 pub mod completeness;
 pub mod diff;
 pub mod environment;
 pub mod executions;
+pub mod findings;
 pub mod functions;
+pub mod hang;
 pub mod interval;
 pub mod job;
 pub mod matching;
@@ -61,10 +64,14 @@ pub struct Report {
     pub settings: Vec<settings::SettingRow>,
     /// What the network did for them, most bytes first; empty where no call used it or it was not recorded.
     pub network: Vec<network::NetworkRow>,
+    /// Who waited and who was waited for; null where no operation has a GPU time on every rank.
+    pub arrivals: Option<arrivals::Arrivals>,
     /// What the figures mean and what NCCL can't show.
     pub notes: Vec<String>,
     /// What was unsound.
     pub problems: Vec<job::ProblemRow>,
+    /// What costs wall time, and what to do, largest first.
+    pub findings: Vec<findings::Finding>,
     /// The sentence at the end.
     pub summary: String,
     /// The command that helps most.
@@ -90,6 +97,7 @@ pub struct Analysis {
     operations: operations::Gatherer,
     functions: functions::Gatherer,
     matcher: matching::Matcher,
+    arrivals: arrivals::Gatherer,
     warmup: warmup::Gatherer,
     network: network::Gatherer,
     silent: notes::Silent,
@@ -103,6 +111,7 @@ impl Default for Analysis {
             operations: operations::Gatherer::default(),
             functions: functions::Gatherer::default(),
             matcher: matching::Matcher::default(),
+            arrivals: arrivals::Gatherer::default(),
             warmup: warmup::Gatherer::default(),
             network: network::Gatherer::default(),
             silent: notes::Silent::default(),
@@ -123,6 +132,7 @@ impl Analysis {
             .map(|place| self.functions.index(place.function))
             .collect();
         let mut matching = self.matcher.plan(capture, &walk);
+        let arrivals = self.arrivals.plan(capture, process, &walk);
         let mut ranks = ranks::Gatherer::new(capture, process, &walk);
         let (mut timed, mut captured) = (0u64, 0u64);
         let mut untimed: ByCause = [0; CAUSES.len()];
@@ -133,7 +143,8 @@ impl Analysis {
             self.network.add(networks[place], process, execution);
             ranks.add(walk.places()[place].local, execution);
             let row = (!execution.warmup).then_some(rows[place]);
-            self.matcher.add(&mut matching, execution, row);
+            let operation = self.matcher.add(&mut matching, execution, row);
+            self.arrivals.add(&arrivals, execution, operation.zip(row));
             match execution.gpu {
                 _ if execution.captured => captured += execution.pieces,
                 Ok(_) => timed += execution.pieces,
@@ -167,7 +178,8 @@ impl Analysis {
         self.ranks.extend(later.ranks);
         let rows = self.operations.merge(later.operations);
         self.functions.merge(later.functions);
-        self.matcher.merge(later.matcher, &rows);
+        let sequences = self.matcher.merge(later.matcher, &rows);
+        self.arrivals.merge(later.arrivals, &sequences, &rows);
         self.warmup.merge(later.warmup);
         self.network.merge(later.network);
         self.silent.merge(later.silent);
@@ -176,6 +188,7 @@ impl Analysis {
     /// The report. Of `capture`, everything but the calls of its processes is looked at.
     pub fn finish(self, capture: &Capture) -> Report {
         let operations = self.operations.finish(capture, &self.matcher);
+        let arrivals = self.arrivals.finish(capture, &self.matcher);
         let functions = self.functions.finish(capture, &operations);
         let kinds = functions::kinds(&functions);
         let ranks = ranks::finish(self.ranks);
@@ -193,13 +206,17 @@ impl Analysis {
             functions,
             settings: settings::settings(capture, &operations),
             network: self.network.finish(capture),
+            arrivals,
             problems: job::problems(capture),
             summary: summary::summary(&operations, &warmup),
             warmup,
             operations,
             next: String::new(),
+            findings: Vec::new(),
             stamps_exist: capture.processes.iter().all(notes::has_stamps),
         };
+        let wall_us = report.ranks.wall_us.map(|wall| wall.max);
+        report.findings = findings::findings(report.arrivals.as_ref(), wall_us);
         report.next = summary::next(&report);
         report
     }

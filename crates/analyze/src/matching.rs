@@ -76,12 +76,17 @@ impl Slot {
 const PAGE: usize = 256;
 type Page = Box<[Slot; PAGE]>;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    communicator: u32,
-    function: Name,
-    replay: bool,
-    by_seq: bool,
+/// What the operations of a sequence have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Index of the communicator in the capture.
+    pub communicator: u32,
+    /// Function.
+    pub function: Name,
+    /// Replays of CUDA graphs.
+    pub replay: bool,
+    /// Numbered by NCCL, else in order.
+    pub by_seq: bool,
 }
 
 #[derive(Default)]
@@ -167,13 +172,15 @@ impl Matcher {
         index
     }
 
-    /// Adds an execution whose calls are counted in `row`; `None` for one that must not count, such as a warm-up.
-    pub fn add(&mut self, plan: &mut Plan, execution: &Execution, row: Option<u32>) {
-        let Some((sequence, counter)) =
-            plan.by_place[execution.place].filter(|_| !execution.captured)
-        else {
-            return;
-        };
+    /// Adds an execution whose calls are counted in `row`; `None` for one that must not count, such as a warm-up. Returns
+    /// the operation that it is a part of: the index of its sequence, and its number there.
+    pub fn add(
+        &mut self,
+        plan: &mut Plan,
+        execution: &Execution,
+        row: Option<u32>,
+    ) -> Option<(u32, u64)> {
+        let (sequence, counter) = plan.by_place[execution.place].filter(|_| !execution.captured)?;
         let given = execution.call.seq.checked_sub(1);
         let (sequence, number) = match given.filter(|_| !execution.shape.is(flag::REPLAY)) {
             Some(seq) => (sequence, seq),
@@ -189,15 +196,19 @@ impl Matcher {
             timed: u16::from(execution.gpu.is_ok()),
             shortest: execution.gpu.unwrap_or(u64::MAX),
         });
+        Some((sequence, number))
     }
 
-    /// Takes in what another matcher gathered; `rows` says which of our rows each of its rows is.
-    pub fn merge(&mut self, other: Matcher, rows: &[u32]) {
+    /// Takes in what another matcher gathered; `rows` says which of our rows each of its rows is. Returns which of our
+    /// sequences each of its sequences is.
+    pub fn merge(&mut self, other: Matcher, rows: &[u32]) -> Vec<u32> {
+        let mut sequences = vec![0; other.sequences.len()];
         for (key, from) in other.known {
             let into = self.sequence(Key {
                 by_seq: true,
                 ..key
             }) + u32::from(!key.by_seq);
+            sequences[from as usize] = into;
             let from = &other.sequences[from as usize];
             for (page, index) in &from.pages {
                 for (i, slot) in from.slots[*index as usize].iter().enumerate() {
@@ -208,6 +219,14 @@ impl Matcher {
                 }
             }
         }
+        sequences
+    }
+
+    /// What each sequence is of, by its index.
+    pub fn keys(&self) -> Vec<Key> {
+        let mut keys: Vec<(u32, Key)> = self.known.iter().map(|(k, i)| (*i, *k)).collect();
+        keys.sort_unstable_by_key(|(index, _)| *index);
+        keys.into_iter().map(|(_, key)| key).collect()
     }
 
     /// Hands the row and the shortest time in ns of every operation that has a GPU time on each of its communicator's
@@ -289,7 +308,9 @@ mod tests {
     fn add(matcher: &mut Matcher, capture: &Capture, process: &Process, row: u32) {
         let walk = Walk::new(process);
         let mut plan = matcher.plan(capture, &walk);
-        walk.for_each(|execution| matcher.add(&mut plan, execution, Some(row)));
+        walk.for_each(|execution| {
+            matcher.add(&mut plan, execution, Some(row));
+        });
     }
 
     fn shortest(matcher: &Matcher, capture: &Capture) -> Vec<(u32, u64)> {

@@ -9,7 +9,12 @@ use crate::Report;
 
 /// A size as users say it, where that is exact.
 pub fn size(bytes: u64) -> String {
-    let units = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let units = [
+        (1u64 << 40, "TiB"),
+        (1 << 30, "GiB"),
+        (1 << 20, "MiB"),
+        (1 << 10, "KiB"),
+    ];
     match units
         .into_iter()
         .find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit))

@@ -8,6 +8,7 @@ mod diff;
 mod doctor;
 mod explain;
 mod export;
+mod hang;
 mod plugin_path;
 mod report;
 mod run;
@@ -27,6 +28,7 @@ enum Verb {
     Explain(explain::Args),
     Diff(diff::Args),
     Doctor(doctor::Args),
+    Hang(hang::Args),
     Export(export::Args),
     Collect(collect::Args),
     PluginPath(plugin_path::Args),
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Verb::Explain(args) => explain::main(args),
         Verb::Diff(args) => diff::main(args),
         Verb::Doctor(args) => doctor::main(args),
+        Verb::Hang(args) => hang::main(args),
         Verb::Export(args) => export::main(args),
         Verb::Collect(args) => collect::main(args),
         Verb::PluginPath(args) => plugin_path::main(args),

@@ -165,7 +165,11 @@ pub fn play(source: &str, options: &Options) -> anyhow::Result<Outcome> {
             order,
         });
     }
-    let (abi, processes) = run_processes(starts, options.timeout)?;
+    let (abi, processes) = run_processes(
+        starts,
+        options.timeout,
+        Duration::from_nanos(script.linger_ns),
+    )?;
     Ok(Outcome {
         nccl: script.nccl,
         abi,
@@ -215,10 +219,12 @@ struct Heard {
     stuck: bool,
 }
 
-/// Starts processes, lets them begin together, and gathers what they say.
+/// Starts processes, lets them begin together, and gathers what they say. When only processes are left that wait for
+/// ever, they are ended after `linger`.
 pub(crate) fn run_processes(
     starts: Vec<Start>,
     timeout: Option<Duration>,
+    linger: Duration,
 ) -> anyhow::Result<(Result<u8, String>, Vec<Process>)> {
     let began = Instant::now();
     let late = || timeout.is_some_and(|limit| began.elapsed() > limit);
@@ -263,6 +269,7 @@ pub(crate) fn run_processes(
         let _ = writeln!(&r.control, "{}", json!({"go": begin}));
     }
     let mut ended = HashMap::new();
+    let mut stuck_since: Option<Instant> = None;
     while ended.len() < running.len() {
         let mut all_stuck = true;
         for r in &mut running {
@@ -277,7 +284,10 @@ pub(crate) fn run_processes(
             }
         }
         let signal = if late() { libc::SIGKILL } else { libc::SIGTERM };
-        if all_stuck || late() {
+        if all_stuck {
+            stuck_since.get_or_insert_with(Instant::now);
+        }
+        if stuck_since.is_some_and(|since| since.elapsed() >= linger) || late() {
             // As a launcher does when the rest of the job is over.
             for r in &mut running {
                 if let Entry::Vacant(place) = ended.entry(r.child.id()) {

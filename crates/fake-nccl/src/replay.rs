@@ -162,7 +162,8 @@ pub fn replay(capture: &Path, options: &Options, real_pace: bool) -> anyhow::Res
             capture.display()
         );
     }
-    let (abi, processes): (_, Vec<Process>) = crate::play::run_processes(starts, options.timeout)?;
+    let (abi, processes): (_, Vec<Process>) =
+        crate::play::run_processes(starts, options.timeout, Duration::ZERO)?;
     Ok(Outcome {
         nccl: nccl.unwrap_or(newest()),
         abi,

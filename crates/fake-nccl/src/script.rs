@@ -37,6 +37,8 @@ pub struct Script {
     pub one_thread: bool,
     /// How far the virtual GPU runs behind the host, so that a late process still launches before its stamps.
     pub lead_ns: u64,
+    /// How long ranks that wait for ever are left alone before they are ended.
+    pub linger_ns: u64,
     /// Host time of one call.
     pub host_cost_ns: u64,
     /// Offset of each rank's GPU clock.
@@ -464,7 +466,7 @@ struct Parser {
     destroyed_by_hand: bool,
 }
 
-const WORDS: &str = "a statement (nccl, ranks, hosts, per_process, one_thread, gpu_offset, lead, host_cost, comm, repeat, group, rank, graph, replay, sleep, rate, sync, destroy, reinit, no_destroy, fault) or a call (all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, gather, scatter, send, recv)";
+const WORDS: &str = "a statement (nccl, ranks, hosts, per_process, one_thread, gpu_offset, lead, linger, host_cost, comm, repeat, group, rank, graph, replay, sleep, rate, sync, destroy, reinit, no_destroy, fault) or a call (all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, gather, scatter, send, recv)";
 const LONGEST_GROUP: usize = 100_000;
 
 impl Script {
@@ -480,6 +482,7 @@ impl Script {
             per_process: 1,
             one_thread: false,
             lead_ns: 50_000_000,
+            linger_ns: 0,
             host_cost_ns: 10_000,
             gpu_offset_ns: vec![0],
             comms: Vec::new(),
@@ -614,8 +617,8 @@ impl Parser {
         }
         let header = !nested && out.is_empty() && self.script.comms.is_empty();
         match word {
-            "nccl" | "ranks" | "hosts" | "per_process" | "one_thread" | "lead" | "host_cost"
-            | "gpu_offset"
+            "nccl" | "ranks" | "hosts" | "per_process" | "one_thread" | "lead" | "linger"
+            | "host_cost" | "gpu_offset"
                 if !header =>
             {
                 return self.fail(
@@ -652,6 +655,7 @@ impl Parser {
             }
             "one_thread" => self.script.one_thread = true,
             "lead" => self.script.lead_ns = self.word("a time like 50ms", nanos)?,
+            "linger" => self.script.linger_ns = self.word("a time like 2s", nanos)?,
             "host_cost" => self.script.host_cost_ns = self.word("a time like 10us", nanos)?,
             "gpu_offset" => {
                 let ranks = self.ranks()?;

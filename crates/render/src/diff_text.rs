@@ -1,7 +1,8 @@
 //! A diff as plain text, and as JSON in the format of `schema/diff-1.json`.
 
-use crate::layout::{plural, size, wrap, Table};
+use crate::layout::{plural, wrap, Table};
 use analyze::diff::{Diff, Finding, Row, RunRow, Side, Status, Total};
+use analyze::summary::size;
 use std::io::{Result, Write};
 
 /// The JSON Schema of a diff.

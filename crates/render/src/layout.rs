@@ -1,30 +1,25 @@
 //! Lines and tables of plain text: no colour, at most [`WIDTH`] columns where words allow it.
 
 use std::io::{Result, Write};
+use tables::printable;
 
 /// Columns of a line.
 pub const WIDTH: usize = 120;
 
-/// A size as users say it, where that is exact.
-pub fn size(bytes: u64) -> String {
-    let units = [
-        (1u64 << 40, "TiB"),
-        (1 << 30, "GiB"),
-        (1 << 20, "MiB"),
-        (1 << 10, "KiB"),
-    ];
-    match units
-        .into_iter()
-        .find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit))
-    {
-        Some((unit, name)) => format!("{} {name}", bytes / unit),
-        None => format!("{bytes} B"),
-    }
-}
-
 /// `1 call`, `2 calls`.
 pub fn plural(n: u64, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
+}
+
+/// Says how many more there are than are shown.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn more(out: &mut impl Write, there: usize, shown: usize, what: &str) -> Result<()> {
+    if there > shown {
+        writeln!(out, "  … {} more {what} (--all)", there - shown)?;
+    }
+    Ok(())
 }
 
 /// Writes `text` after `first`, broken between words; later lines begin with `rest`.
@@ -52,20 +47,29 @@ pub fn wrap(out: &mut impl Write, first: &str, rest: &str, text: &str) -> Result
 pub struct Table {
     align: &'static str,
     rows: Vec<Vec<String>>,
+    /// Last rows, which are always shown.
+    pub(crate) foot: Vec<Vec<String>>,
+    /// Columns that can be left out where the table is too wide, first to last.
+    pub(crate) squeeze: &'static [&'static str],
 }
 
 impl Table {
     /// A table with these column names; `align` has a character for each.
-    pub fn new<const N: usize>(names: [&str; N], align: &'static str) -> Table {
+    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>, align: &'static str) -> Table {
         Table {
             align,
-            rows: vec![names.iter().map(|n| (*n).to_owned()).collect()],
+            rows: vec![names.into_iter().map(str::to_owned).collect()],
+            foot: Vec::new(),
+            squeeze: &[],
         }
     }
 
     /// Adds a row.
-    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.into());
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        // A line end in a name would break the table.
+        let cells = cells.into_iter();
+        self.rows
+            .push(cells.map(|cell| printable(&cell).into_owned()).collect());
     }
 
     /// Writes the first `shown` rows, and how many more of `what` there are.
@@ -73,26 +77,49 @@ impl Table {
     /// # Errors
     /// Those of `out`.
     pub fn write(&self, out: &mut impl Write, shown: usize, what: &str) -> Result<()> {
-        let rows = &self.rows[..self.rows.len().min(shown.saturating_add(1))];
+        let shown_rows = &self.rows[..self.rows.len().min(shown.saturating_add(1))];
         let width = |column: usize| {
-            let cells = rows.iter().map(|row| row[column].chars().count());
-            cells.max().unwrap_or(0)
+            let cells = shown_rows.iter().chain(&self.foot).map(|row| &row[column]);
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
-        let widths: Vec<usize> = (0..self.align.len()).map(width).collect();
-        for row in rows {
+        let mut columns: Vec<(usize, char, usize)> = self
+            .align
+            .chars()
+            .enumerate()
+            .map(|(column, align)| (column, align, width(column)))
+            .collect();
+        let mut left_out = Vec::new();
+        for name in self.squeeze {
+            if 1 + columns.iter().map(|(_, _, width)| width + 1).sum::<usize>() > WIDTH {
+                columns.retain(|(column, ..)| self.rows[0][*column] != *name);
+                left_out.push(*name);
+            }
+        }
+        let line = |row: &Vec<String>| {
             let mut line = " ".to_owned();
-            for ((cell, width), align) in row.iter().zip(&widths).zip(self.align.chars()) {
-                line += &if align == '<' {
+            for (column, align, width) in &columns {
+                let (cell, width) = (&row[*column], *width);
+                line += &if *align == '<' {
                     format!(" {cell:<width$}")
                 } else {
                     format!(" {cell:>width$}")
                 };
             }
-            writeln!(out, "{}", line.trim_end())?;
+            line
+        };
+        for row in shown_rows {
+            writeln!(out, "{}", line(row).trim_end())?;
         }
-        let there = self.rows.len() - 1;
-        if there > shown {
-            writeln!(out, "  … {} more {what} (--all)", there - shown)?;
+        more(out, self.rows.len() - 1, shown, what)?;
+        for row in &self.foot {
+            writeln!(out, "{}", line(row).trim_end())?;
+        }
+        if !left_out.is_empty() {
+            writeln!(
+                out,
+                "  (no room for {}; --json has it)",
+                left_out.join(", ")
+            )?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 pub mod batches;
 pub mod chrome;
 pub mod diff_text;
+pub mod hang;
 pub mod html;
 pub mod json;
 pub mod jsonl;
@@ -13,3 +14,4 @@ pub mod parquet;
 pub mod perfetto;
 pub mod text;
 pub mod timeline;
+mod waiting;

@@ -5,6 +5,7 @@
 //!
 //! Rule: what is left out is said to be, with the number of rows.
 
+use crate::layout::{more, plural, wrap, Table};
 use analyze::completeness::RankCompleteness;
 use analyze::functions::{FunctionRow, PARTS};
 use analyze::operations::Operation;
@@ -55,18 +56,16 @@ const fn rows(all: [usize; 8]) -> Rows {
 }
 
 /// From much to little; the first that fits is taken, else the last.
-const LEVELS: [Rows; 5] = [
+const LEVELS: [Rows; 6] = [
     rows([8, 8, 12, 24, 8, 6, 8, 8]),
     rows([6, 5, 8, 14, 6, 3, 6, 6]),
     rows([4, 4, 6, 8, 4, 2, 4, 5]),
     rows([3, 3, 4, 6, 3, 1, 3, 4]),
     rows([2, 2, 3, 5, 2, 1, 2, 3]),
+    rows([1, 1, 2, 3, 1, 1, 1, 2]),
 ];
 const ALL: Rows = rows([usize::MAX; 8]);
 const LINES: usize = 60;
-/// Of these, for the sentence and the command at the end.
-const CLOSING: usize = 3;
-const WIDTH: usize = 120;
 
 /// Writes `report`.
 ///
@@ -74,11 +73,14 @@ const WIDTH: usize = 120;
 /// Those of `out`.
 pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<()> {
     let levels = if options.all { &[ALL][..] } else { &LEVELS };
+    let mut end = Vec::new();
+    closing(report, if options.all { usize::MAX } else { 2 }, &mut end)?;
+    let lines = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count();
     let mut text = Vec::new();
     for rows in levels {
         text.clear();
         body(report, *rows, &mut text)?;
-        if text.iter().filter(|byte| **byte == b'\n').count() + CLOSING <= LINES {
+        if lines(&text) + lines(&end) <= LINES {
             break;
         }
     }
@@ -88,7 +90,7 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
     if options.explain {
         definitions(out)?;
     }
-    closing(report, out)
+    out.write_all(&end)
 }
 
 fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {
@@ -99,6 +101,7 @@ fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {
     functions(report, rows, out)?;
     operations(report, rows, out)?;
     warmup(report, rows, out)?;
+    crate::waiting::waiting(report, rows.ranks, rows.ranks == usize::MAX, out)?;
     let settings: Vec<String> = report.settings.iter().map(|s| s.summary.clone()).collect();
     list("Settings", &settings, rows.notes, out)?;
     network(report, rows, out)?;
@@ -116,7 +119,8 @@ fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {
     list("Problems", &problems, rows.notes, out)
 }
 
-fn closing(report: &Report, out: &mut impl Write) -> Result<()> {
+fn closing(report: &Report, findings: usize, out: &mut impl Write) -> Result<()> {
+    crate::waiting::findings(report, findings, out)?;
     writeln!(out)?;
     wrap(out, "", "", &report.summary)?;
     writeln!(out, "Next: {}", report.next)
@@ -734,111 +738,6 @@ fn list(title: &str, lines: &[String], shown: usize, out: &mut impl Write) -> Re
 
 fn number(n: Option<u32>) -> String {
     n.map_or("-".to_owned(), |n| n.to_string())
-}
-
-pub(crate) fn plural(n: u64, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
-}
-
-fn more(out: &mut impl Write, there: usize, shown: usize, what: &str) -> Result<()> {
-    if there > shown {
-        writeln!(out, "  … {} more {what} (--all)", there - shown)?;
-    }
-    Ok(())
-}
-
-/// Writes `text` after `first`, broken between words; later lines begin with `rest`.
-fn wrap(out: &mut impl Write, first: &str, rest: &str, text: &str) -> Result<()> {
-    let mut line = first.to_owned();
-    let mut empty = true;
-    for word in text.split_whitespace() {
-        let len = line.chars().count() + word.chars().count() + usize::from(!empty);
-        if !empty && len > WIDTH {
-            writeln!(out, "{line}")?;
-            line = rest.to_owned();
-        } else if !empty {
-            line.push(' ');
-        }
-        line += word;
-        empty = false;
-    }
-    writeln!(out, "{line}")
-}
-
-/// A table with a header and columns aligned left (`<`) or right (`>`).
-struct Table {
-    align: &'static str,
-    rows: Vec<Vec<String>>,
-    /// Last rows, which are always shown.
-    foot: Vec<Vec<String>>,
-    /// Columns that can be left out where the table is too wide, first to last.
-    squeeze: &'static [&'static str],
-}
-
-impl Table {
-    fn new<'a>(names: impl IntoIterator<Item = &'a str>, align: &'static str) -> Table {
-        Table {
-            align,
-            rows: vec![names.into_iter().map(str::to_owned).collect()],
-            foot: Vec::new(),
-            squeeze: &[],
-        }
-    }
-
-    fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        // A line end in a name would break the table.
-        let cells = cells.into_iter();
-        self.rows
-            .push(cells.map(|cell| printable(&cell).into_owned()).collect());
-    }
-
-    fn write(&self, out: &mut impl Write, shown: usize, what: &str) -> Result<()> {
-        let shown_rows = &self.rows[..self.rows.len().min(shown.saturating_add(1))];
-        let width = |column: usize| {
-            let cells = shown_rows.iter().chain(&self.foot).map(|row| &row[column]);
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-        };
-        let mut columns: Vec<(usize, char, usize)> = self
-            .align
-            .chars()
-            .enumerate()
-            .map(|(column, align)| (column, align, width(column)))
-            .collect();
-        let mut left_out = Vec::new();
-        for name in self.squeeze {
-            if 1 + columns.iter().map(|(_, _, width)| width + 1).sum::<usize>() > WIDTH {
-                columns.retain(|(column, ..)| self.rows[0][*column] != *name);
-                left_out.push(*name);
-            }
-        }
-        let line = |row: &Vec<String>| {
-            let mut line = " ".to_owned();
-            for (column, align, width) in &columns {
-                let (cell, width) = (&row[*column], *width);
-                line += &if *align == '<' {
-                    format!(" {cell:<width$}")
-                } else {
-                    format!(" {cell:>width$}")
-                };
-            }
-            line
-        };
-        for row in shown_rows {
-            writeln!(out, "{}", line(row).trim_end())?;
-        }
-        more(out, self.rows.len() - 1, shown, what)?;
-        for row in &self.foot {
-            writeln!(out, "{}", line(row).trim_end())?;
-        }
-        if !left_out.is_empty() {
-            writeln!(
-                out,
-                "  (no room for {}; --json has it)",
-                left_out.join(", ")
-            )?;
-        }
-        Ok(())
-    }
 }
 
 /// What the words mean, each after its name.

@@ -72,6 +72,13 @@ impl Clock {
         u64::try_from(scale(i128::from(ticks), from, to)).ok()
     }
 
+    /// The newest anchor's wall time, ns since 1970: until then the recorder's thread is known to have lived. Known also
+    /// where one anchor alone tells no other time.
+    pub fn newest(&self) -> Option<i64> {
+        let newest = self.anchors.iter().map(|a| a.realtime).max()?;
+        i64::try_from(newest).ok()
+    }
+
     fn whole(&self) -> (Anchor, Anchor) {
         match (self.anchors.first(), self.anchors.last()) {
             (Some(first), Some(last)) if first.ticks < last.ticks => (*first, *last),

@@ -139,7 +139,7 @@ fn expected(takes: &Takes, value: &str) -> Option<String> {
         }
         Takes::Bytes(from, to) => {
             let fits = bytes(value).is_some_and(|n| (*from..=*to).contains(&n));
-            let size = |n: u64| render::layout::size(n).replace(' ', "");
+            let size = |n: u64| analyze::summary::size(n).replace(' ', "");
             (!fits).then(|| format!("a size from {} to {}, like 64MiB", size(*from), size(*to)))
         }
     }

@@ -219,22 +219,23 @@ impl Part {
 
 /// Whether process `pid` runs and is the one that started at `start`.
 fn runs(pid: u32, start: u64) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
-        return false;
-    };
+    state(pid, start).is_some()
+}
+
+/// The state of process `pid` as in /proc, such as `S`, if it runs and is the one that started at `start`.
+pub fn state(pid: u32, start: u64) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command may hold anything, but for the last parenthesis; the state is field 3 and the start time field 22.
-    let fields: Vec<&str> = stat
-        .rsplit_once(')')
-        .map_or("", |(_, rest)| rest)
-        .split_whitespace()
-        .collect();
-    if fields.get(19).and_then(|f| f.parse::<u64>().ok()) != Some(start) {
-        return false;
+    let (_, rest) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    if fields.get(19)?.parse::<u64>() != Ok(start) {
+        return None;
     }
     // A first thread that has ended is a zombie too while other threads of the process go on.
     let others =
         || std::fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|tasks| tasks.count() > 1);
-    !matches!(fields[0], "Z" | "X") || others()
+    let state = fields[0].chars().next()?;
+    (!matches!(state, 'Z' | 'X') || others()).then_some(state)
 }
 
 /// Opens a regular file, not through a link and without waiting.

@@ -18,5 +18,8 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
   AllReduce a37d     2       -       -       -        ·        ·        ·
 
+Waiting for the last rank (shortest GPU time of each operation; assumes common ends)
+  0 % of the GPU time in 8 matched operations was waiting: 0.000 rank-ms; transfer took 0.080 ms of the wall.
+
 AllReduce of 1 KiB took 100 % of the GPU time in NCCL: 0.160 ms over ranks in 16 calls.
 Next: ncclscope export capture --to perfetto -o capture.pftrace

@@ -1,0 +1,715 @@
+//! Wait or wire: who arrived late, what it cost the others, and what being on time would save.
+//!
+//! A [`Gatherer`] keeps the GPU time of every rank's part in every operation that nobody can leave before the last has
+//! arrived (AllReduce, AllGather, ReduceScatter, AlltoAll), 32 bytes each, and [`Gatherer::finish`] looks at the operations
+//! that have a time on every rank. No clock is compared: all ranks of such an operation are taken to end together, so the
+//! rank with the shortest time arrived last, and another's wait is its time less the shortest. The error of that is the
+//! spread of the ends.
+//!
+//! **Cost.** Between the k-th arrival and the next, k ranks wait for n − k that are not there, and those share that wait
+//! equally. So costs sum exactly to waits. Both are in rank-seconds: two ranks that wait for 1 s are 2. **Saving** is in seconds
+//! of the wall: last arrival less the one before it, which is what the operation would have ended earlier, had
+//! its last rank been on time.
+//!
+//! **Own and inherited.** A rank is late by itself only while it is in no NCCL kernel: time that it spent in one, waiting
+//! for others or moving bytes, is inherited, and was charged where it arose. Where it is late to several operations at
+//! the same time, that time counts once for the saving. All this is on the clock of the rank's own GPU.
+//!
+//! Rule: the sum of `cost_rank_us` over ranks is the sum of `wait_rank_us`, and `inherited_rank_us` is a part of the cost.
+
+use crate::executions::{Execution, Walk};
+use crate::interval::{Batches, CONFIDENCE};
+use crate::matching::{Key, Matcher};
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+use std::collections::BTreeMap;
+use tables::{Capture, Process};
+
+/// Functions whose ranks all wait for the last.
+const ALL_TO_ALL: [&str; 4] = ["AllReduce", "AllGather", "ReduceScatter", "AlltoAll"];
+
+/// What a figure rests on.
+pub const BASIS: &str = "shortest GPU time of each operation; assumes common ends";
+
+/// Who waited and who was waited for.
+#[derive(Clone, Debug, Serialize)]
+pub struct Arrivals {
+    /// [`BASIS`].
+    pub basis: &'static str,
+    /// Operations with a GPU time on every rank, warm-ups left out.
+    pub operations: u64,
+    /// Operations whose ranks' sizes, datatypes or the like differ: in no figure.
+    pub differing: u64,
+    /// Time from the last arrival to the end, summed over operations, µs of the wall.
+    pub transfer_wall_us: f64,
+    /// Waits of all ranks, µs summed over ranks.
+    pub wait_rank_us: f64,
+    /// What each operation would have ended earlier with its last rank on time, µs of the wall.
+    pub saving_wall_us: f64,
+    /// By largest own saving.
+    pub ranks: Vec<RankArrivals>,
+}
+
+/// One GPU of a process.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RankArrivals {
+    /// The launcher's rank.
+    pub rank: Option<u32>,
+    /// Host.
+    pub host: String,
+    /// Process.
+    pub pid: u32,
+    /// CUDA device ordinal.
+    pub device: Option<u32>,
+    /// Operations it was in.
+    pub operations: u64,
+    /// Those in which it arrived last.
+    pub last: u64,
+    /// Its own waiting, µs.
+    pub wait_rank_us: f64,
+    /// Waiting of others that is charged to it, µs summed over them.
+    pub cost_rank_us: f64,
+    /// The part of that which was charged before: delays that arose on its other communicators.
+    pub inherited_rank_us: f64,
+    /// What operations would have ended earlier had it not been late by itself, µs of the wall.
+    pub saving_wall_us: f64,
+    /// That less the mean of what the other ranks of its operations would save.
+    pub excess_wall_us: f64,
+    /// 95 % interval of the saving; null for too few operations.
+    pub saving_interval_us: Option<(f64, f64)>,
+    /// How likely a rank that is late no more than the others is to have such a saving; null for too few operations.
+    pub saving_p: Option<f64>,
+    /// Of the saving: its launch on the host was late as well. µs of the wall.
+    pub launched_late_us: f64,
+    /// Of the saving: it was launched in time, so its GPU was busy with other work.
+    pub gpu_busy_us: f64,
+}
+
+/// One rank's part in an operation.
+#[derive(Clone, Copy)]
+struct Part {
+    sequence: u32,
+    number: u32,
+    /// GPU time, ns; larger ones count as 4.3 s.
+    ns: u32,
+    row: u32,
+    /// Start on the clock of its GPU, ns.
+    start: u64,
+    /// Host time of the launch, 0 not known.
+    launch_ns: i64,
+}
+
+/// The sequence of kernels that are no operation of interest: the GPU is in NCCL then.
+const OTHER: u32 = u32::MAX;
+
+/// The parts of one GPU of a process, by ticket.
+#[derive(Default)]
+struct Lane {
+    rank: Option<u32>,
+    host: String,
+    pid: u32,
+    device: Option<u32>,
+    parts: Vec<Part>,
+}
+
+/// What is gathered.
+#[derive(Default)]
+pub struct Gatherer {
+    lanes: Vec<Lane>,
+}
+
+/// Where the executions of a process go: by place, the lane, and whether all ranks of these wait for the last.
+pub struct Plan(Vec<(u32, bool)>);
+
+impl Gatherer {
+    /// Prepares for a process.
+    pub fn plan(&mut self, capture: &Capture, process: &Process, walk: &Walk) -> Plan {
+        let mut lanes: BTreeMap<Option<u32>, u32> = BTreeMap::new();
+        let mut lane = |place: &crate::executions::Place| {
+            let locals = &mut process.communicators.iter();
+            let device = locals
+                .find(|l| l.uid == place.shape.uid)
+                .and_then(|l| l.device);
+            let function = capture.names.get(place.function);
+            let all = function.is_some_and(|function| ALL_TO_ALL.contains(&function));
+            let lane = *lanes.entry(device).or_insert_with(|| {
+                self.lanes.push(Lane {
+                    rank: process.rank,
+                    host: process.host.clone(),
+                    pid: process.pid,
+                    device,
+                    parts: Vec::new(),
+                });
+                self.lanes.len() as u32 - 1
+            });
+            (lane, all)
+        };
+        Plan(walk.places().iter().map(&mut lane).collect())
+    }
+
+    /// Adds an execution, which is operation `at` and counted in `row` where it is to count. Those without a time are left
+    /// out.
+    #[inline]
+    pub fn add(&mut self, plan: &Plan, execution: &Execution, at: Option<((u32, u64), u32)>) {
+        let (lane, all) = plan.0[execution.place];
+        let Some((start, stop)) = execution.kernel.filter(|_| !execution.captured) else {
+            return;
+        };
+        let counts = |((sequence, number), row): ((u32, u64), u32)| {
+            Some((sequence, u32::try_from(number).ok()?, row))
+        };
+        let at = at.filter(|_| all && execution.gpu.is_ok());
+        let (sequence, number, row) = at.and_then(counts).unwrap_or((OTHER, 0, 0));
+        self.lanes[lane as usize].parts.push(Part {
+            sequence,
+            number,
+            ns: u32::try_from(stop.saturating_sub(start)).unwrap_or(u32::MAX),
+            row,
+            start,
+            launch_ns: execution.call.launch_start_ns,
+        });
+    }
+
+    /// Takes in what was gathered from later processes, whose sequences and rows are ours by these.
+    pub fn merge(&mut self, mut later: Gatherer, sequences: &[u32], rows: &[u32]) {
+        let parts = later.lanes.iter_mut().flat_map(|lane| &mut lane.parts);
+        for part in parts.filter(|part| part.sequence != OTHER) {
+            part.sequence = sequences[part.sequence as usize];
+            part.row = rows[part.row as usize];
+        }
+        self.lanes.append(&mut later.lanes);
+    }
+
+    /// The figures; `None` where no operation has a time on every rank.
+    pub fn finish(self, capture: &Capture, matcher: &Matcher) -> Option<Arrivals> {
+        Operations::new(self.lanes, capture, &matcher.keys()).figures()
+    }
+}
+
+/// A part by lane and index.
+type Place = (u32, u32);
+
+/// The operations that have a time on every rank.
+struct Operations {
+    lanes: Vec<Lane>,
+    /// Sequence, number, part; operations one after the other, by what they are, then number.
+    parts: Vec<(u32, u32, Place)>,
+    /// Ranges of `parts`, with the operation's index among those of its sequence, and how many these are.
+    whole: Vec<(usize, usize, u32, u32)>,
+    differing: u64,
+}
+
+impl Operations {
+    fn new(lanes: Vec<Lane>, capture: &Capture, keys: &[Key]) -> Operations {
+        // Sequences are numbered as they came; what they are of is the same however a capture was split.
+        let mut order: Vec<u32> = (0..keys.len() as u32).collect();
+        order.sort_unstable_by_key(|sequence| keys[*sequence as usize]);
+        let mut position = vec![0u32; keys.len()];
+        for (at, sequence) in order.iter().enumerate() {
+            position[*sequence as usize] = at as u32;
+        }
+        let mut parts = Vec::with_capacity(lanes.iter().map(|l| l.parts.len()).sum());
+        for (lane, of) in lanes.iter().enumerate() {
+            let parts_of = of.parts.iter().enumerate();
+            for (index, part) in parts_of.filter(|(_, part)| part.sequence != OTHER) {
+                let place = (lane as u32, index as u32);
+                parts.push((position[part.sequence as usize], part.number, place));
+            }
+        }
+        parts.sort_unstable();
+        let nranks = |sequence: u32| {
+            let key = keys[order[sequence as usize] as usize];
+            let communicator = capture.communicators.get(key.communicator as usize);
+            communicator.map_or(0, |c| c.nranks.map_or(c.members.len(), |n| n as usize))
+        };
+        let (mut whole, mut differing) = (Vec::new(), 0);
+        let mut begin = 0;
+        for group in parts.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+            let end = begin + group.len();
+            let row = |(.., (lane, index)): &(u32, u32, Place)| {
+                lanes[*lane as usize].parts[*index as usize].row
+            };
+            if group.len() == nranks(group[0].0) && group.len() > 1 {
+                // Each GPU once: a damaged file may say otherwise.
+                if group.windows(2).any(|w| w[0].2 .0 == w[1].2 .0) {
+                } else if group.iter().all(|part| row(part) == row(&group[0])) {
+                    whole.push((begin, end, 0, 0));
+                } else {
+                    differing += 1;
+                }
+            }
+            begin = end;
+        }
+        for of_sequence in whole.chunk_by_mut(|a, b| parts[a.0].0 == parts[b.0].0) {
+            let length = of_sequence.len() as u32;
+            for (index, operation) in of_sequence.iter_mut().enumerate() {
+                (operation.2, operation.3) = (index as u32, length);
+            }
+        }
+        Operations {
+            lanes,
+            parts,
+            whole,
+            differing,
+        }
+    }
+
+    fn part(&self, (lane, index): Place) -> Part {
+        self.lanes[lane as usize].parts[index as usize]
+    }
+
+    fn of(&self, operation: &(usize, usize, u32, u32)) -> impl Iterator<Item = Place> + '_ {
+        self.parts[operation.0..operation.1]
+            .iter()
+            .map(|(.., place)| *place)
+    }
+
+    /// By lane and part: for how long its rank was late by itself as the last of the operation, ns. `busy` is by lane.
+    fn own(&self, busy: &[Busy]) -> Vec<Vec<u32>> {
+        let mut own: Vec<Vec<u32>> = self.lanes.iter().map(|l| vec![0; l.parts.len()]).collect();
+        for operation in &self.whole {
+            let (mut last, mut before) = ((u32::MAX, (0, 0)), u32::MAX);
+            for place in self.of(operation) {
+                // Of equals the later place counts as last, as where costs are shared.
+                let this = (self.part(place).ns, place);
+                if this.0 <= last.0 {
+                    before = last.0;
+                    last = this;
+                } else {
+                    before = before.min(this.0);
+                }
+            }
+            let (lane, index) = last.1;
+            own[lane as usize][index as usize] = before - last.0;
+        }
+        for ((lane, own), busy) in self.lanes.iter().zip(&mut own).zip(busy) {
+            let mut order: Vec<u32> = (0..lane.parts.len() as u32)
+                .filter(|index| own[*index as usize] > 0)
+                .collect();
+            order.sort_unstable_by_key(|index| (lane.parts[*index as usize].start, *index));
+            let mut charged = 0;
+            for index in order {
+                let (start, late) = (lane.parts[index as usize].start, &mut own[index as usize]);
+                let from = start.saturating_sub((*late).into()).max(charged);
+                *late = busy.free(from, start) as u32;
+                charged = start;
+            }
+        }
+        own
+    }
+
+    fn figures(self) -> Option<Arrivals> {
+        let longest = self.whole.iter().map(|o| o.3 as usize).max()?;
+        let busy: Vec<Busy> = self
+            .lanes
+            .iter()
+            .map(|lane| Busy::of(&lane.parts))
+            .collect();
+        let own = self.own(&busy);
+        let mut batches: Vec<[Option<Batches>; 2]> = (0..self.lanes.len())
+            .map(|_| [Batches::new(longest), Batches::new(longest)])
+            .collect();
+        let mut ranks: Vec<RankArrivals> = self
+            .lanes
+            .iter()
+            .map(|lane| RankArrivals {
+                rank: lane.rank,
+                host: lane.host.clone(),
+                pid: lane.pid,
+                device: lane.device,
+                ..RankArrivals::default()
+            })
+            .collect();
+        let (mut transfer, mut wait, mut saving) = (0.0, 0.0, 0.0);
+        let mut arrivals: Vec<(u32, Place)> = Vec::new();
+        let mut costs: Vec<f64> = Vec::new();
+        for operation in &self.whole {
+            arrivals.clear();
+            arrivals.extend(self.of(operation).map(|place| (self.part(place).ns, place)));
+            // By arrival: the longest time came first.
+            arrivals.sort_unstable_by_key(|(ns, place)| (std::cmp::Reverse(*ns), *place));
+            let (n, first) = (arrivals.len(), arrivals[0].0);
+            let (shortest, (_, last)) = (arrivals[n - 1].0, arrivals[n - 1]);
+            shares(&arrivals, &mut costs);
+            for ((ns, (lane, index)), cost) in arrivals.iter().zip(&costs) {
+                let row = &mut ranks[*lane as usize];
+                row.operations += 1;
+                row.wait_rank_us += f64::from(ns - shortest) / 1e3;
+                row.cost_rank_us += cost / 1e3;
+                if first > *ns {
+                    let start = self.part((*lane, *index)).start;
+                    let late = u64::from(first - ns);
+                    let free = busy[*lane as usize].free(start.saturating_sub(late), start);
+                    row.inherited_rank_us += cost * (1.0 - free as f64 / late as f64) / 1e3;
+                }
+                wait += f64::from(ns - shortest) / 1e3;
+            }
+            let margin = f64::from(arrivals[n - 2].0 - shortest);
+            let own = f64::from(own[last.0 as usize][last.1 as usize]);
+            transfer += f64::from(shortest) / 1e3;
+            saving += margin / 1e3;
+            let row = &mut ranks[last.0 as usize];
+            if margin > 0.0 {
+                row.last += 1;
+            }
+            row.saving_wall_us += own / 1e3;
+            match self.launch_lateness(&arrivals) {
+                Some(late) if late >= 0.5 * own => row.launched_late_us += own / 1e3,
+                Some(_) => row.gpu_busy_us += own / 1e3,
+                None => {}
+            }
+            for (_, (lane, _)) in &arrivals {
+                let mine = if *lane == last.0 { own } else { 0.0 };
+                let others = (own - mine) / (n - 1) as f64;
+                ranks[*lane as usize].excess_wall_us += (mine - others) / 1e3;
+                let [plain, excess] = &mut batches[*lane as usize];
+                let (index, length) = (operation.2 as usize, operation.3 as usize);
+                if let (Some(plain), Some(excess)) = (plain, excess) {
+                    plain.add(index, length, mine / 1e3, 1.0);
+                    excess.add(index, length, (mine - others) / 1e3, 1.0);
+                }
+            }
+        }
+        for (row, [plain, excess]) in ranks.iter_mut().zip(batches) {
+            let mean = |batches: Option<Batches>| batches?.mean(0.0);
+            let t = |freedom: f64| StudentsT::new(0.0, 1.0, freedom.max(1.0)).ok();
+            if let Some(mean) = mean(plain) {
+                let n = row.operations as f64;
+                row.saving_interval_us = t(mean.freedom).map(|t| {
+                    let error = mean.error * t.inverse_cdf(0.5 + CONFIDENCE / 2.0);
+                    (n * (mean.mean - error), n * (mean.mean + error))
+                });
+            }
+            if let Some(mean) = mean(excess) {
+                row.saving_p = t(mean.freedom).map(|t| match mean.error > 0.0 {
+                    true => t.sf(mean.mean / mean.error),
+                    false => 0.0,
+                });
+            }
+        }
+        ranks.retain(|row| row.operations > 0);
+        ranks.sort_by(|a, b| {
+            let by_cost = b.cost_rank_us.total_cmp(&a.cost_rank_us);
+            b.saving_wall_us
+                .total_cmp(&a.saving_wall_us)
+                .then(by_cost)
+                .then((a.rank, a.pid, a.device).cmp(&(b.rank, b.pid, b.device)))
+        });
+        Some(Arrivals {
+            basis: BASIS,
+            operations: self.whole.len() as u64,
+            differing: self.differing,
+            transfer_wall_us: transfer,
+            wait_rank_us: wait,
+            saving_wall_us: saving,
+            ranks,
+        })
+    }
+
+    /// By how much the last to arrive was launched after all others, ns, where one host's clock tells.
+    fn launch_lateness(&self, arrivals: &[(u32, Place)]) -> Option<f64> {
+        let (_, last) = arrivals.last()?;
+        let host = &self.lanes[last.0 as usize].host;
+        let mut others = i64::MIN;
+        for (_, place) in &arrivals[..arrivals.len() - 1] {
+            let launch = self.part(*place).launch_ns;
+            if launch == 0 || self.lanes[place.0 as usize].host != *host {
+                return None;
+            }
+            others = others.max(launch);
+        }
+        let launch = self.part(*last).launch_ns;
+        (launch != 0).then(|| launch.saturating_sub(others) as f64)
+    }
+}
+
+/// When a GPU was in NCCL kernels, on its own clock.
+struct Busy {
+    /// Intervals that do not touch, in order: begin, end, and how long all before took.
+    intervals: Vec<(u64, u64, u64)>,
+}
+
+impl Busy {
+    fn of(parts: &[Part]) -> Busy {
+        let mut all: Vec<(u64, u64)> = parts
+            .iter()
+            .map(|part| (part.start, part.start.saturating_add(part.ns.into())))
+            .collect();
+        all.sort_unstable();
+        let mut intervals: Vec<(u64, u64, u64)> = Vec::new();
+        for (begin, end) in all {
+            match intervals.last_mut() {
+                Some(last) if begin <= last.1 => last.1 = last.1.max(end),
+                Some(last) => {
+                    let before = last.2 + (last.1 - last.0);
+                    intervals.push((begin, end, before));
+                }
+                None => intervals.push((begin, end, 0)),
+            }
+        }
+        Busy { intervals }
+    }
+
+    /// How long it was in kernels before `time`.
+    fn until(&self, time: u64) -> u64 {
+        let after = self.intervals.partition_point(|(begin, ..)| *begin < time);
+        after.checked_sub(1).map_or(0, |index| {
+            let (begin, end, before) = self.intervals[index];
+            before + (end.min(time) - begin)
+        })
+    }
+
+    /// How long it was in none, from one time to another.
+    fn free(&self, from: u64, to: u64) -> u64 {
+        let length = to.saturating_sub(from);
+        length.saturating_sub(self.until(to).saturating_sub(self.until(from)))
+    }
+}
+
+/// The cost of each of these ranks, in order of arrival (falling time): waits between one arrival and the next, shared by
+/// those that are not there yet. ns.
+fn shares(arrivals: &[(u32, Place)], costs: &mut Vec<f64>) {
+    costs.clear();
+    costs.resize(arrivals.len(), 0.0);
+    let mut charged = 0.0;
+    for k in 1..arrivals.len() {
+        let gap = f64::from(arrivals[k - 1].0 - arrivals[k].0);
+        charged += gap * k as f64 / (arrivals.len() - k) as f64;
+        costs[k] = charged;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matching::Matcher;
+    use tables::communicators::{Local, Member};
+    use tables::{Call, Communicator, Shape};
+
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, n: u64) -> u64 {
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (self.0 >> 33) % n
+        }
+    }
+
+    /// Communicator, start and stop in ns.
+    type Kernel = (usize, u64, u64);
+
+    /// A job whose communicators have these members, where each rank has these kernels, in order. A kernel's launch is
+    /// `launched` before its start on that rank.
+    fn job(members: &[&[usize]], kernels: &[Vec<Kernel>], launched: &[u64]) -> Arrivals {
+        let mut capture = Capture::default();
+        let function = capture.names.intern("AllReduce");
+        for (index, members) in members.iter().enumerate() {
+            let member = |(own, rank): (usize, &usize)| Member {
+                process: *rank,
+                uid: index as u32,
+                rank: Some(own as u32),
+            };
+            capture.communicators.push(Communicator {
+                id: index.to_string(),
+                hash: 1,
+                nranks: Some(members.len() as u32),
+                nnodes: None,
+                name: None,
+                members: members.iter().enumerate().map(member).collect(),
+                created_ns: None,
+                parent: None,
+            });
+        }
+        let (mut matcher, mut gatherer) = (Matcher::default(), Gatherer::default());
+        let uids = 0..members.len() as u32;
+        for (rank, kernels) in kernels.iter().enumerate() {
+            let call = |(ticket, (on, start, stop)): (usize, &Kernel)| Call {
+                ticket: ticket as u64,
+                shape: *on as u32,
+                launch_start_ns: (start - launched.get(rank).unwrap_or(start)) as i64,
+                gpu_start: *start,
+                gpu_stop: *stop,
+                channels_started: 1,
+                channels_stopped: 1,
+                sealed: true,
+                ..Call::default()
+            };
+            let local = |uid| Local {
+                uid,
+                ..Local::default()
+            };
+            let shape = |uid| Shape {
+                uid,
+                communicator: Some(uid),
+                function,
+                ..Shape::default()
+            };
+            let process = Process {
+                rank: Some(rank as u32),
+                communicators: uids.clone().map(local).collect(),
+                shapes: uids.clone().map(shape).collect(),
+                calls: kernels.iter().enumerate().map(call).collect(),
+                ..Process::default()
+            };
+            let walk = Walk::new(&process);
+            let mut matching = matcher.plan(&capture, &walk);
+            let plan = gatherer.plan(&capture, &process, &walk);
+            walk.for_each(|execution| {
+                let at = matcher.add(&mut matching, execution, Some(0));
+                gatherer.add(&plan, execution, at.map(|at| (at, 0)));
+            });
+        }
+        gatherer.finish(&capture, &matcher).expect("operations")
+    }
+
+    /// Operations of all ranks, one a millisecond, in which ranks arrive so long after its beginning, ns.
+    fn one_communicator(late: &[Vec<u64>]) -> Arrivals {
+        let members: Vec<usize> = (0..late.len()).collect();
+        let kernels: Vec<Vec<Kernel>> = late
+            .iter()
+            .map(|late| {
+                let kernel = |(i, late): (usize, &u64)| {
+                    let begin = 1_000_000 * (i as u64 + 1);
+                    (0, begin + late, begin + 900_000)
+                };
+                late.iter().enumerate().map(kernel).collect()
+            })
+            .collect();
+        job(&[&members], &kernels, &[])
+    }
+
+    fn of(arrivals: &Arrivals, rank: u32) -> &RankArrivals {
+        let mut ranks = arrivals.ranks.iter();
+        ranks.find(|r| r.rank == Some(rank)).expect("there")
+    }
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-6 * a.abs().max(1.0)
+    }
+
+    #[test]
+    fn costs_sum_to_waits_and_follow_their_ranks() {
+        let mut random = Random(5);
+        for n in [2usize, 3, 8, 33] {
+            let late: Vec<Vec<u64>> = (0..n)
+                .map(|_| (0..20).map(|_| random.below(50_000)).collect())
+                .collect();
+            let straight = one_communicator(&late);
+            let turned: Vec<Vec<u64>> = (0..n).map(|r| late[(r + 1) % n].clone()).collect();
+            let turned = one_communicator(&turned);
+            let cost: f64 = straight.ranks.iter().map(|r| r.cost_rank_us).sum();
+            let wait: f64 = straight.ranks.iter().map(|r| r.wait_rank_us).sum();
+            let saving: f64 = straight.ranks.iter().map(|r| r.saving_wall_us).sum();
+            assert!(close(cost, wait) && close(wait, straight.wait_rank_us));
+            // On one communicator nothing is inherited.
+            assert!(close(saving, straight.saving_wall_us));
+            assert!(straight.ranks.iter().all(|r| r.inherited_rank_us == 0.0));
+            for r in 0..n {
+                let (a, b) = (of(&straight, ((r + 1) % n) as u32), of(&turned, r as u32));
+                assert!(close(a.cost_rank_us, b.cost_rank_us));
+                assert!(close(a.saving_wall_us, b.saving_wall_us));
+            }
+        }
+    }
+
+    #[test]
+    fn those_not_there_share_the_wait_for_them() {
+        let found = one_communicator(&[vec![0, 0], vec![6_000, 6_000], vec![8_000, 8_000]]);
+        assert_eq!(found.operations, 2);
+        assert_eq!(of(&found, 0).cost_rank_us, 0.0);
+        // 1 rank waits 6 µs for two, then 2 ranks wait 2 µs for one.
+        assert_eq!(of(&found, 1).cost_rank_us, 2.0 * 3.0);
+        assert_eq!(of(&found, 2).cost_rank_us, 2.0 * (3.0 + 4.0));
+        assert_eq!(of(&found, 2).saving_wall_us, 2.0 * 2.0);
+        assert_eq!(found.transfer_wall_us, 2.0 * 892.0);
+    }
+
+    #[test]
+    fn a_delay_is_charged_once_where_it_arose() {
+        // A grid: rows (0, 1) and (2, 3), columns (0, 2) and (1, 3). Rank 0 comes 100 µs late to its row, so that both of
+        // the row come late to their columns, where the others wait since 10 µs.
+        let groups: [&[usize]; 4] = [&[0, 1], &[2, 3], &[0, 2], &[1, 3]];
+        let mut kernels: Vec<Vec<Kernel>> = vec![Vec::new(); 4];
+        for i in 1..=30 {
+            let begin = 1_000_000 * i;
+            kernels[0].push((0, begin + 100_000, begin + 110_000));
+            kernels[1].push((0, begin, begin + 110_000));
+            for rank in [2, 3] {
+                kernels[rank].push((1, begin, begin + 10_000));
+                kernels[rank].push((rank, begin + 10_000, begin + 120_000));
+            }
+            kernels[0].push((2, begin + 110_000, begin + 120_000));
+            kernels[1].push((3, begin + 110_000, begin + 120_000));
+        }
+        let found = job(&groups, &kernels, &[]);
+        assert!(close(of(&found, 0).saving_wall_us, 30.0 * 100.0));
+        let victim = of(&found, 1);
+        assert!(close(victim.cost_rank_us, 30.0 * 100.0));
+        assert!(close(victim.inherited_rank_us, victim.cost_rank_us));
+        assert_eq!(victim.saving_wall_us, 0.0);
+        assert!(close(found.wait_rank_us, 30.0 * 300.0));
+    }
+
+    #[test]
+    fn lateness_to_two_operations_at_a_time_counts_once() {
+        // Two streams: rank 1 is 200 µs late to both.
+        let groups: [&[usize]; 2] = [&[0, 1], &[0, 1]];
+        let mut kernels: Vec<Vec<Kernel>> = vec![Vec::new(); 2];
+        for i in 1..=30 {
+            let begin = 1_000_000 * i;
+            kernels[0].push((0, begin, begin + 210_000));
+            kernels[0].push((1, begin + 5_000, begin + 215_000));
+            kernels[1].push((0, begin + 200_000, begin + 210_000));
+            kernels[1].push((1, begin + 205_000, begin + 215_000));
+        }
+        let found = job(&groups, &kernels, &[]);
+        assert!(
+            close(of(&found, 1).saving_wall_us, 30.0 * 200.0),
+            "{found:?}"
+        );
+        assert!(close(found.saving_wall_us, 30.0 * 400.0));
+    }
+
+    #[test]
+    fn a_late_launch_and_a_busy_gpu_are_told_apart() {
+        let late = |launched: [u64; 2]| {
+            let kernels = |late: u64| {
+                (1..=20).map(move |i| (0, 1_000_000 * i + late, 1_000_000 * i + 60_000))
+            };
+            job(
+                &[&[0, 1]],
+                &[kernels(0).collect(), kernels(50_000).collect()],
+                &launched,
+            )
+        };
+        let (busy, host) = (late([5_000, 55_000]), late([5_000, 5_000]));
+        let why = |found: &Arrivals| (of(found, 1).gpu_busy_us, of(found, 1).launched_late_us);
+        assert_eq!(why(&busy), (1000.0, 0.0));
+        assert_eq!(why(&host), (0.0, 1000.0));
+    }
+
+    #[test]
+    fn a_rank_that_is_late_more_than_others_is_told_from_chance() {
+        let mut random = Random(11);
+        let mut late: Vec<Vec<u64>> = (0..8)
+            .map(|_| (0..400).map(|_| random.below(20_000)).collect())
+            .collect();
+        let healthy = one_communicator(&late);
+        let least = healthy
+            .ranks
+            .iter()
+            .filter_map(|r| r.saving_p)
+            .reduce(f64::min);
+        assert!(least > Some(0.001 / 8.0), "{least:?}");
+        late[3].iter_mut().for_each(|late| *late += 15_000);
+        let late = one_communicator(&late);
+        let first = &late.ranks[0];
+        assert_eq!(first.rank, Some(3));
+        assert!(first.saving_p < Some(1e-4));
+        let (low, high) = first.saving_interval_us.expect("an interval");
+        assert!(low > 0.0 && (low..=high).contains(&first.saving_wall_us));
+    }
+}

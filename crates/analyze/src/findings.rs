@@ -1,0 +1,199 @@
+//! The few sentences that matter: what costs wall time, with its evidence and what to do.
+//!
+//! Rule: a rank is blamed only where the lower end of its saving's interval is above zero, where it is late more than chance
+//! gives one of so many ranks (Holm's method, one job in a thousand), and where what it is late more than the others
+//! matters: 1 % of the run, half of its saving, 5 µs an operation. Ends of one operation differ by a few µs between ranks, so less
+//! than that proves nothing.
+
+use crate::arrivals::{Arrivals, RankArrivals};
+use crate::interval::holm;
+use serde::Serialize;
+
+/// All together raise a false alarm in so many jobs at most.
+const LEVEL: f64 = 0.001;
+/// Least share of the run.
+const LEAST_SHARE: f64 = 0.01;
+/// Least mean saving of the operations in which a rank was last, µs: the spread of ends.
+const LEAST_US: f64 = 5.0;
+
+/// A claim with its evidence.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// `late_rank` or `differing_operations`.
+    pub kind: &'static str,
+    /// The claim.
+    pub sentence: String,
+    /// What the job would take less, µs of the wall; null where that is not known.
+    pub wall_us: Option<f64>,
+    /// 95 % interval of that.
+    pub wall_interval_us: Option<(f64, f64)>,
+    /// What it rests on.
+    pub evidence: String,
+    /// What to do.
+    pub advice: String,
+}
+
+/// The findings, largest wall time first. `wall_us` is the length of the run.
+pub fn findings(arrivals: Option<&Arrivals>, wall_us: Option<f64>) -> Vec<Finding> {
+    let Some(arrivals) = arrivals else {
+        return Vec::new();
+    };
+    let judged: Vec<&RankArrivals> = arrivals
+        .ranks
+        .iter()
+        .filter(|rank| rank.saving_p.is_some() && rank.saving_interval_us.is_some())
+        .collect();
+    let p: Vec<f64> = judged.iter().filter_map(|rank| rank.saving_p).collect();
+    let run_us = wall_us.unwrap_or(arrivals.transfer_wall_us + arrivals.saving_wall_us);
+    let mut found: Vec<Finding> = judged
+        .into_iter()
+        .zip(holm(&p, LEVEL))
+        .filter(|(rank, late)| {
+            *late
+                && rank.saving_interval_us.is_some_and(|(low, _)| low > 0.0)
+                && rank.excess_wall_us >= LEAST_SHARE * run_us
+                && rank.excess_wall_us >= 0.5 * rank.saving_wall_us
+                && rank.saving_wall_us >= LEAST_US * rank.last as f64
+        })
+        .map(|(rank, _)| late_rank(rank, arrivals, wall_us))
+        .collect();
+    if arrivals.differing > 0 {
+        found.push(Finding {
+            kind: "differing_operations",
+            sentence: format!(
+                "In {} operations, ranks differ in size, datatype, algorithm or protocol.",
+                arrivals.differing
+            ),
+            wall_us: None,
+            wall_interval_us: None,
+            evidence: "calls with the same number on the same communicator".to_owned(),
+            advice:
+                "Make the same calls on all ranks; `ncclscope hang` names the first that differs."
+                    .to_owned(),
+        });
+    }
+    found
+}
+
+fn late_rank(rank: &RankArrivals, arrivals: &Arrivals, wall_us: Option<f64>) -> Finding {
+    let who = match (rank.rank, rank.device) {
+        (Some(number), None) => format!("Rank {number}"),
+        (Some(number), Some(device)) => format!("Rank {number} (GPU {device} of {})", rank.host),
+        (None, _) => format!("Pid {} on {}", rank.pid, rank.host),
+    };
+    let (low, high) = rank.saving_interval_us.unwrap_or((0.0, 0.0));
+    let percent = 100.0 * rank.last as f64 / rank.operations.max(1) as f64;
+    let share = wall_us.map_or(String::new(), |wall| {
+        format!(" ({:.0} % of the run)", 100.0 * rank.saving_wall_us / wall)
+    });
+    let own_cost = (rank.cost_rank_us - rank.inherited_rank_us).max(0.0);
+    let why = rank.launched_late_us + rank.gpu_busy_us;
+    let (reason, advice) = if why < 0.5 * rank.saving_wall_us {
+        (
+            "why is not known: launches can't be compared over hosts",
+            "Look at what this rank does before its calls: data loading, Python, other GPU work.",
+        )
+    } else if rank.launched_late_us >= rank.gpu_busy_us {
+        (
+            "its launches came late from the host",
+            "Look at what its process does before the calls: data loading, Python, a busy or throttled CPU (py-spy top).",
+        )
+    } else {
+        (
+            "it was launched in time, and its GPU was busy with other work",
+            "Compare its GPU with another's: extra kernels, clocks, temperature (nvidia-smi -q -d PERFORMANCE).",
+        )
+    };
+    Finding {
+        kind: "late_rank",
+        sentence: format!(
+            "{who} arrived last in {percent:.0} % of {} operations; on time, it would save {} of wall time{share}.",
+            rank.operations,
+            time(rank.saving_wall_us)
+        ),
+        wall_us: Some(rank.saving_wall_us),
+        wall_interval_us: Some((low, high)),
+        evidence: format!(
+            "95 % interval {} to {}; others waited {} rank-seconds for it; {reason}; {}",
+            time(low),
+            time(high),
+            seconds(own_cost),
+            arrivals.basis
+        ),
+        advice: advice.to_owned(),
+    }
+}
+
+/// µs as users say them.
+fn time(us: f64) -> String {
+    match us.abs() {
+        a if a >= 0.9995e6 => format!("{:.2} s", us / 1e6),
+        a if a >= 999.5 => format!("{:.1} ms", us / 1e3),
+        _ => format!("{us:.0} µs"),
+    }
+}
+
+fn seconds(us: f64) -> String {
+    let s = us / 1e6;
+    if s < 0.1 {
+        format!("{s:.4}")
+    } else {
+        format!("{s:.2}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rank(number: u32, saving: f64, p: f64) -> RankArrivals {
+        RankArrivals {
+            rank: Some(number),
+            operations: 100,
+            last: 80,
+            cost_rank_us: saving * 7.0,
+            saving_wall_us: saving,
+            excess_wall_us: saving,
+            saving_interval_us: Some((0.9 * saving, 1.1 * saving)),
+            saving_p: Some(p),
+            launched_late_us: saving,
+            ..RankArrivals::default()
+        }
+    }
+
+    fn arrivals(ranks: Vec<RankArrivals>) -> Arrivals {
+        Arrivals {
+            basis: crate::arrivals::BASIS,
+            operations: 100,
+            differing: 0,
+            transfer_wall_us: 1e5,
+            wait_rank_us: 0.0,
+            saving_wall_us: 0.0,
+            ranks,
+        }
+    }
+
+    #[test]
+    fn only_what_is_proved_and_matters_is_said() {
+        let late = rank(3, 50_000.0, 1e-6);
+        let all = arrivals(vec![
+            late.clone(),
+            rank(1, 40_000.0, 0.2),
+            rank(2, 300.0, 1e-6),
+        ]);
+        let found = findings(Some(&all), Some(1e6));
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            found[0].sentence,
+            "Rank 3 arrived last in 80 % of 100 operations; on time, it would save 50.0 ms of wall time (5 % of the run)."
+        );
+        assert!(found[0].evidence.contains("launches came late"));
+        // An interval that reaches zero proves nothing.
+        let wide = RankArrivals {
+            saving_interval_us: Some((-1.0, 1e5)),
+            ..late
+        };
+        assert!(findings(Some(&arrivals(vec![wide])), Some(1e6)).is_empty());
+        assert!(findings(None, None).is_empty());
+    }
+}

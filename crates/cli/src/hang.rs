@@ -1,0 +1,121 @@
+//! `ncclscope hang`: does the job hang, and if so, which rank in which call?
+
+use crate::report::{finish, open};
+use crate::run::adopt::{state, Here};
+use analyze::hang::{Conditions, Life};
+use anyhow::{anyhow, bail};
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tables::Process;
+
+/// Say whether a job hangs, running or dead: which rank is missing in which call
+///
+/// The first sentence is the verdict. Exit status: 0 no hang, 1 hang, 2 can't tell (or an error).
+#[derive(clap::Args)]
+pub struct Args {
+    /// Capture folder, the folder of one host in it, or one trace file; of a running job, too
+    capture: PathBuf,
+    /// From how long on a wait is a hang, like 10s, 500ms or 5min; by default 120s, and at least twice the longest
+    /// pause between two calls that a rank of this job has come back from
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    after: Option<i64>,
+    /// Print JSON (ncclscope.hang/1) instead of text
+    #[arg(long)]
+    json: bool,
+    /// Print every rank instead of the first of each communicator
+    #[arg(long, conflicts_with = "json")]
+    all: bool,
+}
+
+/// A time as users write it, in ns.
+fn time(text: &str) -> anyhow::Result<i64> {
+    let wrong = || anyhow!("expected a time like 10s, 500ms or 5min, found `{text}`");
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let number: f64 = text[..digits].parse().map_err(|_| wrong())?;
+    let unit = match text[digits..].trim() {
+        "ms" => 1e6,
+        "s" | "" => 1e9,
+        "m" | "min" => 60e9,
+        "h" => 3600e9,
+        _ => bail!(wrong()),
+    };
+    let ns = number * unit;
+    // A year is more than any job waits.
+    if !(0.0..=3.2e16).contains(&ns) {
+        bail!(wrong());
+    }
+    Ok(ns as i64)
+}
+
+/// Prints the verdict.
+pub fn main(args: Args) -> anyhow::Result<ExitCode> {
+    let capture = open(&args.capture)?;
+    let here = Here::ask();
+    let conditions = Conditions {
+        lives: capture.processes.iter().map(|p| life(p, &here)).collect(),
+        after_ns: args.after,
+    };
+    let hang = analyze::hang::hang(&capture, &conditions);
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let written = match args.json {
+        true => render::hang::json(&hang, &mut out),
+        false => render::hang::text(&hang, args.all, &mut out),
+    };
+    finish(written.and_then(|()| out.flush()))?;
+    Ok(ExitCode::from(match hang.hang {
+        Some(false) => 0,
+        Some(true) => 1,
+        None => 2,
+    }))
+}
+
+/// Whether a process that recorded is still there. Only on its own boot of its own host, and in its own pid name space,
+/// does a pid mean anything.
+fn life(process: &Process, here: &Here) -> Life {
+    let number = |key: &str| process.fact(key).and_then(|v| v.parse::<u64>().ok());
+    let Some(boot) = process.fact("boot_id") else {
+        return Life::Unknown;
+    };
+    if boot != here.boot_id {
+        // The same host, started anew: what ran before is gone.
+        return match process.host == here.host && !here.host.is_empty() {
+            true => Life::Gone,
+            false => Life::Unknown,
+        };
+    }
+    if number("pid_namespace") != Some(here.pid_namespace) {
+        return Life::Unknown;
+    }
+    let Some(start) = number("pid_start").filter(|start| *start != 0) else {
+        return Life::Unknown;
+    };
+    match state(process.pid, start) {
+        Some('T' | 't') => Life::Stopped,
+        Some(_) => Life::Running,
+        None => Life::Gone,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_as_users_write_them() {
+        for (text, ns) in [
+            ("10s", 10_000_000_000),
+            ("10", 10_000_000_000),
+            ("500ms", 500_000_000),
+            ("1.5min", 90_000_000_000),
+            ("0s", 0),
+        ] {
+            assert_eq!(time(text).ok(), Some(ns), "{text}");
+        }
+        for text in ["", "s", "-1s", "5 parsecs", "1e9s", "999999999999h"] {
+            assert!(time(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! `ncclscope hang` on jobs that fake-nccl plays, while they run and after their end: two dozen plays at once, each with
+//! what the first sentence must say.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A play: script, lines that the answer after the end must begin with, and the exit status.
+struct Play {
+    name: &'static str,
+    script: &'static str,
+    says: &'static str,
+    status: i32,
+}
+
+/// Each with `linger 2s`, so that a wait lasts longer than the limit of 1 s.
+const PLAYS: &[Play] = &[
+    Play {
+        name: "outside",
+        script: "all_reduce 1MiB x10\nsync\nrank 2 hang\nall_reduce 4MiB\nsync",
+        says: "Rank 2 has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "two_outside",
+        script: "all_reduce 1MiB x10\nsync\nrank 1,2 hang\nall_gather 4MiB\nsync",
+        says: "Ranks 1-2 have not made AllGather of 4 MiB, call 11 on communicator *, which ranks 0,3 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "inside",
+        script: "all_reduce 1MiB x10\nrank 3 hang_inside\nall_reduce 4MiB\nsync",
+        says: "Rank 3 is inside AllReduce of 4 MiB, call 11 on communicator *, and has not launched it; ranks 0-2 wait for",
+        status: 1,
+    },
+    Play {
+        name: "killed",
+        script: "all_reduce 1MiB x10\nrank 1 kill\nbroadcast 4MiB\nsync",
+        says: "Rank 1 is dead and has not made Broadcast of 4 MiB, call 11 on communicator *, which ranks 0,2-3 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "aborted",
+        script: "all_reduce 1MiB x10\nrank 0 abort\nreduce_scatter 4MiB\nsync",
+        says: "Rank 0 is dead and has not made ReduceScatter of 4 MiB, call 11 on communicator *, which ranks 1-3 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "exited",
+        script: "all_reduce 1MiB x10\nrank 1 exit\nall_reduce 4MiB\nsync",
+        says: "Rank 1 has ended without this: it has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0,2-3 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "skipped",
+        script: "all_reduce 1MiB x10\nrank 2 skip\nall_reduce 4MiB\nall_gather 2MiB\nsync",
+        says: "Rank 2 left out AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 made, and went on with AllGather of 2 MiB.",
+        status: 1,
+    },
+    Play {
+        name: "skipped_last",
+        script: "all_reduce 1MiB x10\nsync\nrank 2 skip\nall_reduce 4MiB\nsync",
+        says: "Rank 2 has ended without this: it has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "other_size",
+        script: "all_reduce 1MiB x10\nrank 0,1,3 { all_reduce 4MiB }\nrank 2 { all_reduce 2MiB }\nsync",
+        says: "Rank 2 made AllReduce of 2 MiB where ranks 0-1,3 made AllReduce of 4 MiB, call 11 on communicator *.",
+        status: 1,
+    },
+    Play {
+        name: "other_function",
+        script: "all_reduce 1MiB x10\nrank 0,1,3 { all_reduce 4MiB }\nrank 2 { broadcast 4MiB }\nsync",
+        says: "Rank 2 made Broadcast of 4 MiB where ranks 0-1,3 made AllReduce of 4 MiB, call 11 on communicator *.",
+        status: 1,
+    },
+    Play {
+        name: "other_datatype",
+        script: "all_reduce 1MiB x10\nrank 0,1,3 { all_reduce 4MiB bf16 }\nrank 2 { all_reduce 4MiB f16 }\nsync",
+        says: "Rank 2 made AllReduce of 4 MiB where ranks 0-1,3 made AllReduce of 4 MiB, call 11 on communicator *.",
+        status: 1,
+    },
+    Play {
+        name: "other_root",
+        script: "broadcast 1MiB x10\nrank 0,1,3 { broadcast 4MiB root=0 }\nrank 2 { broadcast 4MiB root=2 }\nsync",
+        says: "Rank 2 made Broadcast of 4 MiB where ranks 0-1,3 made Broadcast of 4 MiB, call 11 on communicator *.",
+        status: 1,
+    },
+    Play {
+        name: "other_order",
+        script: "all_reduce 1MiB x10\nrank 0,1,3 { all_reduce 4MiB ; all_gather 2MiB }\nrank 2 { all_gather 2MiB ; all_reduce 4MiB }\nsync",
+        says: "Rank 2 made AllGather of 2 MiB before AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 made first.",
+        status: 1,
+    },
+    Play {
+        name: "other_order_of_two_communicators",
+        script: "comm a ranks 0..3\ncomm b ranks 0..3\nrepeat 5 { all_reduce 4MiB comm=a ; all_gather 2MiB comm=b }\nsync\nrank 0,1,3 { all_reduce 4MiB comm=a }\nrank 2 { all_gather 2MiB comm=b }\nsync",
+        says: "Rank 2 went on to AllGather of 2 MiB, call 6 on communicator * without AllReduce of 4 MiB, call 6 on communicator *, which ranks 0-1,3 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "cycle",
+        script: "comm a ranks 0..3\ncomm b ranks 0,1\nrank 0,2,3 { all_reduce 4MiB comm=a }\nrank 1 { all_gather 2MiB comm=b }\nsync",
+        says: "A cycle: rank 0 is in AllReduce of 4 MiB, call 1 on communicator * and waits for rank 1; rank 1 is in AllGather of 2 MiB, call 1 on communicator * and waits for rank 0, for",
+        status: 1,
+    },
+    Play {
+        name: "chain",
+        script: "comm pair split world every 2\nrepeat 5 { all_reduce 1MiB comm=pair ; all_reduce 4MiB }\nsync\nrank 3 hang\nrank 0,1,2 { all_reduce 1MiB comm=pair }\nrank 0,1 { all_reduce 4MiB }\nsync",
+        says: "Rank 3 has not made AllReduce of 1 MiB, call 6 on communicator *, which rank 2 waits in for",
+        status: 1,
+    },
+    Play {
+        name: "receive_without_send",
+        script: "all_reduce 1MiB x10\nrank 0 hang\nrank 0 { send 1MiB to=1 }\nrank 1 { recv 1MiB from=0 }\nall_reduce 4MiB\nsync",
+        says: "Rank 0 has not made *",
+        status: 1,
+    },
+    Play {
+        name: "alltoall",
+        script: "all_reduce 1MiB x10\nrank 1 hang\nall_to_all 1MiB\nsync",
+        says: "Rank 1 has not made AlltoAll of 1 MiB on communicator *, which ranks 0,2-3 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "two_hosts",
+        script: "all_reduce 1MiB x10\nrank 2 hang\nall_reduce 4MiB\nsync",
+        says: "Rank 2 has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "abi_4",
+        script: "all_reduce 1MiB x10\nrank 2 hang\nall_reduce 4MiB\nsync",
+        says: "Rank 2 has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "stamps",
+        script: "all_reduce 1MiB x10\nsync\nrank 2 hang\nall_reduce 4MiB\nsync",
+        says: "Rank 2 has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "healthy",
+        script: "all_reduce 1MiB x10\ngroup { send 1MiB to=+1 ; recv 1MiB from=-1 }\nall_to_all 1MiB",
+        says: "No hang: all communicators that are in the capture have ended.",
+        status: 0,
+    },
+    Play {
+        name: "healthy_with_long_computing",
+        script: "all_reduce 1MiB x10\nsleep 3s\nall_reduce 1MiB",
+        says: "No hang: all communicators that are in the capture have ended.",
+        status: 0,
+    },
+    Play {
+        name: "healthy_and_not_destroyed",
+        script: "all_reduce 1MiB x10\nall_gather 4MiB\nno_destroy",
+        says: "No hang: ",
+        status: 0,
+    },
+];
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn capture(&self) -> PathBuf {
+        self.0.path().join("capture")
+    }
+}
+
+/// Starts fake-nccl with this script.
+fn play(script: &str, timing: &str) -> (Folder, Child) {
+    let folder = Folder(tempfile::tempdir().expect("a folder"));
+    let job = folder.0.path().join("job");
+    std::fs::write(&job, script).expect("written");
+    let built = Path::new(env!("CARGO_BIN_EXE_ncclscope"));
+    let built = built.parent().expect("target/PROFILE");
+    let places = ["", "deps"].map(|f| built.join(f).join("libnccl_profiler_ncclscope.so"));
+    let plugin = std::env::var_os("NCCLSCOPE_PLUGIN").map(PathBuf::from);
+    let plugin = plugin.or_else(|| places.into_iter().find(|p| p.is_file()));
+    let child = Command::new(built.join("fake-nccl"))
+        .args(["play", "--timeout", "60"])
+        .arg(&job)
+        .env(
+            "NCCL_PROFILER_PLUGIN",
+            plugin.expect("`make debug` builds it"),
+        )
+        .env("NCCLSCOPE_OUT", folder.capture())
+        .env("NCCLSCOPE_TIMING", timing)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("fake-nccl, which `make debug` builds");
+    (folder, child)
+}
+
+fn ask(capture: &Path, arguments: &[&str]) -> (i32, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
+        .arg("hang")
+        .arg(capture)
+        .args(arguments)
+        .output()
+        .expect("ncclscope runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (output.status.code().unwrap_or(-1), text)
+}
+
+fn json(capture: &Path, arguments: &[&str]) -> (i32, Value) {
+    let all: Vec<&str> = arguments.iter().chain(&["--json"]).copied().collect();
+    let (status, text) = ask(capture, &all);
+    (status, serde_json::from_str(&text).unwrap_or(Value::Null))
+}
+
+/// Whether `text` begins with `pattern`, where `*` stands for anything.
+fn begins(text: &str, pattern: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = text.strip_prefix(parts.next().unwrap_or("")) else {
+        return false;
+    };
+    for part in parts {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+#[test]
+fn two_dozen_plays_after_their_end() {
+    let playing: Vec<_> = PLAYS
+        .iter()
+        .map(|p| {
+            let first = match p.name {
+                "two_hosts" => "ranks 4\nhosts 2\nlinger 2s\n",
+                "abi_4" => "nccl 2.27.7\nranks 4\nlinger 2s\n",
+                _ => "ranks 4\nlinger 2s\n",
+            };
+            let timing = if p.name == "stamps" { "stamps" } else { "host" };
+            (p, play(&format!("{first}{}\n", p.script), timing))
+        })
+        .collect();
+    let mut wrong = Vec::new();
+    for (p, (folder, mut child)) in playing {
+        child.wait().expect("played");
+        let (status, answer) = json(&folder.capture(), &["--after", "1s"]);
+        let sentence = answer["sentence"].as_str().unwrap_or("nothing");
+        if !begins(sentence, p.says) || status != p.status {
+            wrong.push(format!("{}: [{status}] {sentence}", p.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Asks until the answer is as wanted, at most 20 s.
+fn until(folder: &Folder, arguments: &[&str], wanted: impl Fn(i32, &Value) -> bool) -> Value {
+    let began = Instant::now();
+    loop {
+        let (status, answer) = json(&folder.capture(), arguments);
+        if wanted(status, &answer) {
+            return answer;
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(20),
+            "[{status}] {answer:#}"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_running_job_is_looked_at_while_it_hangs() {
+    let script = "ranks 4\nlinger 30s\nall_reduce 1MiB x10\nsync\nrank 2 hang\nall_reduce 4MiB\n";
+    let (folder, mut child) = play(script, "host");
+    let answer = until(&folder, &["--after", "1s"], |status, _| status == 1);
+    let wanted = "Rank 2 has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in for 1.";
+    assert!(
+        begins(answer["sentence"].as_str().unwrap_or(""), wanted),
+        "{answer:#}"
+    );
+    assert_eq!(answer["verdict"], "missing");
+    assert_eq!(answer["certain"], true);
+    assert_eq!(answer["blamed"][0]["global_rank"], 2);
+    assert_eq!(answer["blamed"][0]["state"], "running");
+    // The same wait is no hang by the usual limit, and the rank is named all the same.
+    let (status, patient) = json(&folder.capture(), &[]);
+    assert_ne!(status, 1, "{patient:#}");
+    assert_eq!(patient["blamed"][0]["global_rank"], 2);
+    // A rank that is stopped is no hang, however long.
+    let pid = answer["blamed"][0]["pid"].as_u64().expect("a pid") as i32;
+    let pid = nix::unistd::Pid::from_raw(pid);
+    nix::sys::signal::kill(pid, nix::sys::signal::SIGSTOP).expect("stopped");
+    let stopped = until(&folder, &["--after", "1s"], |_, a| {
+        a["verdict"] == "stopped"
+    });
+    assert_eq!(stopped["hang"], false);
+    let wanted = "No hang: rank 2 is stopped by a signal or a debugger, and has not made AllReduce";
+    assert!(
+        begins(stopped["sentence"].as_str().unwrap_or(""), wanted),
+        "{stopped:#}"
+    );
+    nix::sys::signal::kill(pid, nix::sys::signal::SIGCONT).expect("let go");
+    until(&folder, &["--after", "1s"], |_, a| {
+        a["verdict"] == "missing"
+    });
+    // Dead, it is a hang at once.
+    nix::sys::signal::kill(pid, nix::sys::signal::SIGKILL).expect("killed");
+    let dead = until(&folder, &[], |_, a| a["verdict"] == "dead");
+    assert_eq!(dead["hang"], true);
+    child.kill().expect("ended");
+    child.wait().expect("ended");
+    for process in answer["communicators"][0]["ranks"]
+        .as_array()
+        .expect("ranks")
+    {
+        let pid = nix::unistd::Pid::from_raw(process["pid"].as_u64().expect("a pid") as i32);
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::SIGKILL);
+    }
+}
+
+#[test]
+fn the_answer_keeps_to_its_schema() {
+    let script = "ranks 2\nlinger 1s\nall_reduce 1MiB x10\nrank 1 hang\nall_reduce 4MiB\n";
+    let (folder, mut child) = play(script, "stamps");
+    child.wait().expect("played");
+    let (_, answer) = json(&folder.capture(), &["--after", "500ms"]);
+    let schema = serde_json::from_str(render::hang::SCHEMA).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let errors: Vec<String> = validator
+        .iter_errors(&answer)
+        .map(|e| e.to_string())
+        .collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    let (_, text) = ask(&folder.capture(), &["--after", "500ms"]);
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 120),
+        "{text}"
+    );
+}

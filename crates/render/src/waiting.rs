@@ -1,0 +1,97 @@
+//! Waiting and findings, as text.
+
+use crate::layout::{wrap, Table};
+use analyze::Report;
+use std::io::{Result, Write};
+
+/// Writes what was waiting and what was transfer; and where a rank is to blame, or `all` is asked for, by rank.
+pub(crate) fn waiting(
+    report: &Report,
+    ranks: usize,
+    all: bool,
+    out: &mut impl Write,
+) -> Result<()> {
+    let Some(arrivals) = &report.arrivals else {
+        return Ok(());
+    };
+    let wait = arrivals.wait_rank_us;
+    let ranks_in: f64 = arrivals.ranks.iter().map(|r| r.operations as f64).sum();
+    let each = ranks_in / (arrivals.operations as f64).max(1.0);
+    let time = wait + arrivals.transfer_wall_us * each;
+    writeln!(out)?;
+    writeln!(out, "Waiting for the last rank ({})", arrivals.basis)?;
+    let percent = if time > 0.0 { 100.0 * wait / time } else { 0.0 };
+    let text = format!(
+        "{percent:.0} % of the GPU time in {} matched operations was waiting: {:.3} rank-ms; transfer took {:.3} ms of the wall.",
+        arrivals.operations,
+        wait / 1e3,
+        arrivals.transfer_wall_us / 1e3
+    );
+    wrap(out, "  ", "    ", &text)?;
+    let blamed = report.findings.iter().any(|f| f.kind == "late_rank");
+    if !blamed && !all {
+        return Ok(());
+    }
+    writeln!(out)?;
+    writeln!(
+        out,
+        "Arrivals by rank (largest saving first; wall: ms of the wall, rank: ms summed over ranks)"
+    )?;
+    let names = [
+        "rank",
+        "host",
+        "operations",
+        "last",
+        "saves_wall",
+        "cost_rank",
+        "inherited_rank",
+        "waited_rank",
+        "late_launch_wall",
+        "busy_gpu_wall",
+    ];
+    let mut table = Table::new(names, "><>>>>>>>>");
+    for row in &arrivals.ranks {
+        let rank = match (row.rank, row.device) {
+            (Some(rank), None) => rank.to_string(),
+            (Some(rank), Some(device)) => format!("{rank}/{device}"),
+            (None, _) => format!("pid:{}", row.pid),
+        };
+        let ms = |us: f64| format!("{:.3}", us / 1e3);
+        table.row([
+            rank,
+            row.host.clone(),
+            row.operations.to_string(),
+            row.last.to_string(),
+            ms(row.saving_wall_us),
+            ms(row.cost_rank_us),
+            ms(row.inherited_rank_us),
+            ms(row.wait_rank_us),
+            ms(row.launched_late_us),
+            ms(row.gpu_busy_us),
+        ]);
+    }
+    table.write(out, ranks, "ranks")
+}
+
+/// Writes the findings, each with its evidence and advice.
+pub(crate) fn findings(report: &Report, shown: usize, out: &mut impl Write) -> Result<()> {
+    if report.findings.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    writeln!(out, "Findings (largest wall time first)")?;
+    for finding in report.findings.iter().take(shown) {
+        wrap(out, "  ", "  ", &finding.sentence)?;
+        wrap(
+            out,
+            "    ",
+            "    ",
+            &format!("Evidence: {}.", finding.evidence),
+        )?;
+        wrap(out, "    ", "    ", &finding.advice)?;
+    }
+    if report.findings.len() > shown {
+        writeln!(out, "  {} more: --all", report.findings.len() - shown)?;
+    }
+    Ok(())
+}
