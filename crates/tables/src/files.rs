@@ -119,6 +119,8 @@ pub(crate) fn load(path: &Path, problems: &mut Vec<Problem>) -> Vec<u8> {
                 .take(MAX_UNPACKED)
                 .read_to_end(&mut bytes)
         } else {
+            let len = file.metadata().map_or(0, |m| m.len().min(MAX_UNPACKED));
+            bytes.reserve_exact(usize::try_from(len).map_or(0, |len| len + 1));
             (&file).take(MAX_UNPACKED).read_to_end(&mut bytes)
         }
     });
