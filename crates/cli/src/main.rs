@@ -9,6 +9,7 @@ mod doctor;
 mod explain;
 mod export;
 mod plugin_path;
+mod progress;
 mod report;
 mod run;
 
