@@ -13,7 +13,7 @@ ARM := aarch64-unknown-linux-gnu
 PYTESTS := .tools/python
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: all build debug portable cross wheel demo test test-python lint golden bench bench-report clean
+.PHONY: all build debug portable cross wheel demo test test-python golden bench-report fuzz damage sanitize soak deny clean
 
 all: build
 
@@ -77,6 +77,38 @@ golden: debug ## Rewrites the expected outputs of the stories; read the diff lik
 
 bench-report: ## How fast a report of 10 million calls is, and how much memory it takes
 	@bench/report.sh
+
+# Long runs of what `make test` does in short; docs/reliability.md says what they show.
+SECONDS := 600
+FUZZ := $(CURDIR)/.tools/bin/cargo-fuzz
+FAST := CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=1
+SANITIZED := cargo +nightly test --target $(X86)
+
+$(FUZZ):
+	cargo install --locked --root .tools cargo-fuzz
+
+fuzz: $(FUZZ) ## Coverage-guided, with the address sanitizer: random callbacks, then damaged files, SECONDS each
+	rustup toolchain install nightly --profile minimal
+	for target in callbacks damaged; do \
+		(cd fuzz && mkdir -p corpus/$$target && \
+		$(FUZZ) fuzz run $$target -- -max_total_time=$(SECONDS) -max_len=16384 -timeout=30 -detect_leaks=0) || exit 1; done
+
+damage: ## CASES damaged captures through every reader, from SEED on
+	$(FAST) NCCLSCOPE_DAMAGE_CASES=$(or $(CASES),10000) NCCLSCOPE_DAMAGE_SEED=$(or $(SEED),1) \
+	cargo test --target-dir $(TARGET)/fast -p render --test damage -- --nocapture damage_of_any_kind
+
+soak: ## 100 million calls in one process
+	$(FAST) NCCLSCOPE_SOAK=$(or $(CALLS),100000000) \
+	cargo test --target-dir $(TARGET)/fast -p recorder --test ends -- --nocapture a_long_job
+
+sanitize: ## The recorder under the address and thread sanitizers (nightly, with the standard library built for the latter)
+	rustup toolchain install nightly --profile minimal --component rust-src
+	RUSTFLAGS=-Zsanitizer=address $(SANITIZED) --target-dir $(TARGET)/asan -p recorder --test hostile
+	CARGO_PROFILE_DEV_OPT_LEVEL=1 RUSTFLAGS=-Zsanitizer=thread $(SANITIZED) -Zbuild-std --target-dir $(TARGET)/tsan -p recorder --test hostile
+
+deny: ## Licences, advisories and sources of every dependency
+	command -v .tools/bin/cargo-deny >/dev/null || cargo install --locked --root .tools cargo-deny
+	.tools/bin/cargo-deny --locked check licenses bans sources
 
 clean:
 	cargo clean

@@ -539,6 +539,11 @@ const _: () = assert!(std::mem::size_of::<Group>() == 64);
 const _: () = assert!(std::mem::size_of::<Text>() == 48);
 const _: () = assert!(std::mem::size_of::<Header>() <= HEADER_BYTES);
 
+/// Communicators of a standard layout.
+pub const COMMS: usize = 256;
+/// Groups of a standard layout.
+pub const GROUPS: usize = 2048;
+
 /// Bytes kept for the [`Header`].
 pub const HEADER_BYTES: usize = 4096;
 
@@ -591,8 +596,8 @@ impl Layout {
     pub fn for_memory(bytes: usize) -> Layout {
         let mut layout = Layout {
             strings: 255,
-            comms: 256,
-            groups: 2048,
+            comms: COMMS as u32,
+            groups: GROUPS as u32,
             totals: 512,
             pages: 1024,
             rows: 1024,

@@ -309,7 +309,7 @@ impl Encoder {
             pairs()
                 .map(|(last, r)| zigzag(r.group.wrapping_sub(last.group).wrapping_sub(1) as i64)),
         );
-        let mut last_start = 0;
+        let mut last_start = 0i64;
         Self::push(
             column,
             out,
@@ -318,14 +318,19 @@ impl Encoder {
                     return 0;
                 }
                 let units = (r.k_start / unit) as i64;
-                1 + zigzag(units - std::mem::replace(&mut last_start, units))
+                // Stamps may be anything. The one difference that has no number of its own reads as not known.
+                let value = zigzag(units.wrapping_sub(last_start)).wrapping_add(1);
+                if value != 0 {
+                    last_start = units;
+                }
+                value
             }),
         );
         let after_start = |time: u64, r: &Record| {
             if time == 0 {
                 0
             } else {
-                1 + zigzag((time as i64).wrapping_sub(r.k_start as i64) / unit as i64)
+                zigzag((time as i64).wrapping_sub(r.k_start as i64) / unit as i64).wrapping_add(1)
             }
         };
         Self::push(
@@ -434,10 +439,14 @@ struct Head {
     rows: usize,
 }
 
-// A row costs some bits at least; a column of one value does not, hence the fixed bound.
+// A row costs some bits at least; a column of one value does not, hence the fixed bound. The recorder's blocks have 1024
+// rows at most.
 fn bounded(n: u64) -> Option<usize> {
-    usize::try_from(n).ok().filter(|n| *n <= 1 << 22)
+    usize::try_from(n).ok().filter(|n| *n <= 1 << 16)
 }
+
+/// Numbers of shapes are at most this; the recorder begins a new dictionary at 2^16.
+const LAST_SHAPE: u64 = 1 << 20;
 
 impl Head {
     fn read(reader: &mut Reader) -> Option<Head> {
@@ -560,7 +569,10 @@ impl Shapes {
             });
         }
         if !head.shapes.is_empty() {
-            let first = bounded(head.first_shape).filter(|first| *first <= 1 << 20)?;
+            let first = usize::try_from(head.first_shape.min(LAST_SHAPE + 1)).ok()?;
+            if first + head.shapes.len() > LAST_SHAPE as usize + 1 {
+                return None;
+            }
             let ids: Vec<u32> = head.shapes.iter().map(|s| self.intern(*s) + 1).collect();
             let dictionary = &mut self.dictionaries.last_mut()?.ids;
             if dictionary.len() < first + ids.len() {
@@ -961,7 +973,7 @@ mod tests {
                 time.clone(),
                 any::<u64>(),
                 any::<u64>(),
-                0..u64::MAX / 4,
+                prop_oneof![0..u64::MAX / 4, any::<u64>()],
                 time,
                 any::<u16>(),
                 any::<u16>(),
@@ -979,7 +991,10 @@ mod tests {
                 group: b.1,
                 seq: b.2,
                 k_start: b.3,
-                k_stop: if b.3 == 0 { 0 } else { b.3 + u64::from(b.5) },
+                k_stop: match b.3 {
+                    0 => 0,
+                    start => start.wrapping_add(b.5.into()),
+                },
                 k_seen: b.4,
                 k_started: b.5,
                 k_stopped: b.6,

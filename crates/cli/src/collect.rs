@@ -13,6 +13,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tables::printable;
 
 /// Bring into the capture what dead processes left on this node
 ///
@@ -141,7 +142,12 @@ impl Collector {
                 process.get("boot_id") == Some(&self.here.boot_id) || host == self.here.host;
             if !on_this_node {
                 self.elsewhere += 1;
-                println!("elsewhere  {host}  {}  {place}", trace.display());
+                println!(
+                    "elsewhere  {}  {}  {}",
+                    printable(host),
+                    trace.display(),
+                    printable(place)
+                );
                 continue;
             }
             if place != "memfd" {
@@ -151,10 +157,10 @@ impl Collector {
                 }
             }
             if snapshot.is_some_and(|part| part.liveness(&self.here) != Liveness::Dead) {
-                println!("alive      {host}  {}", trace.display());
+                println!("alive      {}  {}", printable(host), trace.display());
                 self.alive.insert(trace);
             } else {
-                println!("gone       {host}  {}", trace.display());
+                println!("gone       {}  {}", printable(host), trace.display());
             }
         }
     }
@@ -164,6 +170,7 @@ impl Collector {
             .process()
             .remove("host")
             .unwrap_or_else(|| self.here.host.clone());
+        let host = printable(&host);
         match part.liveness(&self.here) {
             Liveness::Dead => {}
             Liveness::Alive => {

@@ -1,23 +1,28 @@
 //! The seven symbols that NCCL looks up, and the adapters behind them.
 //!
 //! NCCL takes the newest ABI that both sides know, so each version's entry points only ever see that version's layout.
-//! An adapter reads the one union member that `type` selects, field by field (unused bytes are garbage, and a descriptor
-//! is never copied whole), and passes an [`Event`] on. In `callbacks` mode it also hands on the raw bytes.
+//! An adapter ([`Abi`]) reads the one union member that the type selects, field by field (unused bytes are garbage, and a
+//! descriptor is never copied whole), as an [`Event`].
 //!
-//! Rule: every entry point goes through [`guard`], returns success, and writes what NCCL will hand back (handle, context)
+//! The entry points are generic over the adapter, and [`start_one`] over the event's type too: one small function for each
+//! type that a job sees often, in which the event exists only while compiling. Whatever else there is to do, because it is
+//! rare or because of `callbacks` mode (which also hands on the raw bytes), is done by the `_slowly` functions, which know
+//! the type only when they run.
+//!
+//! Rule: every entry point goes through [`guard`] or [`caught`], returns success, and writes what NCCL will hand back (handle, context)
 //! whatever happens.
 
 use crate::events::{Api, Event, Init, Name, Receive, State, Task};
-use crate::guard::guard;
+use crate::guard::{caught, guard};
 use crate::handle::Kind;
-use crate::recorder::{get, get_or_make, Recorder};
+use crate::recorder::{get, get_or_make, plain, Recorder};
 use capture::callback::What;
 use nccl_abi::{event, result, state};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 /// Handle and context while nothing is recorded; not NULL, because NCCL up to 2.27 drops a NULL group's children.
-const NOTHING: u64 = (Kind::Ignored as u64) << 60;
+const NOTHING: u64 = (Kind::Ignored as u64) << 16;
 
 fn init(
     context: *mut *mut c_void,
@@ -90,42 +95,31 @@ fn log(logger: nccl_abi::Logger, recorder: &Recorder) {
     };
 }
 
-/// What an adapter read from a descriptor. Adapters are inlined throughout, so that neither this nor a `State` is built in
-/// memory in parts and loaded whole, which stalls.
-struct Read {
-    kind: u64,
-    parent: u64,
-    event: Event,
+/// One ABI version: how to read what its NCCL passes.
+trait Abi {
+    /// Its number.
+    const VERSION: u8;
+    /// Its descriptor.
+    type Descr;
+    /// Its recordEventState's arguments.
+    type StateArgs;
+
+    /// The type of an event, one bit of [`event`].
+    ///
+    /// # Safety
+    /// `d` points to a descriptor of this version; so for the others.
+    unsafe fn kind(d: *const Self::Descr) -> u64;
+    /// The parent and the event, given its type. Inlined, so that the event is never built in memory.
+    unsafe fn read(recorder: &Recorder, d: *const Self::Descr, kind: u64) -> (u64, Event);
+    /// The bytes that the event's type defines; its texts go to `text`.
+    unsafe fn raw(d: *const Self::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8];
+    /// A state, given the first 8 bytes of its arguments, if there are any.
+    fn state(number: u32, first: Option<u64>) -> State;
 }
 
+/// Writes the handle that NCCL will hand back.
 #[inline(always)]
-fn start(
-    abi: u8,
-    context: *mut c_void,
-    out: *mut *mut c_void,
-    read: impl FnOnce(&Recorder) -> Read,
-    raw: impl FnOnce(&mut dyn FnMut(*const c_char)) -> *const [u8],
-) -> c_int {
-    let handle = guard(NOTHING, || {
-        let Some(recorder) = get() else {
-            return NOTHING;
-        };
-        let Read {
-            kind,
-            parent,
-            event,
-        } = read(recorder);
-        let handle = recorder.start(context as u64, kind, parent, event);
-        if let Some(callbacks) = &recorder.callbacks {
-            let ticks = recorder.clock.ticks();
-            let bytes = raw(&mut |text| callbacks.text(abi, ticks, text));
-            // SAFETY: the adapter gave the part of the descriptor that this event's type defines.
-            callbacks.push(What::Start, abi, ticks, context as u64, handle, unsafe {
-                &*bytes
-            });
-        }
-        handle
-    });
+fn answer(out: *mut *mut c_void, handle: u64) -> c_int {
     if !out.is_null() {
         // SAFETY: NCCL passes the address of its handle.
         unsafe { out.write(handle as *mut c_void) };
@@ -133,65 +127,238 @@ fn start(
     result::SUCCESS
 }
 
-#[inline(always)]
-fn stop(abi: u8, handle: *mut c_void) -> c_int {
+type StartOne<A> =
+    unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *mut <A as Abi>::Descr, &Recorder) -> c_int;
+
+/// An ABI's functions by what they are for. They are gone to through tables, as a jump.
+struct Ways<A>(std::marker::PhantomData<A>);
+
+impl<A: Abi> Ways<A> {
+    /// By the place of the type's bit; each makes sure of the type.
+    const START: [StartOne<A>; 16] = [
+        start_one::<A, { event::GROUP }>,
+        start_one::<A, { event::COLL }>,
+        start_one::<A, { event::P2P }>,
+        start_one::<A, { event::PROXY_OP }>,
+        start_one::<A, { event::PROXY_STEP }>,
+        start_any::<A>,
+        start_one::<A, { event::KERNEL_CH }>,
+        start_any::<A>,
+        start_one::<A, { event::GROUP_API }>,
+        start_one::<A, { event::COLL_API }>,
+        start_one::<A, { event::P2P_API }>,
+        start_one::<A, { event::KERNEL_LAUNCH }>,
+        start_any::<A>,
+        start_any::<A>,
+        start_any::<A>,
+        start_one::<A, { event::KERNEL_PHASE }>,
+    ];
+    /// By state, from [`FIRST`] on.
+    const CHANGE: [ChangeOne<A>; 3] = [
+        change_one::<A, { state::KERNEL_CH_STOP }>,
+        change_one::<A, { state::GROUP_START_API_STOP }>,
+        change_one::<A, { state::GROUP_END_API_START }>,
+    ];
+}
+
+unsafe extern "C" fn start_event<A: Abi>(
+    context: *mut c_void,
+    out: *mut *mut c_void,
+    d: *mut A::Descr,
+) -> c_int {
+    // SAFETY: NCCL passes a descriptor of the version whose table it took.
+    unsafe {
+        let Some(recorder) = plain() else {
+            return start_slowly::<A>(context, out, d);
+        };
+        let place = (A::kind(d) | 1 << 31).trailing_zeros() as usize % 16;
+        Ways::<A>::START[place](context, out, d, recorder)
+    }
+}
+
+/// The arguments in startEvent's order, so that they stay where they are.
+///
+/// # Safety
+/// `d` is a descriptor of the version.
+unsafe extern "C" fn start_one<A: Abi, const KIND: u64>(
+    context: *mut c_void,
+    out: *mut *mut c_void,
+    d: *mut A::Descr,
+    recorder: &Recorder,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    if unsafe { A::kind(d) } != KIND {
+        // SAFETY: as above.
+        return unsafe { start_slowly::<A>(context, out, d) };
+    }
+    let handle = caught(NOTHING, || {
+        // SAFETY: as the caller promises.
+        let (parent, event) = unsafe { A::read(recorder, d, KIND) };
+        recorder.start(context as u64, KIND, parent, event)
+    });
+    answer(out, handle)
+}
+
+/// # Safety
+/// `d` is a descriptor of the version.
+unsafe extern "C" fn start_any<A: Abi>(
+    context: *mut c_void,
+    out: *mut *mut c_void,
+    d: *mut A::Descr,
+    _: &Recorder,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { start_slowly::<A>(context, out, d) }
+}
+
+/// # Safety
+/// `d` is a descriptor of the version.
+#[inline(never)]
+unsafe extern "C" fn start_slowly<A: Abi>(
+    context: *mut c_void,
+    out: *mut *mut c_void,
+    d: *const A::Descr,
+) -> c_int {
+    let handle = guard(NOTHING, || {
+        let Some(recorder) = get() else {
+            return NOTHING;
+        };
+        // SAFETY: as the caller promises.
+        let kind = unsafe { A::kind(d) };
+        // SAFETY: as above.
+        let (parent, event) = unsafe { A::read(recorder, d, kind) };
+        let handle = recorder.start(context as u64, kind, parent, event);
+        if let Some(callbacks) = &recorder.callbacks {
+            let (version, ticks) = (A::VERSION, recorder.clock.ticks());
+            // SAFETY: as above; what comes back is the part of the descriptor that this event's type defines.
+            let bytes = unsafe { &*A::raw(d, &mut |text| callbacks.text(version, ticks, text)) };
+            callbacks.push(What::Start, version, ticks, context as u64, handle, bytes);
+        }
+        handle
+    });
+    answer(out, handle)
+}
+
+unsafe extern "C" fn stop_event<A: Abi>(handle: *mut c_void) -> c_int {
+    let Some(recorder) = plain() else {
+        return stop_slowly::<A>(handle);
+    };
+    STOP[recorder.read(handle as u64).bits()](handle, recorder)
+}
+
+type StopOne = extern "C" fn(*mut c_void, &Recorder) -> c_int;
+
+/// By the bits of the handle's kind.
+const STOP: [StopOne; 16] = [
+    stop_one::<0>,
+    stop_one::<1>,
+    stop_one::<2>,
+    stop_one::<3>,
+    stop_one::<4>,
+    stop_one::<5>,
+    stop_one::<6>,
+    stop_one::<7>,
+    stop_one::<8>,
+    stop_one::<9>,
+    stop_one::<10>,
+    stop_one::<11>,
+    stop_one::<12>,
+    stop_one::<13>,
+    stop_one::<14>,
+    stop_one::<15>,
+];
+
+extern "C" fn stop_one<const BITS: usize>(handle: *mut c_void, recorder: &Recorder) -> c_int {
+    caught((), || recorder.stop(handle as u64, Some(BITS)));
+    result::SUCCESS
+}
+
+#[cold]
+fn stop_slowly<A: Abi>(handle: *mut c_void) -> c_int {
     guard((), || {
         let Some(recorder) = get() else { return };
-        recorder.stop(handle as u64);
+        recorder.stop(handle as u64, None);
         if let Some(callbacks) = &recorder.callbacks {
-            callbacks.push(
-                What::Stop,
-                abi,
-                recorder.clock.ticks(),
-                handle as u64,
-                0,
-                &[],
-            );
+            let ticks = recorder.clock.ticks();
+            callbacks.push(What::Stop, A::VERSION, ticks, handle as u64, 0, &[]);
         }
     });
     result::SUCCESS
 }
 
-/// `decode` runs behind the guard, where its result stays in registers.
-#[inline(always)]
-fn change(
-    abi: u8,
+unsafe extern "C" fn record_event_state<A: Abi>(
     handle: *mut c_void,
     number: u32,
-    args: Option<&[u8]>,
-    decode: impl Fn(u32, Option<u64>) -> State,
+    args: *mut A::StateArgs,
+) -> c_int {
+    let Some(recorder) = plain() else {
+        return change_slowly::<A>(handle, number, args);
+    };
+    match Ways::<A>::CHANGE.get(number.wrapping_sub(FIRST) as usize) {
+        Some(change) => change(handle, number, args, recorder),
+        None => change_slowly::<A>(handle, number, args),
+    }
+}
+
+type ChangeOne<A> = extern "C" fn(*mut c_void, u32, *mut <A as Abi>::StateArgs, &Recorder) -> c_int;
+/// The first of the states that have a function of their own.
+const FIRST: u32 = state::KERNEL_CH_STOP;
+
+/// Every state that has arguments has 8 bytes of them first.
+#[inline(always)]
+fn first<T>(args: *mut T) -> Option<u64> {
+    const { assert!(std::mem::size_of::<T>() >= 8) };
+    // SAFETY: non-null arguments are whole; all of their bytes are readable.
+    (!args.is_null()).then(|| unsafe { args.cast::<u64>().read_unaligned() })
+}
+
+extern "C" fn change_one<A: Abi, const NUMBER: u32>(
+    handle: *mut c_void,
+    _: u32,
+    args: *mut A::StateArgs,
+    recorder: &Recorder,
+) -> c_int {
+    caught((), || {
+        recorder.state(handle as u64, A::state(NUMBER, first(args)))
+    });
+    result::SUCCESS
+}
+
+#[inline(never)]
+extern "C" fn change_slowly<A: Abi>(
+    handle: *mut c_void,
+    number: u32,
+    args: *mut A::StateArgs,
 ) -> c_int {
     guard((), || {
         let Some(recorder) = get() else { return };
-        let first = args.map(|b| u64::from_le_bytes(b[..8].try_into().unwrap_or_default()));
-        recorder.state(handle as u64, decode(number, first));
+        recorder.state(handle as u64, A::state(number, first(args)));
         if let Some(callbacks) = &recorder.callbacks {
-            let args = args.unwrap_or(&[]);
+            let bytes: &[u8] = if args.is_null() {
+                &[]
+            } else {
+                // SAFETY: as for `first`.
+                unsafe { std::slice::from_raw_parts(args.cast(), size_of::<A::StateArgs>()) }
+            };
             callbacks.push(
                 What::State,
-                abi,
+                A::VERSION,
                 recorder.clock.ticks(),
                 handle as u64,
                 number.into(),
-                args,
+                bytes,
             );
         }
     });
     result::SUCCESS
 }
 
-fn finalize(abi: u8, context: *mut c_void) -> c_int {
+unsafe extern "C" fn finalize_context<A: Abi>(context: *mut c_void) -> c_int {
     guard((), || {
         let Some(recorder) = get() else { return };
         if let Some(callbacks) = &recorder.callbacks {
-            callbacks.push(
-                What::Finalize,
-                abi,
-                recorder.clock.ticks(),
-                context as u64,
-                0,
-                &[],
-            );
+            let ticks = recorder.clock.ticks();
+            callbacks.push(What::Finalize, A::VERSION, ticks, context as u64, 0, &[]);
         }
         recorder.finalize(context as u64);
     });
@@ -213,6 +380,7 @@ fn wait(number: u32) -> Option<u8> {
 }
 
 /// The state of an ABI up to v3; `moved` is the operation's transSize, if arguments came.
+#[inline(always)]
 fn old_state(number: u32, moved: Option<u64>) -> State {
     match (number, moved) {
         (0..=7, Some(bytes)) => State::OpProgress { bytes },
@@ -259,37 +427,35 @@ macro_rules! header_only {
     };
 }
 
-/// Entry points of one ABI. `read` decodes a descriptor, `raw` names its texts and its valid bytes.
-macro_rules! entry_points {
+/// One ABI's adapter and the table that NCCL looks up.
+macro_rules! adapter {
     ($version:literal, $module:ident, $symbol:ident, $init:item, $read:item, $raw:item, $state:expr) => {
         mod $module {
             use super::*;
             use nccl_abi::$module as abi;
 
+            struct This;
+
+            impl Abi for This {
+                const VERSION: u8 = $version;
+                type Descr = abi::Descr;
+                type StateArgs = abi::StateArgs;
+
+                #[inline(always)]
+                unsafe fn kind(d: *const abi::Descr) -> u64 {
+                    // SAFETY: NCCL passes a descriptor of this version.
+                    unsafe { (*d).type_.into() }
+                }
+                #[inline(always)]
+                $read
+                $raw
+                #[inline(always)]
+                fn state(number: u32, first: Option<u64>) -> State {
+                    ($state)(number, first)
+                }
+            }
+
             $init
-            $read
-            $raw
-
-            unsafe extern "C" fn start_event(context: *mut c_void, handle: *mut *mut c_void, d: *mut abi::Descr) -> c_int {
-                let d: *const abi::Descr = d;
-                start($version, context, handle, |r| read(r, d), |text| raw(d, text))
-            }
-
-            unsafe extern "C" fn stop_event(handle: *mut c_void) -> c_int {
-                stop($version, handle)
-            }
-
-            unsafe extern "C" fn record_event_state(handle: *mut c_void, number: u32, args: *mut abi::StateArgs) -> c_int {
-                // SAFETY: non-null arguments are a whole StateArgs; all of its bytes are readable.
-                let bytes = (!args.is_null()).then(|| unsafe {
-                    std::slice::from_raw_parts(args.cast::<u8>(), std::mem::size_of::<abi::StateArgs>())
-                });
-                change($version, handle, number, bytes, $state)
-            }
-
-            unsafe extern "C" fn finalize_context(context: *mut c_void) -> c_int {
-                finalize($version, context)
-            }
 
             /// Looked up by NCCL under this very name.
             #[no_mangle]
@@ -297,10 +463,10 @@ macro_rules! entry_points {
             pub static $symbol: abi::Profiler = abi::Profiler {
                 name: c"ncclscope".as_ptr(),
                 init: Some(init_context),
-                start_event: Some(start_event),
-                stop_event: Some(stop_event),
-                record_event_state: Some(record_event_state),
-                finalize: Some(finalize_context),
+                start_event: Some(start_event::<This>),
+                stop_event: Some(stop_event::<This>),
+                record_event_state: Some(record_event_state::<This>),
+                finalize: Some(finalize_context::<This>),
             };
         }
     };
@@ -374,7 +540,7 @@ macro_rules! proxy_events {
 
 macro_rules! text {
     ($field:expr) => {
-        Name::text($field)
+        Name::Text($field)
     };
 }
 
@@ -382,6 +548,7 @@ macro_rules! text {
 macro_rules! coll_task {
     ($c:ident, hash: $hash:expr, rank: $rank:expr, channels: $channels:expr) => {
         Event::Task(Task {
+            legacy: This::VERSION < 5,
             p2p: false,
             func: text!((*$c).func),
             datatype: text!((*$c).datatype),
@@ -392,7 +559,7 @@ macro_rules! coll_task {
             sequence: Some((*$c).seq_number),
             algorithm: text!((*$c).algo),
             protocol: text!((*$c).proto),
-            variant: Name::text(std::ptr::null()),
+            variant: Name::Known(0),
             nchannels: $channels,
             nwarps: (*$c).n_warps,
             symmetric: false,
@@ -406,6 +573,7 @@ macro_rules! coll_task {
 macro_rules! p2p_task {
     ($p:ident, hash: $hash:expr, rank: $rank:expr, channels: $channels:expr, tag: $tag:expr) => {
         Event::Task(Task {
+            legacy: This::VERSION < 5,
             p2p: true,
             func: text!((*$p).func),
             datatype: text!((*$p).datatype),
@@ -414,9 +582,9 @@ macro_rules! p2p_task {
             hash: $hash,
             rank: $rank,
             sequence: None,
-            algorithm: Name::text(std::ptr::null()),
-            protocol: Name::text(std::ptr::null()),
-            variant: Name::text(std::ptr::null()),
+            algorithm: Name::Known(0),
+            protocol: Name::Known(0),
+            variant: Name::Known(0),
             nchannels: $channels,
             nwarps: 0,
             symmetric: false,
@@ -427,20 +595,19 @@ macro_rules! p2p_task {
     };
 }
 
-entry_points!(
+adapter!(
     1,
     v1,
     ncclProfiler_v1,
     old_init!(1);,
-    #[inline(always)]
-    fn read(r: &Recorder, d: *const abi::Descr) -> Read {
+    unsafe fn read(r: &Recorder, d: *const abi::Descr, kind: u64) -> (u64, Event) {
         // SAFETY: NCCL passes a descriptor of this version; only the member that its type selects is read.
         unsafe {
-            let kind = u64::from((*d).type_);
             let event = match kind {
                 event::COLL => {
                     let c = &raw const (*d).u.coll;
                     Event::Task(Task {
+                        legacy: This::VERSION < 5,
                         p2p: false,
                         func: r.known_func((*c).func),
                         datatype: r.known_datatype((*c).datatype),
@@ -451,7 +618,7 @@ entry_points!(
                         sequence: Some((*c).seq_number),
                         algorithm: r.known_algo((*c).algo),
                         protocol: r.known_proto((*c).proto),
-                        variant: Name::text(std::ptr::null()),
+                        variant: Name::Known(0),
                         nchannels: 0,
                         nwarps: (*c).n_warps,
                         symmetric: false,
@@ -463,6 +630,7 @@ entry_points!(
                 event::P2P => {
                     let p = &raw const (*d).u.p2p;
                     Event::Task(Task {
+                        legacy: This::VERSION < 5,
                         p2p: true,
                         func: r.known_func((*p).func),
                         datatype: r.known_datatype((*p).datatype),
@@ -471,9 +639,9 @@ entry_points!(
                         hash: (*p).comm_hash,
                         rank: (*d).rank,
                         sequence: None,
-                        algorithm: Name::text(std::ptr::null()),
-                        protocol: Name::text(std::ptr::null()),
-                        variant: Name::text(std::ptr::null()),
+                        algorithm: Name::Known(0),
+                        protocol: Name::Known(0),
+                        variant: Name::Known(0),
                         nchannels: 0,
                         nwarps: 0,
                         symmetric: false,
@@ -484,10 +652,10 @@ entry_points!(
                 }
                 _ => proxy_events!(d, kind),
             };
-            Read { kind, parent: (*d).parent_obj as u64, event }
+            ((*d).parent_obj as u64, event)
         }
     },
-    fn raw(d: *const abi::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8] {
+    unsafe fn raw(d: *const abi::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8] {
         // SAFETY: as for `read`.
         unsafe {
             match u64::from((*d).type_) {
@@ -526,16 +694,14 @@ macro_rules! text_p2p {
     }};
 }
 
-entry_points!(
+adapter!(
     2,
     v2,
     ncclProfiler_v2,
     old_init!(2);,
-    #[inline(always)]
-    fn read(_: &Recorder, d: *const abi::Descr) -> Read {
+    unsafe fn read(_: &Recorder, d: *const abi::Descr, kind: u64) -> (u64, Event) {
         // SAFETY: NCCL passes a descriptor of this version; only the member that its type selects is read.
         unsafe {
-            let kind = u64::from((*d).type_);
             let event = match kind {
                 event::COLL => {
                     let c = &raw const (*d).u.coll;
@@ -547,10 +713,10 @@ entry_points!(
                 }
                 _ => proxy_events!(d, kind),
             };
-            Read { kind, parent: (*d).parent_obj as u64, event }
+            ((*d).parent_obj as u64, event)
         }
     },
-    fn raw(d: *const abi::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8] {
+    unsafe fn raw(d: *const abi::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8] {
         // SAFETY: as for `read`.
         unsafe {
             match u64::from((*d).type_) {
@@ -571,16 +737,14 @@ entry_points!(
     old_state
 );
 
-entry_points!(
+adapter!(
     3,
     v3,
     ncclProfiler_v3,
     old_init!(3);,
-    #[inline(always)]
-    fn read(_: &Recorder, d: *const abi::Descr) -> Read {
+    unsafe fn read(_: &Recorder, d: *const abi::Descr, kind: u64) -> (u64, Event) {
         // SAFETY: NCCL passes a descriptor of this version; only the member that its type selects is read.
         unsafe {
-            let kind = u64::from((*d).type_);
             let event = match kind {
                 event::COLL => {
                     let c = &raw const (*d).u.coll;
@@ -595,10 +759,10 @@ entry_points!(
                 event::NET_PLUGIN => Event::Ignored,
                 _ => proxy_events!(d, kind),
             };
-            Read { kind, parent: (*d).parent_obj as u64, event }
+            ((*d).parent_obj as u64, event)
         }
     },
-    fn raw(d: *const abi::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8] {
+    unsafe fn raw(d: *const abi::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8] {
         // SAFETY: as for `read`.
         unsafe {
             match u64::from((*d).type_) {
@@ -621,7 +785,7 @@ entry_points!(
     old_state
 );
 
-entry_points!(
+adapter!(
     4,
     v4,
     ncclProfiler_v4,
@@ -650,11 +814,9 @@ entry_points!(
             logger,
         )
     },
-    #[inline(always)]
-    fn read(_: &Recorder, d: *const abi::Descr) -> Read {
+    unsafe fn read(_: &Recorder, d: *const abi::Descr, kind: u64) -> (u64, Event) {
         // SAFETY: NCCL passes a descriptor of this version; only the member that its type selects is read.
         unsafe {
-            let kind = u64::from((*d).type_);
             let event = match kind {
                 event::COLL => {
                     let c = &raw const (*d).u.coll;
@@ -675,14 +837,10 @@ entry_points!(
                 event::NET_PLUGIN => Event::Ignored,
                 _ => proxy_events!(d, kind),
             };
-            Read {
-                kind,
-                parent: (*d).parent_obj as u64,
-                event,
-            }
+            ((*d).parent_obj as u64, event)
         }
     },
-    fn raw(d: *const abi::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8] {
+    unsafe fn raw(d: *const abi::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8] {
         // SAFETY: as for `read`.
         unsafe {
             match u64::from((*d).type_) {
@@ -774,16 +932,14 @@ macro_rules! text_api {
     };
 }
 
-entry_points!(
+adapter!(
     5,
     v5,
     ncclProfiler_v5,
     new_init!(5);,
-    #[inline(always)]
-    fn read(_: &Recorder, d: *const abi::Descr) -> Read {
+    unsafe fn read(_: &Recorder, d: *const abi::Descr, kind: u64) -> (u64, Event) {
         // SAFETY: NCCL passes a descriptor of this version; only the member that its type selects is read.
         unsafe {
-            let kind = (*d).type_;
             let event = match kind {
                 event::COLL => {
                     let c = &raw const (*d).u.coll;
@@ -791,10 +947,10 @@ entry_points!(
                 }
                 _ => api_events!(d, kind, m => { let _ = m; 0 }),
             };
-            Read { kind, parent: (*d).parent_obj as u64, event }
+            ((*d).parent_obj as u64, event)
         }
     },
-    fn raw(d: *const abi::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8] {
+    unsafe fn raw(d: *const abi::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8] {
         // SAFETY: as for `read`.
         unsafe { text_api!(d, text, (*d).type_) }
     },
@@ -823,16 +979,14 @@ macro_rules! text_ce {
     }};
 }
 
-entry_points!(
+adapter!(
     6,
     v6,
     ncclProfiler_v6,
     new_init!(6);,
-    #[inline(always)]
-    fn read(_: &Recorder, d: *const abi::Descr) -> Read {
+    unsafe fn read(_: &Recorder, d: *const abi::Descr, kind: u64) -> (u64, Event) {
         // SAFETY: NCCL passes a descriptor of this version; only the member that its type selects is read.
         unsafe {
-            let kind = (*d).type_;
             let event = match kind {
                 event::COLL => {
                     let c = &raw const (*d).u.coll;
@@ -842,10 +996,10 @@ entry_points!(
                 event::CE_SYNC | event::CE_BATCH => Event::Ignored,
                 _ => api_events!(d, kind, m => { let _ = m; 0 }),
             };
-            Read { kind, parent: (*d).parent_obj as u64, event }
+            ((*d).parent_obj as u64, event)
         }
     },
-    fn raw(d: *const abi::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8] {
+    unsafe fn raw(d: *const abi::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8] {
         // SAFETY: as for `read`.
         unsafe {
             match (*d).type_ {
@@ -859,20 +1013,19 @@ entry_points!(
     |number, args| new_state(number, args, 30)
 );
 
-entry_points!(
+adapter!(
     7,
     v7,
     ncclProfiler_v7,
     new_init!(7);,
-    #[inline(always)]
-    fn read(_: &Recorder, d: *const abi::Descr) -> Read {
+    unsafe fn read(_: &Recorder, d: *const abi::Descr, kind: u64) -> (u64, Event) {
         // SAFETY: NCCL passes a descriptor of this version; only the member that its type selects is read.
         unsafe {
-            let kind = (*d).type_;
             let event = match kind {
                 event::COLL => {
                     let c = &raw const (*d).u.coll;
                     Event::Task(Task {
+                        legacy: This::VERSION < 5,
                         p2p: false,
                         func: text!((*c).func),
                         datatype: text!((*c).datatype),
@@ -897,10 +1050,10 @@ entry_points!(
                 event::KERNEL_PHASE => Event::KernelPhase { phase: (*d).u.kernel_phase.phase_id },
                 _ => api_events!(d, kind, m => (*m).user_tag),
             };
-            Read { kind, parent: (*d).parent_obj as u64, event }
+            ((*d).parent_obj as u64, event)
         }
     },
-    fn raw(d: *const abi::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8] {
+    unsafe fn raw(d: *const abi::Descr, text: &mut dyn FnMut(*const c_char)) -> *const [u8] {
         // SAFETY: as for `read`.
         unsafe {
             match (*d).type_ {

@@ -13,7 +13,8 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-const RING: usize = 32 << 20;
+/// Bytes of the ring.
+pub const RING: usize = 32 << 20;
 const SEEN: usize = 1024;
 
 /// The ring.

@@ -17,34 +17,13 @@ pub struct Init {
     pub rank: i32,
 }
 
-/// A string as NCCL passes it from ABI v2 on, or the id of a v1 number's name. One word, because an enum's tag and
-/// payload, written apart and moved together, cost a store-forwarding stall in every callback.
+/// A string. Which of the two is settled when compiling: an adapter always says the same.
 #[derive(Clone, Copy)]
-pub struct Name(u64);
-
-const KNOWN: u64 = 1 << 63;
-
-impl Name {
-    /// The text behind a pointer, which may be null.
-    #[inline]
-    pub fn text(pointer: *const c_char) -> Name {
-        Name(pointer as u64)
-    }
-
-    /// A string whose id is known.
-    pub fn known(id: u8) -> Name {
-        Name(KNOWN | u64::from(id))
-    }
-
-    /// The pointer, or the id.
-    #[inline]
-    pub fn get(self) -> Result<*const c_char, u8> {
-        if self.0 & KNOWN == 0 {
-            Ok(self.0 as *const c_char)
-        } else {
-            Err(self.0 as u8)
-        }
-    }
+pub enum Name {
+    /// As NCCL passes it from ABI v2 on; may be null.
+    Text(*const c_char),
+    /// The id of a v1 number's name; 0 for none.
+    Known(u8),
 }
 
 /// A collective as announced by CollApi, or a send or receive by P2pApi.
@@ -62,6 +41,8 @@ pub struct Api {
 
 /// A collective, send or receive as planned: Coll or P2p. The first fields serve ABIs without API events.
 pub struct Task {
+    /// Nothing announced it: ABI below v5.
+    pub legacy: bool,
     pub p2p: bool,
     pub func: Name,
     pub datatype: Name,
@@ -146,8 +127,8 @@ pub trait Receive {
     fn init(&self, init: &Init) -> (u64, u32);
     /// Returns the event's handle, never 0.
     fn start(&self, context: u64, kind: u64, parent: u64, event: Event) -> u64;
-    /// The event of this handle is over.
-    fn stop(&self, handle: u64);
+    /// The event of this handle is over. `bits` are the bits of its kind, where they are known when compiling.
+    fn stop(&self, handle: u64, bits: Option<usize>);
     /// The event of this handle changed.
     fn state(&self, handle: u64, state: State);
     /// A communicator's profiler is done.

@@ -6,12 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// Recording is off for the rest of the process: a panic was caught.
 pub static OFF: AtomicBool = AtomicBool::new(false);
 
-/// Runs one entry point. A panic turns recording off and gives `fallback`.
+/// Runs one entry point, unless recording is off. A panic turns recording off and gives `fallback`.
 #[inline(always)]
 pub fn guard<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     if OFF.load(Relaxed) {
         return fallback;
     }
+    caught(fallback, body)
+}
+
+/// The same for a caller that knows recording to be on. Of a body that can't panic, nothing is left of this.
+#[inline(always)]
+pub fn caught<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     let body = || {
         #[cfg(debug_assertions)]
         forced::check();
@@ -34,6 +40,7 @@ pub mod forced {
     /// Recording is on again, as if none had come yet.
     pub fn forget() {
         OFF.store(false, Relaxed);
+        crate::recorder::resume();
     }
 
     /// Recording is on again, and the next entry point panics.

@@ -1,11 +1,13 @@
 //! Handles and contexts: names that NCCL carries for us and that are looked up, never followed.
 //!
 //! ```text
-//! bits 63..60 kind │ 59..52 channel (or communicator slot) │ 51..34 slot │ 33..16 generation │ 15..0 salt
+//! bits 63..46 generation │ 45..28 slot │ 27..20 channel (or communicator slot) │ 19..16 kind │ 15..0 salt
+//! bits 63..28 ticket, for what names a group
 //! ```
 //!
 //! All ranks of a job run the same allocator, so another process's handle would else name a row of ours (PXN passes
-//! such handles): the salt, drawn at init, tells them apart.
+//! such handles): the salt, drawn at init, tells them apart. Kind and salt lie side by side so that one comparison asks
+//! for both, and a row's generation lies where it lies in the row's word.
 
 /// What a handle names. No kind is 0, so no handle is NULL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,93 +41,176 @@ pub enum Kind {
     Phase = 13,
 }
 
-/// A decoded handle.
+/// A handle with the salt taken out: if NCCL handed back one of ours, its lowest 16 bits are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Handle {
-    pub kind: Kind,
-    pub channel: u8,
-    pub slot: u32,
-    pub generation: u32,
-}
+pub struct Handle(u64);
 
 /// Bits of a slot.
 pub const SLOT_BITS: u32 = 18;
-const GENERATION: u32 = (1 << 18) - 1;
+const KIND: u32 = 16;
+const CHANNEL: u32 = 20;
+const SLOT: u32 = 28;
+const GENERATION: u32 = SLOT + SLOT_BITS;
 
-/// The handle as NCCL carries it.
-#[inline]
-pub fn encode(kind: Kind, channel: u8, slot: u32, generation: u32, salt: u16) -> u64 {
-    (kind as u64) << 60
-        | u64::from(channel) << 52
-        | u64::from(slot & ((1 << SLOT_BITS) - 1)) << 34
-        | u64::from(generation & GENERATION) << 16
-        | u64::from(salt)
-}
-
-/// What NCCL handed back; `None` when this process did not give it out.
-#[inline]
-pub fn decode(handle: u64, salt: u16) -> Option<Handle> {
-    if handle as u16 != salt {
-        return None;
+impl Handle {
+    /// Names an entry of a table; of the generation, the lowest 18 bits.
+    #[inline]
+    pub fn new(kind: Kind, channel: u8, slot: u32, generation: u64) -> Handle {
+        let slot = u64::from(slot & ((1 << SLOT_BITS) - 1));
+        Handle(
+            generation << GENERATION
+                | slot << SLOT
+                | u64::from(channel) << CHANNEL
+                | (kind as u64) << KIND,
+        )
     }
-    let kind = match handle >> 60 {
-        1 => Kind::Context,
-        2 => Kind::Api,
-        3 => Kind::Task,
-        4 => Kind::KernelCh,
-        5 => Kind::ProxyOp,
-        6 => Kind::ProxyStep,
-        7 => Kind::GroupApi,
-        8 => Kind::Template,
-        9 => Kind::Launch,
-        10 => Kind::Plan,
-        11 => Kind::Rowless,
-        12 => Kind::Ignored,
-        13 => Kind::Phase,
-        _ => return None,
-    };
-    Some(Handle {
-        kind,
-        channel: (handle >> 52) as u8,
-        slot: (handle >> 34) as u32 & ((1 << SLOT_BITS) - 1),
-        generation: (handle >> 16) as u32 & GENERATION,
-    })
+
+    /// Names a group by its ticket, of which the lowest 36 bits count.
+    #[inline]
+    pub fn of_ticket(kind: Kind, comm: u8, ticket: u64) -> Handle {
+        Handle(ticket << SLOT | u64::from(comm) << CHANNEL | (kind as u64) << KIND)
+    }
+
+    /// Names the same entry as something else.
+    #[inline]
+    pub fn renamed(self, kind: Kind, channel: u8) -> Handle {
+        Handle(self.0 & !((1 << SLOT) - 1) | u64::from(channel) << CHANNEL | (kind as u64) << KIND)
+    }
+
+    /// What NCCL handed back.
+    #[inline]
+    pub fn read(given: u64, salt: u16) -> Handle {
+        Handle(given ^ u64::from(salt))
+    }
+
+    /// As NCCL carries it.
+    #[inline]
+    pub fn give(self, salt: u16) -> u64 {
+        self.0 | u64::from(salt)
+    }
+
+    /// Whether this process gave it out, and for that.
+    #[inline]
+    pub fn is(self, kind: Kind) -> bool {
+        self.0 as u32 & ((1 << CHANNEL) - 1) == (kind as u32) << KIND
+    }
+
+    /// What it names; `None` when this process did not give it out.
+    #[inline]
+    pub fn kind(self) -> Option<Kind> {
+        if self.0 as u16 != 0 {
+            return None;
+        }
+        Some(match self.bits() {
+            1 => Kind::Context,
+            2 => Kind::Api,
+            3 => Kind::Task,
+            4 => Kind::KernelCh,
+            5 => Kind::ProxyOp,
+            6 => Kind::ProxyStep,
+            7 => Kind::GroupApi,
+            8 => Kind::Template,
+            9 => Kind::Launch,
+            10 => Kind::Plan,
+            11 => Kind::Rowless,
+            12 => Kind::Ignored,
+            13 => Kind::Phase,
+            _ => return None,
+        })
+    }
+
+    /// The bits of its kind, if it is ours.
+    #[inline]
+    pub fn bits(self) -> usize {
+        (self.0 >> KIND) as usize & 0xf
+    }
+
+    /// The same handle, with the bits of its kind as a number that is known when compiling.
+    ///
+    /// `bits` are the handle's.
+    #[inline(always)]
+    pub fn of_bits(self, bits: usize) -> Handle {
+        debug_assert_eq!(self.bits(), bits);
+        Handle(self.0 & !(0xf << KIND) | (bits as u64) << KIND)
+    }
+
+    #[inline]
+    pub fn channel(self) -> u8 {
+        (self.0 >> CHANNEL) as u8
+    }
+
+    #[inline]
+    pub fn slot(self) -> u32 {
+        (self.0 >> SLOT) as u32 & ((1 << SLOT_BITS) - 1)
+    }
+
+    #[inline]
+    pub fn generation(self) -> u32 {
+        (self.0 >> GENERATION) as u32
+    }
+
+    /// The lowest 36 bits of a group's ticket.
+    #[inline]
+    pub fn ticket(self) -> u64 {
+        self.0 >> SLOT
+    }
+
+    /// Whether it names the group of this ticket.
+    #[inline]
+    pub fn is_ticket(self, ticket: u64) -> bool {
+        (self.0 >> SLOT ^ ticket) << SLOT == 0
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const SALT: u16 = 0xbeef;
+
     #[test]
     fn every_kind_round_trips_and_is_never_null() {
-        for kind in 1..=13u64 {
-            let handle = decode(kind << 60 | 7 << 52 | 9 << 34 | 5 << 16 | 0xbeef, 0xbeef)
-                .expect("known kind");
-            let again = encode(
-                handle.kind,
-                handle.channel,
-                handle.slot,
-                handle.generation,
-                0xbeef,
-            );
-            assert_eq!(decode(again, 0xbeef), Some(handle));
+        let mut kinds = 0;
+        for bits in 0..16u64 {
+            let Some(kind) = Handle::read(bits << KIND | u64::from(SALT), SALT).kind() else {
+                continue;
+            };
+            kinds += 1;
+            assert_eq!(kind as u64, bits);
+            let given = Handle::new(kind, 7, 9, (1 << 18) + 5).give(SALT);
+            let back = Handle::read(given, SALT);
+            assert!(back.is(kind));
             assert_eq!(
-                (
-                    handle.kind as u64,
-                    handle.channel,
-                    handle.slot,
-                    handle.generation
-                ),
-                (kind, 7, 9, 5)
+                (back.kind(), back.channel(), back.slot(), back.generation()),
+                (Some(kind), 7, 9, 5)
             );
-            assert_ne!(encode(handle.kind, 0, 0, 0, 0), 0);
+            assert_ne!(Handle::new(kind, 0, 0, 0).give(1), 0);
+            let renamed = back.renamed(Kind::Phase, 1);
+            assert_eq!(renamed, Handle::new(Kind::Phase, 1, 9, 5));
         }
+        assert_eq!(kinds, 13);
+    }
+
+    #[test]
+    fn a_group_is_named_by_its_ticket() {
+        let ticket = (1 << 36) - 1;
+        let group = Handle::read(
+            Handle::of_ticket(Kind::GroupApi, 255, ticket).give(SALT),
+            SALT,
+        );
+        assert!(
+            group.is(Kind::GroupApi) && group.is_ticket(ticket) && !group.is_ticket(ticket - 1)
+        );
+        assert_eq!((group.ticket(), group.channel()), (ticket, 255));
+        assert!(group.is_ticket(ticket + (1 << 36)));
     }
 
     #[test]
     fn another_processes_handle_is_refused() {
-        assert_eq!(decode(encode(Kind::Api, 1, 2, 3, 0x1234), 0x1235), None);
-        assert_eq!(decode(0, 0), None);
-        assert_eq!(decode(u64::MAX, 0xffff), None);
+        let foreign = Handle::read(Handle::new(Kind::Api, 1, 2, 3).give(0x1235), 0x1237);
+        assert_eq!(foreign.kind(), None);
+        assert!(!foreign.is(Kind::Api));
+        assert_eq!(Handle::read(0, 1).kind(), None);
+        assert_eq!(Handle::read(u64::MAX, 0xffff).kind(), None);
     }
 }

@@ -14,7 +14,7 @@ const CACHE: usize = 256;
 
 /// The pointer cache; the strings themselves live in the live part.
 pub struct Interner {
-    // pointer << 8 | id; user-space pointers have at most 56 bits.
+    // pointer << 8 | id; user-space addresses have at most 56 bits, what lies above them is a tag.
     cache: [AtomicU64; CACHE],
 }
 
@@ -31,13 +31,14 @@ impl Interner {
     }
 
     /// The id of the text behind `pointer`; 0 for null and empty ones.
-    #[inline]
+    #[inline(always)]
     pub fn pointer(&self, live: &View, pointer: *const c_char) -> u8 {
         let address = pointer as u64;
-        let entry = &self.cache[(address >> 3 ^ address >> 11) as usize % CACHE];
-        let cached = entry.load(Relaxed);
-        if cached >> 8 == address {
-            return cached as u8;
+        // Fibonacci hashing: the literals of a library lie a few bytes apart, two libraries' many pages.
+        let entry = &self.cache[(address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize];
+        let found = entry.load(Relaxed) ^ address << 8;
+        if found <= 0xff {
+            return found as u8;
         }
         self.miss(live, pointer, entry)
     }
@@ -50,9 +51,7 @@ impl Interner {
         let mut bytes = [0u8; 44];
         let text = read(pointer, &mut bytes);
         let id = text_id(live, text);
-        if (pointer as u64) < 1 << 56 {
-            entry.store((pointer as u64) << 8 | u64::from(id), Relaxed);
-        }
+        entry.store((pointer as u64) << 8 | u64::from(id), Relaxed);
         id
     }
 }

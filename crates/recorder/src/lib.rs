@@ -21,6 +21,7 @@ mod network;
 mod place;
 mod recorder;
 mod ring;
+mod round;
 mod settings;
 mod templates;
 mod writer;

@@ -3,6 +3,8 @@
 //! Two small tables, private to the process, whose entries go round oldest first: NCCL starts operations and steps that
 //! it never stops (retries, transports without completion), and those simply age out.
 
+use crate::handle::Handle;
+use crate::recorder::array;
 use std::sync::atomic::{
     AtomicU64,
     Ordering::{Relaxed, Release},
@@ -41,8 +43,8 @@ pub struct Step {
 
 /// Both tables.
 pub struct Network {
-    pub ops: Box<[Op]>,
-    pub steps: Box<[Step]>,
+    pub ops: Box<[Op; OPS]>,
+    pub steps: Box<[Step; STEPS]>,
     next_op: AtomicU64,
     next_step: AtomicU64,
 }
@@ -50,8 +52,8 @@ pub struct Network {
 impl Network {
     pub fn new() -> Self {
         Network {
-            ops: (0..OPS).map(|_| Op::default()).collect(),
-            steps: (0..STEPS).map(|_| Step::default()).collect(),
+            ops: array((0..OPS).map(|_| Op::default()).collect()),
+            steps: array((0..STEPS).map(|_| Step::default()).collect()),
             next_op: AtomicU64::new(0),
             next_step: AtomicU64::new(0),
         }
@@ -79,20 +81,20 @@ impl Network {
 
     /// The op entry that a handle names, if it still holds that op.
     #[inline]
-    pub fn op_at(&self, slot: u32, generation: u32) -> Option<&Op> {
-        let op = self.ops.get(slot as usize)?;
-        same(op.turn.load(Relaxed), OPS, generation).then_some(op)
+    pub fn op_at(&self, handle: Handle) -> Option<&Op> {
+        let op = self.ops.get(handle.slot() as usize)?;
+        same(op.turn.load(Relaxed), OPS, handle).then_some(op)
     }
 
     /// The step entry that a handle names, likewise.
     #[inline]
-    pub fn step_at(&self, slot: u32, generation: u32) -> Option<&Step> {
-        let step = self.steps.get(slot as usize)?;
-        same(step.turn.load(Relaxed), STEPS, generation).then_some(step)
+    pub fn step_at(&self, handle: Handle) -> Option<&Step> {
+        let step = self.steps.get(handle.slot() as usize)?;
+        same(step.turn.load(Relaxed), STEPS, handle).then_some(step)
     }
 }
 
 #[inline]
-fn same(turn: u64, entries: usize, generation: u32) -> bool {
-    turn != 0 && ((turn - 1) / entries as u64) as u32 & 0x3ffff == generation
+fn same(turn: u64, entries: usize, handle: Handle) -> bool {
+    turn != 0 && ((turn - 1) / entries as u64) as u32 & 0x3ffff == handle.generation()
 }

@@ -16,6 +16,9 @@ use std::path::{Path, PathBuf};
 /// run out with a crash.
 const NCCL_SHARED_MEMORY: u64 = 48 << 20;
 
+/// What the recorder takes of the process's own memory, its thread's stack included, bytes; with room for what grows.
+const OWN_MEMORY: usize = 4 << 20;
+
 /// The mapped live part.
 pub struct Mapping {
     pub base: *mut u8,
@@ -92,6 +95,29 @@ pub fn live_part(
         mapping.place
     ));
     Ok(mapping)
+}
+
+/// Whether the process may have `bytes` and the recorder's own memory beside what it has.
+///
+/// Asked before anything is made: an allocation that fails later ends the process.
+///
+/// # Errors
+/// When it may not.
+pub fn spare_memory(bytes: usize) -> io::Result<()> {
+    let bytes = bytes + OWN_MEMORY;
+    let (access, flags) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+    );
+    // SAFETY: a new mapping, which nobody knows of when it goes.
+    unsafe {
+        let base = libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0);
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        libc::munmap(base, bytes);
+    }
+    Ok(())
 }
 
 fn free_space(path: &Path) -> Option<u64> {

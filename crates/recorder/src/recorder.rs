@@ -9,22 +9,23 @@
 //! rows and writes the totals. Where NCCL breaks that rule, counts may be off by what was lost between two plain stores,
 //! and nothing worse.
 
-use crate::callbacks::Callbacks;
+use crate::callbacks::{self, Callbacks};
 use crate::clock::{self, Clock};
 use crate::cuda;
 use crate::events::{Api, Event, Init, Name, Receive, State, Task};
-use crate::handle::{self, Handle, Kind};
+use crate::handle::{Handle, Kind};
 use crate::intern::{read, text_id, Interner};
 use crate::lock::InitLock;
 use crate::network::Network;
 use crate::place::{self, Mapping, Names};
 use crate::ring::FreeRing;
+use crate::round::Round;
 use crate::settings::{Mode, Settings};
 use crate::templates::Templates;
 use crate::writer;
 use capture::live::{
-    flag, part, row_state, verdict, Cause, Comm, Group, Header, Layout, Odd, Row, View,
-    HEADER_BYTES, MAGIC,
+    flag, part, row_state, verdict, Cause, Comm, Group, Header, Layout, Odd, Row, View, COMMS,
+    GROUPS, HEADER_BYTES, MAGIC,
 };
 use nccl_abi::names;
 use std::sync::atomic::{
@@ -37,26 +38,55 @@ const CHANNELS: usize = 64;
 /// Launches of a communicator that wait for their plan to be announced.
 const LAUNCHES: usize = 16;
 
-/// The recorder, in a private page that the kernel zeroes in a forked child: there, the parent's rows must not be touched.
-/// One load of the page's address and one of its content are all that a callback pays for knowing both.
-static RECORDER: AtomicPtr<AtomicPtr<Recorder>> =
-    AtomicPtr::new(std::ptr::addr_of!(NONE).cast_mut());
+/// Where the recorder is, in a private page that the kernel zeroes in a forked child: there, the parent's rows must not
+/// be touched. One load of the page's address and one of its content are all that a callback pays for knowing both.
+static PAGE: AtomicPtr<Page> = AtomicPtr::new(std::ptr::addr_of!(NONE).cast_mut());
 /// The page before there is one.
-static NONE: AtomicPtr<Recorder> = AtomicPtr::new(std::ptr::null_mut());
+static NONE: Page = Page {
+    any: AtomicPtr::new(std::ptr::null_mut()),
+    plain: AtomicPtr::new(std::ptr::null_mut()),
+};
 static INIT: InitLock = InitLock::new();
+
+struct Page {
+    any: AtomicPtr<Recorder>,
+    /// The same, unless each callback has more to do than to tell the recorder: `callbacks` mode, or recording is off.
+    plain: AtomicPtr<Recorder>,
+}
+
+fn page() -> &'static Page {
+    // SAFETY: PAGE leads to NONE or to a page that is never unmapped.
+    unsafe { &*PAGE.load(Acquire) }
+}
 
 /// The process's recorder, if there is one and this is the process that made it.
 #[inline]
 pub fn get() -> Option<&'static Recorder> {
-    // SAFETY: RECORDER leads to NONE or to a page that is never unmapped.
-    let recorder = unsafe { (*RECORDER.load(Acquire)).load(Acquire) };
     // SAFETY: null, or a box that this process leaked.
-    unsafe { recorder.as_ref() }
+    unsafe { page().any.load(Acquire).as_ref() }
+}
+
+/// The process's recorder, where an event callback need look no further than [`Receive`].
+#[inline(always)]
+pub fn plain() -> Option<&'static Recorder> {
+    // SAFETY: as above.
+    unsafe { page().plain.load(Acquire).as_ref() }
+}
+
+/// Sends callbacks the plain way again, after a test switched recording off.
+#[cfg(debug_assertions)]
+pub fn resume() {
+    if let Some(recorder) = get().filter(|r| r.callbacks.is_none()) {
+        page()
+            .plain
+            .store(std::ptr::from_ref(recorder).cast_mut(), Release);
+    }
 }
 
 /// Counts a panic that the guard caught.
 pub fn count_panic() {
     if let Some(recorder) = get() {
+        page().plain.store(std::ptr::null_mut(), Release);
         recorder.odd(Odd::Panic);
         recorder.header().state.store(2, Relaxed);
     }
@@ -82,31 +112,44 @@ pub fn get_or_make() -> Option<&'static Recorder> {
 
 /// One line on stderr.
 pub fn say(line: &str) {
-    // Written in one call, so that lines of many ranks do not mix; a closed stderr is no reason to fail.
+    // Written in one call, so that lines of many ranks do not mix.
     let line = format!("ncclscope: {line}\n");
-    // SAFETY: the buffer is valid for its length.
-    unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
+    // A pipe that nobody reads is no reason to wait, and one whose reader has gone no reason to die of SIGPIPE.
+    let mut stderr = libc::pollfd {
+        fd: 2,
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: one pollfd; the buffer is valid for its length.
+    unsafe {
+        if libc::poll(&mut stderr, 1, 100) == 1 && stderr.revents == libc::POLLOUT {
+            libc::write(2, line.as_ptr().cast(), line.len());
+        }
+    }
 }
 
 /// A communicator, by its slot: what helps to find and check things, private to the process.
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub struct CommState {
+    /// The context that NCCL was given; 0 while free.
+    context: AtomicU64,
     /// Uid in the live part; 0 free.
-    pub uid: AtomicU32,
+    uid: AtomicU32,
     /// Times this slot was used.
     generation: AtomicU32,
     abi: AtomicU8,
     /// Start of the launch under way, ticks.
     launching_since: AtomicU64,
-    launches: [Launch; LAUNCHES],
     pushed: AtomicU32,
     popped: AtomicU32,
+    launches: [Launch; LAUNCHES],
     channels: [Channel; CHANNELS],
 }
 
 impl Default for CommState {
     fn default() -> Self {
         CommState {
+            context: AtomicU64::new(0),
             uid: AtomicU32::new(0),
             generation: AtomicU32::new(0),
             abi: AtomicU8::new(0),
@@ -144,32 +187,32 @@ struct Known {
     protos: Vec<u8>,
 }
 
-/// The recorder of one process.
+/// The recorder of one process. What callbacks read comes first and never changes; what others write lies apart.
+#[repr(C, align(64))]
 pub struct Recorder {
-    pub live: View<'static>,
-    pub settings: Settings,
-    pub names: Names,
     pub clock: Clock,
-    pub free: FreeRing<Box<[AtomicU32]>, AtomicU64>,
-    pub comms: Box<[CommState]>,
-    pub callbacks: Option<Callbacks>,
-    pub writer: writer::Control,
-    salt: u16,
+    mask: u32,
     pid: i32,
-    rows: &'static [Row],
-    groups: &'static [Group],
-    // log2 of their number, which is a power of two, as those of rows and communicators are: no callback divides.
-    group_bits: u32,
-    templates: Templates,
+    salt: u16,
+    buffers: bool,
+    header: &'static Header,
+    rows: Round<Row>,
+    groups: &'static [Group; GROUPS],
+    comms: Box<[CommState; COMMS]>,
+    pub free: FreeRing<Round<AtomicU32>, AtomicU64>,
+    pub live: View<'static>,
     network: Network,
     interner: Interner,
+    pub callbacks: Option<Callbacks>,
+    pub settings: Settings,
+    pub names: Names,
     known: Known,
-    mask: u32,
-    buffers: bool,
+    templates: Templates,
+    mapping: Mapping,
     next_uid: AtomicU32,
     comms_alive: AtomicU32,
     said_hello: AtomicBool,
-    mapping: Mapping,
+    pub writer: writer::Control,
 }
 
 impl Recorder {
@@ -182,6 +225,12 @@ impl Recorder {
         let random = random();
         let names = place::names(&settings, random);
         let layout = Layout::for_memory(settings.memory);
+        let ring = if settings.mode == Mode::Callbacks {
+            callbacks::RING
+        } else {
+            0
+        };
+        place::spare_memory(layout.bytes() + ring)?;
         let mapping = place::live_part(&settings, &names, random, layout.bytes())?;
         if let Some(warning) = &mapping.warning {
             say(warning);
@@ -205,21 +254,22 @@ impl Recorder {
         let callbacks = (settings.mode == Mode::Callbacks)
             .then(Callbacks::new)
             .transpose()?;
+        let odd_size = || std::io::Error::other("the live part has tables of an odd size");
+        let cells: Box<[AtomicU32]> = (0..layout.rows).map(AtomicU32::new).collect();
+        // Leaked like the recorder, which is never dropped.
+        let cells: &'static [AtomicU32] = Box::leak(cells);
         let recorder = Box::leak(Box::new(Recorder {
             live,
+            header: live.header(),
             clock,
-            free: FreeRing::new(
-                (0..layout.rows).map(AtomicU32::new).collect(),
-                AtomicU64::new(0),
-            ),
-            comms: (0..layout.comms).map(|_| CommState::default()).collect(),
+            free: FreeRing::new(Round::new(cells).ok_or_else(odd_size)?, AtomicU64::new(0)),
+            comms: array((0..layout.comms).map(|_| CommState::default()).collect()),
             callbacks,
             writer: writer::Control::default(),
             salt: (random >> 32) as u16 | 1,
             pid: std::process::id() as i32,
-            rows: live.rows(),
-            groups: live.groups(),
-            group_bits: layout.groups.ilog2(),
+            rows: Round::new(live.rows()).ok_or_else(odd_size)?,
+            groups: live.groups().try_into().map_err(|_| odd_size())?,
             templates: Templates::new(),
             network: Network::new(),
             interner: Interner::new(),
@@ -263,7 +313,7 @@ impl Recorder {
     /// The live part's header.
     #[inline]
     pub fn header(&self) -> &'static Header {
-        self.live.header()
+        self.header
     }
 
     /// Where the live part is: a path, or `memfd`.
@@ -283,37 +333,45 @@ impl Recorder {
 
     #[inline]
     fn encode(&self, kind: Kind, channel: u8, slot: u32, generation: u64) -> u64 {
-        handle::encode(kind, channel, slot, generation as u32, self.salt)
+        self.give(Handle::new(kind, channel, slot, generation))
+    }
+
+    #[inline]
+    fn give(&self, handle: Handle) -> u64 {
+        handle.give(self.salt)
+    }
+
+    /// What NCCL handed back.
+    #[inline]
+    pub fn read(&self, given: u64) -> Handle {
+        Handle::read(given, self.salt)
     }
 
     fn ignored(&self) -> u64 {
         self.encode(Kind::Ignored, 0, 0, 0)
     }
 
-    #[inline]
-    fn decode(&self, handle: u64) -> Option<Handle> {
-        let decoded = handle::decode(handle, self.salt);
-        if decoded.is_none() {
-            self.odd(if handle == 0 {
-                Odd::NullHandle
-            } else {
-                Odd::ForeignHandle
-            });
-        }
-        decoded
+    /// Counts a handle that this process did not give out.
+    #[cold]
+    fn foreign(&self, given: u64) {
+        self.odd(if given == 0 {
+            Odd::NullHandle
+        } else {
+            Odd::ForeignHandle
+        });
     }
 
-    #[inline]
+    #[inline(always)]
     fn name(&self, name: Name) -> u8 {
-        match name.get() {
-            Ok(pointer) => self.interner.pointer(&self.live, pointer),
-            Err(id) => id,
+        match name {
+            Name::Text(pointer) => self.interner.pointer(&self.live, pointer),
+            Name::Known(id) => id,
         }
     }
 
     /// The id of a v1 number's name; 0 when it has none.
     pub fn known_func(&self, value: u8) -> Name {
-        Name::known(
+        Name::Known(
             self.known
                 .funcs
                 .get(usize::from(value))
@@ -324,7 +382,7 @@ impl Recorder {
 
     /// See [`Recorder::known_func`].
     pub fn known_datatype(&self, value: u8) -> Name {
-        Name::known(
+        Name::Known(
             self.known
                 .datatypes
                 .get(usize::from(value))
@@ -335,7 +393,7 @@ impl Recorder {
 
     /// See [`Recorder::known_func`].
     pub fn known_algo(&self, value: u8) -> Name {
-        Name::known(
+        Name::Known(
             self.known
                 .algos
                 .get(usize::from(value))
@@ -346,7 +404,7 @@ impl Recorder {
 
     /// See [`Recorder::known_func`].
     pub fn known_proto(&self, value: u8) -> Name {
-        Name::known(
+        Name::Known(
             self.known
                 .protos
                 .get(usize::from(value))
@@ -355,29 +413,30 @@ impl Recorder {
         )
     }
 
-    /// The communicator of a context, by slot.
+    /// The communicator of a context.
     #[inline]
-    fn comm(&self, context: u64) -> Option<(u32, &CommState)> {
-        let found = handle::decode(context, self.salt)
-            .filter(|h| h.kind == Kind::Context)
-            .and_then(|h| {
-                let comm = self.comms.get(h.slot as usize)?;
-                (comm.generation.load(Relaxed) & 0x3ffff == h.generation
-                    && comm.uid.load(Acquire) != 0)
-                    .then_some((h.slot, comm))
-            });
-        if found.is_none() {
-            self.odd(Odd::StaleContext);
+    fn comm(&self, context: u64) -> Option<(u8, &CommState)> {
+        let slot = self.read(context).slot() as u8;
+        let comm = &self.comms[usize::from(slot)];
+        if comm.context.load(Acquire) == context {
+            return Some((slot, comm));
         }
-        found
+        self.odd(Odd::StaleContext);
+        None
     }
 
-    /// The live row of a handle.
+    #[inline]
+    fn row_at(&self, slot: u32) -> &'static Row {
+        self.rows.at(slot as usize)
+    }
+
+    /// The live row of a handle that names one.
     #[inline]
     fn row(&self, handle: Handle) -> Option<&'static Row> {
-        let row = self.rows.get(handle.slot as usize)?;
+        let row = self.row_at(handle.slot());
         let word = row.word.load(Acquire);
-        if word & 3 == row_state::ALIVE && row_state::generation(word) as u32 == handle.generation {
+        if word & 3 == row_state::ALIVE && row_state::generation(word) as u32 == handle.generation()
+        {
             return Some(row);
         }
         self.odd(Odd::StaleHandle);
@@ -385,17 +444,17 @@ impl Recorder {
     }
 
     /// Takes a row and publishes it; the handle is of `kind`. Without a free row the call is counted in the totals.
-    #[inline]
-    fn birth(&self, kind: Kind, comm: u32, call: &Birth) -> u64 {
-        let header = self.header();
-        let Some((ticket, slot)) = self.free.take(&header.born) else {
-            return self.rowless(comm, call);
+    #[inline(always)]
+    fn birth(&self, kind: Kind, comm: u32, call: &Birth) -> Option<(Handle, &'static Row)> {
+        let Some((ticket, slot)) = self.free.take(&self.header().born) else {
+            // One by one, so that the call needn't be in memory on the way that calls take.
+            self.rowless(comm, call.count, [call.func, call.datatype], call.flags);
+            return None;
         };
-        let row = &self.rows[slot as usize];
-        if let Some(next) = self.rows.get(self.free.next_of(ticket) as usize) {
-            prefetch(&next.word);
-            prefetch(&next.t_launch0);
-        }
+        let row = self.row_at(slot);
+        let next = self.row_at(self.free.next_of(ticket));
+        prefetch(&next.word);
+        prefetch(&next.t_launch0);
         let generation = row_state::generation(row.word.load(Relaxed));
         row.t_api.store(call.t, Relaxed);
         row.count.store(call.count, Relaxed);
@@ -413,36 +472,40 @@ impl Recorder {
             row_state::word(generation, ticket, row_state::ALIVE),
             Release,
         );
-        self.encode(kind, 0, slot, generation)
+        Some((Handle::new(kind, 0, slot, generation), row))
     }
 
     #[cold]
-    fn rowless(&self, comm: u32, call: &Birth) -> u64 {
+    fn rowless(&self, comm: u32, count: u64, names: [u8; 2], flags: u8) {
         let header = self.header();
         header.lost[Cause::RowsFull as usize].fetch_add(1, Relaxed);
-        match writer::total(&self.live, &writer::Key::of_birth(comm, call)) {
+        match writer::total(
+            &self.live,
+            &writer::Key::of_birth(comm, count, names, flags),
+        ) {
             Some(total) => total.1.rowless.fetch_add(1, Relaxed),
             None => header.lost[Cause::TotalsFull as usize].fetch_add(1, Relaxed),
         };
-        self.encode(Kind::Rowless, 0, 0, 0)
+    }
+
+    /// The group of a handle that names one.
+    #[inline]
+    fn group_at(&self, handle: Handle) -> Option<(u64, &'static Group)> {
+        let group = &self.groups[handle.ticket() as usize % GROUPS];
+        let word = group.word.load(Relaxed);
+        handle
+            .is_ticket(word.wrapping_sub(1))
+            .then_some((word, group))
     }
 
     #[inline]
-    fn group_at(&self, handle: Handle) -> Option<(u64, &'static Group)> {
-        let group = &self.groups[handle.slot as usize & (self.groups.len() - 1)];
-        let word = group.word.load(Relaxed);
-        let generation = (word.wrapping_sub(1) >> self.group_bits) as u32 & 0x3ffff;
-        (word != 0 && generation == handle.generation).then_some((word, group))
-    }
-
     fn start_group(&self, context: u64, captured: bool, depth: i32) -> u64 {
         let Some((comm_slot, comm)) = self.comm(context) else {
             return self.ignored();
         };
         let ticket = self.header().groups_seen.fetch_add(1, Relaxed);
-        let slot = (ticket & (self.groups.len() as u64 - 1)) as u32;
-        let group = &self.groups[slot as usize];
-        prefetch(&self.groups[(slot as usize + 1) & (self.groups.len() - 1)]);
+        let group = &self.groups[ticket as usize % GROUPS];
+        prefetch(&self.groups[(ticket as usize + 1) % GROUPS]);
         group.comm.store(comm.uid.load(Relaxed), Relaxed);
         group.calls.store(0, Relaxed);
         group.t_start.store(0, Relaxed);
@@ -453,15 +516,10 @@ impl Recorder {
         group.captured.store(captured.into(), Relaxed);
         group.depth.store(depth as u8, Relaxed);
         group.word.store(ticket + 1, Release);
-        self.encode(
-            Kind::GroupApi,
-            comm_slot as u8,
-            slot,
-            ticket >> self.group_bits,
-        )
+        self.give(Handle::of_ticket(Kind::GroupApi, comm_slot, ticket))
     }
 
-    #[inline]
+    #[inline(always)]
     fn start_api(&self, context: u64, parent: u64, api: &Api) -> u64 {
         let t = self.clock.ticks();
         let Some((comm_slot, comm)) = self.comm(context) else {
@@ -469,8 +527,12 @@ impl Recorder {
         };
         let uid = comm.uid.load(Relaxed);
         // A group's context is that of its first call, so the parent may belong to another communicator.
-        let group = handle::decode(parent, self.salt).filter(|h| h.kind == Kind::GroupApi);
-        let group = group.and_then(|h| self.group_at(h));
+        let parent = self.read(parent);
+        let group = if parent.is(Kind::GroupApi) {
+            self.group_at(parent)
+        } else {
+            None
+        };
         let mut flags = if api.p2p { flag::P2P } else { 0 };
         if api.captured {
             flags |= flag::CAPTURED;
@@ -486,73 +548,92 @@ impl Recorder {
             flags,
             template: 0,
         };
-        let handle = self.birth(Kind::Api, uid, &call);
+        let born = self.birth(Kind::Api, uid, &call);
         if let Some((_, group)) = group {
             let calls = group.calls.load(Relaxed);
             if calls == 0 {
                 group.t_start.store(t, Relaxed);
-                let slot = handle::decode(handle, self.salt)
-                    .filter(|h| h.kind == Kind::Api)
-                    .map_or(0, |h| h.slot + 1);
-                group.first_row.store(slot, Relaxed);
+                let first = born.map_or(0, |(handle, _)| handle.slot() + 1);
+                group.first_row.store(first, Relaxed);
             }
-            group.calls.store(calls + 1, Relaxed);
+            group.calls.store(calls.wrapping_add(1), Relaxed);
         }
-        if api.user_tag != 0 {
-            if let Some(row) = handle::decode(handle, self.salt)
-                .filter(|h| h.kind == Kind::Api)
-                .and_then(|h| self.row(h))
-            {
-                row.user_tag.store(api.user_tag, Relaxed);
+        let handle = match born {
+            Some((handle, row)) => {
+                if api.user_tag != 0 {
+                    row.user_tag.store(api.user_tag, Relaxed);
+                }
+                self.give(handle)
             }
-        }
+            None => self.encode(Kind::Rowless, 0, 0, 0),
+        };
         if api.captured {
-            return self.template(comm_slot, uid, &call, handle);
+            let group = call.group;
+            return self.template(
+                comm_slot,
+                uid,
+                api,
+                group,
+                [call.func, call.datatype],
+                handle,
+            );
         }
         handle
     }
 
-    #[cold]
-    fn template(&self, comm_slot: u32, uid: u32, call: &Birth, row: u64) -> u64 {
+    // Inlined, so that the call needn't be in memory on the way that other calls take.
+    #[inline(always)]
+    fn template(
+        &self,
+        comm_slot: u8,
+        uid: u32,
+        api: &Api,
+        group: u64,
+        names: [u8; 2],
+        row: u64,
+    ) -> u64 {
         let Some((number, template)) = self.templates.add() else {
             self.header().lost[Cause::TemplatesFull as usize].fetch_add(1, Relaxed);
             return row;
         };
         template.comm.store(uid, Relaxed);
-        template.count.store(call.count, Relaxed);
-        template.stream.store(call.stream, Relaxed);
-        template.group.store(call.group, Relaxed);
-        template.root.store(call.root as u32, Relaxed);
-        template.func.store(call.func, Relaxed);
-        template.datatype.store(call.datatype, Relaxed);
-        template
-            .p2p
-            .store((call.flags & flag::P2P != 0).into(), Relaxed);
+        template.count.store(api.count, Relaxed);
+        template.stream.store(api.stream, Relaxed);
+        template.group.store(group, Relaxed);
+        template.root.store(api.root as u32, Relaxed);
+        template.func.store(names[0], Relaxed);
+        template.datatype.store(names[1], Relaxed);
+        template.p2p.store(api.p2p.into(), Relaxed);
         template.row.store(row, Relaxed);
-        template.publish(comm_slot);
+        template.publish(comm_slot.into());
         self.encode(Kind::Template, 0, number, 0)
     }
 
+    #[inline]
     fn start_launch(&self, context: u64, parent: u64) -> u64 {
         let Some((comm_slot, comm)) = self.comm(context) else {
             return self.ignored();
         };
-        let group = handle::decode(parent, self.salt).filter(|h| h.kind == Kind::GroupApi);
-        let (slot, generation) = group.map_or((0, 0), |h| (h.slot, h.generation));
-        if let Some((_, group)) = group.and_then(|h| self.group_at(h)) {
-            group
-                .launches
-                .store(group.launches.load(Relaxed).wrapping_add(1), Relaxed);
-        }
+        let parent = self.read(parent);
+        let handle = if parent.is(Kind::GroupApi) {
+            if let Some((_, group)) = self.group_at(parent) {
+                group
+                    .launches
+                    .store(group.launches.load(Relaxed).wrapping_add(1), Relaxed);
+            }
+            parent.renamed(Kind::Launch, comm_slot)
+        } else {
+            // The ticket before the first, which names no group.
+            Handle::of_ticket(Kind::Launch, comm_slot, u64::MAX)
+        };
         comm.launching_since.store(self.clock.ticks(), Relaxed);
-        self.encode(Kind::Launch, comm_slot as u8, slot, generation.into())
+        self.give(handle)
     }
 
+    #[inline]
     fn stop_launch(&self, handle: Handle) {
         let now = self.clock.ticks();
-        let Some(comm) = self.comms.get(handle.channel as usize) else {
-            return;
-        };
+        let comm = &self.comms[usize::from(handle.channel())];
         let since = comm.launching_since.load(Relaxed);
         let Some((word, group)) = self.group_at(handle) else {
             return;
@@ -590,50 +671,44 @@ impl Recorder {
         None
     }
 
-    #[inline]
+    #[inline(always)]
     fn start_task(&self, context: u64, parent: u64, task: &Task) -> u64 {
         let Some((_, comm)) = self.comm(context) else {
             return self.ignored();
         };
-        if comm.abi.load(Relaxed) < 5 {
+        if task.legacy {
             return self.start_legacy(comm, task);
         }
-        let Some(parent) = handle::decode(parent, self.salt) else {
-            self.odd(Odd::Orphan);
-            return self.ignored();
+        let parent = self.read(parent);
+        let handle = if parent.is(Kind::Api) || parent.is(Kind::Task) {
+            parent.renamed(Kind::Task, 0)
+        } else {
+            match self.adopt(parent) {
+                Ok(handle) => handle,
+                Err(given) => return given,
+            }
         };
-        let (handle, slot, generation) = match parent.kind {
-            Kind::Api | Kind::Task => {
-                let handle = self.encode(Kind::Task, 0, parent.slot, parent.generation.into());
-                (handle, parent.slot, parent.generation)
-            }
-            Kind::Template => {
-                let handle = self.replay(parent.slot);
-                match handle::decode(handle, self.salt) {
-                    Some(h) if h.kind == Kind::Task => (handle, h.slot, h.generation),
-                    _ => return handle,
-                }
-            }
-            Kind::Rowless => return self.encode(Kind::Rowless, 0, 0, 0),
+        if let Some(row) = self.row(handle) {
+            self.plan(comm, row, task);
+        }
+        self.give(handle)
+    }
+
+    /// The row of a task whose parent is none: a replay's new one, or the handle to give in its stead.
+    #[cold]
+    fn adopt(&self, parent: Handle) -> Result<Handle, u64> {
+        match parent.kind() {
+            Some(Kind::Template) => self.replay(parent.slot()),
+            Some(Kind::Rowless) => Err(self.encode(Kind::Rowless, 0, 0, 0)),
             _ => {
                 self.odd(Odd::Orphan);
-                return self.ignored();
+                Err(self.ignored())
             }
-        };
-        let Some(row) = self.row(Handle {
-            kind: Kind::Task,
-            channel: 0,
-            slot,
-            generation,
-        }) else {
-            return handle;
-        };
-        self.plan(comm, row, task);
-        handle
+        }
     }
 
     /// Fills in line B of a row from its Coll or P2p event.
-    #[inline]
+    #[inline(always)]
     fn plan(&self, comm: &CommState, row: &Row, task: &Task) {
         let mut parts = part::ENQUEUED;
         row.seq
@@ -671,27 +746,24 @@ impl Recorder {
         row.parts.store(parts, Release);
     }
 
-    #[cold]
-    fn replay(&self, number: u32) -> u64 {
+    fn replay(&self, number: u32) -> Result<Handle, u64> {
         let Some(template) = self.templates.get(number).filter(|t| t.ready()) else {
             self.odd(Odd::ForeignHandle);
-            return self.ignored();
+            return Err(self.ignored());
         };
         // Where a plan needs nothing at replay, NCCL announces its tasks once, at capture: that is the template's own
         // row, which lives until its group has returned.
-        let own =
-            handle::decode(template.row.load(Relaxed), self.salt).filter(|h| h.kind == Kind::Api);
-        if let Some(own) = own {
-            if let Some(row) = self.rows.get(own.slot as usize) {
-                let word = row.word.load(Acquire);
-                let alive = word & 3 == row_state::ALIVE
-                    && row_state::generation(word) as u32 == own.generation;
-                if alive
-                    && row.t_end.load(Relaxed) == 0
-                    && !self.group_returned(row.group.load(Relaxed))
-                {
-                    return self.encode(Kind::Task, 0, own.slot, own.generation.into());
-                }
+        let own = self.read(template.row.load(Relaxed));
+        if own.is(Kind::Api) {
+            let row = self.row_at(own.slot());
+            let word = row.word.load(Acquire);
+            let alive = word & 3 == row_state::ALIVE
+                && row_state::generation(word) as u32 == own.generation();
+            if alive
+                && row.t_end.load(Relaxed) == 0
+                && !self.group_returned(row.group.load(Relaxed))
+            {
+                return Ok(own.renamed(Kind::Task, 0));
             }
         }
         let p2p = if template.p2p.load(Relaxed) != 0 {
@@ -710,7 +782,10 @@ impl Recorder {
             flags: flag::REPLAY | p2p,
             template: number + 1,
         };
-        self.birth(Kind::Task, template.comm.load(Relaxed), &call)
+        match self.birth(Kind::Task, template.comm.load(Relaxed), &call) {
+            Some((handle, _)) => Ok(handle),
+            None => Err(self.encode(Kind::Rowless, 0, 0, 0)),
+        }
     }
 
     /// Whether the group with this word has returned to the program; true when its entry was recycled.
@@ -718,11 +793,12 @@ impl Recorder {
         if word == 0 {
             return true;
         }
-        let group = &self.groups[(word - 1) as usize & (self.groups.len() - 1)];
+        let group = &self.groups[(word - 1) as usize % GROUPS];
         group.word.load(Acquire) != word || group.t_stop.load(Relaxed) != 0
     }
 
     /// Below ABI v5 nothing announces a call but its Coll or P2p.
+    #[inline(never)]
     fn start_legacy(&self, comm: &CommState, task: &Task) -> u64 {
         let uid = comm.uid.load(Relaxed);
         if comm.abi.load(Relaxed) < 4 {
@@ -739,14 +815,11 @@ impl Recorder {
             flags: flag::LEGACY | if task.p2p { flag::P2P } else { 0 },
             template: 0,
         };
-        let handle = self.birth(Kind::Task, uid, &call);
-        if let Some(row) = handle::decode(handle, self.salt)
-            .filter(|h| h.kind == Kind::Task)
-            .and_then(|h| self.row(h))
-        {
-            self.plan(comm, row, task);
-        }
-        handle
+        let Some((handle, row)) = self.birth(Kind::Task, uid, &call) else {
+            return self.encode(Kind::Rowless, 0, 0, 0);
+        };
+        self.plan(comm, row, task);
+        self.give(handle)
     }
 
     /// ABI v1 to v3 tell a communicator's hash and rank with its first call only.
@@ -777,11 +850,10 @@ impl Recorder {
         buffers: [u64; 2],
         tag: u64,
     ) -> u64 {
-        let Some(parent) = self.decode(parent) else {
-            return self.ignored();
-        };
-        match parent.kind {
-            Kind::Api => {
+        let given = parent;
+        let parent = self.read(given);
+        match parent.kind() {
+            Some(Kind::Api) => {
                 if let Some(row) = self.row(parent) {
                     row.seq.store(sequence.wrapping_add(1), Relaxed);
                     row.ce_batches.store(batches.min(0xffff) as u16, Relaxed);
@@ -795,11 +867,15 @@ impl Recorder {
                     }
                     row.parts.store(part::ENQUEUED | part::COPY_ENGINE, Release);
                 }
-                self.encode(Kind::Task, 0, parent.slot, parent.generation.into())
+                self.give(parent.renamed(Kind::Task, 0))
             }
-            Kind::Template | Kind::Rowless => self.encode(Kind::Rowless, 0, 0, 0),
-            _ => {
+            Some(Kind::Template | Kind::Rowless) => self.encode(Kind::Rowless, 0, 0, 0),
+            Some(_) => {
                 self.odd(Odd::Orphan);
+                self.ignored()
+            }
+            None => {
+                self.foreign(given);
                 self.ignored()
             }
         }
@@ -807,25 +883,14 @@ impl Recorder {
 
     #[inline]
     fn start_kernel(&self, context: u64, parent: u64, channel: u8, stamp: u64) -> u64 {
-        let Some(parent) = self.decode(parent) else {
-            return self.ignored();
-        };
-        if parent.kind != Kind::Task {
-            if parent.kind == Kind::Rowless {
-                return self.encode(Kind::Rowless, 0, 0, 0);
-            }
-            self.odd(Odd::Orphan);
-            return self.ignored();
+        let task = self.read(parent);
+        if !task.is(Kind::Task) {
+            return self.unowned(parent, true);
         }
-        let Some(row) = self.row(parent) else {
+        let Some(row) = self.row(task) else {
             return self.ignored();
         };
-        let handle = self.encode(
-            Kind::KernelCh,
-            channel,
-            parent.slot,
-            parent.generation.into(),
-        );
+        let handle = self.give(task.renamed(Kind::KernelCh, channel));
         row.k_started
             .store(row.k_started.load(Relaxed).wrapping_add(1), Relaxed);
         if stamp == 0 {
@@ -872,8 +937,8 @@ impl Recorder {
             .store(row.verdict.load(Relaxed) | found, Relaxed);
         // The first of a batch looks like any other until the second comes.
         if found == verdict::FUSED {
-            let other = handle::decode(last.row.load(Relaxed), self.salt).and_then(|h| self.row(h));
-            if let Some(other) = other {
+            let other = self.read(last.row.load(Relaxed));
+            if let Some(other) = other.is(Kind::KernelCh).then(|| self.row(other)).flatten() {
                 other
                     .verdict
                     .store(other.verdict.load(Relaxed) | found, Relaxed);
@@ -899,14 +964,15 @@ impl Recorder {
         let Some(comm) = self.comm_of(row.comm.load(Relaxed)) else {
             return;
         };
-        let last = &comm.channels[usize::from(handle.channel) % CHANNELS];
-        let other = handle::decode(last.row.load(Relaxed), self.salt);
+        let last = &comm.channels[usize::from(handle.channel()) % CHANNELS];
+        let other = self.read(last.row.load(Relaxed));
         // From 2.31 on, starts of several calls may be delivered before the first one's stop. Without a start of its own
         // a call overlaps nothing that is known.
         let started = row.k_start.load(Relaxed) != 0;
         if started
             && stamp > last.start.load(Relaxed)
-            && other.is_some_and(|o| o.slot != handle.slot)
+            && other.is(Kind::KernelCh)
+            && other.slot() != handle.slot()
         {
             self.overlap(row, row.group.load(Relaxed), last, false);
         }
@@ -917,13 +983,14 @@ impl Recorder {
     /// A communicator's slot, by uid: uids are given out in order and slots reused, so the place is looked up.
     #[inline]
     fn comm_of(&self, uid: u32) -> Option<&CommState> {
-        let guess = &self.comms[uid.wrapping_sub(1) as usize & (self.comms.len() - 1)];
+        let guess = &self.comms[uid.wrapping_sub(1) as usize % COMMS];
         if guess.uid.load(Relaxed) == uid {
             return Some(guess);
         }
         self.comms.iter().find(|c| c.uid.load(Relaxed) == uid)
     }
 
+    #[inline]
     fn stop_kernel(&self, handle: Handle) {
         let Some(row) = self.row(handle) else { return };
         let stopped = row.k_stopped.load(Relaxed);
@@ -937,23 +1004,30 @@ impl Recorder {
         row.k_stopped.store(stopped + 1, Release);
     }
 
+    /// What a kernel or network event gets whose parent is no task; `asked` if it would have to be one.
+    #[cold]
+    fn unowned(&self, parent: u64, asked: bool) -> u64 {
+        match self.read(parent).kind() {
+            Some(Kind::Rowless) => return self.encode(Kind::Rowless, 0, 0, 0),
+            Some(_) if asked => self.odd(Odd::Orphan),
+            Some(_) => {}
+            None => self.foreign(parent),
+        }
+        self.ignored()
+    }
+
+    #[inline]
     fn start_op(&self, parent: u64, pid: i32, channel: u8, send: bool) -> u64 {
         // With PXN another process's operation runs here; its context and parent are names of that process.
         if pid != self.pid {
             self.odd(Odd::ForeignPid);
             return self.ignored();
         }
-        let Some(parent) = self.decode(parent) else {
-            return self.ignored();
-        };
-        if parent.kind != Kind::Task {
-            return if parent.kind == Kind::Rowless {
-                self.encode(Kind::Rowless, 0, 0, 0)
-            } else {
-                self.ignored()
-            };
+        let task = self.read(parent);
+        if !task.is(Kind::Task) {
+            return self.unowned(parent, false);
         }
-        let Some(row) = self.row(parent) else {
+        let Some(row) = self.row(task) else {
             return self.ignored();
         };
         row.ops_started
@@ -963,22 +1037,19 @@ impl Recorder {
             self.odd(Odd::Unstopped);
         }
         let op = &self.network.ops[slot as usize];
-        op.row.store(
-            self.encode(Kind::Task, 0, parent.slot, parent.generation.into()),
-            Relaxed,
-        );
+        op.row.store(parent, Relaxed);
         op.send.store(send.into(), Relaxed);
         op.bytes.store(0, Relaxed);
         self.encode(Kind::ProxyOp, channel, slot, generation)
     }
 
+    #[inline]
     fn stop_op(&self, handle: Handle) {
-        let Some(op) = self.network.op_at(handle.slot, handle.generation) else {
+        let Some(op) = self.network.op_at(handle) else {
             return self.odd(Odd::DoubleStop);
         };
         op.turn.store(0, Relaxed);
-        let Some(row) = handle::decode(op.row.load(Relaxed), self.salt).and_then(|h| self.row(h))
-        else {
+        let Some(row) = self.row_named(&op.row) else {
             return;
         };
         let bytes = op.bytes.load(Relaxed);
@@ -996,15 +1067,21 @@ impl Recorder {
             .store(row.ops_stopped.load(Relaxed).wrapping_add(1), Release);
     }
 
+    /// The live row that an entry of the network's tables belongs to.
+    #[inline]
+    fn row_named(&self, by: &AtomicU64) -> Option<&'static Row> {
+        let task = self.read(by.load(Relaxed));
+        task.is(Kind::Task).then(|| self.row(task)).flatten()
+    }
+
+    #[inline]
     fn start_step(&self, parent: u64) -> u64 {
         // A step carries no pid: only an operation that this process was told of vouches for it.
-        let Some(parent) = self.decode(parent) else {
-            return self.ignored();
-        };
-        if parent.kind != Kind::ProxyOp {
-            return self.encode(parent.kind.childless(), 0, 0, 0);
+        let owner = self.read(parent);
+        if !owner.is(Kind::ProxyOp) {
+            return self.unowned(parent, false);
         }
-        let Some(op) = self.network.op_at(parent.slot, parent.generation) else {
+        let Some(op) = self.network.op_at(owner) else {
             self.odd(Odd::StaleHandle);
             return self.ignored();
         };
@@ -1013,18 +1090,18 @@ impl Recorder {
         step.row.store(op.row.load(Relaxed), Relaxed);
         step.since.store(self.clock.ticks(), Relaxed);
         step.wait.store(0, Relaxed);
-        self.encode(Kind::ProxyStep, parent.channel, slot, generation)
+        self.encode(Kind::ProxyStep, owner.channel(), slot, generation)
     }
 
     /// Ends the present wait of a step; `next` is the wait that begins, or `None` at its stop.
+    #[inline]
     fn step(&self, handle: Handle, next: Option<(u8, u64)>) {
-        let Some(step) = self.network.step_at(handle.slot, handle.generation) else {
+        let Some(step) = self.network.step_at(handle) else {
             return self.odd(Odd::DoubleStop);
         };
         let now = self.clock.ticks();
         let (wait, since) = (step.wait.load(Relaxed), step.since.load(Relaxed));
-        let row = handle::decode(step.row.load(Relaxed), self.salt).and_then(|h| self.row(h));
-        if let Some(row) = row {
+        if let Some(row) = self.row_named(&step.row) {
             if let Some(total) = (wait as usize)
                 .checked_sub(1)
                 .and_then(|w| row.waits.get(w))
@@ -1058,6 +1135,7 @@ impl Recorder {
         }
     }
 
+    #[inline]
     fn stop_group(&self, handle: Handle) {
         let Some((word, group)) = self.group_at(handle) else {
             return self.odd(Odd::StaleHandle);
@@ -1067,24 +1145,60 @@ impl Recorder {
         if group.calls.load(Relaxed) != 1 {
             return;
         }
-        // A group of one, by far the commonest: its row gets the time at once and needs the group no more.
-        let Some(row) = self
-            .rows
-            .get((group.first_row.load(Relaxed) as usize).wrapping_sub(1))
-        else {
-            return;
-        };
+        // A group of one, by far the commonest: its row gets the time at once and needs the group no more. Where the call
+        // found no row, or has none any more, the row looked at is another group's.
+        let row = self.row_at(group.first_row.load(Relaxed).wrapping_sub(1));
         if row.group.load(Relaxed) == word && row.word.load(Acquire) & 3 == row_state::ALIVE {
             row.t_end.store(now, Release);
         }
     }
 
+    #[inline]
     fn stop_plan(&self, handle: Handle) {
-        if let Some(comm) = self.comms.get(handle.channel as usize) {
-            let popped = comm.popped.load(Relaxed);
-            if popped != comm.pushed.load(Relaxed) {
-                comm.popped.store(popped.wrapping_add(1), Relaxed);
+        let comm = &self.comms[usize::from(handle.channel())];
+        let popped = comm.popped.load(Relaxed);
+        if popped != comm.pushed.load(Relaxed) {
+            comm.popped.store(popped.wrapping_add(1), Relaxed);
+        }
+    }
+
+    #[inline]
+    fn stop_task(&self, handle: Handle) {
+        let Some(row) = self.row(handle) else { return };
+        let parts = row.parts.load(Relaxed);
+        if row.flags.load(Relaxed) & (flag::LEGACY | flag::REPLAY) != 0 {
+            self.unbracketed_ends(row);
+        }
+        row.parts.store(parts | part::ENQUEUE_DONE, Release);
+    }
+
+    /// What no GroupApi event brackets has returned when it is enqueued, as far as NCCL tells.
+    #[cold]
+    fn unbracketed_ends(&self, row: &Row) {
+        row.t_end.store(self.clock.ticks(), Relaxed);
+    }
+
+    #[inline]
+    fn group_closes(&self, handle: Handle) {
+        if let Some((_, group)) = self.group_at(handle) {
+            if group.calls.load(Relaxed) > 1 {
+                self.several_close(group);
             }
+        }
+    }
+
+    #[cold]
+    fn several_close(&self, group: &Group) {
+        group.t_closing.store(self.clock.ticks(), Relaxed);
+    }
+
+    /// A state that changes nothing, or that does not fit its handle.
+    #[inline(never)]
+    fn other_state(&self, given: u64, known: bool) {
+        match self.read(given).kind() {
+            None => self.foreign(given),
+            Some(Kind::Ignored | Kind::Rowless) if known => {}
+            Some(_) => self.odd(Odd::UnknownState),
         }
     }
 }
@@ -1092,17 +1206,6 @@ impl Recorder {
 /// Index of "send_network" and "recv_flush" in `live::WAITS`: NCCL refreshes a chunk's size just before these two.
 const SEND_NETWORK: u8 = 2;
 const RECV_FLUSH: u8 = 4;
-
-impl Kind {
-    /// What the children of something unrecorded are.
-    fn childless(self) -> Kind {
-        if self == Kind::Rowless {
-            Kind::Rowless
-        } else {
-            Kind::Ignored
-        }
-    }
-}
 
 /// What is known of a call when it is announced.
 pub struct Birth {
@@ -1163,21 +1266,21 @@ impl Receive for Recorder {
         }
         let turn = state.generation.load(Relaxed).wrapping_add(1);
         state.generation.store(turn, Relaxed);
+        let context = self.encode(Kind::Context, 0, slot as u32, turn.into());
         comm.uid.store(uid, Release);
         state.uid.store(uid, Release);
+        state.context.store(context, Release);
         self.comms_alive.fetch_add(1, Relaxed);
         self.header().state.store(0, Relaxed);
         self.writer.definitions_changed();
         if !self.said_hello.swap(true, Relaxed) {
             writer::hello(self);
         }
-        (
-            self.encode(Kind::Context, 0, slot as u32, turn.into()),
-            self.mask,
-        )
+        (context, self.mask)
     }
 
-    // Inlined into each adapter: the event is then never built in memory, and one jump serves both matches.
+    // Inlined into each adapter's entry point for the event's type: the event is then never built in memory, and the match
+    // is done when compiling.
     #[inline(always)]
     fn start(&self, context: u64, kind: u64, parent: u64, event: Event) -> u64 {
         if self.mask & kind as u32 == 0
@@ -1190,7 +1293,7 @@ impl Receive for Recorder {
             Event::Api(api) => self.start_api(context, parent, &api),
             Event::KernelLaunch => self.start_launch(context, parent),
             Event::Group => match self.comm(context) {
-                Some((slot, _)) => self.encode(Kind::Plan, slot as u8, 0, 0),
+                Some((slot, _)) => self.encode(Kind::Plan, slot, 0, 0),
                 None => self.ignored(),
             },
             Event::Task(task) => self.start_task(context, parent, &task),
@@ -1205,13 +1308,14 @@ impl Receive for Recorder {
             Event::KernelCh { channel, stamp } => {
                 self.start_kernel(context, parent, channel, stamp)
             }
-            Event::KernelPhase { phase } => match self.decode(parent) {
-                Some(h) if h.kind == Kind::KernelCh => {
-                    self.encode(Kind::Phase, phase, h.slot, h.generation.into())
+            Event::KernelPhase { phase } => {
+                let kernel = self.read(parent);
+                if kernel.is(Kind::KernelCh) {
+                    self.give(kernel.renamed(Kind::Phase, phase))
+                } else {
+                    self.unowned(parent, false)
                 }
-                Some(h) => self.encode(h.kind.childless(), 0, 0, 0),
-                None => self.ignored(),
-            },
+            }
             Event::Ignored => self.ignored(),
             Event::Unknown => {
                 self.odd(Odd::UnknownType);
@@ -1220,66 +1324,51 @@ impl Receive for Recorder {
         }
     }
 
-    #[inline]
-    fn stop(&self, handle: u64) {
-        let Some(handle) = self.decode(handle) else {
-            return;
-        };
-        match handle.kind {
-            Kind::GroupApi => self.stop_group(handle),
-            Kind::Launch => self.stop_launch(handle),
-            Kind::Plan => self.stop_plan(handle),
-            Kind::Task => {
-                if let Some(row) = self.row(handle) {
-                    let parts = row.parts.load(Relaxed);
-                    if row.flags.load(Relaxed) & (flag::LEGACY | flag::REPLAY) != 0 {
-                        row.t_end.store(self.clock.ticks(), Relaxed);
-                    }
-                    row.parts.store(parts | part::ENQUEUE_DONE, Release);
-                }
-            }
-            Kind::KernelCh => self.stop_kernel(handle),
-            Kind::ProxyOp => self.stop_op(handle),
-            Kind::ProxyStep => self.step(handle, None),
-            Kind::Api | Kind::Template | Kind::Rowless | Kind::Ignored | Kind::Phase => {}
-            Kind::Context => self.odd(Odd::ForeignHandle),
+    #[inline(always)]
+    fn stop(&self, given: u64, bits: Option<usize>) {
+        let handle = self.read(given);
+        let handle = bits.map_or(handle, |bits| handle.of_bits(bits));
+        match handle.kind() {
+            Some(Kind::Task) => self.stop_task(handle),
+            Some(Kind::Api | Kind::Template | Kind::Rowless | Kind::Ignored | Kind::Phase) => {}
+            Some(Kind::Launch) => self.stop_launch(handle),
+            Some(Kind::Plan) => self.stop_plan(handle),
+            Some(Kind::GroupApi) => self.stop_group(handle),
+            Some(Kind::KernelCh) => self.stop_kernel(handle),
+            Some(Kind::ProxyOp) => self.stop_op(handle),
+            Some(Kind::ProxyStep) => self.step(handle, None),
+            Some(Kind::Context) => self.odd(Odd::ForeignHandle),
+            None => self.foreign(given),
         }
     }
 
     #[inline(always)]
-    fn state(&self, handle: u64, state: State) {
-        let Some(handle) = self.decode(handle) else {
-            return;
-        };
-        match (handle.kind, state) {
-            (_, State::Unknown) => self.odd(Odd::UnknownState),
-            (Kind::KernelCh, State::KernelStop { stamp }) => self.kernel_stopped(handle, stamp),
-            (Kind::GroupApi, State::GroupClosing) => {
-                if let Some((_, group)) = self
-                    .group_at(handle)
-                    .filter(|(_, g)| g.calls.load(Relaxed) > 1)
-                {
-                    group.t_closing.store(self.clock.ticks(), Relaxed);
-                }
+    fn state(&self, given: u64, state: State) {
+        let handle = self.read(given);
+        match state {
+            State::KernelStop { stamp } if handle.is(Kind::KernelCh) => {
+                self.kernel_stopped(handle, stamp);
             }
-            (Kind::ProxyStep, State::Step { wait, bytes }) => {
-                self.step(handle, Some((wait, bytes)))
+            State::GroupClosing if handle.is(Kind::GroupApi) => self.group_closes(handle),
+            State::Step { wait, bytes } if handle.is(Kind::ProxyStep) => {
+                self.step(handle, Some((wait, bytes)));
             }
-            (Kind::ProxyOp, State::OpProgress { bytes }) => {
-                if let Some(op) = self.network.op_at(handle.slot, handle.generation) {
+            State::OpProgress { bytes } if handle.is(Kind::ProxyOp) => {
+                if let Some(op) = self.network.op_at(handle) {
                     op.bytes.store(bytes, Relaxed);
                 }
             }
-            (Kind::Phase, State::PhaseStop { stamp }) => {
+            State::PhaseStop { stamp } if handle.is(Kind::Phase) => {
                 if let Some(phase) = self
                     .row(handle)
-                    .and_then(|row| row.phase_stop.get(usize::from(handle.channel)))
+                    .and_then(|row| row.phase_stop.get(usize::from(handle.channel())))
                 {
                     phase.store(phase.load(Relaxed).max(stamp), Relaxed);
                 }
             }
-            (Kind::Ignored | Kind::Rowless, _) | (_, State::Ignored | State::GroupOpened) => {}
-            _ => self.odd(Odd::UnknownState),
+            State::Ignored | State::GroupOpened if handle.kind().is_some() => {}
+            State::Unknown => self.other_state(given, false),
+            _ => self.other_state(given, true),
         }
     }
 
@@ -1288,9 +1377,10 @@ impl Receive for Recorder {
             return;
         };
         let _guard = INIT.lock();
-        let comm = &self.live.comms()[slot as usize];
+        let comm = &self.live.comms()[usize::from(slot)];
         comm.t_final.store(self.clock.ticks(), Relaxed);
         comm.finalized.store(1, Release);
+        state.context.store(0, Release);
         state.uid.store(0, Release);
         self.writer.definitions_changed();
         if self.comms_alive.fetch_sub(1, Relaxed) == 1 {
@@ -1299,6 +1389,13 @@ impl Receive for Recorder {
             self.writer.flush();
         }
     }
+}
+
+/// A table of fixed size, made on the heap.
+pub fn array<T, const N: usize>(entries: Box<[T]>) -> Box<[T; N]> {
+    entries
+        .try_into()
+        .unwrap_or_else(|_| unreachable!("made with the layout's size"))
 }
 
 fn fill_in_comm(comm: &Comm, init: &Init, gpu: Option<&cuda::Gpu>, generation: u32, now: u64) {
@@ -1365,8 +1462,7 @@ fn random() -> u64 {
 
 /// Makes `recorder` the one that [`get`] gives, in a page that is mapped at the first time.
 fn publish(recorder: *mut Recorder) -> std::io::Result<()> {
-    let mut page = RECORDER.load(Acquire);
-    if std::ptr::eq(page, &NONE) {
+    if std::ptr::eq(page(), &NONE) {
         // SAFETY: a new anonymous mapping.
         let fresh = unsafe {
             libc::mmap(
@@ -1383,11 +1479,13 @@ fn publish(recorder: *mut Recorder) -> std::io::Result<()> {
         }
         // SAFETY: the page is ours. On kernels before 4.14 the advice fails; a child that calls NCCL there is on its own.
         unsafe { libc::madvise(fresh, 4096, libc::MADV_WIPEONFORK) };
-        page = fresh.cast();
-        RECORDER.store(page, Release);
+        PAGE.store(fresh.cast(), Release);
     }
-    // SAFETY: the page is mapped, writable and aligned.
-    unsafe { (*page).store(recorder, Release) };
+    // SAFETY: the recorder lives as long as the process.
+    if unsafe { &*recorder }.callbacks.is_none() {
+        page().plain.store(recorder, Release);
+    }
+    page().any.store(recorder, Release);
     Ok(())
 }
 

@@ -11,6 +11,9 @@
 //! Rule: a slot is owned by one taker, or by the giver, or is in the ring; never two of these. The model check in
 //! `tests/model.rs` runs this file's code on loom's atomics.
 
+use crate::round::Round;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
 /// An atomic word, so that the model check can run the same code.
 pub trait Word {
     /// Loads with Acquire.
@@ -58,26 +61,30 @@ pub trait Cells {
     fn set(&self, cell: u64, slot: u32);
 }
 
-impl Cells for Box<[std::sync::atomic::AtomicU32]> {
+impl Cells for Round<AtomicU32> {
     #[inline]
     fn len(&self) -> u64 {
-        <[_]>::len(self) as u64
+        Round::len(self) as u64
     }
     #[inline]
     fn get(&self, cell: u64) -> u32 {
-        self[cell as usize].load(std::sync::atomic::Ordering::Relaxed)
+        self.at(cell as usize).load(Relaxed)
     }
     #[inline]
     fn set(&self, cell: u64, slot: u32) {
-        self[cell as usize].store(slot, std::sync::atomic::Ordering::Relaxed);
+        self.at(cell as usize).store(slot, Relaxed);
     }
 }
 
 /// The ring. `born` lives elsewhere (in the live part) and is passed in.
 pub struct FreeRing<C, W> {
     cells: C,
-    given: W,
+    given: Line<W>,
 }
+
+/// A cache line of its own: what the giver writes often, takers needn't fetch with what they read.
+#[repr(align(64))]
+struct Line<W>(W);
 
 impl<C: Cells, W: Word> FreeRing<C, W> {
     /// A ring in which every slot is free. `given` is 0 and so must `born` be.
@@ -86,7 +93,10 @@ impl<C: Cells, W: Word> FreeRing<C, W> {
             cells.set(slot, slot as u32);
         }
         given.release(cells.len());
-        FreeRing { cells, given }
+        FreeRing {
+            cells,
+            given: Line(given),
+        }
     }
 
     #[inline]
@@ -99,7 +109,7 @@ impl<C: Cells, W: Word> FreeRing<C, W> {
     pub fn take(&self, born: &W) -> Option<(u64, u32)> {
         loop {
             let ticket = born.relaxed();
-            if ticket >= self.given.acquire() {
+            if ticket >= self.given.0.acquire() {
                 return None;
             }
             let slot = self.cells.get(self.cell(ticket));
@@ -124,8 +134,8 @@ impl<C: Cells, W: Word> FreeRing<C, W> {
     /// Gives `slot` back. Only one thread gives.
     #[inline]
     pub fn give(&self, slot: u32) {
-        let given = self.given.relaxed();
+        let given = self.given.0.relaxed();
         self.cells.set(self.cell(given), slot);
-        self.given.release(given + 1);
+        self.given.0.release(given + 1);
     }
 }

@@ -47,6 +47,7 @@ impl Templates {
     ///
     /// Maps memory every 4096 templates: capture is set-up work, and no other way keeps a process that captures
     /// nothing small.
+    #[cold]
     pub fn add(&self) -> Option<(u32, &Template)> {
         let number = self.next.load(Relaxed);
         if number as usize >= CHUNK * CHUNKS {

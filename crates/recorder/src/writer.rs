@@ -10,7 +10,7 @@
 //! communicator's rows stay live, and only those.
 
 use crate::clock;
-use crate::recorder::{say, Birth, Recorder};
+use crate::recorder::{say, Recorder};
 use crate::settings::{host, Mode, Timing};
 use crate::{cuda, place};
 use capture::block::{self, Kind};
@@ -30,7 +30,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use std::sync::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Rows in a block at most: a block then fits in the staging area whatever the rows hold.
@@ -39,6 +39,11 @@ const BATCH: usize = 1024;
 const SETTLE: u64 = 200_000_000;
 /// How long a part that NCCL has begun and not ended is waited for once the communicator has moved on, ns.
 const AGED: u64 = 3_000_000_000;
+/// Between flushes to a disk of this host.
+const FLUSH: Duration = Duration::from_secs(1);
+/// Between flushes to a network file system, where few large writes are kind; a call is there 5 s after it ended, the time
+/// of the write itself included.
+const NETWORK_FLUSH: Duration = Duration::from_millis(4500);
 /// Rows looked at behind the oldest one of a communicator.
 const WINDOW: usize = 32;
 
@@ -93,11 +98,19 @@ impl Control {
         if !self.running.load(Acquire) {
             return;
         }
-        let mut asked = self.asked.lock().unwrap_or_else(|p| p.into_inner());
+        let deadline = Instant::now() + Duration::from_secs(1);
+        // Not waited for without an end: a signal handler that calls exit() may have interrupted the thread that holds it.
+        let mut asked = loop {
+            match self.asked.try_lock() {
+                Ok(asked) => break asked,
+                Err(TryLockError::Poisoned(asked)) => break asked.into_inner(),
+                Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return,
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(50)),
+            }
+        };
         asked.flushes += 1;
         let want = asked.flushes;
         self.wake.notify_one();
-        let deadline = Instant::now() + Duration::from_secs(1);
         while asked.flushed < want {
             let Some(left) = deadline.checked_duration_since(Instant::now()) else {
                 return;
@@ -123,12 +136,12 @@ pub struct Key {
 
 impl Key {
     /// Of a call that never had a row: its algorithm is not known.
-    pub fn of_birth(comm: u32, call: &Birth) -> Key {
+    pub fn of_birth(comm: u32, count: u64, [func, datatype]: [u8; 2], flags: u8) -> Key {
         Key {
             comm,
-            count: call.count,
-            names: [call.func, call.datatype, 0, 0],
-            flags: call.flags,
+            count,
+            names: [func, datatype, 0, 0],
+            flags,
             nchannels: 0,
         }
     }
@@ -264,10 +277,14 @@ pub fn start(recorder: &'static Recorder) {
                 unsafe { libc::atexit(at_exit) };
             }
         }
-        Err(error) => say(&format!(
-            "no thread for writing ({error}): calls stay in {} only",
-            recorder.names.stem.display()
-        )),
+        Err(error) => {
+            say(&format!(
+                "no thread for writing ({error}): calls stay in the live part only, {}",
+                recorder.live_place()
+            ));
+            // The trace file tells a report where that is.
+            Writer::new(recorder).open();
+        }
     }
 }
 
@@ -312,7 +329,7 @@ impl Writer {
             snapshot: None,
             snapshots: 0,
             strings_written: 0,
-            interval: Duration::from_secs(1),
+            interval: FLUSH,
             failed: false,
             snapshot_state: 0,
             ns_per_tick: 1.0,
@@ -804,34 +821,18 @@ impl Writer {
 
     /// Opens the trace file and the snapshot file, new ones. What fails is tried again at later flushes.
     fn open(&mut self) {
-        let names = &self.recorder.names;
-        let opened = (|| {
-            let host_folder = names.stem.parent().unwrap_or(&names.folder);
-            private_folders(host_folder)?;
-            let ending = |ending: &str| {
-                let mut path = names.stem.clone().into_os_string();
-                path.push(ending);
-                PathBuf::from(path)
-            };
-            let trace = File::from(place::create(&ending(".trace"))?);
-            let snapshot = File::from(place::create(&ending(".snap"))?);
-            Ok::<_, io::Error>((trace, snapshot))
-        })();
-        let (file, snapshot) = match opened {
+        let (trace, snapshot) = match self.make_files() {
             Ok(files) => files,
             Err(error) => return self.complain(&error),
         };
         let settings = &self.recorder.settings;
-        let network = place::is_network(&names.folder);
-        self.interval =
-            Duration::from_secs_f64(settings.flush.unwrap_or(if network { 5.0 } else { 1.0 }));
-        if let Err(error) = file.write_all_at(
-            &block::file_header(self.recorder.header().trace_id.load(Relaxed)),
-            0,
-        ) {
-            return self.complain(&error);
-        }
-        (self.file, self.snapshot) = (Some(file), Some(snapshot));
+        let network = place::is_network(&self.recorder.names.folder);
+        self.interval = settings
+            .flush
+            .map_or(if network { NETWORK_FLUSH } else { FLUSH }, |seconds| {
+                Duration::from_secs_f64(seconds)
+            });
+        (self.file, self.snapshot) = (Some(trace), Some(snapshot));
         let header = self.recorder.header();
         if header.staged_base.load(Relaxed) != 0 {
             return;
@@ -852,6 +853,30 @@ impl Writer {
                 out.extend(gpus.as_bytes());
             });
             self.write_staged();
+        }
+    }
+
+    /// A new trace file with its header, and a new snapshot file; or neither, so that a full disk can be tried again.
+    fn make_files(&self) -> io::Result<(File, File)> {
+        let names = &self.recorder.names;
+        private_folders(names.stem.parent().unwrap_or(&names.folder))?;
+        let with = |ending: &str| {
+            let mut path = names.stem.clone().into_os_string();
+            path.push(ending);
+            PathBuf::from(path)
+        };
+        let trace_id = self.recorder.header().trace_id.load(Relaxed);
+        let path = with(".trace");
+        let trace = File::from(place::create(&path)?);
+        let others = trace
+            .write_all_at(&block::file_header(trace_id), 0)
+            .and_then(|()| place::create(&with(".snap")));
+        match others {
+            Ok(snapshot) => Ok((trace, File::from(snapshot))),
+            Err(error) => {
+                let _ = std::fs::remove_file(path);
+                Err(error)
+            }
         }
     }
 

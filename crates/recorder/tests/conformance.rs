@@ -9,9 +9,9 @@
 mod job;
 
 use capture::live::{flag, part, Odd};
-use fake_nccl::event::{Coll, Descr, Event, Handle, P2p, Seat, StateArgs, POISON};
-use fake_nccl::plugin::{Identity, Table, Version, MISDEEDS};
-use job::{Driver, Job};
+use fake_nccl::event::{Coll, Descr, Event, Handle, P2p, StateArgs, POISON};
+use fake_nccl::plugin::{Identity, Table, MISDEEDS};
+use job::{release, table, Driver, Job};
 use nccl_abi::{event, state};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_void, CString};
@@ -22,47 +22,7 @@ use tables::{Call, Capture, LiveSource, Process, Shape, Untimed};
 
 // ---- Both sides
 
-extern "C" {
-    static ncclProfiler_v1: [usize; 6];
-    static ncclProfiler_v2: [usize; 6];
-    static ncclProfiler_v3: [usize; 6];
-    static ncclProfiler_v4: [usize; 6];
-    static ncclProfiler_v5: [usize; 6];
-    static ncclProfiler_v6: [usize; 6];
-    static ncclProfiler_v7: [usize; 6];
-}
-
 const ABIS: std::ops::RangeInclusive<u8> = 1..=7;
-
-/// The newest examined release whose own ABI this is.
-fn release(abi: u8) -> Version {
-    let mut all = nccl_abi::release::ALL.iter().rev();
-    Version(
-        all.find(|r| r.native_abi == abi)
-            .expect("a release")
-            .version,
-    )
-}
-
-/// The plugin's table of one ABI, as the rlib exports it.
-fn table(abi: u8) -> Table {
-    let raw = match abi {
-        1 => &raw const ncclProfiler_v1,
-        2 => &raw const ncclProfiler_v2,
-        3 => &raw const ncclProfiler_v3,
-        4 => &raw const ncclProfiler_v4,
-        5 => &raw const ncclProfiler_v5,
-        6 => &raw const ncclProfiler_v6,
-        _ => &raw const ncclProfiler_v7,
-    };
-    let seat = Seat {
-        abi,
-        native: abi,
-        version: release(abi).0,
-    };
-    // SAFETY: the exported tables are constants of their version's layout.
-    unsafe { Table::new(seat, raw.cast()) }
-}
 
 static MASK: AtomicI32 = AtomicI32::new(0);
 

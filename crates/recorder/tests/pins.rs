@@ -74,6 +74,40 @@ fn portable_plugins_export_the_seven_symbols_and_need_glibc_2_17_at_most() {
     }
 }
 
+/// The plugin talks to `ncclscope run` over a unix socket, and to nobody else; it starts no program.
+#[test]
+fn plugins_import_nothing_that_starts_programs_listens_or_resolves_names() {
+    let named = std::env::var("NCCLSCOPE_PLUGIN").ok();
+    for path in portable_plugins().into_iter().chain(named) {
+        let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let file = object::File::parse(&*bytes).expect("an ELF file");
+        let refused = [
+            "exec",
+            "posix_spawn",
+            "fork",
+            "vfork",
+            "system",
+            "popen",
+            "bind",
+            "listen",
+            "accept",
+            "getaddrinfo",
+            "gethostby",
+            "sendto",
+            "recv",
+            "ptrace",
+        ];
+        for symbol in file.dynamic_symbols().filter(|s| s.is_undefined()) {
+            let name = symbol.name().unwrap_or_default();
+            let found = refused.iter().find(|r| name.starts_with(**r));
+            assert_eq!(found, None, "{path} imports {name}");
+        }
+    }
+    let families = include_str!("../src/place.rs").matches("AF_").count();
+    let unix = include_str!("../src/place.rs").matches("AF_UNIX").count();
+    assert!(unix > 0 && families == unix, "a socket of another family");
+}
+
 /// Every GLIBC_x.y that the file names.
 fn glibc_versions(bytes: &[u8]) -> Vec<(u32, u32)> {
     let mut versions = Vec::new();

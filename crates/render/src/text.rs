@@ -15,6 +15,7 @@ use analyze::Report;
 use capture::live::WAITS;
 use std::collections::BTreeMap;
 use std::io::{Result, Write};
+use tables::printable;
 
 /// How much to print.
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,7 +82,9 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
             break;
         }
     }
-    out.write_all(&text)?;
+    for line in String::from_utf8_lossy(&text).lines() {
+        writeln!(out, "{}", printable(line))?;
+    }
     if options.explain {
         definitions(out)?;
     }
@@ -783,7 +786,10 @@ impl Table {
     }
 
     fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        // A line end in a name would break the table.
+        let cells = cells.into_iter();
+        self.rows
+            .push(cells.map(|cell| printable(&cell).into_owned()).collect());
     }
 
     fn write(&self, out: &mut impl Write, shown: usize, what: &str) -> Result<()> {

@@ -4,6 +4,9 @@
 //! the first and after the last it goes on at the rate of the whole capture, because two anchors that are close together
 //! give a rate of no use.
 //!
+//! A clock that was set while the job ran (back, or by hours) must not bend the times between: CLOCK_MONOTONIC, which
+//! nobody can set, was read at every anchor too, and tells such a step from the passing of time.
+//!
 //! Rule: a time without two anchors, or one and a clock that counts nanoseconds, is not known. It is never guessed.
 
 /// The two clocks at one moment.
@@ -13,7 +16,12 @@ pub struct Anchor {
     pub ticks: u64,
     /// CLOCK_REALTIME, ns since 1970.
     pub realtime: u64,
+    /// CLOCK_MONOTONIC, ns; 0 when not known.
+    pub monotonic: u64,
 }
+
+/// CLOCK_REALTIME and CLOCK_MONOTONIC of two anchors differ by less than this unless the clock was set, ns.
+const SET: i128 = 1_000_000;
 
 /// Turns ticks into time.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +39,7 @@ impl Clock {
             .collect();
         anchors.sort_unstable();
         anchors.dedup_by_key(|a| a.ticks);
+        ignore_steps(&mut anchors);
         Clock {
             anchors,
             nanoseconds,
@@ -83,10 +92,12 @@ impl Clock {
                 Anchor {
                     ticks: 0,
                     realtime: 0,
+                    monotonic: 0,
                 },
                 Anchor {
                     ticks: 1,
                     realtime: 1,
+                    monotonic: 0,
                 },
             ),
         }
@@ -165,6 +176,27 @@ impl Cursor<'_> {
     }
 }
 
+/// Where the clock was set, counts on from the first anchor by CLOCK_MONOTONIC.
+fn ignore_steps(anchors: &mut [Anchor]) {
+    let wide = |n: u64| i128::from(n);
+    let stepped = |a: &Anchor, b: &Anchor| {
+        let (monotonic, realtime) = (
+            wide(b.monotonic) - wide(a.monotonic),
+            wide(b.realtime) - wide(a.realtime),
+        );
+        (realtime - monotonic).abs() > SET
+    };
+    let sound = |w: &[Anchor]| w[0].monotonic != 0 && w[0].monotonic <= w[1].monotonic;
+    if !anchors.windows(2).any(|w| stepped(&w[0], &w[1])) || !anchors.windows(2).all(sound) {
+        return;
+    }
+    let first = anchors[0];
+    for anchor in anchors {
+        let passed = anchor.monotonic - first.monotonic;
+        anchor.realtime = first.realtime.saturating_add(passed);
+    }
+}
+
 fn scale(ticks: i128, from: Anchor, to: Anchor) -> i128 {
     let rate = i128::from(to.realtime) - i128::from(from.realtime);
     // Both factors are below 2^64 in size, so the product fits but for the sign's bit.
@@ -199,7 +231,32 @@ mod tests {
     }
 
     fn anchor(ticks: u64, realtime: u64) -> Anchor {
-        Anchor { ticks, realtime }
+        Anchor {
+            ticks,
+            realtime,
+            monotonic: 0,
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_bends_no_time() {
+        const S: u64 = 1_000_000_000;
+        let set = |steps: [u64; 4]| {
+            let anchors = (0..4u64).map(|i| Anchor {
+                ticks: 1 + i * 2 * S,
+                monotonic: 7 + i * S,
+                realtime: 5000 * S + i * S - steps[i as usize],
+            });
+            let clock = Clock::new(anchors, false);
+            let times = [1, 1 + S, 1 + 3 * S, 1 + 6 * S].map(|t| clock.realtime(t));
+            (times, clock.duration(2 * S))
+        };
+        let expected = set([0; 4]);
+        assert_eq!(expected.1, Some(S));
+        assert_eq!(set([0, 0, 3600 * S, 3600 * S]), expected);
+        assert_eq!(set([0, 0, 2 * S, 0]), expected);
+        // What NTP corrects while the clock runs on is the better time.
+        assert_ne!(set([0, 100, 200, 300]), expected);
     }
 
     #[test]

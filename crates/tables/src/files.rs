@@ -110,17 +110,36 @@ fn walk(folder: &Path, depth: usize, each: &mut impl FnMut(&Path)) {
     }
 }
 
+/// Opens a regular file: a pipe would never end, and a device need not.
+pub(crate) fn open(path: &Path) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::OpenOptions::new();
+    // Opening a pipe waits for its writer, but for this.
+    let file = options
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(std::io::Error::new(
+        std::io::ErrorKind::InvalidInput,
+        "no regular file",
+    ))
+}
+
 /// The content of a file, unpacked; as much as could be read when it is damaged, with a problem that says so.
 pub(crate) fn load(path: &Path, problems: &mut Vec<Problem>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| {
+    let read = open(path).and_then(|file| {
         if path.extension().is_some_and(|e| e == "zst") {
             zstd::Decoder::new(file)?
                 .take(MAX_UNPACKED)
                 .read_to_end(&mut bytes)
         } else {
             let len = file.metadata().map_or(0, |m| m.len().min(MAX_UNPACKED));
-            bytes.reserve_exact(usize::try_from(len).map_or(0, |len| len + 1));
+            // Without it, reading takes twice the memory at times.
+            let _ = bytes.try_reserve_exact(usize::try_from(len).map_or(0, |len| len + 1));
             (&file).take(MAX_UNPACKED).read_to_end(&mut bytes)
         }
     });

@@ -2,6 +2,7 @@
 //!
 //! Rule: reading goes on after a problem, and each one reaches the report.
 
+use crate::printable;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -20,13 +21,13 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
+        let line = format!(
             "{}, {}: expected {}, found {}",
             self.file.display(),
             self.place,
             self.expected,
             self.found
-        )
+        );
+        f.write_str(&printable(&line))
     }
 }

@@ -13,7 +13,7 @@
 use crate::calls::{Call, Extra, Shape};
 use crate::clock::{Anchor, Clock, Cursor};
 use crate::communicators::Local;
-use crate::files::{load, Files};
+use crate::files::{self, load, Files};
 use crate::names::{Name, Names};
 use crate::problem::Problem;
 use crate::process::{Counters, HistogramOf, LiveSource, Process, Total};
@@ -433,6 +433,7 @@ impl Parts {
             self.anchors.push(Anchor {
                 ticks: anchor.ticks.load(Relaxed),
                 realtime: anchor.realtime.load(Relaxed),
+                monotonic: anchor.monotonic.load(Relaxed),
             });
         }
         for id in 1..=255u8 {
@@ -484,6 +485,7 @@ impl Parts {
             Some(Kind::Anchor) => self.anchors.push(Anchor {
                 ticks: u64_at(payload, 0),
                 realtime: u64_at(payload, 16),
+                monotonic: u64_at(payload, 8),
             }),
             Some(Kind::Definitions) => {
                 for definition in definitions::read(payload) {
@@ -774,7 +776,7 @@ impl Reader {
             if path.extension().is_some_and(|e| e == "zst") {
                 opened.unpacked = load(path, &mut Vec::new());
             } else {
-                opened.file = std::fs::File::open(path).ok();
+                opened.file = files::open(path).ok();
             }
         }
         opened

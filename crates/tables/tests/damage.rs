@@ -324,6 +324,22 @@ fn nothing_readable_is_an_error_that_says_what_was_expected() {
 }
 
 #[test]
+fn what_is_no_regular_file_is_named_and_not_waited_for() {
+    let (trace, _) = trace_file();
+    let folder = Folder::new(&[("h/a.trace", &trace), ("h/a.live", &live_bytes())]);
+    let fifo = folder.0.path().join("h/b.trace");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.expect("mkfifo").success());
+    std::os::unix::fs::symlink("/dev/zero", folder.0.path().join("h/c.trace")).expect("linked");
+    let capture = folder.open();
+    assert_eq!(capture.processes.len(), 1);
+    let odd = capture.problems.iter();
+    let odd = odd.filter(|p| p.found == "no regular file");
+    let named: Vec<_> = odd.map(|p| p.file.clone()).collect();
+    assert_eq!(named, [Path::new("h/b.trace"), Path::new("h/c.trace")]);
+}
+
+#[test]
 fn columns_have_a_value_for_every_call() {
     let (trace, _) = trace_file();
     let capture = Folder::new(&[("h/a.trace", &trace), ("h/a.live", &live_bytes())]).open();

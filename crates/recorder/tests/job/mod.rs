@@ -4,8 +4,11 @@
 //! job with [`Driver`]. The parent then reads the capture like a report would.
 #![allow(dead_code)]
 
+use fake_nccl::event::Seat;
+use fake_nccl::plugin::{Table, Version};
 use nccl_abi::{event, state, v5};
-use std::ffi::{c_int, c_void, CStr};
+use std::ffi::{c_int, c_void, CStr, CString};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 
@@ -13,7 +16,43 @@ use std::process::{Child, Command, ExitStatus};
 use nccl_profiler_ncclscope as _;
 
 extern "C" {
+    static ncclProfiler_v1: [usize; 6];
+    static ncclProfiler_v2: [usize; 6];
+    static ncclProfiler_v3: [usize; 6];
+    static ncclProfiler_v4: [usize; 6];
     static ncclProfiler_v5: v5::Profiler;
+    static ncclProfiler_v6: [usize; 6];
+    static ncclProfiler_v7: [usize; 6];
+}
+
+/// The newest examined release whose own ABI this is.
+pub fn release(abi: u8) -> Version {
+    let mut all = nccl_abi::release::ALL.iter().rev();
+    Version(
+        all.find(|r| r.native_abi == abi)
+            .expect("a release")
+            .version,
+    )
+}
+
+/// The plugin's table of one ABI, as the rlib exports it.
+pub fn table(abi: u8) -> Table {
+    let raw = match abi {
+        1 => &raw const ncclProfiler_v1,
+        2 => &raw const ncclProfiler_v2,
+        3 => &raw const ncclProfiler_v3,
+        4 => &raw const ncclProfiler_v4,
+        5 => (&raw const ncclProfiler_v5).cast(),
+        6 => &raw const ncclProfiler_v6,
+        _ => &raw const ncclProfiler_v7,
+    };
+    let seat = Seat {
+        abi,
+        native: abi,
+        version: release(abi).0,
+    };
+    // SAFETY: the exported tables are constants of their version's layout.
+    unsafe { Table::new(seat, raw.cast()) }
 }
 
 /// A job to be run in a child process.
@@ -77,6 +116,48 @@ impl Job {
         self.spawn().wait().expect("the job ends")
     }
 
+    /// Runs it to its end; what it said on stderr.
+    pub fn run_saying(&mut self) -> (ExitStatus, String) {
+        self.command.stderr(std::process::Stdio::piped());
+        let child = self.spawn();
+        let output = child.wait_with_output().expect("the job ends");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status, said)
+    }
+
+    /// Its command, to be changed.
+    pub fn command(&mut self) -> &mut Command {
+        &mut self.command
+    }
+
+    /// Gives the job small file systems of its own, in memory: (folder that is there, mount options).
+    pub fn with_mounts(mut self, mounts: &[(&Path, &str)]) -> Job {
+        let mounts: Vec<(CString, CString)> = mounts
+            .iter()
+            .map(|(folder, options)| {
+                let folder = folder.as_os_str().as_encoded_bytes();
+                let text = |bytes: &[u8]| CString::new(bytes).expect("no NUL");
+                (text(folder), text(options.as_bytes()))
+            })
+            .collect();
+        // SAFETY: system calls on memory that was made before the fork.
+        unsafe { self.command.pre_exec(move || mount_all(&mounts)) };
+        self
+    }
+
+    /// Brings what a process that was killed before it could make a file left in this host's memory into the folder, as
+    /// `ncclscope collect` does; whether there was any.
+    pub fn collect(&self) -> bool {
+        let left = live_parts_of(&self.started);
+        for live in &left {
+            let name = live.file_name().expect("a file");
+            let folder = self.folder.join("host");
+            std::fs::create_dir_all(&folder).expect("made");
+            std::fs::copy(live, folder.join(name)).expect("copied");
+        }
+        !left.is_empty()
+    }
+
     /// The capture it left.
     pub fn capture(&self) -> tables::Capture {
         tables::Capture::open(&self.folder).unwrap_or_else(|error| panic!("{error}"))
@@ -90,6 +171,71 @@ impl Drop for Job {
             let _ = std::fs::remove_file(live);
         }
         let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Whether this user may have mounts of its own; says so once where not.
+pub fn mounts_are_permitted() -> bool {
+    let folder = std::env::temp_dir();
+    let text = CString::new(folder.as_os_str().as_encoded_bytes()).expect("no NUL");
+    let mut probe = Command::new("true");
+    // SAFETY: as in `with_mounts`.
+    unsafe { probe.pre_exec(move || mount_all(&[(text.clone(), c"size=64k".into())])) };
+    let permitted = probe.status().is_ok_and(|status| status.success());
+    if !permitted {
+        eprintln!("skipped: no file systems of its own are permitted here (unshare, mount)");
+    }
+    permitted
+}
+
+/// A mount name space of this process's own, with a tmpfs on each folder.
+fn mount_all(mounts: &[(CString, CString)]) -> std::io::Result<()> {
+    let check = |result: c_int| match result {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    };
+    let put = |file: &CStr, text: &[u8]| {
+        // SAFETY: plain calls on valid arguments.
+        unsafe {
+            let fd = libc::open(file.as_ptr(), libc::O_WRONLY);
+            let written = libc::write(fd, text.as_ptr().cast(), text.len());
+            libc::close(fd);
+            written == text.len() as isize
+        }
+    };
+    // SAFETY: system calls on NUL-terminated texts.
+    unsafe {
+        let (uid, gid) = (libc::geteuid(), libc::getegid());
+        if uid == 0 {
+            check(libc::unshare(libc::CLONE_NEWNS))?;
+        } else {
+            check(libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS))?;
+            let same = |id: u32| format!("{id} {id} 1").into_bytes();
+            let mapped = put(c"/proc/self/uid_map", &same(uid))
+                && put(c"/proc/self/setgroups", b"deny")
+                && put(c"/proc/self/gid_map", &same(gid));
+            if !mapped {
+                return Err(std::io::ErrorKind::PermissionDenied.into());
+            }
+        }
+        let none = std::ptr::null();
+        check(libc::mount(
+            c"none".as_ptr(),
+            c"/".as_ptr(),
+            none,
+            libc::MS_REC | libc::MS_PRIVATE,
+            none.cast(),
+        ))?;
+        for (folder, options) in mounts {
+            check(libc::mount(
+                c"tmpfs".as_ptr(),
+                folder.as_ptr(),
+                c"tmpfs".as_ptr(),
+                0,
+                options.as_ptr().cast(),
+            ))?;
+        }
+        Ok(())
     }
 }
 
@@ -145,7 +291,11 @@ impl Driver {
     /// A communicator of 8 ranks on one node.
     pub fn new(comm_id: u64) -> Driver {
         // SAFETY: the exported table is a constant.
-        let plugin = unsafe { &ncclProfiler_v5 };
+        Driver::of(unsafe { &ncclProfiler_v5 }, comm_id)
+    }
+
+    /// The same with a table of another copy of the plugin.
+    pub fn of(plugin: &'static v5::Profiler, comm_id: u64) -> Driver {
         let (mut context, mut mask) = (std::ptr::null_mut(), 0);
         let init = plugin.init.expect("init");
         // SAFETY: as NCCL calls it.

@@ -146,7 +146,7 @@ impl Trace {
 
     fn anchor(&mut self, ticks: u64) -> std::io::Result<()> {
         self.block(Kind::Anchor, |out| {
-            for word in [ticks, 0, realtime(ticks)] {
+            for word in [ticks, realtime(ticks) - FIRST_NS + 1, realtime(ticks)] {
                 out.extend(word.to_le_bytes());
             }
         })
