@@ -13,7 +13,7 @@ ARM := aarch64-unknown-linux-gnu
 PYTESTS := .tools/python
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: all build debug portable cross wheel demo test test-python golden fuzz damage sanitize soak deny clean
+.PHONY: all build debug portable cross wheel demo test test-python golden bench-report fuzz damage sanitize soak deny clean
 
 all: build
 
@@ -74,6 +74,9 @@ test-python: debug $(PYTESTS)/.installed ## The Python package, and the exports 
 golden: debug ## Rewrites the expected outputs of the stories; read the diff like code
 	NCCLSCOPE_GOLDEN=write NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
 	cargo test -p ncclscope --test stories
+
+bench-report: ## How fast a report of 10 million calls is, and how much memory it takes
+	@bench/report.sh
 
 # Long runs of what `make test` does in short; docs/reliability.md says what they show.
 SECONDS := 600

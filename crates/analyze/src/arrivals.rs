@@ -112,10 +112,19 @@ struct Lane {
     parts: Vec<Part>,
 }
 
+/// Of more kernels than this nobody's waiting is told: at 60 bytes each they take 2 GiB.
+const MOST_PARTS: u64 = 1 << 25;
+
+/// The note on that.
+pub const TOO_MANY: &str =
+    "Who waited for whom is not told: there are more than 33 million timed kernels.";
+
 /// What is gathered.
 #[derive(Default)]
 pub struct Gatherer {
     lanes: Vec<Lane>,
+    /// Kernels seen. Beyond [`MOST_PARTS`] none is kept.
+    seen: u64,
 }
 
 /// Where the executions of a process go: by place, the lane, and whether all ranks of these wait for the last.
@@ -160,6 +169,10 @@ impl Gatherer {
         };
         let at = at.filter(|_| all && execution.gpu.is_ok());
         let (sequence, number, row) = at.and_then(counts).unwrap_or((OTHER, 0, 0));
+        self.seen += 1;
+        if self.too_many() {
+            return self.forget();
+        }
         self.lanes[lane as usize].parts.push(Part {
             sequence,
             number,
@@ -170,6 +183,19 @@ impl Gatherer {
         });
     }
 
+    /// Whether there are more kernels than are looked at.
+    #[inline]
+    pub fn too_many(&self) -> bool {
+        self.seen > MOST_PARTS
+    }
+
+    #[cold]
+    fn forget(&mut self) {
+        self.lanes
+            .iter_mut()
+            .for_each(|lane| lane.parts = Vec::new());
+    }
+
     /// Takes in what was gathered from later processes, whose sequences and rows are ours by these.
     pub fn merge(&mut self, mut later: Gatherer, sequences: &[u32], rows: &[u32]) {
         let parts = later.lanes.iter_mut().flat_map(|lane| &mut lane.parts);
@@ -178,6 +204,10 @@ impl Gatherer {
             part.row = rows[part.row as usize];
         }
         self.lanes.append(&mut later.lanes);
+        self.seen += later.seen;
+        if self.too_many() {
+            self.forget();
+        }
     }
 
     /// The figures; `None` where no operation has a time on every rank.
@@ -557,7 +587,7 @@ mod tests {
             let walk = Walk::new(&process);
             let mut matching = matcher.plan(&capture, &walk);
             let plan = gatherer.plan(&capture, &process, &walk);
-            walk.for_each(|execution| {
+            walk.for_each(&mut Default::default(), |execution| {
                 let at = matcher.add(&mut matching, execution, Some(0));
                 gatherer.add(&plan, execution, at.map(|at| (at, 0)));
             });

@@ -10,7 +10,7 @@
 //! Rule: `announced` = `recorded` + all of `lost`, for each process and for the job. Where more is recorded than was
 //! announced, `adds_up` is false.
 
-use crate::executions::{ByCause, CAUSES as UNTIMED};
+use crate::executions::{ByCause, Steps, CAUSES as UNTIMED};
 use crate::words::remedy;
 use capture::live::{Cause, CAUSES, ODDS};
 use serde::Serialize;
@@ -76,9 +76,17 @@ impl Completeness {
         }
     }
 
-    /// Adds a process with announced calls that have a GPU time, that have none by cause, and that were captured.
-    pub fn add(&mut self, process: &Process, timed: u64, untimed: &ByCause, captured: u64) {
-        let account = account(process);
+    /// Adds a process that was walked, with announced calls that have a GPU time, that have none by cause, and that were
+    /// captured.
+    pub fn add(
+        &mut self,
+        process: &Process,
+        steps: &Steps,
+        timed: u64,
+        untimed: &ByCause,
+        captured: u64,
+    ) {
+        let account = account(process, steps.calls(), steps.tickets());
         let odd = odd(process);
         self.announced = self.announced.saturating_add(account.announced);
         self.recorded = self.recorded.saturating_add(account.recorded);
@@ -158,8 +166,8 @@ struct Account {
     adds_up: bool,
 }
 
-/// The account of one process.
-fn account(process: &Process) -> Account {
+/// The account of one process with `rows` rows and tickets below `seen`.
+fn account(process: &Process, rows: u64, seen: u64) -> Account {
     let counters = process.counters.as_ref();
     let cause = |cause: Cause| {
         counters
@@ -167,7 +175,6 @@ fn account(process: &Process) -> Account {
             .copied()
             .unwrap_or(0)
     };
-    let rows = process.calls.len() as u64;
     let folded = process
         .totals
         .iter()
@@ -203,10 +210,6 @@ fn account(process: &Process) -> Account {
         full_at_birth + wanted_full,
     );
     // Tickets count up from 0, so the highest is a lower bound where the counter is not here or is from before it.
-    let seen = process
-        .calls
-        .last()
-        .map_or(0, |call| call.ticket.saturating_add(1));
     let explained = lost
         .values()
         .fold(recorded, |sum, n| sum.saturating_add(*n));
@@ -289,7 +292,8 @@ mod tests {
     }
 
     fn accounted(process: &Process) -> (u64, u64, Vec<(String, u64)>, bool) {
-        let account = account(process);
+        let rows = process.calls.len() as u64;
+        let account = account(process, rows, rows);
         (
             account.announced,
             account.recorded,

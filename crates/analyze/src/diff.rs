@@ -15,7 +15,7 @@
 
 use crate::completeness::Completeness;
 use crate::environment::{self, Change, Facts, Kind};
-use crate::executions::Walk;
+use crate::executions::{Steps, Walk};
 use crate::interval::{holm, Batches, Comparison, Mean, CONFIDENCE, LEAST_OPERATIONS};
 use crate::roles::{align, roles, Pair, Role};
 use capture::live::{flag, part};
@@ -524,7 +524,7 @@ fn rows(capture: &Capture, process: &Process, numbers: &mut Numbers) {
     let mut executions: Vec<u64> = vec![0; walk.places().len()];
     // The next operation at each slot.
     let mut next: Vec<usize> = Vec::new();
-    walk.for_each(|execution| {
+    walk.for_each(&mut Steps::default(), |execution| {
         if execution.captured {
             return;
         }

@@ -4,6 +4,8 @@
 //! and so are the pieces of an AlltoAll, Gather, Scatter or SendRecv together. Executions that have everything but times in
 //! common share a [`Place`], so an analysis looks its row up once per place and then by index.
 //!
+//! A process may come in parts, if none of its operations is made of several calls; [`Steps`] then goes from walk to walk.
+//!
 //! Rule: every call of the process is in exactly one execution. Nothing is looked up or allocated per call.
 
 use capture::live::flag;
@@ -75,6 +77,29 @@ impl Execution<'_> {
     }
 }
 
+/// How far a process was walked, where that takes several walks over a part each.
+#[derive(Clone, Debug, Default)]
+pub struct Steps {
+    /// Whether something was executed, by [`Place::local`].
+    begun: Vec<bool>,
+    /// Whether some ticket is missing.
+    gap: bool,
+    calls: u64,
+    tickets: u64,
+}
+
+impl Steps {
+    /// Calls so far.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// The highest ticket so far + 1, 0 without calls.
+    pub fn tickets(&self) -> u64 {
+        self.tickets
+    }
+}
+
 /// The way through one process.
 pub struct Walk<'a> {
     process: &'a Process,
@@ -131,14 +156,15 @@ impl<'a> Walk<'a> {
         self.locals
     }
 
-    /// Hands every execution to `each`, by ticket.
-    pub fn for_each(&self, mut each: impl FnMut(&Execution)) {
+    /// Hands every execution to `each`, by ticket. `steps` is of the part of the process that was walked before, or new.
+    pub fn for_each(&self, steps: &mut Steps, mut each: impl FnMut(&Execution)) {
         let process = self.process;
-        let mut begun = vec![false; self.locals];
-        let mut whole = true;
+        steps.begun.resize(self.locals, false);
         for (index, call) in process.calls.iter().enumerate() {
             // Tickets count up from 0; with one missing, the first call that is here need not be the first there was.
-            whole &= call.ticket == index as u64;
+            steps.gap |= call.ticket != steps.calls;
+            steps.calls += 1;
+            steps.tickets = call.ticket.saturating_add(1);
             let mut execution = match (call.composite as usize).checked_sub(1) {
                 None => self.single(call),
                 Some(composite) => {
@@ -152,8 +178,8 @@ impl<'a> Walk<'a> {
             };
             if !execution.captured {
                 let local = self.places[execution.place].local as usize;
-                execution.warmup = whole && !begun[local];
-                begun[local] = true;
+                execution.warmup = !steps.gap && !steps.begun[local];
+                steps.begun[local] = true;
             }
             each(&execution);
         }

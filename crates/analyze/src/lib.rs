@@ -3,7 +3,7 @@
 //! An [`Analysis`] takes one process at a time ([`Analysis::add`]), so that no other process's calls need be in memory;
 //! parts that were made of consecutive processes are put together by [`Analysis::merge`], and [`Analysis::finish`] asks
 //! every question and puts the answers into one [`Report`], whose fields are the names of the JSON report and of the
-//! tables that are printed. [`report`] does all this for a capture in memory.
+//! tables that are printed. [`report`] does all this for a capture in memory, [`report_from`] for one that need not be.
 //!
 //! Rule: a report is a function of the capture alone, so the same capture gives the same bytes, however it was split. What
 //! is not known is `None`, which is null in JSON, and never 0. A pass over calls looks nothing up and allocates nothing
@@ -12,6 +12,7 @@
 pub mod arrivals;
 pub mod bandwidth;
 pub mod completeness;
+pub mod coverage;
 pub mod diff;
 pub mod environment;
 pub mod executions;
@@ -32,9 +33,10 @@ pub mod summary;
 pub mod warmup;
 pub mod words;
 
-use executions::{ByCause, Walk, CAUSES};
+use executions::{ByCause, Steps, Walk, CAUSES};
 use serde::Serialize;
-use tables::{Capture, Process, Untimed};
+use tables::source::Shown;
+use tables::{Capture, Process, Progress, Source, Untimed};
 
 /// The format of [`Report`].
 pub const SCHEMA: &str = "ncclscope.report/1";
@@ -90,6 +92,15 @@ pub fn report(capture: &Capture) -> Report {
     analysis.finish(capture)
 }
 
+/// The report on a capture that need not fit in memory, made on all cores.
+pub fn report_from(source: Source, progress: &Progress) -> Report {
+    let (analyses, capture) = source.fold(progress, Analysis::default, Analysis::add_part);
+    let mut analyses = analyses.into_iter();
+    let mut all = analyses.next().unwrap_or_default();
+    analyses.for_each(|later| all.merge(later));
+    all.finish(&capture)
+}
+
 /// What was gathered from the calls of some consecutive processes of a capture.
 pub struct Analysis {
     completeness: completeness::Completeness,
@@ -101,6 +112,19 @@ pub struct Analysis {
     warmup: warmup::Gatherer,
     network: network::Gatherer,
     silent: notes::Silent,
+    /// The process of which a part was added and another follows.
+    under_way: Option<UnderWay>,
+}
+
+/// What is gathered from one process before it can be told.
+struct UnderWay {
+    steps: Steps,
+    matching: matching::Plan,
+    arrivals: arrivals::Plan,
+    ranks: ranks::Gatherer,
+    timed: u64,
+    captured: u64,
+    untimed: ByCause,
 }
 
 impl Default for Analysis {
@@ -115,6 +139,7 @@ impl Default for Analysis {
             warmup: warmup::Gatherer::default(),
             network: network::Gatherer::default(),
             silent: notes::Silent::default(),
+            under_way: None,
         }
     }
 }
@@ -123,6 +148,15 @@ impl Analysis {
     /// Adds a process of `capture`, of which only names and communicators are looked at: its processes need not hold
     /// calls. Processes must come in the order of the capture.
     pub fn add(&mut self, capture: &Capture, process: &Process) {
+        let shown = Shown {
+            first: true,
+            last: true,
+        };
+        self.add_part(capture, process, shown);
+    }
+
+    /// Adds a part of a process, as [`Source::fold`] shows it.
+    pub fn add_part(&mut self, capture: &Capture, process: &Process, shown: Shown) {
         let walk = Walk::new(process);
         let rows = self.operations.plan(capture, &walk);
         let networks = self.network.plan(&walk);
@@ -131,45 +165,61 @@ impl Analysis {
             .iter()
             .map(|place| self.functions.index(place.function))
             .collect();
-        let mut matching = self.matcher.plan(capture, &walk);
-        let arrivals = self.arrivals.plan(capture, process, &walk);
-        let mut ranks = ranks::Gatherer::new(capture, process, &walk);
-        let (mut timed, mut captured) = (0u64, 0u64);
-        let mut untimed: ByCause = [0; CAUSES.len()];
-        walk.for_each(|execution| {
+        if shown.first {
+            self.under_way = Some(UnderWay {
+                steps: Steps::default(),
+                matching: self.matcher.plan(capture, &walk),
+                arrivals: self.arrivals.plan(capture, process, &walk),
+                ranks: ranks::Gatherer::new(capture, process, &walk),
+                timed: 0,
+                captured: 0,
+                untimed: [0; CAUSES.len()],
+            });
+        }
+        let Some(mut now) = self.under_way.take() else {
+            return;
+        };
+        walk.for_each(&mut now.steps, |execution| {
             let place = execution.place;
             self.operations.add(rows[place], execution);
             self.functions.add(functions[place], execution);
             self.network.add(networks[place], process, execution);
-            ranks.add(walk.places()[place].local, execution);
+            now.ranks.add(walk.places()[place].local, execution);
             let row = (!execution.warmup).then_some(rows[place]);
-            let operation = self.matcher.add(&mut matching, execution, row);
-            self.arrivals.add(&arrivals, execution, operation.zip(row));
+            let operation = self.matcher.add(&mut now.matching, execution, row);
+            self.arrivals
+                .add(&now.arrivals, execution, operation.zip(row));
             match execution.gpu {
-                _ if execution.captured => captured += execution.pieces,
-                Ok(_) => timed += execution.pieces,
-                Err(cause) => untimed[cause as usize] += execution.pieces,
+                _ if execution.captured => now.captured += execution.pieces,
+                Ok(_) => now.timed += execution.pieces,
+                Err(cause) => now.untimed[cause as usize] += execution.pieces,
             }
             if execution.warmup {
                 self.warmup.add(walk.places()[place].function, execution);
             }
         });
+        self.silent.add(capture, process);
+        if !shown.last {
+            self.under_way = Some(now);
+            return;
+        }
         self.operations.add_totals(process, &rows);
         for total in &process.totals {
             let shape = &process.shapes[total.shape as usize];
             if !shape.is(capture::live::flag::CAPTURED) {
                 // Counters of a damaged live part may be anything.
                 let calls = total.folded.saturating_add(total.rowless);
-                timed = timed.saturating_add(total.timed);
+                now.timed = now.timed.saturating_add(total.timed);
                 let place = total.shape as usize;
-                ranks.add_counted(walk.places()[place].local, place, calls, total.timed);
-                let rowless = &mut untimed[Untimed::Rowless as usize];
+                let local = walk.places()[place].local;
+                now.ranks.add_counted(local, place, calls, total.timed);
+                let rowless = &mut now.untimed[Untimed::Rowless as usize];
                 *rowless = rowless.saturating_add(calls.saturating_sub(total.timed));
             }
         }
-        self.ranks.extend(ranks.finish(process));
-        self.completeness.add(process, timed, &untimed, captured);
-        self.silent.add(capture, process);
+        self.ranks.extend(now.ranks.finish(process));
+        self.completeness
+            .add(process, &now.steps, now.timed, &now.untimed, now.captured);
     }
 
     /// Takes in what was gathered from the processes that follow.
@@ -188,6 +238,7 @@ impl Analysis {
     /// The report. Of `capture`, everything but the calls of its processes is looked at.
     pub fn finish(self, capture: &Capture) -> Report {
         let operations = self.operations.finish(capture, &self.matcher);
+        let too_many = self.arrivals.too_many();
         let arrivals = self.arrivals.finish(capture, &self.matcher);
         let functions = self.functions.finish(capture, &operations);
         let kinds = functions::kinds(&functions);
@@ -215,6 +266,9 @@ impl Analysis {
             findings: Vec::new(),
             stamps_exist: capture.processes.iter().all(notes::has_stamps),
         };
+        if too_many {
+            report.notes.push(arrivals::TOO_MANY.to_owned());
+        }
         let wall_us = report.ranks.wall_us.map(|wall| wall.max);
         report.findings = findings::findings(report.arrivals.as_ref(), wall_us);
         report.next = summary::next(&report);

@@ -1,7 +1,7 @@
 //! Matches the calls of many ranks into operations, to find each operation's shortest rank.
 //!
 //! A [`Matcher`] takes the executions of one process after another, in any order of processes, and keeps one [`Slot`] for
-//! each operation: how many ranks were seen and timed, and the shortest GPU time. The rank that arrives last waits for
+//! each operation: how many ranks have a GPU time, and the shortest one. The rank that arrives last waits for
 //! nobody, so its time is the shortest, and closest to the transfer.
 //!
 //! An operation's key is (communicator of the capture, function, number). The number is NCCL's sequence number where it
@@ -43,10 +43,8 @@ pub fn is_p2p(function: &str) -> bool {
 pub struct Slot {
     /// The row of the operations table that all its calls are in; [`Slot::NO_ROW`] when they differ or are not counted.
     row: u32,
-    /// Ranks that were seen.
-    ranks: u16,
-    /// Of these, with a GPU time.
-    timed: u16,
+    /// Ranks with a GPU time.
+    timed: u32,
     /// Shortest GPU time, ns.
     shortest: u64,
 }
@@ -54,7 +52,6 @@ pub struct Slot {
 impl Slot {
     const EMPTY: Slot = Slot {
         row: u32::MAX - 1,
-        ranks: 0,
         timed: 0,
         shortest: u64::MAX,
     };
@@ -66,7 +63,6 @@ impl Slot {
         } else if self.row != other.row && other.row != Slot::EMPTY.row {
             self.row = Slot::NO_ROW;
         }
-        self.ranks = self.ranks.saturating_add(other.ranks);
         self.timed = self.timed.saturating_add(other.timed);
         self.shortest = self.shortest.min(other.shortest);
     }
@@ -174,6 +170,7 @@ impl Matcher {
 
     /// Adds an execution whose calls are counted in `row`; `None` for one that must not count, such as a warm-up. Returns
     /// the operation that it is a part of: the index of its sequence, and its number there.
+    #[inline]
     pub fn add(
         &mut self,
         plan: &mut Plan,
@@ -190,12 +187,14 @@ impl Matcher {
                 (sequence + 1, *ordinal - 1)
             }
         };
-        self.sequences[sequence as usize].slot(number).unite(Slot {
-            row: row.unwrap_or(Slot::NO_ROW),
-            ranks: 1,
-            timed: u16::from(execution.gpu.is_ok()),
-            shortest: execution.gpu.unwrap_or(u64::MAX),
-        });
+        // Without a GPU time it only counts where calls are told apart by their order.
+        if let Ok(shortest) = execution.gpu {
+            self.sequences[sequence as usize].slot(number).unite(Slot {
+                row: row.unwrap_or(Slot::NO_ROW),
+                timed: 1,
+                shortest,
+            });
+        }
         Some((sequence, number))
     }
 
@@ -242,11 +241,7 @@ impl Matcher {
                 .iter()
                 .flat_map(|p| p.iter());
             for slot in slots {
-                if usize::from(slot.timed) == nranks
-                    && slot.ranks == slot.timed
-                    && nranks > 0
-                    && slot.row < Slot::EMPTY.row
-                {
+                if slot.timed as usize == nranks && nranks > 0 && slot.row < Slot::EMPTY.row {
                     each(slot.row, slot.shortest);
                 }
             }
@@ -308,7 +303,7 @@ mod tests {
     fn add(matcher: &mut Matcher, capture: &Capture, process: &Process, row: u32) {
         let walk = Walk::new(process);
         let mut plan = matcher.plan(capture, &walk);
-        walk.for_each(|execution| {
+        walk.for_each(&mut Default::default(), |execution| {
             matcher.add(&mut plan, execution, Some(row));
         });
     }

@@ -7,6 +7,7 @@
 //! Rule: `nccl_us` is the length of the union of a rank's intervals, so that calls at the same time count once, and
 //! `share` is never above 1. `sum_us` is the plain sum and may exceed both.
 
+use crate::coverage::Coverage;
 use crate::executions::{Execution, Place, Walk};
 use crate::matching::is_p2p;
 use serde::Serialize;
@@ -95,8 +96,8 @@ struct Gpu {
     calls: u64,
     timed: u64,
     p2p: u64,
-    kernels: Vec<(u64, u64)>,
-    api: Vec<(u64, u64)>,
+    kernels: Coverage,
+    api: Coverage,
     begin: Option<i64>,
     end: Option<i64>,
 }
@@ -153,10 +154,10 @@ impl Gatherer {
         gpu.timed += u64::from(execution.gpu.is_ok());
         gpu.p2p += u64::from(self.p2p[execution.place]);
         match (execution.kernel, execution.api) {
-            (Some(kernel), _) => gpu.kernels.push(kernel),
+            (Some((begin, end)), _) => gpu.kernels.push(begin, end),
             (None, Some((begin, end))) if gpu.kernels.is_empty() => {
                 if let (Ok(begin), Ok(end)) = (begin.try_into(), end.try_into()) {
-                    gpu.api.push((begin, end));
+                    gpu.api.push(begin, end);
                 }
             }
             _ => {}
@@ -179,21 +180,17 @@ impl Gatherer {
         self.gpus
             .into_iter()
             .map(|(device, gpu)| {
-                let (basis, mut intervals) = match (gpu.kernels, gpu.api) {
+                let (basis, intervals) = match (gpu.kernels, gpu.api) {
                     (kernels, _) if !kernels.is_empty() => (Some("gpu"), kernels),
                     (_, api) if !api.is_empty() => (Some("host"), api),
-                    _ => (None, Vec::new()),
+                    (none, _) => (None, none),
                 };
-                let sum = intervals
-                    .iter()
-                    .fold(0u64, |sum, (a, b)| sum.saturating_add(b.saturating_sub(*a)));
-                let union = union(&mut intervals);
                 let wall = gpu.begin.zip(gpu.end);
                 let wall = wall.and_then(|(a, b)| u64::try_from(b.checked_sub(a)?).ok());
                 // Replayed stamps are of another time than this run, and may be of a longer one.
-                let span = intervals.first().zip(intervals.iter().map(|i| i.1).max());
-                let span = span.map_or(0, |(first, last)| last.saturating_sub(first.0));
+                let span = intervals.span().map_or(0, |(a, b)| b.saturating_sub(a));
                 let wall = wall.map(|wall| wall.max(span)).filter(|wall| *wall > 0);
+                let (sum, union) = (intervals.sum(), intervals.union());
                 RankRow {
                     rank: process.rank,
                     host: process.host.clone(),
@@ -221,22 +218,6 @@ impl Gpu {
             self.end = Some(self.end.map_or(time, |t| t.max(time)));
         }
     }
-}
-
-/// Length of the union of intervals, which it sorts.
-pub fn union(intervals: &mut [(u64, u64)]) -> u64 {
-    // Nearly in order already, which a stable sort uses.
-    if !intervals.is_sorted() {
-        intervals.sort();
-    }
-    let mut length = 0u64;
-    let mut reached = 0;
-    for (begin, end) in intervals {
-        let from = reached.max(*begin);
-        length = length.saturating_add(end.saturating_sub(from));
-        reached = reached.max(*end);
-    }
-    length
 }
 
 /// A figure is out of line beyond so many scaled median deviations and this part of the median.
@@ -328,13 +309,6 @@ fn outliers_of(figure: &'static str, values: &[Option<f64>], rows: &[RankRow]) -
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn intervals_at_the_same_time_count_once() {
-        assert_eq!(union(&mut [(10, 20), (15, 30), (40, 50), (41, 42)]), 30);
-        assert_eq!(union(&mut [(40, 50), (10, 20)]), 20);
-        assert_eq!(union(&mut []), 0);
-    }
 
     fn rows(values: &[f64]) -> Vec<RankRow> {
         let row = |(rank, us): (usize, &f64)| RankRow {

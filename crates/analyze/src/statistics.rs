@@ -12,6 +12,9 @@ use serde::Serialize;
 /// p99 is given from so many durations on.
 pub const P99_FROM: u64 = 100;
 
+/// So many values are worth a look at whether many of them are equal.
+const MANY: usize = 1 << 18;
+
 /// What a set of durations looks like, in µs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Statistics {
@@ -91,6 +94,12 @@ impl Histogram {
 pub struct Sample {
     /// Those below 4.3 s, which is nearly all of them.
     values: Vec<u32>,
+    /// Of those, the ones that were counted: ascending, each with its number. Clocks have a grain, so many are equal.
+    counted: Vec<(u32, u32)>,
+    /// How many that are.
+    counted_n: u64,
+    /// As many values are counted next; 0 for [`MANY`].
+    count_at: usize,
     /// The others.
     wide: Vec<u64>,
     /// Middles of buckets and their counts.
@@ -121,8 +130,42 @@ impl Sample {
     #[inline]
     pub fn push(&mut self, ns: u64) {
         match u32::try_from(ns) {
-            Ok(ns) => self.values.push(ns),
+            Ok(ns) => {
+                self.values.push(ns);
+                if self.values.len() >= self.count_at.max(MANY) {
+                    self.count_values();
+                }
+            }
             Err(_) => self.wide.push(ns),
+        }
+    }
+
+    /// Counts the values at hand, if that takes less memory than they do.
+    #[cold]
+    fn count_values(&mut self) {
+        let counted = tally(&self.values);
+        if counted.len() * 4 > self.values.len() {
+            // With four times as many it may be worth it.
+            self.count_at = self.values.len().saturating_mul(4);
+            return;
+        }
+        self.counted_n += self.values.len() as u64;
+        self.values.clear();
+        self.add_counted(counted);
+        // Adding takes as long as both lists.
+        self.count_at = self.counted.len().saturating_mul(4);
+    }
+
+    fn add_counted(&mut self, more: Vec<(u32, u32)>) {
+        let mut all = std::mem::take(&mut self.counted);
+        all.extend(more);
+        // Two runs, each in order.
+        all.sort();
+        for (value, n) in all {
+            match self.counted.last_mut() {
+                Some((last, sum)) if *last == value && sum.checked_add(n).is_some() => *sum += n,
+                _ => self.counted.push((value, n)),
+            }
         }
     }
 
@@ -161,6 +204,9 @@ impl Sample {
         } else {
             self.values.extend(other.values);
         }
+        self.counted_n += other.counted_n;
+        self.add_counted(other.counted);
+        self.count_at = self.count_at.max(other.count_at);
         self.wide.extend(other.wide);
         self.buckets.extend(other.buckets);
         self.add_sum(other.summed.0, other.summed.1, other.extremes);
@@ -169,7 +215,8 @@ impl Sample {
 
     /// How many durations there are.
     pub fn count(&self) -> u64 {
-        (self.values.len() as u64 + self.wide.len() as u64).saturating_add(self.summed.0)
+        (self.values.len() as u64 + self.counted_n + self.wide.len() as u64)
+            .saturating_add(self.summed.0)
     }
 
     /// Whether percentiles come from a histogram, and so are within 1 %.
@@ -206,9 +253,11 @@ impl Sample {
         if count == 0 {
             return None;
         }
-        let narrow: u64 = self.values.iter().map(|v| u64::from(*v)).sum();
+        let narrow: u128 = self.values.iter().map(|v| u128::from(*v)).sum();
+        let counted = self.counted.iter();
+        let counted: u128 = counted.map(|(v, n)| u128::from(*v) * u128::from(*n)).sum();
         let wide: u128 = self.wide.iter().map(|v| u128::from(*v)).sum();
-        let sum = u128::from(narrow) + wide + u128::from(self.summed.1);
+        let sum = narrow + counted + wide + u128::from(self.summed.1);
         let [min, p50, p95, p99, max] = self.ranks(count);
         Some(Statistics {
             n: count,
@@ -232,7 +281,7 @@ impl Sample {
                 .max(1)
         };
         self.wide.sort_unstable();
-        if self.summed.0 == 0 {
+        if self.summed.0 == 0 && self.counted.is_empty() {
             let ends = [0, count as usize - 1].map(|index| {
                 let narrow = self.values.len();
                 let ns = if index >= narrow {
@@ -248,19 +297,22 @@ impl Sample {
             let found = select(&mut self.values, &self.wide, at).map(|ns| Some(us(ns)));
             return [ends[0], found[0], found[1], found[2], ends[1]];
         }
-        self.values.sort_unstable();
-        let values = self.values.iter().map(|v| u64::from(*v));
-        let mut ranked: Vec<(u64, u64)> = values
-            .chain(self.wide.iter().copied())
-            .map(|v| (v, 1))
+        let values = tally(&self.values);
+        self.add_counted(values);
+        let counted = self.counted.iter();
+        let mut ranked: Vec<(u64, u64)> = counted
+            .map(|(v, n)| (u64::from(*v), u64::from(*n)))
+            .chain(self.wide.iter().map(|v| (*v, 1)))
             .chain(self.buckets.iter().copied())
             .collect();
         ranked.sort_unstable();
         let known = self.extremes.is_some() || !self.incomplete;
         let extremes = known.then(|| {
-            let (first, last) = (self.values.first(), self.values.last());
-            let first = first.map(|v| u64::from(*v)).or(self.wide.first().copied());
-            let last = self.wide.last().copied().or(last.map(|v| u64::from(*v)));
+            let (first, last) = (self.counted.first(), self.counted.last());
+            let first = first.map(|(v, _)| u64::from(*v));
+            let first = first.or(self.wide.first().copied());
+            let last = last.map(|(v, _)| u64::from(*v));
+            let last = self.wide.last().copied().or(last);
             match self.extremes {
                 // A bucket's middle may lie beyond the true extremes, which are known.
                 Some((min, max)) => (
@@ -286,6 +338,28 @@ impl Sample {
             extremes.map(|(_, max)| us(max)),
         ]
     }
+}
+
+/// The values with their numbers, ascending.
+fn tally(values: &[u32]) -> Vec<(u32, u32)> {
+    // Durations are mostly short: those below 4 ms are counted in a table, the rest is sorted.
+    const SHORT: u32 = 1 << 22;
+    let mut counted = Vec::new();
+    let longest = values.iter().copied().filter(|v| *v < SHORT).max();
+    let mut table = vec![0u32; longest.map_or(0, |v| v as usize + 1)];
+    let mut long = Vec::new();
+    for value in values {
+        match table.get_mut(*value as usize) {
+            Some(n) => *n += 1,
+            None => long.push(*value),
+        }
+    }
+    let short = (0..).zip(&table).filter(|(_, n)| **n != 0);
+    counted.extend(short.map(|(value, n)| (value, *n)));
+    long.sort_unstable();
+    let runs = long.chunk_by(|a, b| a == b);
+    counted.extend(runs.map(|run| (run[0], run.len() as u32)));
+    counted
 }
 
 /// The values at ascending indexes `at` of `values` and the sorted `wide` after them.
@@ -471,6 +545,36 @@ mod tests {
         );
         let s = of([7_000_000_000]);
         assert_eq!((s.min, s.p50, s.max), (Some(7e6), Some(7e6), Some(7e6)));
+    }
+
+    #[test]
+    fn many_durations_are_counted_and_none_is_lost() {
+        // Of few values, of many, and longer than the table.
+        for (values, scale) in [(1000, 1), (1 << 20, 3), (500, 1 << 20)] {
+            let all: Vec<u64> = (0..MANY as u64 * 3)
+                .map(|i| i * i % values * scale)
+                .collect();
+            let mut whole = Sample::default();
+            let mut parts = [Sample::default(), Sample::default()];
+            for (i, value) in all.iter().enumerate() {
+                whole.push(*value);
+                parts[usize::from(i > MANY + 9)].push(*value);
+            }
+            assert_eq!(whole.counted.is_empty(), values == 1 << 20, "{values}");
+            let [mut merged, second] = parts;
+            merged.merge(second);
+            let mut sorted = all;
+            sorted.sort_unstable();
+            let n = sorted.len();
+            let at = |percent: usize| Some(sorted[(n * percent).div_ceil(100) - 1] as f64 / 1e3);
+            for sample in [whole, merged] {
+                let s = sample.statistics().expect("durations");
+                assert_eq!((s.p50, s.p95, s.p99), (at(50), at(95), at(99)));
+                assert_eq!((s.min, s.max), (Some(sorted[0] as f64 / 1e3), at(100)));
+                assert_eq!(s.n, n as u64);
+                assert_eq!(s.sum, sorted.iter().sum::<u64>() as f64 / 1e3);
+            }
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@
 //! dictionary is begun anew about every MiB, so a damaged block costs at most the rows up to there.
 
 use crate::live::{flag, Row};
-use crate::varint::{put, put_column, unzigzag, zigzag, Reader};
+use crate::varint::{put, put_column, unzigzag, zigzag, Column, Reader};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -429,63 +429,37 @@ fn gpu_unit(records: &[Record]) -> u64 {
     1 << bits.trailing_zeros().min(10)
 }
 
-/// The shapes seen so far, by dictionary number. Feed it the blocks in file order.
-#[derive(Default)]
-pub struct Decoder {
+/// What stands before the rows of a block.
+struct Head {
     dictionary: u64,
-    shapes: HashMap<u64, Shape>,
+    shift: u32,
+    unit: i64,
+    first_shape: u64,
+    shapes: Vec<Shape>,
+    rows: usize,
 }
 
-/// Columns of equal length.
-struct Columns(Vec<Vec<u64>>);
-
-impl Columns {
-    fn read(reader: &mut Reader, columns: usize, n: usize) -> Option<Columns> {
-        (0..columns)
-            .map(|_| reader.column(n))
-            .collect::<Option<_>>()
-            .map(Columns)
-    }
-
-    fn value(&self, column: usize, row: usize) -> u64 {
-        self.0[column][row]
-    }
+// A row costs some bits at least; a column of one value does not, hence the fixed bound. The recorder's blocks have 1024
+// rows at most.
+fn bounded(n: u64) -> Option<usize> {
+    usize::try_from(n).ok().filter(|n| *n <= 1 << 16)
 }
 
-/// What one Rows block held.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Decoded {
-    /// Rows whose shape is known.
-    pub records: Vec<Record>,
-    /// Rows whose shape was defined in a block that is damaged or missing.
-    pub shapeless: u64,
-}
+/// Numbers of shapes are at most this; the recorder begins a new dictionary at 2^16.
+const LAST_SHAPE: u64 = 1 << 20;
 
-impl Decoder {
-    /// A decoder that has seen nothing.
-    pub fn new() -> Self {
-        Decoder::default()
-    }
-
-    /// The rows of a payload; `None` when it is not well formed (its checksum being right, a writer's fault).
-    pub fn decode(&mut self, payload: &[u8]) -> Option<Decoded> {
-        let mut reader = Reader::new(payload);
+impl Head {
+    fn read(reader: &mut Reader) -> Option<Head> {
         let dictionary = reader.get()?;
-        if dictionary != self.dictionary {
-            self.dictionary = dictionary;
-            self.shapes.clear();
-        }
         let shift = u32::try_from(reader.get()?).ok().filter(|s| *s < 32)?;
-        let unit = reader.get()?.max(1);
+        let unit = reader.get()?.max(1) as i64;
         let first_shape = reader.get()?;
-        // A row costs some bits at least; a column of one value does not, hence the fixed bound. The recorder's blocks
-        // have 1024 rows at most.
-        let bounded = |n: u64| usize::try_from(n).ok().filter(|n| *n <= 1 << 16);
         let n = bounded(reader.get()?)?;
-        let columns = Columns::read(&mut reader, 14, n)?;
-        for i in 0..n {
-            let c = |k: usize| columns.value(k, i);
-            let shape = Shape {
+        let mut values = Vec::new();
+        let columns = columns::<14>(reader, n, &mut values)?;
+        let shape = |i: usize| {
+            let c = |k: usize| columns[k].at(&values, i);
+            Shape {
                 comm: c(0) as u32,
                 func: c(1) as u8,
                 datatype: c(2) as u8,
@@ -501,92 +475,386 @@ impl Decoder {
                 peer: c(11) as u32,
                 stream: c(12),
                 ce_batches: c(13) as u16,
-            };
-            self.shapes
-                .insert(first_shape.wrapping_add(i as u64), shape);
+            }
+        };
+        let shapes = (0..n).map(shape).collect();
+        Some(Head {
+            dictionary,
+            shift,
+            unit,
+            first_shape,
+            shapes,
+            rows: bounded(reader.get()?)?,
+        })
+    }
+}
+
+fn columns<const N: usize>(
+    reader: &mut Reader,
+    n: usize,
+    values: &mut Vec<u64>,
+) -> Option<[Column; N]> {
+    let mut columns = [Column::default(); N];
+    for column in &mut columns {
+        *column = reader.column(n, values)?;
+    }
+    Some(columns)
+}
+
+/// What is known of a block before its rows are decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outline {
+    /// Which of the file's dictionaries it uses, by [`Shapes`]'s count.
+    pub dictionary: u32,
+    /// Rows in it.
+    pub rows: u32,
+    /// Lowest and highest ticket; the first above the second where there are no rows.
+    pub tickets: (u64, u64),
+    /// Whether some row has a GPU stamp.
+    pub stamped: bool,
+}
+
+/// The distinct shapes of a trace file, and the dictionaries that name them.
+///
+/// Every block is [outlined](Shapes::outline) first, in file order. After that blocks are decoded in any order, each by
+/// itself, so that threads can share them.
+#[derive(Debug, Default)]
+pub struct Shapes {
+    list: Vec<Shape>,
+    ids: HashMap<Shape, u32>,
+    /// By shape: the number of its communicator and function, which NCCL's sequence numbers count for.
+    counters: Vec<u32>,
+    counter_ids: HashMap<(u32, u8), u32>,
+    dictionaries: Vec<Dictionary>,
+    scratch: Vec<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Dictionary {
+    number: u64,
+    /// Index into the list + 1 by the shape's number, 0 where its definition is lost.
+    ids: Vec<u32>,
+}
+
+impl Shapes {
+    /// The shapes by id, in order of first definition.
+    pub fn list(&self) -> &[Shape] {
+        &self.list
+    }
+
+    /// The id of a shape, which is its index in the list.
+    pub fn intern(&mut self, shape: Shape) -> u32 {
+        if let Some(id) = self.ids.get(&shape) {
+            return *id;
         }
-        let n = bounded(reader.get()?)?;
+        let id = self.list.len() as u32;
+        self.list.push(shape);
+        self.ids.insert(shape, id);
+        let next = self.counter_ids.len() as u32;
+        let counter = self.counter_ids.entry((shape.comm, shape.func));
+        self.counters.push(*counter.or_insert(next));
+        id
+    }
+
+    /// Takes in the shapes that a block defines, and tells what else is needed before it is decoded; `None` when the
+    /// payload is not well formed (its checksum being right, a writer's fault).
+    pub fn outline(&mut self, payload: &[u8]) -> Option<Outline> {
+        let mut reader = Reader::new(payload);
+        let head = Head::read(&mut reader)?;
+        let new = self.dictionaries.last().map(|d| d.number) != Some(head.dictionary);
+        if new {
+            self.dictionaries.push(Dictionary {
+                number: head.dictionary,
+                ids: Vec::new(),
+            });
+        }
+        if !head.shapes.is_empty() {
+            let first = usize::try_from(head.first_shape.min(LAST_SHAPE + 1)).ok()?;
+            if first + head.shapes.len() > LAST_SHAPE as usize + 1 {
+                return None;
+            }
+            let ids: Vec<u32> = head.shapes.iter().map(|s| self.intern(*s) + 1).collect();
+            let dictionary = &mut self.dictionaries.last_mut()?.ids;
+            if dictionary.len() < first + ids.len() {
+                dictionary.resize(first + ids.len(), 0);
+            }
+            dictionary[first..first + ids.len()].copy_from_slice(&ids);
+        }
+        let mut outline = Outline {
+            dictionary: self.dictionaries.len() as u32 - 1,
+            rows: head.rows as u32,
+            tickets: (u64::MAX, 0),
+            stamped: false,
+        };
+        if head.rows > 0 {
+            let mut ticket = reader.get()?.wrapping_sub(1);
+            let (_t_api, _group) = (reader.get()?, reader.get()?);
+            self.scratch.clear();
+            let deltas = reader.column(head.rows, &mut self.scratch)?;
+            let (mut low, mut high) = outline.tickets;
+            for row in 0..head.rows {
+                let delta = unzigzag(deltas.at(&self.scratch, row)) as u64;
+                ticket = ticket.wrapping_add(delta).wrapping_add(1);
+                (low, high) = (low.min(ticket), high.max(ticket));
+            }
+            outline.tickets = (low, high);
+            for _ in 1..STAMPS {
+                reader.skip_column(head.rows)?;
+            }
+            outline.stamped = reader.skip_column(head.rows)?;
+        }
+        Some(outline)
+    }
+}
+
+/// The column of GPU starts.
+const STAMPS: usize = 9;
+
+/// A row of a block: a [`Record`] whose shape has a number, without what few rows have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Sealed {
+    pub ticket: u64,
+    /// Index into [`Shapes::list`].
+    pub shape: u32,
+    pub template: u32,
+    pub t_api: u64,
+    pub t_launch0: u64,
+    pub t_launch1: u64,
+    pub t_enqueue: u64,
+    pub t_end: u64,
+    pub group: u64,
+    pub seq: u64,
+    pub k_start: u64,
+    pub k_stop: u64,
+    pub k_seen: u64,
+    pub k_started: u16,
+    pub k_stopped: u16,
+    pub verdict: u16,
+}
+
+/// What few rows have. See [`Record`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Rest {
+    pub user_tag: u64,
+    pub send_buffer: u64,
+    pub recv_buffer: u64,
+    pub phase_stop: [u64; 2],
+    pub ops_started: u32,
+    pub ops_stopped: u32,
+    pub steps: u32,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+    pub waits: [u32; 6],
+}
+
+/// Decodes blocks that were outlined before. Keeps its memory from block to block.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    values: Vec<u64>,
+    /// Last sequence number by counter.
+    last: Vec<u64>,
+}
+
+impl Decoder {
+    /// A decoder.
+    pub fn new() -> Self {
+        Decoder::default()
+    }
+
+    /// Hands the rows of a payload to `each`, with what few rows have where the block has any of it. Returns how many rows
+    /// have no shape, because the block that defines it is damaged or missing; `None`, before any row is handed out, when
+    /// the payload is not well formed.
+    pub fn decode(
+        &mut self,
+        shapes: &Shapes,
+        dictionary: u32,
+        payload: &[u8],
+        mut each: impl FnMut(&Sealed, Option<&Rest>),
+    ) -> Option<u64> {
+        let mut reader = Reader::new(payload);
+        let Head {
+            shift,
+            unit,
+            rows: n,
+            ..
+        } = Head::read(&mut reader)?;
         if n == 0 {
-            return Some(Decoded::default());
+            return Some(0);
         }
         let (mut ticket, mut api, mut group) = (
             reader.get()?.wrapping_sub(1),
             reader.get()? as i64,
             reader.get()?.wrapping_sub(1),
         );
-        let columns = Columns::read(&mut reader, 31, n)?;
-        let mut decoded = Decoded {
-            records: Vec::with_capacity(n),
-            shapeless: 0,
-        };
-        let mut predicted: HashMap<(u32, u8), u64> = HashMap::new();
-        let mut last_start = 0i64;
-        let mut first = true;
+        let values = &mut self.values;
+        values.clear();
+        let columns = columns::<31>(&mut reader, n, values)?;
+        let ids = &shapes.dictionaries.get(dictionary as usize)?.ids;
+        self.last.clear();
+        self.last.resize(shapes.counter_ids.len(), 0);
+        let rest_there = [13, 14]
+            .into_iter()
+            .chain(17..31)
+            .any(|k| !columns[k].is_zero(values));
+        let ticks = |units: i64| ((units.max(0)) as u64) << shift;
+        let (mut last_start, mut shapeless) = (0i64, 0);
+        // After a row without a shape it is not known whose sequence number it was that moved on.
+        let mut seq_known = true;
         for i in 0..n {
-            let c = |k: usize| columns.value(k, i);
-            let ticks = |units: i64| ((units.max(0)) as u64) << shift;
+            let c = |k: usize| columns[k].at(values, i);
             let since = |k: usize, base: u64| match c(k) {
                 0 => 0,
                 delta => ticks(unzigzag(delta - 1).wrapping_add((base >> shift) as i64)).max(1),
             };
+            let after_start = |k: usize, start: u64| match c(k) {
+                0 => 0,
+                delta => start.wrapping_add(unzigzag(delta - 1).wrapping_mul(unit) as u64),
+            };
             ticket = ticket.wrapping_add(unzigzag(c(0)) as u64).wrapping_add(1);
             api = api.wrapping_add(unzigzag(c(3)));
             // The first row's group is given whole; its column entry is relative to itself.
-            group = group.wrapping_add(if first {
-                1
-            } else {
-                (unzigzag(c(8)) as u64).wrapping_add(1)
-            });
-            first = false;
-            let shape = self.shapes.get(&c(1)).copied();
-            let mut r = Record {
+            let groups = if i == 0 { 0 } else { unzigzag(c(8)) as u64 };
+            group = group.wrapping_add(groups).wrapping_add(1);
+            let mut k_start = 0;
+            if c(STAMPS) != 0 {
+                last_start = last_start.wrapping_add(unzigzag(c(STAMPS) - 1));
+                k_start = last_start.wrapping_mul(unit) as u64;
+            }
+            let id = usize::try_from(c(1))
+                .ok()
+                .and_then(|number| ids.get(number));
+            let Some(shape) = id.and_then(|id| id.checked_sub(1)) else {
+                shapeless += 1;
+                seq_known &= c(2) == 0;
+                continue;
+            };
+            let mut r = Sealed {
                 ticket,
+                shape,
                 t_api: ticks(api),
                 group,
-                shape: shape.unwrap_or_default(),
-                ..Record::default()
+                k_start,
+                k_stop: after_start(10, k_start),
+                verdict: c(15) as u16,
+                template: c(16) as u32,
+                ..Sealed::default()
             };
-            if c(2) != 0 {
-                let last = predicted.entry((r.shape.comm, r.shape.func)).or_insert(0);
+            if c(2) != 0 && seq_known {
+                let last = &mut self.last[shapes.counters[shape as usize] as usize];
                 r.seq = last.wrapping_add(unzigzag(c(2) - 1) as u64).wrapping_add(1);
                 *last = r.seq;
             }
             r.t_launch0 = since(4, r.t_api);
-            r.t_launch1 = since(5, base_launch1(&r));
-            r.t_enqueue = since(6, base_enqueue(&r));
-            r.t_end = since(7, base_end(&r));
-            if c(9) != 0 {
-                last_start = last_start.wrapping_add(unzigzag(c(9) - 1));
-                r.k_start = (last_start as u64).wrapping_mul(unit);
-            }
-            let after_start = |k: usize, start: u64| match c(k) {
-                0 => 0,
-                delta => start.wrapping_add((unzigzag(delta - 1) as u64).wrapping_mul(unit)),
-            };
-            r.k_stop = after_start(10, r.k_start);
-            r.k_seen = since(11, base_seen(&r));
+            let base = known_or(r.t_launch0, r.t_api);
+            r.t_launch1 = since(5, base);
+            let base = known_or(r.t_launch1, r.t_api);
+            r.t_enqueue = since(6, base);
+            let base = known_or(r.t_enqueue, base);
+            r.t_end = since(7, base);
+            r.k_seen = since(11, known_or(r.t_end, base));
             (r.k_started, r.k_stopped) = match c(12) {
-                0 => (r.shape.nchannels.into(), r.shape.nchannels.into()),
+                0 => {
+                    let channels = shapes.list[shape as usize].nchannels.into();
+                    (channels, channels)
+                }
                 both => ((both - 1) as u16, ((both - 1) >> 16) as u16),
             };
-            r.phase_stop = [after_start(13, r.k_start), after_start(14, r.k_start)];
-            r.verdict = c(15) as u16;
-            r.template = c(16) as u32;
-            r.user_tag = c(17);
-            r.send_buffer = c(18);
-            r.recv_buffer = c(19);
-            r.ops_started = c(20) as u32;
-            r.ops_stopped = c(21) as u32;
-            r.steps = c(22) as u32;
-            r.bytes_sent = c(23);
-            r.bytes_received = c(24);
-            r.waits = std::array::from_fn(|w| c(25 + w) as u32);
-            match shape {
-                Some(_) => decoded.records.push(r),
-                None => decoded.shapeless += 1,
-            }
+            let rest = rest_there.then(|| Rest {
+                user_tag: c(17),
+                send_buffer: c(18),
+                recv_buffer: c(19),
+                phase_stop: [after_start(13, k_start), after_start(14, k_start)],
+                ops_started: c(20) as u32,
+                ops_stopped: c(21) as u32,
+                steps: c(22) as u32,
+                bytes_sent: c(23),
+                bytes_received: c(24),
+                waits: std::array::from_fn(|w| c(25 + w) as u32),
+            });
+            each(&r, rest.as_ref());
         }
-        Some(decoded)
+        Some(shapeless)
+    }
+}
+
+fn known_or(time: u64, other: u64) -> u64 {
+    if time != 0 {
+        time
+    } else {
+        other
+    }
+}
+
+/// A row as it was before it was sealed.
+impl From<(&Sealed, &Rest, &Shape)> for Record {
+    fn from((r, rest, shape): (&Sealed, &Rest, &Shape)) -> Record {
+        Record {
+            ticket: r.ticket,
+            shape: *shape,
+            t_api: r.t_api,
+            t_launch0: r.t_launch0,
+            t_launch1: r.t_launch1,
+            t_enqueue: r.t_enqueue,
+            t_end: r.t_end,
+            group: r.group,
+            seq: r.seq,
+            k_start: r.k_start,
+            k_stop: r.k_stop,
+            k_seen: r.k_seen,
+            k_started: r.k_started,
+            k_stopped: r.k_stopped,
+            verdict: r.verdict,
+            template: r.template,
+            user_tag: rest.user_tag,
+            send_buffer: rest.send_buffer,
+            recv_buffer: rest.recv_buffer,
+            phase_stop: rest.phase_stop,
+            ops_started: rest.ops_started,
+            ops_stopped: rest.ops_stopped,
+            steps: rest.steps,
+            bytes_sent: rest.bytes_sent,
+            bytes_received: rest.bytes_received,
+            waits: rest.waits,
+        }
+    }
+}
+
+impl Record {
+    /// What [`Decoder::decode`] would hand out for this record with shape number `shape`.
+    pub fn parts(&self, shape: u32) -> (Sealed, Rest) {
+        let sealed = Sealed {
+            ticket: self.ticket,
+            shape,
+            template: self.template,
+            t_api: self.t_api,
+            t_launch0: self.t_launch0,
+            t_launch1: self.t_launch1,
+            t_enqueue: self.t_enqueue,
+            t_end: self.t_end,
+            group: self.group,
+            seq: self.seq,
+            k_start: self.k_start,
+            k_stop: self.k_stop,
+            k_seen: self.k_seen,
+            k_started: self.k_started,
+            k_stopped: self.k_stopped,
+            verdict: self.verdict,
+        };
+        let rest = Rest {
+            user_tag: self.user_tag,
+            send_buffer: self.send_buffer,
+            recv_buffer: self.recv_buffer,
+            phase_stop: self.phase_stop,
+            ops_started: self.ops_started,
+            ops_stopped: self.ops_stopped,
+            steps: self.steps,
+            bytes_sent: self.bytes_sent,
+            bytes_received: self.bytes_received,
+            waits: self.waits,
+        };
+        (sealed, rest)
     }
 }
 
@@ -656,6 +924,25 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// The records of a block and how many have no shape.
+    fn decode(
+        decoder: &mut Decoder,
+        shapes: &Shapes,
+        payload: &[u8],
+        outline: Outline,
+    ) -> (Vec<Record>, u64) {
+        let mut records = Vec::new();
+        let shapeless = decoder.decode(shapes, outline.dictionary, payload, |row, rest| {
+            let rest = rest.copied().unwrap_or_default();
+            records.push(Record::from((
+                row,
+                &rest,
+                &shapes.list()[row.shape as usize],
+            )));
+        });
+        (records, shapeless.expect("well formed"))
+    }
+
     fn record() -> impl Strategy<Value = Record> {
         let shape = (0..3u32, 0..4u8, 0..3u8, any::<u8>(), 0..3u64, -1..3i32).prop_map(
             |(comm, func, algorithm, nchannels, count, root)| Shape {
@@ -719,18 +1006,26 @@ mod tests {
     proptest! {
         #[test]
         fn records_round_trip(blocks in prop::collection::vec(prop::collection::vec(record(), 0..40), 1..4)) {
-            let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+            let (mut encoder, mut shapes, mut decoder) = (Encoder::new(), Shapes::default(), Decoder::new());
             for records in blocks {
                 let mut payload = Vec::new();
                 encoder.encode(&mut payload, &records);
-                let decoded = decoder.decode(&payload).expect("well formed");
-                prop_assert_eq!(decoded, Decoded { records, shapeless: 0 });
+                let outline = shapes.outline(&payload).expect("well formed");
+                let tickets = || records.iter().map(|r| r.ticket);
+                prop_assert_eq!(outline.rows as usize, records.len());
+                let bounds = (tickets().min().unwrap_or(u64::MAX), tickets().max().unwrap_or(0));
+                prop_assert_eq!(outline.tickets, bounds);
+                prop_assert_eq!(outline.stamped, records.iter().any(|r| r.k_start != 0));
+                prop_assert_eq!(decode(&mut decoder, &shapes, &payload, outline), (records, 0));
             }
         }
 
         #[test]
         fn any_bytes_are_decoded_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let _ = Decoder::new().decode(&bytes);
+            let mut shapes = Shapes::default();
+            if let Some(outline) = shapes.outline(&bytes) {
+                let _ = Decoder::new().decode(&shapes, outline.dictionary, &bytes, |_, _| ());
+            }
             let _ = definitions::read(&bytes);
         }
     }
@@ -745,14 +1040,10 @@ mod tests {
         encoder.encode(&mut Vec::new(), &records);
         let mut second = Vec::new();
         encoder.encode(&mut second, &records);
-        let decoded = Decoder::new().decode(&second).expect("well formed");
-        assert_eq!(
-            decoded,
-            Decoded {
-                records: vec![],
-                shapeless: 1
-            }
-        );
+        let mut shapes = Shapes::default();
+        let outline = shapes.outline(&second).expect("well formed");
+        let decoded = decode(&mut Decoder::new(), &shapes, &second, outline);
+        assert_eq!(decoded, (vec![], 1));
     }
 
     #[test]

@@ -72,27 +72,126 @@ impl<'a> Reader<'a> {
         Some(head)
     }
 
-    /// A column of exactly `n` values written by [`put_column`].
-    pub fn column(&mut self, n: usize) -> Option<Vec<u64>> {
+    /// A column of exactly `n` values written by [`put_column`], appended to `values`: all of them, or one that all have.
+    pub fn column(&mut self, n: usize, values: &mut Vec<u64>) -> Option<Column> {
+        let start = values.len();
         let tag = self.take(1)?[0];
-        match tag {
-            ZERO => Some(vec![0; n]),
-            SAME => Some(vec![self.get()?; n]),
-            EACH => (0..n).map(|_| self.get()).collect(),
+        let each = match tag {
+            ZERO => {
+                values.push(0);
+                false
+            }
+            SAME => {
+                values.push(self.get()?);
+                false
+            }
+            EACH => {
+                // Each takes a byte at least, so a damaged `n` fills no more memory than there are bytes.
+                let end = start.checked_add(n).filter(|_| n <= self.bytes.len())?;
+                values.resize(end, 0);
+                for value in &mut values[start..] {
+                    *value = self.get_quick()?;
+                }
+                true
+            }
             RUNS => {
-                let mut values = Vec::with_capacity(n);
-                while values.len() < n {
+                let end = start.checked_add(n)?;
+                while values.len() < end {
                     let run = usize::try_from(self.get()?).ok()?;
-                    if run == 0 || run > n - values.len() {
+                    if run == 0 || run > end - values.len() {
                         return None;
                     }
                     let value = self.get()?;
                     values.resize(values.len() + run, value);
                 }
-                Some(values)
+                true
             }
-            _ => None,
+            _ => return None,
+        };
+        Some(Column {
+            start,
+            mask: if each { usize::MAX } else { 0 },
+        })
+    }
+
+    /// Steps over a column of `n` values; whether any of them may be other than 0.
+    pub fn skip_column(&mut self, n: usize) -> Option<bool> {
+        match self.take(1)?[0] {
+            ZERO => return Some(false),
+            SAME => {
+                self.get()?;
+            }
+            EACH => self.skip(n)?,
+            RUNS => {
+                let mut left = n as u64;
+                while left > 0 {
+                    let run = self.get()?;
+                    self.get()?;
+                    left = left.checked_sub(run).filter(|_| run != 0)?;
+                }
+            }
+            _ => return None,
         }
+        Some(true)
+    }
+
+    /// Steps over `n` integers.
+    fn skip(&mut self, n: usize) -> Option<()> {
+        let mut left = n;
+        // An integer ends with the byte whose highest bit is clear.
+        while let Some(word) = self.bytes.first_chunk::<8>() {
+            let ends = (!u64::from_le_bytes(*word) & HIGH).count_ones() as usize;
+            if ends >= left {
+                break;
+            }
+            left -= ends;
+            self.bytes = &self.bytes[8..];
+        }
+        (0..left).try_for_each(|_| self.get().map(drop))
+    }
+
+    /// As [`Reader::get`], without a branch for each byte: lengths of neighbours differ, and every wrong guess costs as much
+    /// as a whole integer here.
+    #[inline]
+    fn get_quick(&mut self) -> Option<u64> {
+        let Some(word) = self.bytes.first_chunk::<8>() else {
+            return self.get();
+        };
+        let word = u64::from_le_bytes(*word);
+        let ends = !word & HIGH;
+        if ends == 0 {
+            return self.get();
+        }
+        self.bytes = &self.bytes[(ends.trailing_zeros() / 8 + 1) as usize..];
+        // What is up to the end, 7 bits a byte, moved together in three steps.
+        let x = word & (ends ^ (ends - 1)) & !HIGH;
+        let x = (x & 0x007f_007f_007f_007f) | (x & 0x7f00_7f00_7f00_7f00) >> 1;
+        let x = (x & 0x0000_3fff_0000_3fff) | (x & 0x3fff_0000_3fff_0000) >> 2;
+        Some((x & 0x0fff_ffff) | (x & 0x0fff_ffff_0000_0000) >> 4)
+    }
+}
+
+/// The highest bit of each byte.
+const HIGH: u64 = 0x8080_8080_8080_8080;
+
+/// Where the values of a column are in the list that [`Reader::column`] appended to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Column {
+    start: usize,
+    /// 0 when one value stands for all.
+    mask: usize,
+}
+
+impl Column {
+    /// The value of a row.
+    #[inline]
+    pub fn at(self, values: &[u64], row: usize) -> u64 {
+        values[self.start + (row & self.mask)]
+    }
+
+    /// Whether all values are 0.
+    pub fn is_zero(self, values: &[u64]) -> bool {
+        self.mask == 0 && values[self.start] == 0
     }
 }
 
@@ -147,17 +246,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn columns_round_trip(values in prop::collection::vec(prop_oneof![Just(0u64), 0..5u64, any::<u64>()], 0..200)) {
+        fn columns_round_trip(values in prop::collection::vec(prop_oneof![Just(0u64), 0..5u64, any::<u64>(), (0u32..64).prop_map(|shift| u64::MAX >> shift)], 0..200)) {
             let mut out = Vec::new();
             put_column(&mut out, &values);
             let mut reader = Reader::new(&out);
-            prop_assert_eq!(reader.column(values.len()), Some(values));
+            let mut skipped = reader.clone();
+            let mut found = vec![7];
+            let column = reader.column(values.len(), &mut found).expect("well formed");
             prop_assert_eq!(reader.remaining(), 0);
+            for (row, value) in values.iter().enumerate() {
+                prop_assert_eq!(column.at(&found, row), *value);
+            }
+            let some = values.iter().any(|v| *v != 0);
+            prop_assert_eq!(skipped.skip_column(values.len()), Some(some));
+            prop_assert_eq!(skipped.remaining(), 0);
+            prop_assert_eq!(column.is_zero(&found), !some);
         }
 
         #[test]
         fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..100), n in 0usize..300) {
-            let _ = Reader::new(&bytes).column(n);
+            let _ = Reader::new(&bytes).column(n, &mut Vec::new());
+            let _ = Reader::new(&bytes).skip_column(n);
         }
 
         #[test]

@@ -2,7 +2,7 @@
 
 use capture::block::{self, Block, Kind};
 use capture::rows::definitions::{self, Definition};
-use capture::rows::{Decoder, Encoder, Record, Shape};
+use capture::rows::{Decoder, Encoder, Record, Shape, Shapes};
 
 fn record() -> Record {
     Record {
@@ -63,8 +63,17 @@ fn the_example_reads_as_it_says() {
         definitions::read(&blocks[1].1),
         [Definition::Text(1, b"AllReduce")]
     );
-    let decoded = Decoder::new().decode(&blocks[2].1).expect("well formed");
-    assert_eq!((decoded.records, decoded.shapeless), (vec![record()], 0));
+    let mut shapes = Shapes::default();
+    let outline = shapes.outline(&blocks[2].1).expect("well formed");
+    let mut rows = Vec::new();
+    let shapeless =
+        Decoder::new().decode(&shapes, outline.dictionary, &blocks[2].1, |row, rest| {
+            assert_eq!(rest, None);
+            rows.push((*row, shapes.list()[row.shape as usize]));
+        });
+    let record = record();
+    let expected = (record.parts(0).0, record.shape);
+    assert_eq!((rows, shapeless), (vec![expected], Some(0)));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `ncclscope export`: a capture in another tool's format.
 
+use crate::progress::{self, Counted};
 use crate::report::{finish, open};
 use anyhow::{bail, Context};
 use render::timeline::Timeline;
@@ -87,10 +88,12 @@ fn to_file(
         Some(path) => {
             let file = File::create(path)
                 .with_context(|| format!("`{}` can't be written", path.display()))?;
-            let mut out = BufWriter::new(file);
-            let written = write(&mut out)
-                .and_then(|written| out.flush().map(|()| written))
-                .with_context(|| writing(path))?;
+            let written = progress::show("writing", |progress| {
+                let bytes = &progress.done;
+                let mut out = BufWriter::new(Counted { to: file, bytes });
+                write(&mut out).and_then(|written| out.flush().map(|()| written))
+            })
+            .with_context(|| writing(path))?;
             eprintln!("{written} {what} written to {}", path.display());
             Ok(ExitCode::SUCCESS)
         }
@@ -142,12 +145,16 @@ fn chrome_by_rank(timeline: &Timeline<'_>, folder: &Path) -> anyhow::Result<Exit
     std::fs::create_dir_all(folder)?;
     let mut slices = 0;
     let processes = timeline.capture().processes.len();
-    for process in 0..processes {
-        let path = folder.join(format!("rank-{}.json.gz", timeline.number(process)));
-        let mut out = BufWriter::new(File::create(path)?);
-        slices += chrome(timeline, Some(process), false, &mut out)?;
-        out.flush()?;
-    }
+    progress::show("writing", |progress| {
+        for process in 0..processes {
+            let path = folder.join(format!("rank-{}.json.gz", timeline.number(process)));
+            let (to, bytes) = (File::create(path)?, &progress.done);
+            let mut out = BufWriter::new(Counted { to, bytes });
+            slices += chrome(timeline, Some(process), false, &mut out)?;
+            out.flush()?;
+        }
+        std::io::Result::Ok(())
+    })?;
     eprintln!(
         "{slices} slices written to {processes} files in {}",
         folder.display()
@@ -166,7 +173,8 @@ fn parquet(capture: &Capture, args: &Args) -> anyhow::Result<ExitCode> {
             folder.display()
         );
     }
-    let calls = render::parquet::write(capture, folder).with_context(|| writing(folder))?;
+    let written = progress::show("writing", |_| render::parquet::write(capture, folder));
+    let calls = written.with_context(|| writing(folder))?;
     eprintln!("{calls} calls written to {}", folder.display());
     Ok(ExitCode::SUCCESS)
 }

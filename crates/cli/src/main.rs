@@ -10,6 +10,7 @@ mod explain;
 mod export;
 mod hang;
 mod plugin_path;
+mod progress;
 mod report;
 mod run;
 

@@ -1,12 +1,13 @@
 //! `ncclscope report`: what was recorded, and what it says.
 
+use crate::progress;
 use anyhow::Context;
 use render::text::Options;
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tables::Capture;
+use tables::{Capture, OpenError, Source};
 
 /// Say what a capture holds: is every call there, and where did the time go?
 #[derive(clap::Args)]
@@ -29,8 +30,10 @@ pub struct Args {
 
 /// Prints the report.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
-    let capture = open(&args.capture)?;
-    let report = analyze::report(&capture);
+    let report = progress::show("reading", |progress| {
+        let source = Source::open(&args.capture, progress).map_err(hinted)?;
+        anyhow::Ok(analyze::report_from(source, progress))
+    })?;
     if let Some(file) = args.html.as_deref().filter(|file| *file != Path::new("-")) {
         let mut page = Vec::new();
         render::html::write(&report, &mut page)?;
@@ -84,9 +87,16 @@ fn replace(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens a capture; an error says what to do.
+/// Opens a capture with all its calls; an error says what to do.
 pub(crate) fn open(path: &Path) -> anyhow::Result<Capture> {
-    Capture::open(path).map_err(|error| anyhow::anyhow!("{error}\n  hint: {}", error.hint()))
+    progress::show("reading", |progress| {
+        let source = Source::open(path, progress).map_err(hinted)?;
+        Ok(source.load(progress))
+    })
+}
+
+fn hinted(error: OpenError) -> anyhow::Error {
+    anyhow::anyhow!("{error}\n  hint: {}", error.hint())
 }
 
 /// The exit status after writing to stdout. A reader that has seen enough (`| head`) is no failure.

@@ -1,7 +1,7 @@
 //! Calls as they are kept in memory, and the columns that they are handed out as.
 //!
 //! A [`Call`] has what differs from call to call; what many calls share is its [`Shape`]; what few calls have (network,
-//! buffers, phases) is its [`Extra`]. Ten million calls take about 1.2 GB. [`COLUMNS`] names every column once, with its
+//! buffers, phases) is its [`Extra`]. Ten million calls take 1.1 GB. [`COLUMNS`] names every column once, with its
 //! unit and what null means in it: exporters and `docs/tables.md` follow it.
 //!
 //! Rule: a time of 0 is "not known" here and null in a column.
@@ -123,6 +123,11 @@ impl Call {
             return None;
         }
         u64::try_from(self.return_ns.checked_sub(self.api_ns)?).ok()
+    }
+
+    /// Whether it has both stamps, in order, and a host time to compare them with.
+    pub(crate) fn is_stamped(&self) -> bool {
+        self.gpu_start != 0 && self.gpu_stop >= self.gpu_start && self.gpu_seen_ns != 0
     }
 
     /// Time on the GPU from stamps, ns; or why there is none that can be believed. For [`Untimed::Fused`] see there.

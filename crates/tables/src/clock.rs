@@ -66,6 +66,19 @@ impl Clock {
         i64::try_from(i128::from(base.realtime) + scale(moved, from, to)).ok()
     }
 
+    /// For the moments of many ticks that are mostly near each other.
+    pub fn cursor(&self) -> Cursor<'_> {
+        Cursor {
+            clock: self,
+            from: 0,
+            length: 0,
+            base: 0,
+            rate: 0,
+            span: 1,
+            ratio: 0.0,
+        }
+    }
+
     /// The length of `ticks` in ns, at the rate of the whole capture.
     pub fn duration(&self, ticks: u64) -> Option<u64> {
         let (from, to) = self.is_known().then(|| self.whole())?;
@@ -95,6 +108,78 @@ impl Clock {
                 },
             ),
         }
+    }
+}
+
+/// Numbers up to here are exact as floats, and so are small multiples of their products modulo 2^64.
+const EXACT: u64 = 1 << 53;
+
+/// Tells what [`Clock::realtime`] does, without a search and a division of 128 bits for each time.
+#[derive(Clone, Debug)]
+pub struct Cursor<'a> {
+    clock: &'a Clock,
+    /// The stretch at hand: its first tick and how many there are; none at first.
+    from: u64,
+    length: u64,
+    base: i64,
+    /// It moves on by `rate` ns in `span` ticks.
+    rate: u64,
+    span: u64,
+    ratio: f64,
+}
+
+impl Cursor<'_> {
+    /// As [`Clock::realtime`].
+    #[inline]
+    pub fn realtime(&mut self, ticks: u64) -> Option<i64> {
+        let moved = ticks.wrapping_sub(self.from);
+        if moved >= self.length {
+            return self.moved_out(ticks);
+        }
+        // The float is a few units off at most; the remainder says how many, and is small, so it survives wrapping around.
+        let mut ns = (moved as f64 * self.ratio) as i64;
+        let product = moved.wrapping_mul(self.rate);
+        let mut rest = product.wrapping_sub((ns as u64).wrapping_mul(self.span)) as i64;
+        while rest < 0 {
+            ns -= 1;
+            rest += self.span as i64;
+        }
+        while rest >= self.span as i64 {
+            ns += 1;
+            rest -= self.span as i64;
+        }
+        Some(self.base + ns)
+    }
+
+    /// Takes up the stretch of `ticks`, where it is one that is quick to reckon with.
+    #[cold]
+    fn moved_out(&mut self, ticks: u64) -> Option<i64> {
+        let anchors = &self.clock.anchors;
+        let after = anchors.partition_point(|a| a.ticks <= ticks);
+        let (from, to) = match anchors.get(after) {
+            Some(next) if after > 0 => (anchors[after - 1], *next),
+            _ => self.clock.whole(),
+        };
+        if let (Some(base), true) = (after.checked_sub(1), ticks != 0 && self.clock.is_known()) {
+            let base = anchors[base];
+            let length = match anchors.get(after) {
+                Some(next) => next.ticks - base.ticks,
+                None => EXACT.min(u64::MAX - base.ticks),
+            };
+            let rate = to.realtime.checked_sub(from.realtime);
+            let span = to.ticks - from.ticks;
+            let realtime = i64::try_from(base.realtime).ok();
+            if let (Some(rate), Some(realtime)) = (rate, realtime) {
+                // The product of length and ratio must be exact and leave room above `base`.
+                let ratio = rate as f64 / span.max(1) as f64;
+                let small = length <= EXACT && rate < EXACT && (1..EXACT).contains(&span);
+                if small && length as f64 * ratio < EXACT as f64 && realtime < i64::MAX / 2 {
+                    (self.from, self.length, self.base) = (base.ticks, length, realtime);
+                    (self.rate, self.span, self.ratio) = (rate, span, ratio);
+                }
+            }
+        }
+        self.clock.realtime(ticks)
     }
 }
 
@@ -128,6 +213,29 @@ fn scale(ticks: i128, from: Anchor, to: Anchor) -> i128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_cursor_tells_the_same(
+            anchors in prop::collection::vec((0u64..1 << 62, 0u64..1 << 62), 0..4),
+            near in prop::collection::vec((0u64..1 << 40, 0u64..1 << 40), 0..4),
+            odd in prop::collection::vec((any::<u64>(), any::<u64>()), 0..2),
+            nanoseconds: bool,
+            offsets in prop::collection::vec((any::<prop::sample::Index>(), -2i64..1 << 44), 1..40),
+        ) {
+            let near = near.into_iter().map(|(t, r)| ((1 << 50) + t, (1 << 60) + r));
+            let all: Vec<_> = anchors.into_iter().chain(near).chain(odd).collect();
+            let clock = Clock::new(all.iter().map(|(t, r)| anchor(*t, *r)), nanoseconds);
+            let mut cursor = clock.cursor();
+            for (index, offset) in offsets {
+                let base = if all.is_empty() { 0 } else { all[index.index(all.len())].0 };
+                for ticks in [0, base.wrapping_add_signed(offset), base.wrapping_add_signed(offset >> 20)] {
+                    prop_assert_eq!(cursor.realtime(ticks), clock.realtime(ticks));
+                }
+            }
+        }
+    }
 
     fn anchor(ticks: u64, realtime: u64) -> Anchor {
         Anchor {

@@ -16,8 +16,9 @@ use crate::calls::Call;
 use crate::communicators::Communicator;
 use crate::names::{Name, Names};
 use crate::process::Process;
+use crate::Shape;
 use capture::live::flag;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// An operation made of several calls of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,75 +167,113 @@ fn rounds_of(
     })
 }
 
-/// Puts the operations of all processes together. Needs communicators to be united.
-pub(crate) fn put_together(
-    processes: &mut [Process],
-    communicators: &[Communicator],
-    names: &mut Names,
-) {
-    let send = names.intern("Send");
-    let recv = names.intern("Recv");
-    let name_of = [Kind::AlltoAll, Kind::Gather, Kind::Scatter, Kind::SendRecv]
-        .map(|k| (k, names.intern(k.name())));
-    let name = |kind: Kind| {
-        name_of
-            .iter()
-            .find(|(k, _)| *k == kind)
-            .map_or(Name::NONE, |(_, n)| *n)
-    };
-    // Group sizes say whether a lone send or receive may be a part of something.
-    let mut sizes: Vec<HashMap<Group, u32>> = Vec::new();
-    let mut rooted = false;
-    for process in processes.iter_mut() {
-        let mut groups: HashMap<Group, Vec<Piece>> = HashMap::new();
-        let mut group_calls: HashMap<(u64, u32), u32> = HashMap::new();
-        let turns = turns(process);
-        for (index, call) in process.calls.iter().enumerate() {
-            *group_calls.entry((call.group, turns[index])).or_insert(0) += 1;
-            let Some(group) = group(process, call, turns[index]) else {
-                continue;
-            };
-            if let Some(piece) = piece(process, index, send, recv) {
-                groups.entry(group).or_default().push(piece);
-            }
-        }
-        let mut groups: Vec<_> = groups.into_iter().collect();
-        groups.sort_unstable_by_key(|(_, pieces)| pieces[0].call);
-        for (group, pieces) in &groups {
-            let shape = &process.shapes[process.calls[pieces[0].call as usize].shape as usize];
-            let silent = shape.flags & (flag::REPLAY | flag::LEGACY) != 0;
-            let Some((kind, rounds)) = classify(pieces, shape.nranks, shape.rank, silent) else {
-                continue;
-            };
-            rooted |= matches!(kind, Kind::Gather | Kind::Scatter);
-            let alone = rounds.len() == 1
-                && group_calls.get(&(group.number, group.turn)) == Some(&(pieces.len() as u32));
-            for calls in rounds {
-                add(process, name(kind), calls, alone);
-            }
-        }
-        sizes.push(
-            groups
-                .into_iter()
-                .map(|(group, pieces)| (group, pieces.len() as u32))
-                .collect(),
-        );
-    }
-    if rooted {
-        let gather = name(Kind::Gather);
-        let scatter = name(Kind::Scatter);
-        for (process, index, function) in partners(
-            processes,
-            communicators,
-            send,
-            recv,
-            gather,
-            scatter,
-            &sizes,
-        ) {
-            add(&mut processes[process], function, vec![index], true);
+/// The names that operations go by.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Words {
+    send: Name,
+    recv: Name,
+    alltoall: Name,
+    gather: Name,
+    scatter: Name,
+    sendrecv: Name,
+}
+
+impl Words {
+    pub(crate) fn new(names: &mut Names) -> Words {
+        Words {
+            send: names.intern("Send"),
+            recv: names.intern("Recv"),
+            alltoall: names.intern(Kind::AlltoAll.name()),
+            gather: names.intern(Kind::Gather.name()),
+            scatter: names.intern(Kind::Scatter.name()),
+            sendrecv: names.intern(Kind::SendRecv.name()),
         }
     }
+
+    fn kind(&self, kind: Kind) -> Name {
+        match kind {
+            Kind::AlltoAll => self.alltoall,
+            Kind::Gather => self.gather,
+            Kind::Scatter => self.scatter,
+            Kind::SendRecv => self.sendrecv,
+        }
+    }
+
+    /// Whether calls of this shape may be pieces.
+    pub(crate) fn is_piece(&self, shape: &Shape) -> bool {
+        shape.function == self.send || shape.function == self.recv
+    }
+
+    fn piece(&self, process: &Process, index: usize) -> Option<Piece> {
+        let call = &process.calls[index];
+        let shape = &process.shapes[call.shape as usize];
+        self.is_piece(shape).then_some(Piece {
+            call: index as u32,
+            send: shape.function == self.send,
+            peer: shape.peer,
+            size: (shape.count, shape.datatype),
+        })
+    }
+}
+
+/// Whether a process may be the root of a Gather or Scatter, by the shapes of its calls alone: it has then received from,
+/// or sent to, each other rank of a communicator.
+pub(crate) fn may_be_rooted(process: &Process, words: &Words) -> bool {
+    let mut peers: HashMap<(u32, Name), HashSet<u32>> = HashMap::new();
+    process.shapes.iter().any(|shape| {
+        let (Some(nranks), Some(peer)) = (shape.nranks, shape.peer) else {
+            return false;
+        };
+        if !words.is_piece(shape) || shape.rank == Some(peer) {
+            return false;
+        }
+        let others = peers.entry((shape.uid, shape.function)).or_default();
+        others.insert(peer);
+        others.len() as u64 + 1 >= nranks.into()
+    })
+}
+
+/// Groups of pieces and how many they have, in order of group.
+pub(crate) type Sizes = Vec<(Group, u32)>;
+
+/// Puts the operations together that a process's own calls tell of.
+pub(crate) fn put_together(process: &mut Process, words: &Words) -> Sizes {
+    let turns = turns(process);
+    let mut pieces: Vec<(Group, Piece)> = Vec::new();
+    for (index, call) in process.calls.iter().enumerate() {
+        let group = group(process, call, turns[index]);
+        pieces.extend(group.and_then(|group| Some((group, words.piece(process, index)?))));
+    }
+    // Both lists are nearly in order, as calls of a group follow each other.
+    pieces.sort_by_key(|(group, _)| *group);
+    let mut of_group: Vec<(u64, u32)> = Vec::new();
+    if !pieces.is_empty() {
+        let group = |(call, turn): (&Call, &u32)| (call.group, *turn);
+        of_group.extend(process.calls.iter().zip(&turns).map(group));
+        of_group.sort();
+    }
+    let mut groups: Vec<(Group, Vec<Piece>)> = pieces
+        .chunk_by(|(a, _), (b, _)| a == b)
+        .map(|run| (run[0].0, run.iter().map(|(_, piece)| *piece).collect()))
+        .collect();
+    let sizes = groups.iter().map(|(g, p)| (*g, p.len() as u32)).collect();
+    groups.sort_unstable_by_key(|(_, pieces)| pieces[0].call);
+    for (group, pieces) in groups {
+        let shape = &process.shapes[process.calls[pieces[0].call as usize].shape as usize];
+        let silent = shape.flags & (flag::REPLAY | flag::LEGACY) != 0;
+        let Some((kind, rounds)) = classify(&pieces, shape.nranks, shape.rank, silent) else {
+            continue;
+        };
+        let key = (group.number, group.turn);
+        let first = of_group.partition_point(|of| *of < key);
+        let alone = rounds.len() == 1
+            && of_group.get(first + pieces.len() - 1) == Some(&key)
+            && of_group.get(first + pieces.len()) != Some(&key);
+        for calls in rounds {
+            add(process, words.kind(kind), calls, alone);
+        }
+    }
+    sizes
 }
 
 fn add(process: &mut Process, function: Name, calls: Vec<u32>, alone: bool) {
@@ -250,13 +289,13 @@ fn add(process: &mut Process, function: Name, calls: Vec<u32>, alone: bool) {
 }
 
 /// Calls made together on one communicator. Captured calls and replays are groups of their own.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Group {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Group {
     number: u64,
-    uid: u32,
-    flags: u8,
     /// For replays, which one: they carry the number of the group that was captured.
     turn: u32,
+    uid: u32,
+    flags: u8,
 }
 
 /// For each call that is a replay, how many of its template came before; else 0.
@@ -278,31 +317,20 @@ fn group(process: &Process, call: &Call, turn: u32) -> Option<Group> {
     let flags = shape.flags & (flag::CAPTURED | flag::REPLAY);
     (call.group != 0 && shape.is(flag::P2P)).then_some(Group {
         number: call.group,
+        turn,
         uid: shape.uid,
         flags,
-        turn,
-    })
-}
-
-fn piece(process: &Process, index: usize, send: Name, recv: Name) -> Option<Piece> {
-    let call = &process.calls[index];
-    let shape = &process.shapes[call.shape as usize];
-    (shape.function == send || shape.function == recv).then_some(Piece {
-        call: index as u32,
-        send: shape.function == send,
-        peer: shape.peer,
-        size: (shape.count, shape.datatype),
     })
 }
 
 /// Sends or receives of one rank to or from one peer, in order.
 type Queue = HashMap<(bool, u32, u32, u8), Vec<u32>>;
 
-fn queue(process: &Process, send: Name, recv: Name) -> Queue {
+fn queue(process: &Process, words: &Words) -> Queue {
     let mut queue = Queue::new();
     for (index, call) in process.calls.iter().enumerate() {
         let shape = &process.shapes[call.shape as usize];
-        let Some(piece) = piece(process, index, send, recv) else {
+        let Some(piece) = words.piece(process, index) else {
             continue;
         };
         if let Some(peer) = piece.peer {
@@ -315,73 +343,93 @@ fn queue(process: &Process, send: Name, recv: Name) -> Queue {
     queue
 }
 
-/// The lone calls whose partner is a piece of a rooted operation: (process, call, function).
-fn partners(
-    processes: &[Process],
+/// What another rank's call must be to answer a piece of a rooted operation: the `nth` of its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Partner {
+    queue: (bool, u32, u32, u8),
+    nth: usize,
+    size: (u64, Name),
+    function: Name,
+}
+
+/// Whose calls answer the rooted operations of a process that was put together: (process, its part). Needs communicators
+/// to be united.
+pub(crate) fn partners(
+    process: &Process,
     communicators: &[Communicator],
-    send: Name,
-    recv: Name,
-    gather: Name,
-    scatter: Name,
-    sizes: &[HashMap<Group, u32>],
-) -> Vec<(usize, u32, Name)> {
-    let queues: Vec<Queue> = processes.iter().map(|p| queue(p, send, recv)).collect();
-    let all_turns: Vec<Vec<u32>> = processes.iter().map(turns).collect();
+    words: &Words,
+) -> Vec<(usize, Partner)> {
+    let rooted = |function: Name| function == words.gather || function == words.scatter;
+    if !process.composites.iter().any(|c| rooted(c.function)) {
+        return Vec::new();
+    }
     let mut found = Vec::new();
-    for (root_process, root_queue) in processes.iter().zip(&queues) {
-        for ((root_sends, _, peer, captured), calls) in root_queue {
-            for (nth, index) in calls.iter().enumerate() {
-                let call = &root_process.calls[*index as usize];
-                let Some(composite) = root_process
-                    .composites
-                    .get((call.composite as usize).wrapping_sub(1))
-                else {
-                    continue;
+    for ((sends, _, peer, captured), calls) in &queue(process, words) {
+        for (nth, index) in calls.iter().enumerate() {
+            let call = &process.calls[*index as usize];
+            let Some(composite) = process
+                .composites
+                .get((call.composite as usize).wrapping_sub(1))
+            else {
+                continue;
+            };
+            // Receives of a Gather's root and sends of a Scatter's are what the others answer to.
+            let answered = if *sends { words.scatter } else { words.gather };
+            let shape = &process.shapes[call.shape as usize];
+            let (Some(communicator), Some(me)) = (shape.communicator, shape.rank) else {
+                continue;
+            };
+            if composite.function != answered || *peer == me {
+                continue;
+            }
+            let members = &communicators[communicator as usize].members;
+            if let Some(member) = members.iter().find(|m| m.rank == Some(*peer)) {
+                let partner = Partner {
+                    queue: (!sends, member.uid, me, *captured),
+                    nth,
+                    size: (shape.count, shape.datatype),
+                    function: composite.function,
                 };
-                // Receives of a Gather's root and sends of a Scatter's are what the others answer to.
-                let rooted = if *root_sends {
-                    composite.function == scatter
-                } else {
-                    composite.function == gather
-                };
-                let shape = &root_process.shapes[call.shape as usize];
-                let (Some(communicator), Some(me)) = (shape.communicator, shape.rank) else {
-                    continue;
-                };
-                if !rooted || *peer == me {
-                    continue;
-                }
-                let members = &communicators[communicator as usize].members;
-                let Some(member) = members.iter().find(|m| m.rank == Some(*peer)) else {
-                    continue;
-                };
-                let other = &processes[member.process];
-                let answer = queues[member.process]
-                    .get(&(!root_sends, member.uid, me, *captured))
-                    .and_then(|q| q.get(nth));
-                let Some(&answer) = answer else { continue };
-                let answer_call = &other.calls[answer as usize];
-                let answer_shape = &other.shapes[answer_call.shape as usize];
-                let turn = all_turns[member.process][answer as usize];
-                let lone = group(other, answer_call, turn)
-                    .is_none_or(|g| sizes[member.process].get(&g) == Some(&1));
-                let equal =
-                    (answer_shape.count, answer_shape.datatype) == (shape.count, shape.datatype);
-                if answer_call.composite == 0 && lone && equal {
-                    found.push((member.process, answer, composite.function));
-                }
+                found.push((member.process, partner));
             }
         }
     }
-    found.sort_unstable();
-    found.dedup_by_key(|(process, call, _)| (*process, *call));
     found
+}
+
+/// Makes operations of the lone calls of a process that answer to rooted ones of others. `sizes` is what
+/// [`put_together`] returned for it.
+pub(crate) fn answer(process: &mut Process, words: &Words, sizes: &Sizes, partners: &[Partner]) {
+    if partners.is_empty() {
+        return;
+    }
+    let queue = queue(process, words);
+    let turns = turns(process);
+    let mut found = Vec::new();
+    for partner in partners {
+        let index = queue.get(&partner.queue).and_then(|q| q.get(partner.nth));
+        let Some(&index) = index else { continue };
+        let call = &process.calls[index as usize];
+        let shape = &process.shapes[call.shape as usize];
+        let lone = group(process, call, turns[index as usize]).is_none_or(|group| {
+            let at = sizes.binary_search_by_key(&group, |(group, _)| *group);
+            at.is_ok_and(|at| sizes[at].1 == 1)
+        });
+        let equal = (shape.count, shape.datatype) == partner.size;
+        if call.composite == 0 && lone && equal {
+            found.push((index, partner.function));
+        }
+    }
+    found.sort_unstable();
+    found.dedup_by_key(|(index, _)| *index);
+    for (index, function) in found {
+        add(process, function, vec![index], true);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calls::Shape;
     use crate::communicators::{self, Local};
 
     fn pieces(list: &[(bool, Option<u32>)]) -> Vec<Piece> {
@@ -517,7 +565,26 @@ mod tests {
         };
         let mut processes: Vec<Process> = ranks.iter().enumerate().map(process).collect();
         let (communicators, _) = communicators::unite(&processes);
-        put_together(&mut processes, &communicators, &mut names);
+        let words = Words::new(&mut names);
+        let sizes: Vec<Sizes> = processes
+            .iter_mut()
+            .map(|process| put_together(process, &words))
+            .collect();
+        for process in &processes {
+            let rooted = |c: &Composite| {
+                c.calls.len() > 1 && [words.gather, words.scatter].contains(&c.function)
+            };
+            assert!(!process.composites.iter().any(rooted) || may_be_rooted(process, &words));
+        }
+        let partners: Vec<_> = processes
+            .iter()
+            .flat_map(|process| partners(process, &communicators, &words))
+            .collect();
+        for (index, (process, sizes)) in processes.iter_mut().zip(&sizes).enumerate() {
+            let own = partners.iter().filter(|(of, _)| *of == index);
+            let own: Vec<Partner> = own.map(|(_, partner)| *partner).collect();
+            answer(process, &words, sizes, &own);
+        }
         (processes, names)
     }
 
@@ -538,6 +605,19 @@ mod tests {
         assert_eq!(found(&processes[1], &names), [("Gather", vec![1])]);
         assert_eq!(found(&processes[2], &names), [("Gather", vec![0])]);
         assert!(processes[0].composites[0].alone);
+    }
+
+    #[test]
+    fn who_never_hears_from_some_rank_is_no_root() {
+        let may = |peers: &[u32]| {
+            let calls: Vec<_> = peers.iter().map(|peer| (1, R, *peer)).collect();
+            let (processes, mut names) = job(&[&calls, &[], &[]]);
+            may_be_rooted(&processes[0], &Words::new(&mut names))
+        };
+        assert_eq!(
+            [may(&[1, 2]), may(&[0, 1]), may(&[2, 2])],
+            [true, false, false]
+        );
     }
 
     #[test]

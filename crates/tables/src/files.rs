@@ -111,7 +111,7 @@ fn walk(folder: &Path, depth: usize, each: &mut impl FnMut(&Path)) {
 }
 
 /// Opens a regular file: a pipe would never end, and a device need not.
-fn open(path: &Path) -> std::io::Result<std::fs::File> {
+pub(crate) fn open(path: &Path) -> std::io::Result<std::fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = std::fs::OpenOptions::new();
     // Opening a pipe waits for its writer, but for this.
@@ -137,6 +137,9 @@ pub(crate) fn load(path: &Path, problems: &mut Vec<Problem>) -> Vec<u8> {
                 .take(MAX_UNPACKED)
                 .read_to_end(&mut bytes)
         } else {
+            let len = file.metadata().map_or(0, |m| m.len().min(MAX_UNPACKED));
+            // Without it, reading takes twice the memory at times.
+            let _ = bytes.try_reserve_exact(usize::try_from(len).map_or(0, |len| len + 1));
             (&file).take(MAX_UNPACKED).read_to_end(&mut bytes)
         }
     });

@@ -2,7 +2,7 @@
 //!
 //! [`Capture::open`] takes a capture folder, the folder of one host or one trace file. It reads every [`Process`] with its
 //! [`calls`], unites what they say of communicators ([`communicators`]), and puts operations together that NCCL
-//! announces in pieces ([`composites`]).
+//! announces in pieces ([`composites`]). A [`Source`] does the same for captures that need not fit in memory.
 //!
 //! Rule: a damaged capture is still a capture. Reading never fails on content and never panics: everything unsound is
 //! left out and becomes a [`Problem`]. Only a path without any process is an error.
@@ -15,10 +15,12 @@ pub mod composites;
 mod files;
 pub mod lineage;
 pub mod names;
+pub mod parallel;
 mod printable;
 mod problem;
 pub mod process;
 mod reading;
+pub mod source;
 mod trust;
 
 pub use calls::{Call, Shape, Untimed};
@@ -27,6 +29,7 @@ pub use names::{Name, Names};
 pub use printable::printable;
 pub use problem::Problem;
 pub use process::{LiveSource, Process, Total};
+pub use source::{Progress, Source};
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -119,44 +122,8 @@ impl Capture {
     /// # Errors
     /// When there is nothing to read; never for damage.
     pub fn open(path: &Path) -> Result<Capture, OpenError> {
-        if !path.exists() {
-            return Err(OpenError::NotFound {
-                path: path.to_owned(),
-            });
-        }
-        let mut capture = Capture {
-            path: path.to_owned(),
-            ..Capture::default()
-        };
-        capture.read_job();
-        for files in files::find(path) {
-            let (names, problems) = (&mut capture.names, &mut capture.problems);
-            capture
-                .processes
-                .extend(reading::read(&files, names, problems));
-        }
-        let root = if path.is_dir() {
-            path
-        } else {
-            path.parent().unwrap_or(Path::new(""))
-        };
-        for problem in &mut capture.problems {
-            problem.file = relative(&problem.file, root);
-        }
-        if capture.processes.is_empty() {
-            return Err(OpenError::NoTrace {
-                path: path.to_owned(),
-                problems: capture.problems,
-            });
-        }
-        for process in &mut capture.processes {
-            process.file = relative(&process.file, root);
-        }
-        capture
-            .processes
-            .sort_by(|a, b| (a.restart, a.rank, &a.file).cmp(&(b.restart, b.rank, &b.file)));
-        capture.unite();
-        Ok(capture)
+        let progress = Progress::default();
+        Ok(Source::open(path, &progress)?.load(&progress))
     }
 
     /// The bytes of an operation of this shape by nccl-tests' convention, under its own function name.
@@ -200,12 +167,16 @@ impl Capture {
     }
 
     pub(crate) fn absolute(&self, process: &Process) -> PathBuf {
-        let root = if self.path.is_dir() {
+        self.root().join(&process.file)
+    }
+
+    /// What files are named relative to.
+    fn root(&self) -> &Path {
+        if self.path.is_dir() {
             &self.path
         } else {
             self.path.parent().unwrap_or(Path::new(""))
-        };
-        root.join(&process.file)
+        }
     }
 
     fn read_job(&mut self) {
@@ -235,35 +206,4 @@ impl Capture {
             return;
         }
     }
-
-    fn unite(&mut self) {
-        let (communicators, united) = communicators::unite(&self.processes);
-        self.communicators = communicators;
-        for (index, process) in self.processes.iter_mut().enumerate() {
-            let mut undefined: Vec<u32> = Vec::new();
-            for shape in &mut process.shapes {
-                match united.get(&(index, shape.uid)) {
-                    Some(communicator) => shape.communicator = u32::try_from(*communicator).ok(),
-                    None => undefined.push(shape.uid),
-                }
-            }
-            undefined.sort_unstable();
-            undefined.dedup();
-            self.problems
-                .extend(undefined.into_iter().map(|uid| Problem {
-                    file: process.file.clone(),
-                    place: "its definitions".into(),
-                    expected: format!("communicator {uid}, which calls were made on"),
-                    found: "none with that number".into(),
-                }));
-        }
-        for process in &mut self.processes {
-            trust::judge(process, &self.names);
-        }
-        composites::put_together(&mut self.processes, &self.communicators, &mut self.names);
-    }
-}
-
-fn relative(file: &Path, root: &Path) -> PathBuf {
-    file.strip_prefix(root).unwrap_or(file).to_owned()
 }

@@ -1,25 +1,30 @@
-//! Reads the files of one process.
+//! Reads the files of one process, in two steps.
 //!
-//! It puts together the trace file's blocks, the staged ones of the live part, the rows that were never sealed, and the
+//! [`scan`] goes once over everything and learns all but the sealed calls: facts, communicators, shapes, the clock, what is
+//! in the live part, and where which rows are. A [`Reader`] then decodes the calls, all at once or one range of tickets
+//! after another, each independent of the others.
+//!
+//! Both put together the trace file's blocks, the staged ones of the live part, the rows that were never sealed, and the
 //! totals, in this order of trust: a block of the file over a staged one with the same number, a sealed row over a live
 //! one with the same ticket.
 //!
 //! Rule: no bytes make it panic; what is unsound is left out and becomes a [`Problem`].
 
 use crate::calls::{Call, Extra, Shape};
-use crate::clock::{Anchor, Clock};
+use crate::clock::{Anchor, Clock, Cursor};
 use crate::communicators::Local;
-use crate::files::{load, Files};
+use crate::files::{self, load, Files};
 use crate::names::{Name, Names};
 use crate::problem::Problem;
 use crate::process::{Counters, HistogramOf, LiveSource, Process, Total};
 use capture::block::{self, Damage, Kind};
 use capture::live::{self, Comm, Image, View};
 use capture::rows::definitions::{self, Definition};
-use capture::rows::{Decoder, Record};
+use capture::rows::{Decoder, Outline, Record, Rest, Sealed, Shapes};
 use capture::snapshot;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::mem::offset_of;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -225,22 +230,36 @@ fn open_live(
 
 /// The facts of the first Process block.
 fn first_facts(file: &[u8]) -> BTreeMap<String, String> {
-    let mut facts = BTreeMap::new();
-    let process = |b: block::Block| {
-        if b.kind == Kind::Process as u16 && facts.is_empty() {
-            facts = parse_facts(&String::from_utf8_lossy(b.payload));
-        }
+    let within = |file: &[u8]| {
+        let mut facts = BTreeMap::new();
+        let process = |b: block::Block| {
+            if b.kind == Kind::Process as u16 && facts.is_empty() {
+                facts = parse_facts(&String::from_utf8_lossy(b.payload));
+            }
+        };
+        block::read(file, process, |_| ());
+        facts
     };
-    block::read(file, process, |_| ());
-    facts
+    // It is the first of all, but where that is damaged.
+    let facts = within(&file[..file.len().min(64 << 10)]);
+    if facts.is_empty() {
+        within(file)
+    } else {
+        facts
+    }
 }
 
-/// Reads the files of one process; `None` when nothing in them is sound.
-pub(crate) fn read(
-    files: &Files,
-    names: &mut Names,
-    problems: &mut Vec<Problem>,
-) -> Option<Process> {
+/// A process, read but for its sealed calls.
+pub(crate) struct Scan {
+    /// Without shapes, calls and extras.
+    pub process: Process,
+    pub reader: Reader,
+    /// Strings and their ids, in the order in which they were met.
+    texts: Vec<(u8, String)>,
+}
+
+/// Goes over the files of one process; `None` when nothing in them is sound.
+pub(crate) fn scan(files: &Files, problems: &mut Vec<Problem>) -> Option<Scan> {
     let path = files.path();
     let file = files
         .trace
@@ -266,36 +285,65 @@ pub(crate) fn read(
         facts,
         ..Process::default()
     };
-    let mut parts = Parts {
-        texts: vec![Name::NONE; 256],
-        ..Parts::default()
-    };
+    let mut parts = Parts::default();
     if let Some(view) = &view {
-        parts.of_live(view, &mut process, names);
+        parts.of_live(view, &mut process);
     }
-    let mut decoder = Decoder::new();
     for (number, (kind, payload)) in &found.sound {
-        if !parts.of_block(*kind, payload, &mut process, names, &mut decoder) {
-            problems.push(Problem {
-                file: path.to_owned(),
-                place: format!("block {number}"),
-                expected: "well-formed rows".into(),
-                found: "bytes that no recorder writes".into(),
-            });
+        let place = || {
+            // A payload lies in the file or in the staging area.
+            let within = |bytes: &[u8]| {
+                let at = (payload.as_ptr() as usize).checked_sub(bytes.as_ptr() as usize)?;
+                (at + payload.len() <= bytes.len()).then_some(at)
+            };
+            match within(&open.staged) {
+                Some(at) => Place::Staged(at),
+                None => Place::File(within(&file).unwrap_or(0) as u64),
+            }
+        };
+        if !parts.of_block(*number, *kind, payload, place, &mut process) {
+            problems.push(malformed(path, *number));
             process.bad_blocks += 1;
         }
     }
     identify(&mut process, files, view.as_ref());
-    parts.finish(&mut process, view.as_ref());
-    if process.shapeless > 0 {
-        problems.push(Problem {
-            file: path.to_owned(),
-            place: "rows after a damaged block".into(),
-            expected: "the block that says what they were".into(),
-            found: format!("{} rows without it", process.shapeless),
-        });
+    let texts = std::mem::take(&mut parts.texts);
+    let (blocks, shapes, live) = parts.finish(&mut process, view.as_ref());
+    let reader = Reader {
+        path: files.trace.clone(),
+        staged: open.staged,
+        blocks,
+        shapes,
+        live,
+    };
+    Some(Scan {
+        process,
+        reader,
+        texts,
+    })
+}
+
+impl Scan {
+    /// Gives the process its shapes, now that names can be interned.
+    pub(crate) fn name(mut self, names: &mut Names) -> (Process, Reader) {
+        let mut texts = vec![Name::NONE; 256];
+        for (id, text) in &self.texts {
+            texts[usize::from(*id)] = names.intern(text);
+        }
+        let communicators = &self.process.communicators;
+        let shapes = self.reader.shapes.list().iter();
+        self.process.shapes = shapes.map(|s| named(s, &texts, communicators)).collect();
+        (self.process, self.reader)
     }
-    Some(process)
+}
+
+pub(crate) fn malformed(path: &Path, number: u32) -> Problem {
+    Problem {
+        file: path.to_owned(),
+        place: format!("block {number}"),
+        expected: "well-formed rows".into(),
+        found: "bytes that no recorder writes".into(),
+    }
 }
 
 /// Host, pid and rank: from the facts, else from where the file is and what it is called.
@@ -326,11 +374,33 @@ fn identify(process: &mut Process, files: &Files, view: Option<&View>) {
 /// What is gathered from the blocks and the live part before it can be put together.
 #[derive(Default)]
 struct Parts {
-    texts: Vec<Name>,
+    texts: Vec<(u8, String)>,
     anchors: Vec<Anchor>,
     nanoseconds: bool,
     comms: BTreeMap<u32, RawComm>,
-    sealed: Vec<Record>,
+    blocks: Vec<Rows>,
+    shapes: Shapes,
+}
+
+/// A sound block of rows.
+struct Rows {
+    number: u32,
+    place: Place,
+    bytes: u32,
+    outline: Outline,
+}
+
+/// Offset of a payload.
+enum Place {
+    File(u64),
+    Staged(usize),
+}
+
+/// Calls that were in the live part, by ticket; with what few of them have.
+#[derive(Default)]
+struct Live {
+    calls: Vec<Call>,
+    extras: Vec<Extra>,
 }
 
 /// A communicator with its times still in ticks.
@@ -343,7 +413,7 @@ struct RawComm {
 
 impl Parts {
     /// Definitions, anchors and counters of the live part.
-    fn of_live(&mut self, view: &View, process: &mut Process, names: &mut Names) {
+    fn of_live(&mut self, view: &View, process: &mut Process) {
         let header = view.header();
         let len = (header.process_len.load(Acquire) as usize).min(header.process.len());
         if process.facts.is_empty() {
@@ -368,7 +438,7 @@ impl Parts {
         }
         for id in 1..=255u8 {
             if let Some(text) = view.text(id) {
-                self.texts[usize::from(id)] = names.intern(&text);
+                self.texts.push((id, text));
             }
         }
         for comm in view.comms() {
@@ -402,11 +472,11 @@ impl Parts {
     /// One block; false when its content is not well formed.
     fn of_block(
         &mut self,
+        number: u32,
         kind: u16,
         payload: &[u8],
+        place: impl Fn() -> Place,
         process: &mut Process,
-        names: &mut Names,
-        decoder: &mut Decoder,
     ) -> bool {
         match Kind::from_u16(kind) {
             Some(Kind::Process) if process.facts.is_empty() => {
@@ -421,18 +491,20 @@ impl Parts {
                 for definition in definitions::read(payload) {
                     match definition {
                         Definition::Text(id, text) => {
-                            self.texts[usize::from(id)] =
-                                names.intern(&String::from_utf8_lossy(text));
+                            let text = String::from_utf8_lossy(text).into_owned();
+                            self.texts.push((id, text));
                         }
                         Definition::Comm(_, bytes) => self.comm(bytes),
                     }
                 }
             }
-            Some(Kind::Rows) => match decoder.decode(payload) {
-                Some(decoded) => {
-                    process.shapeless += decoded.shapeless;
-                    self.sealed.extend(decoded.records);
-                }
+            Some(Kind::Rows) => match self.shapes.outline(payload) {
+                Some(outline) => self.blocks.push(Rows {
+                    number,
+                    place: place(),
+                    bytes: payload.len() as u32,
+                    outline,
+                }),
                 None => return false,
             },
             _ => {}
@@ -484,7 +556,7 @@ impl Parts {
     }
 
     /// Puts the process together.
-    fn finish(mut self, process: &mut Process, view: Option<&View>) {
+    fn finish(mut self, process: &mut Process, view: Option<&View>) -> (Vec<Rows>, Shapes, Live) {
         if view.is_none() {
             // Only the recorder's own word tells whether ticks are nanoseconds.
             self.nanoseconds = process
@@ -501,39 +573,27 @@ impl Parts {
                 ..raw.local
             })
             .collect();
-        let mut shapes = Shapes {
-            texts: &self.texts,
-            communicators: &process.communicators,
-            ids: HashMap::new(),
-            shapes: Vec::new(),
-        };
-        let mut seen = HashSet::with_capacity(self.sealed.len());
-        for record in self.sealed {
-            if seen.insert(record.ticket) {
-                process.sealed += 1;
-                let call = convert(&record, true, &clock, &mut shapes, &mut process.extras);
-                process.calls.push(call);
-            }
-        }
+        let mut live = Live::default();
         if let Some(view) = view {
+            let mut cursor = clock.cursor();
             for row in view.rows() {
                 let Some(mut record) = Record::load(row) else {
                     continue;
                 };
-                if !seen.insert(record.ticket) {
-                    continue;
-                }
                 if record.t_end == 0 {
                     record.t_end = group_end(view, record.group);
                 }
-                let call = convert(&record, false, &clock, &mut shapes, &mut process.extras);
-                process.calls.push(call);
+                let (row, rest) = record.parts(self.shapes.intern(record.shape));
+                let mut call = call(&row, false, &mut cursor);
+                call.extra = extra(Some(&rest), &clock, &mut live.extras);
+                live.calls.push(call);
             }
-            process.totals = totals(view, &clock, &mut shapes);
+            live.calls.sort_by_key(|call| call.ticket);
+            live.calls.dedup_by_key(|call| call.ticket);
+            process.totals = totals(view, &clock, &mut self.shapes);
         }
-        process.calls.sort_unstable_by_key(|call| call.ticket);
-        process.shapes = shapes.shapes;
         process.clock = clock;
+        (self.blocks, self.shapes, live)
     }
 }
 
@@ -554,55 +614,66 @@ fn group_end(view: &View, word: u64) -> u64 {
     }
 }
 
-/// The distinct shapes of a process.
-struct Shapes<'a> {
-    texts: &'a [Name],
-    communicators: &'a [Local],
-    ids: HashMap<capture::rows::Shape, u32>,
-    shapes: Vec<Shape>,
-}
-
-impl Shapes<'_> {
-    fn intern(&mut self, shape: &capture::rows::Shape) -> u32 {
-        if let Some(id) = self.ids.get(shape) {
-            return *id;
-        }
-        let name = |id: u8| self.texts[usize::from(id)];
-        let local = self.communicators.iter().find(|c| c.uid == shape.comm);
-        let id = self.shapes.len() as u32;
-        self.shapes.push(Shape {
-            uid: shape.comm,
-            communicator: None,
-            rank: local.and_then(|l| l.rank),
-            nranks: local.map(|l| l.nranks).filter(|n| *n != 0),
-            function: name(shape.func),
-            datatype: name(shape.datatype),
-            algorithm: name(shape.algorithm),
-            protocol: name(shape.protocol),
-            variant: name(shape.variant),
-            flags: shape.flags,
-            parts: shape.parts,
-            nchannels: shape.nchannels,
-            nwarps: shape.nwarps,
-            count: shape.count,
-            root: u32::try_from(shape.root).ok(),
-            peer: shape.peer.checked_sub(1),
-            stream: shape.stream,
-            ce_batches: shape.ce_batches,
-        });
-        self.ids.insert(*shape, id);
-        id
+fn named(shape: &capture::rows::Shape, texts: &[Name], communicators: &[Local]) -> Shape {
+    let name = |id: u8| texts[usize::from(id)];
+    let local = communicators.iter().find(|c| c.uid == shape.comm);
+    Shape {
+        uid: shape.comm,
+        communicator: None,
+        rank: local.and_then(|l| l.rank),
+        nranks: local.map(|l| l.nranks).filter(|n| *n != 0),
+        function: name(shape.func),
+        datatype: name(shape.datatype),
+        algorithm: name(shape.algorithm),
+        protocol: name(shape.protocol),
+        variant: name(shape.variant),
+        flags: shape.flags,
+        parts: shape.parts,
+        nchannels: shape.nchannels,
+        nwarps: shape.nwarps,
+        count: shape.count,
+        root: u32::try_from(shape.root).ok(),
+        peer: shape.peer.checked_sub(1),
+        stream: shape.stream,
+        ce_batches: shape.ce_batches,
     }
 }
 
-fn convert(
-    r: &Record,
-    sealed: bool,
-    clock: &Clock,
-    shapes: &mut Shapes,
-    extras: &mut Vec<Extra>,
-) -> Call {
-    let time = |ticks: u64| clock.realtime(ticks).unwrap_or(0);
+/// A call without its extra.
+#[inline]
+fn call(r: &Sealed, sealed: bool, clock: &mut Cursor) -> Call {
+    let mut time = |ticks: u64| match ticks {
+        0 => 0,
+        ticks => clock.realtime(ticks).unwrap_or(0),
+    };
+    Call {
+        ticket: r.ticket,
+        group: r.group,
+        seq: r.seq,
+        api_ns: time(r.t_api),
+        launch_start_ns: time(r.t_launch0),
+        launch_end_ns: time(r.t_launch1),
+        enqueue_ns: time(r.t_enqueue),
+        return_ns: time(r.t_end),
+        gpu_start: r.k_start,
+        gpu_stop: r.k_stop,
+        gpu_seen_ns: time(r.k_seen),
+        shape: r.shape,
+        template: r.template,
+        extra: 0,
+        composite: 0,
+        channels_started: r.k_started,
+        channels_stopped: r.k_stopped,
+        verdict: r.verdict,
+        sealed,
+    }
+}
+
+/// Keeps what few calls have, if there is any; returns what [`Call::extra`] is then.
+fn extra(rest: Option<&Rest>, clock: &Clock, extras: &mut Vec<Extra>) -> u32 {
+    let Some(r) = rest.filter(|rest| **rest != Rest::default()) else {
+        return 0;
+    };
     let extra = Extra {
         user_tag: r.user_tag,
         send_buffer: r.send_buffer,
@@ -618,32 +689,303 @@ fn convert(
             .waits
             .map(|w| clock.duration(u64::from(w) * 64).unwrap_or(0)),
     };
-    let extra = if extra == Extra::default() {
-        0
-    } else {
-        extras.push(extra);
-        extras.len() as u32
-    };
-    Call {
-        ticket: r.ticket,
-        group: r.group,
-        seq: r.seq,
-        api_ns: time(r.t_api),
-        launch_start_ns: time(r.t_launch0),
-        launch_end_ns: time(r.t_launch1),
-        enqueue_ns: time(r.t_enqueue),
-        return_ns: time(r.t_end),
-        gpu_start: r.k_start,
-        gpu_stop: r.k_stop,
-        gpu_seen_ns: time(r.k_seen),
-        shape: shapes.intern(&r.shape),
-        template: r.template,
-        extra,
-        composite: 0,
-        channels_started: r.k_started,
-        channels_stopped: r.k_stopped,
-        verdict: r.verdict,
-        sealed,
+    if extra == Extra::default() {
+        return 0;
+    }
+    extras.push(extra);
+    extras.len() as u32
+}
+
+/// Where the calls of a process are.
+pub(crate) struct Reader {
+    path: Option<PathBuf>,
+    staged: Vec<u8>,
+    blocks: Vec<Rows>,
+    shapes: Shapes,
+    live: Live,
+}
+
+/// Calls of a range of tickets, by ticket.
+#[derive(Default)]
+pub(crate) struct Part {
+    pub calls: Vec<Call>,
+    pub extras: Vec<Extra>,
+    /// Calls that were in blocks.
+    pub sealed: u64,
+    /// Rows of blocks that begin in the range whose shape is not known.
+    pub shapeless: u64,
+    /// Numbers of blocks that begin in the range and are not well formed.
+    pub malformed: Vec<u32>,
+}
+
+/// Tickets from the first to the second, which is included.
+pub(crate) type Range = (u64, u64);
+
+impl Reader {
+    /// Rows in blocks and in the live part; some may be in both.
+    pub(crate) fn rows(&self) -> u64 {
+        let sealed = self.blocks.iter().map(|b| u64::from(b.outline.rows));
+        sealed.sum::<u64>() + self.live.calls.len() as u64
+    }
+
+    /// Bytes of blocks.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.blocks.iter().map(|b| u64::from(b.bytes)).sum()
+    }
+
+    /// Whether some sealed row has a GPU stamp.
+    pub(crate) fn is_stamped(&self) -> bool {
+        self.blocks.iter().any(|b| b.outline.stamped)
+    }
+
+    /// Ranges of about `rows` calls that hold all tickets, in order.
+    pub(crate) fn ranges(&self, rows: u64) -> Vec<Range> {
+        let mut order: Vec<(u64, u64)> = self
+            .blocks
+            .iter()
+            .map(|b| (b.outline.tickets.0, b.outline.rows.into()))
+            .collect();
+        order.sort_unstable();
+        let mut ranges: Vec<Range> = Vec::new();
+        let (mut from, mut lowest, mut here) = (0, 0, 0);
+        for (ticket, n) in order {
+            if here == 0 {
+                lowest = ticket;
+            } else if here >= rows && ticket > lowest {
+                ranges.push((from, ticket - 1));
+                (from, lowest, here) = (ticket, ticket, 0);
+            }
+            here += n;
+        }
+        ranges.push((from, u64::MAX));
+        ranges
+    }
+
+    /// Opens the file for decoding.
+    pub(crate) fn open<'a>(&'a self, clock: &'a Clock) -> Opened<'a> {
+        let mut opened = Opened {
+            reader: self,
+            clock,
+            file: None,
+            unpacked: Vec::new(),
+            decoder: Decoder::new(),
+            buffer: Vec::new(),
+        };
+        if let Some(path) = &self.path {
+            // What can't be read a second time shows as blocks that are not well formed.
+            if path.extension().is_some_and(|e| e == "zst") {
+                opened.unpacked = load(path, &mut Vec::new());
+            } else {
+                opened.file = files::open(path).ok();
+            }
+        }
+        opened
+    }
+}
+
+/// Decodes the calls of a process.
+pub(crate) struct Opened<'a> {
+    reader: &'a Reader,
+    clock: &'a Clock,
+    file: Option<std::fs::File>,
+    unpacked: Vec<u8>,
+    decoder: Decoder,
+    buffer: Vec<u8>,
+}
+
+impl Opened<'_> {
+    /// The calls of a range of tickets, in place of what `part` held.
+    pub(crate) fn read(&mut self, range: Range, part: &mut Part) {
+        let (from, to) = range;
+        part.extras.clear();
+        part.malformed.clear();
+        part.shapeless = 0;
+        let blocks = self.reader.blocks.iter().filter(|block| {
+            let (low, high) = block.outline.tickets;
+            block.outline.rows > 0 && low <= to && high >= from
+        });
+        let (mut low, mut high, mut rows) = (u64::MAX, 0, 0u64);
+        for block in blocks.clone() {
+            low = low.min(block.outline.tickets.0.max(from));
+            high = high.max(block.outline.tickets.1.min(to));
+            rows += u64::from(block.outline.rows);
+        }
+        let mut shelf = Shelf::new(std::mem::take(&mut part.calls), low, high, rows);
+        let mut cursor = self.clock.cursor();
+        for block in blocks {
+            let payload = payload(
+                self.reader,
+                block,
+                &self.file,
+                &self.unpacked,
+                &mut self.buffer,
+            );
+            let extras = &mut part.extras;
+            let keep = |row: &Sealed, rest: Option<&Rest>| {
+                if row.ticket < from || row.ticket > to {
+                    return;
+                }
+                if let Some(place) = shelf.place(row.ticket) {
+                    *place = call(row, true, &mut cursor);
+                    if rest.is_some() {
+                        place.extra = extra(rest, self.clock, extras);
+                    }
+                }
+            };
+            let (shapes, dictionary) = (&self.reader.shapes, block.outline.dictionary);
+            let decoded = payload.and_then(|p| self.decoder.decode(shapes, dictionary, p, keep));
+            // Damage counts where the block begins, so once.
+            if block.outline.tickets.0 >= from {
+                match decoded {
+                    Some(shapeless) => part.shapeless += shapeless,
+                    None => part.malformed.push(block.number),
+                }
+            }
+        }
+        part.calls = shelf.into_calls();
+        part.sealed = part.calls.len() as u64;
+        self.add_live(range, part);
+    }
+
+    /// Hands shape, stop and host time of each stamp to `each`: those of every `of`-th block from `first` on, and with the
+    /// first ones those of the live part.
+    pub(crate) fn stamps(&mut self, first: usize, of: usize, mut each: impl FnMut(u32, u64, i64)) {
+        let mut cursor = self.clock.cursor();
+        let blocks = self.reader.blocks.iter();
+        for block in blocks.filter(|b| b.outline.stamped).skip(first).step_by(of) {
+            let payload = payload(
+                self.reader,
+                block,
+                &self.file,
+                &self.unpacked,
+                &mut self.buffer,
+            );
+            let (shapes, dictionary) = (&self.reader.shapes, block.outline.dictionary);
+            let stamp = |row: &Sealed, _: Option<&Rest>| {
+                if row.k_start == 0 || row.k_stop < row.k_start || row.k_seen == 0 {
+                    return;
+                }
+                if let Some(seen) = cursor.realtime(row.k_seen).filter(|ns| *ns != 0) {
+                    each(row.shape, row.k_stop, seen);
+                }
+            };
+            let _ = payload.and_then(|p| self.decoder.decode(shapes, dictionary, p, stamp));
+        }
+        let live = self.reader.live.calls.iter().filter(|_| first == 0);
+        for call in live.filter(|call| call.is_stamped()) {
+            each(call.shape, call.gpu_stop, call.gpu_seen_ns);
+        }
+    }
+
+    /// Adds the rows of the live part that were not sealed.
+    fn add_live(&self, (from, to): Range, part: &mut Part) {
+        let live = &self.reader.live;
+        let first = live.calls.partition_point(|call| call.ticket < from);
+        for call in live.calls[first..].iter().take_while(|c| c.ticket <= to) {
+            let sealed = &part.calls[..part.sealed as usize];
+            if sealed
+                .binary_search_by_key(&call.ticket, |c| c.ticket)
+                .is_ok()
+            {
+                continue;
+            }
+            let mut call = *call;
+            if let Some(extra) = (call.extra as usize).checked_sub(1) {
+                part.extras.push(live.extras[extra]);
+                call.extra = part.extras.len() as u32;
+            }
+            part.calls.push(call);
+        }
+        // Two runs, each in order.
+        if part.calls.len() as u64 > part.sealed {
+            part.calls.sort_by_key(|call| call.ticket);
+        }
+    }
+}
+
+/// The content of a block.
+fn payload<'a>(
+    reader: &'a Reader,
+    block: &Rows,
+    file: &Option<std::fs::File>,
+    unpacked: &'a [u8],
+    buffer: &'a mut Vec<u8>,
+) -> Option<&'a [u8]> {
+    let len = block.bytes as usize;
+    match block.place {
+        Place::Staged(at) => reader.staged.get(at..at + len),
+        Place::File(at) => match file {
+            Some(file) => {
+                buffer.resize(len, 0);
+                file.read_exact_at(buffer, at).ok()?;
+                Some(buffer)
+            }
+            None => unpacked.get(at as usize..at as usize + len),
+        },
+    }
+}
+
+/// Calls by ticket, being put there in any order; of several with one ticket the first stays.
+///
+/// Tickets count calls, so each has its place from the start and nothing need be sorted. Only where most tickets of the
+/// range are not there, calls are put in a row and sorted.
+struct Shelf {
+    calls: Vec<Call>,
+    low: u64,
+    /// A bit for each ticket that is there; nothing where calls are put in a row.
+    there: Vec<u64>,
+    n: usize,
+}
+
+impl Shelf {
+    /// A shelf for about `rows` calls with tickets from `low` to `high`, on the memory of `calls`.
+    fn new(mut calls: Vec<Call>, low: u64, high: u64, rows: u64) -> Shelf {
+        let span = high.checked_sub(low).and_then(|n| n.checked_add(1));
+        let places = span
+            .filter(|span| *span <= rows.saturating_mul(2))
+            .unwrap_or(0) as usize;
+        // What is there of earlier calls stays until it is overwritten.
+        calls.resize(places, Call::default());
+        if places == 0 {
+            calls.reserve(rows as usize);
+        }
+        Shelf {
+            calls,
+            low,
+            there: vec![0; places.div_ceil(64)],
+            n: 0,
+        }
+    }
+
+    /// Where the call with this ticket goes, unless it is there.
+    #[inline]
+    fn place(&mut self, ticket: u64) -> Option<&mut Call> {
+        if self.there.is_empty() {
+            self.calls.push(Call::default());
+            return self.calls.last_mut();
+        }
+        let at = usize::try_from(ticket.checked_sub(self.low)?).ok()?;
+        let (word, bit) = (self.there.get_mut(at / 64)?, 1 << (at % 64));
+        if *word & bit != 0 {
+            return None;
+        }
+        *word |= bit;
+        self.n += 1;
+        self.calls.get_mut(at)
+    }
+
+    fn into_calls(mut self) -> Vec<Call> {
+        if self.there.is_empty() {
+            self.calls.sort_by_key(|call| call.ticket);
+            self.calls.dedup_by_key(|call| call.ticket);
+        } else if self.n < self.calls.len() {
+            let mut at = 0;
+            self.calls.retain(|_| {
+                at += 1;
+                self.there[(at - 1) / 64] & 1 << ((at - 1) % 64) != 0
+            });
+        }
+        self.calls
     }
 }
 
@@ -707,7 +1049,7 @@ fn totals(view: &View, clock: &Clock, shapes: &mut Shapes) -> Vec<Total> {
             ..capture::rows::Shape::default()
         };
         found.push(Total {
-            shape: shapes.intern(&shape),
+            shape: shapes.intern(shape),
             folded: before(0, total.calls.load(Relaxed)),
             rowless: total.rowless.load(Relaxed),
             timed: before(1, total.timed.load(Relaxed)),

@@ -12,7 +12,7 @@
 //! Replays of CUDA graphs have no launch to compare with and are left to the checks that the recorder makes.
 
 use crate::calls::{Call, DESYNCHRONISED, STALE};
-use crate::{Names, Process};
+use crate::{Names, Process, Shape};
 use capture::live::{flag, part};
 use std::collections::HashMap;
 
@@ -22,26 +22,184 @@ const WINDOW_NS: i64 = 100_000_000;
 /// A start this much before the launch is no rounding.
 const TOLERANCE_NS: i64 = 50_000;
 
-/// Marks all calls of a process whose stamps can't be, or can't be known to be, their own.
-pub(crate) fn judge(process: &mut Process, names: &Names) {
-    // A replayed or simulated job's stamps are of another time than its launches.
-    if process.fact("env.NCCLSCOPE_STAMPS") != Some("replayed") {
-        mark_stale(process);
-    }
-    mark_desynchronised(process, names);
-}
-
 /// First release whose stamps an all-to-all with itself spoils, and the first that a Broadcast does (seen on 2.28.9 and
 /// 2.30.7, and on 2.32.3).
 const SPOILT_BY_SELF: u32 = 22600;
 const SPOILT_BY_BROADCAST: u32 = 23100;
 
-fn mark_desynchronised(process: &mut Process, names: &Names) {
+/// Judges the calls of one process. All of them are [looked at](Judge::look), in any order, before the first is
+/// [judged](Judge::judge), which goes by ticket.
+#[derive(Debug, Default)]
+pub(crate) struct Judge {
+    /// A replayed or simulated job's stamps are of another time than its launches.
+    compares: bool,
+    /// By shape: index of its device.
+    devices: Vec<u32>,
+    nearest: Vec<Nearest>,
+    /// By shape: whether such a call puts NCCL's counters out of step; nothing where none does.
+    spoils: Vec<bool>,
+    /// By communicator, the group of the first such call: what is launched with it is still in step.
+    spoilt: HashMap<u32, u64>,
+}
+
+/// How near the clocks of the host and of one GPU were seen, by window of time.
+#[derive(Debug, Default)]
+struct Nearest {
+    distances: HashMap<i64, i64>,
+    /// The window at hand and its distance: calls of one window mostly follow each other.
+    open: Option<(i64, i64)>,
+    /// The window that was asked for last, and what was told.
+    told: Option<(i64, Option<i64>)>,
+}
+
+impl Nearest {
+    fn look(&mut self, window: i64, distance: i64) {
+        match &mut self.open {
+            Some((open, nearest)) if *open == window => *nearest = (*nearest).min(distance),
+            _ => {
+                self.close();
+                self.open = Some((window, distance));
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some((window, distance)) = self.open.take() {
+            let nearest = self.distances.entry(window).or_insert(distance);
+            *nearest = (*nearest).min(distance);
+        }
+    }
+
+    /// The smallest distance in a window and its neighbours.
+    fn around(&mut self, window: i64) -> Option<i64> {
+        match self.told {
+            Some((told, distance)) if told == window => distance,
+            _ => {
+                self.close();
+                let windows = window.saturating_sub(1)..=window.saturating_add(1);
+                let distance = windows
+                    .filter_map(|w| self.distances.get(&w))
+                    .min()
+                    .copied();
+                self.told = Some((window, distance));
+                distance
+            }
+        }
+    }
+}
+
+impl Judge {
+    /// A judge for this process, whose calls need not be there.
+    pub(crate) fn new(process: &Process, names: &Names) -> Judge {
+        let known: HashMap<u32, Option<u32>> = process
+            .communicators
+            .iter()
+            .map(|c| (c.uid, c.device))
+            .collect();
+        let mut indexes = HashMap::new();
+        let devices = process
+            .shapes
+            .iter()
+            .map(|shape| {
+                let next = indexes.len() as u32;
+                let device = known.get(&shape.uid).copied().flatten();
+                *indexes.entry(device).or_insert(next)
+            })
+            .collect();
+        Judge {
+            compares: process.fact("env.NCCLSCOPE_STAMPS") != Some("replayed"),
+            devices,
+            nearest: indexes.iter().map(|_| Nearest::default()).collect(),
+            spoils: spoils(process, names),
+            spoilt: HashMap::new(),
+        }
+    }
+
+    /// Whether looking at the calls is of any use.
+    pub(crate) fn compares(&self) -> bool {
+        self.compares
+    }
+
+    /// Learns how near the clocks are.
+    pub(crate) fn look(&mut self, calls: &[Call]) {
+        if !self.compares {
+            return;
+        }
+        for call in calls.iter().filter(|call| call.is_stamped()) {
+            self.look_at(call.shape, call.gpu_stop, call.gpu_seen_ns);
+        }
+    }
+
+    /// As [`Judge::look`], at one stamp of a call of this shape.
+    pub(crate) fn look_at(&mut self, shape: u32, stop: u64, seen_ns: i64) {
+        let distance = seen_ns.wrapping_sub(stop as i64);
+        self.nearest[self.devices[shape as usize] as usize].look(seen_ns / WINDOW_NS, distance);
+    }
+
+    /// Takes in what another judge of the same process saw.
+    pub(crate) fn merge(&mut self, other: Judge) {
+        for (into, mut from) in self.nearest.iter_mut().zip(other.nearest) {
+            from.close();
+            for (window, distance) in from.distances {
+                into.look(window, distance);
+            }
+        }
+    }
+
+    /// Marks the calls whose stamps can't be, or can't be known to be, their own.
+    pub(crate) fn judge(&mut self, shapes: &[Shape], calls: &mut [Call]) {
+        if self.compares {
+            for call in calls.iter_mut().filter(|call| call.is_stamped()) {
+                if self.is_stale(&shapes[call.shape as usize], call) {
+                    call.verdict |= STALE;
+                }
+            }
+        }
+        if self.spoils.is_empty() {
+            return;
+        }
+        for call in calls {
+            let shape = &shapes[call.shape as usize];
+            match self.spoilt.get(&shape.uid) {
+                // What has no stamp has none that could be another's.
+                Some(group)
+                    if call.channels_started != 0 && (call.group == 0 || call.group != *group) =>
+                {
+                    call.verdict |= DESYNCHRONISED
+                }
+                Some(_) => {}
+                None if self.spoils[call.shape as usize] && !shape.is(flag::CAPTURED) => {
+                    self.spoilt.insert(shape.uid, call.group);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Whether the stamps precede the launch.
+    fn is_stale(&mut self, shape: &Shape, call: &Call) -> bool {
+        let launch = if call.launch_start_ns != 0 {
+            call.launch_start_ns
+        } else {
+            call.api_ns
+        };
+        if shape.is(flag::REPLAY) || shape.parts & part::LAUNCH_AMBIGUOUS != 0 || launch == 0 {
+            return false;
+        }
+        let device = self.devices[call.shape as usize] as usize;
+        let distance = self.nearest[device].around(call.gpu_seen_ns / WINDOW_NS);
+        let start = distance.and_then(|d| (call.gpu_start as i64).checked_add(d));
+        start.is_some_and(|start| start < launch - TOLERANCE_NS)
+    }
+}
+
+/// By shape, whether such a call puts NCCL's counters of stamps out of step; nothing where none does.
+fn spoils(process: &Process, names: &Names) -> Vec<bool> {
     let Some(nccl) = process
         .nccl_version()
         .filter(|nccl| *nccl >= SPOILT_BY_SELF)
     else {
-        return;
+        return Vec::new();
     };
     let spoils: Vec<bool> = process
         .shapes
@@ -54,85 +212,10 @@ fn mark_desynchronised(process: &mut Process, names: &Names) {
             }
         })
         .collect();
-    if !spoils.contains(&true) {
-        return;
-    }
-    let mut order: Vec<usize> = (0..process.calls.len()).collect();
-    order.sort_by_key(|index| process.calls[*index].ticket);
-    // By communicator, the group of the first such call: what is launched with it is still in step.
-    let mut spoilt: HashMap<u32, u64> = HashMap::new();
-    for index in order {
-        let call = &mut process.calls[index];
-        let shape = &process.shapes[call.shape as usize];
-        match spoilt.get(&shape.uid) {
-            // What has no stamp has none that could be another's.
-            Some(group)
-                if call.channels_started != 0 && (call.group == 0 || call.group != *group) =>
-            {
-                call.verdict |= DESYNCHRONISED
-            }
-            Some(_) => {}
-            None if spoils[call.shape as usize] && !shape.is(flag::CAPTURED) => {
-                spoilt.insert(shape.uid, call.group);
-            }
-            None => {}
-        }
-    }
-}
-
-/// Marks the calls of a process whose stamps precede their launch.
-fn mark_stale(process: &mut Process) {
-    let devices: HashMap<u32, Option<u32>> = process
-        .communicators
-        .iter()
-        .map(|c| (c.uid, c.device))
-        .collect();
-    let device = |call: &Call| {
-        devices
-            .get(&process.shapes[call.shape as usize].uid)
-            .copied()
-            .flatten()
-    };
-    let stamped = |call: &Call| {
-        call.gpu_start != 0 && call.gpu_stop >= call.gpu_start && call.gpu_seen_ns != 0
-    };
-    let mut nearest: HashMap<(Option<u32>, i64), i64> = HashMap::new();
-    for call in process.calls.iter().filter(|call| stamped(call)) {
-        let distance = call.gpu_seen_ns.wrapping_sub(call.gpu_stop as i64);
-        let window = nearest
-            .entry((device(call), call.gpu_seen_ns / WINDOW_NS))
-            .or_insert(distance);
-        *window = (*window).min(distance);
-    }
-    let mut stale = Vec::new();
-    for (index, call) in process
-        .calls
-        .iter()
-        .enumerate()
-        .filter(|(_, call)| stamped(call))
-    {
-        let shape = &process.shapes[call.shape as usize];
-        let launch = if call.launch_start_ns != 0 {
-            call.launch_start_ns
-        } else {
-            call.api_ns
-        };
-        if shape.is(flag::REPLAY) || shape.parts & part::LAUNCH_AMBIGUOUS != 0 || launch == 0 {
-            continue;
-        }
-        let window = call.gpu_seen_ns / WINDOW_NS;
-        let distance = (window - 1..=window + 1)
-            .filter_map(|w| nearest.get(&(device(call), w)))
-            .min();
-        let Some(start) = distance.and_then(|d| (call.gpu_start as i64).checked_add(*d)) else {
-            continue;
-        };
-        if start < launch - TOLERANCE_NS {
-            stale.push(index);
-        }
-    }
-    for index in stale {
-        process.calls[index].verdict |= STALE;
+    if spoils.contains(&true) {
+        spoils
+    } else {
+        Vec::new()
     }
 }
 
@@ -140,7 +223,6 @@ fn mark_stale(process: &mut Process) {
 mod tests {
     use super::*;
     use crate::calls::Untimed;
-    use crate::Shape;
 
     /// `offset` is host minus GPU clock; the poll is `late` after the end.
     fn call(launch: i64, run: i64, offset: i64, late: i64) -> Call {
@@ -166,6 +248,12 @@ mod tests {
         }
     }
 
+    fn judge(process: &mut Process) {
+        let mut judge = Judge::new(process, &Names::default());
+        judge.look(&process.calls);
+        judge.judge(&process.shapes, &mut process.calls);
+    }
+
     #[test]
     fn late_polls_taint_nothing() {
         let calls = (0..200)
@@ -179,7 +267,7 @@ mod tests {
             })
             .collect();
         let mut healthy = process(calls);
-        mark_stale(&mut healthy);
+        judge(&mut healthy);
         assert!(healthy.calls.iter().all(|c| c.verdict == 0));
     }
 
@@ -193,7 +281,7 @@ mod tests {
                 (calls[i - 1].gpu_start, calls[i - 1].gpu_stop);
         }
         let mut desynchronised = process(calls);
-        mark_stale(&mut desynchronised);
+        judge(&mut desynchronised);
         let verdict = |i: usize| desynchronised.calls[i].gpu_ns(&desynchronised.shapes[0]);
         assert!((0..100).all(|i| verdict(i) == Ok(9_000)));
         assert!((100..200).all(|i| verdict(i) == Err(Untimed::Stale)));
