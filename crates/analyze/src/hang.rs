@@ -417,7 +417,8 @@ impl<'a> Judge<'a> {
         let s = &self.places.places[wait.place].seats[seat];
         let until = self.evidence[s.process]?;
         let since = wait.since_ns?;
-        Some((until - since.max(self.active[s.node].unwrap_or(since))).max(0))
+        let since = since.max(self.active[s.node].unwrap_or(since));
+        Some(until.saturating_sub(since).max(0))
     }
 
     fn mismatch(&self) -> Option<Found> {
@@ -768,14 +769,25 @@ impl<'a> Judge<'a> {
             Some(ordinal) => own.call(wait.lane, ordinal),
             None => (wait.call.0 == waiting).then_some(wait.call.1),
         };
-        let there = &self.places.places[self.waits[lacked].place].seats[missing];
-        let process = &self.capture.processes[own.process];
-        let before = there.calls.iter().flatten().copied();
-        let before = before.chain(there.newest_piece(process, Reached::Entered));
+        let lacked = &self.waits[lacked];
+        let seats = &self.places.places[lacked.place].seats;
+        let there = &seats[missing];
+        let before: Vec<u32> = match lacked.ordinal {
+            Some(_) => there.calls[lacked.lane as usize].clone(),
+            None => {
+                let (_, shape) = self.places.made(lacked.place, lacked.call);
+                let send = self.capture.names.get(shape.function) != Some("Send");
+                let peer = seats[lacked.call.0].rank;
+                let last = peer
+                    .zip(lacked.met.checked_sub(1))
+                    .and_then(|(peer, number)| there.pair(send, peer, number));
+                last.into_iter().collect()
+            }
+        };
         let Some(call) = call else {
             return false;
         };
-        let before = before.filter(|b| *b < call).max();
+        let before = before.into_iter().filter(|b| *b < call).max();
         self.strayed(own.process, before, call)
     }
 

@@ -412,6 +412,10 @@ fn a_damaged_job_is_still_reported() {
             }
         )
         .is_empty());
+        let found = analyze::hang::hang(&capture, &analyze::hang::Conditions::default());
+        let mut text = Vec::new();
+        render::hang::text(&found, true, &mut text).expect("printed");
+        assert!(!found.sentence.is_empty() && !text.is_empty());
     }
 }
 

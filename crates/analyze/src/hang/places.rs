@@ -15,6 +15,9 @@ use capture::live::{flag, part, Cause};
 use std::collections::{BTreeMap, HashMap};
 use tables::{Call, Capture, Name, Process, Shape};
 
+/// A damaged file may tell of any number of ranks; more than these are not named one by one.
+const MOST_RANKS: u32 = 1 << 20;
+
 /// How far a call came on one rank, by what was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reached {
@@ -85,6 +88,11 @@ impl Seat {
             .max()
     }
 
+    /// Of its sends to (`true`) or receives from a peer, the one with this number.
+    pub fn pair(&self, send: bool, peer: u32, number: usize) -> Option<u32> {
+        self.pairs.get(&(send, peer))?.get(number).copied()
+    }
+
     /// Its call with this ordinal.
     pub fn call(&self, lane: Lane, ordinal: u64) -> Option<u32> {
         let base = match lane {
@@ -151,6 +159,8 @@ pub(super) struct Wait {
     pub missing: Vec<usize>,
     /// The call as a waiting seat made it: seat and index.
     pub call: (usize, u32),
+    /// Of a send or receive: how many between the two ranks found their other half before.
+    pub met: usize,
     /// When the first of them entered, ns since 1970.
     pub since_ns: Option<i64>,
 }
@@ -246,7 +256,8 @@ impl<'a> Places<'a> {
             }
             if let Some(nranks) = communicator.nranks {
                 place.nabsent = nranks.saturating_sub(place.seats.len() as u32);
-                if place.nabsent > 0 && place.seats.iter().all(|s| s.rank.is_some()) {
+                let named = nranks <= MOST_RANKS && place.seats.iter().all(|s| s.rank.is_some());
+                if place.nabsent > 0 && named {
                     let mut there = vec![false; nranks as usize];
                     for rank in place.seats.iter().filter_map(|s| s.rank) {
                         if let Some(there) = there.get_mut(rank as usize) {
@@ -528,6 +539,7 @@ impl<'a> Places<'a> {
             waiting,
             missing,
             call,
+            met: 0,
             since_ns: since.min(),
         });
     }
@@ -573,6 +585,17 @@ impl<'a> Places<'a> {
                     }
                     continue;
                 };
+                // Where halves of different sizes stand together before, one was left out there.
+                let size = |seat: usize, call: u32| {
+                    let shape = self.made(index, (seat, call)).1;
+                    (shape.count, shape.datatype)
+                };
+                let differs = |number: &usize| {
+                    let half = theirs.pair(!*send, rank, *number);
+                    half.is_none_or(|half| size(other, half) != size(seat, calls[*number]))
+                };
+                let met = (0..met).find(differs).unwrap_or(met);
+                let call = if met < calls.len() { calls[met] } else { call };
                 let since = known(self.made(index, (seat, call)).0.api_ns);
                 let wait = by_missing.entry(other).or_insert(Wait {
                     place: index,
@@ -586,13 +609,14 @@ impl<'a> Places<'a> {
                     waiting: Vec::new(),
                     missing: vec![other],
                     call: (seat, call),
+                    met,
                     since_ns: since,
                 });
                 if wait.waiting.last() != Some(&seat) {
                     wait.waiting.push(seat);
                 }
                 if since.is_some() && since < wait.since_ns {
-                    (wait.since_ns, wait.call) = (since, (seat, call));
+                    (wait.since_ns, wait.call, wait.met) = (since, (seat, call), met);
                 }
             }
         }
