@@ -39,6 +39,7 @@ fn process(rank: u32, ranks: u32, operations: u64, function: Name) -> Process {
     let anchor = |ns: u64| Anchor {
         ticks: ns,
         realtime: ns,
+        monotonic: 0,
     };
     let end = 1_700_000_000_000_000_000 + 1_000_000 * operations;
     Process {
