@@ -27,7 +27,7 @@ hang() { # NAME OPTIONS…: what `hang` says of the job 15 s after it went wrong
     local job=$!
     sleep "${AFTER:-35}"
     echo "== $name, $(pgrep -fc ddp_densenet.py) processes alive"
-    "$scope" hang "$out/$name"; echo "exit status $?"
+    "$scope" hang "$out/$name" --after 8s; echo "exit status $?"
     pkill -KILL -f ddp_densenet.py; wait $job
     echo "-- after kill -9 of all"
     "$scope" hang "$out/$name" | head -3

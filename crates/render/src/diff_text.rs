@@ -1,6 +1,6 @@
 //! A diff as plain text, and as JSON in the format of `schema/diff-1.json`.
 
-use crate::layout::{plural, wrap, Table};
+use crate::layout::{plural, wrap, write_printable, Table};
 use analyze::diff::{Diff, Finding, Row, RunRow, Side, Status, Total};
 use analyze::summary::size;
 use std::io::{Result, Write};
@@ -24,6 +24,12 @@ pub fn write_json(diff: &Diff, out: &mut impl Write) -> Result<()> {
 /// # Errors
 /// Those of `out`.
 pub fn write(diff: &Diff, all: bool, out: &mut impl Write) -> Result<()> {
+    let mut text = Vec::new();
+    body(diff, all, &mut text)?;
+    write_printable(&text, out)
+}
+
+fn body(diff: &Diff, all: bool, out: &mut Vec<u8>) -> Result<()> {
     let shown = if all { usize::MAX } else { ROWS };
     run("A", &diff.a, out)?;
     run("B", &diff.b, out)?;

@@ -2,7 +2,7 @@
 //!
 //! Ranks of a communicator that stand at the same calls share a line.
 
-use crate::layout::{wrap, Table};
+use crate::layout::{wrap, write_printable, Table};
 use analyze::hang::{CallRow, CommunicatorState, Hang, RankState};
 use analyze::job::ranges;
 use analyze::summary::size;
@@ -29,6 +29,12 @@ pub fn json(hang: &Hang, out: &mut impl Write) -> Result<()> {
 /// # Errors
 /// Those of `out`.
 pub fn text(hang: &Hang, all: bool, out: &mut impl Write) -> Result<()> {
+    let mut text = Vec::new();
+    body(hang, all, &mut text)?;
+    write_printable(&text, out)
+}
+
+fn body(hang: &Hang, all: bool, out: &mut Vec<u8>) -> Result<()> {
     wrap(out, "", "", &hang.sentence)?;
     for detail in &hang.details {
         wrap(out, "  ", "    ", detail)?;

@@ -6,6 +6,17 @@ use tables::printable;
 /// Columns of a line.
 pub const WIDTH: usize = 120;
 
+/// Writes the lines of `text`, with escapes in place of what a terminal obeys.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn write_printable(text: &[u8], out: &mut impl Write) -> Result<()> {
+    for line in String::from_utf8_lossy(text).lines() {
+        writeln!(out, "{}", printable(line))?;
+    }
+    Ok(())
+}
+
 /// `1 call`, `2 calls`.
 pub fn plural(n: u64, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })

@@ -5,7 +5,7 @@
 //!
 //! Rule: what is left out is said to be, with the number of rows.
 
-use crate::layout::{more, plural, wrap, Table};
+use crate::layout::{more, plural, wrap, write_printable, Table};
 use analyze::completeness::RankCompleteness;
 use analyze::functions::{FunctionRow, PARTS};
 use analyze::operations::Operation;
@@ -16,7 +16,6 @@ use analyze::Report;
 use capture::live::WAITS;
 use std::collections::BTreeMap;
 use std::io::{Result, Write};
-use tables::printable;
 
 /// How much to print.
 #[derive(Clone, Copy, Debug, Default)]
@@ -84,13 +83,11 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
             break;
         }
     }
-    for line in String::from_utf8_lossy(&text).lines() {
-        writeln!(out, "{}", printable(line))?;
-    }
+    write_printable(&text, out)?;
     if options.explain {
         definitions(out)?;
     }
-    out.write_all(&end)
+    write_printable(&end, out)
 }
 
 fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {

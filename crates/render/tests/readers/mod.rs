@@ -4,6 +4,7 @@
 //! runs every reader over it.
 #![allow(dead_code)]
 
+use analyze::hang::Conditions;
 use capture::block::{self, BLOCK_HEADER, BLOCK_MAGIC};
 use render::timeline::Timeline;
 use std::collections::BTreeMap;
@@ -98,7 +99,8 @@ pub fn read(folder: &Path) -> Option<Outputs> {
     let parquet = tempfile::tempdir().expect("a folder");
     render::parquet::write(&capture, parquet.path()).expect("written");
     let (text, all) = (text(false), text(true));
-    for printed in [&text, &all] {
+    let (html, hang, diff) = (html(&report), hang(&capture), diff(&capture));
+    for printed in [&text, &all, &html, &hang, &diff] {
         if let Some(control) = printed.chars().find(|c| c.is_control() && *c != '\n') {
             panic!("a report prints {control:?}");
         }
@@ -108,6 +110,36 @@ pub fn read(folder: &Path) -> Option<Outputs> {
         text,
         json: String::from_utf8(json).expect("text"),
     })
+}
+
+fn html(report: &analyze::Report) -> String {
+    let mut out = Vec::new();
+    render::html::write(report, &mut out).expect("in memory");
+    String::from_utf8(out).expect("text")
+}
+
+/// With every wait a hang, so that there is something to say.
+fn hang(capture: &Capture) -> String {
+    let conditions = Conditions {
+        after_ns: Some(0),
+        ..Conditions::default()
+    };
+    let hang = analyze::hang::hang(capture, &conditions);
+    let (mut out, mut json) = (Vec::new(), Vec::new());
+    render::hang::text(&hang, true, &mut out).expect("in memory");
+    render::hang::json(&hang, &mut json).expect("in memory");
+    serde_json::from_slice::<serde_json::Value>(&json).expect("JSON");
+    String::from_utf8(out).expect("text")
+}
+
+fn diff(capture: &Capture) -> String {
+    let run = analyze::diff::Run::of(capture);
+    let diff = analyze::diff::diff(&run, &run, &[]);
+    let (mut out, mut json) = (Vec::new(), Vec::new());
+    render::diff_text::write(&diff, true, &mut out).expect("in memory");
+    render::diff_text::write_json(&diff, &mut json).expect("in memory");
+    serde_json::from_slice::<serde_json::Value>(&json).expect("JSON");
+    String::from_utf8(out).expect("text")
 }
 
 /// A generator of numbers that are the same for the same seed.
