@@ -220,7 +220,7 @@ struct Heard {
 }
 
 /// Starts processes, lets them begin together, and gathers what they say. When only processes are left that wait for
-/// ever, they are ended after `linger`.
+/// ever, they are ended after `linger`, but not before their progress threads have delivered what is due.
 pub(crate) fn run_processes(
     starts: Vec<Start>,
     timeout: Option<Duration>,
@@ -268,6 +268,7 @@ pub(crate) fn run_processes(
         // A process that died before this shows in its status.
         let _ = writeln!(&r.control, "{}", json!({"go": begin}));
     }
+    let linger = linger.max(Duration::from_millis(200));
     let mut ended = HashMap::new();
     let mut stuck_since: Option<Instant> = None;
     while ended.len() < running.len() {

@@ -46,6 +46,9 @@ const FLUSH: Duration = Duration::from_secs(1);
 const NETWORK_FLUSH: Duration = Duration::from_millis(4500);
 /// Rows looked at behind the oldest one of a communicator.
 const WINDOW: usize = 32;
+/// At every so many flushes of a process that does nothing, its snapshot is written again: that the clock goes on and no call
+/// comes is what tells a hang from a process that is gone, where only the capture folder can be read.
+const HEARTBEAT: u32 = 5;
 
 /// How other threads talk to the writer.
 #[derive(Default)]
@@ -246,6 +249,8 @@ struct Writer {
     interval: Duration,
     failed: bool,
     snapshot_state: u64,
+    /// Flushes since then at which nothing had changed.
+    snapshots_spared: u32,
     ns_per_tick: f64,
     started: (Instant, u64),
 }
@@ -332,6 +337,7 @@ impl Writer {
             interval: FLUSH,
             failed: false,
             snapshot_state: 0,
+            snapshots_spared: 0,
             ns_per_tick: 1.0,
             started: (Instant::now(), recorder.clock.ticks()),
         }
@@ -949,7 +955,8 @@ impl Writer {
         }
     }
 
-    /// Writes the live part, without what is free in it, to the snapshot file, when anything changed.
+    /// Writes the live part, without what is free in it, to the snapshot file, when anything changed; and every
+    /// [`HEARTBEAT`]th time all the same.
     fn take_snapshot(&mut self, end: bool) {
         let recorder = self.recorder;
         let header = recorder.header();
@@ -962,7 +969,13 @@ impl Writer {
         let state = header.born.load(Relaxed)
             ^ odd.rotate_left(20)
             ^ header.folded.load(Relaxed).rotate_left(40);
-        if state == self.snapshot_state && self.waiting == 0 && !end {
+        let unchanged = state == self.snapshot_state && self.waiting == 0 && !end;
+        self.snapshots_spared = if unchanged {
+            self.snapshots_spared + 1
+        } else {
+            0
+        };
+        if unchanged && !self.snapshots_spared.is_multiple_of(HEARTBEAT) {
             return;
         }
         self.snapshot_state = state;
