@@ -107,14 +107,15 @@ fn late_rank(rank: &RankArrivals, arrivals: &Arrivals, wall_us: Option<f64>) -> 
     Finding {
         kind: "late_rank",
         sentence: format!(
-            "{who} arrived last in {percent:.0} % of {} operations; on time, it would save {} of wall time{share}.",
+            "{who} arrived last in {percent:.0} % of {} operations and held them up for {} in all{share}.",
             rank.operations,
             time(rank.saving_wall_us)
         ),
         wall_us: Some(rank.saving_wall_us),
         wall_interval_us: Some((low, high)),
         evidence: format!(
-            "95 % interval {} to {}; others waited {} rank-seconds for it; {reason}; {}",
+            "95 % interval {} to {}, of which the run may gain less, because other work hides a part; others waited {} \
+             rank-seconds for it; {reason}; {}",
             time(low),
             time(high),
             seconds(own_cost),
@@ -185,7 +186,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].sentence,
-            "Rank 3 arrived last in 80 % of 100 operations; on time, it would save 50.0 ms of wall time (5 % of the run)."
+            "Rank 3 arrived last in 80 % of 100 operations and held them up for 50.0 ms in all (5 % of the run)."
         );
         assert!(found[0].evidence.contains("launches came late"));
         // An interval that reaches zero proves nothing.

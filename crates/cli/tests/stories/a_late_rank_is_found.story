@@ -20,7 +20,8 @@ Arrivals by rank (largest saving first; wall: ms of the wall, rank: ms summed ov
      3 <host>           40    0      0.000     0.000          0.000      60.400
 
 Findings (largest wall time first)
-  Rank 2 arrived last in 50 % of 40 operations; on time, it would save 60.4 ms of wall time .
-    Evidence: 95 % interval 48.6 ms to 72.2 ms; others waited 0.18 rank-seconds for it; its launches came late from the
-    host; shortest GPU time of each operation; assumes common ends.
+  Rank 2 arrived last in 50 % of 40 operations and held them up for 60.4 ms in all .
+    Evidence: 95 % interval 48.6 ms to 72.2 ms, of which the run may gain less, because other work hides a part; others
+    waited 0.18 rank-seconds for it; its launches came late from the host; shortest GPU time of each operation; assumes
+    common ends.
     Look at what its process does before the calls: data loading, Python, a busy or throttled CPU (py-spy top).

@@ -22,7 +22,8 @@ Arrivals by rank (largest saving first; wall: ms of the wall, rank: ms summed ov
      3 <host>           80    0      0.000     0.000          0.000     159.020
 
 Findings (largest wall time first)
-  Rank 0 arrived last in 100 % of 80 operations; on time, it would save 159.6 ms of wall time .
-    Evidence: 95 % interval 155.6 ms to 163.6 ms; others waited 0.28 rank-seconds for it; its launches came late from
-    the host; shortest GPU time of each operation; assumes common ends.
+  Rank 0 arrived last in 100 % of 80 operations and held them up for 159.6 ms in all .
+    Evidence: 95 % interval 155.6 ms to 163.6 ms, of which the run may gain less, because other work hides a part;
+    others waited 0.28 rank-seconds for it; its launches came late from the host; shortest GPU time of each operation;
+    assumes common ends.
     Look at what its process does before the calls: data loading, Python, a busy or throttled CPU (py-spy top).
