@@ -33,7 +33,7 @@ hang() { # NAME OPTIONS…: what `hang` says of the job 15 s after it went wrong
     "$scope" hang "$out/$name" | head -3
 }
 
-for hosts in ${HOSTS_LIST:-1}; do
+for hosts in ${HOSTS_LIST-1}; do
     for turn in ${TURNS:-1 2}; do
         slow plain.$hosts.$turn "$hosts"
         slow host.$hosts.$turn "$hosts" --slow-rank 2 --slow-ms 20 --slow-on host
