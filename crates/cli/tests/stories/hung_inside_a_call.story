@@ -11,8 +11,9 @@ announced 8, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Operations/,$p'
 Completeness and trust
   8 of 8 announced calls recorded, 6 timed.
-  2 not timed, no_stamp: NCCL delivered no GPU stamp. Copy engines, symmetric kernels and silent Broadcasts have none
+  1 not timed, no_stamp: NCCL delivered no GPU stamp. Copy engines, symmetric kernels and silent Broadcasts have none
     (see Notes), nor has a call that never began; without NCCLSCOPE_TIMING=stamps no call has.
+  1 not timed, unfinished: not ended when the recording did: the job was killed or hangs there.
 
 Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
   function  bytes type comm algorithm calls sum_ms mean  min  p50  p95 p99  max algbw busbw call_bw

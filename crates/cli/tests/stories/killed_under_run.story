@@ -17,8 +17,7 @@ Capture capture
 
 Completeness and trust
   201 of 201 announced calls recorded, 200 timed.
-  1 not timed, no_stamp: NCCL delivered no GPU stamp. Copy engines, symmetric kernels and silent Broadcasts have none
-    (see Notes), nor has a call that never began; without NCCLSCOPE_TIMING=stamps no call has.
+  1 not timed, unfinished: not ended when the recording did: the job was killed or hangs there.
 
 Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)
   figure  clock   min median   max
