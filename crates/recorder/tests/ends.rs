@@ -382,7 +382,9 @@ fn a_stopped_process_can_be_read_and_goes_on() {
     };
     let recorded = |job: &Job| {
         let c = analyze::report(&job.capture()).completeness;
-        assert!(c.adds_up, "{c:#?}");
+        // The thread may be stopped where it has taken a call's number and not yet published its row.
+        let in_birth = c.lost.get("unexplained").copied().unwrap_or(0);
+        assert!(c.adds_up || in_birth == 1, "{c:#?}");
         c.recorded + c.lost.values().sum::<u64>()
     };
     let signal = |signal| {
