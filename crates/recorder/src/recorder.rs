@@ -418,7 +418,8 @@ impl Recorder {
     fn comm(&self, context: u64) -> Option<(u8, &CommState)> {
         let slot = self.read(context).slot() as u8;
         let comm = &self.comms[usize::from(slot)];
-        if comm.context.load(Acquire) == context {
+        // A free entry holds 0, which a program may pass as well.
+        if comm.context.load(Acquire) == context && context != 0 {
             return Some((slot, comm));
         }
         self.odd(Odd::StaleContext);
