@@ -26,7 +26,7 @@ import sysconfig
 import tempfile
 import threading
 import time
-from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 FLOAT32, SUM = 7, 0  # ncclFloat32, ncclSum
@@ -119,6 +119,10 @@ class Cuda:
         "cudaGraphLaunch": [c_void_p, c_void_p],
         "cudaGraphExecDestroy": [c_void_p],
         "cudaGraphDestroy": [c_void_p],
+        "cudaHostAlloc": [POINTER(c_void_p), c_size_t, c_uint],
+        "cudaEventCreateWithFlags": [POINTER(c_void_p), c_uint],
+        "cudaEventRecord": [c_void_p, c_void_p],
+        "cudaEventElapsedTime": [POINTER(c_float), c_void_p, c_void_p],
     }
 
     def __init__(self, path):
@@ -277,7 +281,7 @@ class Rank:
 
     def __init__(self, cuda, nccl, tally, folder, rank, nranks, device, largest):
         self.cuda, self.nccl, self.tally, self.folder = cuda, nccl, tally, folder
-        self.rank, self.nranks, self.device, self.comms = rank, nranks, device, []
+        self.rank, self.nranks, self.device, self.comms, self.legacy = rank, nranks, device, [], False
         cuda.SetDevice(device)
         self.room = max(largest, MIB)
         self.send, self.recv = cuda.malloc(self.room), cuda.malloc(self.room)
@@ -303,7 +307,7 @@ class Rank:
         return UniqueId.from_buffer_copy(open(path, "rb").read())
 
     def adopt(self, name, handle, rank, nranks):
-        comm = Comm(name, handle, rank, nranks, self.cuda.stream())
+        comm = Comm(name, handle, rank, nranks, c_void_p(None) if self.legacy else self.cuda.stream())
         self.comms.append(comm)
         self.tally.comm(name, nranks)
         return comm
@@ -612,12 +616,82 @@ def case_overhead(rank, opts):
     rank.tally.note("overhead", {name: {"median": statistics.median(v), "all": v} for name, v in result.items()})
 
 
-CASES = {"paper": case_paper, "flood": case_flood, "mix": case_mix, "overhead": case_overhead}
+class Gate:
+    """Holds a stream until all ranks have queued their work behind it: what runs then starts at once, on an idle GPU."""
+
+    def __init__(self, rank, comm):
+        self.rank, self.stream, self.turn = rank, comm.stream, 0
+        driver = ctypes.CDLL("libcuda.so.1")
+        self.wait = getattr(driver, "cuStreamWaitValue32_v2", None) or driver.cuStreamWaitValue32
+        self.wait.argtypes, self.wait.restype = [c_void_p, c_ulonglong, c_uint, c_uint], c_int
+        at = c_void_p()
+        rank.cuda.HostAlloc(byref(at), 4096, 2)  # mapped; one address for both
+        self.flag = ctypes.cast(at, POINTER(c_uint))
+        self.address = at.value
+        self.flag[0] = 0
+
+    def close(self):
+        self.turn += 1
+        if self.wait(self.stream, self.address, self.turn, 0):  # until *flag >= turn
+            raise Failure("cuStreamWaitValue32 failed")
+
+    def open(self):
+        self.flag[0] = self.turn
+
+
+def case_held(rank, opts):
+    """One call at a time behind a gate, between two CUDA events of this program: the times to compare a profiler's with."""
+    world = rank.init("world")
+    gate = Gate(rank, world)
+    events = []
+    for _ in range(2):
+        event = c_void_p()
+        rank.cuda.EventCreateWithFlags(byref(event), 0)
+        events.append(event)
+    me, n = rank.rank, rank.nranks
+    truth = []
+    met = 0
+    if opts.spoil:  # what puts NCCL's own stamps out of step up to 2.30; a Broadcast, from 2.31 on, is among the functions
+        pairs = [rank.prepare(world, func, 16 * KIB, peer=peer, at=peer * 16 * KIB) for peer in range(n) for func in ("Send", "Recv")]
+        for _ in range(5):
+            rank.group(world, pairs)
+            rank.sync(world)
+    for func in opts.functions.split(",") + ["SendRecv"]:
+        for size in (KIB, 32 * KIB, MIB, 32 * MIB, GIB):
+            if size > opts.max_bytes:
+                continue
+            rank.tally.phase(f"held {func} {size}")
+            if func == "SendRecv":
+                pair = [rank.prepare(world, "Send", size, peer=(me + 1) % n), rank.prepare(world, "Recv", size, peer=(me - 1) % n)]
+                work = lambda pair=pair: rank.group(world, pair)
+            else:
+                work = rank.prepare(world, func, size)
+            for _ in range(2):  # NCCL connects in the first call, and waits for the GPU there
+                work()
+                rank.sync(world)
+                truth.append([func, size, None])
+            for _ in range(opts.iterations if size < GIB else min(opts.iterations, 8)):
+                gate.close()
+                rank.cuda.EventRecord(events[0], world.stream)
+                work()
+                rank.cuda.EventRecord(events[1], world.stream)
+                met += 1
+                rank.meet(f"held-{met}")
+                gate.open()
+                rank.sync(world)
+                took = c_float()
+                rank.cuda.EventElapsedTime(byref(took), *events)
+                truth.append([func, size, round(took.value * 1e3, 3)])
+    with open(os.path.join(opts.truth or opts.folder, f"rank-{me}.truth.json"), "w") as file:
+        json.dump(truth, file)
+
+
+CASES = {"paper": case_paper, "flood": case_flood, "mix": case_mix, "overhead": case_overhead, "held": case_held}
 
 
 def largest_buffer(opts):
     ranks = opts.ranks
-    return {"paper": opts.max_bytes, "flood": opts.bytes, "mix": max(ranks * 64 * KIB, MIB), "overhead": MIB, "threads": MIB}[opts.case]
+    return {"paper": opts.max_bytes, "held": opts.max_bytes, "flood": opts.bytes, "mix": max(ranks * 64 * KIB, MIB), "overhead": MIB, "threads": MIB}[opts.case]
 
 
 def child(opts):
@@ -635,6 +709,7 @@ def child(opts):
     tally.note("about", about)
     tally.note("pid", os.getpid())
     rank = Rank(cuda, nccl, tally, opts.folder, me, opts.ranks, me % gpus.value, largest_buffer(opts))
+    rank.legacy = opts.legacy_stream
     CASES[opts.case](rank, opts)
     rank.destroy(opts)
 
@@ -827,6 +902,9 @@ def parse(argv):
     parser.add_argument("--bytes", type=int, default=KIB, help="flood")
     parser.add_argument("--repeats", type=int, default=5, help="overhead: rounds (%(default)s)")
     parser.add_argument("--parts", default=",".join(MIX_PARTS), help="mix: default %(default)s; also " + ",".join(MIX_EXTRA))
+    parser.add_argument("--truth", help="held: folder for rank-N.truth.json, a list of function, bytes and µs")
+    parser.add_argument("--spoil", action="store_true", help="held: an all-to-all with oneself first")
+    parser.add_argument("--legacy-stream", action="store_true", help="all calls on stream 0")
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     opts = parser.parse_args(argv)
     opts.calls = opts.calls or (112800 if opts.case == "flood" else 5000)

@@ -152,7 +152,7 @@ class RankRow(Record):
     timed: int
     p2p: int
     wall_us: float | None
-    basis: Literal["gpu", "host"] | None
+    basis: Literal["gpu", "sample", "host"] | None
     nccl_us: float | None
     share: float | None
     sum_us: float | None
@@ -239,6 +239,7 @@ class Function(Record):
     share_of_calls: float
     bytes: int | None
     sum_over_ranks_us: float | None
+    sampled: bool
     share_of_time: float | None
     host_sum_over_ranks_us: float | None
     parts_us: Parts
@@ -258,10 +259,22 @@ class Statistics(Record):
     max: float | None
 
 
+class Sampled(Record):
+    """An estimate for all calls of an operation from those that were timed; µs."""
+
+    __slots__ = ()
+    share: float
+    mean_low_us: float
+    mean_high_us: float
+    sum_us: float
+    sum_low_us: float
+    sum_high_us: float
+
+
 class Operation(Record):
     """A row of the table of operations."""
 
-    _parts = {"time_us": Statistics, "host_us": Statistics, "shortest_us": Statistics}
+    _parts = {"time_us": Statistics, "sampled": Sampled, "host_us": Statistics, "shortest_us": Statistics}
     __slots__ = ()
     communicator: str | None
     nranks: int | None
@@ -274,7 +287,8 @@ class Operation(Record):
     timed: int
     warmup: int
     time_us: Statistics | None
-    time_source: Literal["stamps"] | None
+    time_source: Literal["stamps", "events"] | None
+    sampled: Sampled | None
     host_us: Statistics | None
     matched: int
     shortest_us: Statistics | None
@@ -286,6 +300,7 @@ class Operation(Record):
     captured: int
     replays: int
     percentile_error: float
+    on_idle_stream: int
 
 
 class Warmup(Record):

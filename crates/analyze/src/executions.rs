@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use tables::{Call, Name, Process, Shape, Untimed};
 
 /// All causes of [`Untimed`], each at its own number.
-pub const CAUSES: [Untimed; 10] = [
+pub const CAUSES: [Untimed; 13] = [
     Untimed::NoStamp,
     Untimed::Fused,
     Untimed::Repeated,
@@ -24,6 +24,9 @@ pub const CAUSES: [Untimed; 10] = [
     Untimed::Missing,
     Untimed::Unfinished,
     Untimed::Rowless,
+    Untimed::Unsampled,
+    Untimed::EarlyStop,
+    Untimed::NoEvent,
 ];
 
 /// Counts by [`CAUSES`].
@@ -149,6 +152,11 @@ impl<'a> Walk<'a> {
     /// The places; those of the process's shapes come first, in their order.
     pub fn places(&self) -> &[Place<'a>] {
         &self.places
+    }
+
+    /// Whether the process's GPU times are of CUDA events.
+    pub fn has_events(&self) -> bool {
+        matches!(self.process.fact("timing"), Some("auto" | "events"))
     }
 
     /// How many numbers [`Place::local`] can have.

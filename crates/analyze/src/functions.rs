@@ -42,6 +42,8 @@ pub struct FunctionRow {
     pub bytes: Option<u64>,
     /// GPU time of all executions on all ranks.
     pub sum_over_ranks_us: Option<f64>,
+    /// Whether that is estimated from a sample.
+    pub sampled: bool,
     /// Part of the sum of all functions, 0 to 1.
     pub share_of_time: Option<f64>,
     /// Host time of all executions on all ranks.
@@ -168,14 +170,16 @@ impl Gatherer {
                 .bytes
                 .zip(operation.bytes)
                 .map(|(sum, bytes)| sum.saturating_add(bytes.saturating_mul(operation.calls)));
+            let host = operation.host_us.map(|time| time.sum);
             for (into, from) in [
-                (&mut row.sum_over_ranks_us, &operation.time_us),
-                (&mut row.host_sum_over_ranks_us, &operation.host_us),
+                (&mut row.sum_over_ranks_us, operation.gpu_sum_us()),
+                (&mut row.host_sum_over_ranks_us, host),
             ] {
-                if let Some(time) = from {
-                    *into = Some(into.unwrap_or(0.0) + time.sum);
+                if let Some(sum) = from {
+                    *into = Some(into.unwrap_or(0.0) + sum);
                 }
             }
+            row.sampled |= operation.sampled.is_some();
         }
         let calls = rows.iter().map(|r| r.calls).fold(0, u64::saturating_add);
         let time: f64 = rows.iter().filter_map(|r| r.sum_over_ranks_us).sum();
@@ -214,6 +218,7 @@ impl Gatherer {
             share_of_calls: 0.0,
             bytes: Some(0),
             sum_over_ranks_us: None,
+            sampled: false,
             share_of_time: None,
             host_sum_over_ranks_us: None,
             parts_us: PARTS

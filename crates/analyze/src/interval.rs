@@ -69,6 +69,16 @@ impl Batches {
         })
     }
 
+    /// Of stretches of a run in order, each with its sum and number of durations; `None` when they are too few.
+    pub fn of_stretches(stretches: &[(f64, f64)]) -> Option<Batches> {
+        let number: f64 = stretches.iter().map(|s| s.1).sum();
+        let mut batches = Batches::new((number as usize).min(stretches.len() * 4))?;
+        for (index, (sum, number)) in stretches.iter().enumerate() {
+            batches.add(index, stretches.len(), *sum, *number);
+        }
+        Some(batches)
+    }
+
     /// Adds `number` durations with this sum, of operation `index` in a series of `length`; `index < length`.
     pub fn add(&mut self, index: usize, length: usize, sum: f64, number: f64) {
         let at = (index as u128 * self.batches.len() as u128 / length.max(1) as u128) as usize;
@@ -112,6 +122,13 @@ impl Batches {
 }
 
 impl Mean {
+    /// Ends of its interval.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        let t = StudentsT::new(0.0, 1.0, self.freedom.max(1.0)).ok()?;
+        let half = t.inverse_cdf(0.5 + CONFIDENCE / 2.0) * self.error;
+        Some((self.mean - half, self.mean + half))
+    }
+
     /// The sum of means that rise and fall together, each times its weight. Their errors add up, as if a slow moment hit
     /// all of them: never too narrow. `None` of nothing.
     pub fn total(parts: &[(f64, Mean)]) -> Option<Mean> {

@@ -27,6 +27,7 @@ pub mod notes;
 pub mod operations;
 pub mod ranks;
 pub mod roles;
+pub mod sampled;
 pub mod settings;
 pub mod statistics;
 pub mod summary;

@@ -43,8 +43,24 @@ pub fn notes(
         .any(|p| p.fact("timing") == Some("host"))
         && rows.iter().all(|o| o.timed == 0)
     {
+        let because = |p: &Process| p.fact("timing_because").map(str::to_owned);
+        notes.push(match capture.processes.iter().find_map(because) {
+            Some(because) => format!("There are no GPU times: {because}."),
+            None => "GPU times were not asked for (timing host); without NCCLSCOPE_TIMING=host there are some.".to_owned(),
+        });
+    }
+    let sum = |of: fn(&Operation) -> u64| rows.iter().map(of).fold(0, u64::saturating_add);
+    let idle = sum(|o| o.on_idle_stream);
+    if idle > 0 {
+        notes.push(format!(
+            "{idle} of {} timed calls began on an idle stream: between their CUDA events lies the launch too, some 5 us.",
+            sum(|o| o.timed)
+        ));
+    }
+    if rows.iter().any(|o| o.untimed.contains_key("unsampled")) {
         notes.push(
-            "GPU times were not asked for (timing host); NCCLSCOPE_TIMING=stamps records them."
+            "GPU times are of a sample of the launches (NCCLSCOPE_BUDGET): sums are estimates, extremes and high \
+             percentiles are bounds, and waiting is that of the operations that were timed on all ranks."
                 .to_owned(),
         );
     }
@@ -70,17 +86,6 @@ pub fn notes(
             text(&operation.function),
             text(&operation.bandwidth_refused)
         ));
-    }
-    let early = |o: &Operation| {
-        let algorithm = o.algorithm.as_deref().unwrap_or("").to_uppercase();
-        let p2p = matches!(
-            o.function.as_deref(),
-            Some("Send" | "Recv" | "SendRecv" | "AlltoAll" | "Gather" | "Scatter")
-        );
-        o.timed > 0 && (p2p || algorithm == "TREE" || algorithm.starts_with("NVLS"))
-    };
-    if rows.iter().any(early) {
-        notes.push("GPU times of TREE, NVLS and send/receive are lower bounds: NCCL stamps the end before the last warps are done.".to_owned());
     }
     if rows.iter().any(|o| o.percentile_error > 0.0) {
         notes.push("Percentiles of calls that were counted without rows come from histograms: error at most 1 %.".to_owned());

@@ -4,7 +4,7 @@
 //! AlltoAll, Gather, Scatter or SendRecv that NCCL announced in pieces is one call per rank here. Calls captured into a
 //! CUDA graph are templates, counted as `captured`; their replays are calls.
 //!
-//! Two times are kept apart. `time_us` is GPU time from stamps, of calls whose stamps can be believed; a call of a fused
+//! Two times are kept apart. `time_us` is GPU time, from NCCL's stamps or from CUDA events, of calls whose time can be believed; a call of a fused
 //! batch has none, because the stamps are the batch's, unless the batch is one operation. `host_us` is the time the
 //! program spent in the call, from API entry to return. The first call of each rank on a communicator, its warm-up, is
 //! counted in both and is in neither's statistics.
@@ -18,6 +18,7 @@
 use crate::bandwidth::Bandwidth;
 use crate::executions::{ByCause, Execution, Walk, CAUSES};
 use crate::matching::{is_p2p, Matcher};
+use crate::sampled::{Sampled, Stretches};
 use crate::statistics::{Histogram, Sample, Statistics, Summed};
 use capture::live::flag;
 use serde::Serialize;
@@ -50,8 +51,11 @@ pub struct Operation {
     pub warmup: u64,
     /// GPU time.
     pub time_us: Option<Statistics>,
-    /// Where `time_us` comes from.
+    /// Where `time_us` comes from: `stamps` or `events`; the two are never in one row.
     pub time_source: Option<&'static str>,
+    /// What the calls that were timed say of all of them, where some were left out of the sample; null without, and where
+    /// too few were timed. The extremes of `time_us` are then bounds: there may have been shorter and longer calls.
+    pub sampled: Option<Sampled>,
     /// Host time.
     pub host_us: Option<Statistics>,
     /// Operations with a GPU time on every rank.
@@ -74,6 +78,8 @@ pub struct Operation {
     pub replays: u64,
     /// Largest relative error of percentiles: 0 from rows, 0.01 from histograms.
     pub percentile_error: f64,
+    /// Those of `timed` whose CUDA events began on an idle stream: their times include the launch.
+    pub on_idle_stream: u64,
     /// For plots; not in the JSON report, where they would take most of the room.
     #[serde(skip)]
     pub histograms: Histograms,
@@ -91,6 +97,12 @@ pub struct Histograms {
 }
 
 impl Operation {
+    /// GPU time of all its calls on all ranks but the warm-ups, µs: the sum, or what the sample says it is.
+    pub fn gpu_sum_us(&self) -> Option<f64> {
+        let sum = self.time_us.map(|t| t.sum);
+        self.sampled.map(|s| s.sum_us).or(sum)
+    }
+
     /// Whether it goes from one rank to one other.
     pub fn is_p2p(&self) -> bool {
         self.function.as_deref().is_some_and(is_p2p)
@@ -105,10 +117,15 @@ struct Key {
     bytes: Option<u64>,
     algorithm: Name,
     protocol: Name,
+    /// GPU times are of CUDA events.
+    events: bool,
 }
 
 #[derive(Default)]
 struct Gathered {
+    events: bool,
+    idle: u64,
+    stretches: Stretches,
     nranks: Option<u32>,
     calls: u64,
     timed: u64,
@@ -130,8 +147,10 @@ pub struct Gatherer {
 impl Gatherer {
     /// The row of each place of `walk`.
     pub fn plan(&mut self, capture: &Capture, walk: &Walk) -> Vec<u32> {
+        let events = walk.has_events();
         let row = |place: &crate::executions::Place| {
-            self.row(key(capture, place.shape, place.function), place.shape)
+            let key = key(capture, place.shape, place.function, events);
+            self.row(key, place.shape)
         };
         walk.places().iter().map(row).collect()
     }
@@ -139,7 +158,10 @@ impl Gatherer {
     fn row(&mut self, key: Key, shape: &Shape) -> u32 {
         let rows = &mut self.rows;
         let index = *self.known.entry(key).or_insert_with(|| {
-            rows.push(Gathered::default());
+            rows.push(Gathered {
+                events: key.events,
+                ..Gathered::default()
+            });
             rows.len() as u32 - 1
         });
         let row = &mut self.rows[index as usize];
@@ -161,8 +183,12 @@ impl Gatherer {
         match execution.gpu {
             Ok(ns) => {
                 row.timed += 1;
+                row.idle += u64::from(row.events && began_at_launch(execution));
                 if !execution.warmup {
                     row.gpu.push(ns);
+                    if row.events {
+                        row.stretches.push(ns);
+                    }
                 }
             }
             Err(cause) => row.untimed[cause as usize] += 1,
@@ -217,8 +243,9 @@ impl Gatherer {
             .collect();
         let sum = |s: &Option<Statistics>| s.map_or(0.0, |s| s.sum);
         rows.sort_by(|(a_key, a), (b_key, b)| {
-            let by_time = sum(&b.time_us)
-                .total_cmp(&sum(&a.time_us))
+            let gpu = |o: &Operation| o.gpu_sum_us().unwrap_or(0.0);
+            let by_time = gpu(b)
+                .total_cmp(&gpu(a))
                 .then(sum(&b.host_us).total_cmp(&sum(&a.host_us)));
             by_time.then(b.calls.cmp(&a.calls)).then(a_key.cmp(b_key))
         });
@@ -226,7 +253,7 @@ impl Gatherer {
     }
 }
 
-fn key(capture: &Capture, shape: &Shape, function: Name) -> Key {
+fn key(capture: &Capture, shape: &Shape, function: Name, events: bool) -> Key {
     Key {
         communicator: shape.communicator,
         function,
@@ -234,6 +261,7 @@ fn key(capture: &Capture, shape: &Shape, function: Name) -> Key {
         bytes: capture.bytes_as(shape, function),
         algorithm: shape.algorithm,
         protocol: shape.protocol,
+        events,
     }
 }
 
@@ -280,12 +308,14 @@ impl Gathered {
             (&mut self.warmup, other.warmup),
             (&mut self.captured, other.captured),
             (&mut self.replays, other.replays),
+            (&mut self.idle, other.idle),
         ] {
             *into = into.saturating_add(from);
         }
         for (into, from) in self.untimed.iter_mut().zip(other.untimed) {
             *into = into.saturating_add(from);
         }
+        self.stretches.merge(other.stretches);
         self.gpu.merge(other.gpu);
         self.host.merge(other.host);
     }
@@ -317,6 +347,10 @@ impl Gathered {
             .find_map(|b| b.as_ref()?.as_ref().err().cloned());
         let of_operation = of_operation.and_then(Result::ok).unwrap_or_default();
         let of_call = of_call.and_then(Result::ok).unwrap_or_default();
+        let unsampled = self.untimed[Untimed::Unsampled as usize];
+        let sampled = (unsampled > 0)
+            .then(|| self.stretches.estimate(unsampled + time_us?.n))
+            .flatten();
         let untimed = CAUSES.iter().zip(self.untimed);
         Operation {
             communicator: communicator.map(|c| c.id.clone()),
@@ -330,7 +364,8 @@ impl Gathered {
             timed: self.timed,
             warmup: self.warmup,
             time_us,
-            time_source: (self.timed > 0).then_some("stamps"),
+            time_source: (self.timed > 0).then_some(if self.events { "events" } else { "stamps" }),
+            sampled,
             host_us: self.host.statistics(),
             matched: shortest_us.map_or(0, |s| s.n),
             shortest_us,
@@ -345,7 +380,20 @@ impl Gathered {
             captured: self.captured,
             replays: self.replays,
             percentile_error: if rounded { 0.01 } else { 0.0 },
+            on_idle_stream: self.idle,
             histograms,
         }
     }
+}
+
+/// Whether the first CUDA event came while the call was being launched: the stream had nothing else to do, and the GPU waited
+/// for the launch.
+fn began_at_launch(execution: &Execution) -> bool {
+    let call = execution.call;
+    let launched = match call.launch_end_ns {
+        0 => call.return_ns,
+        launched => launched,
+    };
+    let begun = execution.kernel.map(|(start, _)| i64::try_from(start));
+    matches!(begun, Some(Ok(start)) if launched != 0 && start <= launched)
 }

@@ -5,14 +5,15 @@
 //! arrives last.
 //!
 //! Rule: `nccl_us` is the length of the union of a rank's intervals, so that calls at the same time count once, and
-//! `share` is never above 1. `sum_us` is the plain sum and may exceed both.
+//! `share` is never above 1. `sum_us` is the plain sum and may exceed both. Of a sample (`basis` is `sample`) both are estimates: each kind
+//! of call counts as often as it was made for each time that it was timed, and calls at the same time may count twice.
 
 use crate::coverage::Coverage;
 use crate::executions::{Execution, Place, Walk};
 use crate::matching::is_p2p;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use tables::{Capture, Process};
+use tables::{Capture, Process, Untimed};
 
 /// One rank: a GPU of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -98,6 +99,10 @@ struct Gpu {
     p2p: u64,
     kernels: Coverage,
     api: Coverage,
+    /// By place: calls, those with a GPU interval, and its length, ns.
+    kinds: Vec<(u64, u64, u64)>,
+    /// Some calls were left out of the sample that is timed.
+    sampled: bool,
     begin: Option<i64>,
     end: Option<i64>,
 }
@@ -127,7 +132,10 @@ impl Gatherer {
             devices[place.local as usize] = device.and_then(|l| l.device);
             gpus.entry(devices[place.local as usize]).or_default();
         }
-        let gpus: Vec<(Option<u32>, Gpu)> = gpus.into_iter().collect();
+        let mut gpus: Vec<(Option<u32>, Gpu)> = gpus.into_iter().collect();
+        for (_, gpu) in &mut gpus {
+            gpu.kinds.resize(walk.places().len(), (0, 0, 0));
+        }
         let index = |device: Option<u32>| gpus.iter().position(|(d, _)| *d == device);
         let function = |place: &Place| capture.names.get(place.function);
         let p2p = walk.places().iter().map(function);
@@ -152,6 +160,13 @@ impl Gatherer {
         }
         gpu.calls = gpu.calls.saturating_add(1);
         gpu.timed += u64::from(execution.gpu.is_ok());
+        let kind = &mut gpu.kinds[execution.place];
+        kind.0 += 1;
+        if let Some((begin, end)) = execution.kernel {
+            kind.1 += 1;
+            kind.2 = kind.2.saturating_add(end.saturating_sub(begin));
+        }
+        gpu.sampled |= execution.gpu == Err(Untimed::Unsampled);
         gpu.p2p += u64::from(self.p2p[execution.place]);
         match (execution.kernel, execution.api) {
             (Some((begin, end)), _) => gpu.kernels.push(begin, end),
@@ -190,7 +205,20 @@ impl Gatherer {
                 // Replayed stamps are of another time than this run, and may be of a longer one.
                 let span = intervals.span().map_or(0, |(a, b)| b.saturating_sub(a));
                 let wall = wall.map(|wall| wall.max(span)).filter(|wall| *wall > 0);
-                let (sum, union) = (intervals.sum(), intervals.union());
+                let (mut sum, mut union) = (intervals.sum(), intervals.union());
+                let mut basis = basis;
+                if gpu.sampled && basis == Some("gpu") {
+                    basis = Some("sample");
+                    let all: f64 = gpu
+                        .kinds
+                        .iter()
+                        .filter(|(_, timed, _)| *timed > 0)
+                        .map(|(calls, timed, ns)| *ns as f64 * (*calls as f64 / *timed as f64))
+                        .sum();
+                    let more = all / sum.max(1) as f64;
+                    union = ((union as f64 * more) as u64).min(wall.unwrap_or(u64::MAX));
+                    sum = all as u64;
+                }
                 RankRow {
                     rank: process.rank,
                     host: process.host.clone(),

@@ -46,6 +46,10 @@ pub mod part {
     pub const SYMMETRIC: u8 = 16;
     /// The launch times may be another plan's.
     pub const LAUNCH_AMBIGUOUS: u8 = 32;
+    /// Its launch lies between two CUDA events: GPU times are the host's, see [`super::Row::k_start`].
+    pub const EVENTS: u8 = 64;
+    /// Its launch was left out of the sample that is timed.
+    pub const UNSAMPLED: u8 = 128;
 }
 
 /// Bits of [`Row::verdict`]: evidence against the stamps of this call, gathered where it is.
@@ -226,6 +230,8 @@ pub struct Header {
     pub process_len: AtomicU32,
     /// Who this is, the `key=value` lines of [`crate::block::Kind::Process`].
     pub process: [AtomicU8; 2560],
+    /// CUDA's error that ended the timing of launches by events; 0 none.
+    pub cuda_error: AtomicU32,
 }
 
 impl Header {
@@ -477,13 +483,15 @@ pub struct Row {
     pub nwarps: AtomicU8,
     /// Copy-engine: batches.
     pub ce_batches: AtomicU16,
+    /// Number of the CUDA events around its launch, where it has [`part::EVENTS`].
+    pub event: AtomicU32,
     /// Send buffer (`full` mode).
     pub send_buffer: AtomicU64,
 
-    // Line C: the thread that delivers kernel events.
-    /// Earliest start stamp over channels, GPU ns; 0 none.
+    // Line C: the thread that delivers kernel events, or the recorder's thread where times are of CUDA events.
+    /// Earliest start stamp over channels, GPU ns; 0 none. Of CUDA events: the first one's time, ticks.
     pub k_start: AtomicU64,
-    /// Latest stop stamp over channels, GPU ns; 0 none.
+    /// Latest stop stamp over channels, GPU ns; 0 none. Of CUDA events: `k_start` and the ns between the two.
     pub k_stop: AtomicU64,
     /// Host time of the newest kernel callback, ticks.
     pub k_seen: AtomicU64,
@@ -499,8 +507,10 @@ pub struct Row {
     pub phase_stop: [AtomicU64; 2],
     /// Receive buffer (`full` mode); written by the launching thread before any kernel event exists.
     pub recv_buffer: AtomicU64,
+    /// Of CUDA events: error of `k_start`, ns.
+    pub k_error: AtomicU32,
     /// 0.
-    pub spare_c2: AtomicU64,
+    pub spare_c2: AtomicU32,
 
     // Line D: the network proxy's thread.
     /// ProxyOps started and stopped.

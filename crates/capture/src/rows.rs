@@ -8,6 +8,7 @@
 //! payload of a Rows block (all integers varint)
 //!   dictionary number │ tick shift │ GPU unit │ first new shape │ n new shapes │ 14 shape columns of n
 //!   n rows │ first ticket │ first t_api >> shift │ first group │ 31 columns of n, in the order of `encode`
+//!   │ where times are of CUDA events: a column of n, their errors
 //! ```
 //!
 //! Host times are kept in units of `1 << shift` ticks. GPU times are kept in units that divide all of the block's
@@ -63,6 +64,7 @@ pub struct Record {
     pub k_start: u64,
     pub k_stop: u64,
     pub k_seen: u64,
+    pub k_error: u32,
     pub k_started: u16,
     pub k_stopped: u16,
     pub verdict: u16,
@@ -117,6 +119,7 @@ impl Record {
             k_start: row.k_start.load(Relaxed),
             k_stop: row.k_stop.load(Relaxed),
             k_seen: row.k_seen.load(Relaxed),
+            k_error: row.k_error.load(Relaxed),
             verdict: row.verdict.load(Relaxed),
             template: row.template.load(Relaxed),
             user_tag: row.user_tag.load(Relaxed),
@@ -385,6 +388,9 @@ impl Encoder {
         for field in plain {
             Self::push(column, out, records.iter().map(field));
         }
+        if records.iter().any(|r| r.k_error != 0) {
+            Self::push(column, out, records.iter().map(|r| r.k_error.into()));
+        }
     }
 }
 
@@ -628,6 +634,7 @@ pub struct Sealed {
     pub k_start: u64,
     pub k_stop: u64,
     pub k_seen: u64,
+    pub k_error: u32,
     pub k_started: u16,
     pub k_stopped: u16,
     pub verdict: u16,
@@ -691,6 +698,10 @@ impl Decoder {
         let values = &mut self.values;
         values.clear();
         let columns = columns::<31>(&mut reader, n, values)?;
+        let errors = match reader.remaining() {
+            0 => None,
+            _ => Some(reader.column(n, values)?),
+        };
         let ids = &shapes.dictionaries.get(dictionary as usize)?.ids;
         self.last.clear();
         self.last.resize(shapes.counter_ids.len(), 0);
@@ -737,6 +748,7 @@ impl Decoder {
                 group,
                 k_start,
                 k_stop: after_start(10, k_start),
+                k_error: errors.map_or(0, |errors| errors.at(values, i) as u32),
                 verdict: c(15) as u16,
                 template: c(16) as u32,
                 ..Sealed::default()
@@ -803,6 +815,7 @@ impl From<(&Sealed, &Rest, &Shape)> for Record {
             k_start: r.k_start,
             k_stop: r.k_stop,
             k_seen: r.k_seen,
+            k_error: r.k_error,
             k_started: r.k_started,
             k_stopped: r.k_stopped,
             verdict: r.verdict,
@@ -838,6 +851,7 @@ impl Record {
             k_start: self.k_start,
             k_stop: self.k_stop,
             k_seen: self.k_seen,
+            k_error: self.k_error,
             k_started: self.k_started,
             k_stopped: self.k_stopped,
             verdict: self.verdict,
@@ -996,6 +1010,7 @@ mod tests {
                     start => start.wrapping_add(b.5.into()),
                 },
                 k_seen: b.4,
+                k_error: waits[0] & 3,
                 k_started: b.5,
                 k_stopped: b.6,
                 waits,

@@ -75,10 +75,14 @@ enum Mode {
 /// As `NCCLSCOPE_TIMING`.
 #[derive(Clone, Copy, ValueEnum)]
 enum Timing {
-    /// Host times only; costs nothing measurable
-    Host,
+    /// CUDA events around as many launches as NCCLSCOPE_BUDGET allows
+    Auto,
+    /// CUDA events around every launch
+    Events,
     /// GPU timestamps that NCCL takes
     Stamps,
+    /// Host times only
+    Host,
 }
 
 /// Runs the program.

@@ -895,7 +895,10 @@ macro_rules! api_events {
                 let $member = &raw const (*$d).u.p2p;
                 p2p_task!($member, hash: 0, rank: (*$d).rank, channels: (*$member).n_channels, tag: $tag)
             }
-            event::KERNEL_LAUNCH => Event::KernelLaunch,
+            event::KERNEL_LAUNCH => {
+                let launch = &raw const (*$d).u.kernel_launch;
+                Event::KernelLaunch { stream: (*launch).stream as u64 }
+            }
             event::KERNEL_CH => {
                 let k = &raw const (*$d).u.kernel_ch;
                 Event::KernelCh { channel: (*k).channel_id, stamp: (*k).p_timer }

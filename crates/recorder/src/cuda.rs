@@ -1,8 +1,9 @@
-//! What CUDA and NCCL say about themselves, asked once per communicator at init, when NCCL has set the device.
+//! What CUDA and NCCL say about themselves, asked once per communicator at init, when NCCL has set the device; and the few
+//! functions of the driver that [`crate::gpu_events`] needs.
 //!
 //! Both libraries are only looked up where the process has already loaded them.
 
-use std::ffi::{c_int, c_void, CStr};
+use std::ffi::{c_int, c_uint, c_void, CStr};
 
 /// The GPU of the calling thread: ordinal and UUID, where they can be asked.
 pub struct Gpu {
@@ -50,6 +51,135 @@ pub fn current_gpu() -> Option<Gpu> {
         get_uuid(&mut gpu.uuid, gpu.ordinal);
     }
     Some(gpu)
+}
+
+/// The driver's functions for events, by their signatures of CUDA 11.4 and later. Handles are numbers here: they are only
+/// handed back.
+pub struct Driver {
+    current: unsafe extern "C" fn(*mut u64) -> c_int,
+    make_current: unsafe extern "C" fn(u64) -> c_int,
+    event: unsafe extern "C" fn(*mut u64, c_uint) -> c_int,
+    stream: unsafe extern "C" fn(*mut u64, c_uint) -> c_int,
+    record: unsafe extern "C" fn(u64, u64) -> c_int,
+    query: unsafe extern "C" fn(u64) -> c_int,
+    elapsed: unsafe extern "C" fn(*mut f32, u64, u64) -> c_int,
+    capturing: unsafe extern "C" fn(u64, *mut c_int) -> c_int,
+    exchange: unsafe extern "C" fn(*mut c_int) -> c_int,
+}
+
+const NOT_READY: c_int = 600;
+/// Results that say that a graph is being captured, and nothing about the health of the program.
+const CAPTURE_ERRORS: std::ops::RangeInclusive<c_int> = 900..=908;
+const RELAXED: c_int = 2;
+const NON_BLOCKING: c_uint = 1;
+
+impl Driver {
+    /// The functions, where the process has a driver that has them all.
+    pub fn find() -> Option<Driver> {
+        let cuda = loaded(c"libcuda.so.1")?;
+        macro_rules! function {
+            ($name:literal) => {
+                // SAFETY: these are the driver API's documented signatures, unchanged since the functions exist.
+                unsafe { std::mem::transmute::<*mut c_void, _>(symbol(cuda, $name)?) }
+            };
+        }
+        Some(Driver {
+            current: function!(c"cuCtxGetCurrent"),
+            make_current: function!(c"cuCtxSetCurrent"),
+            event: function!(c"cuEventCreate"),
+            stream: function!(c"cuStreamCreate"),
+            record: function!(c"cuEventRecord"),
+            query: function!(c"cuEventQuery"),
+            elapsed: function!(c"cuEventElapsedTime"),
+            capturing: function!(c"cuStreamIsCapturing"),
+            exchange: function!(c"cuThreadExchangeStreamCaptureMode"),
+        })
+    }
+
+    /// The calling thread's context.
+    #[inline]
+    pub fn current_context(&self) -> Option<u64> {
+        let mut context = 0;
+        // SAFETY: fills in one handle.
+        let result = unsafe { (self.current)(&mut context) };
+        (result == 0 && context != 0).then_some(context)
+    }
+
+    /// Makes a context the calling thread's.
+    pub fn set_context(&self, context: u64) -> Result<(), u32> {
+        // SAFETY: a handle that the driver gave.
+        match unsafe { (self.make_current)(context) } {
+            0 => Ok(()),
+            code => Err(code as u32),
+        }
+    }
+
+    /// A new event with timing, in the current context.
+    pub fn new_event(&self) -> Option<u64> {
+        let mut event = 0;
+        // SAFETY: fills in one handle.
+        let result = unsafe { (self.event)(&mut event, 0) };
+        (result == 0 && event != 0).then_some(event)
+    }
+
+    /// A new stream that waits for no other, in the current context.
+    pub fn new_stream(&self) -> Option<u64> {
+        let mut stream = 0;
+        // SAFETY: fills in one handle.
+        let result = unsafe { (self.stream)(&mut stream, NON_BLOCKING) };
+        (result == 0 && stream != 0).then_some(stream)
+    }
+
+    /// Records an event, unless the stream is being captured into a graph. Another stream's capture, this thread's or not, is
+    /// left unharmed.
+    #[inline]
+    pub fn record(&self, event: u64, stream: u64) -> Result<bool, u32> {
+        let (mut capturing, mut mode) = (0, RELAXED);
+        // SAFETY: handles that the driver or NCCL gave; the thread's capture mode is put back.
+        let result = unsafe {
+            if (self.exchange)(&mut mode) != 0 {
+                return Ok(false);
+            }
+            let mut result = (self.capturing)(stream, &mut capturing);
+            if result == 0 && capturing == 0 {
+                result = (self.record)(event, stream);
+            }
+            (self.exchange)(&mut mode);
+            result
+        };
+        match result {
+            0 => Ok(capturing == 0),
+            code if CAPTURE_ERRORS.contains(&code) => Ok(false),
+            code => Err(code as u32),
+        }
+    }
+
+    /// Lets the calling thread, for good, ask for events while others capture graphs.
+    pub fn relax_capture(&self) {
+        let mut mode = RELAXED;
+        // SAFETY: exchanges the calling thread's own mode.
+        unsafe { (self.exchange)(&mut mode) };
+    }
+
+    /// Whether the GPU has come to the newest record of an event.
+    pub fn has_ended(&self, event: u64) -> Result<bool, u32> {
+        // SAFETY: an event that the driver gave.
+        match unsafe { (self.query)(event) } {
+            0 => Ok(true),
+            NOT_READY => Ok(false),
+            code => Err(code as u32),
+        }
+    }
+
+    /// From one event to another, both ended, ns; negative where the second came first.
+    pub fn elapsed_ns(&self, from: u64, to: u64) -> Result<f64, u32> {
+        let mut milliseconds = 0f32;
+        // SAFETY: fills in one float; events that the driver gave.
+        match unsafe { (self.elapsed)(&mut milliseconds, from, to) } {
+            0 => Ok(f64::from(milliseconds) * 1e6),
+            code => Err(code as u32),
+        }
+    }
 }
 
 type Version = unsafe extern "C" fn(*mut c_int) -> c_int;

@@ -71,7 +71,9 @@ pub enum Event {
         depth: i32,
     },
     Api(Api),
-    KernelLaunch,
+    KernelLaunch {
+        stream: u64,
+    },
     /// A plan.
     Group,
     Task(Task),

@@ -11,8 +11,9 @@
 
 use crate::callbacks::{self, Callbacks};
 use crate::clock::{self, Clock};
-use crate::cuda;
+use crate::cuda::{self, Driver};
 use crate::events::{Api, Event, Init, Name, Receive, State, Task};
+use crate::gpu_events::{Ring, Rings, Switch, Timed};
 use crate::handle::{Handle, Kind};
 use crate::intern::{read, text_id, Interner};
 use crate::lock::InitLock;
@@ -20,7 +21,7 @@ use crate::network::Network;
 use crate::place::{self, Mapping, Names};
 use crate::ring::FreeRing;
 use crate::round::Round;
-use crate::settings::{Mode, Settings};
+use crate::settings::{Mode, Settings, Timing};
 use crate::templates::Templates;
 use crate::writer;
 use capture::live::{
@@ -32,6 +33,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
     Ordering::{Acquire, Relaxed, Release},
 };
+use std::sync::OnceLock;
 
 /// Channels that stamps are checked on; NCCL has at most 64.
 const CHANNELS: usize = 64;
@@ -138,8 +140,13 @@ pub struct CommState {
     /// Times this slot was used.
     generation: AtomicU32,
     abi: AtomicU8,
+    /// Its CUDA events, where launches are timed by them.
+    ring: AtomicPtr<Ring>,
     /// Start of the launch under way, ticks.
     launching_since: AtomicU64,
+    /// Its stream, and whether it is timed ([`Timed::pack`]).
+    launching_on: AtomicU64,
+    launching_timed: AtomicU64,
     pushed: AtomicU32,
     popped: AtomicU32,
     launches: [Launch; LAUNCHES],
@@ -153,12 +160,24 @@ impl Default for CommState {
             uid: AtomicU32::new(0),
             generation: AtomicU32::new(0),
             abi: AtomicU8::new(0),
+            ring: AtomicPtr::new(std::ptr::null_mut()),
             launching_since: AtomicU64::new(0),
+            launching_on: AtomicU64::new(0),
+            launching_timed: AtomicU64::new(0),
             launches: Default::default(),
             pushed: AtomicU32::new(0),
             popped: AtomicU32::new(0),
             channels: std::array::from_fn(|_| Channel::default()),
         }
+    }
+}
+
+impl CommState {
+    /// The communicator's CUDA events.
+    #[inline]
+    pub fn ring(&self) -> Option<&'static Ring> {
+        // SAFETY: null, or a ring that is never dropped.
+        unsafe { self.ring.load(Acquire).as_ref() }
     }
 }
 
@@ -168,6 +187,10 @@ struct Launch {
     group: AtomicU64,
     t0: AtomicU64,
     t1: AtomicU64,
+    /// [`Timed::pack`].
+    timed: AtomicU64,
+    /// Slot + 1 of its first call's row; 0 while none is known.
+    first_row: AtomicU32,
 }
 
 /// The newest stamps of a channel, whosever they were.
@@ -209,6 +232,9 @@ pub struct Recorder {
     known: Known,
     templates: Templates,
     mapping: Mapping,
+    driver: OnceLock<Option<&'static Driver>>,
+    pub rings: Rings,
+    pub switch: Switch,
     next_uid: AtomicU32,
     comms_alive: AtomicU32,
     said_hello: AtomicBool,
@@ -275,6 +301,9 @@ impl Recorder {
             interner: Interner::new(),
             known,
             mask: settings.mask(),
+            driver: OnceLock::new(),
+            rings: Rings::new(),
+            switch: Switch::new((settings.timing == Timing::Auto).then_some(settings.budget)),
             buffers: settings.mode == Mode::Full,
             next_uid: AtomicU32::new(1),
             comms_alive: AtomicU32::new(0),
@@ -345,6 +374,35 @@ impl Recorder {
     #[inline]
     pub fn read(&self, given: u64) -> Handle {
         Handle::read(given, self.salt)
+    }
+
+    /// The CUDA driver's functions, where the process has a driver and launches are timed by its events.
+    pub fn driver(&self) -> Option<&'static Driver> {
+        if !matches!(self.settings.timing, Timing::Auto | Timing::Events) {
+            return None;
+        }
+        let find = || Driver::find().map(|driver| &*Box::leak(Box::new(driver)));
+        *self.driver.get_or_init(find)
+    }
+
+    /// The CUDA events of the communicator in this slot.
+    pub fn ring_of(&self, slot: usize) -> Option<&'static Ring> {
+        self.comms[slot].ring()
+    }
+
+    /// The CUDA events of a new communicator, or null: not asked for, no driver, or a release that does not say when it
+    /// launches.
+    fn ring(&self, abi: u8) -> *mut Ring {
+        let ring = (abi >= 5)
+            .then(|| self.rings.take(self.driver()?))
+            .flatten();
+        ring.map_or(std::ptr::null_mut(), |ring| {
+            // From 2.29 on NCCL tells of a Broadcast's launch no more.
+            if abi >= 6 {
+                ring.learn(self.known.funcs[BROADCAST], false);
+            }
+            std::ptr::from_ref(ring).cast_mut()
+        })
     }
 
     fn ignored(&self) -> u64 {
@@ -504,6 +562,9 @@ impl Recorder {
         let Some((comm_slot, comm)) = self.comm(context) else {
             return self.ignored();
         };
+        if let Some(ring) = comm.ring() {
+            ring.called_by(this_thread());
+        }
         let ticket = self.header().groups_seen.fetch_add(1, Relaxed);
         let group = &self.groups[ticket as usize % GROUPS];
         prefetch(&self.groups[(ticket as usize + 1) % GROUPS]);
@@ -611,16 +672,19 @@ impl Recorder {
     }
 
     #[inline]
-    fn start_launch(&self, context: u64, parent: u64) -> u64 {
+    fn start_launch(&self, context: u64, parent: u64, stream: u64) -> u64 {
         let Some((comm_slot, comm)) = self.comm(context) else {
             return self.ignored();
         };
         let parent = self.read(parent);
         let handle = if parent.is(Kind::GroupApi) {
-            if let Some((_, group)) = self.group_at(parent) {
+            if let Some((word, group)) = self.group_at(parent) {
                 group
                     .launches
                     .store(group.launches.load(Relaxed).wrapping_add(1), Relaxed);
+                if let Some(ring) = comm.ring() {
+                    self.time_launch(comm, ring, word, group, stream);
+                }
             }
             parent.renamed(Kind::Launch, comm_slot)
         } else {
@@ -631,10 +695,53 @@ impl Recorder {
         self.give(handle)
     }
 
+    /// Records the first CUDA event of a launch that is to be timed.
+    // Apart, so that nothing of it is in the way where launches are not timed.
+    #[inline(never)]
+    fn time_launch(&self, comm: &CommState, ring: &Ring, word: u64, group: &Group, stream: u64) {
+        let timed = if group.captured.load(Relaxed) != 0 {
+            Timed::No
+        } else {
+            ring.launched_by(this_thread());
+            let (func, count) = self.first_call(word, group);
+            ring.begin(&self.switch, stream, func, count)
+        };
+        comm.launching_on.store(stream, Relaxed);
+        comm.launching_timed.store(timed.pack(), Relaxed);
+    }
+
+    /// Function and count of a group's first call, as far as it has a row.
+    fn first_call(&self, word: u64, group: &Group) -> (u8, u64) {
+        self.first_row(word, group).map_or((0, 0), |row| {
+            (row.func.load(Relaxed), row.count.load(Relaxed))
+        })
+    }
+
+    /// The live row of a group's first call.
+    #[inline]
+    fn first_row(&self, word: u64, group: &Group) -> Option<&'static Row> {
+        let row = self.row_at(group.first_row.load(Relaxed).checked_sub(1)?);
+        let alive = row.word.load(Acquire) & 3 == row_state::ALIVE;
+        (alive && row.group.load(Relaxed) == word).then_some(row)
+    }
+
+    /// Records the second CUDA event of a launch.
+    #[inline(never)]
+    fn end_timing(&self, comm: &CommState, ring: &Ring) -> u64 {
+        let timed = comm.launching_timed.load(Relaxed);
+        let stream = comm.launching_on.load(Relaxed);
+        match Timed::unpack(timed) {
+            Timed::By(_) if !ring.end(&self.switch, stream) => Timed::No.pack(),
+            _ => timed,
+        }
+    }
+
     #[inline]
     fn stop_launch(&self, handle: Handle) {
         let now = self.clock.ticks();
         let comm = &self.comms[usize::from(handle.channel())];
+        // First of all, so that the GPU isn't kept waiting for it.
+        let timed = comm.ring().map_or(0, |ring| self.end_timing(comm, ring));
         let since = comm.launching_since.load(Relaxed);
         let Some((word, group)) = self.group_at(handle) else {
             return;
@@ -649,6 +756,8 @@ impl Recorder {
         launch.group.store(word, Relaxed);
         launch.t0.store(since, Relaxed);
         launch.t1.store(now, Relaxed);
+        launch.timed.store(timed, Relaxed);
+        launch.first_row.store(0, Relaxed);
         comm.pushed.store(pushed.wrapping_add(1), Release);
     }
 
@@ -690,7 +799,7 @@ impl Recorder {
             }
         };
         if let Some(row) = self.row(handle) {
-            self.plan(comm, row, task);
+            self.plan(comm, handle.slot(), row, task);
         }
         self.give(handle)
     }
@@ -710,7 +819,7 @@ impl Recorder {
 
     /// Fills in line B of a row from its Coll or P2p event.
     #[inline(always)]
-    fn plan(&self, comm: &CommState, row: &Row, task: &Task) {
+    fn plan(&self, comm: &CommState, slot: u32, row: &Row, task: &Task) {
         let mut parts = part::ENQUEUED;
         row.seq
             .store(task.sequence.map_or(0, |s| s.wrapping_add(1)), Relaxed);
@@ -741,10 +850,39 @@ impl Recorder {
                 row.t_launch0.store(launch.t0.load(Relaxed), Relaxed);
                 row.t_launch1.store(launch.t1.load(Relaxed), Relaxed);
                 parts |= part::LAUNCHED | if ambiguous { part::LAUNCH_AMBIGUOUS } else { 0 };
+                let timed = launch.timed.load(Relaxed);
+                if timed != 0 {
+                    parts |= self.timed(launch, timed, slot, row);
+                }
             }
             None => row.t_enqueue.store(self.clock.ticks(), Relaxed),
         }
         row.parts.store(parts, Release);
+    }
+
+    /// Joins a row with the CUDA events of its launch; returns what to add to its parts. Calls of one launch share its
+    /// time, which is then none of theirs.
+    #[inline(never)]
+    fn timed(&self, launch: &Launch, timed: u64, slot: u32, row: &Row) -> u8 {
+        let fuse = |row: &Row| {
+            let verdict = row.verdict.load(Relaxed) | verdict::FUSED;
+            row.verdict.store(verdict, Relaxed);
+        };
+        match launch.first_row.load(Relaxed).checked_sub(1) {
+            None => launch.first_row.store(slot + 1, Relaxed),
+            Some(first) => {
+                fuse(self.row_at(first));
+                fuse(row);
+            }
+        }
+        match Timed::unpack(timed) {
+            Timed::By(number) => {
+                row.event.store(number, Relaxed);
+                part::EVENTS
+            }
+            Timed::Unsampled => part::UNSAMPLED,
+            Timed::No => 0,
+        }
     }
 
     fn replay(&self, number: u32) -> Result<Handle, u64> {
@@ -819,7 +957,7 @@ impl Recorder {
         let Some((handle, row)) = self.birth(Kind::Task, uid, &call) else {
             return self.encode(Kind::Rowless, 0, 0, 0);
         };
-        self.plan(comm, row, task);
+        self.plan(comm, handle.slot(), row, task);
         self.give(handle)
     }
 
@@ -1142,10 +1280,14 @@ impl Recorder {
             return self.odd(Odd::StaleHandle);
         };
         let now = self.clock.ticks();
-        group.t_stop.store(now, Release);
         if group.calls.load(Relaxed) != 1 {
+            group.t_stop.store(now, Release);
             return;
         }
+        if let Some(ring) = self.comms[usize::from(handle.channel())].ring() {
+            self.end_bracket(ring, word, group);
+        }
+        group.t_stop.store(now, Release);
         // A group of one, by far the commonest: its row gets the time at once and needs the group no more. Where the call
         // found no row, or has none any more, the row looked at is another group's.
         let row = self.row_at(group.first_row.load(Relaxed).wrapping_sub(1));
@@ -1181,10 +1323,54 @@ impl Recorder {
 
     #[inline]
     fn group_closes(&self, handle: Handle) {
-        if let Some((_, group)) = self.group_at(handle) {
+        if let Some((word, group)) = self.group_at(handle) {
             if group.calls.load(Relaxed) > 1 {
                 self.several_close(group);
+            } else if let Some(ring) = self.comms[usize::from(handle.channel())].ring() {
+                self.begin_bracket(ring, word, group);
             }
+        }
+    }
+
+    /// A call of a kind that NCCL launches without telling is timed from the group's end to its return, in which it is
+    /// launched if the communicator is a blocking one.
+    #[inline(never)]
+    fn begin_bracket(&self, ring: &Ring, word: u64, group: &Group) {
+        if group.captured.load(Relaxed) != 0 {
+            return;
+        }
+        let Some(row) = self.first_row(word, group) else {
+            return;
+        };
+        let (func, count) = (row.func.load(Relaxed), row.count.load(Relaxed));
+        if ring.brackets(func) {
+            let timed = ring.begin(&self.switch, row.stream.load(Relaxed), func, count);
+            ring.bracket(timed);
+        }
+    }
+
+    #[inline(never)]
+    fn end_bracket(&self, ring: &Ring, word: u64, group: &Group) {
+        let timed = ring.take_bracket();
+        if group.captured.load(Relaxed) != 0 {
+            return;
+        }
+        let Some(row) = self.first_row(word, group) else {
+            return;
+        };
+        let launched = group.launches.load(Relaxed) != 0;
+        ring.learn(row.func.load(Relaxed), launched);
+        if launched {
+            return;
+        }
+        let parts = row.parts.load(Relaxed);
+        match timed {
+            Timed::By(number) if ring.end(&self.switch, row.stream.load(Relaxed)) => {
+                row.event.store(number, Relaxed);
+                row.parts.store(parts | part::EVENTS, Release);
+            }
+            Timed::Unsampled => row.parts.store(parts | part::UNSAMPLED, Release),
+            _ => {}
         }
     }
 
@@ -1204,6 +1390,8 @@ impl Recorder {
     }
 }
 
+/// Index of Broadcast in `names::FUNCS`.
+const BROADCAST: usize = 0;
 /// Index of "send_network" and "recv_flush" in `live::WAITS`: NCCL refreshes a chunk's size just before these two.
 const SEND_NETWORK: u8 = 2;
 const RECV_FLUSH: u8 = 4;
@@ -1265,6 +1453,9 @@ impl Receive for Recorder {
             channel.start.store(0, Relaxed);
             channel.stop.store(0, Relaxed);
         }
+        state.launching_timed.store(0, Relaxed);
+        let ring = self.ring(init.abi);
+        state.ring.store(ring, Release);
         let turn = state.generation.load(Relaxed).wrapping_add(1);
         state.generation.store(turn, Relaxed);
         let context = self.encode(Kind::Context, 0, slot as u32, turn.into());
@@ -1292,7 +1483,7 @@ impl Receive for Recorder {
         match event {
             Event::GroupApi { captured, depth } => self.start_group(context, captured, depth),
             Event::Api(api) => self.start_api(context, parent, &api),
-            Event::KernelLaunch => self.start_launch(context, parent),
+            Event::KernelLaunch { stream } => self.start_launch(context, parent, stream),
             Event::Group => match self.comm(context) {
                 Some((slot, _)) => self.encode(Kind::Plan, slot, 0, 0),
                 None => self.ignored(),
@@ -1383,6 +1574,9 @@ impl Receive for Recorder {
         comm.finalized.store(1, Release);
         state.context.store(0, Release);
         state.uid.store(0, Release);
+        if let Some(ring) = state.ring() {
+            ring.close();
+        }
         self.writer.definitions_changed();
         if self.comms_alive.fetch_sub(1, Relaxed) == 1 {
             // The last communicator: NCCL will dlclose us (in vain) and may itself be unloaded.
@@ -1427,6 +1621,13 @@ fn fill_in_comm(comm: &Comm, init: &Init, gpu: Option<&cuda::Gpu>, generation: u
     // SAFETY: a plain system call.
     comm.tid
         .store(unsafe { libc::syscall(libc::SYS_gettid) } as u32, Relaxed);
+}
+
+/// A number that tells the calling thread from others, without a system call.
+#[inline]
+fn this_thread() -> u64 {
+    // SAFETY: always succeeds.
+    unsafe { libc::pthread_self() as u64 }
 }
 
 /// Asks for the cache line at `line`, to be written soon. What a call writes first was last touched by the recorder's

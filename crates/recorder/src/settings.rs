@@ -21,10 +21,14 @@ pub enum Mode {
 /// Where GPU times come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
-    /// Nowhere: host times only.
-    Host,
+    /// CUDA events around as many launches as the budget allows.
+    Auto,
+    /// CUDA events around every launch.
+    Events,
     /// NCCL's kernel events.
     Stamps,
+    /// Nowhere: host times only.
+    Host,
 }
 
 /// How much of the network is kept.
@@ -44,6 +48,8 @@ pub struct Settings {
     pub out: String,
     pub mode: Mode,
     pub timing: Timing,
+    /// Share of the GPU's time that `Timing::Auto` may take.
+    pub budget: f64,
     pub net: Net,
     /// Seconds between flushes; `None` lets the file system decide.
     pub flush: Option<f64>,
@@ -87,8 +93,11 @@ impl Settings {
             "trace",
             &["profile", "trace", "full", "callbacks"],
         )];
-        let timing =
-            [Timing::Host, Timing::Stamps][choose("NCCLSCOPE_TIMING", "host", &["host", "stamps"])];
+        let timing = [Timing::Auto, Timing::Events, Timing::Stamps, Timing::Host][choose(
+            "NCCLSCOPE_TIMING",
+            "auto",
+            &["auto", "events", "stamps", "host"],
+        )];
         let net = [Net::Steps, Net::Ops, Net::Off]
             [choose("NCCLSCOPE_NET", "steps", &["steps", "ops", "off"])];
         let mut size = |name: &str, default: u64, least: u64, most: u64| -> u64 {
@@ -110,6 +119,18 @@ impl Settings {
         };
         let memory = size("NCCLSCOPE_MEMORY", 4 << 20, 1 << 20, 64 << 20) as usize;
         let max_size = size("NCCLSCOPE_MAX_SIZE", 8 << 30, 64 << 10, 1 << 50);
+        let budget = var("NCCLSCOPE_BUDGET").map_or(BUDGET, |value| {
+            let percent = value.trim().trim_end_matches('%').trim().parse::<f64>();
+            match percent {
+                Ok(percent) if (0.01..=100.0).contains(&percent) => percent / 100.0,
+                _ => {
+                    complaints.push(format!(
+                        "NCCLSCOPE_BUDGET={value} is not a percentage from 0.01 to 100; using 1"
+                    ));
+                    BUDGET
+                }
+            }
+        });
         let flush = var("NCCLSCOPE_FLUSH").and_then(|value| match value.trim().parse::<f64>() {
             Ok(seconds) if (0.05..=3600.0).contains(&seconds) => Some(seconds),
             _ => {
@@ -133,6 +154,7 @@ impl Settings {
             out,
             mode,
             timing,
+            budget,
             net,
             flush,
             memory,
@@ -160,6 +182,9 @@ impl Settings {
         mask as u32
     }
 }
+
+/// 1 %.
+const BUDGET: f64 = 0.01;
 
 /// The launcher's rank: a communicator's own rank may be a tensor-parallel one.
 pub fn rank(var: &impl Fn(&str) -> Option<String>) -> Option<String> {
@@ -279,8 +304,8 @@ mod tests {
     fn nothing_set_gives_the_defaults() {
         let s = settings(&[("SLURM_JOB_ID", "42")]);
         assert_eq!(
-            (s.mode, s.timing, s.net, s.memory),
-            (Mode::Trace, Timing::Host, Net::Steps, 4 << 20)
+            (s.mode, s.timing, s.budget, s.net, s.memory),
+            (Mode::Trace, Timing::Auto, 0.01, Net::Steps, 4 << 20)
         );
         assert_eq!(s.out, "ncclscope-42");
         assert!(s.complaints.is_empty());
@@ -293,11 +318,12 @@ mod tests {
             ("NCCLSCOPE_MODE", "tarce"),
             ("NCCLSCOPE_MEMORY", "1PB"),
             ("NCCLSCOPE_FLUSH", "soon"),
+            ("NCCLSCOPE_BUDGET", "lots"),
             ("NCCLSCOPE_MAX_SIZE", "7"),
         ]);
         assert_eq!(
-            (s.mode, s.memory, s.flush, s.max_size),
-            (Mode::Trace, 4 << 20, None, 8 << 30)
+            (s.mode, s.memory, s.flush, s.budget, s.max_size),
+            (Mode::Trace, 4 << 20, None, 0.01, 8 << 30)
         );
         assert_eq!(
             s.complaints,
@@ -305,9 +331,18 @@ mod tests {
                 "NCCLSCOPE_MODE=tarce is none of profile, trace, full, callbacks; using trace",
                 "NCCLSCOPE_MEMORY=1PB is not a size from 1MiB to 64MiB (like 64MiB); using 4MiB",
                 "NCCLSCOPE_MAX_SIZE=7 is not a size from 64KiB to 1024TiB (like 64MiB); using 8GiB",
+                "NCCLSCOPE_BUDGET=lots is not a percentage from 0.01 to 100; using 1",
                 "NCCLSCOPE_FLUSH=soon is not a number of seconds from 0.05 to 3600; using the default",
             ]
         );
+    }
+
+    #[test]
+    fn a_budget_is_a_percentage() {
+        for (text, share) in [("2", 0.02), ("0.5%", 0.005), (" 10 % ", 0.1)] {
+            let s = settings(&[("NCCLSCOPE_BUDGET", text)]);
+            assert!((s.budget - share).abs() < 1e-12 && s.complaints.is_empty());
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! communicator's rows stay live, and only those.
 
 use crate::clock;
+use crate::gpu_events::{HostClock, Poller, PAIRS};
 use crate::recorder::{say, Recorder};
 use crate::settings::{host, Mode, Timing};
 use crate::{cuda, place};
@@ -219,6 +220,8 @@ struct Queue {
     // Ticket + 1 of the newest row that was sealed, and of the newest of which kernel or network events had come.
     sealed: u64,
     executed: u64,
+    // Up to here, rows whose launch was timed have their times, or never will; NONE where nothing is known.
+    timed: u32,
 }
 
 const NONE: u32 = u32::MAX;
@@ -253,6 +256,7 @@ struct Writer {
     snapshots_spared: u32,
     ns_per_tick: f64,
     started: (Instant, u64),
+    poller: Poller,
 }
 
 /// Starts the thread, and has the process's exit ask for a last flush. Without a thread the live part is all there is.
@@ -296,6 +300,8 @@ pub fn start(recorder: &'static Recorder) {
 extern "C" fn at_exit() {
     crate::guard::guard((), || {
         if let Some(recorder) = crate::recorder::get() {
+            // The driver shuts down behind this handler.
+            recorder.switch.end();
             recorder.writer.flush();
             // Everything is in the capture folder: the live part has served. Were it left, /dev/shm would fill up
             // with those of ended jobs. NCCL's threads may still call; they find the mapping as before.
@@ -319,7 +325,8 @@ impl Writer {
                     last: NONE,
                     rows: 0,
                     sealed: 0,
-                    executed: 0
+                    executed: 0,
+                    timed: NONE
                 };
                 comms
             ],
@@ -340,6 +347,7 @@ impl Writer {
             snapshots_spared: 0,
             ns_per_tick: 1.0,
             started: (Instant::now(), recorder.clock.ticks()),
+            poller: Poller::default(),
         }
     }
 
@@ -375,6 +383,9 @@ impl Writer {
             // Only the ends of a job ask: the last finalize and the exit.
             let end = wanted.is_some();
             let flush = end || Instant::now() >= due;
+            // When rows fill up, those whose times are known wait for nothing.
+            let filling = self.waiting > self.recorder.live.rows().len() as u64 / 2;
+            let under_way = self.time_launches(end || filling);
             if flush || self.waiting > self.recorder.live.rows().len() as u64 / 4 {
                 self.seal(end);
             }
@@ -396,7 +407,9 @@ impl Writer {
             // A busy ring is looked at more often: 8192 rows last 80 ms at 100 000 calls/s.
             let came = self.drained - began;
             let many = self.recorder.live.rows().len() as u64 / 16;
-            pause = if came > many || self.recorder.callbacks.is_some() {
+            pause = if under_way > PAIRS / 4 {
+                Duration::from_millis(1)
+            } else if came > many || self.recorder.callbacks.is_some() {
                 Duration::from_millis(2)
             } else if came == 0 {
                 (pause * 2).min(Duration::from_millis(40))
@@ -455,14 +468,88 @@ impl Writer {
         recorder.header().drained.store(self.drained, Release);
     }
 
-    /// Seals what can be sealed. `all` also seals calls whose later parts have not come and may never.
-    fn seal(&mut self, all: bool) {
+    /// Takes in the GPU times of launches that have ended since, and joins rows with them; returns how many are under way.
+    fn time_launches(&mut self, last: bool) -> usize {
+        let recorder = self.recorder;
+        let Some(driver) = recorder.driver() else {
+            return 0;
+        };
+        self.learn_rate();
+        let clock = HostClock {
+            ticks: &|| recorder.clock.ticks(),
+            ns_per_tick: self.ns_per_tick,
+        };
+        let (rings, switch) = (&recorder.rings, &recorder.switch);
+        let under_way = self.poller.poll(driver, rings, switch, &clock, last);
+        let error = switch.error.load(Relaxed);
+        if error != recorder.header().cuda_error.load(Relaxed) {
+            recorder.header().cuda_error.store(error, Relaxed);
+        }
+        // So that a process that is killed leaves its times with its calls.
+        for at in 0..self.queues.len() {
+            let mut newest = self.queues[at].timed;
+            let mut slot = if newest == NONE {
+                self.queues[at].first
+            } else {
+                self.next[newest as usize]
+            };
+            while slot != NONE {
+                let row = &self.rows()[slot as usize];
+                // Until a call has returned, its launch may still be timed.
+                if !self.has_returned(row) || !self.join(at, row) {
+                    break;
+                }
+                (newest, slot) = (slot, self.next[slot as usize]);
+            }
+            self.queues[at].timed = newest;
+        }
+        under_way
+    }
+
+    /// Gives a row the times of its launch. False while they may still come.
+    fn join(&self, at: usize, row: &Row) -> bool {
+        let asked = row.parts.load(Acquire) & part::EVENTS != 0;
+        if !asked || row.k_stop.load(Relaxed) != 0 {
+            return true;
+        }
+        let Some(ring) = self.recorder.ring_of(at) else {
+            return true;
+        };
+        match ring.span(row.event.load(Relaxed), &self.recorder.switch) {
+            None => false,
+            Some(None) => true,
+            Some(Some(span)) => {
+                row.k_start.store(span.start, Relaxed);
+                row.k_error.store(span.error, Relaxed);
+                row.k_stop.store(span.start + span.length, Release);
+                true
+            }
+        }
+    }
+
+    fn has_returned(&self, row: &Row) -> bool {
+        let groups = self.recorder.live.groups();
+        let group = row.group.load(Relaxed);
+        let entry = || &groups[(group - 1) as usize & (groups.len() - 1)];
+        row.t_end.load(Acquire) != 0
+            || group == 0
+            || entry().word.load(Acquire) != group
+            || entry().t_stop.load(Acquire) != 0
+    }
+
+    fn learn_rate(&mut self) {
         let now = self.recorder.clock.ticks();
         let elapsed = self.started.0.elapsed().as_nanos() as f64;
         let ticks = now.wrapping_sub(self.started.1) as f64;
         if ticks > 0.0 && elapsed > 1e6 {
             self.ns_per_tick = elapsed / ticks;
         }
+    }
+
+    /// Seals what can be sealed. `all` also seals calls whose later parts have not come and may never.
+    fn seal(&mut self, all: bool) {
+        let now = self.recorder.clock.ticks();
+        self.learn_rate();
         let rows = self.rows().len() as u64;
         // Under pressure nothing is waited for that is not certain to come.
         let pressed = self.waiting > rows * 3 / 4;
@@ -488,14 +575,16 @@ impl Writer {
         let mut looked = 0;
         while slot != NONE && looked < WINDOW {
             let next = self.next[slot as usize];
-            let record = Record::load(&self.rows()[slot as usize]).and_then(|record| {
+            let row = &self.rows()[slot as usize];
+            let timed = self.join(at, row);
+            let record = Record::load(row).and_then(|record| {
                 let passed = self.passed(at, next, record.ticket);
-                self.ready(record, now, passed, hurried)
+                self.ready(record, now, passed, timed, hurried)
             });
             if let Some(record) = record {
                 let queue = &mut self.queues[at];
                 queue.sealed = queue.sealed.max(record.ticket + 1);
-                if record.k_stopped != 0 || record.ops_stopped != 0 {
+                if has_run(&record) {
                     queue.executed = queue.executed.max(record.ticket + 1);
                 }
                 if previous == NONE {
@@ -507,6 +596,7 @@ impl Writer {
                     self.queues[at].last = previous;
                 }
                 self.queues[at].rows -= 1;
+                self.queues[at].timed = NONE;
                 self.records.push(record);
                 self.slots.push(slot);
                 if self.records.len() == BATCH {
@@ -514,7 +604,8 @@ impl Writer {
                 }
             } else {
                 previous = slot;
-                looked += 1;
+                // Times come soon, and to many at once.
+                looked += usize::from(timed);
             }
             slot = next;
         }
@@ -526,7 +617,9 @@ impl Writer {
         let (mut called, mut executed) = (queue.sealed > ticket, queue.executed > ticket);
         if next != NONE {
             let row = &self.rows()[next as usize];
-            let ran = row.k_stopped.load(Relaxed) != 0 || row.ops_stopped.load(Relaxed) != 0;
+            let ran = row.k_stopped.load(Relaxed) != 0
+                || row.k_stop.load(Relaxed) != 0
+                || row.ops_stopped.load(Relaxed) != 0;
             called |= ran || row.t_end.load(Relaxed) != 0;
             executed |= ran;
         }
@@ -534,7 +627,15 @@ impl Writer {
     }
 
     /// The row as it is to be written, with what its group knows, if all of its parts have come.
-    fn ready(&self, mut r: Record, now: u64, passed: Passed, hurried: bool) -> Option<Record> {
+    /// `timed`: no GPU time of it is waited for.
+    fn ready(
+        &self,
+        mut r: Record,
+        now: u64,
+        passed: Passed,
+        timed: bool,
+        hurried: bool,
+    ) -> Option<Record> {
         if r.t_end == 0 {
             r.t_end = self.group_end(&r);
         }
@@ -551,6 +652,8 @@ impl Writer {
         let channels = u16::from(r.shape.nchannels);
         let ready = if r.shape.flags & flag::CAPTURED != 0 {
             true
+        } else if !timed {
+            aged
         } else if r.shape.parts & part::ENQUEUED == 0 {
             // Broadcast from 2.29 on, symmetric kernels up to 2.30: the API events are all there is.
             settled
@@ -1061,6 +1164,11 @@ impl Writer {
     }
 }
 
+/// Whether anything has come from the GPU or the network.
+fn has_run(record: &Record) -> bool {
+    record.k_stopped != 0 || record.k_stop != 0 || record.ops_stopped != 0
+}
+
 /// Zeroes what the other threads wrote, for the next call.
 fn clear(row: &Row) {
     // SAFETY: lines B to D of the row, 8-byte aligned; the row is free, and every field is an atomic.
@@ -1207,7 +1315,16 @@ pub fn process_lines(recorder: &Recorder, live: &str, started: u64) -> String {
         line("rank", &rank);
     }
     line("mode", &format!("{:?}", settings.mode).to_lowercase());
-    line("timing", &format!("{:?}", settings.timing).to_lowercase());
+    let events = matches!(settings.timing, Timing::Auto | Timing::Events);
+    if events && recorder.driver().is_none() {
+        line("timing", "host");
+        line("timing_because", "the process has no CUDA driver");
+    } else {
+        line("timing", &format!("{:?}", settings.timing).to_lowercase());
+    }
+    if settings.timing == Timing::Auto {
+        line("budget", &format!("{} %", settings.budget * 100.0));
+    }
     line("mask", &format!("{:#x}", recorder.mask()));
     if let Some(version) = cuda::nccl_version() {
         line(
@@ -1293,16 +1410,35 @@ fn host_gpus(proc: &Path) -> String {
     lines
 }
 
+/// Where GPU times come from in this process.
+fn times(recorder: &Recorder) -> String {
+    let settings = &recorder.settings;
+    let events = recorder.ring_of(0).is_some();
+    match settings.timing {
+        Timing::Host => "host times only".to_owned(),
+        Timing::Stamps => "GPU times from NCCL's stamps".to_owned(),
+        Timing::Auto if events => format!(
+            "GPU times from CUDA events for at most {} % of the time",
+            settings.budget * 100.0
+        ),
+        Timing::Events if events => "GPU times from CUDA events".to_owned(),
+        _ if recorder.driver().is_none() => {
+            "host times only: this process has no CUDA driver".to_owned()
+        }
+        _ => "host times only: CUDA events need NCCL 2.28 or later".to_owned(),
+    }
+}
+
 /// The line that tells the user that recording has begun, from the first rank only.
 pub fn hello(recorder: &Recorder) {
     let rank = crate::settings::rank(&|name| std::env::var(name).ok());
     if rank.is_none_or(|rank| rank == "0") && std::env::var_os("NCCLSCOPE_QUIET").is_none() {
         let settings = &recorder.settings;
         say(&format!(
-            "recording to {} (mode {}, times from {})",
+            "recording to {} (mode {}, {})",
             recorder.names.folder.display(),
             format!("{:?}", settings.mode).to_lowercase(),
-            format!("{:?}", settings.timing).to_lowercase()
+            times(recorder)
         ));
     }
 }

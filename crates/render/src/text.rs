@@ -280,6 +280,7 @@ fn ranks(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
     }
     let basis = |which: &str| ranks.rows.iter().any(|r| r.basis == Some(which));
     let basis = match (basis("gpu"), basis("host")) {
+        _ if basis("sample") => "sample",
         (true, true) => "gpu+host",
         (true, false) => "gpu",
         (false, true) => "host",
@@ -508,6 +509,21 @@ fn functions(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
     table.write(out, rows.functions, "functions")
 }
 
+/// The GPU time of all calls in ms: the sum, or an estimate with half its interval.
+fn sum_of(o: &Operation) -> String {
+    match o.sampled {
+        None => ms(o.gpu_sum_us()),
+        Some(s) => {
+            let half = (s.sum_high_us - s.sum_low_us) / 2.0;
+            format!(
+                "~{}±{:.0}%",
+                ms(Some(s.sum_us)),
+                100.0 * half / s.sum_us.max(f64::MIN_POSITIVE)
+            )
+        }
+    }
+}
+
 fn operations(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
     if report.operations.is_empty() {
         return writeln!(out, "\nNo call was recorded.");
@@ -574,14 +590,19 @@ fn operations(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
             table.row(
                 first(o)
                     .into_iter()
-                    .chain([calls, ms(Some(time.sum))])
+                    .chain([calls, sum_of(o)])
                     .chain(us(time))
                     .chain(bandwidths.map(figure)),
             );
         }
         writeln!(
             out,
-            "\nOperations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)"
+            "\nOperations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s{})",
+            if report.operations.iter().any(|o| o.sampled.is_some()) {
+                "; ~ estimated from a sample ± its 95 % interval, and the rest is of the sample"
+            } else {
+                ""
+            }
         )?;
         table.write(out, rows.operations, "operations")?;
     }

@@ -280,7 +280,13 @@ impl Line {
     }
 
     fn spans(&self, call: &Call, shape: &Shape) -> (Option<Span>, Option<(Span, i64)>) {
-        let gpu = self.offset_of[call.shape as usize].and_then(|offset| {
+        // Times of CUDA events are on the host's clock already.
+        let offset = if shape.has_events() {
+            Some(0)
+        } else {
+            self.offset_of[call.shape as usize]
+        };
+        let gpu = offset.and_then(|offset| {
             call.gpu_ns(shape).ok()?;
             let begin = moved(call.gpu_start, offset)?;
             let end = moved(call.gpu_stop, offset)?;

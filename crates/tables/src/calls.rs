@@ -50,12 +50,28 @@ pub struct Shape {
     pub stream: u64,
     /// Batches of a copy-engine collective.
     pub ce_batches: u16,
+    /// NCCL stamps the end of such a call before its work has ended: sends and receives, trees and NVLS.
+    pub stops_early: bool,
 }
 
 impl Shape {
     /// Whether this flag is set.
     pub fn is(&self, flag: u8) -> bool {
         self.flags & flag != 0
+    }
+
+    /// Whether its GPU times are of CUDA events, on the host's clock.
+    pub fn has_events(&self) -> bool {
+        self.parts & part::EVENTS != 0
+    }
+
+    /// What its GPU times are, if it has any.
+    pub fn time_source(&self) -> &'static str {
+        if self.has_events() {
+            "events"
+        } else {
+            "stamps"
+        }
     }
 }
 
@@ -79,10 +95,12 @@ pub struct Call {
     pub launch_end_ns: i64,
     pub enqueue_ns: i64,
     pub return_ns: i64,
-    /// Stamps in the clock of the GPU, ns.
+    /// Stamps in the clock of the GPU, ns; times of CUDA events, ns since 1970, where the shape has [`part::EVENTS`].
     pub gpu_start: u64,
     pub gpu_stop: u64,
     pub gpu_seen_ns: i64,
+    /// Error of both, ns, where they are on the host's clock.
+    pub gpu_error: u32,
     /// Index into [`Process::shapes`].
     pub shape: u32,
     /// For a replay: its template's number + 1.
@@ -130,8 +148,11 @@ impl Call {
         self.gpu_start != 0 && self.gpu_stop >= self.gpu_start && self.gpu_seen_ns != 0
     }
 
-    /// Time on the GPU from stamps, ns; or why there is none that can be believed. For [`Untimed::Fused`] see there.
+    /// Time on the GPU, ns; or why there is none that can be believed. For [`Untimed::Fused`] see there.
     pub fn gpu_ns(&self, shape: &Shape) -> Result<u64, Untimed> {
+        if shape.parts & (part::EVENTS | part::UNSAMPLED) != 0 {
+            return self.between_events(shape);
+        }
         if self.verdict & verdict::REPEATED != 0 {
             Err(Untimed::Repeated)
         } else if self.verdict & verdict::BACKWARDS != 0 {
@@ -153,6 +174,29 @@ impl Call {
             Err(Untimed::Unfinished)
         } else if self.verdict & verdict::MISSING != 0 || self.gpu_start == 0 {
             Err(Untimed::Missing)
+        } else if shape.stops_early {
+            Err(Untimed::EarlyStop)
+        } else if self.verdict & verdict::FUSED != 0 {
+            Err(Untimed::Fused)
+        } else {
+            Ok(self.gpu_stop - self.gpu_start)
+        }
+    }
+}
+
+impl Call {
+    /// As [`Call::gpu_ns`], where its launch was to be timed by CUDA events.
+    fn between_events(&self, shape: &Shape) -> Result<u64, Untimed> {
+        if shape.parts & part::UNSAMPLED != 0 {
+            Err(Untimed::Unsampled)
+        } else if self.verdict & STALE != 0 {
+            Err(Untimed::Stale)
+        } else if self.gpu_start == 0 || self.gpu_stop < self.gpu_start {
+            Err(if self.sealed {
+                Untimed::NoEvent
+            } else {
+                Untimed::Unfinished
+            })
         } else if self.verdict & verdict::FUSED != 0 {
             Err(Untimed::Fused)
         } else {
@@ -164,7 +208,7 @@ impl Call {
 /// Why a call has no GPU time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Untimed {
-    /// NCCL delivered no stamp.
+    /// NCCL delivered no stamp, and no CUDA events lie around its launch.
     NoStamp,
     /// Launched in one batch with others: the stamps are the batch's. An operation made of all calls of the batch has
     /// this time.
@@ -185,6 +229,12 @@ pub enum Untimed {
     Unfinished,
     /// Counted in totals without a time.
     Rowless,
+    /// Left out of the sample of launches that are timed.
+    Unsampled,
+    /// NCCL's stamp of its end comes too early: taken by a warp that does not wait for the others.
+    EarlyStop,
+    /// The CUDA events around its launch told no time: the process ended too soon, CUDA failed, or a clock stepped.
+    NoEvent,
 }
 
 impl Untimed {
@@ -201,6 +251,9 @@ impl Untimed {
             Untimed::Missing => "missing",
             Untimed::Unfinished => "unfinished",
             Untimed::Rowless => "rowless",
+            Untimed::Unsampled => "unsampled",
+            Untimed::EarlyStop => "early_stop",
+            Untimed::NoEvent => "no_event",
         }
     }
 }
@@ -335,10 +388,11 @@ columns! {
     "launch_end_ns" "int" "ns since 1970" |r| time(r.call.launch_end_ns);
     "enqueue_ns" "int" "ns since 1970" |r| time(r.call.enqueue_ns);
     "return_ns" "int" "ns since 1970" |r| time(r.call.return_ns);
-    "gpu_start_ns" "uint" "ns, GPU clock" |r| nonzero(r.call.gpu_start);
-    "gpu_stop_ns" "uint" "ns, GPU clock" |r| nonzero(r.call.gpu_stop);
+    "gpu_start_ns" "uint" "ns, clock of gpu_time_source" |r| nonzero(r.call.gpu_start);
+    "gpu_stop_ns" "uint" "ns, clock of gpu_time_source" |r| nonzero(r.call.gpu_stop);
+    "gpu_error_ns" "uint" "ns" |r| if r.call.gpu_start == 0 { Value::Null } else { nonzero(r.call.gpu_error.into()) };
     "gpu_time_ns" "uint" "ns" |r| r.call.gpu_ns(r.shape).map_or(Value::Null, Value::Unsigned);
-    "gpu_time_source" "text" "" |r| if r.call.gpu_start == 0 { Value::Null } else { Value::Text("stamps") };
+    "gpu_time_source" "text" "" |r| if r.call.gpu_start == 0 { Value::Null } else { Value::Text(r.shape.time_source()) };
     "gpu_seen_ns" "int" "ns since 1970" |r| time(r.call.gpu_seen_ns);
     "untimed" "text" "" |r| r.call.gpu_ns(r.shape).map_or_else(|u| Value::Text(u.name()), |_| Value::Null);
     "late" "bool" "" |r| Value::Bool(r.call.verdict & verdict::LATE != 0);

@@ -77,6 +77,8 @@ pub struct Counters {
     pub write_errno: u32,
     /// 0 recording, 1 ended, 2 off after a failure.
     pub state: u32,
+    /// CUDA's error that ended the timing of launches by its events, 0 if none.
+    pub cuda_error: u32,
 }
 
 /// One process.

@@ -18,7 +18,7 @@ use crate::names::{Name, Names};
 use crate::problem::Problem;
 use crate::process::{Counters, HistogramOf, LiveSource, Process, Total};
 use capture::block::{self, Damage, Kind};
-use capture::live::{self, Comm, Image, View};
+use capture::live::{self, flag, part, Comm, Image, View};
 use capture::rows::definitions::{self, Definition};
 use capture::rows::{Decoder, Outline, Record, Rest, Sealed, Shapes};
 use capture::snapshot;
@@ -327,12 +327,18 @@ impl Scan {
     /// Gives the process its shapes, now that names can be interned.
     pub(crate) fn name(mut self, names: &mut Names) -> (Process, Reader) {
         let mut texts = vec![Name::NONE; 256];
+        let mut early = Vec::new();
         for (id, text) in &self.texts {
             texts[usize::from(*id)] = names.intern(text);
+            if EARLY.contains(&text.as_str()) {
+                early.push(texts[usize::from(*id)]);
+            }
         }
         let communicators = &self.process.communicators;
         let shapes = self.reader.shapes.list().iter();
-        self.process.shapes = shapes.map(|s| named(s, &texts, communicators)).collect();
+        self.process.shapes = shapes
+            .map(|s| named(s, &texts, &early, communicators))
+            .collect();
         (self.process, self.reader)
     }
 }
@@ -466,6 +472,7 @@ impl Parts {
             pages_full: header.pages_full.load(Relaxed),
             write_errno: header.write_errno.load(Relaxed),
             state: header.state.load(Relaxed),
+            cuda_error: header.cuda_error.load(Relaxed),
         });
     }
 
@@ -584,7 +591,7 @@ impl Parts {
                     record.t_end = group_end(view, record.group);
                 }
                 let (row, rest) = record.parts(self.shapes.intern(record.shape));
-                let mut call = call(&row, false, &mut cursor);
+                let mut call = call(&row, &record.shape, false, &mut cursor);
                 call.extra = extra(Some(&rest), &clock, &mut live.extras);
                 live.calls.push(call);
             }
@@ -614,7 +621,15 @@ fn group_end(view: &View, word: u64) -> u64 {
     }
 }
 
-fn named(shape: &capture::rows::Shape, texts: &[Name], communicators: &[Local]) -> Shape {
+/// Algorithms whose kernels stamp their end by a warp that does not wait for the others.
+const EARLY: [&str; 3] = ["TREE", "NVLS", "NVLS_TREE"];
+
+fn named(
+    shape: &capture::rows::Shape,
+    texts: &[Name],
+    early: &[Name],
+    communicators: &[Local],
+) -> Shape {
     let name = |id: u8| texts[usize::from(id)];
     let local = communicators.iter().find(|c| c.uid == shape.comm);
     Shape {
@@ -636,16 +651,25 @@ fn named(shape: &capture::rows::Shape, texts: &[Name], communicators: &[Local]) 
         peer: shape.peer.checked_sub(1),
         stream: shape.stream,
         ce_batches: shape.ce_batches,
+        stops_early: shape.flags & flag::P2P != 0 || early.contains(&name(shape.algorithm)),
     }
 }
 
 /// A call without its extra.
 #[inline]
-fn call(r: &Sealed, sealed: bool, clock: &mut Cursor) -> Call {
+fn call(r: &Sealed, shape: &capture::rows::Shape, sealed: bool, clock: &mut Cursor) -> Call {
     let mut time = |ticks: u64| match ticks {
         0 => 0,
         ticks => clock.realtime(ticks).unwrap_or(0),
     };
+    let (mut gpu_start, mut gpu_stop) = (r.k_start, r.k_stop);
+    if shape.parts & part::EVENTS != 0 {
+        let start = u64::try_from(time(r.k_start)).unwrap_or(0);
+        let length = r.k_stop.wrapping_sub(r.k_start);
+        let known = start != 0 && r.k_stop != 0;
+        gpu_start = if known { start } else { 0 };
+        gpu_stop = if known { start.wrapping_add(length) } else { 0 };
+    }
     Call {
         ticket: r.ticket,
         group: r.group,
@@ -655,9 +679,10 @@ fn call(r: &Sealed, sealed: bool, clock: &mut Cursor) -> Call {
         launch_end_ns: time(r.t_launch1),
         enqueue_ns: time(r.t_enqueue),
         return_ns: time(r.t_end),
-        gpu_start: r.k_start,
-        gpu_stop: r.k_stop,
+        gpu_start,
+        gpu_stop,
         gpu_seen_ns: time(r.k_seen),
+        gpu_error: r.k_error,
         shape: r.shape,
         template: r.template,
         extra: 0,
@@ -820,19 +845,20 @@ impl Opened<'_> {
                 &self.unpacked,
                 &mut self.buffer,
             );
+            let (shapes, dictionary) = (&self.reader.shapes, block.outline.dictionary);
             let extras = &mut part.extras;
             let keep = |row: &Sealed, rest: Option<&Rest>| {
                 if row.ticket < from || row.ticket > to {
                     return;
                 }
                 if let Some(place) = shelf.place(row.ticket) {
-                    *place = call(row, true, &mut cursor);
+                    let shape = &shapes.list()[row.shape as usize];
+                    *place = call(row, shape, true, &mut cursor);
                     if rest.is_some() {
                         place.extra = extra(rest, self.clock, extras);
                     }
                 }
             };
-            let (shapes, dictionary) = (&self.reader.shapes, block.outline.dictionary);
             let decoded = payload.and_then(|p| self.decoder.decode(shapes, dictionary, p, keep));
             // Damage counts where the block begins, so once.
             if block.outline.tickets.0 >= from {

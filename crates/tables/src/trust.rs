@@ -149,8 +149,14 @@ impl Judge {
     /// Marks the calls whose stamps can't be, or can't be known to be, their own.
     pub(crate) fn judge(&mut self, shapes: &[Shape], calls: &mut [Call]) {
         if self.compares {
-            for call in calls.iter_mut().filter(|call| call.is_stamped()) {
-                if self.is_stale(&shapes[call.shape as usize], call) {
+            for call in calls.iter_mut() {
+                let shape = &shapes[call.shape as usize];
+                let stale = if shape.has_events() {
+                    precedes_launch(shape, call)
+                } else {
+                    call.is_stamped() && self.is_stale(shape, call)
+                };
+                if stale {
                     call.verdict |= STALE;
                 }
             }
@@ -191,6 +197,21 @@ impl Judge {
         let start = distance.and_then(|d| (call.gpu_start as i64).checked_add(d));
         start.is_some_and(|start| start < launch - TOLERANCE_NS)
     }
+}
+
+/// Whether the first of the CUDA events around a launch is earlier than the launch, which it was recorded in: the GPU's clock
+/// stepped behind it.
+fn precedes_launch(shape: &Shape, call: &Call) -> bool {
+    let launch = if call.launch_start_ns != 0 {
+        call.launch_start_ns
+    } else {
+        call.api_ns
+    };
+    if call.gpu_start == 0 || launch == 0 || shape.parts & part::LAUNCH_AMBIGUOUS != 0 {
+        return false;
+    }
+    let latest = call.gpu_start.saturating_add(call.gpu_error.into());
+    i64::try_from(latest).is_ok_and(|latest| latest < launch - TOLERANCE_NS)
 }
 
 /// By shape, whether such a call puts NCCL's counters of stamps out of step; nothing where none does.

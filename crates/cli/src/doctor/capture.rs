@@ -338,23 +338,45 @@ fn times(capture: &Capture, report: &Report, checks: &mut Checks) {
     if c.recorded == 0 {
         return;
     }
-    if !capture
-        .processes
-        .iter()
-        .any(|p| p.fact("timing") == Some("stamps"))
-    {
-        return checks.ok(
+    let host = |p: &&tables::Process| p.fact("timing") == Some("host");
+    let because = |p: &tables::Process| p.fact("timing_because").map(str::to_owned);
+    if capture.processes.iter().filter(host).count() == capture.processes.len() {
+        return match capture.processes.iter().find_map(because) {
+            Some(because) => checks.not(
+                Status::Warn,
+                NAME,
+                format!("no call has a GPU time: {because}"),
+                "a program that calls NCCL has loaded libcuda.so.1; one that simulates it has not",
+            ),
+            None => checks.ok(
+                NAME,
+                "GPU times were not asked for; without NCCLSCOPE_TIMING=host there are some",
+            ),
+        };
+    }
+    if let Some(error) = capture.processes.iter().find_map(cuda_error) {
+        checks.not(
+            Status::Warn,
             NAME,
-            "GPU times were not asked for; NCCLSCOPE_TIMING=stamps records them",
+            format!("CUDA returned error {error}, and timing by its events ended there"),
+            "the program's own error, which it sees as well: 700 is an illegal address, 710 an assertion, 719 a failed launch",
         );
     }
+    // What was left out on purpose is not missing.
     let untimed: u64 = c
         .untimed
         .iter()
-        .filter(|(cause, _)| *cause != "captured")
+        .filter(|(cause, _)| !matches!(cause.as_str(), "captured" | "unsampled"))
         .map(|(_, n)| *n)
         .sum();
-    let finding = format!("{} calls have a GPU time, {untimed} have none", c.timed);
+    let sampled = match c.untimed.get("unsampled") {
+        Some(n) => format!(" ({n} more were left out of the sample)"),
+        None => String::new(),
+    };
+    let finding = format!(
+        "{} calls have a GPU time{sampled}, {untimed} have none",
+        c.timed
+    );
     if untimed == 0 {
         return checks.ok(NAME, finding);
     }
@@ -366,10 +388,12 @@ fn times(capture: &Capture, report: &Report, checks: &mut Checks) {
     let most = c
         .untimed
         .iter()
-        .filter(|(cause, _)| *cause != "captured")
+        .filter(|(cause, _)| !matches!(cause.as_str(), "captured" | "unsampled"))
         .max_by_key(|(_, n)| **n);
     let remedy = match most.map(|(cause, _)| cause.as_str()) {
-        Some("no_stamp") => "NCCL gave none: before 2.27 it has none, and none for Broadcast from 2.29 on, symmetric memory up to 2.30 and copy engines",
+        Some("no_stamp") => "stamps: NCCL has none before 2.27, and none for Broadcast from 2.29 on, symmetric memory up to 2.30 and copy engines; events: none before 2.28, and none for graph replays",
+        Some("early_stop") => "NCCL stamps the end of these too early; NCCLSCOPE_TIMING=auto or events times them",
+        Some("no_event") => "the process ended too soon after them, CUDA failed, or the GPU's clock stepped",
         Some("fused") => "calls of one group share a launch and its time; NCCL has no time of the single call",
         Some("desynchronised") => "a Broadcast (2.31 on; NCCL_ALLGATHERV_ENABLE=0 avoids it) or a send to oneself (up to 2.30) put NCCL's stamps out of step",
         Some("unfinished") => "they had not ended when the recording did: the job hung or was killed; ncclscope report names them",
@@ -387,6 +411,11 @@ fn times(capture: &Capture, report: &Report, checks: &mut Checks) {
         format!("{finding} ({})", causes.join(", ")),
         remedy,
     );
+}
+
+fn cuda_error(process: &tables::Process) -> Option<u32> {
+    let error = process.counters.as_ref()?.cuda_error;
+    (error != 0).then_some(error)
 }
 
 fn damage(capture: &Capture, checks: &mut Checks) {

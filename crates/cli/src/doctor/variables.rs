@@ -13,18 +13,24 @@ enum Takes {
     Bytes(u64, u64),
     /// Seconds from, to.
     Seconds(f64, f64),
+    /// Percent from, to; the sign may be left out.
+    Percent(f64, f64),
     /// Anything.
     Any,
 }
 
 /// The settings of recorder and command.
-const SETTINGS: [(&str, Takes); 11] = [
+const SETTINGS: [(&str, Takes); 12] = [
     ("NCCLSCOPE_OUT", Takes::Any),
     (
         "NCCLSCOPE_MODE",
         Takes::Words(&["profile", "trace", "full", "callbacks"]),
     ),
-    ("NCCLSCOPE_TIMING", Takes::Words(&["host", "stamps"])),
+    (
+        "NCCLSCOPE_TIMING",
+        Takes::Words(&["auto", "events", "stamps", "host"]),
+    ),
+    ("NCCLSCOPE_BUDGET", Takes::Percent(0.01, 100.0)),
     ("NCCLSCOPE_NET", Takes::Words(&["steps", "ops", "off"])),
     ("NCCLSCOPE_FLUSH", Takes::Seconds(0.05, 3600.0)),
     ("NCCLSCOPE_MEMORY", Takes::Bytes(1 << 20, 64 << 20)),
@@ -136,6 +142,11 @@ fn expected(takes: &Takes, value: &str) -> Option<String> {
                 .parse::<f64>()
                 .is_ok_and(|s| (*from..=*to).contains(&s));
             (!fits).then(|| format!("seconds from {from} to {to}"))
+        }
+        Takes::Percent(from, to) => {
+            let number = value.trim_end_matches('%').trim().parse::<f64>();
+            let fits = number.is_ok_and(|n| (*from..=*to).contains(&n));
+            (!fits).then(|| format!("a percentage from {from} to {to}"))
         }
         Takes::Bytes(from, to) => {
             let fits = bytes(value).is_some_and(|n| (*from..=*to).contains(&n));
@@ -254,6 +265,9 @@ mod tests {
                 }
                 Takes::Seconds(from, to) => {
                     assert_eq!(row[2], format!("seconds, {from} to {to}"), "{name}")
+                }
+                Takes::Percent(from, to) => {
+                    assert_eq!(row[2], format!("{from} to {to}, percent"), "{name}")
                 }
                 Takes::Bytes(from, to) => {
                     let ends: Vec<Option<u64>> = row[2].split(" to ").map(bytes).collect();

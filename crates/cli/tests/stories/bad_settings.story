@@ -4,7 +4,7 @@ all_reduce 1KiB
 --- NCCLSCOPE_MODE=tarce NCCLSCOPE_TIMING=gpu NCCLSCOPE_NET=all fake-nccl play job 2>&1 | sort -u
 ncclscope: NCCLSCOPE_MODE=tarce is none of profile, trace, full, callbacks; using trace
 ncclscope: NCCLSCOPE_NET=all is none of steps, ops, off; using steps
-ncclscope: NCCLSCOPE_TIMING=gpu is none of host, stamps; using host
+ncclscope: NCCLSCOPE_TIMING=gpu is none of auto, events, stamps, host; using auto
 announced 2, ABI v5
 --- NCCLSCOPE_MEMORY=1PB NCCLSCOPE_MAX_SIZE=7 NCCLSCOPE_FLUSH=soon fake-nccl play job 2>&1 | sort -u
 ncclscope: NCCLSCOPE_FLUSH=soon is not a number of seconds from 0.05 to 3600; using the default

@@ -9,8 +9,9 @@ announced 12, ABI v7
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Operations/,$p'
 Completeness and trust
   12 of 12 announced calls recorded, 8 timed.
-  4 not timed, no_stamp: NCCL delivered no GPU stamp. Copy engines, symmetric kernels and silent Broadcasts have none
-    (see Notes), nor has a call that never began; without NCCLSCOPE_TIMING=stamps no call has.
+  4 not timed, no_stamp: NCCL delivered no GPU stamp, and no CUDA events lie around its launch. With
+    NCCLSCOPE_TIMING=stamps, copy engines, symmetric kernels and silent Broadcasts have none (see Notes); with events,
+    graph replays and what NCCL launches without saying so; with host, all. Nor has a call that never began.
 
 Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
   function  bytes type comm algorithm         calls sum_ms mean  min  p50  p95 p99  max algbw busbw call_bw
@@ -38,8 +39,9 @@ announced 12, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Operations/,$p'
 Completeness and trust
   12 of 12 announced calls recorded, 2 timed.
-  10 not timed, no_stamp: NCCL delivered no GPU stamp. Copy engines, symmetric kernels and silent Broadcasts have none
-    (see Notes), nor has a call that never began; without NCCLSCOPE_TIMING=stamps no call has.
+  10 not timed, no_stamp: NCCL delivered no GPU stamp, and no CUDA events lie around its launch. With
+    NCCLSCOPE_TIMING=stamps, copy engines, symmetric kernels and silent Broadcasts have none (see Notes); with events,
+    graph replays and what NCCL launches without saying so; with host, all. Nor has a call that never began.
 
 Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
   function  bytes type comm algorithm  calls sum_ms mean  min  p50  p95 p99  max algbw busbw call_bw

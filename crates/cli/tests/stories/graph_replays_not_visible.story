@@ -10,7 +10,7 @@ Completeness and trust
   6 of 6 announced calls recorded, 0 timed.
 
 Notes
-  GPU times were not asked for (timing host); NCCLSCOPE_TIMING=stamps records them.
+  There are no GPU times: the process has no CUDA driver.
   4 calls were captured into CUDA graphs; replays not visible: NCCL announces them only with GPU stamps
     (NCCLSCOPE_TIMING=stamps) or over a network.
 

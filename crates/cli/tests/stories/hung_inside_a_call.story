@@ -8,11 +8,13 @@ sleep 400ms
 --- ncclscope run --timing stamps -o capture -- fake-nccl play job
 announced 8, ABI v5
 2| ncclscope: capture in capture: 2 processes, 8 calls; next: ncclscope report capture
+[still running after a minute]
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Operations/,$p'
 Completeness and trust
   8 of 8 announced calls recorded, 6 timed.
-  1 not timed, no_stamp: NCCL delivered no GPU stamp. Copy engines, symmetric kernels and silent Broadcasts have none
-    (see Notes), nor has a call that never began; without NCCLSCOPE_TIMING=stamps no call has.
+  1 not timed, no_stamp: NCCL delivered no GPU stamp, and no CUDA events lie around its launch. With
+    NCCLSCOPE_TIMING=stamps, copy engines, symmetric kernels and silent Broadcasts have none (see Notes); with events,
+    graph replays and what NCCL launches without saying so; with host, all. Nor has a call that never began.
   1 not timed, unfinished: not ended when the recording did: the job was killed or hangs there.
 
 Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)

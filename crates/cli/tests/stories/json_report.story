@@ -33,6 +33,7 @@ announced 6, ABI v5
     "max": 13.504
   },
   "time_source": "stamps",
+  "sampled": null,
   "host_us": true,
   "matched": 2,
   "shortest_us": {
@@ -52,5 +53,6 @@ announced 6, ABI v5
   "untimed": {},
   "captured": 0,
   "replays": 0,
-  "percentile_error": 0
+  "percentile_error": 0,
+  "on_idle_stream": 0
 }

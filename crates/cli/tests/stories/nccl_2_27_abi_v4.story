@@ -16,13 +16,13 @@ Capture capture
 
 Completeness and trust
   16 of 16 announced calls recorded, 12 timed.
-  4 not timed, fused: launched in one batch with other operations, whose stamps are the batch's: only ungrouped calls
-    are timed one by one.
+  4 not timed, early_stop: NCCL stamps the end of a send or receive, and of TREE and NVLS, by a warp that does not wait
+    for the others: it may be hundreds of us too early (seen on H200). NCCLSCOPE_TIMING=auto or events times them.
 
 Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)
   figure  clock   min median   max
   calls   -         8      8     8
-  nccl_ms gpu   0.091  0.091 0.091
+  nccl_ms gpu   0.077  0.077 0.077
   wall_ms host      ·      ·     ·
   share_% gpu       ·      ·     ·
 

@@ -16,7 +16,7 @@ Network (most bytes first; waits in ms, summed over steps)
   AlltoAll  8869    16  32    32    8.000    8.000        ·         ·            ·            ·          ·        ·
 
 Notes
-  GPU times were not asked for (timing host); NCCLSCOPE_TIMING=stamps records them.
+  There are no GPU times: the process has no CUDA driver.
 
 <function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls.
 Next: NCCLSCOPE_TIMING=stamps ncclscope run -- <folder>/fake-nccl rank-process

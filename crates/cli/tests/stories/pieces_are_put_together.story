@@ -24,7 +24,7 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   AlltoAll 8869     4       -       -       -        ·        ·        ·
 
 Notes
-  GPU times were not asked for (timing host); NCCLSCOPE_TIMING=stamps records them.
+  There are no GPU times: the process has no CUDA driver.
 
 <function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls.
 Next: NCCLSCOPE_TIMING=stamps ncclscope run -- <folder>/fake-nccl rank-process

@@ -20,7 +20,7 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   AllReduce a37d     2       -       -       -        ·        ·        ·
 
 Notes
-  GPU times were not asked for (timing host); NCCLSCOPE_TIMING=stamps records them.
+  There are no GPU times: the process has no CUDA driver.
 
 <function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls.
 Next: NCCLSCOPE_MEMORY=64M ncclscope run -- <folder>/fake-nccl rank-process

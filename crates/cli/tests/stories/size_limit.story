@@ -16,7 +16,7 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   AllReduce a37d     2       -       -       -        ·        ·        ·
 
 Notes
-  GPU times were not asked for (timing host); NCCLSCOPE_TIMING=stamps records them.
+  There are no GPU times: the process has no CUDA driver.
   Percentiles of calls that were counted without rows come from histograms: error at most 1 %.
 
 <function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls.

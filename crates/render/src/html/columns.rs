@@ -107,6 +107,7 @@ const NOT_KNOWN: &str = "not known";
 const NO_NAME: &str = "its name is lost";
 const NO_COMMUNICATOR: &str = "its communicator's definition is lost";
 const NO_SIZE: &str = "some size is not known: it needs the number of ranks";
+const NOT_SAMPLED: &str = "every launch was to be timed, or too few were for an estimate";
 const NO_GPU_TIME: &str = "no call but warm-ups has a GPU time that can be believed";
 const NO_HOST_TIME: &str =
     "no call but warm-ups has a host time; replays and ABI v1 to v4 have none";
@@ -138,6 +139,9 @@ columns! {
     GPU_TIME {
         "timed" "timed" "" Count "calls with a GPU time that can be believed" NEVER;
         "time_us.sum" "sum" "ms" Ms "of the GPU times on all ranks" NO_GPU_TIME;
+        "sampled.sum_us" "estimated sum" "ms" Ms "of all calls, where only a sample was timed" NOT_SAMPLED;
+        "sampled.sum_low_us" "from" "ms" Ms "lower end of the estimate's 95 % interval" NOT_SAMPLED;
+        "sampled.sum_high_us" "to" "ms" Ms "upper end of the estimate's 95 % interval" NOT_SAMPLED;
         "time_us.mean" "mean" "µs" Figure "GPU time of a call" NO_GPU_TIME;
         "time_us.min" "min" "µs" Figure "shortest call" NO_PERCENTILE;
         "time_us.p50" "p50" "µs" Figure "median call" NO_PERCENTILE;
@@ -183,7 +187,7 @@ columns! {
         "wall_us" "wall" "ms" Ms "from its first communicator or call to the last thing seen" NOT_KNOWN;
         "nccl_us" "in NCCL" "ms" Ms "union of its NCCL intervals" NO_INTERVAL;
         "share" "share" "% of wall" Percent "the share of the run: never above 100 %" NO_INTERVAL;
-        "basis" "clock" "" Text "gpu: kernels; host: API calls, where no call has a GPU time" NO_INTERVAL;
+        "basis" "clock" "" Text "gpu: kernels; sample: estimated from the kernels that were timed; host: API calls, where no call has a GPU time" NO_INTERVAL;
         "sum_us" "plain sum" "ms" Ms "of the intervals, overlaps counted twice" NO_INTERVAL;
     }
     CAUSE {

@@ -1,0 +1,478 @@
+//! GPU times from CUDA events, with a driver of our own (`fake-cuda`) that knows the truth.
+
+mod job;
+
+use capture::live::part;
+use job::{Driver, Job};
+use nccl_abi::{event, state};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use tables::{Call, Capture, Process, Untimed};
+
+/// The driver, loaded as CUDA's would be: before the recorder looks for it.
+struct Cuda(libloading::Library);
+
+macro_rules! function {
+    ($name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?) => {
+        fn $name(&self $(, $arg: $type)*) $(-> $result)? {
+            let name = concat!("fake_cuda_", stringify!($name));
+            // SAFETY: these are fake-cuda's signatures.
+            unsafe {
+                let function: libloading::Symbol<unsafe extern "C" fn($($type),*) $(-> $result)?> =
+                    self.0.get(name.as_bytes()).expect("fake-cuda has it");
+                function($($arg),*)
+            }
+        }
+    };
+}
+
+impl Cuda {
+    fn load() -> Cuda {
+        let exe = std::env::current_exe().expect("known");
+        let folder = exe.ancestors().nth(2).expect("target/PROFILE");
+        let places = ["", "deps"].map(|f| folder.join(f).join("libfake_cuda.so"));
+        let path: PathBuf = places
+            .into_iter()
+            .find(|path| path.is_file())
+            .expect("`make debug` builds libfake_cuda.so");
+        // SAFETY: a library of ours without initialisers.
+        Cuda(unsafe { libloading::Library::new(path) }.expect("loaded"))
+    }
+
+    function!(kernel(stream: u64, ns: u64));
+    function!(capture(stream: u64, on: bool));
+    function!(step(ns: i64));
+    function!(drift(ppm: i64));
+    function!(fail(code: i32));
+    function!(records() -> u64);
+    function!(violations() -> u64);
+}
+
+const STREAM: u64 = 0x57;
+
+/// One AllReduce whose kernel takes `ns`.
+fn all_reduce(cuda: &Cuda, comm: &mut Driver, count: usize, ns: u64) {
+    let group = comm.group(false);
+    let api = comm.coll_api(group, count, false);
+    comm.state(group, state::GROUP_END_API_START, None);
+    launch(cuda, comm, group, ns);
+    let plan = comm.start(event::GROUP, std::ptr::null_mut(), |_| {});
+    comm.coll(api, count, 2);
+    comm.stop(plan);
+    comm.stop(group);
+}
+
+fn launch(cuda: &Cuda, comm: &Driver, group: *mut std::ffi::c_void, ns: u64) {
+    let launch = comm.start(event::KERNEL_LAUNCH, group, |u| {
+        u.kernel_launch.stream = STREAM as *mut _;
+    });
+    cuda.kernel(STREAM, ns);
+    comm.stop(launch);
+}
+
+/// Gives the stream so much to do that what is launched next begins when that ends, not when it is launched: only then does
+/// the time between its events have no launch in it.
+fn load(cuda: &Cuda) {
+    cuda.kernel(STREAM, 300_000);
+}
+
+/// Calls `each` every `period`, as a paced program does.
+fn paced(n: usize, period: Duration, mut each: impl FnMut(usize)) {
+    let began = Instant::now();
+    for i in 0..n {
+        each(i);
+        while began.elapsed() < period * (i as u32 + 1) {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+}
+
+fn process(capture: &Capture) -> &Process {
+    assert_eq!(capture.processes.len(), 1);
+    &capture.processes[0]
+}
+
+fn time(process: &Process, call: &Call) -> Result<u64, Untimed> {
+    call.gpu_ns(&process.shapes[call.shape as usize])
+}
+
+/// Runs the ignored test of this name.
+fn run(name: &str, timing: &str) -> (Job, std::process::ExitStatus) {
+    let mut job = Job::new(name).env("NCCLSCOPE_TIMING", timing);
+    // The stamps here are of this run's launches.
+    job.command().env_remove("NCCLSCOPE_STAMPS");
+    let status = job.run();
+    (job, status)
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_of_known_lengths() {
+    let cuda = Cuda::load();
+    cuda.drift(30);
+    let mut comm = Driver::new(1);
+    paced(300, Duration::from_millis(1), |i| {
+        load(&cuda);
+        all_reduce(&cuda, &mut comm, 256, 20_000 + 1_000 * (i as u64 % 50));
+    });
+    // As ncclCommDestroy does, which waits for what is under way.
+    std::thread::sleep(Duration::from_millis(5));
+    comm.finalize();
+    assert_eq!(cuda.violations(), 0);
+}
+
+#[test]
+fn every_launch_of_a_calm_job_is_timed_and_its_time_is_on_the_hosts_clock() {
+    let (job, status) = run("job_of_known_lengths", "auto");
+    assert!(status.success());
+    let capture = job.capture();
+    let p = process(&capture);
+    assert_eq!(p.calls.len(), 300);
+    for (i, call) in p.calls.iter().enumerate() {
+        let length = 20_000 + 1_000 * (i as u64 % 50);
+        let found = time(p, call).unwrap_or_else(|why| panic!("call {i}: {why:?}"));
+        // Within what a float of ms and the steps of 16 ns leave.
+        assert!(
+            found.abs_diff(length) <= 200,
+            "call {i}: {found} for {length}"
+        );
+        // Not before its launch, nor before the one before it had ended.
+        let (start, error) = (call.gpu_start as i64, i64::from(call.gpu_error));
+        assert!(error > 0 && error < 5_000_000);
+        assert!(start + error >= call.launch_start_ns, "call {i}");
+        let before = p.calls[i.saturating_sub(1)];
+        let known = i == 0 || before.gpu_stop <= call.gpu_start + 2 * u64::from(call.gpu_error);
+        assert!(known, "call {i}");
+    }
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_of_a_flood() {
+    let cuda = Cuda::load();
+    let mut comm = Driver::new(1);
+    paced(2_000, Duration::from_millis(1), |_| {
+        for _ in 0..20 {
+            all_reduce(&cuda, &mut comm, 256, 2_000);
+        }
+    });
+    std::thread::sleep(Duration::from_millis(5));
+    comm.finalize();
+}
+
+#[test]
+fn a_flood_is_sampled_and_every_call_is_counted() {
+    let (job, status) = run("job_of_a_flood", "auto");
+    assert!(status.success());
+    let capture = job.capture();
+    let report = analyze::report(&capture);
+    let c = &report.completeness;
+    // Rows may be short where the machine gives the recorder's thread no time; calls count all the same.
+    let lost: u64 = c.lost.values().sum();
+    assert_eq!((c.announced, c.recorded + lost), (40_000, 40_000), "{c:#?}");
+    let unsampled = c.untimed.get("unsampled").copied().unwrap_or(0);
+    assert!(unsampled > 20_000 && c.timed > 200, "{c:#?}");
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_that_times_all() {
+    let cuda = Cuda::load();
+    let mut comm = Driver::new(1);
+    paced(2_000, Duration::from_micros(500), |_| {
+        all_reduce(&cuda, &mut comm, 256, 2_000);
+    });
+    std::thread::sleep(Duration::from_millis(5));
+    comm.finalize();
+}
+
+#[test]
+fn with_timing_events_nothing_is_left_out() {
+    let (job, status) = run("job_that_times_all", "events");
+    assert!(status.success());
+    let capture = job.capture();
+    let c = analyze::report(&capture).completeness;
+    assert_eq!((c.announced, c.timed), (2_000, 2_000), "{c:#?}");
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_beside_a_capture() {
+    let cuda = Cuda::load();
+    let mut comm = Driver::new(1);
+    paced(100, Duration::from_millis(1), |i| {
+        // Another thread captures another stream, in global mode, again and again.
+        cuda.capture(0x99, i % 10 < 8);
+        all_reduce(&cuda, &mut comm, 256, 10_000);
+    });
+    cuda.capture(0x99, false);
+    // And the launching stream itself, which NCCL told of.
+    cuda.capture(STREAM, true);
+    let group = comm.group(true);
+    comm.coll_api(group, 512, true);
+    comm.state(group, state::GROUP_END_API_START, None);
+    launch(&cuda, &comm, group, 10_000);
+    comm.stop(group);
+    // And one that it did not tell of.
+    all_reduce(&cuda, &mut comm, 1024, 10_000);
+    cuda.capture(STREAM, false);
+    std::thread::sleep(Duration::from_millis(50));
+    comm.finalize();
+    assert_eq!(cuda.violations(), 0);
+}
+
+#[test]
+fn graph_captures_go_on_unharmed_and_captured_launches_have_no_time() {
+    let (job, status) = run("job_beside_a_capture", "auto");
+    assert!(status.success(), "the recorder did what ends a capture");
+    let capture = job.capture();
+    let p = process(&capture);
+    let timed = p.calls[..100].iter().filter(|c| time(p, c).is_ok());
+    assert_eq!(timed.count(), 100);
+    assert!(p.calls[100..].iter().all(|c| time(p, c).is_err()));
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_with_a_sticky_error() {
+    let cuda = Cuda::load();
+    let mut comm = Driver::new(1);
+    paced(50, Duration::from_millis(2), |i| {
+        if i == 40 {
+            cuda.fail(700);
+        }
+        all_reduce(&cuda, &mut comm, 256, 10_000);
+    });
+    let before = cuda.records();
+    cuda.fail(0);
+    (0..10).for_each(|_| all_reduce(&cuda, &mut comm, 256, 10_000));
+    assert_eq!(
+        cuda.records(),
+        before,
+        "events were recorded after the error"
+    );
+    comm.finalize();
+}
+
+#[test]
+fn an_error_of_cuda_ends_the_timing_for_good() {
+    let (job, status) = run("job_with_a_sticky_error", "auto");
+    assert!(status.success());
+    let capture = job.capture();
+    let p = process(&capture);
+    assert_eq!(p.calls.len(), 60);
+    // The last ones before the error are not confirmed any more.
+    assert!(p.calls[..10].iter().all(|c| time(p, c).is_ok()));
+    assert!(p.calls[41..].iter().all(|c| time(p, c).is_err()));
+    assert_eq!(p.counters.as_ref().map(|c| c.cuda_error), Some(700));
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_whose_gpu_clock_steps() {
+    let cuda = Cuda::load();
+    let mut comm = Driver::new(1);
+    paced(300, Duration::from_millis(1), |i| {
+        if i == 150 {
+            cuda.step(-2_170_000);
+        }
+        load(&cuda);
+        all_reduce(&cuda, &mut comm, 256, 30_000);
+    });
+    std::thread::sleep(Duration::from_millis(5));
+    comm.finalize();
+}
+
+#[test]
+fn what_a_step_of_the_gpus_clock_may_have_spoilt_is_not_trusted() {
+    let (job, status) = run("job_whose_gpu_clock_steps", "auto");
+    assert!(status.success());
+    let capture = job.capture();
+    let p = process(&capture);
+    let mut timed = 0;
+    for (i, call) in p.calls.iter().enumerate() {
+        if let Ok(ns) = time(p, call) {
+            timed += 1;
+            assert!(ns.abs_diff(30_000) < 200, "call {i} has {ns}");
+            assert!(call.gpu_start as i64 + i64::from(call.gpu_error) >= call.launch_start_ns);
+        }
+    }
+    assert!(timed > 100, "{timed} are timed");
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_that_exits_under_way() {
+    // Registered before the recorder's handler, so it runs behind it: as CUDA's own, which shuts the driver down.
+    extern "C" fn shut_down() {
+        let cuda = Cuda::load();
+        cuda.fail(4);
+        std::thread::sleep(Duration::from_millis(200));
+        if cuda.violations() != 0 {
+            // SAFETY: ends the process at once.
+            unsafe { libc::_exit(9) };
+        }
+    }
+    // SAFETY: the function lives as long as the process.
+    unsafe { libc::atexit(shut_down) };
+    let cuda = Cuda::load();
+    let mut comm = Driver::new(1);
+    paced(100, Duration::from_millis(1), |_| {
+        all_reduce(&cuda, &mut comm, 256, 10_000);
+    });
+    all_reduce(&cuda, &mut comm, 256, 60_000_000_000);
+    std::mem::forget(comm);
+    std::process::exit(0);
+}
+
+#[test]
+fn an_exit_without_destroy_keeps_the_times_that_were_known() {
+    let (job, status) = run("job_that_exits_under_way", "auto");
+    assert_eq!(status.code(), Some(0));
+    let capture = job.capture();
+    let p = process(&capture);
+    assert_eq!(p.calls.len(), 101);
+    let timed = p.calls.iter().filter(|c| time(p, c).is_ok()).count();
+    assert!((30..=100).contains(&timed), "{timed}");
+    assert!(time(p, &p.calls[100]).is_err());
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_of_silent_broadcasts() {
+    let cuda = Cuda::load();
+    let mut comm = Driver::new(1);
+    let broadcast = |comm: &mut Driver| {
+        let group = comm.group(false);
+        let api = comm.start(event::COLL_API, group, |u| {
+            u.coll_api.func = c"Broadcast".as_ptr();
+            u.coll_api.count = 64;
+            u.coll_api.datatype = c"ncclFloat32".as_ptr();
+            u.coll_api.root = 0;
+            u.coll_api.stream = STREAM as *mut _;
+            u.coll_api.graph_captured = 0;
+        });
+        comm.stop(api);
+        load(&cuda);
+        comm.state(group, state::GROUP_END_API_START, None);
+        cuda.kernel(STREAM, 40_000);
+        comm.stop(group);
+    };
+    // Nothing shows yet that calls launch before they return.
+    broadcast(&mut comm);
+    all_reduce(&cuda, &mut comm, 256, 10_000);
+    for _ in 0..20 {
+        broadcast(&mut comm);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    std::thread::sleep(Duration::from_millis(5));
+    comm.finalize();
+}
+
+#[test]
+fn a_call_whose_launch_is_not_told_is_timed_once_its_communicator_is_known_to_block() {
+    let (job, status) = run("job_of_silent_broadcasts", "auto");
+    assert!(status.success());
+    let capture = job.capture();
+    let p = process(&capture);
+    assert_eq!(p.calls.len(), 22);
+    assert_eq!(time(p, &p.calls[0]), Err(Untimed::NoStamp));
+    let of_broadcasts: Vec<_> = p.calls[2..].iter().map(|c| time(p, c)).collect();
+    let right = |t: &Result<u64, Untimed>| t.is_ok_and(|ns| ns.abs_diff(40_000) < 200);
+    assert!(of_broadcasts.iter().all(right), "{of_broadcasts:?}");
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_of_two_gpus() {
+    let cuda = Cuda::load();
+    let set = |context: u64| {
+        // SAFETY: fake-cuda's signature.
+        unsafe {
+            let set: libloading::Symbol<unsafe extern "C" fn(u64) -> i32> =
+                cuda.0.get(b"cuCtxSetCurrent").expect("there");
+            set(context);
+        }
+    };
+    set(1);
+    let mut first = Driver::new(1);
+    set(2);
+    let mut second = Driver::new(2);
+    paced(50, Duration::from_millis(1), |i| {
+        set(1);
+        all_reduce(&cuda, &mut first, 256, 10_000);
+        // Every other time the program leaves the wrong GPU current: no event of another context is used.
+        set(if i % 2 == 0 { 2 } else { 1 });
+        all_reduce(&cuda, &mut second, 512, 20_000);
+    });
+    std::thread::sleep(Duration::from_millis(50));
+    set(1);
+    first.finalize();
+    second.finalize();
+}
+
+#[test]
+fn several_gpus_of_a_process_have_events_of_their_own() {
+    let (job, status) = run("job_of_two_gpus", "auto");
+    assert!(status.success());
+    let capture = job.capture();
+    let p = process(&capture);
+    let of = |count: u64| {
+        let mine = p
+            .calls
+            .iter()
+            .filter(move |c| p.shapes[c.shape as usize].count == count);
+        mine.filter(|c| time(p, c).is_ok()).count()
+    };
+    assert_eq!((of(256), of(512)), (50, 25));
+    let events = p
+        .calls
+        .iter()
+        .filter(|c| p.shapes[c.shape as usize].parts & part::EVENTS != 0);
+    assert_eq!(events.count(), 75);
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_without_a_driver() {
+    let mut comm = Driver::new(1);
+    (0..10).for_each(|_| comm.all_reduce(256));
+    comm.finalize();
+}
+
+#[test]
+fn without_a_driver_there_are_host_times_and_a_word_about_it() {
+    let mut job = Job::new("job_without_a_driver");
+    job.command().env_remove("NCCLSCOPE_QUIET");
+    let (status, said) = job.run_saying();
+    assert!(status.success());
+    assert!(
+        said.contains("host times only: this process has no CUDA driver"),
+        "{said}"
+    );
+    assert!(process(&job.capture())
+        .calls
+        .iter()
+        .all(|c| c.host_ns().is_some()));
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_that_is_killed() {
+    let cuda = Cuda::load();
+    let mut comm = Driver::new(1);
+    paced(400, Duration::from_millis(1), |_| {
+        all_reduce(&cuda, &mut comm, 256, 10_000);
+    });
+    // SAFETY: ends the process.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+}
+
+#[test]
+fn a_killed_process_leaves_its_times_but_for_the_newest() {
+    let (job, _) = run("job_that_is_killed", "auto");
+    let capture = job.capture();
+    let p = process(&capture);
+    assert_eq!(p.calls.len(), 400);
+    assert!(p.calls[..200].iter().all(|c| time(p, c).is_ok()));
+}
