@@ -97,7 +97,12 @@ fn float(value: u32, exponent_bits: u32, mantissa_bits: u32) -> u64 {
     let Some(exponent) = value.checked_ilog2() else {
         return 0;
     };
-    let mantissa = ((u64::from(value) << mantissa_bits) >> exponent) & ((1 << mantissa_bits) - 1);
+    // Without its leading 1, at the mantissa's upper end; exact values have no bits beyond the lower one.
+    let rest = u64::from(value ^ (1 << exponent));
+    let mantissa = match mantissa_bits.checked_sub(exponent) {
+        Some(up) => rest << up,
+        None => rest >> (exponent - mantissa_bits),
+    };
     let bias = (1u64 << (exponent_bits - 1)) - 1;
     ((u64::from(exponent) + bias) << mantissa_bits) | mantissa
 }
@@ -170,7 +175,7 @@ mod tests {
 
     #[test]
     fn whole_numbers_are_written_as_the_machine_does() {
-        for value in [0, 1, 2, 3, 100, 1 << 20] {
+        for value in [0, 1, 2, 3, 100, 4097, (1 << 20) - 1, 1 << 20] {
             let bytes = |name: &str| {
                 let mut bytes = Vec::new();
                 Datatype::named(name)

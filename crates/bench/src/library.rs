@@ -40,10 +40,10 @@ pub(crate) use functions;
 
 /// Opens a library so that others find its symbols, as if the program were linked with it. It stays open: NCCL's threads may
 /// run in it until the process ends.
-fn open(path: &OsStr) -> Result<&'static Library, libloading::Error> {
+fn open(path: &OsStr) -> Result<&'static Library> {
     // SAFETY: these libraries' initializers have no demands on their caller.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) };
-    library.map(|library| &*Box::leak(Box::new(library)))
+    Ok(Box::leak(Box::new(library?)))
 }
 
 /// Opens the CUDA driver.
@@ -51,7 +51,7 @@ pub(crate) fn open_cuda(given: Option<&Path>) -> Result<&'static Library> {
     let path = given.map_or(OsStr::new("libcuda.so.1"), Path::as_os_str);
     open(path).map_err(|error| {
         anyhow::anyhow!(
-            "the CUDA driver can't be opened: {error}\n  hint: bench needs NVIDIA's driver and a GPU; in a container, pass the \
+            "the CUDA driver can't be opened: {error:#}\n  hint: bench needs NVIDIA's driver and a GPU; in a container, pass the \
              GPUs through (--gpus all, or --nv); --cuda PATH names another libcuda.so.1"
         )
     })
@@ -94,7 +94,7 @@ pub(crate) fn open_nccl(path: &OsStr) -> Result<&'static Library> {
     match open(path) {
         Ok(library) => Ok(library),
         Err(error) if path == NCCL => bail!(
-            "NCCL can't be opened: {error}\n  looked at LD_LIBRARY_PATH, python3's packages (nvidia/nccl/lib) and the linker's \
+            "NCCL can't be opened: {error:#}\n  looked at LD_LIBRARY_PATH, python3's packages (nvidia/nccl/lib) and the linker's \
              folders\n  hint: run this in the job's own environment, `pip install nvidia-nccl-cu12` (or -cu13), or name one: --nccl PATH"
         ),
         Err(error) => Err(error).with_context(|| {

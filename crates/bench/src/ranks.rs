@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 /// A rank that says nothing for so long does not run any more.
 const SILENT: Duration = Duration::from_secs(2);
 
+/// For a rank to exit after its last answer.
+const TEARDOWN: Duration = Duration::from_secs(10);
+
 /// Why a run ended early.
 #[derive(Debug)]
 pub enum Trouble {
@@ -68,7 +71,14 @@ impl Drop for Ranks {
                     // An error is that it has ended already.
                     let _ = child.kill();
                 }
-                let _ = child.wait();
+                // Libraries may take their time to end; not for ever.
+                let end = Instant::now() + TEARDOWN;
+                while matches!(child.try_wait(), Ok(None)) {
+                    if Instant::now() > end {
+                        let _ = child.kill();
+                    }
+                    std::thread::sleep(Duration::from_millis(5));
+                }
             }
         }
     }

@@ -23,7 +23,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed};
 
 /// What a rank needs to know beforehand.
 #[derive(Clone, Debug)]
@@ -43,6 +43,8 @@ pub struct Setup {
 struct Position {
     stage: AtomicU8,
     step: AtomicU64,
+    /// Nothing more is to be done, so the lead may go.
+    over: AtomicBool,
 }
 
 impl Position {
@@ -58,6 +60,8 @@ impl Position {
     }
 }
 
+const GONE: &str = "rank 0 has ended the run; it says why";
+
 /// Serves the lead at the other end of the socket until it says `End`. `alone` is whether this process is nothing else, and
 /// so ends when the lead is gone.
 ///
@@ -67,22 +71,21 @@ pub fn serve(setup: &Setup, socket: File, alone: bool) -> Result<()> {
     let fd = socket.as_raw_fd();
     let link = Link::new(socket)?;
     let position = Position::default();
-    let over = AtomicU8::new(0);
     std::thread::scope(|scope| {
-        scope.spawn(|| watch(fd, &link, &position, &over, alone));
+        scope.spawn(|| watch(fd, &link, &position, alone));
         let done = work(setup, &link, &position);
         if let Err(error) = &done {
             // The lead may be gone already.
             let _ = link.say(&Answer::Failed(format!("{error:#}")));
         }
-        over.store(1, Relaxed);
+        position.over.store(true, Relaxed);
         done
     })
 }
 
 /// Tells where the rank is; returns when it is over.
-fn watch(fd: i32, link: &Link, position: &Position, over: &AtomicU8, alone: bool) {
-    while over.load(Relaxed) == 0 {
+fn watch(fd: i32, link: &Link, position: &Position, alone: bool) {
+    while !position.over.load(Relaxed) {
         let mut poll = libc::pollfd {
             fd,
             events: libc::POLLRDHUP,
@@ -91,7 +94,7 @@ fn watch(fd: i32, link: &Link, position: &Position, over: &AtomicU8, alone: bool
         // SAFETY: one entry, of a socket that outlives this thread.
         let ready = unsafe { libc::poll(&mut poll, 1, BEAT.as_millis() as i32) };
         if ready > 0 {
-            if alone {
+            if alone && !position.over.load(Relaxed) {
                 std::process::exit(1);
             }
             return;
@@ -125,7 +128,7 @@ fn work(setup: &Setup, link: &Link, position: &Position) -> Result<()> {
         plan: setup.plan.clone(),
     })))?;
     let Some(Order::Open) = link.order() else {
-        return Ok(());
+        bail!("{GONE}");
     };
     position.at(Stage::Opening);
     let cuda = Cuda::open(setup.cuda.as_deref())?;
@@ -163,7 +166,7 @@ fn work(setup: &Setup, link: &Link, position: &Position) -> Result<()> {
         hosts,
     }) = link.order()
     else {
-        return Ok(());
+        bail!("{GONE}");
     };
     position.at(Stage::Init);
     let id: Option<[u8; 128]> = unhex(&id).and_then(|id| id.try_into().ok());
@@ -210,6 +213,7 @@ fn work(setup: &Setup, link: &Link, position: &Position) -> Result<()> {
             Order::End => {
                 worker.meet.remove_name();
                 worker.end()?;
+                position.over.store(true, Relaxed);
                 link.say(&Answer::Done)?;
                 return Ok(());
             }
@@ -218,7 +222,7 @@ fn work(setup: &Setup, link: &Link, position: &Position) -> Result<()> {
         position.at(Stage::Idle);
         link.say(&answer)?;
     }
-    bail!("the lead is gone")
+    bail!("{GONE}")
 }
 
 struct Worker<'a> {
@@ -249,7 +253,10 @@ impl Worker<'_> {
         let shape = self.plan.shape(case.function, case.bytes, self.ranks);
         self.case = Some((case, shape));
         self.made = 0;
-        self.fill()?;
+        // As in nccl-tests, the buffers stay as they are where nobody looks at them.
+        if self.plan.check {
+            self.fill()?;
+        }
         self.one_call()?;
         if self.plan.graph > 0 {
             let calls = || {
@@ -368,8 +375,12 @@ impl Worker<'_> {
     fn run(&mut self, timed: bool, steps: u64) -> Result<Batch> {
         self.position.step.store(0, Relaxed);
         let mut batch = Batch::default();
+        // Nothing is allocated between calls.
+        batch.start.reserve(steps as usize);
+        batch.host.reserve(steps as usize);
         match (timed, self.plan.mode) {
             (true, Mode::Single) => {
+                batch.gpu.reserve(steps as usize);
                 for _ in 0..steps {
                     self.together()?;
                     let began = now();
@@ -385,23 +396,12 @@ impl Worker<'_> {
             (true, Mode::BackToBack) => {
                 self.together()?;
                 self.cuda.record(self.events.0, self.stream)?;
-                let began = now();
-                for _ in 0..steps {
-                    self.made_step(&mut batch)?;
-                }
-                self.cuda.record(self.events.1, self.stream)?;
-                self.wait_for_stream()?;
-                batch.wall = now() - began;
+                self.steps(&mut batch, steps, |rank| {
+                    rank.cuda.record(rank.events.1, rank.stream)
+                })?;
                 batch.gpu_total = self.cuda.between(self.events.0, self.events.1)?;
             }
-            (false, _) => {
-                let began = now();
-                for _ in 0..steps {
-                    self.made_step(&mut batch)?;
-                }
-                self.wait_for_stream()?;
-                batch.wall = now() - began;
-            }
+            (false, _) => self.steps(&mut batch, steps, |_| Ok(()))?,
         }
         Ok(batch)
     }
@@ -409,17 +409,36 @@ impl Worker<'_> {
     /// One step between two events.
     fn timed(&mut self, batch: &mut Batch) -> Result<()> {
         self.cuda.record(self.events.0, self.stream)?;
-        self.made_step(batch)?;
+        self.next_step(batch, now())?;
         self.cuda.record(self.events.1, self.stream)
     }
 
-    fn made_step(&mut self, batch: &mut Batch) -> Result<()> {
+    /// One step that begins at this time; returns when its calls have returned.
+    fn next_step(&mut self, batch: &mut Batch, began: i64) -> Result<i64> {
         self.position.step.fetch_add(1, Relaxed);
         self.position.at(Stage::Calling);
-        let began = now();
         self.step()?;
-        batch.host.push(now() - began);
+        let ended = now();
         batch.start.push(began);
+        batch.host.push(ended - began);
+        Ok(ended)
+    }
+
+    /// Steps without a wait between them, `last` after them, and their end: the end of one is the beginning of the next, which saves a clock reading.
+    fn steps(
+        &mut self,
+        batch: &mut Batch,
+        steps: u64,
+        last: impl FnOnce(&Self) -> Result<()>,
+    ) -> Result<()> {
+        let began = now();
+        let mut next = began;
+        for _ in 0..steps {
+            next = self.next_step(batch, next)?;
+        }
+        last(self)?;
+        self.wait_for_stream()?;
+        batch.wall = now() - began;
         Ok(())
     }
 

@@ -8,7 +8,8 @@
 //! `MOCK_GPUS=4` is how many there are. Faults, each for one rank: `MOCK_HANG=RANK:CALL` never returns from that NCCL call,
 //! `MOCK_STALL=RANK:CALL` never finishes its work, `MOCK_EXIT=RANK:CALL` ends the process in it, `MOCK_WRONG=RANK:CALL`
 //! spoils one byte that it brings, `MOCK_LATE=RANK:MICROSECONDS` delays each of its event records. `MOCK_US=N` is how long
-//! work takes. `MOCK_COUNTS=DIR` gets a file for each rank with the calls that it made.
+//! work takes. `MOCK_COUNTS=DIR` gets a file for each rank with the calls that it made, and its
+//! NCCL_HOSTID.
 
 #![allow(missing_docs)]
 
@@ -493,8 +494,9 @@ exported! {
         let comm = &*comm.cast::<Comm>();
         if let Ok(folder) = std::env::var("MOCK_COUNTS") {
             let counts = COUNTS.lock().expect("unpoisoned");
-            let lines: String = counts.iter().map(|(name, count)| format!("{name} {count}\n")).collect();
-            std::fs::write(PathBuf::from(folder).join(format!("{}", comm.rank)), lines).expect("written");
+            let host = std::env::var("NCCL_HOSTID").unwrap_or_default();
+            let counts: String = counts.iter().map(|(name, count)| format!("{name} {count}\n")).collect();
+            std::fs::write(PathBuf::from(folder).join(format!("{}", comm.rank)), format!("{counts}host {host}\n")).expect("written");
         }
         0
     }

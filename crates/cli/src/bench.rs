@@ -18,14 +18,14 @@ use std::time::Duration;
 
 /// Time NCCL's calls, each by itself or back to back, and check their data
 ///
-///   ncclscope bench all_reduce -b 1K -e 1G -f 4              # on all GPUs of this machine, one process for each
+///   ncclscope bench all_reduce -b 1K -e 1G -f 4        # all GPUs of this machine, a process for each
 ///   ncclscope bench all --sizes 1K,1M --time 3s --gpus 4
-///   srun -N 2 --ntasks-per-node 8 ncclscope bench alltoall   # or under torchrun or mpirun, across hosts
-///   ncclscope bench --read nccl-tests.txt                    # what nccl-tests printed, text or JSON
+///   srun -N 2 -n 16 ncclscope bench alltoall           # or torchrun, or mpirun; across hosts
+///   ncclscope bench --read nccl-tests.txt              # what nccl-tests printed, text or JSON
 ///
-/// Columns are those of nccl-tests, then medians, percentiles, the host's time inside a call, and calls that were set
-/// apart. Sizes and bandwidths follow nccl-tests. libnccl.so.2 is the one of LD_LIBRARY_PATH, python3's packages or the
-/// system.
+/// Columns are those of nccl-tests, then median, percentiles, the host's time inside a call, and
+/// calls that were set apart. Sizes and bandwidths follow nccl-tests. libnccl.so.2 is the one of
+/// LD_LIBRARY_PATH, python3's packages or the system.
 ///
 /// Exit status: 0 done, 1 wrong data, or a rank failed or hung, 2 it can't begin, or wrong usage.
 #[derive(clap::Args)]
