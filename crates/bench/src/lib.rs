@@ -86,7 +86,8 @@ pub fn run(
         let _ = worker::serve(&setup(&place), socket, true);
         return Ok(None);
     }
-    match place.filter(|_| settings.gpus.is_none()) {
+    // A job of one process is none: a batch script looks like it too.
+    match place.filter(|place| settings.gpus.is_none() && place.ranks > 1) {
         None => start_all(plan, settings, watch).map(Some),
         Some(place) if place.rank > 0 => {
             let socket = place.connect(settings.limit).map_err(Trouble::Setup)?;

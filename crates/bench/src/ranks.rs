@@ -133,7 +133,11 @@ impl Ranks {
             for rank in &mut all.ranks {
                 match rank.answer.take() {
                     Some(Answer::Hello(hello)) => rank.hello = Some(*hello),
-                    Some(Answer::Failed(why)) => return Err(Trouble::Setup(anyhow!(why))),
+                    Some(Answer::Failed(why)) if rank.hello.is_some() || rank.child.is_some() => {
+                        return Err(Trouble::Setup(anyhow!(why)));
+                    }
+                    // No rank begins with anything else.
+                    Some(_) => rank.ended = true,
                     _ if rank.ended && rank.child.is_some() => {
                         return Err(Trouble::Setup(anyhow!(
                             "a rank ended at once{}",
@@ -363,9 +367,15 @@ impl Rank {
         let mut bytes = vec![0; 1 << 16];
         match self.socket.read(&mut bytes) {
             Ok(0) | Err(_) => self.ended = true,
-            Ok(length) => self.buffer.extend_from_slice(&bytes[..length]),
+            Ok(length) => {
+                self.buffer.extend_from_slice(&bytes[..length]);
+                self.seen = Instant::now();
+                // A long answer comes in many pieces, and is looked at once.
+                if !bytes[..length].contains(&b'\n') {
+                    return;
+                }
+            }
         }
-        self.seen = Instant::now();
         while let Some(said) = take(&mut self.buffer) {
             match said {
                 Ok(Answer::Progress(progress)) => self.progress = progress,

@@ -72,7 +72,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     graph: Option<u32>,
     /// Calls (or groups, or graphs) at each size
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     iters: u64,
     /// As many as fit into this time at each size, like 3s
     #[arg(long, value_name = "TIME", value_parser = seconds, conflicts_with = "iters")]

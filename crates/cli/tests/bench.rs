@@ -5,6 +5,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -206,7 +207,7 @@ fn every_call_that_nccl_got_is_a_row() {
 fn graphs_and_back_to_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let args = format!("all_gather -b 4K -n 5 -w 1 --graph 4 --mode back-to-back --placement out --gpus 2 {LENIENT}");
-    let (output, out, err) = done(&mut bench(folder.path(), &args));
+    let (output, out, err) = done(bench(folder.path(), &args).env("MOCK_US", "2000"));
     assert!(output.status.success(), "{err}");
     assert!(
         out.contains("back-to-back mode, CUDA graphs of 4; 5 iterations"),
@@ -218,8 +219,12 @@ fn graphs_and_back_to_back() {
         (&side["calls"], &side["p50_us"]),
         (&20.into(), &Value::Null)
     );
-    // All of the GPU's time lies between the first call and the end.
-    assert!(side["gpu_us"].as_f64().expect("timed") > 0.0);
+    // The GPU takes 2 ms for each, and all of its time lies between the first call and the end.
+    let figure = |name: &str| side[name].as_f64().expect("timed");
+    assert!(figure("gpu_us") >= 2000.0, "{side}");
+    assert!(figure("time") >= 2000.0, "{side}");
+    // The host launches 4 calls at once, and waits for none.
+    assert!(figure("host_us") < 1000.0, "{side}");
     let calls = calls(folder.path());
     let of = |mode: &str| {
         calls
@@ -327,6 +332,41 @@ fn a_rank_that_ends_is_named() {
         err.contains("ended in AllReduce of 1024 bytes (exit status: 3)"),
         "{err}"
     );
+}
+
+#[test]
+fn a_rank_that_is_stopped_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let args = "all_reduce -b 1K --time 600s --placement out --max-skew 60s --timeout 6s";
+    let mut command = bench(folder.path(), args);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let rank_1 = lines.find_map(|line| {
+        let line = line.expect("read");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["#", "Rank", "1", "Group", _, "Pid", pid, ..] => pid.parse::<i32>().ok(),
+            _ => None,
+        }
+    });
+    // Into the calls, which begin after the head of the table.
+    lines.find(|line| line.as_ref().is_ok_and(|l| l.contains("(elements)")));
+    std::thread::sleep(Duration::from_millis(300));
+    let rank_1 = nix::unistd::Pid::from_raw(rank_1.expect("rank 1 in the table"));
+    nix::sys::signal::kill(rank_1, nix::sys::signal::Signal::SIGSTOP).expect("stopped");
+    let output = child.wait_with_output().expect("ended");
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(
+        err.contains(&format!("rank 1 (pid {rank_1} on "))
+            && err.contains("gives no sign of life since"),
+        "{err}"
+    );
+    assert!(err.contains("; ranks 0,2-3 wait for it"), "{err}");
 }
 
 #[test]
