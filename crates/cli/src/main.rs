@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
+mod bench;
 mod collect;
 mod diff;
 mod doctor;
@@ -32,6 +33,7 @@ enum Verb {
     Hang(hang::Args),
     Export(export::Args),
     Collect(collect::Args),
+    Bench(Box<bench::Args>),
     PluginPath(plugin_path::Args),
 }
 
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Verb::Hang(args) => hang::main(args),
         Verb::Export(args) => export::main(args),
         Verb::Collect(args) => collect::main(args),
+        Verb::Bench(args) => bench::main(*args),
         Verb::PluginPath(args) => plugin_path::main(args),
     };
     done.unwrap_or_else(|error| {

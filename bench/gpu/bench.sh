@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# ncclscope bench beside nccl-tests on this machine's GPUs: back to back, in alternated rounds, and the ratio of their mean
+# times with its 95 % interval (Student's t of the logarithms over rounds).
+#
+#   bench/gpu/bench.sh [OUT]          # RANKS=4 ROUNDS=4 ITERS=100 NCCL_TESTS=…/nccl-tests/build NCCL=…/libnccl.so.2
+#
+# Needs GPUs, python3 and `make` first. NCCL_TESTS is a folder with nccl-tests' programs, which must find the same NCCL (its
+# folder is put in front of LD_LIBRARY_PATH if NCCL names it); without it only our figures are taken. Below 4 minutes on
+# 4 GPUs. NVLink multicast is off.
+set -u
+cd "$(dirname "$0")/../.."
+out=${1:-bench-out}; rounds=${ROUNDS:-4}; iters=${ITERS:-100}
+scope=${NCCLSCOPE:-target/release/ncclscope}
+ranks=${RANKS:-$(nvidia-smi -L | grep -c '^GPU')}
+tests=${NCCL_TESTS:-}; nccl=${NCCL:-}
+export NCCL_NVLS_ENABLE=0 NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-lo}
+[ -z "$nccl" ] || export LD_LIBRARY_PATH="$(dirname "$nccl")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+functions="all_reduce all_gather reduce_scatter broadcast reduce sendrecv alltoall"
+mkdir -p "$out"
+rm -f "$out"/ours.* "$out"/theirs.*
+
+ours() { # ROUND: all functions in one run; data are checked in the first
+    local check=0; [ "$1" != 1 ] || check=1
+    timeout 100 "$scope" bench "${functions// /,}" -b 1K -e 1G -f 1024 --mode back-to-back -n "$iters" -w 20 -c $check \
+        --gpus "$ranks" ${nccl:+--nccl "$nccl"} --json "$out/ours.$1.json" >"$out/ours.$1.txt" 2>"$out/ours.$1.err" ||
+        { echo "round $1: bench ended with $?"; cat "$out/ours.$1.err"; }
+}
+# One thread for each GPU launches like our processes do. Threads of one process would also reach into each other's buffers
+# where processes go through NCCL's own; without that both take the same way.
+theirs() { # ROUND
+    local function
+    [ -n "$tests" ] || return
+    for function in $functions; do
+        NCCL_P2P_DIRECT_DISABLE=1 timeout 60 "$tests/${function}_perf" -b 1K -e 1G -f 1024 -n "$iters" -w 20 -c 0 -t "$ranks" -g 1 \
+            >"$out/theirs.$1.$function.txt" 2>"$out/theirs.$1.$function.err" ||
+            echo "round $1: ${function}_perf ended with $?"
+    done
+}
+
+for round in $(seq "$rounds"); do
+    if [ $((round % 2)) = 1 ]; then ours "$round"; theirs "$round"; else theirs "$round"; ours "$round"; fi
+done
+echo "single calls, $ranks GPUs: each by itself"
+timeout 100 "$scope" bench "${functions// /,}" -b 1K -e 1M -f 1024 -n 1000 --gpus "$ranks" ${nccl:+--nccl "$nccl"} \
+    --json "$out/single.json" --parquet "$out/single.parquet"
+
+# nccl-tests' text is read by ncclscope, so both come in one form.
+for text in "$out"/theirs.*.txt; do
+    [ ! -e "$text" ] || "$scope" bench --read "$text" --json "${text%.txt}.json" >/dev/null
+done
+python3 - "$out" <<'P'
+import glob, json, math, os, statistics, sys
+
+T = [0, 12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262]  # 97.5 % of Student's t by degrees of freedom
+
+def rounds(pattern):
+    found = {}
+    for file in sorted(glob.glob(os.path.join(sys.argv[1], pattern))):
+        number = int(os.path.basename(file).split(".")[1])
+        for row in json.load(open(file))["results"]:
+            for side in ("out_of_place", "in_place"):
+                if row[side] and row[side]["time"]:
+                    key = row["experiment_name"], row["size"], side
+                    found.setdefault(key, {})[number] = row[side]["time"]
+    return found
+
+ours, theirs = rounds("ours.*.json"), rounds("theirs.*.json")
+print("back to back: mean us per call over rounds; ours / nccl-tests with its 95 % interval over rounds")
+for key in ours:
+    paired = [math.log(ours[key][n] / theirs[key][n]) for n in ours[key] if n in theirs.get(key, {})]
+    text = f"  {key[0]:15} {key[1]:>11} {key[2]:13} {statistics.mean(ours[key].values()):10.2f}"
+    if len(paired) > 1:
+        mean = statistics.mean(paired)
+        error = T[min(len(paired) - 1, len(T) - 1)] * statistics.stdev(paired) / math.sqrt(len(paired))
+        low, high = math.exp(mean - error), math.exp(mean + error)
+        text += f" {statistics.mean(theirs[key].values()):10.2f}  {math.exp(mean):.4f} [{low:.4f}, {high:.4f}] n={len(paired)}"
+        text += "" if 0.98 <= low and high <= 1.02 else "  beyond 2 %"
+    print(text)
+P

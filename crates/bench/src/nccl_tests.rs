@@ -1,0 +1,252 @@
+//! Reads what nccl-tests (or `ncclscope bench`) printed, text or JSON, into a [`Table`].
+//!
+//! Columns of the text are found by the names above them, so versions with other columns are read too: per-iteration
+//! times, timestamps, no `root`, or ours.
+//!
+//! Rule: a line of figures that can't be read is an error with its number, not a row less.
+
+use crate::function::Function;
+use crate::table::{Device, Figures, Row, Spread, Table};
+use anyhow::{anyhow, bail, Context, Result};
+use serde_json::Value;
+
+/// Columns where no line of names is above the figures.
+const NAMES: &str = "size count type redop root time algbw busbw #wrong time algbw busbw #wrong";
+
+/// Reads text or JSON.
+///
+/// # Errors
+/// What was expected, and in which line.
+pub fn read(text: &str) -> Result<Table> {
+    if text.trim_start().starts_with('{') {
+        from_json(text)
+    } else {
+        from_text(text)
+    }
+}
+
+/// The name of a function by nccl-tests' program: `build/all_reduce_perf`.
+fn function(program: &str) -> Option<Function> {
+    let name = program.trim().rsplit('/').next()?;
+    let name = name.strip_suffix("_perf").unwrap_or(name);
+    Function::named(name)
+}
+
+fn from_text(text: &str) -> Result<Table> {
+    let mut table = Table::default();
+    let mut names: Vec<&str> = NAMES.split(' ').collect();
+    let mut program = None;
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim();
+        if let Some(said) = line.strip_prefix('#') {
+            let words: Vec<&str> = said.split_whitespace().collect();
+            if words.first() == Some(&"size") {
+                names = words;
+            } else if let Some(name) = said.trim().strip_prefix("Collective test starting:") {
+                program = function(name);
+            } else if words.first() == Some(&"Rank") {
+                table.devices.extend(device(&words));
+            } else if let Some((_, version)) = said.split_once("nccl-library=") {
+                table.nccl_version = version
+                    .split_whitespace()
+                    .next()
+                    .and_then(|v| v.parse().ok());
+            }
+        } else if line.starts_with(|c: char| c.is_ascii_digit()) {
+            let row = row(line, &names, program);
+            table
+                .rows
+                .push(row.with_context(|| format!("line {number}"))?);
+        }
+    }
+    if table.rows.is_empty() {
+        bail!("expected nccl-tests' output, found no line of figures in it");
+    }
+    Ok(table)
+}
+
+/// `Rank  0 Group  0 Pid   6899 on host device  0 [0000:04:00] NVIDIA H100`; without `Group` in older versions.
+fn device(words: &[&str]) -> Option<Device> {
+    let after = |name: &str| {
+        let at = words.iter().position(|word| *word == name)?;
+        words.get(at + 1).copied()
+    };
+    let bus = words.iter().position(|word| word.starts_with('['))?;
+    Some(Device {
+        rank: after("Rank")?.parse().ok()?,
+        pid: after("Pid")?.parse().ok()?,
+        hostname: after("on")?.to_owned(),
+        device: after("device")?.parse().ok()?,
+        device_hex: words[bus].trim_matches(['[', ']']).to_owned(),
+        device_info: words[bus + 1..].join(" "),
+    })
+}
+
+fn row(line: &str, names: &[&str], function: Option<Function>) -> Result<Row> {
+    let values: Vec<&str> = line.split_whitespace().collect();
+    // A timestamp, the last column, has a space in it.
+    let timed = names.contains(&"timestamp");
+    let expected = names.len() + usize::from(timed);
+    if values.len() != expected {
+        bail!(
+            "expected {expected} columns ({}), found {}",
+            names.join(" "),
+            values.len()
+        );
+    }
+    let mut row = Row {
+        function,
+        redop: "none".to_owned(),
+        root: -1,
+        ..Row::default()
+    };
+    let (mut out, mut within) = (Figures::default(), Figures::default());
+    let (mut times, mut medians) = (0, 0);
+    for (name, value) in names.iter().zip(&values) {
+        times += usize::from(matches!(*name, "time" | "cputime"));
+        medians += usize::from(*name == "p50");
+        let second = if medians > 0 { medians > 1 } else { times > 1 };
+        let side = if second { &mut within } else { &mut out };
+        let whole = || {
+            value
+                .parse::<u64>()
+                .map_err(|_| anyhow!("expected a number under {name}, found `{value}`"))
+        };
+        match *name {
+            "size" => row.size = whole()?,
+            "count" => row.count = whole()?,
+            "type" => row.datatype = (*value).to_owned(),
+            "redop" => row.redop = (*value).to_owned(),
+            "root" => {
+                row.root = value
+                    .parse()
+                    .map_err(|_| anyhow!("expected a rank under root, found `{value}`"))?
+            }
+            "time" | "cputime" => side.time_us = figure(name, value)?,
+            "algbw" => side.algbw = figure(name, value)?,
+            "busbw" => side.busbw = figure(name, value)?,
+            // Large counts are in scientific notation.
+            "#wrong" | "error" => side.wrong = figure(name, value)?.map(|wrong| wrong as u64),
+            "p50" | "p95" | "p99" | "max" | "host" | "skewed" => {
+                ours(side, name, figure(name, value)?)
+            }
+            _ => {}
+        }
+    }
+    row.out_of_place = Some(out).filter(|figures| figures.time_us.is_some());
+    row.in_place = Some(within).filter(|figures| figures.time_us.is_some());
+    Ok(row)
+}
+
+/// What our own text has after nccl-tests' columns.
+fn ours(side: &mut Figures, name: &str, value: Option<f64>) {
+    let Some(value) = value else {
+        return;
+    };
+    let spread = side.spread.get_or_insert_with(Spread::default);
+    let at = ["p50", "p95", "p99", "max"].iter().position(|n| *n == name);
+    match (at, name) {
+        (Some(at), _) => spread.percentiles.get_or_insert([0.0; 4])[at] = value,
+        (None, "host") => spread.host_us = value,
+        (None, _) => spread.skewed = value as u64,
+    }
+}
+
+/// A figure; `N/A` is none.
+fn figure(name: &str, value: &str) -> Result<Option<f64>> {
+    if value == "N/A" {
+        return Ok(None);
+    }
+    let number: Option<f64> = value
+        .parse()
+        .ok()
+        .filter(|number: &f64| number.is_finite() && *number >= 0.0);
+    number
+        .map(Some)
+        .with_context(|| format!("expected a number under {name}, found `{value}`"))
+}
+
+fn from_json(text: &str) -> Result<Table> {
+    let whole: Value = serde_json::from_str(text).context("this JSON is not whole")?;
+    let results = whole["results"].as_array();
+    let results = results.context("expected nccl-tests' JSON, found no `results` in it")?;
+    let program = whole["args"][0].as_str().and_then(function);
+    let rows = results.iter().enumerate().map(|(index, result)| {
+        let field = |name: &str| &result[name];
+        let named = |name: &str| field(name).as_str().and_then(function);
+        let whole = |name: &str| {
+            let value = field(name).as_u64();
+            value.with_context(|| {
+                format!(
+                    "result {index}: expected a number as `{name}`, found {}",
+                    field(name)
+                )
+            })
+        };
+        let text = |name: &str, missing: &str| field(name).as_str().unwrap_or(missing).to_owned();
+        // nccl-tests writes the root as text.
+        let root = field("root")
+            .as_i64()
+            .or_else(|| field("root").as_str()?.trim().parse().ok());
+        Ok(Row {
+            function: named("experiment_name").or(named("function")).or(program),
+            size: whole("size")?,
+            count: whole("count")?,
+            datatype: text("type", ""),
+            redop: text("redop", "none"),
+            root: root.unwrap_or(-1),
+            out_of_place: side(field("out_of_place")),
+            in_place: side(field("in_place")),
+        })
+    });
+    let devices = whole["devices"]
+        .as_array()
+        .or_else(|| whole["config"]["devices"].as_array());
+    let devices = devices.into_iter().flatten().map(|device| {
+        let number = |name: &str| {
+            device[name]
+                .as_u64()
+                .and_then(|n| u32::try_from(n).ok())
+                .unwrap_or_default()
+        };
+        let text = |name: &str| device[name].as_str().unwrap_or_default().to_owned();
+        Device {
+            rank: number("rank"),
+            pid: number("pid"),
+            hostname: text("hostname"),
+            device: number("device"),
+            device_hex: text("device_hex"),
+            device_info: text("device_info"),
+        }
+    });
+    Ok(Table {
+        about: Vec::new(),
+        nccl_version: whole["nccl_version"]
+            .as_u64()
+            .and_then(|v| u32::try_from(v).ok()),
+        devices: devices.collect(),
+        rows: rows.collect::<Result<Vec<Row>>>()?,
+    })
+}
+
+fn side(value: &Value) -> Option<Figures> {
+    let figure = |name: &str| value[name].as_f64();
+    value.as_object()?;
+    let percentiles = ["p50_us", "p95_us", "p99_us", "max_us"].map(figure);
+    Some(Figures {
+        time_us: figure("time").or_else(|| figure("cpu_time")),
+        algbw: figure("alg_bw"),
+        busbw: figure("bus_bw"),
+        wrong: figure("nwrong").map(|wrong| wrong as u64),
+        spread: figure("host_us").map(|host_us| Spread {
+            calls: value["calls"].as_u64().unwrap_or_default(),
+            skewed: value["skewed"].as_u64().unwrap_or_default(),
+            percentiles: match percentiles {
+                [Some(a), Some(b), Some(c), Some(d)] => Some([a, b, c, d]),
+                _ => None,
+            },
+            gpu_us: figure("gpu_us").unwrap_or_default(),
+            host_us,
+        }),
+    })
+}

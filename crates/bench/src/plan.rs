@@ -1,0 +1,232 @@
+//! What is to be measured, as every rank must understand it.
+//!
+//! Rule: a [`Plan`] says nothing about files, libraries or machines, so that two ranks measure the same exactly where their
+//! plans are equal.
+
+use crate::datatype::{Datatype, Reduction};
+use crate::function::{Function, Shape};
+use serde::{Deserialize, Serialize};
+
+/// What is to be measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Functions, in this order.
+    pub functions: Vec<Function>,
+    /// Sizes in bytes, by nccl-tests' convention.
+    pub sizes: Vec<u64>,
+    /// Of the elements.
+    pub datatype: Datatype,
+    /// For functions that reduce.
+    pub reduction: Reduction,
+    /// For functions that have one.
+    pub root: u32,
+    /// In one buffer or in two.
+    pub placement: Placement,
+    /// Calls in one ncclGroupStart and ncclGroupEnd; 1 makes no group.
+    pub group: u32,
+    /// Groups in one CUDA graph; 0 makes no graph.
+    pub graph: u32,
+    /// How calls follow each other.
+    pub mode: Mode,
+    /// When enough is measured.
+    pub length: Length,
+    /// Steps before measuring, at each size.
+    pub warmup: u64,
+    /// Whether data are checked.
+    pub check: bool,
+    /// Calls that ranks start further apart are set apart, µs.
+    pub max_skew_us: f64,
+    /// Ranks that NCCL is to take for one host (NCCL_HOSTID).
+    pub hostid_per: Option<u32>,
+}
+
+/// In one buffer or in two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Placement {
+    /// Two buffers.
+    Out,
+    /// One buffer.
+    In,
+    /// One after the other.
+    Both,
+}
+
+/// How calls follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    /// All ranks start a step at the same time and wait for its end; each step is timed.
+    Single,
+    /// One after the other without waiting, as nccl-tests does; the mean is timed.
+    BackToBack,
+}
+
+/// When enough is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Length {
+    /// After so many steps.
+    Iterations(u64),
+    /// After so many seconds at each size.
+    Seconds(f64),
+}
+
+impl Mode {
+    /// As a user types it, and as in the table of calls.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Single => "single",
+            Mode::BackToBack => "back-to-back",
+        }
+    }
+}
+
+impl Plan {
+    /// Calls in one step: a call, a group, or a graph's launch.
+    pub fn calls_per_step(&self) -> u64 {
+        u64::from(self.group) * u64::from(self.graph.max(1))
+    }
+
+    /// A function at a size.
+    pub fn shape(&self, function: Function, bytes: u64, ranks: u32) -> Shape {
+        Shape::new(function, bytes, self.datatype, ranks, self.root)
+    }
+
+    /// Bytes of the largest buffer of all cases.
+    pub fn largest(&self, ranks: u32) -> usize {
+        let cases = self
+            .functions
+            .iter()
+            .flat_map(|f| self.sizes.iter().map(move |b| (*f, *b)));
+        let elements = cases.map(|(f, bytes)| self.shape(f, bytes, ranks).elements);
+        elements.max().unwrap_or(0) * self.datatype.size()
+    }
+
+    /// What can be seen to be wrong once the number of ranks is known.
+    ///
+    /// # Errors
+    /// What it is, and the way out.
+    pub fn check_for(&self, ranks: u32) -> Result<(), String> {
+        if self.root >= ranks {
+            return Err(format!(
+                "--root {} is none of the ranks 0 to {}",
+                self.root,
+                ranks - 1
+            ));
+        }
+        if self.functions.contains(&Function::SendRecvPairs) && !ranks.is_multiple_of(2) {
+            return Err(format!(
+                "sendrecv_pairs needs an even number of ranks, found {ranks}\n  hint: sendrecv sends around a ring of any number"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The first thing that differs, with both values.
+    pub fn difference(&self, other: &Plan) -> Option<String> {
+        let value = |plan: &Plan| serde_json::to_value(plan).unwrap_or_default();
+        let (a, b) = (value(self), value(other));
+        let fields = a.as_object()?.iter();
+        let mut differing = fields.filter(|(name, found)| b.get(name) != Some(found));
+        let (name, found) = differing.next()?;
+        Some(format!("{name} is {found} there and {} on rank 0", b[name]))
+    }
+}
+
+/// `1024`, `1K`, `8MiB`, `1G`: powers of 1024, as in nccl-tests.
+///
+/// # Errors
+/// That it is no size.
+pub fn size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is not a size (like 1024, 8K, 1MiB or 4G)");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &text[digits.len()..].to_ascii_uppercase()[..] {
+        "" | "B" => 0,
+        "K" | "KB" | "KIB" => 10,
+        "M" | "MB" | "MIB" => 20,
+        "G" | "GB" | "GIB" => 30,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    number
+        .checked_mul(1 << shift)
+        .filter(|size| *size <= 1 << 50)
+        .ok_or_else(wrong)
+}
+
+/// `3s`, `500ms`, `1.5`: seconds above 0.
+///
+/// # Errors
+/// That it is no duration.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    let (digits, unit) = match text.strip_suffix("ms") {
+        Some(digits) => (digits, 1e-3),
+        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
+    };
+    let value: Option<f64> = digits.parse().ok().map(|value: f64| value * unit);
+    value
+        .filter(|value| *value > 0.0 && *value <= 86_400.0)
+        .ok_or_else(|| format!("`{text}` is not a duration (like 3s or 500ms)"))
+}
+
+/// Sizes from the first to the last, each `factor` times the one before.
+///
+/// # Errors
+/// When they are in the wrong order or the factor leads nowhere.
+pub fn range(first: u64, last: u64, factor: u64) -> Result<Vec<u64>, String> {
+    if first > last {
+        return Err(format!(
+            "the first size, {first} bytes, is larger than the last, {last}"
+        ));
+    }
+    if factor < 2 && first != last {
+        return Err(format!(
+            "expected a factor of 2 or more from one size to the next, found {factor}"
+        ));
+    }
+    if first == 0 && last > 0 {
+        return Err("from a size of 0 no factor leads to a larger one".into());
+    }
+    let next = |size: &u64| size.checked_mul(factor.max(2)).filter(|size| *size <= last);
+    Ok(std::iter::successors(Some(first), next).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_nccl_tests_does() {
+        for (text, bytes) in [
+            ("8", 8),
+            ("1K", 1024),
+            ("1KiB", 1024),
+            ("2m", 2 << 20),
+            ("1G", 1 << 30),
+        ] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "K", "1X", "-1", "1.5K", "99999999999G"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(seconds("3s"), Ok(3.0));
+        assert_eq!(seconds("500ms"), Ok(0.5));
+        assert_eq!(seconds("1.5"), Ok(1.5));
+        for text in ["", "s", "0", "-1s", "NaN", "inf"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn ranges_grow_by_the_factor() {
+        assert_eq!(range(8, 64, 2), Ok(vec![8, 16, 32, 64]));
+        assert_eq!(range(8, 100, 4), Ok(vec![8, 32]));
+        assert_eq!(range(8, 8, 1), Ok(vec![8]));
+        assert!(range(64, 8, 2).is_err());
+        assert!(range(8, 64, 1).is_err());
+        assert!(range(0, 64, 2).is_err());
+        assert_eq!(range(1 << 62, u64::MAX, 8).map(|s| s.len()), Ok(1));
+    }
+}

@@ -1,0 +1,368 @@
+//! The table of a benchmark, whoever measured it.
+//!
+//! A [`Table`] has one [`Row`] for each function and size, with [`Figures`] for each side: two buffers, or one. Ours have
+//! [`Spread`] beside them, those of nccl-tests do not.
+//!
+//! Rule: what was not measured is `None`; a bandwidth of 0 is one that was measured over one rank.
+
+use crate::function::Function;
+use analyze::bandwidth::Bandwidth;
+use std::fmt::Write as _;
+
+/// A benchmark's results.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// Lines of the header, without `#`.
+    pub about: Vec<String>,
+    /// As ncclGetVersion gives it.
+    pub nccl_version: Option<u32>,
+    /// GPUs, one for each rank.
+    pub devices: Vec<Device>,
+    /// Results in order.
+    pub rows: Vec<Row>,
+}
+
+/// A rank's GPU, with nccl-tests' fields.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Device {
+    /// Rank.
+    pub rank: u32,
+    /// Process id.
+    pub pid: u32,
+    /// Host name.
+    pub hostname: String,
+    /// Number of the GPU in its process.
+    pub device: u32,
+    /// PCI address.
+    pub device_hex: String,
+    /// Name.
+    pub device_info: String,
+}
+
+/// A function at a size.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Row {
+    /// The function; `None` where nccl-tests' output does not tell, or has one that we do not know.
+    pub function: Option<Function>,
+    /// Bytes.
+    pub size: u64,
+    /// Elements, as the API takes them.
+    pub count: u64,
+    /// nccl-tests' name of the datatype.
+    pub datatype: String,
+    /// nccl-tests' name of the reduction, or `none`.
+    pub redop: String,
+    /// Root, or −1.
+    pub root: i64,
+    /// With two buffers.
+    pub out_of_place: Option<Figures>,
+    /// In one buffer.
+    pub in_place: Option<Figures>,
+}
+
+/// What was measured on one side.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Mean time of a call, µs; `None` where every call was set apart.
+    pub time_us: Option<f64>,
+    /// GB/s.
+    pub algbw: Option<f64>,
+    /// GB/s.
+    pub busbw: Option<f64>,
+    /// Wrong elements over all ranks; `None` when not checked.
+    pub wrong: Option<u64>,
+    /// What nccl-tests does not have.
+    pub spread: Option<Spread>,
+}
+
+/// Times beside the mean, µs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spread {
+    /// Calls in the mean, each over all ranks.
+    pub calls: u64,
+    /// Calls that were set apart because their ranks started too far from each other.
+    pub skewed: u64,
+    /// Median, 95th and 99th percentile and maximum; single mode only.
+    pub percentiles: Option<[f64; 4]>,
+    /// GPU time of a call; mean over ranks.
+    pub gpu_us: f64,
+    /// Time that a host spends inside a call; mean over ranks.
+    pub host_us: f64,
+}
+
+impl Figures {
+    /// Of a mean time; the bandwidths follow.
+    pub fn new(function: Function, ranks: u32, bytes: u64, time_us: Option<f64>) -> Figures {
+        // A time that contradicts the size has no bandwidth.
+        let bandwidth =
+            time_us.and_then(|us| Bandwidth::of(function.name(), Some(ranks), bytes, us).ok());
+        let bandwidth = bandwidth.unwrap_or_default();
+        Figures {
+            time_us,
+            algbw: bandwidth.algbw_gb_per_s,
+            // `Bandwidth` has none over one rank, where nccl-tests has 0.
+            busbw: bandwidth
+                .busbw_gb_per_s
+                .or(bandwidth.algbw_gb_per_s.filter(|_| ranks == 1).map(|_| 0.0)),
+            ..Figures::default()
+        }
+    }
+}
+
+/// Median, 95th and 99th percentile and maximum, by nearest rank.
+pub fn percentiles(mut values: Vec<f64>) -> Option<[f64; 4]> {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    let at = |percent: usize| values[((last + 1) * percent).div_ceil(100).max(1) - 1];
+    Some([at(50), at(95), at(99), values[last]])
+}
+
+impl Row {
+    /// Both sides that were measured.
+    pub fn sides(&self) -> impl Iterator<Item = &Figures> {
+        self.out_of_place.iter().chain(&self.in_place)
+    }
+}
+
+impl Table {
+    /// Mean of all bus bandwidths, as nccl-tests has it; `None` without any.
+    pub fn average_busbw(&self) -> Option<f64> {
+        mean(
+            self.rows
+                .iter()
+                .flat_map(Row::sides)
+                .filter_map(|f| f.busbw),
+        )
+    }
+
+    /// Wrong elements over all rows; `None` when none was checked.
+    pub fn wrong(&self) -> Option<u64> {
+        self.rows
+            .iter()
+            .flat_map(Row::sides)
+            .filter_map(|f| f.wrong)
+            .reduce(|a, b| a + b)
+    }
+
+    /// Functions in order of their first row.
+    pub fn functions(&self) -> Vec<Option<Function>> {
+        let mut functions: Vec<Option<Function>> = Vec::new();
+        for row in &self.rows {
+            if !functions.contains(&row.function) {
+                functions.push(row.function);
+            }
+        }
+        functions
+    }
+
+    /// The text, as nccl-tests prints it.
+    pub fn text(&self) -> String {
+        let mut text = self.head();
+        for function in self.functions() {
+            let rows: Vec<&Row> = self
+                .rows
+                .iter()
+                .filter(|r| r.function == function)
+                .collect();
+            let ours = rows.iter().any(|r| r.sides().any(|f| f.spread.is_some()));
+            text += &header(function, ours);
+            for row in rows {
+                text += &line(row);
+            }
+        }
+        text + &self.foot()
+    }
+
+    /// What stands above the rows.
+    pub fn head(&self) -> String {
+        let mut text = String::new();
+        for about in &self.about {
+            text += &format!("# {about}\n");
+        }
+        text += "#\n";
+        if !self.devices.is_empty() {
+            text += "# Using devices\n";
+        }
+        for d in &self.devices {
+            let _ = writeln!(
+                text,
+                "#  Rank {:2} Group  0 Pid {:6} on {:>10} device {:2} [{}] {}",
+                d.rank, d.pid, d.hostname, d.device, d.device_hex, d.device_info
+            );
+        }
+        text
+    }
+
+    /// What stands below them.
+    pub fn foot(&self) -> String {
+        let wrong = match self.wrong() {
+            None => "not checked".to_owned(),
+            Some(0) => "0 OK".to_owned(),
+            Some(wrong) => format!("{wrong} FAILED"),
+        };
+        let busbw = self.average_busbw().map_or("N/A".to_owned(), short);
+        format!("# Out of bounds values : {wrong}\n# Avg bus bandwidth    : {busbw}\n#\n")
+    }
+}
+
+/// The head of one function's rows; `ours` is whether they have more than nccl-tests'.
+pub fn header(function: Option<Function>, ours: bool) -> String {
+    let mut text = String::from("#\n");
+    if let Some(function) = function {
+        text += &format!("# Collective test starting: {}\n", function.option());
+    }
+    let lines = [
+        (["", "", "", "", ""], ["", "", "", ""]),
+        (
+            ["size", "count", "type", "redop", "root"],
+            ["time", "algbw", "busbw", "#wrong"],
+        ),
+        (
+            ["(B)", "(elements)", "", "", ""],
+            ["(us)", "(GB/s)", "(GB/s)", ""],
+        ),
+    ];
+    let more = [
+        ["", "", "", "", "", ""],
+        ["p50", "p95", "p99", "max", "host", "skewed"],
+        ["(us)", "(us)", "(us)", "(us)", "(us)", "(calls)"],
+    ];
+    for (index, (left, side)) in lines.iter().enumerate() {
+        let mut line = format!(
+            "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}",
+            left[0], left[1], left[2], left[3], left[4]
+        );
+        let titled = |line: &mut String, width: usize, title: &str| {
+            let _ = write!(line, "{title:^width$}");
+        };
+        if index == 0 {
+            for title in ["out-of-place", "in-place"] {
+                titled(&mut line, 33, title);
+            }
+            if ours {
+                for title in ["out-of-place", "in-place"] {
+                    titled(&mut line, 54, title);
+                }
+            }
+        } else {
+            for _ in 0..2 {
+                let _ = write!(
+                    line,
+                    "  {:>7}  {:>6}  {:>6}  {:>6}",
+                    side[0], side[1], side[2], side[3]
+                );
+            }
+            for _ in 0..if ours { 2 } else { 0 } {
+                more[index].iter().for_each(|name| {
+                    let _ = write!(line, "  {name:>7}");
+                });
+            }
+        }
+        text += line.trim_end();
+        text += "\n";
+    }
+    text
+}
+
+/// One row.
+pub fn line(row: &Row) -> String {
+    let mut text = format!(
+        "{:12}  {:12}  {:>8}  {:>6}  {:6}",
+        row.size, row.count, row.datatype, row.redop, row.root
+    );
+    let number = |value: Option<f64>, width: usize| {
+        let text = value.map_or("N/A".to_owned(), |value| fit(value, width));
+        format!("  {text:>width$}")
+    };
+    let sides = [&row.out_of_place, &row.in_place];
+    for figures in sides {
+        let figures = figures.as_ref();
+        text += &number(figures.and_then(|f| f.time_us), 7);
+        text += &number(figures.and_then(|f| f.algbw), 6);
+        text += &number(figures.and_then(|f| f.busbw), 6);
+        let wrong = figures.and_then(|f| f.wrong);
+        let _ = write!(
+            text,
+            "  {:>6}",
+            wrong.map_or("N/A".to_owned(), |w| w.to_string())
+        );
+    }
+    if row.sides().any(|f| f.spread.is_some()) {
+        for figures in sides {
+            let spread = figures.as_ref().and_then(|f| f.spread);
+            let percentiles = spread.and_then(|s| s.percentiles);
+            for index in 0..4 {
+                text += &number(percentiles.map(|p| p[index]), 7);
+            }
+            text += &number(spread.map(|s| s.host_us), 7);
+            let skewed = spread.map_or("N/A".to_owned(), |s| s.skewed.to_string());
+            let _ = write!(text, "  {skewed:>7}");
+        }
+    }
+    text + "\n"
+}
+
+/// A number in so many columns, with two decimals where they fit.
+fn fit(value: f64, width: usize) -> String {
+    [2, 1, 0]
+        .into_iter()
+        .map(|decimals| format!("{value:.decimals$}"))
+        .find(|text| text.len() <= width)
+        .unwrap_or_else(|| format!("{value:.1e}"))
+}
+
+/// Six digits, without zeros at the end.
+fn short(value: f64) -> String {
+    let whole = value.abs().max(1.0).log10() as usize + 1;
+    let text = format!("{value:.*}", 6usize.saturating_sub(whole));
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// The mean; `None` of nothing.
+pub(crate) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0u64), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| sum / count as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_by_nearest_rank() {
+        assert_eq!(percentiles(vec![]), None);
+        assert_eq!(percentiles(vec![3.0]), Some([3.0; 4]));
+        let hundred = (1..=100).rev().map(f64::from).collect();
+        assert_eq!(percentiles(hundred), Some([50.0, 95.0, 99.0, 100.0]));
+        assert_eq!(percentiles(vec![1.0, 2.0, 3.0]), Some([2.0, 3.0, 3.0, 3.0]));
+    }
+
+    #[test]
+    fn numbers_fit_their_columns() {
+        for (value, text) in [
+            (1.234, "1.23"),
+            (1234.5, "1234.50"),
+            (123456.7, "123456.7"),
+            (0.0, "0.00"),
+        ] {
+            assert_eq!(fit(value, 8), text);
+        }
+        assert_eq!(fit(12345.67, 6), "12346");
+        assert_eq!(fit(12345678.0, 6), "1.2e7");
+        assert_eq!(
+            (short(123.456789), short(0.0), short(0.5)),
+            ("123.457".into(), "0".into(), "0.5".into())
+        );
+    }
+
+    #[test]
+    fn one_rank_has_a_bus_bandwidth_of_zero() {
+        let one = Figures::new(Function::AllReduce, 1, 1 << 20, Some(10.0));
+        assert_eq!(one.busbw, Some(0.0));
+        let none = Figures::new(Function::AllReduce, 4, 1 << 20, None);
+        assert_eq!((none.algbw, none.busbw), (None, None));
+    }
+}

@@ -1,0 +1,132 @@
+//! Reading what nccl-tests printed.
+//!
+//! The fixtures were written by hand after the program's formats; their figures are invented, not measured.
+
+use bench::function::Function;
+use bench::nccl_tests::read;
+use bench::{json, table::Table};
+
+const TEXT: &str = "\
+# nccl-tests version 2.17.6 nccl-headers=22809 nccl-library=22809
+# Collective test starting: all_reduce_perf
+# nThread 1 nGpus 1 minBytes 1024 maxBytes 1048576 step: 1024(factor) warmup iters: 1 iters: 20 agg iters: 1 validation: 1 graph: 0 unalign: 0
+#
+# Using devices
+#  Rank  0 Group  0 Pid   4321 on     node-a device  0 [0000:18:00] NVIDIA H200
+#  Rank  1 Group  0 Pid   4322 on     node-a device  1 [0000:2a:00] NVIDIA H200
+#
+#                                                              out-of-place                       in-place          
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong 
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)         
+        1024           256     float     sum      -1    10.50    0.10    0.10       0    10.40    0.10    0.10       0
+     1048576        262144     float     sum      -1    20.97   50.00   50.00       2    20.00   52.43   52.43     N/A
+# Out of bounds values : 2 FAILED
+# Avg bus bandwidth    : 25.6575 
+#
+# Collective test concluded: all_reduce_perf
+";
+
+#[test]
+fn text_of_today() {
+    let table = read(TEXT).expect("sound");
+    assert_eq!(table.nccl_version, Some(22809));
+    assert_eq!(table.devices.len(), 2);
+    assert_eq!(table.devices[1].pid, 4322);
+    assert_eq!(table.devices[1].device_hex, "0000:2a:00");
+    assert_eq!(table.devices[1].device_info, "NVIDIA H200");
+    let row = &table.rows[1];
+    assert_eq!(row.function, Some(Function::AllReduce));
+    assert_eq!((row.size, row.count, row.root), (1 << 20, 1 << 18, -1));
+    assert_eq!((&row.datatype[..], &row.redop[..]), ("float", "sum"));
+    let (out, within) = (row.out_of_place.as_ref(), row.in_place.as_ref());
+    let (out, within) = (out.expect("measured"), within.expect("measured"));
+    assert_eq!((out.time_us, out.wrong), (Some(20.97), Some(2)));
+    assert_eq!((within.busbw, within.wrong), (Some(52.43), None));
+    assert_eq!(table.wrong(), Some(2));
+    let average = table.average_busbw().expect("measured");
+    assert!((average - 25.6575).abs() < 1e-9, "{average}");
+}
+
+#[test]
+fn older_text_without_root_and_names_above() {
+    let text = "\
+# nThread 1 nGpus 2 minBytes 8 maxBytes 8 step: 1048576(bytes) warmup iters: 5 iters: 20 validation: 1
+#   Rank  0 Pid   9 on node-b device  0 [0x07] Tesla V100
+#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error
+#        (B)    (elements)                     (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+           8             2   float     sum    12.30    0.00    0.00  0e+00    12.10    0.00    0.00  0e+00
+";
+    let table = read(text).expect("sound");
+    let row = &table.rows[0];
+    assert_eq!((row.function, row.root, row.count), (None, -1, 2));
+    assert_eq!(row.in_place.as_ref().and_then(|f| f.time_us), Some(12.1));
+    assert_eq!(table.wrong(), Some(0));
+    assert_eq!(table.devices[0].hostname, "node-b");
+}
+
+#[test]
+fn text_with_more_columns() {
+    let text = "\
+# Collective test starting: ./build/alltoall_perf
+#       size         count      type   redop    root     time   algbw   busbw  #wrong    i_min    i_max    i_p99    i_cv%     time   algbw   busbw  #wrong    i_min    i_max    i_p99    i_cv%  timestamp
+        1024            32     float    none      -1    10.50    0.10    0.09       0     9.00    12.00    11.90     3.10    10.40    0.11    0.10     N/A     9.10    12.10    11.80     3.20  2026-03-01 10:00:00
+";
+    let table = read(text).expect("sound");
+    let row = &table.rows[0];
+    assert_eq!(row.function, Some(Function::AlltoAll));
+    let times = row.sides().map(|f| f.time_us).collect::<Vec<_>>();
+    assert_eq!(times, [Some(10.5), Some(10.4)]);
+}
+
+#[test]
+fn json_of_nccl_tests() {
+    let text = r#"{"version":2,"start_time":"2026-03-01 10:00:00","args":["./build/broadcast_perf","-b","1K"],"env":[],
+        "nccl_version":22809,"config":{"nthreads":1,"devices":[{"rank":0,"group":0,"pid":7,"hostname":"node-a","device":0,
+        "device_hex":"0000:18:00","device_info":"NVIDIA H200"}]},"results":[{"size":1024,"count":256,"type":"float",
+        "redop":"none","root":"     1","out_of_place":{"time":9.500000,"alg_bw":0.107789,"bus_bw":0.107789,"nwrong":0.000000},
+        "in_place":{"time":9.250000,"alg_bw":0.110703,"bus_bw":0.110703,"nwrong":null},"actual_iterations":20,
+        "experiment_name":"broadcast_perf"}],"out_of_bounds":{"count":0,"okay":"true"},
+        "average_bus_bandwidth":{"bandwidth":0.109246,"okay":"unchecked"},"errors":[]}"#;
+    let table = read(text).expect("sound");
+    let row = &table.rows[0];
+    assert_eq!((row.function, row.root), (Some(Function::Broadcast), 1));
+    let wrong: Vec<Option<u64>> = row.sides().map(|f| f.wrong).collect();
+    assert_eq!(wrong, [Some(0), None]);
+    assert_eq!(table.devices[0].device_info, "NVIDIA H200");
+}
+
+#[test]
+fn what_is_read_is_written_and_read_again() {
+    let table = read(TEXT).expect("sound");
+    let without_about = |mut table: Table| {
+        table.about.clear();
+        table
+    };
+    let again = read(&json::of(&table, None).to_string()).expect("sound");
+    assert_eq!(without_about(again), table);
+    let mut again = read(&table.text()).expect("sound");
+    // The text has no line for the library alone.
+    again.nccl_version = table.nccl_version;
+    assert_eq!(again, table);
+}
+
+#[test]
+fn what_can_not_be_read_is_told_with_its_line() {
+    let broken = |from: &str, to: &str| {
+        let error = read(&TEXT.replace(from, to)).expect_err("broken");
+        format!("{error:#}")
+    };
+    let short = broken("   52.43     N/A", "");
+    assert!(short.contains("line 13: expected 13 columns"), "{short}");
+    let word = broken("50.00   50.00       2", "50.00   fast       2");
+    assert!(
+        word.contains("line 13: expected a number under busbw, found `fast`"),
+        "{word}"
+    );
+    let nothing = read("# nothing\n").expect_err("no figures").to_string();
+    assert!(nothing.contains("no line of figures"), "{nothing}");
+    let other = read("{\"a\": 1}").expect_err("other JSON").to_string();
+    assert!(other.contains("no `results`"), "{other}");
+    assert!(read("{\"results\": [{}]}").is_err());
+    assert!(read("{").is_err());
+}
