@@ -10,11 +10,25 @@ Capture
 Next: ncclscope doctor, in the job's environment
 [exit 1]
 --- ncclscope run -o no_nccl -- true; ncclscope doctor no_nccl
+Capture
+  fail    the program ended well, and no process of it loaded the plugin
+          remedy: did it use NCCL (torch: backend nccl, on GPUs)? NCCL 2.23 or newer? did the launcher pass
+            NCCL_PROFILER_PLUGIN on? `ncclscope doctor` in the job's environment checks these; NCCL_DEBUG=INFO makes
+            NCCL say what it loads
+
+1 fail.
+Next: ncclscope doctor, in the job's environment
 2| ncclscope: capture in no_nccl: 0 processes, for none loaded NCCL's profiler plugin (needs NCCL 2.23 or newer; NCCL_DEBUG=INFO says more); next: ncclscope report no_nccl
-[still running after a minute]
+[exit 1]
 --- ncclscope run -o failed -- false; ncclscope doctor failed
+Capture
+  fail    the program ended with status 1 before any process of it loaded the plugin
+          remedy: see that it runs without `ncclscope run`
+
+1 fail.
+Next: ncclscope doctor, in the job's environment
 2| ncclscope: capture in failed: 0 processes, for none loaded NCCL's profiler plugin (needs NCCL 2.23 or newer; NCCL_DEBUG=INFO says more); next: ncclscope report failed
-[still running after a minute]
+[exit 1]
 --- echo 'ranks 1; all_reduce 1KiB x3' | NCCLSCOPE_OUT=alone fake-nccl play -; ncclscope doctor alone
 announced 0, ABI v5
 Capture

@@ -8,7 +8,6 @@ sleep 400ms
 --- ncclscope run --timing stamps -o capture -- fake-nccl play job
 announced 8, ABI v5
 2| ncclscope: capture in capture: 2 processes, 8 calls; next: ncclscope report capture
-[still running after a minute]
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Operations/,$p'
 Completeness and trust
   8 of 8 announced calls recorded, 6 timed.

@@ -7,7 +7,6 @@ all_reduce 4KiB
 --- ncclscope run --timing stamps -o capture -- fake-nccl play job
 announced 201, ABI v5
 2| ncclscope: capture in capture: 2 processes, 201 calls; next: ncclscope report capture
-[still running after a minute]
 --- ncclscope report capture
 Capture capture
   command  fake-nccl play job

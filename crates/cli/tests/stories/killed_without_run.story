@@ -8,7 +8,8 @@ announced 200, ABI v5
 Completeness and trust
   200 of 200 announced calls recorded, 0 timed.
 --- ncclscope collect capture
-[still running after a minute]
+adopted    <host>  <folder>/r1-p<pid>-<id>.live
+2| <host>: 1 adopted, 0 alive, 0 elsewhere; next: ncclscope report capture
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Problems/,$p'
 Completeness and trust
   200 of 200 announced calls recorded, 0 timed.

@@ -38,8 +38,8 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
 
 <function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls.
 Next: ncclscope export capture --to perfetto -o capture.pftrace
---- ncclscope report capture | sed -n '/^Operations/,/^$/p' | grep '^  Send'
-  SendRecv  1MiB f32  8869 -            40  0.258 7.18 6.37 6.64 13.0   - 13.8
-  Send      4KiB f32  8869 -             1  0.005 4.68 4.68 4.68 4.68   - 4.68
---- ncclscope report capture | sed -n '/^Operations/,/^$/p' | grep '^  Recv'
-  Recv      4KiB f32  8869 -             1  0.005 4.68 4.68 4.68 4.68   - 4.68
+--- ncclscope report capture | sed -n '/^Operations/,/^$/p' | awk '/^  Send/ { print $1, $2, $3, $6 }'
+SendRecv 1MiB f32 40
+Send 4KiB f32 1
+--- ncclscope report capture | sed -n '/^Operations/,/^$/p' | awk '/^  Recv/ { print $1, $2, $3, $6 }'
+Recv 4KiB f32 1
