@@ -9,6 +9,7 @@ mod doctor;
 mod explain;
 mod export;
 mod hang;
+mod judge;
 mod plugin_path;
 mod progress;
 mod report;
@@ -31,6 +32,7 @@ enum Verb {
     Doctor(doctor::Args),
     Hang(hang::Args),
     Export(export::Args),
+    Judge(judge::Args),
     Collect(collect::Args),
     PluginPath(plugin_path::Args),
 }
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Verb::Doctor(args) => doctor::main(args),
         Verb::Hang(args) => hang::main(args),
         Verb::Export(args) => export::main(args),
+        Verb::Judge(args) => judge::main(args),
         Verb::Collect(args) => collect::main(args),
         Verb::PluginPath(args) => plugin_path::main(args),
     };
