@@ -97,6 +97,10 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..))]
     calls: u64,
 
+    /// fake-nccl: leave out the cost of callbacks
+    #[arg(long)]
+    no_callbacks: bool,
+
     /// fake-nccl: a script instead of the standard jobs
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
@@ -232,6 +236,7 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
             .then(|| beside("libncclscope_counter.so"))
             .transpose()?,
         timeout: Duration::from_secs_f64(args.timeout),
+        callbacks: !args.no_callbacks,
         folder: args.output,
     })
 }

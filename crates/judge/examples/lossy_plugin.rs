@@ -2,7 +2,7 @@
 //!
 //! It writes NCCL Inspector's format, a line for each Coll event, to `<LOSSY_OUT>/<pid>.log`. Of every communicator's
 //! collectives, counted from 1, it leaves out every 7th and writes every 100th twice; and when the communicator ends it
-//! adds one AllReduce that never was. Of `n` collectives a truthful judge says: n / 7 missing, n / 100 - n / 700 duplicate,
+//! adds one AllReduce of 1 KiB that never was. Of `n` collectives a truthful judge says: n / 7 missing, n / 100 - n / 700 duplicate,
 //! one foreign.
 
 use nccl_abi::{event, v5};

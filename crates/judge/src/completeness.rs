@@ -96,13 +96,26 @@ pub fn judge<'a>(truth: &Truth, records: &'a Records) -> Completeness<'a> {
             out.nameless += counts;
             continue;
         };
-        let key = Key {
-            function: record.function.clone(),
+        let key = |function: &str, bytes| Key {
+            function: function.to_owned(),
             bytes,
             rank,
         };
-        let of_function = made.get(&(&*key.function, rank)).copied().unwrap_or(0);
-        let sum = out.by.entry(key.clone()).or_default();
+        let whole = key(&record.function, bytes);
+        let room = out.by.get(&whole).map_or(0, |c| c.done - c.matched);
+        if room == 0 && !record.pieces.is_empty() {
+            // The program made these sends and receives itself.
+            for (function, bytes) in &record.pieces {
+                let sum = out.by.entry(key(function, *bytes)).or_default();
+                sum.found += 1;
+                let fits = u64::from(sum.matched < sum.done);
+                sum.matched += fits;
+                sum.foreign += 1 - fits;
+            }
+            continue;
+        }
+        let of_function = made.get(&(&*record.function, rank)).copied().unwrap_or(0);
+        let sum = out.by.entry(whole.clone()).or_default();
         sum.found += counts;
         if let (Some(communicator), Some(seq), 1) = (record.communicator, record.seq, record.number)
         {
@@ -117,11 +130,10 @@ pub fn judge<'a>(truth: &Truth, records: &'a Records) -> Completeness<'a> {
                 continue;
             }
         }
-        let room = sum.done - sum.matched;
         sum.matched += counts.min(room);
         sum.foreign += counts.saturating_sub(room);
         if counts <= room {
-            out.accepted.entry(key).or_default().push(record);
+            out.accepted.entry(whole).or_default().push(record);
         }
     }
     for counts in out.by.values_mut() {
@@ -268,6 +280,24 @@ mod tests {
             all(&judge(&truth, &records(vec![])).total()),
             [2, 0, 0, 2, 0, 0]
         );
+    }
+
+    #[test]
+    fn an_operation_that_the_program_made_of_sends_and_receives_counts_as_these() {
+        let truth = truth(&[("Send", 64, 2), ("Recv", 64, 3), ("SendRecv", 128, 1)]);
+        let united = |bytes| Record {
+            pieces: vec![("Send", bytes), ("Recv", bytes)],
+            ..record("SendRecv", bytes, None)
+        };
+        let records = records(vec![
+            united(64),
+            united(128),
+            united(64),
+            record("Recv", 64, None),
+        ]);
+        let judged = judge(&truth, &records);
+        assert!(judged.total().whole(), "{:?}", judged.by);
+        assert_eq!(judged.total().done, 6);
     }
 
     #[test]

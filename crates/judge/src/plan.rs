@@ -157,6 +157,8 @@ pub struct Plan {
     pub counter: Option<PathBuf>,
     /// After so long, a run is killed.
     pub timeout: Duration,
+    /// Whether fake-nccl measures the cost of callbacks too.
+    pub callbacks: bool,
     /// Where runs leave their files; `None` removes them.
     pub folder: Option<PathBuf>,
 }

@@ -42,6 +42,9 @@ pub struct Record {
     pub time_ns: Option<u64>,
     /// What it is.
     pub kind: Kind,
+    /// The sends and receives that the profiler united to this, with their bytes: what the program called, where it made
+    /// them itself.
+    pub pieces: Vec<(&'static str, u64)>,
 }
 
 /// A profiler's output.

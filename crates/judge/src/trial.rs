@@ -178,26 +178,28 @@ fn cases(plan: &Plan, folder: &Path) -> anyhow::Result<Vec<Case>> {
                 std::fs::write(&path, format!("{whole}rank 1 kill\nall_reduce 1KiB\n"))?;
                 cases.push(play("a rank killed".into(), &path, false));
             }
-            let list = |values: Vec<String>| values.join(",");
-            let args = [
-                "bench".into(),
-                "--json".into(),
-                "--rate".into(),
-                list(rates.iter().map(u64::to_string).collect()),
-                "--channels".into(),
-                list(channels.iter().map(u8::to_string).collect()),
-                "--calls".into(),
-                calls.max(&2000).to_string(),
-                "--seconds".into(),
-                // A steady stretch long enough for a 99.99th percentile of the callbacks of a call.
-                "0.5".into(),
-            ];
-            cases.push(Case {
-                name: "callbacks".into(),
-                program: program.clone(),
-                args: args.into(),
-                source: Source::Callbacks,
-            });
+            if plan.callbacks {
+                let list = |values: Vec<String>| values.join(",");
+                let args = [
+                    "bench".into(),
+                    "--json".into(),
+                    "--rate".into(),
+                    list(rates.iter().map(u64::to_string).collect()),
+                    "--channels".into(),
+                    list(channels.iter().map(u8::to_string).collect()),
+                    "--calls".into(),
+                    calls.max(&2000).to_string(),
+                    "--seconds".into(),
+                    // A steady stretch long enough for a 99.99th percentile of the callbacks of a call.
+                    "0.5".into(),
+                ];
+                cases.push(Case {
+                    name: "callbacks".into(),
+                    program: program.clone(),
+                    args: args.into(),
+                    source: Source::Callbacks,
+                });
+            }
         }
         Work::Bench { program, args } => {
             for (name, mode) in truth::bench::CASES {

@@ -56,9 +56,12 @@ fn main() -> ExitCode {
     sound &= all_to_all(0, 0, 64, 7, comm, 0) == 0;
     sound &= all_gather(0, 0, 64, 9, comm, 0) == 0;
     // Names that are none of NCCL's calls, and those that are not there, are the C library's business.
-    sound &= look(nccl, "ncclCommCount") != std::ptr::null_mut();
+    sound &= !look(nccl, "ncclCommCount").is_null();
     sound &= look(nccl, "ncclReduceScatter").is_null() && look(nccl, "nowhere").is_null();
-    sound &= look(libc::RTLD_DEFAULT, "malloc") as usize == libc::malloc as *const () as usize;
+    sound &= std::ptr::eq(
+        look(libc::RTLD_DEFAULT, "malloc"),
+        libc::malloc as *mut c_void,
+    );
     // SAFETY: the child only calls and leaves.
     let child = unsafe { libc::fork() };
     if child == 0 {

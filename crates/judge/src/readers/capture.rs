@@ -7,7 +7,7 @@ use crate::records::{Kind, Record, Records};
 use analyze::executions::{Steps, Walk};
 use capture::live::{flag, part};
 use std::path::Path;
-use tables::Capture;
+use tables::{Call, Capture, Process};
 
 /// Adds the calls of the capture at `folder`.
 pub fn read(folder: &Path, records: &mut Records) {
@@ -47,6 +47,7 @@ pub fn read(folder: &Path, records: &mut Records) {
                     (_, true) => Kind::Replay,
                     _ => Kind::Call,
                 },
+                pieces: pieces(&capture, process, execution.call),
             });
         });
         for total in &process.totals {
@@ -65,6 +66,24 @@ pub fn read(folder: &Path, records: &mut Records) {
         }
     }
     release(&capture);
+}
+
+/// The calls of the operation that this one is the first of, if it is one of several.
+fn pieces(capture: &Capture, process: &Process, first: &Call) -> Vec<(&'static str, u64)> {
+    let composite = (first.composite as usize).checked_sub(1);
+    let Some(composite) = composite.and_then(|index| process.composites.get(index)) else {
+        return Vec::new();
+    };
+    let piece = |index: &u32| {
+        let shape = &process.shapes[process.calls[*index as usize].shape as usize];
+        let function = match capture.names.get(shape.function)? {
+            "Send" => "Send",
+            "Recv" => "Recv",
+            _ => return None,
+        };
+        Some((function, capture.bytes(shape)?))
+    };
+    composite.calls.iter().filter_map(piece).collect()
 }
 
 /// Removes the live parts that killed processes of this capture left in shared memory: nobody else will.

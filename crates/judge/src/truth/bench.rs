@@ -1,5 +1,7 @@
 //! Calls done as `ncclscope bench --parquet` has them: each with its own time on each rank.
 //!
+//! The file has every call of every rank in the order made, also those of warm-up and data check, which have no time.
+//!
 //! Rule: a time that is the mean of a batch is no time of a call: only calls made one at a time are held against a
 //! profiler's times.
 
@@ -44,7 +46,7 @@ pub fn read(file: &Path) -> anyhow::Result<Bench> {
     for batch in reader {
         add(&batch?, &mut rows)?;
     }
-    Ok(summarise(rows))
+    Ok(summarise(&rows))
 }
 
 /// A row of the file.
@@ -53,11 +55,8 @@ struct Row {
     bytes: u64,
     in_place: bool,
     single: bool,
-    graph: bool,
-    run: i64,
     iteration: i64,
     rank: u32,
-    start_ns: i64,
     time_ns: Option<i64>,
 }
 
@@ -68,21 +67,17 @@ fn add(batch: &RecordBatch, rows: &mut Vec<Row>) -> anyhow::Result<()> {
         })
     };
     let (function, mode) = (text(column("function")?)?, text(column("mode")?)?);
-    let (bytes, run) = (numbers(column("bytes")?)?, numbers(column("run")?)?);
+    let (bytes, time) = (numbers(column("bytes")?)?, numbers(column("time_ns")?)?);
     let (iteration, rank) = (numbers(column("iteration")?)?, numbers(column("rank")?)?);
-    let (start, time) = (numbers(column("start_ns")?)?, numbers(column("time_ns")?)?);
     let in_place = column("in_place")?;
     for row in 0..batch.num_rows() {
         rows.push(Row {
             function: nccl_name(&function[row]),
             bytes: bytes[row].unwrap_or(0).max(0) as u64,
             in_place: in_place.as_boolean_opt().is_some_and(|b| b.value(row)),
-            single: mode[row].starts_with("single"),
-            graph: mode[row].contains("graph"),
-            run: run[row].unwrap_or(0),
+            single: mode[row] == "single",
             iteration: iteration[row].unwrap_or(0),
             rank: rank[row].unwrap_or(0).max(0) as u32,
-            start_ns: start[row].unwrap_or(0),
             time_ns: time[row],
         });
     }
@@ -121,17 +116,17 @@ fn nccl_name(name: &str) -> String {
     crate::readers::json::function(name).map_or_else(|| name.to_owned(), str::to_owned)
 }
 
-fn summarise(mut rows: Vec<Row>) -> Bench {
-    rows.sort_by_key(|row| (row.rank, row.run, row.start_ns, row.iteration));
+fn summarise(rows: &[Row]) -> Bench {
     let mut truth = Truth {
         nranks: rows.iter().map(|row| row.rank + 1).max(),
         graphs: Graphs::Executions,
+        whole: true,
         ..Truth::default()
     };
     let mut made: HashMap<(String, u32), u64> = HashMap::new();
     // By operation: the longest of its ranks.
-    let mut longest: BTreeMap<(String, i64, i64), i64> = BTreeMap::new();
-    for row in &rows {
+    let mut longest: BTreeMap<(String, i64), i64> = BTreeMap::new();
+    for row in rows {
         let index = made.entry((row.function.clone(), row.rank)).or_default();
         let key = Key {
             function: row.function.clone(),
@@ -144,19 +139,19 @@ fn summarise(mut rows: Vec<Row>) -> Bench {
             index: *index,
             time_ns: row
                 .time_ns
-                .filter(|ns| row.single && !row.graph && *ns >= 0)
+                .filter(|ns| row.single && *ns >= 0)
                 .map(|ns| ns as u64),
         });
         *index += 1;
-        if let Some(ns) = row.time_ns.filter(|_| row.iteration >= 0) {
+        if let Some(ns) = row.time_ns {
             let place = if row.in_place { ", in place" } else { "" };
             let what = format!("{} {}{place}", row.function, size(row.bytes));
-            let most = longest.entry((what, row.run, row.iteration)).or_default();
+            let most = longest.entry((what, row.iteration)).or_default();
             *most = ns.max(*most);
         }
     }
     let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
-    for ((what, ..), ns) in longest {
+    for ((what, _), ns) in longest {
         let sum = sums.entry(what).or_default();
         *sum = (sum.0 + ns as f64 / 1e3, sum.1 + 1.0);
     }
@@ -174,5 +169,100 @@ pub(crate) fn size(bytes: u64) -> String {
     match units.iter().find(fits) {
         Some((unit, bits)) => format!("{}{unit}", bytes >> bits),
         None => format!("{bytes}B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{BooleanArray, Int64Array, StringArray, UInt32Array, UInt64Array};
+    use parquet::arrow::ArrowWriter;
+    use std::sync::Arc;
+
+    /// As the benchmark writes it: the columns that are read, and one that is not.
+    fn write(path: &Path, rows: &[(&str, u64, &str, u64, u32, Option<i64>)]) {
+        let text = |of: fn(&(&str, u64, &str, u64, u32, Option<i64>)) -> String| {
+            Arc::new(StringArray::from_iter_values(rows.iter().map(of))) as ArrayRef
+        };
+        let long = |of: fn(&(&str, u64, &str, u64, u32, Option<i64>)) -> u64| {
+            Arc::new(UInt64Array::from_iter_values(rows.iter().map(of))) as ArrayRef
+        };
+        let ranks = UInt32Array::from_iter_values(rows.iter().map(|r| r.4));
+        let times = Int64Array::from_iter(rows.iter().map(|r| r.5));
+        let places = BooleanArray::from_iter(rows.iter().map(|_| Some(false)));
+        let batch = RecordBatch::try_from_iter([
+            ("run", text(|_| "bench".into())),
+            ("function", text(|r| r.0.into())),
+            ("bytes", long(|r| r.1)),
+            ("mode", text(|r| r.2.into())),
+            ("iteration", long(|r| r.3)),
+            ("in_place", Arc::new(places) as ArrayRef),
+            ("rank", Arc::new(ranks) as ArrayRef),
+            ("time_ns", Arc::new(times) as ArrayRef),
+        ])
+        .expect("columns");
+        let file = File::create(path).expect("made");
+        let mut writer = ArrowWriter::try_new(file, batch.schema(), None).expect("a writer");
+        writer.write(&batch).expect("written");
+        writer.close().expect("closed");
+    }
+
+    #[test]
+    fn every_call_is_done_and_those_made_one_at_a_time_are_timed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("calls.parquet");
+        let rows = [
+            ("AllReduce", 1024, "warmup", 0, 0, None),
+            ("AllReduce", 1024, "warmup", 0, 1, None),
+            ("AllReduce", 1024, "single", 0, 0, Some(10_000)),
+            ("AllReduce", 1024, "single", 1, 0, Some(30_000)),
+            ("AllReduce", 1024, "single", 0, 1, Some(20_000)),
+            ("AllReduce", 1024, "single", 1, 1, Some(10_000)),
+            ("AllReduce", 2048, "back-to-back", 0, 0, Some(7_000)),
+            ("AllReduce", 2048, "back-to-back", 0, 1, Some(9_000)),
+        ];
+        write(&file, &rows);
+        let bench = read(&file).expect("read");
+        assert_eq!((bench.truth.total(), bench.truth.nranks), (8, Some(2)));
+        let key = |bytes| Key {
+            function: "AllReduce".into(),
+            bytes,
+            rank: 0,
+        };
+        let calls = &bench.truth.calls[&key(1024)];
+        let times: Vec<_> = calls.each.iter().map(|c| (c.index, c.time_ns)).collect();
+        assert_eq!(times, [(0, None), (1, Some(10_000)), (2, Some(30_000))]);
+        // The next size goes on counting, and the mean of a batch is no call's time.
+        let batch = bench.truth.calls[&key(2048)].each[0];
+        assert_eq!((batch.index, batch.time_ns), (3, None));
+        // The longest rank of each: 20 and 30 us.
+        let expected = [
+            ("AllReduce 1KiB".to_owned(), 25.0),
+            ("AllReduce 2KiB".to_owned(), 9.0),
+        ];
+        assert_eq!(bench.figures, expected.into());
+    }
+
+    #[test]
+    fn another_table_is_an_error_that_names_the_column() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("calls.parquet");
+        let batch =
+            RecordBatch::try_from_iter([("x", Arc::new(UInt32Array::from(vec![1])) as ArrayRef)]);
+        let batch = batch.expect("a column");
+        let mut writer =
+            ArrowWriter::try_new(File::create(&file).expect("made"), batch.schema(), None)
+                .expect("a writer");
+        writer.write(&batch).expect("written");
+        writer.close().expect("closed");
+        let error = read(&file).err().expect("an error").to_string();
+        assert!(error.contains("`function`"), "{error}");
+        assert!(read(&folder.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn sizes_are_short_where_they_are_whole() {
+        let texts = [0, 1000, 1024, 3 << 20, 1 << 30].map(size);
+        assert_eq!(texts, ["0B", "1000B", "1KiB", "3MiB", "1GiB"]);
     }
 }
