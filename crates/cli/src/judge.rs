@@ -6,6 +6,7 @@ use crate::report::finish;
 use anyhow::{bail, Context};
 use clap::ValueEnum;
 use judge::plan::{Plan, Profiler, Work};
+use judge::truth::bench::CASES;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -75,6 +76,14 @@ pub struct Args {
     /// Keep the files of the runs here
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+
+    /// bench: only these ways of calling
+    #[arg(long = "case", value_delimiter = ',', value_name = "CASE", value_parser = CASES.map(|c| c.0))]
+    cases: Vec<String>,
+
+    /// bench: run the counter of calls along, and note what both say
+    #[arg(long)]
+    check_counter: bool,
 
     /// fake-nccl: calls a second, 0 for as fast as they go
     #[arg(
@@ -205,6 +214,7 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
         Kind::Bench => Work::Bench {
             program: std::env::current_exe()?,
             args: args.command,
+            cases: args.cases,
         },
         Kind::FakeNccl if !args.command.is_empty() => {
             bail!(
@@ -221,7 +231,7 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
             calls: args.calls,
         },
     };
-    let counts = kind == Kind::Command || args.step.is_some();
+    let counts = kind == Kind::Command || args.step.is_some() || args.check_counter;
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH);
     Ok(Plan {
         work,
@@ -235,6 +245,7 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
         counter: counts
             .then(|| beside("libncclscope_counter.so"))
             .transpose()?,
+        check_counter: args.check_counter,
         timeout: Duration::from_secs_f64(args.timeout),
         callbacks: !args.no_callbacks,
         folder: args.output,

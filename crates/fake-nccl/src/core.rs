@@ -604,6 +604,13 @@ impl Launcher {
 
     /// Replays a captured group on the calling thread, which stands for the CUDA driver's.
     pub fn replay(&self, graph: &Captured, kernel: impl Fn(usize) -> Kernel) {
+        for task in &graph.tasks {
+            let times = Times {
+                replayed: 1,
+                ..Times::default()
+            };
+            self.count(task, times, &[]);
+        }
         let mut launched = vec![false; self.comms.len()];
         for task in &graph.tasks {
             let index = task.comm;
@@ -873,6 +880,7 @@ impl Launcher {
                     calls: 0,
                     announced: u64::from(!replay),
                     replays: u64::from(replay),
+                    replayed: 0,
                 };
                 self.count(task, times, &[func]);
             }

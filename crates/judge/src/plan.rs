@@ -119,6 +119,8 @@ pub enum Work {
         program: PathBuf,
         /// What follows `bench`, the same for every case.
         args: Vec<String>,
+        /// Which of [`CASES`](crate::truth::bench::CASES); empty for all.
+        cases: Vec<String>,
     },
     /// Any command that uses NCCL.
     Command {
@@ -155,6 +157,8 @@ pub struct Plan {
     pub step: Option<String>,
     /// The library that counts calls in commands.
     pub counter: Option<PathBuf>,
+    /// Whether the counter runs along with the benchmark, to be held against what that says itself.
+    pub check_counter: bool,
     /// After so long, a run is killed.
     pub timeout: Duration,
     /// Whether fake-nccl measures the cost of callbacks too.

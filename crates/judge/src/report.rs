@@ -48,6 +48,8 @@ pub struct CompletenessOf {
     /// Over all functions, sizes and ranks.
     #[serde(flatten)]
     pub counts: Counts,
+    /// Matched by done; null where nothing was done.
+    pub recorded_percent: Option<f64>,
     /// Calls that the profiler says it lost; null where it doesn't say.
     pub admitted: Option<u64>,
     /// Rows that can't be read.

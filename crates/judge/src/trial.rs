@@ -201,11 +201,16 @@ fn cases(plan: &Plan, folder: &Path) -> anyhow::Result<Vec<Case>> {
                 });
             }
         }
-        Work::Bench { program, args } => {
-            for (name, mode) in truth::bench::CASES {
+        Work::Bench {
+            program,
+            args,
+            cases: wanted,
+        } => {
+            let wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
+            for (name, mode) in truth::bench::CASES.iter().filter(|c| wanted(c.0)) {
                 let words = ["bench"].into_iter().chain(mode.iter().copied());
                 cases.push(Case {
-                    name: name.into(),
+                    name: (*name).into(),
                     program: program.clone(),
                     args: words
                         .map(str::to_owned)
@@ -270,14 +275,18 @@ fn one(
         Source::Timed => {
             command.arg("--parquet").arg(&parquet);
         }
-        Source::Counted { .. } => {
-            if let Some(counter) = &plan.counter {
-                std::fs::create_dir_all(&counts)?;
-                truth::counter::preload(&mut command, counter, &counts);
-            }
-        }
+        Source::Counted { .. } => {}
         Source::Callbacks if profiler.plugin.is_none() => return Ok(Run::default()),
         Source::Announced | Source::Callbacks => {}
+    }
+    let counted = match case.source {
+        Source::Counted { .. } => true,
+        Source::Timed => plan.check_counter,
+        _ => false,
+    };
+    if let Some(counter) = plan.counter.as_ref().filter(|_| counted) {
+        std::fs::create_dir_all(&counts)?;
+        truth::counter::preload(&mut command, counter, &counts);
     }
     let ran = process::run(command, place, plan.timeout)?;
     let who = format!("{} under {}", case.name, profiler.name);
@@ -307,6 +316,9 @@ fn one(
             Ok(bench) => {
                 let figures = bench.figures.into_iter();
                 run.figures = figures.map(|(what, us)| ((what, "us"), us)).collect();
+                if counted {
+                    notes.extend(counter_against(&bench.truth, &counts, &case.name));
+                }
                 Some(bench.truth)
             }
             Err(error) => {
@@ -348,6 +360,27 @@ fn one(
         records::read(&out, None)?;
     }
     Ok(run)
+}
+
+/// What the counter saw of the functions that the benchmark says it called.
+fn counter_against(bench: &Truth, counts: &Path, case: &str) -> Vec<String> {
+    let counted = match truth::counter::read(counts) {
+        Ok(counted) => counted,
+        Err(error) => return vec![format!("{case}: {error:#}")],
+    };
+    let by_function = |truth: &Truth| {
+        let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+        for (key, calls) in &truth.calls {
+            *sums.entry(key.function.clone()).or_default() += calls.number;
+        }
+        sums
+    };
+    let counted = by_function(&counted);
+    let each = by_function(bench).into_iter().map(|(function, made)| {
+        let saw = counted.get(&function).copied().unwrap_or(0);
+        format!("{case}: of {function}, the benchmark made {made} calls and the counter saw {saw}")
+    });
+    each.collect()
 }
 
 fn judge(
@@ -491,6 +524,8 @@ fn summarise(
             case: case.name.clone(),
             format: sum.format,
             counts,
+            recorded_percent: (counts.done > 0)
+                .then(|| counts.matched as f64 * 100.0 / counts.done as f64),
             admitted: sum.admitted,
             unreadable: sum.unreadable,
             nameless: sum.nameless,

@@ -97,10 +97,11 @@ pub fn from_fake_nccl(line: &Value) -> Option<Truth> {
                 bytes: operation["bytes"].as_u64()?,
                 rank,
             };
-            let replays = operation["replays"].as_u64()?;
-            truth.add(key, operation["calls"].as_u64()? + replays);
+            // Whatever the profiler was told of them.
+            let replayed = operation["replayed"].as_u64()?;
+            truth.add(key, operation["calls"].as_u64()? + replayed);
             // A replay has a number of its own, or its template's: NCCL's releases differ.
-            truth.whole &= replays == 0;
+            truth.whole &= replayed == 0;
         }
     }
     Some(truth)
@@ -113,8 +114,8 @@ mod tests {
     #[test]
     fn a_line_of_fake_nccl_is_read_by_rank_and_a_crash_is_no_truth() {
         let mut line = serde_json::json!({"processes": [
-            {"rank": 0, "pid": 41, "operations": [{"function": "AllReduce", "bytes": 1024, "calls": 3, "replays": 0}]},
-            {"rank": 1, "pid": 42, "operations": [{"function": "AllReduce", "bytes": 1024, "calls": 2, "replays": 4}]},
+            {"rank": 0, "pid": 41, "operations": [{"function": "AllReduce", "bytes": 1024, "calls": 3, "replayed": 0}]},
+            {"rank": 1, "pid": 42, "operations": [{"function": "AllReduce", "bytes": 1024, "calls": 2, "replayed": 4}]},
         ]});
         let truth = from_fake_nccl(&line).expect("a truth");
         assert_eq!(

@@ -45,6 +45,7 @@ fn plan(work: Work, profilers: Vec<Profiler>, rounds: u32) -> Plan {
         limit: 1.02,
         step: None,
         counter: None,
+        check_counter: false,
         timeout: Duration::from_secs(120),
         folder: None,
         callbacks: false,
