@@ -16,11 +16,9 @@ use std::collections::BTreeMap;
 /// Times of one function and size, ns.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
-    /// Calls that the work made.
-    pub done: u64,
     /// Of every call that the work timed.
     pub own: Vec<f64>,
-    /// Of every accepted record with a time.
+    /// Of the accepted records of these calls, with a time.
     pub told: Vec<f64>,
     /// Errors of the pairs.
     pub errors: Vec<f64>,
@@ -31,9 +29,9 @@ pub struct Times {
 /// What comes of them, in µs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Accuracy {
-    /// Calls that the work made.
+    /// Calls that the work timed.
     pub done: u64,
-    /// Records with a time.
+    /// Of these, recorded with a time; of all recorded calls, where it isn't known which is which.
     pub timed: u64,
     /// Median of the work's own times.
     pub own_p50_us: f64,
@@ -75,14 +73,18 @@ pub fn collect(
         }
         let place = (key.function.clone(), key.bytes);
         let sum = times.entry(place.clone()).or_default();
-        sum.done += calls.number;
         sum.own.extend(own().map(|ns| ns as f64));
         let Some(records) = completeness.accepted.get(key) else {
             continue;
         };
-        let told = records.iter().filter_map(|r| r.time_ns);
-        sum.told.extend(told.map(|ns| ns as f64));
-        let found = pairs(truth, key, completeness);
+        let Some(pairs) = pairs(truth, key, completeness) else {
+            let told = records.iter().filter_map(|r| r.time_ns);
+            sum.told.extend(told.map(|ns| ns as f64));
+            continue;
+        };
+        // Calls that the work did not time, such as those of warm-up, are left out on both sides.
+        sum.told.extend(pairs.iter().map(|(told, _)| told));
+        let found: Vec<f64> = pairs.iter().map(|(told, own)| told - own).collect();
         sum.errors.extend(&found);
         errors.entry(place).or_default().extend(found);
     }
@@ -93,31 +95,32 @@ pub fn collect(
     }
 }
 
-/// Errors of the records of a key that are known to be of certain calls.
-fn pairs(truth: &Truth, key: &Key, completeness: &Completeness) -> Vec<f64> {
+/// Times by the profiler and by the work of the calls of a key, where it is known which record is of which call.
+fn pairs(truth: &Truth, key: &Key, completeness: &Completeness) -> Option<Vec<(f64, f64)>> {
     let (calls, records) = (&truth.calls[key], &completeness.accepted[key]);
-    let error = |told: Option<u64>, own: Option<u64>| Some(told? as f64 - own? as f64);
+    let both = |told: Option<u64>, own: Option<u64>| Some((told? as f64, own? as f64));
     if records.len() == calls.each.len() {
         let mut records = records.clone();
         if records.iter().all(|r| r.seq.is_some()) {
             // Files of several dumps need not be in order.
             records.sort_by_key(|r| r.seq);
         }
-        let both = records.iter().zip(&calls.each);
-        return both
-            .filter_map(|(r, c)| error(r.time_ns, c.time_ns))
-            .collect();
+        let found = records.iter().zip(&calls.each);
+        return Some(
+            found
+                .filter_map(|(r, c)| both(r.time_ns, c.time_ns))
+                .collect(),
+        );
     }
-    if !truth.whole {
-        return Vec::new();
+    if !truth.whole || records.iter().any(|r| r.seq.is_none()) {
+        return None;
     }
     let by_index: BTreeMap<u64, Option<u64>> =
         calls.each.iter().map(|c| (c.index, c.time_ns)).collect();
-    let found = records.iter().filter_map(|r| {
-        let own = by_index.get(&r.seq?)?;
-        error(r.time_ns, *own)
-    });
-    found.collect()
+    let found = records
+        .iter()
+        .filter_map(|r| both(r.time_ns, *by_index.get(&r.seq?)?));
+    Some(found.collect())
 }
 
 impl Times {
@@ -134,7 +137,7 @@ impl Times {
         let mut sizes: Vec<f64> = self.errors.iter().map(|e| e.abs()).collect();
         let interval = analyze::interval::of_runs(&self.medians);
         Some(Accuracy {
-            done: self.done,
+            done: self.own.len() as u64,
             timed: self.told.len() as u64,
             own_p50_us: us(own_p50),
             told_p50_us: us(quantile(&mut self.told, 0.5)?),

@@ -12,9 +12,18 @@ Judge: 2 rounds of fake-nccl (seed 7; intervals are 95 % over rounds)
 Completeness (calls done against calls in the output; matched + missing = done, the rest was found beside)
   profiler  case   done matched missing duplicate foreign admitted recorded_%
   ncclscope script  260     260       0         0       0        0     100.00
-  stamps    script  308     308       0         0       0        0     100.00
+  stamps    script  260     260       0         0      48        0     100.00
 
-ncclscope recorded 260 of 260 calls (100.00 %). stamps recorded 308 of 308 calls (100.00 %).
+Incomplete by function and size (in the order of the table above)
+  profiler case   of             done missing duplicate foreign
+  stamps   script AllReduce 2KiB   12       0         0      48
+
+Incomplete by rank (in the order of the table above)
+  profiler case   of     done missing duplicate foreign
+  stamps   script rank 0  130       0         0      24
+  stamps   script rank 1  130       0         0      24
+
+ncclscope recorded 260 of 260 calls (100.00 %). stamps recorded 260 of 260 calls (100.00 %), 48 that never were.
 --- ncclscope judge --script job --pairs 1 --seed 7 --no-callbacks --only --plugin bare=$PLUGINS/libnccl-profiler.so,NCCLSCOPE_OUT=elsewhere | sed '/^Resources/,/^$/d'
 Judge: 1 round of fake-nccl (seed 7; intervals are 95 % over rounds)
 
@@ -49,8 +58,8 @@ bare recorded 0 of 130 calls (0.00 %).
       "missing": 0,
       "duplicate": 0,
       "foreign": 0,
+      "recorded_percent": 100.0,
       "admitted": 0,
-      "unreadable": 0,
 --- ncclscope judge --only
 2| error: --only: expected a --plugin, found none
 [exit 2]
