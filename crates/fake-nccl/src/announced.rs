@@ -37,7 +37,7 @@ pub struct Times {
 }
 
 impl Times {
-    fn add(&mut self, other: Times) {
+    pub(crate) fn add(&mut self, other: Times) {
         self.calls += other.calls;
         self.announced += other.announced;
         self.replays += other.replays;

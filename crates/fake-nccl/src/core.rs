@@ -700,10 +700,11 @@ impl Launcher {
             datatype: task.call.datatype.to_string_lossy().into_owned(),
             bytes: task.call.bytes,
         };
-        let sum = announced.operations.entry(operation).or_default();
-        sum.calls += times.calls;
-        sum.announced += times.announced;
-        sum.replays += times.replays;
+        announced
+            .operations
+            .entry(operation)
+            .or_default()
+            .add(times);
     }
 
     fn launch(

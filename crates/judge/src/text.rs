@@ -356,7 +356,7 @@ fn percent(part: u64, whole: u64) -> String {
 /// Three digits or so.
 fn number(value: f64) -> String {
     match value.abs() {
-        size if size == 0.0 => "0".into(),
+        0.0 => "0".into(),
         size if size < 10.0 => format!("{value:.2}"),
         size if size < 100.0 => format!("{value:.1}"),
         _ => format!("{value:.0}"),

@@ -132,6 +132,18 @@ fn operations_in_pieces_and_graphs_are_whole_in_ncclscope_s_captures() {
 }
 
 #[test]
+fn replays_that_nccl_does_not_show_are_missing() {
+    let script = "ranks 2\ngraph step { all_reduce 2KiB x3 }\nreplay step x4\nsync\n";
+    let path = there("libnccl_profiler_ncclscope.so");
+    let with = |timing: &str| profiler(timing, &path, &format!(",NCCLSCOPE_TIMING={timing}"));
+    let report = judge(script, vec![with("host"), with("stamps")], 1);
+    let host = counts(&report, "host");
+    // Captured calls and their replays, on two ranks.
+    assert_eq!((host.done, host.missing, host.found), (2 * 15, 2 * 12, 2 * 3));
+    assert!(counts(&report, "stamps").whole());
+}
+
+#[test]
 fn a_killed_rank_leaves_every_call_in_ncclscope_s_capture_and_none_in_the_lossy_one_s() {
     let script = "ranks 2\nlinger 100ms\nrepeat 50 { all_reduce 1KiB }\nsync\nrank 1 kill\nall_reduce 1KiB\n";
     let report = judge(script, vec![lossy(), own()], 1);

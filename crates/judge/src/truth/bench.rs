@@ -165,7 +165,7 @@ fn summarise(rows: &[Row]) -> Bench {
 /// `1KiB`, `1000B`.
 pub(crate) fn size(bytes: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let fits = |(_, bits): &&(&str, u32)| bytes > 0 && bytes % (1 << bits) == 0;
+    let fits = |(_, bits): &&(&str, u32)| bytes > 0 && bytes.trailing_zeros() >= *bits;
     match units.iter().find(fits) {
         Some((unit, bits)) => format!("{}{unit}", bytes >> bits),
         None => format!("{bytes}B"),
@@ -179,12 +179,15 @@ mod tests {
     use parquet::arrow::ArrowWriter;
     use std::sync::Arc;
 
+    /// Function, bytes, mode, iteration, rank and time.
+    type Line<'a> = (&'a str, u64, &'a str, u64, u32, Option<i64>);
+
     /// As the benchmark writes it: the columns that are read, and one that is not.
-    fn write(path: &Path, rows: &[(&str, u64, &str, u64, u32, Option<i64>)]) {
-        let text = |of: fn(&(&str, u64, &str, u64, u32, Option<i64>)) -> String| {
+    fn write(path: &Path, rows: &[Line]) {
+        let text = |of: fn(&Line) -> String| {
             Arc::new(StringArray::from_iter_values(rows.iter().map(of))) as ArrayRef
         };
-        let long = |of: fn(&(&str, u64, &str, u64, u32, Option<i64>)) -> u64| {
+        let long = |of: fn(&Line) -> u64| {
             Arc::new(UInt64Array::from_iter_values(rows.iter().map(of))) as ArrayRef
         };
         let ranks = UInt32Array::from_iter_values(rows.iter().map(|r| r.4));
