@@ -15,16 +15,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Judge NCCL profilers: what they miss, how wrong their times are, what they cost
 ///
-/// Runs the same work without a profiler, under an empty plugin, under ncclscope and under every --plugin, each once a
-/// round in a random order, and compares what was done with what each recorded:
+/// Runs the same work without a profiler, under an empty plugin, under ncclscope and under every
+/// --plugin, each once a round in a random order, and compares what was done with what was recorded:
 ///
-///   ncclscope judge                                              # simulated jobs, no GPU needed
-///   ncclscope judge --work bench -- -b 1K -e 1M                  # ncclscope bench on this machine's GPUs
-///   ncclscope judge --step 'python train.py' -- python job.py    # any program that uses NCCL
-///   ncclscope judge --plugin inspector=/path/libnccl-profiler-inspector.so,NCCL_INSPECTOR_ENABLE=1
+///   ncclscope judge                                             # simulated jobs, no GPU needed
+///   ncclscope judge --work bench -- all_reduce -b 1K -e 1M      # ncclscope bench on GPUs
+///   ncclscope judge --step 'python train.py' -- python job.py   # any program that uses NCCL
+///   ncclscope judge --plugin inspector=/path/libinspector.so,NCCL_INSPECTOR_ENABLE=1
 ///
-/// A plugin's output is looked for in the folder that NCCLSCOPE_OUT and NCCL_INSPECTOR_DUMP_DIR name in its runs, and that
-/// `{out}` stands for in the VALUEs of --plugin.
+/// A plugin's output is looked for in the folder that NCCLSCOPE_OUT and NCCL_INSPECTOR_DUMP_DIR name
+/// in its runs, and that `{out}` stands for in the VALUEs of --plugin.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

@@ -32,7 +32,7 @@ enum Verb {
     Doctor(doctor::Args),
     Hang(hang::Args),
     Export(export::Args),
-    Judge(judge::Args),
+    Judge(Box<judge::Args>),
     Collect(collect::Args),
     PluginPath(plugin_path::Args),
 }
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         Verb::Doctor(args) => doctor::main(args),
         Verb::Hang(args) => hang::main(args),
         Verb::Export(args) => export::main(args),
-        Verb::Judge(args) => judge::main(args),
+        Verb::Judge(args) => judge::main(*args),
         Verb::Collect(args) => collect::main(args),
         Verb::PluginPath(args) => plugin_path::main(args),
     };

@@ -139,7 +139,10 @@ fn replays_that_nccl_does_not_show_are_missing() {
     let report = judge(script, vec![with("host"), with("stamps")], 1);
     let host = counts(&report, "host");
     // Captured calls and their replays, on two ranks.
-    assert_eq!((host.done, host.missing, host.found), (2 * 15, 2 * 12, 2 * 3));
+    assert_eq!(
+        (host.done, host.missing, host.found),
+        (2 * 15, 2 * 12, 2 * 3)
+    );
     assert!(counts(&report, "stamps").whole());
 }
 

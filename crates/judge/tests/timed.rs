@@ -58,6 +58,10 @@ fn write_calls(path: &Path, mode: &str, slower: i64) {
         ),
         ("rank", Arc::new(ranks) as ArrayRef),
         ("time_ns", Arc::new(times) as ArrayRef),
+        (
+            "skew_ns",
+            Arc::new(Int64Array::from_iter(rows.iter().map(|_| Some(100)))) as ArrayRef,
+        ),
     ])
     .expect("columns");
     let file = File::create(path).expect("made");

@@ -59,12 +59,15 @@ pub fn read(folder: &Path) -> anyhow::Result<Truth> {
             };
             truth.ranks.insert(table.pid, rank);
             *nranks.entry(row.nranks).or_default() += row.number;
-            let per_rank = (row.function.to_owned(), row.count, row.datatype_size);
-            let bytes = per_rank.1.saturating_mul(per_rank.2);
-            let bytes = tables::calls::bytes(row.function, "ncclInt8", bytes, Some(row.nranks));
+            let per_rank = row.count.saturating_mul(row.datatype_size);
+            let nranks = Some(row.nranks).filter(|nranks| *nranks > 0);
+            let Some(bytes) = tables::calls::bytes(row.function, "ncclInt8", per_rank, nranks)
+            else {
+                bail!("{}: the size of a communicator is not known", at());
+            };
             let key = Key {
-                function: per_rank.0,
-                bytes: bytes.unwrap_or(0),
+                function: row.function.to_owned(),
+                bytes,
                 rank,
             };
             truth.add(key, row.number);
@@ -78,4 +81,71 @@ pub fn read(folder: &Path) -> anyhow::Result<Truth> {
         .then(|| nranks.into_keys().next())
         .flatten();
     Ok(truth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use counter::{Counter, Kind};
+
+    fn kind(function: u32, nranks: u32, count: u64) -> Kind {
+        Kind {
+            function,
+            datatype: 7,
+            nranks,
+            rank: 1,
+            count,
+        }
+    }
+
+    fn name(function: &str) -> u32 {
+        let found = counter::FUNCTIONS.iter().position(|f| *f == function);
+        found.expect("known") as u32
+    }
+
+    #[test]
+    fn processes_are_added_up_in_nccl_tests_sizes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (pid, rank) in [(41, 0), (42, 1), (43, 1)] {
+            let counter = Counter::create(folder.path(), pid, Some(rank)).expect("made");
+            for _ in 0..3 {
+                counter.count(&kind(name("AllReduce"), 8, 256));
+            }
+            counter.count(&kind(name("AllGather"), 8, 256));
+        }
+        let truth = read(folder.path()).expect("sound");
+        let number = |function: &str, bytes, rank| {
+            let function = function.to_owned();
+            truth.calls[&Key {
+                function,
+                bytes,
+                rank,
+            }]
+                .number
+        };
+        assert_eq!(
+            (number("AllReduce", 1024, 0), number("AllReduce", 1024, 1)),
+            (3, 6)
+        );
+        assert_eq!(number("AllGather", 8192, 1), 2);
+        assert_eq!(
+            (truth.nranks, truth.ranks[&43], truth.whole),
+            (Some(8), 1, true)
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_no_truth() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let error = || read(folder.path()).expect_err("an error").to_string();
+        assert!(error().contains("saw no NCCL call"));
+        let counter = Counter::create(folder.path(), 41, None).expect("made");
+        // A size that does not depend on the communicator's, and no rank of the launcher's.
+        counter.count(&kind(name("AllReduce"), 0, 256));
+        assert_eq!(read(folder.path()).expect("sound").total(), 1);
+        counter.count(&kind(name("AllGather"), 0, 256));
+        assert!(error().contains("size of a communicator"), "{}", error());
+        std::fs::write(folder.path().join("x.counts"), "no counts").expect("written");
+        assert!(read(folder.path()).is_err());
+    }
 }
