@@ -8,6 +8,7 @@
 //! Rule: what was done is never taken from a profiler: it comes from the work itself or from a counter of its own.
 
 pub mod accuracy;
+mod cases;
 pub mod completeness;
 pub mod overhead;
 pub mod plan;

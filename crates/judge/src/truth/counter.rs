@@ -74,7 +74,7 @@ pub fn read(folder: &Path) -> anyhow::Result<Truth> {
         }
     }
     if truth.calls.is_empty() {
-        bail!("the counter saw no NCCL call\n  hint: a program with NCCL linked in statically can't be counted");
+        bail!("the counter saw no NCCL call (with NCCL linked in statically, a program can't be counted)");
     }
     // Of use where one communicator size is all there is.
     truth.nranks = (nranks.len() == 1)
