@@ -177,7 +177,8 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
     let own = plugin_path::find();
     let mut profilers = Vec::new();
     if !args.only {
-        let empty = beside("libnccl_profiler_empty.so")?;
+        let empty = beside("libnccl_profiler_empty.so")
+            .map_err(|error| anyhow::anyhow!("{error}, and --only does without it"))?;
         profilers.push(Profiler::empty(&empty, None));
         if args.mask_bits {
             let bits = nccl_abi::event::ALL.iter();
