@@ -200,6 +200,46 @@ impl Comparison {
     }
 }
 
+/// A figure of several runs, each of which gave one value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OfRuns {
+    /// Their mean.
+    pub mean: f64,
+    /// Ends of its interval.
+    pub low: f64,
+    /// See `low`.
+    pub high: f64,
+}
+
+/// The mean of independent runs, by Student's t; `None` below two runs. Unlike a [`Mean`], it has in it what differs from
+/// start to start.
+pub fn of_runs(values: &[f64]) -> Option<OfRuns> {
+    let n = values.len() as f64;
+    if values.len() < 2 {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
+    let error = (squares / (n - 1.0) / n).sqrt();
+    let t = freedom_t(n - 1.0).inverse_cdf(0.5 + CONFIDENCE / 2.0);
+    Some(OfRuns {
+        mean,
+        low: mean - t * error,
+        high: mean + t * error,
+    })
+}
+
+/// As [`of_runs`], of ratios: their geometric mean, so that a ratio and its inverse weigh the same.
+pub fn ratio_of_runs(ratios: &[f64]) -> Option<OfRuns> {
+    let logarithms: Vec<f64> = ratios.iter().map(|r| r.ln()).collect();
+    let logarithm = of_runs(&logarithms)?;
+    Some(OfRuns {
+        mean: logarithm.mean.exp(),
+        low: logarithm.low.exp(),
+        high: logarithm.high.exp(),
+    })
+}
+
 fn freedom_t(freedom: f64) -> StudentsT {
     StudentsT::new(0.0, 1.0, freedom).expect("at least one degree of freedom")
 }
@@ -356,6 +396,25 @@ mod tests {
         };
         assert_eq!(compare(&exact), ((1.0, 1.0), 1.0, 1.0));
         assert_eq!(compare(&twice), ((2.0, 2.0), 0.0, 0.0));
+    }
+
+    #[test]
+    fn an_interval_of_few_runs_covers_the_truth_in_95_of_100() {
+        let mut random = Random(19);
+        for runs in [2, 3, 5, 10] {
+            let covered = (0..2000).filter(|_| {
+                let ratios: Vec<f64> = (0..runs)
+                    .map(|_| 1.1 * (0.05 * random.normal()).exp())
+                    .collect();
+                let interval = ratio_of_runs(&ratios).expect("two runs or more");
+                (interval.low..=interval.high).contains(&1.1)
+            });
+            let share = covered.count() as f64 / 2000.0;
+            assert!((0.935..=0.965).contains(&share), "{runs} runs: {share}");
+        }
+        assert_eq!(of_runs(&[1.0]), None);
+        let exact = of_runs(&[2.0, 2.0]).expect("two");
+        assert_eq!((exact.low, exact.mean, exact.high), (2.0, 2.0, 2.0));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod doctor;
 mod explain;
 mod export;
 mod hang;
+mod judge;
 mod plugin_path;
 mod progress;
 mod report;
@@ -32,6 +33,7 @@ enum Verb {
     Doctor(doctor::Args),
     Hang(hang::Args),
     Export(export::Args),
+    Judge(Box<judge::Args>),
     Collect(collect::Args),
     Bench(Box<bench::Args>),
     PluginPath(plugin_path::Args),
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Verb::Doctor(args) => doctor::main(args),
         Verb::Hang(args) => hang::main(args),
         Verb::Export(args) => export::main(args),
+        Verb::Judge(args) => judge::main(*args),
         Verb::Collect(args) => collect::main(args),
         Verb::Bench(args) => bench::main(*args),
         Verb::PluginPath(args) => plugin_path::main(args),

@@ -32,13 +32,16 @@ pub struct Times {
     pub announced: u64,
     /// Replays that the plugin saw, counted like `announced`.
     pub replays: u64,
+    /// Replays, counted like `calls`.
+    pub replayed: u64,
 }
 
 impl Times {
-    fn add(&mut self, other: Times) {
+    pub(crate) fn add(&mut self, other: Times) {
         self.calls += other.calls;
         self.announced += other.announced;
         self.replays += other.replays;
+        self.replayed += other.replayed;
     }
 }
 
@@ -90,6 +93,7 @@ impl Announced {
                     "communicator": format!("{:016x}", o.communicator), "name": o.name, "nranks": o.nranks,
                     "function": o.function, "datatype": o.datatype, "bytes": o.bytes,
                     "calls": t.calls, "announced": t.announced, "replays": t.replays,
+                    "replayed": t.replayed,
                 })
             })
             .collect();
@@ -116,6 +120,7 @@ impl Announced {
                 calls: o["calls"].as_u64()?,
                 announced: o["announced"].as_u64()?,
                 replays: o["replays"].as_u64()?,
+                replayed: o["replayed"].as_u64()?,
             };
             out.operations.insert(operation, times);
         }
@@ -142,6 +147,7 @@ mod tests {
             calls: 2,
             announced: 32,
             replays: 0,
+            replayed: 5,
         };
         announced.operations.insert(operation, times);
         announced.functions.insert("Send".into(), 16);

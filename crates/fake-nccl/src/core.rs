@@ -604,6 +604,13 @@ impl Launcher {
 
     /// Replays a captured group on the calling thread, which stands for the CUDA driver's.
     pub fn replay(&self, graph: &Captured, kernel: impl Fn(usize) -> Kernel) {
+        for task in &graph.tasks {
+            let times = Times {
+                replayed: 1,
+                ..Times::default()
+            };
+            self.count(task, times, &[]);
+        }
         let mut launched = vec![false; self.comms.len()];
         for task in &graph.tasks {
             let index = task.comm;
@@ -693,10 +700,11 @@ impl Launcher {
             datatype: task.call.datatype.to_string_lossy().into_owned(),
             bytes: task.call.bytes,
         };
-        let sum = announced.operations.entry(operation).or_default();
-        sum.calls += times.calls;
-        sum.announced += times.announced;
-        sum.replays += times.replays;
+        announced
+            .operations
+            .entry(operation)
+            .or_default()
+            .add(times);
     }
 
     fn launch(
@@ -873,6 +881,7 @@ impl Launcher {
                     calls: 0,
                     announced: u64::from(!replay),
                     replays: u64::from(replay),
+                    replayed: 0,
                 };
                 self.count(task, times, &[func]);
             }

@@ -117,6 +117,7 @@ impl Outcome {
             json!({
                 "rank": p.rank, "pid": p.pid, "ended": p.ended, "expected": p.expected,
                 "announced": p.announced.as_ref().map(Announced::total),
+                "operations": p.announced.as_ref().map(|a| a.to_json()["operations"].take()),
             })
         });
         line["processes"] = processes.collect();

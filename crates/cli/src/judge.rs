@@ -1,0 +1,278 @@
+//! `ncclscope judge`: profilers held against the work that they watched.
+
+use crate::plugin_path;
+use crate::progress;
+use crate::report::finish;
+use anyhow::{bail, Context};
+use clap::ValueEnum;
+use judge::plan::{Plan, Profiler, Work};
+use judge::truth::bench::CASES;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Judge NCCL profilers: what they miss, how wrong their times are, what they cost
+///
+/// Runs the same work without a profiler, under an empty plugin, under ncclscope and under every
+/// --plugin, each once a round in a random order, and compares what was done with what was recorded:
+///
+///   ncclscope judge                                             # simulated jobs, no GPU needed
+///   ncclscope judge --work bench -- all_reduce -b 1K -e 1M      # ncclscope bench on GPUs
+///   ncclscope judge --step 'python train.py' -- python job.py   # any program that uses NCCL
+///   ncclscope judge --plugin inspector=/path/libinspector.so,NCCL_INSPECTOR_ENABLE=1
+///
+/// A plugin's output is looked for in the folder that NCCLSCOPE_OUT and NCCL_INSPECTOR_DUMP_DIR name
+/// in its runs, and that `{out}` stands for in the VALUEs of --plugin.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// A further profiler, with variables for its runs; without PATH, ncclscope's own plugin
+    #[arg(long = "plugin", value_name = "NAME=PATH[,ENV=VALUE...]")]
+    plugins: Vec<String>,
+
+    /// Only the profilers of --plugin, without ncclscope and the empty plugin
+    #[arg(long)]
+    only: bool,
+
+    /// The empty plugin also with each event type by itself: what each costs
+    #[arg(long)]
+    mask_bits: bool,
+
+    /// What the profilers watch [default: command if one is given, else bench where there is an NVIDIA GPU, else fake-nccl]
+    #[arg(long, value_enum)]
+    work: Option<Kind>,
+
+    /// Rounds; each pairs one run under every profiler with one without
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pairs: u32,
+
+    /// A training step: a command for the shell that prints the milliseconds of each step on a line, or whose whole time
+    /// counts
+    #[arg(long, value_name = "CMD")]
+    step: Option<String>,
+
+    /// Overhead up to this ratio is within the limit
+    #[arg(long, value_name = "RATIO", default_value_t = 1.02)]
+    limit: f64,
+
+    /// Seed of the order of runs [default: from the clock]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// Seconds after which a run is killed
+    #[arg(long, value_name = "S", default_value_t = 600.0)]
+    timeout: f64,
+
+    /// Write the report as JSON too; `-` prints it instead of the tables
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Show every row of every table
+    #[arg(long)]
+    all: bool,
+
+    /// Keep the files of the runs here
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// bench: only these ways of calling
+    #[arg(long = "case", value_delimiter = ',', value_name = "CASE", value_parser = CASES.map(|c| c.0))]
+    cases: Vec<String>,
+
+    /// bench: run the counter of calls along, and note what both say
+    #[arg(long)]
+    check_counter: bool,
+
+    /// fake-nccl: calls a second, 0 for as fast as they go
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "N",
+        default_value = "10000,0"
+    )]
+    rate: Vec<u64>,
+
+    /// fake-nccl: sizes of the jobs
+    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "2,8", value_parser = clap::value_parser!(u32).range(1..=64))]
+    ranks: Vec<u32>,
+
+    /// fake-nccl: channels of each call
+    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "1,16", value_parser = clap::value_parser!(u8).range(1..=32))]
+    channels: Vec<u8>,
+
+    /// fake-nccl: calls of each rank
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..))]
+    calls: u64,
+
+    /// fake-nccl: leave out the cost of callbacks
+    #[arg(long)]
+    no_callbacks: bool,
+
+    /// fake-nccl: a script instead of the standard jobs
+    #[arg(long, value_name = "FILE")]
+    script: Option<PathBuf>,
+
+    /// The command, or options for `ncclscope bench`
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Kind {
+    /// Simulated jobs, without a GPU
+    FakeNccl,
+    /// `ncclscope bench`
+    Bench,
+    /// The command after `--`
+    Command,
+}
+
+/// Runs and reports.
+pub fn main(args: Args) -> anyhow::Result<ExitCode> {
+    let json = args.json.clone();
+    let all = args.all;
+    let plan = plan(args)?;
+    let report = progress::show("judging", |progress| {
+        judge::trial::run(&plan, &mut |done, of| {
+            progress.of.store(of, Relaxed);
+            progress.done.store(done, Relaxed);
+        })
+    })?;
+    let text = || serde_json::to_string_pretty(&report);
+    match &json {
+        Some(file) if file.as_os_str() == "-" => {
+            let mut out = std::io::stdout().lock();
+            return finish(writeln!(out, "{}", text()?).and_then(|()| out.flush()));
+        }
+        Some(file) => std::fs::write(file, text()? + "\n")
+            .with_context(|| format!("could not write `{}`", file.display()))?,
+        None => {}
+    }
+    let mut out = std::io::stdout().lock();
+    finish(judge::text::write(&report, all, &mut out).and_then(|()| out.flush()))
+}
+
+fn plan(args: Args) -> anyhow::Result<Plan> {
+    if !(args.limit.is_finite() && args.limit > 0.0) {
+        bail!(
+            "--limit: expected a ratio above 0 like 1.02, found `{}`",
+            args.limit
+        );
+    }
+    if !(args.timeout > 0.0 && args.timeout < 1e9) {
+        bail!(
+            "--timeout: expected seconds above 0, found `{}`",
+            args.timeout
+        );
+    }
+    let kind = args
+        .work
+        .unwrap_or_else(|| match Path::new("/dev/nvidia0").exists() {
+            _ if !args.command.is_empty() => Kind::Command,
+            true => Kind::Bench,
+            false => Kind::FakeNccl,
+        });
+    let own = plugin_path::find();
+    let mut profilers = Vec::new();
+    if !args.only {
+        let empty = beside("libnccl_profiler_empty.so")
+            .map_err(|error| anyhow::anyhow!("{error}, and --only does without it"))?;
+        profilers.push(Profiler::empty(&empty, None));
+        if args.mask_bits {
+            let bits = nccl_abi::event::ALL.iter();
+            profilers.extend(bits.map(|e| Profiler::empty(&empty, Some((e.name, e.bit)))));
+        }
+        let named = |text: &String| text.starts_with("ncclscope=");
+        if !args.plugins.iter().any(named) {
+            profilers.push(Profiler::parse(
+                "ncclscope=",
+                Some(own.as_ref().map_err(again)?),
+            )?);
+        }
+    }
+    for text in &args.plugins {
+        let profiler = Profiler::parse(text, own.as_deref().ok())?;
+        if profilers.iter().any(|p| p.name == profiler.name) {
+            bail!(
+                "--plugin: expected names of their own, found `{}` twice",
+                profiler.name
+            );
+        }
+        profilers.push(profiler);
+    }
+    if profilers.is_empty() {
+        bail!("--only: expected a --plugin, found none");
+    }
+    let work = match kind {
+        Kind::Command if args.command.is_empty() => {
+            bail!("--work command: expected a command after `--`, found none")
+        }
+        Kind::Command => Work::Command {
+            command: args.command,
+        },
+        Kind::Bench => Work::Bench {
+            program: std::env::current_exe()?,
+            args: args.command,
+            cases: args.cases,
+        },
+        Kind::FakeNccl if !args.command.is_empty() => {
+            bail!(
+                "--work fake-nccl: expected no command, found `{}`",
+                args.command.join(" ")
+            )
+        }
+        Kind::FakeNccl => Work::FakeNccl {
+            program: beside("fake-nccl")?,
+            script: args.script,
+            rates: args.rate,
+            ranks: args.ranks,
+            channels: args.channels,
+            calls: args.calls,
+        },
+    };
+    let counts = kind == Kind::Command || args.step.is_some() || args.check_counter;
+    let clock = || SystemTime::now().duration_since(UNIX_EPOCH);
+    Ok(Plan {
+        work,
+        profilers,
+        rounds: args.pairs,
+        seed: args
+            .seed
+            .unwrap_or_else(|| clock().map_or(0, |d| d.as_nanos() as u64)),
+        limit: args.limit,
+        step: args.step,
+        counter: counts
+            .then(|| beside("libncclscope_counter.so"))
+            .transpose()?,
+        check_counter: args.check_counter,
+        timeout: Duration::from_secs_f64(args.timeout),
+        callbacks: !args.no_callbacks,
+        folder: args.output,
+    })
+}
+
+/// An error that is told from where it is needed, though it came before.
+fn again(error: &anyhow::Error) -> anyhow::Error {
+    anyhow::anyhow!("{error:#}")
+}
+
+/// What `make` builds beside this executable, or what an installation has in its folder of libraries.
+fn beside(name: &str) -> anyhow::Result<PathBuf> {
+    let executable = std::env::current_exe().context("this executable's own path can't be read")?;
+    let folder = executable.parent().unwrap_or(Path::new("/"));
+    let up = folder.parent().unwrap_or(folder);
+    let places = [
+        folder.join(name),
+        up.join("lib").join(name),
+        up.join("lib/ncclscope").join(name),
+    ];
+    match places.iter().find(|path| path.is_file()) {
+        Some(path) => Ok(path.clone()),
+        None => bail!(
+            "no {name} beside ncclscope; looked at {}\n  hint: `make` in a source tree builds it",
+            places.map(|p| format!("`{}`", p.display())).join(", ")
+        ),
+    }
+}

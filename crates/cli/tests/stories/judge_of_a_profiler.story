@@ -1,0 +1,77 @@
+# What a profiler has of a job's calls, held against what the job made: without stamps NCCL shows no replay of a graph
+# to ncclscope, with them it has every call; a plugin that writes elsewhere has none.
+ranks 2
+repeat 20 { all_reduce 1KiB; all_gather 4KiB; all_to_all 4KiB }
+group { send 1MiB to=+1 ; recv 1MiB from=-1 }
+graph step { all_reduce 2KiB x3 }
+replay step x4
+sync
+--- ncclscope judge --script job --pairs 2 --seed 7 --no-callbacks --only --plugin host=,NCCLSCOPE_TIMING=host --plugin stamps=,NCCLSCOPE_TIMING=stamps | sed '/^Resources/,/^$/d'
+Judge: 2 rounds of fake-nccl (seed 7; intervals are 95 % over rounds)
+
+Completeness (calls done against calls in the output; matched + missing = done, the rest was found beside)
+  profiler case   done matched missing duplicate foreign admitted recorded_%
+  host     script  308     260      48         0       0        0      84.41
+  stamps   script  308     308       0         0       0        0     100.00
+
+Incomplete by function and size (in the order of the table above)
+  profiler case   of             done missing duplicate foreign
+  host     script AllReduce 2KiB   60      48         0       0
+
+Incomplete by rank (in the order of the table above)
+  profiler case   of     done missing duplicate foreign
+  host     script rank 0  154      24         0       0
+  host     script rank 1  154      24         0       0
+
+host recorded 260 of 308 calls (84.41 %). stamps recorded 308 of 308 calls (100.00 %).
+--- ncclscope judge --script job --pairs 1 --seed 7 --no-callbacks --only --plugin bare=$PLUGINS/libnccl-profiler.so,NCCLSCOPE_OUT=elsewhere | sed '/^Resources/,/^$/d'
+Judge: 1 round of fake-nccl (seed 7; intervals are 95 % over rounds)
+
+Completeness (calls done against calls in the output; matched + missing = done, the rest was found beside)
+  profiler case   done matched missing duplicate foreign admitted recorded_%
+  bare     script  154       0     154         0       0        -       0.00
+
+Incomplete by function and size (in the order of the table above)
+  profiler case   of             done missing duplicate foreign
+  bare     script AllGather 4KiB   40      40         0       0
+  bare     script AllReduce 1KiB   40      40         0       0
+  bare     script AllReduce 2KiB   30      30         0       0
+  bare     script AlltoAll 4KiB    40      40         0       0
+  bare     script Recv 1MiB         2       2         0       0
+  bare     script Send 1MiB         2       2         0       0
+
+Incomplete by rank (in the order of the table above)
+  profiler case   of     done missing duplicate foreign
+  bare     script rank 0   77      77         0       0
+  bare     script rank 1   77      77         0       0
+
+bare recorded 0 of 154 calls (0.00 %).
+--- ncclscope judge --script job --pairs 1 --seed 7 --no-callbacks --only --plugin stamps=,NCCLSCOPE_TIMING=stamps --json - | grep -A 12 '"completeness"'
+  "completeness": [
+    {
+      "profiler": "stamps",
+      "case": "script",
+      "format": "ncclscope capture",
+      "done": 154,
+      "found": 154,
+      "matched": 154,
+      "missing": 0,
+      "duplicate": 0,
+      "foreign": 0,
+      "recorded_percent": 100.0,
+      "admitted": 0,
+--- ncclscope judge --only
+2| error: --only: expected a --plugin, found none
+[exit 2]
+--- ncclscope judge --plugin mine
+2| error: expected NAME=PATH[,ENV=VALUE...], found `mine`
+[exit 2]
+--- ncclscope judge --plugin mine=/nowhere/plugin.so
+2| error: `mine=/nowhere/plugin.so`: expected a plugin at `/nowhere/plugin.so`, found no file
+[exit 2]
+--- ncclscope judge --work command
+2| error: --work command: expected a command after `--`, found none
+[exit 2]
+--- ncclscope judge --limit 0
+2| error: --limit: expected a ratio above 0 like 1.02, found `0`
+[exit 2]

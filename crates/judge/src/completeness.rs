@@ -1,0 +1,334 @@
+//! Calls done against calls in the profiler's output.
+//!
+//! [`judge`] gives every done call to `matched` or `missing`, and every record to `matched`, `duplicate` or `foreign`. A
+//! record is a duplicate when one before it has the same process, communicator, function and sequence number. It is
+//! foreign when nothing of its function, size and rank was done, when its sequence number is beyond the calls that were
+//! made, or when there are more of its kind than were done.
+//!
+//! NCCL announces an AlltoAll or SendRecv as sends and receives where it has no kernel for it. A profiler that names none
+//! of them and has sends or receives is judged by these pieces.
+//!
+//! Rule: matched + missing = done, and matched + duplicate + foreign = found. Where records have no sequence number, calls
+//! of one kind can't be told apart: then one that never was hides one that is missing.
+
+use crate::records::{Kind, Record, Records};
+use crate::truth::{Calls, Graphs, Key, Truth};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Counts of calls and records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Calls that the work made.
+    pub done: u64,
+    /// Records in the profiler's output.
+    pub found: u64,
+    /// Calls that have a record.
+    pub matched: u64,
+    /// Calls that have none.
+    pub missing: u64,
+    /// Records of calls that have one already.
+    pub duplicate: u64,
+    /// Records of calls that never were.
+    pub foreign: u64,
+}
+
+impl Counts {
+    /// Adds another's.
+    pub fn add(&mut self, other: &Counts) {
+        self.done += other.done;
+        self.found += other.found;
+        self.matched += other.matched;
+        self.missing += other.missing;
+        self.duplicate += other.duplicate;
+        self.foreign += other.foreign;
+    }
+
+    /// Whether every call is there once and nothing else is.
+    pub fn whole(&self) -> bool {
+        self.done == self.matched && self.found == self.matched
+    }
+}
+
+/// What came of one run's comparison.
+#[derive(Clone, Debug, Default)]
+pub struct Completeness<'a> {
+    /// By function, size and rank.
+    pub by: BTreeMap<Key, Counts>,
+    /// Records that are neither duplicate nor foreign, by key, in the profiler's order.
+    pub accepted: BTreeMap<Key, Vec<&'a Record>>,
+    /// Operations judged by their pieces.
+    pub by_pieces: Vec<String>,
+    /// Records without function, size or rank; they count as foreign too.
+    pub nameless: u64,
+}
+
+impl Completeness<'_> {
+    /// Over all functions, sizes and ranks.
+    pub fn total(&self) -> Counts {
+        let mut total = Counts {
+            found: self.nameless,
+            foreign: self.nameless,
+            ..Counts::default()
+        };
+        self.by.values().for_each(|counts| total.add(counts));
+        total
+    }
+}
+
+/// Compares what was done with what was recorded.
+pub fn judge<'a>(truth: &Truth, records: &'a Records) -> Completeness<'a> {
+    let mut out = Completeness::default();
+    let done = as_told(truth, records, &mut out.by_pieces);
+    let mut made: HashMap<(&str, u32), u64> = HashMap::new();
+    for (key, calls) in &done {
+        *made.entry((&key.function, key.rank)).or_default() += calls.number;
+        out.by.entry(key.clone()).or_default().done = calls.number;
+    }
+    let mut seen = HashSet::new();
+    for record in &records.rows {
+        let counts = match (truth.graphs, record.kind) {
+            (Graphs::Templates, Kind::Replay) | (Graphs::Executions, Kind::Template) => continue,
+            _ => record.number,
+        };
+        let rank = record.pid.and_then(|pid| truth.ranks.get(&pid).copied());
+        let (Some(rank), Some(bytes)) = (rank.or(record.rank), record.bytes) else {
+            out.nameless += counts;
+            continue;
+        };
+        let key = |function: &str, bytes| Key {
+            function: function.to_owned(),
+            bytes,
+            rank,
+        };
+        let whole = key(&record.function, bytes);
+        let room = out.by.get(&whole).map_or(0, |c| c.done - c.matched);
+        if room == 0 && !record.pieces.is_empty() {
+            // The program made these sends and receives itself.
+            for (function, bytes) in &record.pieces {
+                let sum = out.by.entry(key(function, *bytes)).or_default();
+                sum.found += 1;
+                let fits = u64::from(sum.matched < sum.done);
+                sum.matched += fits;
+                sum.foreign += 1 - fits;
+            }
+            continue;
+        }
+        let of_function = made.get(&(&*record.function, rank)).copied().unwrap_or(0);
+        let sum = out.by.entry(whole.clone()).or_default();
+        sum.found += counts;
+        if let (Some(communicator), Some(seq), 1) = (record.communicator, record.seq, record.number)
+        {
+            let identity = (record.pid, rank, communicator, &record.function, seq);
+            if !seen.insert(identity) {
+                sum.duplicate += 1;
+                continue;
+            }
+            // Profilers count from 0, as NCCL does, or from 1.
+            if truth.whole && seq > of_function {
+                sum.foreign += 1;
+                continue;
+            }
+        }
+        sum.matched += counts.min(room);
+        sum.foreign += counts.saturating_sub(room);
+        if counts <= room {
+            out.accepted.entry(whole).or_default().push(record);
+        }
+    }
+    for counts in out.by.values_mut() {
+        counts.missing = counts.done - counts.matched;
+    }
+    out
+}
+
+/// The calls done, those that this profiler tells of as sends and receives in these pieces.
+fn as_told(truth: &Truth, records: &Records, by_pieces: &mut Vec<String>) -> BTreeMap<Key, Calls> {
+    let told: HashSet<&str> = records.rows.iter().map(|r| &*r.function).collect();
+    let pieces = told.contains("Send") || told.contains("Recv");
+    let mut done = BTreeMap::new();
+    for (key, calls) in &truth.calls {
+        let parts = match (&*key.function, truth.nranks) {
+            ("AlltoAll", Some(nranks)) => u64::from(nranks.max(1)),
+            ("SendRecv", _) => 1,
+            _ => 0,
+        };
+        if parts == 0 || !pieces || told.contains(&*key.function) {
+            let sum: &mut Calls = done.entry(key.clone()).or_default();
+            sum.number += calls.number;
+            continue;
+        }
+        if !by_pieces.contains(&key.function) {
+            by_pieces.push(key.function.clone());
+        }
+        for function in ["Send", "Recv"] {
+            let key = Key {
+                function: function.into(),
+                bytes: key.bytes / parts,
+                rank: key.rank,
+            };
+            done.entry(key).or_default().number += calls.number * parts;
+        }
+    }
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(function: &str, bytes: u64) -> Key {
+        Key {
+            function: function.into(),
+            bytes,
+            rank: 0,
+        }
+    }
+
+    fn truth(calls: &[(&str, u64, u64)]) -> Truth {
+        let mut truth = Truth {
+            nranks: Some(4),
+            whole: true,
+            ..Truth::default()
+        };
+        for (function, bytes, number) in calls {
+            truth.add(key(function, *bytes), *number);
+        }
+        truth
+    }
+
+    fn record(function: &str, bytes: u64, seq: Option<u64>) -> Record {
+        Record {
+            rank: Some(0),
+            function: function.into(),
+            bytes: Some(bytes),
+            number: 1,
+            communicator: Some(1),
+            seq,
+            ..Record::default()
+        }
+    }
+
+    fn records(rows: Vec<Record>) -> Records {
+        Records {
+            rows,
+            ..Records::default()
+        }
+    }
+
+    /// done, found, matched, missing, duplicate, foreign.
+    fn all(c: &Counts) -> [u64; 6] {
+        [
+            c.done,
+            c.found,
+            c.matched,
+            c.missing,
+            c.duplicate,
+            c.foreign,
+        ]
+    }
+
+    #[test]
+    fn missing_duplicate_and_foreign_are_told_apart_by_sequence_numbers() {
+        let truth = truth(&[("AllReduce", 1024, 5), ("AllReduce", 2048, 5)]);
+        // Of the sequence 0 to 9: 2 and 7 lack, 4 is there twice, 99 never was.
+        let seqs = [0, 1, 3, 4, 4, 99, 5, 6, 8, 9];
+        let rows = seqs.map(|seq| {
+            let bytes = if matches!(seq, 0..=4 | 99) {
+                1024
+            } else {
+                2048
+            };
+            record("AllReduce", bytes, Some(seq))
+        });
+        let records = records(rows.into());
+        let judged = judge(&truth, &records);
+        assert_eq!(all(&judged.total()), [10, 10, 8, 2, 1, 1]);
+        assert_eq!(all(&judged.by[&key("AllReduce", 1024)]), [5, 6, 4, 1, 1, 1]);
+        assert_eq!(judged.accepted[&key("AllReduce", 2048)].len(), 4);
+    }
+
+    #[test]
+    fn without_sequence_numbers_numbers_are_compared_by_kind() {
+        let truth = truth(&[("AllReduce", 1024, 3), ("Broadcast", 64, 2)]);
+        let mut rows = vec![record("AllReduce", 1024, None); 4];
+        rows.push(record("Broadcast", 64, None));
+        rows.push(record("Broadcast", 65, None));
+        rows.push(Record {
+            bytes: None,
+            ..record("Broadcast", 64, None)
+        });
+        let records = records(rows);
+        let judged = judge(&truth, &records);
+        assert_eq!(all(&judged.total()), [5, 7, 4, 1, 0, 3]);
+        assert_eq!(judged.nameless, 1);
+    }
+
+    #[test]
+    fn pieces_stand_for_their_operation_unless_it_is_named() {
+        let truth = truth(&[("AlltoAll", 4096, 2)]);
+        let mut rows = vec![record("Send", 1024, None); 8];
+        rows.extend(vec![record("Recv", 1024, None); 7]);
+        let pieces = records(rows);
+        let judged = judge(&truth, &pieces);
+        assert_eq!(all(&judged.total()), [16, 15, 15, 1, 0, 0]);
+        assert_eq!(judged.by_pieces, ["AlltoAll"]);
+        let named = records(vec![record("AlltoAll", 4096, None); 2]);
+        assert!(judge(&truth, &named).total().whole());
+        // Nothing at all is two operations short, not 32 pieces.
+        assert_eq!(
+            all(&judge(&truth, &records(vec![])).total()),
+            [2, 0, 0, 2, 0, 0]
+        );
+    }
+
+    #[test]
+    fn an_operation_that_the_program_made_of_sends_and_receives_counts_as_these() {
+        let truth = truth(&[("Send", 64, 2), ("Recv", 64, 3), ("SendRecv", 128, 1)]);
+        let united = |bytes| Record {
+            pieces: vec![("Send", bytes), ("Recv", bytes)],
+            ..record("SendRecv", bytes, None)
+        };
+        let records = records(vec![
+            united(64),
+            united(128),
+            united(64),
+            record("Recv", 64, None),
+        ]);
+        let judged = judge(&truth, &records);
+        assert!(judged.total().whole(), "{:?}", judged.by);
+        assert_eq!(judged.total().done, 6);
+    }
+
+    #[test]
+    fn replays_and_templates_count_as_the_work_counts_them() {
+        let mut truth = truth(&[("AllReduce", 1024, 3)]);
+        let with = |kind| Record {
+            kind,
+            ..record("AllReduce", 1024, None)
+        };
+        let records = records(vec![
+            with(Kind::Template),
+            with(Kind::Replay),
+            with(Kind::Replay),
+        ]);
+        assert!(judge(&truth, &records).total().whole());
+        truth.graphs = Graphs::Executions;
+        assert_eq!(judge(&truth, &records).total().missing, 1);
+        truth.graphs = Graphs::Templates;
+        assert_eq!(judge(&truth, &records).total().missing, 2);
+    }
+
+    #[test]
+    fn totals_without_rows_count_as_often_as_they_say_and_a_pid_gives_the_rank() {
+        let mut truth = truth(&[("AllReduce", 1024, 30)]);
+        truth.ranks.insert(77, 0);
+        let records = records(vec![Record {
+            number: 31,
+            rank: Some(5),
+            pid: Some(77),
+            ..record("AllReduce", 1024, None)
+        }]);
+        assert_eq!(all(&judge(&truth, &records).total()), [30, 31, 30, 0, 0, 1]);
+    }
+}

@@ -1,0 +1,102 @@
+//! An ncclscope capture, through the same tables as its reports.
+//!
+//! Rule: a row without a sequence number keeps none; the reader of captures has already dropped a row that was found in
+//! two places, so every ticket is one call.
+
+use crate::records::{Kind, Record, Records};
+use analyze::executions::{Steps, Walk};
+use capture::live::{flag, part};
+use std::path::Path;
+use tables::{Call, Capture, Process};
+
+/// Adds the calls of the capture at `folder`.
+pub fn read(folder: &Path, records: &mut Records) {
+    let Ok(capture) = Capture::open(folder) else {
+        return;
+    };
+    records.format = "ncclscope capture".into();
+    records.unreadable += capture.problems.len() as u64;
+    let lost = analyze::report(&capture).completeness.lost;
+    records.admitted = Some(lost.values().sum());
+    let text = |name| capture.names.get(name).unwrap_or("").to_owned();
+    for process in &capture.processes {
+        let walk = Walk::new(process);
+        let pid = Some(process.pid).filter(|pid| *pid != 0);
+        walk.for_each(&mut Steps::default(), |execution| {
+            let function = walk.places()[execution.place].function;
+            let shape = execution.shape;
+            records.rows.push(Record {
+                pid,
+                rank: process.rank.or(shape.rank),
+                function: text(function),
+                bytes: capture.bytes_as(shape, function),
+                number: 1,
+                communicator: shape.communicator.map(u64::from),
+                // The pieces of an operation have numbers of their own, captured calls and replays share theirs, and
+                // NCCL up to 2.30 does not count symmetric kernels.
+                seq: execution.call.seq.checked_sub(1).filter(|_| {
+                    let uncounted = part::SYMMETRIC | part::COPY_ENGINE;
+                    let graph = flag::REPLAY | flag::CAPTURED;
+                    execution.pieces == 1
+                        && shape.flags & graph == 0
+                        && shape.parts & uncounted == 0
+                }),
+                time_ns: execution.gpu.ok(),
+                kind: match (execution.captured, shape.is(flag::REPLAY)) {
+                    (true, _) => Kind::Template,
+                    (_, true) => Kind::Replay,
+                    _ => Kind::Call,
+                },
+                pieces: pieces(&capture, process, execution.call),
+            });
+        });
+        for total in &process.totals {
+            let Some(shape) = process.shapes.get(total.shape as usize) else {
+                continue;
+            };
+            records.rows.push(Record {
+                pid,
+                rank: process.rank.or(shape.rank),
+                function: text(shape.function),
+                bytes: capture.bytes(shape),
+                number: total.folded,
+                communicator: shape.communicator.map(u64::from),
+                ..Record::default()
+            });
+        }
+    }
+    release(&capture);
+}
+
+/// The calls of the operation that this one is the first of, if it is one of several.
+fn pieces(capture: &Capture, process: &Process, first: &Call) -> Vec<(&'static str, u64)> {
+    let composite = (first.composite as usize).checked_sub(1);
+    let Some(composite) = composite.and_then(|index| process.composites.get(index)) else {
+        return Vec::new();
+    };
+    let piece = |index: &u32| {
+        let shape = &process.shapes[process.calls[*index as usize].shape as usize];
+        let function = match capture.names.get(shape.function)? {
+            "Send" => "Send",
+            "Recv" => "Recv",
+            _ => return None,
+        };
+        Some((function, capture.bytes(shape)?))
+    };
+    composite.calls.iter().filter_map(piece).collect()
+}
+
+/// Removes the live parts that killed processes of this capture left in shared memory: nobody else will.
+fn release(capture: &Capture) {
+    for process in &capture.processes {
+        let place = process.fact("live").map(Path::new);
+        if let Some(place) = place.filter(|p| p.is_absolute() && !running(process.pid)) {
+            // It is gone where the process ended by itself.
+            let _ = std::fs::remove_file(place);
+        }
+    }
+}
+
+fn running(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}

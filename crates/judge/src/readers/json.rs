@@ -1,0 +1,259 @@
+//! JSON that profilers write: NCCL Inspector's lines, and events in Chrome's trace format.
+//!
+//! Inspector writes an object for each call with `header` (communicator, rank, ranks), `metadata` and `coll_perf` or
+//! `p2p_perf`; from its format 4.3 on, one object with header and metadata leads those that follow it. Chrome's format is
+//! a list of events, or an object with `traceEvents`; CoMMA's events have the category `COLL`, lower-case names, `rank`
+//! and `seq_num` beside Chrome's own fields.
+//!
+//! Both give the bytes of one rank for AllGather and ReduceScatter.
+//!
+//! Rule: an event whose name is no NCCL function is none of ours and is passed over; a line that is no JSON counts as
+//! unreadable.
+
+use crate::records::{Record, Records};
+use serde_json::Value;
+use std::path::Path;
+
+/// Adds the calls in a file; false when it is in no format known here.
+pub fn read(file: &Path, nranks: Option<u32>, records: &mut Records) -> bool {
+    let Ok(bytes) = std::fs::read(file) else {
+        return false;
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    if let Ok(whole) = serde_json::from_str::<Value>(&text) {
+        if let Some(events) = events(&whole) {
+            records.format = "Chrome trace".into();
+            let rows = events.iter().filter_map(|e| event(e, nranks));
+            records.rows.extend(rows);
+            return true;
+        }
+    }
+    lines(&text, nranks, records)
+}
+
+fn events(whole: &Value) -> Option<&Vec<Value>> {
+    let events = whole
+        .as_array()
+        .or_else(|| whole["traceEvents"].as_array())?;
+    let known = |e: &Value| e.get("name").is_some() && e.get("ph").is_some();
+    events.iter().any(known).then_some(events)
+}
+
+/// One object a line, or objects over several lines: both are a stream of JSON values. A damaged one ends at its line.
+fn lines(text: &str, nranks: Option<u32>, records: &mut Records) -> bool {
+    let mut known = false;
+    let mut header = Value::Null;
+    let mut metadata = Value::Null;
+    let mut unreadable = 0;
+    let mut rest = text.trim_start_matches([' ', '\n', '\r', '\t', '[', ',']);
+    while !rest.is_empty() {
+        let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+        let step = match stream.next() {
+            Some(Ok(value)) => {
+                if value.get("header").is_some() {
+                    header = value["header"].clone();
+                    metadata = value["metadata"].clone();
+                }
+                let row = inspector(&value, &header, &metadata);
+                if row.is_some() || value.get("dump_stats").is_some() {
+                    known = true;
+                    records.format = "Inspector JSON".into();
+                } else if value.get("ph").is_some() {
+                    known = true;
+                    records.format = "Chrome trace".into();
+                }
+                if let Some(dropped) = value["dump_stats"]["coll_dropped_since_last_dump"].as_u64()
+                {
+                    *records.admitted.get_or_insert(0) += dropped;
+                }
+                records.rows.extend(row.or_else(|| event(&value, nranks)));
+                stream.byte_offset()
+            }
+            None => rest.len(),
+            Some(Err(_)) => {
+                unreadable += 1;
+                rest.find('\n').map_or(rest.len(), |at| at + 1)
+            }
+        };
+        rest = rest[step..].trim_start_matches([' ', '\n', '\r', '\t', ',', ']']);
+    }
+    if known {
+        records.unreadable += unreadable;
+    }
+    known
+}
+
+fn inspector(value: &Value, header: &Value, metadata: &Value) -> Option<Record> {
+    let (perf, name) = match (value.get("coll_perf"), value.get("p2p_perf")) {
+        (Some(perf), _) => (perf, "coll"),
+        (None, Some(perf)) => (perf, "p2p"),
+        (None, None) => return None,
+    };
+    let field = |of: &str| &perf[format!("{name}_{of}")];
+    let function = perf[name].as_str().unwrap_or_default().to_owned();
+    let nranks = header["n_ranks"].as_u64().map(|n| n as u32);
+    Some(Record {
+        pid: metadata["pid"].as_u64().map(|pid| pid as u32),
+        rank: header["rank"].as_u64().map(|rank| rank as u32),
+        bytes: total(&function, field("msg_size_bytes").as_u64(), nranks),
+        function,
+        number: 1,
+        communicator: header["id"].as_str().and_then(hex),
+        seq: field("sn").as_u64(),
+        // Whole µs below its format 4.2, fractions since.
+        time_ns: field("exec_time_us")
+            .as_f64()
+            .filter(|us| *us >= 0.0)
+            .map(|us| (us * 1e3) as u64),
+        ..Record::default()
+    })
+}
+
+fn event(event: &Value, nranks: Option<u32>) -> Option<Record> {
+    let function = function(event["name"].as_str()?)?.to_owned();
+    // Complete events only: the begin and end of one by itself would count twice.
+    if event["ph"].as_str() != Some("X") {
+        return None;
+    }
+    let args = &event["args"];
+    let number = |names: &[&str]| {
+        let found = names.iter().map(|n| &args[*n]);
+        let found = found.chain(names.iter().map(|n| &event[*n]));
+        found.filter_map(Value::as_u64).next()
+    };
+    // CoMMA's `dur` is the time of the enqueueing, and `child_dur` that of the work.
+    let us = event["child_dur"]
+        .as_f64()
+        .or_else(|| match event["cat"].as_str() {
+            Some("COLL") => None,
+            _ => event["dur"].as_f64(),
+        });
+    Some(Record {
+        pid: event["pid"].as_u64().map(|pid| pid as u32),
+        rank: number(&["rank"]).map(|rank| rank as u32),
+        bytes: total(
+            &function,
+            number(&["size", "bytes", "msg_size_bytes"]),
+            nranks,
+        ),
+        function,
+        number: 1,
+        communicator: event["comm_hash"]
+            .as_str()
+            .or(args["comm_hash"].as_str())
+            .and_then(hex),
+        seq: number(&["seq_num", "seq"]),
+        time_ns: us.filter(|us| *us >= 0.0).map(|us| (us * 1e3) as u64),
+        ..Record::default()
+    })
+}
+
+/// Bytes by nccl-tests' convention from those of one rank.
+fn total(function: &str, bytes: Option<u64>, nranks: Option<u32>) -> Option<u64> {
+    tables::calls::bytes(function, "ncclInt8", bytes?, nranks)
+}
+
+/// NCCL's spelling of a function, from `AllReduce`, `all_reduce`, `ncclAllReduce` and the like.
+pub(crate) fn function(name: &str) -> Option<&'static str> {
+    let plain = |text: &str| {
+        let lower = text.to_lowercase().replace('_', "");
+        lower.trim_start_matches("nccl").to_owned()
+    };
+    let name = plain(name);
+    nccl_abi::names::FUNCS
+        .into_iter()
+        .find(|known| plain(known) == name)
+}
+
+fn hex(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.trim_start_matches("0x"), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> (bool, Records) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("out.log");
+        std::fs::write(&file, text).expect("written");
+        let mut records = Records::default();
+        let known = read(&file, Some(8), &mut records);
+        (known, records)
+    }
+
+    // The fields are those of NVIDIA's README; the values are ours.
+    const CALL: &str = r#"{"header":{"id":"0x1f","rank":2,"n_ranks":8,"nnodes":1},"metadata":{"pid":77},
+        "coll_perf":{"coll":"ReduceScatter","coll_sn":5,"coll_msg_size_bytes":1000,"coll_exec_time_us":41,"coll_busbw_gbs":1.5}}"#;
+
+    #[test]
+    fn inspector_lines_are_read_with_sizes_of_all_ranks_and_a_torn_one_is_counted() {
+        let (known, records) = read_text(&format!("{CALL}\n{CALL}\n{{\"header\":{{\"id\":\n"));
+        assert!(known);
+        assert_eq!((records.rows.len(), records.unreadable), (2, 1));
+        let expected = Record {
+            pid: Some(77),
+            rank: Some(2),
+            function: "ReduceScatter".into(),
+            bytes: Some(8000),
+            number: 1,
+            communicator: Some(0x1f),
+            seq: Some(5),
+            time_ns: Some(41_000),
+            ..Record::default()
+        };
+        assert_eq!(records.rows[0], expected);
+    }
+
+    #[test]
+    fn a_header_leads_the_objects_that_follow_it_and_says_what_was_dropped() {
+        let stats = r#"{"header":{"id":"0xa","rank":1,"n_ranks":2},"metadata":{"pid":9},
+            "dump_stats":{"coll_records":1,"coll_dropped_since_last_dump":3}}"#;
+        let (_, records) = read_text(&format!(
+            "{stats}\n{{\"coll_perf\":{{\"coll\":\"AllReduce\",\"coll_sn\":0,\"coll_msg_size_bytes\":64}}}}\n\
+             {{\"p2p_perf\":{{\"p2p\":\"Send\",\"p2p_sn\":1,\"p2p_msg_size_bytes\":32,\"p2p_exec_time_us\":1.5}}}}\n"
+        ));
+        assert_eq!((records.rows.len(), records.admitted), (2, Some(3)));
+        assert_eq!(records.rows[0].rank, Some(1));
+        assert_eq!(records.rows[0].time_ns, None);
+        assert_eq!(
+            (records.rows[1].bytes, records.rows[1].time_ns),
+            (Some(32), Some(1500))
+        );
+    }
+
+    #[test]
+    fn chrome_events_are_read_whole_or_line_by_line_and_the_enqueueing_is_no_time() {
+        let event = r#"{"args":{"size":2048},"cat":"COLL","child_dur":14,"comm_hash":"0x58ae","dur":110,"name":"all_gather",
+            "ph":"X","rank":0,"seq_num":57,"ts":961}"#;
+        let other = r#"{"name":"ProxyOp","ph":"X","dur":3,"ts":5}"#;
+        for text in [
+            format!("[{event},{other}]"),
+            format!("{{\"traceEvents\":[{other},{event}]}}"),
+            format!("{event}\n{other}\n"),
+            format!("[\n{event},\n{other},\n"),
+        ] {
+            let (known, records) = read_text(&text);
+            assert!(known, "{text}");
+            assert_eq!(records.rows.len(), 1, "{text}");
+            let row = &records.rows[0];
+            assert_eq!(
+                (row.function.as_str(), row.bytes),
+                ("AllGather", Some(8 * 2048))
+            );
+            assert_eq!(
+                (row.time_ns, row.seq, row.rank),
+                (Some(14_000), Some(57), Some(0))
+            );
+        }
+        let (_, records) = read_text(&format!("[{}]", event.replace("\"child_dur\":14,", "")));
+        assert_eq!(records.rows[0].time_ns, None);
+    }
+
+    #[test]
+    fn other_files_are_none_of_ours() {
+        for text in ["", "hello\n", "{\"a\": 1}\n", "[1, 2]", "\u{0}\u{1}\n\n{"] {
+            assert!(!read_text(text).0, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What a trial came to, as it is printed: the same names in JSON and in the tables.
+//!
+//! Rule: missing is null. Every figure has its unit in its name, or beside it in `unit`.
+
+use crate::accuracy::Accuracy;
+use crate::completeness::Counts;
+use crate::overhead::Overhead;
+use serde::Serialize;
+
+/// All answers.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// `ncclscope.judge/1`.
+    pub schema: &'static str,
+    /// `fake-nccl`, `bench` or `command`.
+    pub work: String,
+    /// Rounds.
+    pub rounds: u32,
+    /// Of the order of runs.
+    pub seed: u64,
+    /// A ratio above this is too much.
+    pub limit: f64,
+    /// How sure intervals are.
+    pub confidence: f64,
+    /// Calls done against calls recorded.
+    pub completeness: Vec<CompletenessOf>,
+    /// Times against times.
+    pub accuracy: Vec<AccuracyOf>,
+    /// What the work takes longer.
+    pub overhead: Vec<OverheadOf>,
+    /// What callbacks take, an empty plugin's cost subtracted (fake-nccl).
+    pub callbacks: Vec<Callbacks>,
+    /// Files, processor and memory.
+    pub resources: Vec<Resources>,
+    /// What kept an answer from being given.
+    pub notes: Vec<String>,
+}
+
+/// Completeness of one profiler in one case, all rounds together.
+#[derive(Clone, Debug, Serialize)]
+pub struct CompletenessOf {
+    /// Its name.
+    pub profiler: String,
+    /// The case.
+    pub case: String,
+    /// What its output was read as.
+    pub format: String,
+    /// Over all functions, sizes and ranks.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Matched by done; null where nothing was done.
+    pub recorded_percent: Option<f64>,
+    /// Calls that the profiler says it lost; null where it doesn't say.
+    pub admitted: Option<u64>,
+    /// Rows that can't be read.
+    pub unreadable: u64,
+    /// Records without function, size or rank, which are foreign too.
+    pub nameless: u64,
+    /// Operations judged by their sends and receives.
+    pub by_pieces: Vec<String>,
+    /// By function, size and rank.
+    pub by: Vec<CompletenessBy>,
+}
+
+/// Completeness of one function and size on one rank.
+#[derive(Clone, Debug, Serialize)]
+pub struct CompletenessBy {
+    /// NCCL's name.
+    pub function: String,
+    /// Size.
+    pub bytes: u64,
+    /// The launcher's rank.
+    pub rank: u32,
+    /// The counts.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// Accuracy of one profiler for one function and size.
+#[derive(Clone, Debug, Serialize)]
+pub struct AccuracyOf {
+    /// Its name.
+    pub profiler: String,
+    /// The case.
+    pub case: String,
+    /// NCCL's name.
+    pub function: String,
+    /// Size.
+    pub bytes: u64,
+    /// The figures.
+    #[serde(flatten)]
+    pub accuracy: Accuracy,
+}
+
+/// Overhead of one profiler in one figure of the work.
+#[derive(Clone, Debug, Serialize)]
+pub struct OverheadOf {
+    /// Its name.
+    pub profiler: String,
+    /// The case.
+    pub case: String,
+    /// What was measured.
+    pub figure: String,
+    /// Of `with` and `without`.
+    pub unit: String,
+    /// The comparison.
+    #[serde(flatten)]
+    pub overhead: Overhead,
+}
+
+/// Cost of callbacks in ns of one call, with its interval over rounds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Callbacks {
+    /// The profiler.
+    pub profiler: String,
+    /// Calls a second, 0 as fast as they go.
+    pub rate: u64,
+    /// Channels of each call.
+    pub channels: u64,
+    /// On the thread that calls NCCL, a call.
+    pub call_ns: f64,
+    /// Its interval, from two rounds on.
+    pub call_interval_ns: Option<(f64, f64)>,
+    /// On NCCL's progress thread, a call.
+    pub progress_ns: f64,
+    /// Its interval.
+    pub progress_interval_ns: Option<(f64, f64)>,
+    /// 99.99th percentile of one callback, median of the rounds.
+    pub p9999_us: f64,
+    /// Longest callback of all rounds.
+    pub max_us: f64,
+    /// Processor time of the profiler's own threads, median of the rounds.
+    pub own_cpu_percent: f64,
+    /// Growth of resident memory, largest of the rounds.
+    pub rss_growth_mib: f64,
+}
+
+/// What one profiler takes of the machine in one case; medians over rounds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Resources {
+    /// The profiler, `none` among them.
+    pub profiler: String,
+    /// The case.
+    pub case: String,
+    /// Seconds of a run.
+    pub wall_s: f64,
+    /// Processor seconds of a run, all processes.
+    pub cpu_s: f64,
+    /// Resident memory of the largest process.
+    pub peak_mib: f64,
+    /// Bytes of files for each call done; null for no profiler, or where no call was counted.
+    pub output_bytes_per_call: Option<f64>,
+}

@@ -1,0 +1,364 @@
+//! The report as plain text: one table for each question.
+//!
+//! Rule: what a table shows has the same name in JSON; where a table leaves rows out it says how many.
+
+use crate::completeness::Counts;
+use crate::report::*;
+use crate::truth::bench::size;
+use render::layout::{plural, wrap, Table};
+use std::collections::BTreeMap;
+use std::io::{Result, Write};
+
+/// Rows of detail that are shown of a table, unless all are asked for.
+const SHOWN: usize = 20;
+
+/// Writes the report; `all` leaves no row out.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(report: &Report, all: bool, out: &mut impl Write) -> Result<()> {
+    let shown = if all { usize::MAX } else { SHOWN };
+    writeln!(
+        out,
+        "Judge: {} of {} (seed {}; intervals are {:.0} % over rounds)",
+        plural(report.rounds.into(), "round", "rounds"),
+        report.work,
+        report.seed,
+        report.confidence * 100.0
+    )?;
+    completeness(report, shown, out)?;
+    accuracy(report, shown, out)?;
+    overhead(report, shown, out)?;
+    callbacks(report, out)?;
+    resources(report, out)?;
+    for (number, note) in report.notes.iter().enumerate() {
+        if number == 0 {
+            writeln!(out, "\nNotes")?;
+        }
+        wrap(out, "  ", "    ", note)?;
+    }
+    let verdict = conclusion(report);
+    if !verdict.is_empty() {
+        writeln!(out)?;
+        wrap(out, "", "", &verdict)?;
+    }
+    Ok(())
+}
+
+fn completeness(report: &Report, shown: usize, out: &mut impl Write) -> Result<()> {
+    if report.completeness.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nCompleteness (calls done against calls in the output; matched + missing = done, the rest was found beside)"
+    )?;
+    let names = [
+        "profiler",
+        "case",
+        "done",
+        "matched",
+        "missing",
+        "duplicate",
+        "foreign",
+        "admitted",
+        "recorded_%",
+    ];
+    let mut table = Table::new(names, "<<>>>>>>>");
+    for row in &report.completeness {
+        let c = &row.counts;
+        let numbers = [c.done, c.matched, c.missing, c.duplicate, c.foreign];
+        table.row(
+            [row.profiler.clone(), row.case.clone()]
+                .into_iter()
+                .chain(numbers.map(|n| n.to_string()))
+                .chain([row.admitted.map_or("-".into(), |n| n.to_string())])
+                .chain([percent(c.matched, c.done)]),
+        );
+    }
+    table.write(out, usize::MAX, "rows")?;
+    by(
+        report,
+        "function and size",
+        |b| format!("{} {}", b.function, size(b.bytes)),
+        shown,
+        out,
+    )?;
+    by(report, "rank", |b| format!("rank {}", b.rank), shown, out)
+}
+
+/// Where something is missing or too much, grouped by `what`.
+fn by(
+    report: &Report,
+    title: &str,
+    what: impl Fn(&CompletenessBy) -> String,
+    shown: usize,
+    out: &mut impl Write,
+) -> Result<()> {
+    let mut table = Table::new(
+        [
+            "profiler",
+            "case",
+            "of",
+            "done",
+            "missing",
+            "duplicate",
+            "foreign",
+        ],
+        "<<<>>>>",
+    );
+    let mut any = false;
+    for row in report.completeness.iter().filter(|row| !row.counts.whole()) {
+        // In the order of the first of each.
+        let mut places: BTreeMap<String, usize> = BTreeMap::new();
+        let mut groups: Vec<(String, Counts)> = Vec::new();
+        for one in &row.by {
+            let name = what(one);
+            let place = *places.entry(name.clone()).or_insert_with(|| {
+                groups.push((name, Counts::default()));
+                groups.len() - 1
+            });
+            groups[place].1.add(&one.counts);
+        }
+        for (name, c) in groups.into_iter().filter(|(_, c)| !c.whole()) {
+            any = true;
+            let numbers = [c.done, c.missing, c.duplicate, c.foreign];
+            table.row(
+                [row.profiler.clone(), row.case.clone(), name]
+                    .into_iter()
+                    .chain(numbers.map(|n| n.to_string())),
+            );
+        }
+    }
+    if any {
+        writeln!(
+            out,
+            "\nIncomplete by {title} (in the order of the table above)"
+        )?;
+        table.write(out, shown, "rows")?;
+    }
+    Ok(())
+}
+
+fn accuracy(report: &Report, shown: usize, out: &mut impl Write) -> Result<()> {
+    if report.accuracy.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nAccuracy (profiler's time less the work's own, recorded calls only; p95 and p99 of the error without its sign; w1 is \
+         the Wasserstein-1 distance; us)"
+    )?;
+    let names = [
+        "profiler",
+        "case",
+        "function",
+        "bytes",
+        "timed",
+        "own_p50",
+        "error_p50",
+        "p95",
+        "p99",
+        "w1",
+        "w1_%",
+        "shift_p50",
+        "shift_p95",
+        "shift_p99",
+    ];
+    let mut table = Table::new(names, "<<<>>>>>>>>>>>");
+    for row in &report.accuracy {
+        let a = &row.accuracy;
+        let some = |value: Option<f64>| value.map_or("-".into(), number);
+        table.row([
+            row.profiler.clone(),
+            row.case.clone(),
+            row.function.clone(),
+            size(row.bytes),
+            format!("{}/{}", a.timed, a.done),
+            number(a.own_p50_us),
+            match a.error_p50_interval_us {
+                Some((low, high)) => {
+                    format!(
+                        "{} [{}, {}]",
+                        some(a.error_p50_us),
+                        number(low),
+                        number(high)
+                    )
+                }
+                None => some(a.error_p50_us),
+            },
+            some(a.error_p95_us),
+            some(a.error_p99_us),
+            number(a.wasserstein_us),
+            some(a.wasserstein_percent),
+            number(a.shift_p50_us),
+            number(a.shift_p95_us),
+            some(a.shift_p99_us),
+        ]);
+    }
+    table.write(out, shown, "rows")
+}
+
+fn overhead(report: &Report, shown: usize, out: &mut impl Write) -> Result<()> {
+    if report.overhead.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nOverhead (under the profiler by without, of the same round; undecided where the interval straddles {})",
+        number(report.limit)
+    )?;
+    let names = [
+        "profiler", "case", "figure", "unit", "without", "with", "ratio", "interval", "verdict",
+    ];
+    let mut table = Table::new(names, "<<<<>>>><");
+    for row in &report.overhead {
+        let o = &row.overhead;
+        table.row([
+            row.profiler.clone(),
+            row.case.clone(),
+            row.figure.clone(),
+            row.unit.clone(),
+            number(o.without),
+            number(o.with),
+            format!("{:.4}", o.ratio),
+            interval(o.ratio_interval, |r| format!("{r:.4}")),
+            o.verdict.name().into(),
+        ]);
+    }
+    table.write(out, shown, "rows")
+}
+
+fn callbacks(report: &Report, out: &mut impl Write) -> Result<()> {
+    if report.callbacks.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nCallbacks (what one call costs the calling and the progress thread, an empty plugin subtracted; ns, and us for a \
+         single callback)"
+    )?;
+    let names = [
+        "profiler",
+        "calls/s",
+        "ch",
+        "call_ns",
+        "call_interval",
+        "progress_ns",
+        "progress_interval",
+        "p9999_us",
+        "max_us",
+        "own_cpu_%",
+        "rss_growth_mib",
+    ];
+    let mut table = Table::new(names, "<>>>>>>>>>>");
+    for row in &report.callbacks {
+        let whole = |ns: f64| format!("{ns:.0}");
+        table.row([
+            row.profiler.clone(),
+            match row.rate {
+                0 => "flat out".into(),
+                rate => rate.to_string(),
+            },
+            row.channels.to_string(),
+            whole(row.call_ns),
+            interval(row.call_interval_ns, whole),
+            whole(row.progress_ns),
+            interval(row.progress_interval_ns, whole),
+            number(row.p9999_us),
+            number(row.max_us),
+            number(row.own_cpu_percent),
+            number(row.rss_growth_mib),
+        ]);
+    }
+    table.write(out, usize::MAX, "rows")
+}
+
+fn resources(report: &Report, out: &mut impl Write) -> Result<()> {
+    if report.resources.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nResources (median of the runs; peak_mib is the largest process)"
+    )?;
+    let names = [
+        "profiler",
+        "case",
+        "wall_s",
+        "cpu_s",
+        "peak_mib",
+        "bytes/call",
+    ];
+    let mut table = Table::new(names, "<<>>>>");
+    for row in &report.resources {
+        table.row([
+            row.profiler.clone(),
+            row.case.clone(),
+            format!("{:.2}", row.wall_s),
+            format!("{:.2}", row.cpu_s),
+            format!("{:.1}", row.peak_mib),
+            row.output_bytes_per_call.map_or("-".into(), number),
+        ]);
+    }
+    table.write(out, usize::MAX, "rows")
+}
+
+/// One sentence for each profiler.
+fn conclusion(report: &Report) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for row in &report.completeness {
+        if !names.contains(&&*row.profiler) {
+            names.push(&row.profiler);
+        }
+    }
+    let sentences = names.into_iter().map(|name| {
+        let mut counts = Counts::default();
+        let of = report
+            .completeness
+            .iter()
+            .filter(|row| row.profiler == name);
+        of.for_each(|row| counts.add(&row.counts));
+        let mut sentence = format!(
+            "{name} recorded {} of {} calls ({} %)",
+            counts.matched,
+            counts.done,
+            percent(counts.matched, counts.done)
+        );
+        for (n, one, many) in [
+            (counts.duplicate, "duplicate", "duplicates"),
+            (counts.foreign, "that never was", "that never were"),
+        ] {
+            if n > 0 {
+                sentence += &format!(", {}", plural(n, one, many));
+            }
+        }
+        sentence + "."
+    });
+    sentences.collect::<Vec<_>>().join(" ")
+}
+
+fn interval(ends: Option<(f64, f64)>, each: impl Fn(f64) -> String) -> String {
+    ends.map_or("-".into(), |(low, high)| {
+        format!("[{}, {}]", each(low), each(high))
+    })
+}
+
+/// Never 100 for less than all.
+fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "-".into();
+    }
+    let tenths = (u128::from(part) * 10_000 / u128::from(whole)) as f64;
+    format!("{:.2}", tenths / 100.0)
+}
+
+/// Three digits or so.
+fn number(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".into(),
+        size if size < 10.0 => format!("{value:.2}"),
+        size if size < 100.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}

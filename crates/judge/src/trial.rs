@@ -1,0 +1,467 @@
+//! Does what a plan says.
+//!
+//! Every round runs a [`Case`] once without a profiler and once under each, in a random order. A run has a folder: `out`
+//! for the profiler's files, and beside it what the work prints and counts.
+//!
+//! Rule: a run that fails is no figure: it is named in the report's notes, and its round has no pair for that profiler.
+
+use crate::accuracy::{self, quantile, Times};
+use crate::cases::{cases, Case, Source};
+use crate::completeness::{self, Counts};
+use crate::overhead::overhead;
+use crate::plan::{Plan, Profiler, OUT};
+use crate::process::{self, Ran};
+use crate::random::Random;
+use crate::records;
+use crate::report::*;
+use crate::truth::{self, Key, Truth};
+use anyhow::Context;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// What one run came to.
+#[derive(Default)]
+struct Run {
+    ran: Option<Ran>,
+    figures: BTreeMap<(String, &'static str), f64>,
+    callbacks: Vec<Value>,
+    output_bytes: u64,
+    done: Option<u64>,
+}
+
+/// Of one profiler in one case, all rounds.
+#[derive(Default)]
+struct Sum {
+    judged: bool,
+    format: String,
+    by: BTreeMap<Key, Counts>,
+    nameless: u64,
+    admitted: Option<u64>,
+    unreadable: u64,
+    by_pieces: Vec<String>,
+    times: BTreeMap<(String, u64), Times>,
+    runs: Vec<Run>,
+}
+
+/// Runs everything. `told` hears how many runs are done, and of how many.
+///
+/// # Errors
+/// When a folder can't be made or a program can't be started; not when a run fails.
+pub fn run(plan: &Plan, told: &mut dyn FnMut(u64, u64)) -> anyhow::Result<Report> {
+    let temporary;
+    let folder = match &plan.folder {
+        Some(folder) => folder.as_path(),
+        None => {
+            temporary = tempfile::Builder::new()
+                .prefix("ncclscope-judge-")
+                .tempdir()?;
+            temporary.path()
+        }
+    };
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("could not make `{}`", folder.display()))?;
+    let folder = std::path::absolute(folder)?;
+    let profilers: Vec<Profiler> = std::iter::once(Profiler::none())
+        .chain(plan.profilers.iter().cloned())
+        .collect();
+    let cases = cases(plan, &folder)?;
+    let mut report = Report {
+        schema: "ncclscope.judge/1",
+        work: plan.work.name().into(),
+        rounds: plan.rounds,
+        seed: plan.seed,
+        limit: plan.limit,
+        confidence: analyze::interval::CONFIDENCE,
+        ..Report::default()
+    };
+    let mut random = Random(plan.seed);
+    let all = cases.len() as u64 * u64::from(plan.rounds) * profilers.len() as u64;
+    let mut done = 0;
+    for (number, case) in cases.iter().enumerate() {
+        let mut sums: Vec<Sum> = profilers.iter().map(|_| Sum::default()).collect();
+        for round in 0..plan.rounds {
+            for index in random.order(profilers.len()) {
+                let profiler = &profilers[index];
+                told(done, all);
+                done += 1;
+                let place = folder.join(format!("case-{number}/round-{round}/{index}"));
+                let run = one(
+                    plan,
+                    case,
+                    profiler,
+                    &place,
+                    &mut sums[index],
+                    &mut report.notes,
+                )?;
+                sums[index].runs.push(run);
+                if plan.folder.is_none() {
+                    // A flood leaves gigabytes.
+                    let _ = std::fs::remove_dir_all(&place);
+                }
+            }
+        }
+        summarise(plan, case, &profilers, sums, &mut report);
+    }
+    let mut seen = std::collections::HashSet::new();
+    report.notes.retain(|note| seen.insert(note.clone()));
+    Ok(report)
+}
+
+/// One run, its output judged into `sum`.
+fn one(
+    plan: &Plan,
+    case: &Case,
+    profiler: &Profiler,
+    place: &Path,
+    sum: &mut Sum,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<Run> {
+    let out = place.join("out");
+    std::fs::create_dir_all(&out).with_context(|| format!("could not make `{}`", out.display()))?;
+    let mut command = Command::new(&case.program);
+    command.args(&case.args);
+    environment(&mut command, profiler, &out);
+    let parquet = place.join("calls.parquet");
+    let counts = place.join("counts");
+    match &case.source {
+        Source::Timed => {
+            command.arg("--parquet").arg(&parquet);
+        }
+        Source::Counted { .. } => {}
+        Source::Callbacks if profiler.plugin.is_none() => return Ok(Run::default()),
+        Source::Announced | Source::Callbacks => {}
+    }
+    let counted = match case.source {
+        Source::Counted { .. } => true,
+        Source::Timed => plan.check_counter,
+        _ => false,
+    };
+    if let Some(counter) = plan.counter.as_ref().filter(|_| counted) {
+        std::fs::create_dir_all(&counts)?;
+        truth::counter::preload(&mut command, counter, &counts);
+    }
+    let ran = process::run(command, place, plan.timeout)?;
+    let who = format!("{} under {}", case.name, profiler.name);
+    let mut run = Run::default();
+    if let Some(why) = &ran.failed {
+        notes.push(format!("{who} failed: {why}{}", last_words(place)));
+        return Ok(run);
+    }
+    let lines = || ran.stdout.lines().rev();
+    let truth = match &case.source {
+        Source::Announced => {
+            let line = lines().find_map(|l| serde_json::from_str::<Value>(l).ok());
+            if let Some(why) = line.as_ref().and_then(|l| l["no_plugin"].as_str()) {
+                if profiler.plugin.is_some() {
+                    notes.push(format!("{who} had no plugin: {why}"));
+                }
+            }
+            line.and_then(|line| truth::from_fake_nccl(&line))
+        }
+        Source::Callbacks => {
+            run.callbacks = lines()
+                .filter_map(|l| serde_json::from_str(l).ok())
+                .collect();
+            None
+        }
+        Source::Timed => match truth::bench::read(&parquet) {
+            Ok(bench) => {
+                let figures = bench.figures.into_iter();
+                run.figures = figures.map(|(what, us)| ((what, "us"), us)).collect();
+                if counted {
+                    notes.extend(counter_against(&bench.truth, &counts, &case.name));
+                }
+                Some(bench.truth)
+            }
+            Err(error) => {
+                notes.push(format!("{who}: {error:#}"));
+                None
+            }
+        },
+        Source::Counted { steps } => {
+            let mut steps = if *steps {
+                step_times(&ran.stdout)
+            } else {
+                Vec::new()
+            };
+            run.figures = match quantile(&mut steps, 0.5) {
+                Some(ms) => [(("step".into(), "ms"), ms)].into(),
+                None => [(("whole run".into(), "s"), ran.wall_s)].into(),
+            };
+            plan.counter
+                .as_ref()
+                .and_then(|_| match truth::counter::read(&counts) {
+                    Ok(truth) => Some(truth),
+                    Err(error) => {
+                        notes.push(format!("{who}: {error:#}"));
+                        None
+                    }
+                })
+        }
+    };
+    run.done = truth.as_ref().map(Truth::total);
+    let mut files = Vec::new();
+    records::list(&out, &mut files)?;
+    let sizes = files.iter().filter_map(|f| Some(f.metadata().ok()?.len()));
+    run.output_bytes = sizes.sum();
+    run.ran = Some(ran);
+    if let (true, Some(truth)) = (profiler.records, &truth) {
+        judge(truth, &out, sum, &who, notes)?;
+    } else if profiler.records && matches!(case.source, Source::Callbacks) {
+        // Read for what it leaves in shared memory.
+        records::read(&out, None)?;
+    }
+    Ok(run)
+}
+
+/// What the counter saw of the functions that the benchmark says it called.
+fn counter_against(bench: &Truth, counts: &Path, case: &str) -> Vec<String> {
+    let counted = match truth::counter::read(counts) {
+        Ok(counted) => counted,
+        Err(error) => return vec![format!("{case}: {error:#}")],
+    };
+    let by_function = |truth: &Truth| {
+        let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+        for (key, calls) in &truth.calls {
+            *sums.entry(key.function.clone()).or_default() += calls.number;
+        }
+        sums
+    };
+    let counted = by_function(&counted);
+    let each = by_function(bench).into_iter().map(|(function, made)| {
+        let saw = counted.get(&function).copied().unwrap_or(0);
+        format!("{case}: of {function}, the benchmark made {made} calls and the counter saw {saw}")
+    });
+    each.collect()
+}
+
+fn judge(
+    truth: &Truth,
+    out: &Path,
+    sum: &mut Sum,
+    who: &str,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<()> {
+    let records = records::read(out, truth.nranks)?;
+    if let Some(file) = records.foreign_files.first() {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        notes.push(format!(
+            "{who} left {} in no format that is read here, such as `{name}`",
+            render::layout::plural(records.foreign_files.len() as u64, "file", "files")
+        ));
+    }
+    let judged = completeness::judge(truth, &records);
+    accuracy::collect(truth, &judged, &mut sum.times);
+    sum.judged = true;
+    if sum.format.is_empty() || sum.format == "none" {
+        sum.format = records.format.clone();
+    }
+    for (key, counts) in &judged.by {
+        sum.by.entry(key.clone()).or_default().add(counts);
+    }
+    sum.nameless += judged.nameless;
+    sum.unreadable += records.unreadable;
+    if let Some(admitted) = records.admitted {
+        *sum.admitted.get_or_insert(0) += admitted;
+    }
+    for function in judged.by_pieces {
+        if !sum.by_pieces.contains(&function) {
+            sum.by_pieces.push(function);
+        }
+    }
+    Ok(())
+}
+
+fn environment(command: &mut Command, profiler: &Profiler, out: &Path) {
+    let out = out.display().to_string();
+    command
+        .env(
+            "NCCL_PROFILER_PLUGIN",
+            profiler.plugin.as_deref().unwrap_or("none"),
+        )
+        // Where the profilers known here are told to write.
+        .env("NCCLSCOPE_OUT", &out)
+        .env("NCCLSCOPE_QUIET", "1")
+        .env("NCCL_INSPECTOR_DUMP_DIR", &out);
+    for (key, value) in &profiler.env {
+        command.env(key, value.replace(OUT, &out));
+    }
+}
+
+/// Times of steps in ms: the lines that are a number and nothing else.
+fn step_times(stdout: &str) -> Vec<f64> {
+    let numbers = stdout.lines().filter_map(|line| line.trim().parse().ok());
+    numbers
+        .filter(|ms: &f64| ms.is_finite() && *ms > 0.0)
+        .collect()
+}
+
+/// The last line that a failed run wrote to stderr, if it did.
+fn last_words(place: &Path) -> String {
+    let bytes = std::fs::read(place.join("stderr")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let last = text.lines().rev().find(|l| !l.trim().is_empty());
+    last.map_or(String::new(), |line| format!(": {}", line.trim()))
+}
+
+fn summarise(
+    plan: &Plan,
+    case: &Case,
+    profilers: &[Profiler],
+    sums: Vec<Sum>,
+    report: &mut Report,
+) {
+    let median = |values: &mut dyn Iterator<Item = f64>| {
+        let mut values: Vec<f64> = values.collect();
+        quantile(&mut values, 0.5)
+    };
+    let alone = &sums[0].runs;
+    for (profiler, sum) in profilers.iter().zip(&sums).skip(1) {
+        let mut figures: Vec<&(String, &str)> =
+            sum.runs.iter().flat_map(|run| run.figures.keys()).collect();
+        figures.sort_unstable();
+        figures.dedup();
+        for figure in figures {
+            let both = alone.iter().zip(&sum.runs);
+            let pairs: Vec<(f64, f64)> = both
+                .filter_map(|(a, b)| Some((*a.figures.get(figure)?, *b.figures.get(figure)?)))
+                .collect();
+            report
+                .overhead
+                .extend(overhead(&pairs, plan.limit).map(|overhead| OverheadOf {
+                    profiler: profiler.name.clone(),
+                    case: case.name.clone(),
+                    figure: figure.0.clone(),
+                    unit: figure.1.into(),
+                    overhead,
+                }));
+        }
+        report
+            .callbacks
+            .extend(callbacks(&profiler.name, &sum.runs));
+    }
+    for (profiler, sum) in profilers.iter().zip(&sums) {
+        let ran = || sum.runs.iter().filter_map(|run| run.ran.as_ref());
+        let (Some(wall_s), Some(cpu_s), Some(peak)) = (
+            median(&mut ran().map(|r| r.wall_s)),
+            median(&mut ran().map(|r| r.cpu_s)),
+            median(&mut ran().map(|r| r.peak_bytes as f64)),
+        ) else {
+            continue;
+        };
+        let done: u64 = sum.runs.iter().filter_map(|run| run.done).sum();
+        let bytes: u64 = sum.runs.iter().map(|run| run.output_bytes).sum();
+        report.resources.push(Resources {
+            profiler: profiler.name.clone(),
+            case: case.name.clone(),
+            wall_s,
+            cpu_s,
+            peak_mib: peak / f64::from(1 << 20),
+            output_bytes_per_call: (profiler.plugin.is_some() && done > 0)
+                .then(|| bytes as f64 / done as f64),
+        });
+    }
+    for (profiler, sum) in profilers.iter().zip(sums) {
+        if !sum.judged {
+            continue;
+        }
+        let mut counts = Counts {
+            found: sum.nameless,
+            foreign: sum.nameless,
+            ..Counts::default()
+        };
+        sum.by.values().for_each(|c| counts.add(c));
+        report.completeness.push(CompletenessOf {
+            profiler: profiler.name.clone(),
+            case: case.name.clone(),
+            format: sum.format,
+            counts,
+            recorded_percent: (counts.done > 0)
+                .then(|| counts.matched as f64 * 100.0 / counts.done as f64),
+            admitted: sum.admitted,
+            unreadable: sum.unreadable,
+            nameless: sum.nameless,
+            by_pieces: sum.by_pieces,
+            by: sum
+                .by
+                .into_iter()
+                .map(|(key, counts)| CompletenessBy {
+                    function: key.function,
+                    bytes: key.bytes,
+                    rank: key.rank,
+                    counts,
+                })
+                .collect(),
+        });
+        for ((function, bytes), times) in sum.times {
+            report
+                .accuracy
+                .extend(times.accuracy().map(|accuracy| AccuracyOf {
+                    profiler: profiler.name.clone(),
+                    case: case.name.clone(),
+                    function,
+                    bytes,
+                    accuracy,
+                }));
+        }
+    }
+}
+
+/// The lines of `fake-nccl bench` of all rounds, by rate and channels.
+fn callbacks(profiler: &str, runs: &[Run]) -> Vec<Callbacks> {
+    let mut cases: BTreeMap<(u64, u64), Vec<&Value>> = BTreeMap::new();
+    for line in runs.iter().flat_map(|run| &run.callbacks) {
+        if let (Some(rate), Some(channels)) = (line["rate"].as_u64(), line["channels"].as_u64()) {
+            cases.entry((rate, channels)).or_default().push(line);
+        }
+    }
+    let summed = cases.into_iter().filter_map(|((rate, channels), lines)| {
+        let values = |name: &str| -> Vec<f64> {
+            lines
+                .iter()
+                .filter_map(|line| line[name].as_f64())
+                .collect()
+        };
+        let median = |name: &str| quantile(&mut values(name), 0.5);
+        let largest = |name: &str| values(name).into_iter().reduce(f64::max);
+        let interval =
+            |name: &str| analyze::interval::of_runs(&values(name)).map(|i| (i.low, i.high));
+        Some(Callbacks {
+            profiler: profiler.to_owned(),
+            rate,
+            channels,
+            call_ns: median("call_ns")?,
+            call_interval_ns: interval("call_ns"),
+            progress_ns: median("progress_ns")?,
+            progress_interval_ns: interval("progress_ns"),
+            p9999_us: median("p9999_us")?,
+            max_us: largest("max_us")?,
+            own_cpu_percent: median("own_cpu_percent")?,
+            rss_growth_mib: largest("rss_growth_mib")?,
+        })
+    });
+    summed.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_the_lines_that_are_numbers() {
+        assert_eq!(
+            step_times(
+                "loss 0.3
+ 12.5 
+13
+NaN
+-1
+step 4
+"
+            ),
+            [12.5, 13.0]
+        );
+    }
+}

@@ -1,0 +1,200 @@
+//! The judge over a benchmark whose every time is known, and a profiler that is half a microsecond off.
+
+use arrow_array::{
+    ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
+};
+use judge::overhead::Verdict;
+use judge::plan::{Plan, Profiler, Work};
+use parquet::arrow::ArrowWriter;
+use std::fmt::Write;
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+const CALLS: i64 = 120;
+const RANKS: u32 = 2;
+
+/// Time of a call of a rank, ns.
+fn own(call: i64, rank: u32) -> i64 {
+    10_000 + 100 * call + 1000 * i64::from(rank)
+}
+
+/// The benchmark's file: a warm-up call, then the timed ones; `slower` times as long.
+fn write_calls(path: &Path, mode: &str, slower: i64) {
+    // Rank by rank, the warm-up is call -1.
+    let rows: Vec<(u32, i64)> = (0..RANKS)
+        .flat_map(|rank| (-1..CALLS).map(move |call| (rank, call)))
+        .collect();
+    let text = |of: &dyn Fn(i64) -> String| {
+        Arc::new(StringArray::from_iter_values(rows.iter().map(|r| of(r.1)))) as ArrayRef
+    };
+    let long = |of: fn(i64) -> u64| {
+        Arc::new(UInt64Array::from_iter_values(rows.iter().map(|r| of(r.1)))) as ArrayRef
+    };
+    let ranks = UInt32Array::from_iter_values(rows.iter().map(|r| r.0));
+    let times = rows
+        .iter()
+        .map(|(rank, call)| (*call >= 0).then(|| own(*call, *rank) * slower / 10));
+    let times = Int64Array::from_iter(times);
+    let batch = RecordBatch::try_from_iter([
+        ("function", text(&|_| "AllReduce".into())),
+        ("bytes", long(|_| 1024)),
+        (
+            "mode",
+            text(&|call| {
+                if call < 0 {
+                    "warmup".into()
+                } else {
+                    mode.into()
+                }
+            }),
+        ),
+        ("iteration", long(|call| call.max(0) as u64)),
+        (
+            "in_place",
+            Arc::new(BooleanArray::from_iter(rows.iter().map(|_| Some(false)))) as ArrayRef,
+        ),
+        ("rank", Arc::new(ranks) as ArrayRef),
+        ("time_ns", Arc::new(times) as ArrayRef),
+        (
+            "skew_ns",
+            Arc::new(Int64Array::from_iter(rows.iter().map(|_| Some(100)))) as ArrayRef,
+        ),
+    ])
+    .expect("columns");
+    let file = File::create(path).expect("made");
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).expect("a writer");
+    writer.write(&batch).expect("written");
+    writer.close().expect("closed");
+}
+
+/// What a profiler wrote of it: every call but those of rank 1 from the 100th on, each half a microsecond too long.
+fn write_records(path: &Path) {
+    let mut text = String::new();
+    for rank in 0..RANKS {
+        for call in -1..CALLS {
+            if rank == 1 && call >= 100 {
+                continue;
+            }
+            writeln!(
+                text,
+                "{{\"header\":{{\"id\":\"0x1\",\"rank\":{rank},\"n_ranks\":2}},\"metadata\":{{\"pid\":{}}},\
+                 \"coll_perf\":{{\"coll\":\"AllReduce\",\"coll_sn\":{},\"coll_msg_size_bytes\":1024,\
+                 \"coll_exec_time_us\":{:.3}}}}}",
+                70 + rank,
+                call + 1,
+                (own(call, rank) + 500) as f64 / 1e3
+            )
+            .expect("written");
+        }
+    }
+    fs::write(path, text).expect("written");
+}
+
+#[test]
+fn a_profiler_half_a_microsecond_off_is_found_so_pair_by_pair_and_as_a_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    for mode in ["single", "back-to-back"] {
+        write_calls(&at(&format!("{mode}-none.parquet")), mode, 10);
+        write_calls(
+            &at(&format!("{mode}-under.parquet")),
+            mode,
+            if mode == "single" { 10 } else { 15 },
+        );
+    }
+    write_records(&at("records.log"));
+    // A benchmark that has run already.
+    let program = at("ncclscope");
+    let script = format!(
+        r#"#!/bin/sh
+        [ "$1 $2" = "bench --mode" ] || exit 1
+        mode=$3; who=under
+        [ "$NCCL_PROFILER_PLUGIN" = none ] && who=none
+        while [ $# -gt 1 ]; do [ "$1" = --parquet ] && to=$2; shift; done
+        cp '{0}'/$mode-$who.parquet "$to"
+        if [ $who = under ]; then cp '{0}'/records.log "$NCCL_INSPECTOR_DUMP_DIR"/; fi
+        "#,
+        folder.path().display()
+    );
+    fs::write(&program, script).expect("written");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("set");
+    let plan = Plan {
+        work: Work::Bench {
+            program,
+            args: vec!["all_reduce".into()],
+            cases: vec!["single".into(), "back-to-back".into()],
+        },
+        profilers: vec![Profiler::parse("inspector=anything", None).expect("sound")],
+        rounds: 3,
+        seed: 1,
+        limit: 1.02,
+        step: None,
+        counter: None,
+        check_counter: false,
+        timeout: Duration::from_secs(60),
+        callbacks: false,
+        folder: None,
+    };
+    let report = judge::trial::run(&plan, &mut |_, _| {}).expect("run");
+    assert_eq!(report.notes, Vec::<String>::new());
+
+    // Warm-up calls are calls too. 20 calls of one rank lack.
+    let counts = report.completeness[0].counts;
+    assert_eq!(
+        [counts.done, counts.matched, counts.missing],
+        [3 * 242, 3 * 222, 3 * 20]
+    );
+
+    // Only the calls that were made one at a time have a time of their own.
+    assert_eq!(report.accuracy.len(), 1);
+    let accuracy = &report.accuracy[0].accuracy;
+    assert_eq!((accuracy.done, accuracy.pairs), (3 * 240, 3 * 220));
+    let near =
+        |value: Option<f64>, expected: f64| value.is_some_and(|v| (v - expected).abs() < 2e-3);
+    assert!(near(accuracy.error_p50_us, 0.5), "{accuracy:?}");
+    assert!(
+        near(accuracy.error_p95_us, 0.5) && near(accuracy.error_p99_us, 0.5),
+        "{accuracy:?}"
+    );
+    let (low, high) = accuracy.error_p50_interval_us.expect("three runs");
+    assert!(low > 0.49 && high < 0.51);
+    // As a whole, the long calls that lack pull the other way: not what the pairs say.
+    assert!(accuracy.shift_p95_us < 0.5, "{accuracy:?}");
+
+    let of = |case: &str| {
+        let row = report
+            .overhead
+            .iter()
+            .find(|row| row.case == case)
+            .expect("compared");
+        (row.figure.clone(), row.overhead.ratio, row.overhead.verdict)
+    };
+    assert_eq!(
+        of("single"),
+        ("AllReduce 1KiB".into(), 1.0, Verdict::Within)
+    );
+    let (_, ratio, verdict) = of("back-to-back");
+    assert!(
+        (ratio - 1.5).abs() < 1e-6 && verdict == Verdict::Above,
+        "{ratio}"
+    );
+    // The longest rank of each: rank 1, whose mean is 11 us and half of 119 steps of 100 ns.
+    let without = report.overhead[0].overhead.without;
+    assert!((without - 16.95).abs() < 1e-6, "{without}");
+
+    let mut text = Vec::new();
+    judge::text::write(&report, false, &mut text).expect("written");
+    let text = String::from_utf8(text).expect("text");
+    for part in [
+        "660/720",
+        "0.50 [0.50, 0.50]",
+        "AllReduce 1KiB",
+        "above",
+        "within",
+    ] {
+        assert!(text.contains(part), "`{part}` in\n{text}");
+    }
+}

@@ -1,0 +1,84 @@
+//! A program that calls a mock of NCCL both ways that programs do, for the tests of the counter.
+//!
+//! `mock_program NCCL USER`: opens both libraries, NCCL for itself alone (`RTLD_LOCAL`) as Python does with extensions.
+//! Prints `ok` when every call returned what it should and other look-ups went as ever.
+
+use std::ffi::{c_char, c_int, c_void, CString};
+use std::process::ExitCode;
+
+extern "C" {
+    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+type AllReduce = extern "C" fn(usize, usize, usize, c_int, c_int, usize, usize) -> c_int;
+type AlltoAll = extern "C" fn(usize, usize, usize, c_int, usize, usize) -> c_int;
+type Linked = extern "C" fn(c_int, usize) -> c_int;
+
+fn open(path: &str, flags: c_int) -> *mut c_void {
+    let path = CString::new(path).expect("a path");
+    // SAFETY: a C string.
+    let handle = unsafe { libc::dlopen(path.as_ptr(), flags) };
+    assert!(!handle.is_null(), "{path:?} could not be opened");
+    handle
+}
+
+fn look(handle: *mut c_void, name: &str) -> *mut c_void {
+    let name = CString::new(name).expect("a name");
+    // SAFETY: a C string and a handle.
+    unsafe { dlsym(handle, name.as_ptr()) }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    let comm = 8 * 256 + 3;
+    let mut sound = true;
+    // Linked first: nothing has told yet where NCCL is. NCCL is loaded beside, as the framework's own dependency.
+    let nccl = open(&arguments[1], libc::RTLD_NOW | libc::RTLD_LOCAL);
+    if let Some(user) = arguments.get(2) {
+        let user = open(user, libc::RTLD_LAZY | libc::RTLD_LOCAL);
+        // SAFETY: the example's own signature.
+        let linked =
+            unsafe { std::mem::transmute::<*mut c_void, Linked>(look(user, "use_linked")) };
+        sound &= linked(20, comm) == 0;
+    }
+    // SAFETY: NCCL's signatures, pointers as numbers.
+    let (all_reduce, all_to_all, all_gather) = unsafe {
+        (
+            std::mem::transmute::<*mut c_void, AllReduce>(look(nccl, "ncclAllReduce")),
+            std::mem::transmute::<*mut c_void, AlltoAll>(look(nccl, "ncclAlltoAll")),
+            std::mem::transmute::<*mut c_void, AlltoAll>(look(nccl, "ncclAllGather")),
+        )
+    };
+    for _ in 0..100 {
+        sound &= all_reduce(0, 0, 256, 7, 0, comm, 0) == 0;
+    }
+    sound &= all_reduce(0, 0, 256, 99, 0, comm, 0) == 4;
+    sound &= all_to_all(0, 0, 64, 7, comm, 0) == 0;
+    sound &= all_gather(0, 0, 64, 9, comm, 0) == 0;
+    // Names that are none of NCCL's calls, and those that are not there, are the C library's business.
+    sound &= !look(nccl, "ncclCommCount").is_null();
+    sound &= look(nccl, "ncclReduceScatter").is_null() && look(nccl, "nowhere").is_null();
+    sound &= std::ptr::eq(
+        look(libc::RTLD_DEFAULT, "malloc"),
+        libc::malloc as *mut c_void,
+    );
+    // SAFETY: the child only calls and leaves.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        all_reduce(0, 0, 512, 7, 0, comm, 0);
+        // SAFETY: ends the process, without handlers.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = 0;
+    // SAFETY: our child.
+    sound &= unsafe { libc::waitpid(child, &mut status, 0) } == child && status == 0;
+    println!(
+        "{}",
+        if sound {
+            "ok"
+        } else {
+            "a call or a look-up went wrong"
+        }
+    );
+    ExitCode::from(u8::from(!sound))
+}
