@@ -98,6 +98,7 @@ fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {
     functions(report, rows, out)?;
     operations(report, rows, out)?;
     warmup(report, rows, out)?;
+    crate::steps::steps(report, out)?;
     crate::waiting::waiting(report, rows.ranks, rows.ranks == usize::MAX, out)?;
     let settings: Vec<String> = report.settings.iter().map(|s| s.summary.clone()).collect();
     list("Settings", &settings, rows.notes, out)?;
