@@ -402,6 +402,8 @@ class RankArrivals(Record):
     excess_wall_us: float
     saving_interval_us: list[float] | None
     saving_p: float | None
+    loss_wall_us: float | None
+    loss_interval_us: list[float] | None
     launched_late_us: float
     gpu_busy_us: float
 

@@ -28,6 +28,10 @@ pub(crate) fn waiting(
         arrivals.transfer_wall_us / 1e3
     );
     wrap(out, "  ", "    ", &text)?;
+    let wall_us = report.ranks.wall_us.map(|wall| wall.max);
+    for sentence in analyze::findings::hidden(arrivals, wall_us) {
+        wrap(out, "  ", "    ", &sentence)?;
+    }
     let blamed = report.findings.iter().any(|f| f.kind == "late_rank");
     if !blamed && !all {
         return Ok(());
@@ -35,7 +39,7 @@ pub(crate) fn waiting(
     writeln!(out)?;
     writeln!(
         out,
-        "Arrivals by rank (largest saving first; wall: ms of the wall, rank: ms summed over ranks)"
+        "Arrivals by rank (largest saving first; wall: ms of the wall, rank: ms summed over ranks; the run loses loses_wall)"
     )?;
     let names = [
         "rank",
@@ -43,13 +47,14 @@ pub(crate) fn waiting(
         "operations",
         "last",
         "saves_wall",
+        "loses_wall",
         "cost_rank",
         "inherited_rank",
         "waited_rank",
         "late_launch_wall",
         "busy_gpu_wall",
     ];
-    let mut table = Table::new(names, "><>>>>>>>>");
+    let mut table = Table::new(names, "><>>>>>>>>>");
     for row in &arrivals.ranks {
         let rank = match (row.rank, row.device) {
             (Some(rank), None) => rank.to_string(),
@@ -63,6 +68,7 @@ pub(crate) fn waiting(
             row.operations.to_string(),
             row.last.to_string(),
             ms(row.saving_wall_us),
+            row.loss_wall_us.map_or("-".to_owned(), ms),
             ms(row.cost_rank_us),
             ms(row.inherited_rank_us),
             ms(row.wait_rank_us),
