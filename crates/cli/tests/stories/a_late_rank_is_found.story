@@ -8,7 +8,7 @@ repeat 20 {
 }
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 164, ABI v5
---- ncclscope report capture --all | sed -n '/^Waiting/,/^$/p; /^Arrivals/,/^$/p; /^Findings/,/^$/p' | sed -E 's,( +[0-9.]+){2}$,,; s,[0-9]+ % of the,N % of the,'
+--- ncclscope report capture --all | sed -n '/^Waiting/,/^$/p; /^Arrivals/,/^$/p; /^Findings/,/^$/p' | sed -E 's,( +[0-9.]+){2}$,,; s,[(][0-9]+ % of the,(N % of the,'
 Waiting for the last rank (shortest GPU time of each operation; assumes common ends)
   53 % of the GPU time in 40 matched operations was waiting: 181.200 rank-ms; transfer took 40.000 ms of the wall.
 

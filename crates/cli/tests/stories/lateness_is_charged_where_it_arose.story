@@ -13,7 +13,7 @@ repeat 40 {
 }
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 328, ABI v5
---- ncclscope report capture --all | sed -n "/^Arrivals/,/^$/p; /^Findings/,/^$/p" | sed -E 's,( +[0-9.]+){2}$,,; s,[0-9]+ % of the,N % of the,'
+--- ncclscope report capture --all | sed -n "/^Arrivals/,/^$/p; /^Findings/,/^$/p" | sed -E 's,( +[0-9.]+){2}$,,; s,[(][0-9]+ % of the,(N % of the,'
 Arrivals by rank (largest saving first; wall: ms of the wall, rank: ms summed over ranks; the run loses loses_wall)
   rank host operations last saves_wall loses_wall cost_rank inherited_rank waited_rank late_launch_wall busy_gpu_wall
      0 <host>           80   80    159.610    159.020   318.040         40.010       0.000
