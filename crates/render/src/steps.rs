@@ -1,6 +1,6 @@
 //! The steps of the job, as text.
 
-use crate::layout::{plural, wrap};
+use crate::layout::wrap;
 use analyze::ranks::Spread;
 use analyze::Report;
 use std::io::{Result, Write};
@@ -10,7 +10,7 @@ pub(crate) fn lines(report: &Report) -> Vec<String> {
     let Some(steps) = &report.steps else {
         return Vec::new();
     };
-    let mut lines = Vec::new();
+    let (mut lines, mut parts) = (Vec::new(), Vec::new());
     if let (Some(number), Some(calls)) = (steps.steps, steps.calls) {
         let whole = |s: Spread| match s.min == s.max {
             true => format!("{:.0}", s.max),
@@ -19,49 +19,47 @@ pub(crate) fn lines(report: &Report) -> Vec<String> {
         let ranks = match (number.n, steps.without) {
             (1, 0) => "the only rank".to_owned(),
             (n, 0) => format!("each of {n} ranks"),
-            (n, without) => format!("{n} ranks; no pattern on {without} more"),
+            (n, without) => format!("{n} ranks, and none on {without} more"),
         };
-        let each = match calls.max {
-            1.0 => "1 call each".to_owned(),
-            _ => format!("{} calls each", whole(calls)),
+        let calls = match calls.max {
+            1.0 => "1 call".to_owned(),
+            _ => format!("{} calls", whole(calls)),
         };
+        let time = steps.step_us.map_or(String::new(), |time| {
+            let ms = |us: Option<f64>| us.map_or("-".to_owned(), |us| format!("{:.3}", us / 1e3));
+            format!(
+                "; step time {} ms (p50), {} ms (p95), {} ms (longest)",
+                ms(time.p50),
+                ms(time.p95),
+                ms(time.max)
+            )
+        });
         lines.push(format!(
-            "{} of {each} on {ranks}.",
-            plural_of(number, whole)
+            "{} steps of {calls} on {ranks}{time}.",
+            whole(number)
         ));
     }
-    if let Some(time) = steps.step_us {
-        let ms = |us: Option<f64>| us.map_or("-".to_owned(), |us| format!("{:.3}", us / 1e3));
-        lines.push(format!(
-            "Step time {} ms (p50), {} ms (p95), {} ms (longest) over {} that another follows at once.",
-            ms(time.p50),
-            ms(time.p95),
-            ms(time.max),
-            plural(time.n, "step", "steps"),
+    let p50 = steps.step_us.and_then(|time| time.p50);
+    if let (Some(spread), Some(p50)) = (steps.communication_us, p50) {
+        parts.push(format!(
+            "{:.3} ms of a step in NCCL kernels ({:.0} %), median rank ({:.3} to {:.3} ms)",
+            spread.median / 1e3,
+            100.0 * spread.median / p50,
+            spread.min / 1e3,
+            spread.max / 1e3,
         ));
-        if let (Some(spread), Some(p50)) = (steps.communication_us, time.p50) {
-            lines.push(format!(
-                "Of a step, a GPU is in NCCL kernels for {:.3} ms ({:.0} %), waiting included (median rank; {:.3} to {:.3} ms).",
-                spread.median / 1e3,
-                100.0 * spread.median / p50,
-                spread.min / 1e3,
-                spread.max / 1e3,
-            ));
-        }
     }
     if let (Some(startup), Some(between)) = (steps.startup_us, steps.between_us) {
-        lines.push(format!(
-            "From the first call to the first step {:.3} s went by, between steps that do not follow each other {:.3} s (longest rank).",
+        parts.push(format!(
+            "{:.3} s before the first, {:.3} s between others, at most",
             startup.max / 1e6,
             between.max / 1e6,
         ));
     }
+    if !parts.is_empty() {
+        lines.push(parts.join("; ") + ".");
+    }
     lines
-}
-
-fn plural_of(number: Spread, whole: impl Fn(Spread) -> String) -> String {
-    let word = if number.max == 1.0 { "step" } else { "steps" };
-    format!("{} {word}", whole(number))
 }
 
 /// Writes them.

@@ -25,13 +25,11 @@ announced 216, ABI v5
 [{"rank":0,"steps":24,"calls":4,"n":20},{"rank":1,"steps":24,"calls":4,"n":20}]
 --- ncclscope report capture --json | jq -c '.steps.step_us | .p50 >= 4700 and .p95 < 100000'
 true
---- ncclscope report capture | sed -n '/^Steps/,/^$/p' | sed -E 's/[0-9.]+ (ms|s)\b/T \1/g; s/[0-9.]+ to/T to/; s/\([0-9]+ %\)/(P %)/'
+--- ncclscope report capture | sed -n '/^Steps/,/^$/p' | sed -E 's/[0-9]+[.][0-9]+/T/g; s/[(][0-9]+ %/(P %/'
 Steps (calls that repeat, from the first after their longest pause)
-  24 steps of 4 calls each on each of 2 ranks.
-  Step time T ms (p50), T ms (p95), T ms (longest) over 20 steps that another follows at once.
-  Of a step, a GPU is in NCCL kernels for T ms (P %), waiting included (median rank; T to T ms).
-  From the first call to the first step T s went by, between steps that do not follow each other T s (longest
-    rank).
+  24 steps of 4 calls on each of 2 ranks; step time T ms (p50), T ms (p95), T ms (longest).
+  T ms of a step in NCCL kernels (P %), median rank (T to T ms); T s before the first, T s between
+    others, at most.
 --- rm -r capture; NCCLSCOPE_TIMING=host fake-nccl play job
 announced 216, ABI v5
 --- ncclscope report capture --json | jq -c '.steps | .steps, .communication_us'
