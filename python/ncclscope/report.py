@@ -359,6 +359,96 @@ class NetworkRow(Record):
     wait_us: Waits
 
 
+class StepsRow(Record):
+    """The steps of one process."""
+
+    _parts = {"step_us": Statistics, "communication_us": Statistics}
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    steps: int
+    calls: int
+    calls_beyond: int
+    step_us: Statistics | None
+    communication_us: Statistics | None
+    startup_us: float | None
+    between_us: float | None
+
+
+class Steps(Record):
+    """The steps of the job: calls that repeat. ``step_us`` is of ``rank``, the others of all ranks."""
+
+    _parts = {
+        "step_us": Statistics,
+        "steps": Range,
+        "calls": Range,
+        "communication_us": Range,
+        "startup_us": Range,
+        "between_us": Range,
+        "rows": StepsRow,
+    }
+    __slots__ = ()
+    rank: int | None
+    step_us: Statistics | None
+    steps: Range | None
+    calls: Range | None
+    communication_us: Range | None
+    startup_us: Range | None
+    between_us: Range | None
+    without: int
+    rows: list[StepsRow]
+
+
+class RankArrivals(Record):
+    """One GPU of a process, as late and waiting. ``_rank_us`` is summed over ranks, ``_wall_us`` is of the wall."""
+
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    device: int | None
+    operations: int
+    last: int
+    wait_rank_us: float
+    cost_rank_us: float
+    inherited_rank_us: float
+    saving_wall_us: float
+    excess_wall_us: float
+    saving_interval_us: list[float] | None
+    saving_p: float | None
+    loss_wall_us: float | None
+    loss_interval_us: list[float] | None
+    launched_late_us: float
+    gpu_busy_us: float
+
+
+class Arrivals(Record):
+    """Who waited and who was waited for."""
+
+    _parts = {"ranks": RankArrivals}
+    __slots__ = ()
+    basis: str
+    operations: int
+    differing: int
+    transfer_wall_us: float
+    wait_rank_us: float
+    saving_wall_us: float
+    ranks: list[RankArrivals]
+
+
+class Finding(Record):
+    """A claim with its evidence."""
+
+    __slots__ = ()
+    kind: Literal["late_rank", "differing_operations"]
+    sentence: str
+    wall_us: float | None
+    wall_interval_us: list[float] | None
+    evidence: str
+    advice: str
+
+
 class Problem(Record):
     """Something unsound in a capture."""
 
@@ -383,7 +473,10 @@ class Report(Record):
         "warmup": Warmup,
         "settings": Setting,
         "network": NetworkRow,
+        "steps": Steps,
+        "arrivals": Arrivals,
         "problems": Problem,
+        "findings": Finding,
     }
     __slots__ = ("_source",)
     schema: str
@@ -397,8 +490,11 @@ class Report(Record):
     warmup: list[Warmup]
     settings: list[Setting]
     network: list[NetworkRow]
+    steps: Steps | None
+    arrivals: Arrivals | None
     notes: list[str]
     problems: list[Problem]
+    findings: list[Finding]
     summary: str
     next: str
 

@@ -18,12 +18,14 @@
 //! Rule: the sum of `cost_rank_us` over ranks is the sum of `wait_rank_us`, and `inherited_rank_us` is a part of the cost.
 
 use crate::executions::{Execution, Walk};
-use crate::interval::{Batches, CONFIDENCE};
+use crate::interval::{holm, Batches, CONFIDENCE};
 use crate::matching::{Key, Matcher};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::BTreeMap;
 use tables::{Capture, Process};
+
+mod loss;
 
 /// Functions whose ranks all wait for the last.
 const ALL_TO_ALL: [&str; 4] = ["AllReduce", "AllGather", "ReduceScatter", "AlltoAll"];
@@ -79,6 +81,11 @@ pub struct RankArrivals {
     pub saving_interval_us: Option<(f64, f64)>,
     /// How likely a rank that is late no more than the others is to have such a saving; null for too few operations.
     pub saving_p: Option<f64>,
+    /// What the run would take less had it been as early as the median of the others, µs of the wall: what of the saving
+    /// nothing else hides. Null for ranks that are not late more than chance gives.
+    pub loss_wall_us: Option<f64>,
+    /// 95 % interval of the loss; null for too few operations.
+    pub loss_interval_us: Option<(f64, f64)>,
     /// Of the saving: its launch on the host was late as well. µs of the wall.
     pub launched_late_us: f64,
     /// Of the saving: it was launched in time, so its GPU was busy with other work.
@@ -111,6 +118,11 @@ struct Lane {
     device: Option<u32>,
     parts: Vec<Part>,
 }
+
+/// Ranks taken for late raise a false alarm in so many jobs at most, all together.
+pub(crate) const LEVEL: f64 = 0.001;
+/// Of so many ranks, those with the largest saving, it is told what the run loses by them: each takes playing the run again.
+const MOST_LATE: usize = 8;
 
 /// Of more kernels than this nobody's waiting is told: at 60 bytes each they take 2 GiB.
 const MOST_PARTS: u64 = 1 << 25;
@@ -222,6 +234,8 @@ type Place = (u32, u32);
 /// The operations that have a time on every rank.
 struct Operations {
     lanes: Vec<Lane>,
+    /// By sequence as in `parts`: index of its communicator.
+    communicators: Vec<u32>,
     /// Sequence, number, part; operations one after the other, by what they are, then number.
     parts: Vec<(u32, u32, Place)>,
     /// Ranges of `parts`, with the operation's index among those of its sequence, and how many these are.
@@ -276,7 +290,9 @@ impl Operations {
                 (operation.2, operation.3) = (index as u32, length);
             }
         }
+        let communicator = |sequence: &u32| keys[*sequence as usize].communicator;
         Operations {
+            communicators: order.iter().map(communicator).collect(),
             lanes,
             parts,
             whole,
@@ -417,6 +433,7 @@ impl Operations {
                 });
             }
         }
+        self.losses(&mut ranks);
         ranks.retain(|row| row.operations > 0);
         ranks.sort_by(|a, b| {
             let by_cost = b.cost_rank_us.total_cmp(&a.cost_rank_us);
@@ -434,6 +451,34 @@ impl Operations {
             saving_wall_us: saving,
             ranks,
         })
+    }
+
+    /// What the run loses by those that are late more than chance gives, for the most late of them. `ranks` are by lane.
+    fn losses(&self, ranks: &mut [RankArrivals]) {
+        let lanes = ranks.iter().enumerate();
+        let judged: Vec<(usize, f64)> = lanes
+            .filter_map(|(lane, row)| Some((lane, row.saving_p?)))
+            .collect();
+        let p: Vec<f64> = judged.iter().map(|(_, p)| *p).collect();
+        let mut late: Vec<usize> = judged
+            .iter()
+            .zip(holm(&p, LEVEL))
+            .filter_map(|((lane, _), late)| late.then_some(*lane))
+            .collect();
+        late.sort_by(|a, b| {
+            let saving = |lane: &usize| ranks[*lane].saving_wall_us;
+            saving(b).total_cmp(&saving(a)).then(a.cmp(b))
+        });
+        late.truncate(MOST_LATE);
+        if late.is_empty() {
+            return;
+        }
+        let replay = loss::Replay::new(self);
+        for lane in late {
+            let loss = replay.loss(lane as u32);
+            ranks[lane].loss_wall_us = Some(loss.ns / 1e3);
+            ranks[lane].loss_interval_us = loss.interval.map(|(a, b)| (a / 1e3, b / 1e3));
+        }
     }
 
     /// By how much the last to arrive was launched after all others, ns, where one host's clock tells.

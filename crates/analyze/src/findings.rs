@@ -1,16 +1,14 @@
 //! The few sentences that matter: what costs wall time, with its evidence and what to do.
 //!
-//! Rule: a rank is blamed only where the lower end of its saving's interval is above zero, where it is late more than chance
-//! gives one of so many ranks (Holm's method, one job in a thousand), and where what it is late more than the others
-//! matters: 1 % of the run, half of its saving, 5 µs an operation. Ends of one operation differ by a few µs between ranks, so less
-//! than that proves nothing.
+//! Rule: a rank is blamed only where the lower end of the interval of what the run loses by it is above zero, where it is late more
+//! than chance gives one of so many ranks (Holm's method, one job in a thousand), and where that matters: 1 % of the run, half
+//! of its saving, 5 µs an operation. Ends of one operation differ by a few µs between ranks, so less than that proves nothing.
+//! A rank that is as late and costs the run nothing is [`hidden`], which is no finding.
 
-use crate::arrivals::{Arrivals, RankArrivals};
+use crate::arrivals::{Arrivals, RankArrivals, LEVEL};
 use crate::interval::holm;
 use serde::Serialize;
 
-/// All together raise a false alarm in so many jobs at most.
-const LEVEL: f64 = 0.001;
 /// Least share of the run.
 const LEAST_SHARE: f64 = 0.01;
 /// Least mean saving of the operations in which a rank was last, µs: the spread of ends.
@@ -33,19 +31,16 @@ pub struct Finding {
     pub advice: String,
 }
 
-/// The findings, largest wall time first. `wall_us` is the length of the run.
-pub fn findings(arrivals: Option<&Arrivals>, wall_us: Option<f64>) -> Vec<Finding> {
-    let Some(arrivals) = arrivals else {
-        return Vec::new();
-    };
+/// The ranks that are late more than chance gives, by as much as matters. `wall_us` is the length of the run.
+fn late(arrivals: &Arrivals, wall_us: Option<f64>) -> Vec<&RankArrivals> {
     let judged: Vec<&RankArrivals> = arrivals
         .ranks
         .iter()
         .filter(|rank| rank.saving_p.is_some() && rank.saving_interval_us.is_some())
         .collect();
     let p: Vec<f64> = judged.iter().filter_map(|rank| rank.saving_p).collect();
-    let run_us = wall_us.unwrap_or(arrivals.transfer_wall_us + arrivals.saving_wall_us);
-    let mut found: Vec<Finding> = judged
+    let run_us = run_us(arrivals, wall_us);
+    judged
         .into_iter()
         .zip(holm(&p, LEVEL))
         .filter(|(rank, late)| {
@@ -55,8 +50,56 @@ pub fn findings(arrivals: Option<&Arrivals>, wall_us: Option<f64>) -> Vec<Findin
                 && rank.excess_wall_us >= 0.5 * rank.saving_wall_us
                 && rank.saving_wall_us >= LEAST_US * rank.last as f64
         })
-        .map(|(rank, _)| late_rank(rank, arrivals, wall_us))
+        .map(|(rank, _)| rank)
+        .collect()
+}
+
+fn run_us(arrivals: &Arrivals, wall_us: Option<f64>) -> f64 {
+    wall_us.unwrap_or(arrivals.transfer_wall_us + arrivals.saving_wall_us)
+}
+
+/// What the run loses by this rank and the interval of that, where it is above zero and matters.
+fn loss(rank: &RankArrivals, run_us: f64) -> Option<(f64, (f64, f64))> {
+    let loss = rank.loss_wall_us.zip(rank.loss_interval_us);
+    loss.filter(|(loss, (low, _))| *low > 0.0 && *loss >= LEAST_SHARE * run_us)
+}
+
+/// Ranks that are late and cost the run nothing that can be told from zero: sentences.
+pub fn hidden(arrivals: &Arrivals, wall_us: Option<f64>) -> Vec<String> {
+    let run_us = run_us(arrivals, wall_us);
+    let late = late(arrivals, wall_us).into_iter();
+    late.filter(|rank| rank.loss_wall_us.is_some() && loss(rank, run_us).is_none())
+        .map(|rank| {
+            let interval = rank.loss_interval_us.map_or(String::new(), |(low, high)| {
+                format!(" (95 % interval {} to {})", time(low), time(high))
+            });
+            format!(
+                "{} arrived last in {:.0} % of {} operations and held them up for {} in all, which other work hides: as early as the \
+                 others, the run would take {} less{interval}.",
+                who(rank),
+                percent(rank),
+                rank.operations,
+                time(rank.saving_wall_us),
+                time(rank.loss_wall_us.unwrap_or(0.0)),
+            )
+        })
+        .collect()
+}
+
+/// The findings, largest wall time first. `wall_us` is the length of the run.
+pub fn findings(arrivals: Option<&Arrivals>, wall_us: Option<f64>) -> Vec<Finding> {
+    let Some(arrivals) = arrivals else {
+        return Vec::new();
+    };
+    let run_us = run_us(arrivals, wall_us);
+    let mut found: Vec<Finding> = late(arrivals, wall_us)
+        .into_iter()
+        .filter_map(|rank| Some(late_rank(rank, loss(rank, run_us)?, arrivals, wall_us)))
         .collect();
+    found.sort_by(|a, b| {
+        let wall = |finding: &Finding| finding.wall_us.unwrap_or(0.0);
+        wall(b).total_cmp(&wall(a))
+    });
     if arrivals.differing > 0 {
         found.push(Finding {
             kind: "differing_operations",
@@ -75,16 +118,26 @@ pub fn findings(arrivals: Option<&Arrivals>, wall_us: Option<f64>) -> Vec<Findin
     found
 }
 
-fn late_rank(rank: &RankArrivals, arrivals: &Arrivals, wall_us: Option<f64>) -> Finding {
-    let who = match (rank.rank, rank.device) {
+fn who(rank: &RankArrivals) -> String {
+    match (rank.rank, rank.device) {
         (Some(number), None) => format!("Rank {number}"),
         (Some(number), Some(device)) => format!("Rank {number} (GPU {device} of {})", rank.host),
         (None, _) => format!("Pid {} on {}", rank.pid, rank.host),
-    };
-    let (low, high) = rank.saving_interval_us.unwrap_or((0.0, 0.0));
-    let percent = 100.0 * rank.last as f64 / rank.operations.max(1) as f64;
+    }
+}
+
+fn percent(rank: &RankArrivals) -> f64 {
+    100.0 * rank.last as f64 / rank.operations.max(1) as f64
+}
+
+fn late_rank(
+    rank: &RankArrivals,
+    (loss, (low, high)): (f64, (f64, f64)),
+    arrivals: &Arrivals,
+    wall_us: Option<f64>,
+) -> Finding {
     let share = wall_us.map_or(String::new(), |wall| {
-        format!(" ({:.0} % of the run)", 100.0 * rank.saving_wall_us / wall)
+        format!(" ({:.0} % of the run)", 100.0 * loss / wall)
     });
     let own_cost = (rank.cost_rank_us - rank.inherited_rank_us).max(0.0);
     let why = rank.launched_late_us + rank.gpu_busy_us;
@@ -107,17 +160,20 @@ fn late_rank(rank: &RankArrivals, arrivals: &Arrivals, wall_us: Option<f64>) -> 
     Finding {
         kind: "late_rank",
         sentence: format!(
-            "{who} arrived last in {percent:.0} % of {} operations and held them up for {} in all{share}.",
+            "{} arrived last in {:.0} % of {} operations; as early as the others, the run would take {} less{share}.",
+            who(rank),
+            percent(rank),
             rank.operations,
-            time(rank.saving_wall_us)
+            time(loss)
         ),
-        wall_us: Some(rank.saving_wall_us),
+        wall_us: Some(loss),
         wall_interval_us: Some((low, high)),
         evidence: format!(
-            "95 % interval {} to {}, of which the run may gain less, because other work hides a part; others waited {} \
+            "95 % interval {} to {}; it held operations up for {} in all, of which other work may hide a part; others waited {} \
              rank-seconds for it; {reason}; {}",
             time(low),
             time(high),
+            time(rank.saving_wall_us),
             seconds(own_cost),
             arrivals.basis
         ),
@@ -157,6 +213,8 @@ mod tests {
             excess_wall_us: saving,
             saving_interval_us: Some((0.9 * saving, 1.1 * saving)),
             saving_p: Some(p),
+            loss_wall_us: Some(0.5 * saving),
+            loss_interval_us: Some((0.4 * saving, 0.6 * saving)),
             launched_late_us: saving,
             ..RankArrivals::default()
         }
@@ -186,15 +244,18 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].sentence,
-            "Rank 3 arrived last in 80 % of 100 operations and held them up for 50.0 ms in all (5 % of the run)."
+            "Rank 3 arrived last in 80 % of 100 operations; as early as the others, the run would take 25.0 ms less (2 % of the run)."
         );
         assert!(found[0].evidence.contains("launches came late"));
         // An interval that reaches zero proves nothing.
         let wide = RankArrivals {
-            saving_interval_us: Some((-1.0, 1e5)),
+            loss_interval_us: Some((-1.0, 1e5)),
             ..late
         };
-        assert!(findings(Some(&arrivals(vec![wide])), Some(1e6)).is_empty());
+        let wide = arrivals(vec![wide]);
+        assert!(findings(Some(&wide), Some(1e6)).is_empty());
+        assert_eq!(hidden(&wide, Some(1e6)).len(), 1);
+        assert!(hidden(&all, Some(1e6)).is_empty());
         assert!(findings(None, None).is_empty());
     }
 }

@@ -28,6 +28,8 @@ const PATIENCE_NS: i64 = 120 * SECOND;
 /// A recorder writes the time into its live part 25 times a second; if it was this much behind the others when the job
 /// ended, its process died first.
 const DEAD_NS: i64 = 2 * SECOND;
+/// As much where all of its host are dead, and others had begun to wait for it: three of those times.
+const DIED_FIRST_NS: i64 = 120_000_000;
 /// Snapshots are written at flushes, seldom on a shared file system.
 const SNAPSHOT_NS: i64 = 15 * SECOND;
 
@@ -320,7 +322,64 @@ impl<'a> Judge<'a> {
             stalls,
         };
         judge.states = judge.states(&conditions.lives);
+        judge.died_first(&conditions.lives);
         judge
+    }
+
+    /// Finds those that died before a launcher ended the others: their evidence ends before that of all on their host that had just begun
+    /// to wait for them. After a hang that lasts, the order in which a launcher ends ranks says nothing.
+    fn died_first(&mut self, lives: &[Life]) {
+        if lives.iter().any(|life| *life != Life::Gone) {
+            return;
+        }
+        let process = |place: usize, seat: usize| self.places.places[place].seats[seat].process;
+        let precise = |process: usize| {
+            let live = self.capture.processes[process].live;
+            matches!(live, LiveSource::Here | LiveSource::Adopted)
+        };
+        let mut dead: BTreeSet<usize> = BTreeSet::new();
+        let mut judge = |suspect: usize, others: &[usize], since: Option<i64>| {
+            let host = &self.capture.processes[suspect].host;
+            let (Some(end), Some(since)) = (self.evidence[suspect], since) else {
+                return;
+            };
+            let mut there = others.iter().filter(|other| {
+                **other != suspect
+                    && precise(**other)
+                    && self.capture.processes[**other].host == *host
+            });
+            let mut ends = there.by_ref().filter_map(|other| self.evidence[*other]);
+            let first = ends.next().map(|first| ends.fold(first, i64::min));
+            if self.states[suspect] == State::Running
+                && precise(suspect)
+                && first.is_some_and(|first| first.saturating_sub(end) >= DIED_FIRST_NS)
+                && since >= end.saturating_sub(self.brief_ns)
+            {
+                dead.insert(suspect);
+            }
+        };
+        for wait in &self.waits {
+            let of = |seats: &[usize]| -> Vec<usize> {
+                seats
+                    .iter()
+                    .map(|seat| process(wait.place, *seat))
+                    .collect()
+            };
+            let waiting = of(&wait.waiting);
+            for suspect in of(&wait.missing) {
+                judge(suspect, &waiting, wait.since_ns);
+            }
+        }
+        for stall in &self.stalls {
+            let seats = 0..self.places.places[stall.place].seats.len();
+            let all: Vec<usize> = seats.map(|seat| process(stall.place, seat)).collect();
+            for suspect in &all {
+                judge(*suspect, &all, stall.since_ns);
+            }
+        }
+        for process in dead {
+            self.states[process] = State::Dead;
+        }
     }
 
     fn states(&self, lives: &[Life]) -> Vec<State> {

@@ -30,6 +30,7 @@ pub mod roles;
 pub mod sampled;
 pub mod settings;
 pub mod statistics;
+pub mod steps;
 pub mod summary;
 pub mod warmup;
 pub mod words;
@@ -67,6 +68,8 @@ pub struct Report {
     pub settings: Vec<settings::SettingRow>,
     /// What the network did for them, most bytes first; empty where no call used it or it was not recorded.
     pub network: Vec<network::NetworkRow>,
+    /// The steps of the job; null where no pattern of calls repeats.
+    pub steps: Option<steps::Steps>,
     /// Who waited and who was waited for; null where no operation has a GPU time on every rank.
     pub arrivals: Option<arrivals::Arrivals>,
     /// What the figures mean and what NCCL can't show.
@@ -112,6 +115,7 @@ pub struct Analysis {
     arrivals: arrivals::Gatherer,
     warmup: warmup::Gatherer,
     network: network::Gatherer,
+    steps: Vec<steps::StepsRow>,
     silent: notes::Silent,
     /// The process of which a part was added and another follows.
     under_way: Option<UnderWay>,
@@ -123,6 +127,7 @@ struct UnderWay {
     matching: matching::Plan,
     arrivals: arrivals::Plan,
     ranks: ranks::Gatherer,
+    pattern: steps::Gatherer,
     timed: u64,
     captured: u64,
     untimed: ByCause,
@@ -139,6 +144,7 @@ impl Default for Analysis {
             arrivals: arrivals::Gatherer::default(),
             warmup: warmup::Gatherer::default(),
             network: network::Gatherer::default(),
+            steps: Vec::new(),
             silent: notes::Silent::default(),
             under_way: None,
         }
@@ -172,6 +178,7 @@ impl Analysis {
                 matching: self.matcher.plan(capture, &walk),
                 arrivals: self.arrivals.plan(capture, process, &walk),
                 ranks: ranks::Gatherer::new(capture, process, &walk),
+                pattern: steps::Gatherer::default(),
                 timed: 0,
                 captured: 0,
                 untimed: [0; CAUSES.len()],
@@ -186,6 +193,8 @@ impl Analysis {
             self.functions.add(functions[place], execution);
             self.network.add(networks[place], process, execution);
             now.ranks.add(walk.places()[place].local, execution);
+            let of = &walk.places()[place];
+            now.pattern.add(of.local, of.function, execution);
             let row = (!execution.warmup).then_some(rows[place]);
             let operation = self.matcher.add(&mut now.matching, execution, row);
             self.arrivals
@@ -219,6 +228,7 @@ impl Analysis {
             }
         }
         self.ranks.extend(now.ranks.finish(process));
+        self.steps.extend(now.pattern.finish(process));
         self.completeness
             .add(process, &now.steps, now.timed, &now.untimed, now.captured);
     }
@@ -233,6 +243,7 @@ impl Analysis {
         self.arrivals.merge(later.arrivals, &sequences, &rows);
         self.warmup.merge(later.warmup);
         self.network.merge(later.network);
+        self.steps.extend(later.steps);
         self.silent.merge(later.silent);
     }
 
@@ -258,6 +269,7 @@ impl Analysis {
             functions,
             settings: settings::settings(capture, &operations),
             network: self.network.finish(capture),
+            steps: steps::finish(self.steps, capture.processes.len()),
             arrivals,
             problems: job::problems(capture),
             summary: summary::summary(&operations, &warmup),

@@ -297,7 +297,8 @@ fn median(sorted: &[f64]) -> Option<f64> {
     sorted.get(sorted.len().checked_sub(1)? / 2).copied()
 }
 
-fn spread(values: &[Option<f64>]) -> Option<Spread> {
+/// The spread of those that are known; `None` of none.
+pub(crate) fn spread(values: &[Option<f64>]) -> Option<Spread> {
     let sorted = sorted(values);
     Some(Spread {
         n: sorted.len() as u64,

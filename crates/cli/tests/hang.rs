@@ -41,6 +41,12 @@ const PLAYS: &[Play] = &[
         status: 1,
     },
     Play {
+        name: "killed_and_the_launcher_ended_the_others",
+        script: "all_reduce 1MiB x10\nrank 1 kill\nbroadcast 4MiB\nsync",
+        says: "Rank 1 is dead and has not made Broadcast of 4 MiB, call 11 on communicator *, which ranks 0,2-3 wait in for 0.",
+        status: 1,
+    },
+    Play {
         name: "aborted",
         script: "all_reduce 1MiB x10\nrank 0 abort\nreduce_scatter 4MiB\nsync",
         says: "Rank 0 is dead and has not made ReduceScatter of 4 MiB, call 11 on communicator *, which ranks 1-3 wait in for",
@@ -235,6 +241,7 @@ fn two_dozen_plays_after_their_end() {
         .map(|p| {
             let first = match p.name {
                 "two_hosts" => "ranks 4\nhosts 2\nlinger 2s\n",
+                "killed_and_the_launcher_ended_the_others" => "ranks 4\nlinger 700ms\n",
                 "abi_4" => "nccl 2.27.7\nranks 4\nlinger 2s\n",
                 _ => "ranks 4\nlinger 2s\n",
             };

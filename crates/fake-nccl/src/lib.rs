@@ -17,7 +17,7 @@ mod fault;
 pub mod play;
 pub mod plugin;
 pub mod replay;
-mod schedule;
+pub mod schedule;
 pub mod script;
 
 pub use play::{play, Options};

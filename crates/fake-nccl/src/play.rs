@@ -700,6 +700,8 @@ impl<'j> Driver<'j> {
                 }
             }
             Statement::Sleep(by) => self.schedule.sleep(who, *by),
+            Statement::Compute(time) => self.schedule.compute(who, *time),
+            Statement::Join => self.schedule.join(who),
             Statement::Pace(gap) => self.schedule.pace(*gap),
             Statement::Sync => {
                 self.schedule.sync(who);

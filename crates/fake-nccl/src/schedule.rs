@@ -1,7 +1,7 @@
 //! The job's virtual time: when each rank calls, arrives on its GPU and is done.
 //!
 //! A [`Schedule`] follows the whole script for all ranks, in every process alike. A call takes its rank's host some
-//! microseconds; its kernel arrives when it is launched and the stream is free, and ends a transfer time after the last
+//! microseconds; its kernel arrives when it is launched, the stream is free and what was computed before is done, and ends a transfer time after the last
 //! rank of the operation has arrived.
 //!
 //! Rule: no clock is read here. The same script gives the same times on every machine and in every process, so the
@@ -49,6 +49,8 @@ pub struct Schedule<'s> {
     inside: Vec<bool>,
     /// By communicator and rank: when its stream is free.
     stream: Vec<Vec<u64>>,
+    /// By rank: when its stream of the program's own kernels is free.
+    computed: Vec<u64>,
     stuck: Vec<Vec<bool>>,
     /// By communicator and rank: the kernel of the last statement.
     kernels: Vec<Vec<Kernel>>,
@@ -70,6 +72,7 @@ impl<'s> Schedule<'s> {
             skip: vec![false; ranks],
             inside: vec![false; ranks],
             stream: vec![vec![0; ranks]; comms],
+            computed: vec![0; ranks],
             stuck: vec![vec![false; ranks]; comms],
             kernels: vec![vec![Kernel::default(); ranks]; comms],
             parts: vec![Part::None; ranks],
@@ -118,9 +121,29 @@ impl<'s> Schedule<'s> {
             if self.stuck(rank) {
                 self.gone[rank] = true;
             }
-            let busy = self.stream.iter().map(|c| c[rank]).max();
-            self.host[rank] = self.host[rank].max(busy.unwrap_or(0));
+            self.host[rank] = self.host[rank]
+                .max(self.streams(rank))
+                .max(self.computed[rank]);
         }
+    }
+
+    /// The GPUs of `who` have a kernel of the program's own, which calls made after it wait for.
+    pub fn compute(&mut self, who: &[bool], time: u64) {
+        for rank in ranks(who) {
+            self.computed[rank] = self.computed[rank].max(self.host[rank] + LAUNCH_NS) + time;
+        }
+    }
+
+    /// What the GPUs of `who` compute next waits for the operations before.
+    pub fn join(&mut self, who: &[bool]) {
+        for rank in ranks(who) {
+            self.computed[rank] = self.computed[rank].max(self.streams(rank));
+        }
+    }
+
+    /// When the operations of a rank are over.
+    fn streams(&self, rank: usize) -> u64 {
+        self.stream.iter().map(|c| c[rank]).max().unwrap_or(0)
     }
 
     /// What `rank` does in the group given to [`Schedule::group`] last.
@@ -179,7 +202,8 @@ impl<'s> Schedule<'s> {
             let on_comm = || calls.iter().filter(|c| c.comm == comm);
             let arrival = |s: &Self, rank: usize| match s.parts[rank] {
                 Part::Calls(_) if !s.stuck[comm][rank] => {
-                    Some((s.host[rank] + LAUNCH_NS).max(s.stream[comm][rank]))
+                    let launched = s.host[rank] + LAUNCH_NS;
+                    Some(launched.max(s.stream[comm][rank]).max(s.computed[rank]))
                 }
                 _ => None,
             };
@@ -301,6 +325,33 @@ mod tests {
         assert!(kernels[1][0].start.is_some() && kernels[1][0].stop.is_none());
         assert_eq!(kernels[2][0], Kernel::default());
         assert_eq!(kernels[1][2], Kernel::default());
+    }
+
+    #[test]
+    fn a_busy_gpu_is_late_and_computing_runs_beside_operations() {
+        let script = "ranks 2\nrank 1 { compute 3ms }\nall_reduce 1KiB time=100us\ncompute 2ms\njoin\ncompute 1ms\nsync\nall_reduce 1KiB time=100us";
+        let script = Script::parse(script).unwrap();
+        let mut schedule = Schedule::new(&script);
+        let mut ends = Vec::new();
+        for statement in &script.body {
+            let all = [true; 2];
+            match statement {
+                Statement::Group { calls, .. } => {
+                    schedule.group(&all, calls);
+                    ends.push([0, 1].map(|rank| schedule.kernel(0, rank)));
+                }
+                Statement::Only(_, _) => schedule.compute(&[false, true], 3_000_000),
+                Statement::Compute(time) => schedule.compute(&all, *time),
+                Statement::Join => schedule.join(&all),
+                Statement::Sync => schedule.sync(&all),
+                _ => {}
+            }
+        }
+        assert_eq!(ends[0].map(|k| k.start), [Some(15_000), Some(3_005_000)]);
+        assert!(ends[0].iter().all(|k| k.stop == Some(3_105_000)));
+        // Rank 0 computes beside the operation and then after it, rank 1 after its 3 ms.
+        let begins = [4_105_000, 6_005_000].map(|sync| Some(sync + 15_000));
+        assert_eq!(ends[1].map(|k| k.start), begins);
     }
 
     #[test]

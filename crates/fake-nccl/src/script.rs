@@ -99,6 +99,10 @@ pub enum Statement {
     Pace(u64),
     /// The host waits for its GPU.
     Sync,
+    /// The GPU has a kernel of the program's own, beside the operations.
+    Compute(u64),
+    /// What the GPU computes next waits for the operations before.
+    Join,
     /// A communicator begins.
     Create(usize),
     /// A communicator is destroyed.
@@ -738,6 +742,8 @@ impl Parser {
                 out.push(Statement::Pace(gap));
             }
             "sync" => out.push(Statement::Sync),
+            "compute" => out.push(Statement::Compute(self.word("a time like 10ms", nanos)?)),
+            "join" => out.push(Statement::Join),
             "no_destroy" => self.script.destroy = false,
             "destroy" | "reinit" => {
                 let id = self.known_comm()?;

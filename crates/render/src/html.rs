@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write;
 
+mod across;
 mod columns;
 
 const STYLE: &str = include_str!("../html/style.css");
@@ -160,6 +161,7 @@ impl<'a> Page<'a> {
     fn body(mut self) -> String {
         self.header();
         self.html += "<main>\n";
+        self.findings();
         self.completeness();
         self.job();
         self.ranks();
@@ -167,6 +169,8 @@ impl<'a> Page<'a> {
         self.functions();
         self.operations();
         self.warmup();
+        self.steps();
+        self.waiting();
         self.settings();
         self.network();
         self.lines("Notes", "notes", &self.report.notes);
@@ -252,6 +256,7 @@ impl<'a> Page<'a> {
         self.html += "</dl>\n</header>\n<nav aria-label=\"Sections\"><ul>\n";
         let there = |there: bool, id: &'static str, name: &'static str| there.then_some((id, name));
         let sections = [
+            there(!report.findings.is_empty(), "findings", "Findings"),
             Some(("completeness", "Completeness")),
             Some(("job", "Job")),
             there(!report.ranks.rows.is_empty(), "ranks", "Ranks"),
@@ -259,6 +264,8 @@ impl<'a> Page<'a> {
             there(!report.functions.is_empty(), "functions", "Functions"),
             Some(("operations", "Operations")),
             there(!report.warmup.is_empty(), "warmup", "Warm-up"),
+            there(report.steps.is_some(), "steps", "Steps"),
+            there(report.arrivals.is_some(), "waiting", "Waiting"),
             there(!report.settings.is_empty(), "settings", "Settings"),
             there(!report.network.is_empty(), "network", "Network"),
             there(!report.notes.is_empty(), "notes", "Notes"),

@@ -12,6 +12,7 @@ pub mod jsonl;
 pub mod layout;
 pub mod parquet;
 pub mod perfetto;
+mod steps;
 pub mod text;
 pub mod timeline;
 mod waiting;

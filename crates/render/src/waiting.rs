@@ -4,7 +4,28 @@ use crate::layout::{wrap, Table};
 use analyze::Report;
 use std::io::{Result, Write};
 
-/// Writes what was waiting and what was transfer; and where a rank is to blame, or `all` is asked for, by rank.
+/// What was waiting and what was transfer; and ranks that are late where other work hides it.
+pub(crate) fn lines(report: &Report) -> Vec<String> {
+    let Some(arrivals) = &report.arrivals else {
+        return Vec::new();
+    };
+    let wait = arrivals.wait_rank_us;
+    let ranks_in: f64 = arrivals.ranks.iter().map(|r| r.operations as f64).sum();
+    let each = ranks_in / (arrivals.operations as f64).max(1.0);
+    let time = wait + arrivals.transfer_wall_us * each;
+    let percent = if time > 0.0 { 100.0 * wait / time } else { 0.0 };
+    let mut lines = vec![format!(
+        "{percent:.0} % of the GPU time in {} matched operations was waiting: {:.3} rank-ms; transfer took {:.3} ms of the wall.",
+        arrivals.operations,
+        wait / 1e3,
+        arrivals.transfer_wall_us / 1e3
+    )];
+    let wall_us = report.ranks.wall_us.map(|wall| wall.max);
+    lines.extend(analyze::findings::hidden(arrivals, wall_us));
+    lines
+}
+
+/// Writes them; and where a rank is to blame, or `all` is asked for, by rank.
 pub(crate) fn waiting(
     report: &Report,
     ranks: usize,
@@ -14,20 +35,11 @@ pub(crate) fn waiting(
     let Some(arrivals) = &report.arrivals else {
         return Ok(());
     };
-    let wait = arrivals.wait_rank_us;
-    let ranks_in: f64 = arrivals.ranks.iter().map(|r| r.operations as f64).sum();
-    let each = ranks_in / (arrivals.operations as f64).max(1.0);
-    let time = wait + arrivals.transfer_wall_us * each;
     writeln!(out)?;
     writeln!(out, "Waiting for the last rank ({})", arrivals.basis)?;
-    let percent = if time > 0.0 { 100.0 * wait / time } else { 0.0 };
-    let text = format!(
-        "{percent:.0} % of the GPU time in {} matched operations was waiting: {:.3} rank-ms; transfer took {:.3} ms of the wall.",
-        arrivals.operations,
-        wait / 1e3,
-        arrivals.transfer_wall_us / 1e3
-    );
-    wrap(out, "  ", "    ", &text)?;
+    for line in lines(report) {
+        wrap(out, "  ", "    ", &line)?;
+    }
     let blamed = report.findings.iter().any(|f| f.kind == "late_rank");
     if !blamed && !all {
         return Ok(());
@@ -35,7 +47,7 @@ pub(crate) fn waiting(
     writeln!(out)?;
     writeln!(
         out,
-        "Arrivals by rank (largest saving first; wall: ms of the wall, rank: ms summed over ranks)"
+        "Arrivals by rank (largest saving first; wall: ms of the wall, rank: ms summed over ranks; the run loses loses_wall)"
     )?;
     let names = [
         "rank",
@@ -43,13 +55,14 @@ pub(crate) fn waiting(
         "operations",
         "last",
         "saves_wall",
+        "loses_wall",
         "cost_rank",
         "inherited_rank",
         "waited_rank",
         "late_launch_wall",
         "busy_gpu_wall",
     ];
-    let mut table = Table::new(names, "><>>>>>>>>");
+    let mut table = Table::new(names, "><>>>>>>>>>");
     for row in &arrivals.ranks {
         let rank = match (row.rank, row.device) {
             (Some(rank), None) => rank.to_string(),
@@ -63,6 +76,7 @@ pub(crate) fn waiting(
             row.operations.to_string(),
             row.last.to_string(),
             ms(row.saving_wall_us),
+            row.loss_wall_us.map_or("-".to_owned(), ms),
             ms(row.cost_rank_us),
             ms(row.inherited_rank_us),
             ms(row.wait_rank_us),

@@ -174,6 +174,27 @@ columns! {
         "host_us.p50" "host p50" "µs" Figure "median host time" "no host time";
         "host_us.max" "host max" "µs" Figure "longest host time" "no host time";
     }
+    ARRIVALS {
+        "device" "device" "" Count "CUDA device ordinal" NOT_KNOWN;
+        "operations" "operations" "" Count "operations it was in" NEVER;
+        "last" "last" "" Count "those in which it arrived last" NEVER;
+        "loss_wall_us" "run loses" "ms of the wall" Ms "what the run would take less with this rank as early as the median of the others" "late no more than chance gives";
+        "saving_wall_us" "saves" "ms of the wall" Ms "what operations would have ended earlier with this rank on time; other work may hide a part" NEVER;
+        "cost_rank_us" "cost" "ms over ranks" Ms "waiting of others that is charged to it" NEVER;
+        "inherited_rank_us" "inherited" "ms over ranks" Ms "the part of the cost that was charged before, on another communicator" NEVER;
+        "wait_rank_us" "waited" "ms over ranks" Ms "its own waiting" NEVER;
+        "launched_late_us" "late launch" "ms of the wall" Ms "of the saving: its launch on the host was late as well" NEVER;
+        "gpu_busy_us" "busy GPU" "ms of the wall" Ms "of the saving: it was launched in time" NEVER;
+    }
+    STEPS {
+        "steps" "steps" "" Count "repetitions of its pattern" NEVER;
+        "calls" "calls" "" Count "in each step" NEVER;
+        "step_us.p50" "step p50" "ms" Ms "median time from a step's first call to the next step's" "no two steps follow each other";
+        "step_us.p95" "step p95" "ms" Ms "95th percentile of that" "no two steps follow each other";
+        "communication_us.p50" "in NCCL p50" "ms" Ms "median time of the GPU in NCCL kernels, by step" "no GPU times";
+        "startup_us" "start-up" "ms" Ms "from the first call to the first step" "no host times";
+        "between_us" "between" "ms" Ms "between steps that do not follow each other" "no two steps follow each other";
+    }
     PROCESS {
         "rank" "rank" "" Count "the launcher's" "no launcher told it";
         "host" "host" "" Text "as the recorder saw it" NOT_KNOWN;
@@ -323,6 +344,8 @@ mod tests {
             ("settings", SETTING.to_vec()),
             ("problems", PROBLEM.to_vec()),
             ("ranks/properties/rows", [PROCESS, RANK].concat()),
+            ("steps/properties/rows", [PROCESS, STEPS].concat()),
+            ("arrivals/properties/ranks", [PROCESS, ARRIVALS].concat()),
             (
                 "completeness/properties/ranks",
                 [PROCESS, COMPLETENESS].concat(),

@@ -1,0 +1,513 @@
+//! What the run loses by a late rank: the run played again, with that rank as early as the others.
+//!
+//! Held-up time, summed over operations, is more than the run loses: a rank that is late to the first of five operations that
+//! run beside its computing is late to all five, and others that wait there have work in between anyway. So a
+//! [`Replay`] takes each operation's ranks as they became *ready*, moves the late rank's readiness forward to the median of the others', and
+//! lets the operations follow: one begins when its last rank is ready and the one before it on its communicator is over, and
+//! takes the transfer that it took. What of that arrives at the end of the run is the loss.
+//!
+//! **Ready.** Where a kernel began some time after everything before it had ended, its rank was ready then. Where
+//! it began as soon as the one before it was over, it had been queued, and since when is inferred: not before it was
+//! launched, and not before as much work as a rank did that was not queued, and was not held up by its host.
+//!
+//! **Anchor.** What a rank computes may depend on the end of an operation, and then moves forward with it, or run
+//! beside it. That shows over the steps at the same place of the pattern: where a longer wait for that end leaves less time
+//! after it, it runs beside. Where waits tell nothing, it is taken to depend. The last operation
+//! that a rank's work depended on is its anchor, and lateness that its anchor had on another communicator is inherited.
+//!
+//! Rule: with nobody moved, every operation ends when it did.
+
+use super::{Operations, Place};
+use crate::interval::{Batches, CONFIDENCE};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+/// A kernel that begins so soon after another was queued behind it, ns.
+const QUEUED_NS: i64 = 10_000;
+/// A kernel that begins so soon after its launch began when its host let it, ns; or so small a part of the time since the one before.
+const AT_ONCE_NS: i64 = 50_000;
+const AT_ONCE_PART: i64 = 4;
+/// Where a larger part than this is queued, work runs beside the operation before.
+const MOSTLY_QUEUED: f64 = 0.25;
+/// Waits that differ by less than this tell nothing, ns.
+const ALIKE_NS: f64 = 2_000.0;
+/// So many median deviations from the median are far out.
+const FAR: f64 = 4.0;
+/// Host and GPU clocks are put together anew so often, ns: they drift by less than 0.1 ms meanwhile.
+const WINDOW_NS: i64 = 1_000_000_000;
+/// How far back the kernel is looked for that ended last.
+const BACK: usize = 16;
+
+const NONE: u32 = u32::MAX;
+
+/// What the run loses by a rank, and the 95 % interval of that, ns.
+pub(super) struct Loss {
+    pub(super) ns: f64,
+    pub(super) interval: Option<(f64, f64)>,
+}
+
+/// One rank's part in an operation.
+#[derive(Clone, Copy)]
+struct Node {
+    lane: u32,
+    operation: u32,
+    start: i64,
+    end: i64,
+    /// Launch on the clock of its GPU; [`i64::MIN`] where it is not known.
+    launch: i64,
+    /// The node of its lane that ended last before it began.
+    before: u32,
+    /// The node before it on the same communicator.
+    previous: u32,
+    /// The node at whose end the work before it began.
+    anchor: u32,
+    /// It began as soon as `before` was over.
+    queued: bool,
+    /// When its rank was ready, at `start` or before.
+    ready: i64,
+}
+
+/// A run that can be played again.
+pub(super) struct Replay {
+    nodes: Vec<Node>,
+    /// By operation: its nodes.
+    operations: Vec<(u32, u32)>,
+    /// By operation.
+    communicators: Vec<u32>,
+    /// By lane, its nodes as they began.
+    lanes: Vec<Vec<u32>>,
+    /// Operations, each after those that it depends on.
+    order: Vec<u32>,
+}
+
+impl Replay {
+    pub(super) fn new(of: &Operations) -> Replay {
+        let mut replay = Replay {
+            nodes: Vec::new(),
+            operations: Vec::with_capacity(of.whole.len()),
+            communicators: Vec::with_capacity(of.whole.len()),
+            lanes: vec![Vec::new(); of.lanes.len()],
+            order: Vec::new(),
+        };
+        let mut rows = Vec::new();
+        let wide = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX / 2);
+        for (operation, whole) in of.whole.iter().enumerate() {
+            let first = replay.nodes.len() as u32;
+            for (sequence, _, place) in &of.parts[whole.0..whole.1] {
+                let (part, place): (_, Place) = (of.part(*place), *place);
+                rows.push((*sequence, part.row));
+                let start = wide(part.start);
+                replay.lanes[place.0 as usize].push(replay.nodes.len() as u32);
+                replay.nodes.push(Node {
+                    lane: place.0,
+                    operation: operation as u32,
+                    start,
+                    end: start.saturating_add(part.ns.into()),
+                    launch: part.launch_ns,
+                    before: NONE,
+                    previous: NONE,
+                    anchor: NONE,
+                    queued: false,
+                    ready: start,
+                });
+            }
+            let last = replay.nodes.len() as u32;
+            replay.operations.push((first, last));
+            replay
+                .communicators
+                .push(of.communicators[of.parts[whole.0].0 as usize]);
+        }
+        replay.follow(&of.lanes);
+        replay.anchor(&rows);
+        replay.sort();
+        replay.infer();
+        replay
+    }
+
+    fn node(&self, index: u32) -> &Node {
+        &self.nodes[index as usize]
+    }
+
+    fn communicator(&self, node: u32) -> u32 {
+        self.communicators[self.node(node).operation as usize]
+    }
+
+    /// Puts lanes in order, launches on the GPUs' clocks, and says what each node comes after.
+    fn follow(&mut self, of: &[super::Lane]) {
+        let least = self.least_from_launch(of);
+        let mut lanes = std::mem::take(&mut self.lanes);
+        for (lane, least) in lanes.iter_mut().zip(&least) {
+            lane.sort_unstable_by_key(|node| (self.node(*node).start, *node));
+            let mut last: HashMap<u32, u32> = HashMap::new();
+            for (at, index) in lane.iter().enumerate() {
+                let node = *self.node(*index);
+                let window = node.start / WINDOW_NS;
+                let near = least.range(window.saturating_sub(1)..=window.saturating_add(1));
+                let offset = near.map(|(_, apart)| *apart).min();
+                let before = lane[at.saturating_sub(BACK)..at]
+                    .iter()
+                    .filter(|b| self.node(**b).end <= node.start.saturating_add(QUEUED_NS))
+                    .max_by_key(|b| (self.node(**b).end, **b))
+                    .copied();
+                let previous = last.insert(self.communicator(*index), *index);
+                let ended = before.map(|before| self.node(before).end);
+                let node = &mut self.nodes[*index as usize];
+                node.launch = match offset {
+                    Some(offset) if node.launch != 0 => node.launch.saturating_add(offset),
+                    _ => i64::MIN,
+                };
+                node.before = before.unwrap_or(NONE);
+                node.previous = previous.unwrap_or(NONE);
+                node.queued = ended.is_some_and(|end| node.start <= end.saturating_add(QUEUED_NS));
+            }
+        }
+        self.lanes = lanes;
+    }
+
+    /// By lane and window: the GPU's clock less its host's, at most. A kernel that began as it was launched shows it, and where the
+    /// kernel of another rank of the host did, their common end does.
+    fn least_from_launch(&self, of: &[super::Lane]) -> Vec<BTreeMap<i64, i64>> {
+        let mut least = vec![BTreeMap::new(); of.len()];
+        let mut hosts: HashMap<&str, i64> = HashMap::new();
+        for (first, last) in &self.operations {
+            hosts.clear();
+            let nodes = || (*first..*last).map(|index| self.node(index));
+            let launched = |node: &&Node| node.launch != 0;
+            for node in nodes().filter(launched) {
+                let took = node.end.saturating_sub(node.start);
+                let host = of[node.lane as usize].host.as_str();
+                let latest = hosts.entry(host).or_insert(i64::MIN);
+                *latest = node.launch.saturating_add(took).max(*latest);
+            }
+            for node in nodes().filter(launched) {
+                let apart = node
+                    .end
+                    .saturating_sub(hosts[of[node.lane as usize].host.as_str()]);
+                let of_window = least[node.lane as usize]
+                    .entry(node.start / WINDOW_NS)
+                    .or_insert(i64::MAX);
+                *of_window = apart.min(*of_window);
+            }
+        }
+        least
+    }
+
+    /// Whether a kernel began when its host let it, `since` the one before.
+    fn at_once(node: &Node, since: i64) -> bool {
+        let late = node.start.saturating_sub(node.launch);
+        node.launch != i64::MIN && late <= AT_ONCE_NS.max(since / AT_ONCE_PART)
+    }
+
+    /// Finds where work depends on the end of the operation before, and so each node's anchor. `rows` says what each node is.
+    fn anchor(&mut self, rows: &[(u32, u32)]) {
+        // Where in the pattern: what it is, and the two before it.
+        let mut contexts: HashMap<[(u32, u32); 3], u32> = HashMap::new();
+        let mut context_of = vec![0u32; self.nodes.len()];
+        for lane in &self.lanes {
+            let mut recent = [(NONE, NONE); 3];
+            for index in lane {
+                recent = [recent[1], recent[2], rows[*index as usize]];
+                let next = contexts.len() as u32;
+                context_of[*index as usize] = *contexts.entry(recent).or_insert(next);
+            }
+        }
+        let mut places = vec![Position::default(); contexts.len()];
+        for lane in &self.lanes {
+            let mut times: HashMap<u32, Vec<(f64, f64)>> = HashMap::new();
+            for index in lane {
+                let node = self.node(*index);
+                let Some(before) = self.nodes.get(node.before as usize) else {
+                    continue;
+                };
+                let context = context_of[*index as usize];
+                let place = &mut places[context as usize];
+                place.all += 1;
+                if node.queued {
+                    place.queued += 1;
+                    continue;
+                }
+                let since = node.start.saturating_sub(before.start);
+                let launched = Replay::at_once(node, since) && before.launch != i64::MIN;
+                let (after, wait) = match launched {
+                    true => (node.launch, before.launch),
+                    false => (node.start, before.start),
+                };
+                times.entry(context).or_default().push((
+                    after.saturating_sub(before.end) as f64,
+                    before.end.saturating_sub(wait) as f64,
+                ));
+            }
+            for (context, times) in times {
+                places[context as usize].add(&times);
+            }
+        }
+        for lane in &self.lanes {
+            let mut anchor = NONE;
+            for index in lane {
+                let node = &mut self.nodes[*index as usize];
+                let depends = places[context_of[*index as usize] as usize].depends();
+                if depends && !node.queued && node.before != NONE {
+                    anchor = node.before;
+                }
+                node.anchor = anchor;
+            }
+        }
+    }
+
+    /// Sorts operations by what they depend on.
+    fn sort(&mut self) {
+        let mut edges: Vec<(u32, u32)> = Vec::with_capacity(self.nodes.len());
+        for node in &self.nodes {
+            let on = [node.before, node.previous, node.anchor];
+            let on = on.into_iter().filter(|on| *on != NONE);
+            edges.extend(on.map(|on| (self.node(on).operation, node.operation)));
+        }
+        edges.sort_unstable();
+        edges.dedup();
+        let mut open = vec![0u32; self.operations.len()];
+        edges.iter().for_each(|(_, to)| open[*to as usize] += 1);
+        let free = (0..open.len() as u32).filter(|o| open[*o as usize] == 0);
+        let mut ready: VecDeque<u32> = free.collect();
+        let mut done = vec![false; open.len()];
+        while let Some(operation) = ready.pop_front() {
+            self.order.push(operation);
+            done[operation as usize] = true;
+            let first = edges.partition_point(|(from, _)| *from < operation);
+            for (_, to) in edges[first..].iter().take_while(|(f, _)| *f == operation) {
+                open[*to as usize] -= 1;
+                if open[*to as usize] == 0 {
+                    ready.push_back(*to);
+                }
+            }
+        }
+        // Clocks that disagree by some µs may close a circle of very short operations.
+        let left = (0..open.len() as u32).filter(|o| !done[*o as usize]);
+        self.order.extend(left);
+    }
+
+    /// Infers when ranks were ready whose kernels were queued.
+    fn infer(&mut self) {
+        for at in 0..self.order.len() {
+            let (first, last) = self.operations[self.order[at] as usize];
+            // How long the work since the operation before takes a rank that is not held up by its host.
+            let work = (first..last)
+                .filter_map(|index| {
+                    let node = self.node(index);
+                    let previous = self.nodes.get(node.previous as usize)?;
+                    let since = node.start.saturating_sub(previous.ready);
+                    let beside = !node.queued && node.anchor == previous.anchor;
+                    // Most of it went by before the launch: that is the host's time.
+                    let of_host = node.launch != i64::MIN
+                        && previous.launch != i64::MIN
+                        && node.launch.saturating_sub(previous.launch) >= since / 2;
+                    (beside && !of_host && !Replay::at_once(node, since)).then_some(since)
+                })
+                .min();
+            for index in first..last {
+                let node = self.node(index);
+                if !node.queued {
+                    continue;
+                }
+                let previous = self.nodes.get(node.previous as usize);
+                let previous = previous.filter(|p| p.anchor == node.anchor);
+                let worked = previous.zip(work).map(|(p, w)| p.ready.saturating_add(w));
+                let launched = (node.launch != i64::MIN).then_some(node.launch);
+                let ready = worked.max(launched).unwrap_or(node.start);
+                self.nodes[index as usize].ready = ready.min(node.start);
+            }
+        }
+    }
+
+    /// For how long the rank of `node` was late by itself, against the median of the others of its operation.
+    fn own(&self, index: u32, others: &mut Vec<i64>) -> i64 {
+        let node = self.node(index);
+        let (first, last) = self.operations[node.operation as usize];
+        let communicator = self.communicator(index);
+        let elsewhere = node.anchor != NONE && self.communicator(node.anchor) != communicator;
+        // From the end that all share; where the anchor is another communicator's, from that.
+        let late = |node: &Node| match elsewhere {
+            false => Some(node.ready.saturating_sub(node.end)),
+            true => {
+                let anchor = self.nodes.get(node.anchor as usize)?;
+                Some(node.ready.saturating_sub(anchor.end))
+            }
+        };
+        others.clear();
+        let other = (first..last).filter(|other| *other != index);
+        others.extend(other.filter_map(|other| late(self.node(other))));
+        others.sort_unstable();
+        let median = others.get(others.len() / 2);
+        let own = median
+            .zip(late(node))
+            .map_or(0, |(median, late)| late.saturating_sub(*median));
+        own.min(self.of_host(index, others)).max(0)
+    }
+
+    /// By how much the host of a rank that its host held up took longer than the others' since their anchors; more than that being
+    /// on time can't gain, because then the hosts are what all wait for.
+    fn of_host(&self, index: u32, others: &mut Vec<i64>) -> i64 {
+        let (node, known) = (self.node(index), |node: &Node| node.launch != i64::MIN);
+        let anchor = |node: &Node| self.nodes.get(node.anchor as usize);
+        let before = self.nodes.get(node.before as usize);
+        let since = before.map_or(0, |b| node.start.saturating_sub(b.start));
+        let (true, Some(mine)) = (Replay::at_once(node, since), anchor(node)) else {
+            return i64::MAX;
+        };
+        let (first, last) = self.operations[node.operation as usize];
+        others.clear();
+        others.extend((first..last).filter_map(|other| {
+            let other = self.node(other);
+            let theirs = anchor(other).filter(|a| other.lane != node.lane && known(a))?;
+            // A host that launches before the anchor's end does not wait for it.
+            let from = |anchor: &Node| match other.launch >= theirs.end {
+                true => anchor.end,
+                false => anchor.launch,
+            };
+            let took = |node: &Node, anchor: &Node| node.launch.saturating_sub(from(anchor));
+            let both = known(other) && known(mine);
+            both.then(|| took(node, mine).saturating_sub(took(other, theirs)))
+        }));
+        others.sort_unstable();
+        others.get(others.len() / 2).copied().unwrap_or(i64::MAX)
+    }
+
+    /// By how much each operation would have ended earlier, had the rank of `lane` been as early as the median of the others.
+    fn without(&self, lane: u32) -> Vec<i64> {
+        let mut earlier = vec![0i64; self.operations.len()];
+        let mut others = Vec::new();
+        for operation in &self.order {
+            let (first, last) = self.operations[*operation as usize];
+            let transfer = (first..last)
+                .map(|index| self.node(index).end.saturating_sub(self.node(index).start))
+                .min()
+                .unwrap_or(0);
+            let mut least = i64::MAX;
+            for index in first..last {
+                let node = self.node(index);
+                let moved = |on: u32| {
+                    self.nodes
+                        .get(on as usize)
+                        .map_or(0, |on| earlier[on.operation as usize])
+                };
+                let begin = node.end.saturating_sub(transfer);
+                let own = match node.lane == lane {
+                    true => self.own(index, &mut others),
+                    false => 0,
+                };
+                let ready = node.ready.saturating_sub(moved(node.anchor));
+                let mut could = ready.saturating_sub(own);
+                let behind = if node.queued {
+                    node.before
+                } else {
+                    node.previous
+                };
+                if let Some(before) = self.nodes.get(behind as usize) {
+                    could = could.max(before.end.saturating_sub(moved(behind)));
+                }
+                least = least.min(begin.saturating_sub(could));
+            }
+            earlier[*operation as usize] = least.max(0);
+        }
+        earlier
+    }
+
+    /// What the run loses by the rank of `lane`.
+    pub(super) fn loss(&self, lane: u32) -> Loss {
+        let earlier = self.without(lane);
+        let nodes = &self.lanes[lane as usize];
+        // At anchors all work of a step is behind; between them, lateness comes and goes.
+        let mut marks: Vec<u32> = nodes.iter().map(|n| self.node(*n).anchor).collect();
+        marks.retain(|anchor| *anchor != NONE);
+        marks.dedup();
+        marks.extend(nodes.last());
+        if marks.len() < crate::interval::LEAST_OPERATIONS {
+            marks.clone_from(nodes);
+        }
+        let at = |node: u32| earlier[self.node(node).operation as usize] as f64;
+        let Some(total) = marks.last().map(|last| at(*last)) else {
+            return Loss {
+                ns: 0.0,
+                interval: None,
+            };
+        };
+        let batches = Batches::new(marks.len()).map(|mut batches| {
+            let mut before = 0.0;
+            for (index, mark) in marks.iter().enumerate() {
+                batches.add(index, marks.len(), at(*mark) - before, 1.0);
+                before = at(*mark);
+            }
+            batches
+        });
+        let mean = batches.and_then(|batches| batches.mean(0.0));
+        let interval = mean.and_then(|mean| {
+            let t = StudentsT::new(0.0, 1.0, mean.freedom.max(1.0)).ok()?;
+            let error = mean.error * t.inverse_cdf(0.5 + CONFIDENCE / 2.0) * marks.len() as f64;
+            Some((total - error, total + error))
+        });
+        Loss {
+            ns: total,
+            interval,
+        }
+    }
+}
+
+/// One place of the pattern, over ranks and steps.
+#[derive(Clone, Default)]
+struct Position {
+    all: u64,
+    queued: u64,
+    /// Of the time after the end before and the wait before it, as they differ from their rank's median: squares and products.
+    after: f64,
+    wait: f64,
+    both: f64,
+    judged: f64,
+}
+
+impl Position {
+    /// Adds what one rank did here: the time after the end before, and how long it had waited for that end.
+    fn add(&mut self, times: &[(f64, f64)]) {
+        let after = deviations(times.iter().map(|(after, _)| *after));
+        let wait = deviations(times.iter().map(|(_, wait)| *wait));
+        for (after, wait) in after.into_iter().zip(wait) {
+            self.after += after * after;
+            self.wait += wait * wait;
+            self.both += after * wait;
+            self.judged += 1.0;
+        }
+    }
+
+    /// Whether work here waits for the end of the operation before: then what comes after it takes as long however long the
+    /// wait was; else it is shorter by as much as the wait is longer.
+    fn depends(&self) -> bool {
+        if self.queued as f64 > MOSTLY_QUEUED * self.all as f64 {
+            return false;
+        }
+        let alike = self.judged * ALIKE_NS * ALIKE_NS;
+        if self.wait <= alike {
+            return true;
+        }
+        let slope = self.both / self.wait;
+        let error = (self.after / self.wait / self.judged).sqrt();
+        slope + error > -0.5
+    }
+}
+
+/// By how much values differ from their median; those far out count as less so.
+fn deviations(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let values: Vec<f64> = values.collect();
+    let middle = |values: &[f64]| {
+        let mut sorted = values.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+    };
+    let median = middle(&values);
+    let away: Vec<f64> = values.iter().map(|value| value - median).collect();
+    let usual = middle(&away.iter().map(|away| away.abs()).collect::<Vec<f64>>());
+    let most = FAR * usual;
+    away.into_iter()
+        .map(|away| away.clamp(-most, most))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

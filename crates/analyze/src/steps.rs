@@ -1,0 +1,441 @@
+//! The steps of a job: training or decoding, found from the pattern of calls that repeats.
+//!
+//! A [`Gatherer`] keeps what a process called, in order, and [`Gatherer::finish`] looks for its period: a number of calls after
+//! which the same calls (communicator, function, datatype, count) come again. Candidates are the distances between equal
+//! stretches of calls; one is judged by how many of all calls it explains. What lies in between (start-up, checkpoints,
+//! evaluation) explains nothing and breaks nothing. Loops nest: layers repeat in a step, steps between two evaluations. The
+//! shortest period is taken that explains nearly as much as the best and in which at least three calls differ, as those of a layer
+//! seldom do; without such a one, that with the most different calls.
+//!
+//! A step begins after the longest pause of the pattern, where the host waits or computes.
+//!
+//! Rule: a step's time is told where the next step follows at once, so nothing else is in it. Steps are each rank's own, on its own
+//! host's clock: no clocks are compared.
+
+use crate::executions::Execution;
+use crate::ranks::{spread, Spread};
+use crate::statistics::{Sample, Statistics};
+use serde::Serialize;
+use std::collections::{HashMap, HashSet};
+use tables::{Name, Process};
+
+/// Of a process, so many calls are looked at: at 32 bytes each they take 32 MiB.
+const MOST_CALLS: usize = 1 << 20;
+/// Periods are looked for in so many calls, from the middle.
+const WINDOW: usize = 1 << 16;
+/// How many calls make two places look alike.
+const CONTEXTS: [usize; 3] = [1, 8, 64];
+/// As many of the most frequent distances are tried, for each context.
+const CANDIDATES: usize = 8;
+/// A period, and then its steps, must explain this share of the calls,
+const LEAST_COVERED: f64 = 0.5;
+/// and not less than the best by more than this.
+const NEARLY: f64 = 0.25;
+/// So many calls that differ make a pattern that is not a layer's.
+const DIFFERENT: usize = 3;
+/// Fewer repetitions are no steps.
+const LEAST_STEPS: usize = 4;
+/// Steps are not shorter than this, µs: calls that are made in a loop and nothing else are a benchmark's.
+const LEAST_US: f64 = 1e3;
+/// The pauses of so many repetitions are looked at.
+const PAUSES: usize = 256;
+
+/// The steps of the job.
+#[derive(Clone, Debug, Serialize)]
+pub struct Steps {
+    /// Rank whose steps `step_us` is of: that with the most steps, of equals the first.
+    pub rank: Option<u32>,
+    /// From a step's first call to the next step's, on that rank; null where no two follow each other.
+    pub step_us: Option<Statistics>,
+    /// Steps of a rank.
+    pub steps: Option<Spread>,
+    /// Calls in a step of a rank.
+    pub calls: Option<Spread>,
+    /// Time of a rank's GPU in NCCL kernels per step, waiting included: the rank's median. Null without GPU times.
+    pub communication_us: Option<Spread>,
+    /// From a rank's first call to its first step.
+    pub startup_us: Option<Spread>,
+    /// What a rank spent between steps that do not follow each other: evaluation, checkpoints that communicate.
+    pub between_us: Option<Spread>,
+    /// Ranks in whose calls no pattern repeats.
+    pub without: u64,
+    /// By restart and rank.
+    pub rows: Vec<StepsRow>,
+}
+
+/// The steps of one process.
+#[derive(Clone, Debug, Serialize)]
+pub struct StepsRow {
+    /// The launcher's rank.
+    pub rank: Option<u32>,
+    /// Host.
+    pub host: String,
+    /// Process.
+    pub pid: u32,
+    /// Steps.
+    pub steps: u64,
+    /// Calls in each.
+    pub calls: u64,
+    /// Calls of the process after its first 1 048 576, which were not looked at.
+    pub calls_beyond: u64,
+    /// Step time.
+    pub step_us: Option<Statistics>,
+    /// Time of the GPU in NCCL kernels, by step.
+    pub communication_us: Option<Statistics>,
+    /// From the first call to the first step; null where host times are not known.
+    pub startup_us: Option<f64>,
+    /// Between steps that do not follow each other.
+    pub between_us: Option<f64>,
+}
+
+/// A call: what it is, when it was made on the host (0 not known), and when its kernel ran (0, 0 not known).
+#[derive(Clone, Copy)]
+struct Item {
+    symbol: u32,
+    time: i64,
+    kernel: (u64, u64),
+}
+
+/// What is gathered of one process.
+#[derive(Default)]
+pub struct Gatherer {
+    symbols: HashMap<(u32, Name, Name, u64), u32>,
+    items: Vec<Item>,
+    beyond: u64,
+}
+
+impl Gatherer {
+    /// Adds an execution of `function`, of the process's communicator `local`.
+    #[inline]
+    pub fn add(&mut self, local: u32, function: Name, execution: &Execution) {
+        if execution.captured {
+            return;
+        }
+        if self.items.len() >= MOST_CALLS {
+            self.beyond += 1;
+            return;
+        }
+        let (shape, call) = (execution.shape, execution.call);
+        let next = self.symbols.len() as u32;
+        let key = (local, function, shape.datatype, shape.count);
+        let symbol = *self.symbols.entry(key).or_insert(next);
+        let times = [call.api_ns, call.launch_start_ns, call.enqueue_ns];
+        self.items.push(Item {
+            symbol,
+            time: times.into_iter().find(|t| *t != 0).unwrap_or(0),
+            kernel: execution.kernel.unwrap_or((0, 0)),
+        });
+    }
+
+    /// The steps of `process`; `None` where nothing repeats.
+    pub fn finish(self, process: &Process) -> Option<StepsRow> {
+        let items = &self.items;
+        let symbols: Vec<u32> = items.iter().map(|item| item.symbol).collect();
+        let period = period(&symbols)?;
+        let begins = occurrences(&symbols, &pattern(items, &symbols, period)?);
+        let covered = (begins.len() * period) as f64;
+        if begins.len() < LEAST_STEPS || covered < LEAST_COVERED * symbols.len() as f64 {
+            return None;
+        }
+        let (mut times, mut communication) = (Sample::default(), Sample::default());
+        let mut apart = Vec::new();
+        let since = |from: usize, to: usize| {
+            let (from, to) = (items[from].time, items[to].time);
+            let length = u64::try_from(to.checked_sub(from)?).ok();
+            length.filter(|_| from != 0 && to != 0)
+        };
+        for pair in begins.windows(2) {
+            let Some(ns) = since(pair[0], pair[1]) else {
+                continue;
+            };
+            match pair[1] - pair[0] == period {
+                true => times.push(ns),
+                false => apart.push(ns),
+            }
+        }
+        for begin in &begins {
+            if let Some(ns) = busy(&items[*begin..begin + period]) {
+                communication.push(ns);
+            }
+        }
+        let step_us = times.statistics();
+        let p50 = step_us.and_then(|s| s.p50);
+        p50.filter(|p50| *p50 >= LEAST_US)?;
+        // Between two steps that do not follow each other is one more step.
+        let between = |usual: f64| {
+            apart
+                .iter()
+                .map(move |ns| (*ns as f64 / 1e3 - usual).max(0.0))
+        };
+        Some(StepsRow {
+            rank: process.rank,
+            host: process.host.clone(),
+            pid: process.pid,
+            steps: begins.len() as u64,
+            calls: period as u64,
+            calls_beyond: self.beyond,
+            step_us,
+            communication_us: communication.statistics(),
+            startup_us: since(0, begins[0]).map(|ns| ns as f64 / 1e3),
+            // The sum of nothing is -0 otherwise.
+            between_us: p50.map(|usual| between(usual).fold(0.0, |a, b| a + b)),
+        })
+    }
+}
+
+/// Puts the rows of all processes together; `processes` is how many there are. `None` without steps.
+pub fn finish(rows: Vec<StepsRow>, processes: usize) -> Option<Steps> {
+    let most = rows.iter().map(|row| row.steps).max()?;
+    let reference = rows.iter().find(|row| row.steps == most)?;
+    let spread = |figure: fn(&StepsRow) -> Option<f64>| {
+        let figures: Vec<Option<f64>> = rows.iter().map(figure).collect();
+        spread(&figures)
+    };
+    Some(Steps {
+        rank: reference.rank,
+        step_us: reference.step_us,
+        steps: spread(|row| Some(row.steps as f64)),
+        calls: spread(|row| Some(row.calls as f64)),
+        communication_us: spread(|row| row.communication_us?.p50),
+        startup_us: spread(|row| row.startup_us),
+        between_us: spread(|row| row.between_us),
+        without: (processes - rows.len().min(processes)) as u64,
+        rows,
+    })
+}
+
+/// For how long the GPU was in these kernels, ns; `None` where that is not known of all.
+fn busy(items: &[Item]) -> Option<u64> {
+    if items.iter().any(|item| item.kernel == (0, 0)) {
+        return None;
+    }
+    let mut kernels: Vec<(u64, u64)> = items.iter().map(|item| item.kernel).collect();
+    kernels.sort_unstable();
+    let (mut sum, mut until) = (0u64, 0);
+    for (start, stop) in kernels {
+        sum = sum.saturating_add(stop.saturating_sub(start.max(until)));
+        until = until.max(stop);
+    }
+    Some(sum)
+}
+
+/// After how many calls the same calls come again.
+fn period(symbols: &[u32]) -> Option<usize> {
+    let window = {
+        let skipped = symbols.len().saturating_sub(WINDOW) / 2;
+        &symbols[skipped..(skipped + WINDOW).min(symbols.len())]
+    };
+    let mut tried: Vec<usize> = Vec::new();
+    for context in CONTEXTS {
+        let mut last: HashMap<u64, usize> = HashMap::new();
+        let mut distances: HashMap<usize, usize> = HashMap::new();
+        for (at, hash) in hashes(window, context) {
+            if let Some(before) = last.insert(hash, at) {
+                *distances.entry(at - before).or_default() += 1;
+            }
+        }
+        let mut distances: Vec<(usize, usize)> = distances.into_iter().collect();
+        distances.sort_unstable_by_key(|(distance, n)| (std::cmp::Reverse(*n), *distance));
+        tried.extend(distances.iter().take(CANDIDATES).map(|(d, _)| *d));
+    }
+    tried.sort_unstable();
+    tried.dedup();
+    let judged: Vec<(usize, f64, usize)> = tried
+        .into_iter()
+        .map(|period| {
+            let (covered, longest) = covered(symbols, period);
+            let word = &symbols[longest.saturating_sub(period - 1)..=longest];
+            let different = word.iter().collect::<HashSet<_>>().len();
+            (period, covered as f64 / symbols.len() as f64, different)
+        })
+        .filter(|(_, covered, _)| *covered >= LEAST_COVERED)
+        .collect();
+    let best = judged.iter().map(|(_, c, _)| *c).reduce(f64::max)?;
+    let enough = |different: usize| different >= DIFFERENT;
+    let many = judged.iter().map(|(.., d)| *d).max()?.min(DIFFERENT);
+    judged
+        .iter()
+        .find(|(_, covered, d)| *covered >= best - NEARLY && (enough(*d) || *d == many))
+        .map(|(period, ..)| *period)
+}
+
+/// The hash of each stretch of so many symbols, by its last place.
+fn hashes(symbols: &[u32], length: usize) -> impl Iterator<Item = (usize, u64)> + '_ {
+    const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
+    let out = (0..length).fold(1u64, |power, _| power.wrapping_mul(BASE));
+    let mut hash = 0u64;
+    let value = |symbol: u32| (u64::from(symbol) + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let step = move |(at, symbol): (usize, &u32)| {
+        hash = hash.wrapping_mul(BASE).wrapping_add(value(*symbol));
+        if let Some(left) = at.checked_sub(length) {
+            hash = hash.wrapping_sub(value(symbols[left]).wrapping_mul(out));
+        }
+        (at + 1 >= length).then_some((at, hash))
+    };
+    symbols.iter().enumerate().filter_map({
+        let mut step = step;
+        move |item| step(item)
+    })
+}
+
+/// How many calls are in stretches that repeat themselves whole after `period`, and where the longest of them ends.
+fn covered(symbols: &[u32], period: usize) -> (usize, usize) {
+    let (mut all, mut run, mut longest) = (0, 0, (0, 0));
+    for at in period..=symbols.len() {
+        if symbols.get(at) == Some(&symbols[at - period]) {
+            run += 1;
+            continue;
+        }
+        if run >= period {
+            all += run + period;
+            longest = longest.max((run, at - 1));
+        }
+        run = 0;
+    }
+    // Two stretches side by side share calls.
+    (all.min(symbols.len()), longest.1)
+}
+
+/// The calls of a step, from the first after its longest pause.
+fn pattern(items: &[Item], symbols: &[u32], period: usize) -> Option<Vec<u32>> {
+    let (_, end) = covered(symbols, period);
+    let mut begin = end;
+    while begin >= period && symbols[begin] == symbols[begin - period] {
+        begin -= 1;
+    }
+    let begin = (begin + 1).checked_sub(period)?;
+    let mut pauses: Vec<Vec<i64>> = vec![Vec::new(); period];
+    for at in (begin + 1..=end).take(PAUSES * period) {
+        let (before, now) = (items[at - 1].time, items[at].time);
+        if before != 0 && now != 0 {
+            pauses[(at - begin) % period].push(now.saturating_sub(before));
+        }
+    }
+    let median = |pauses: &mut Vec<i64>| {
+        pauses.sort_unstable();
+        pauses.get(pauses.len() / 2).copied().unwrap_or(0)
+    };
+    let longest = pauses.iter_mut().map(median).enumerate();
+    let (phase, _) = longest.max_by_key(|(phase, ns)| (*ns, std::cmp::Reverse(*phase)))?;
+    symbols
+        .get(begin + phase..begin + phase + period)
+        .map(<[u32]>::to_vec)
+}
+
+/// Where `word` begins in `text`, without overlap (Knuth, Morris and Pratt's search).
+fn occurrences(text: &[u32], word: &[u32]) -> Vec<usize> {
+    let mut border = vec![0usize; word.len()];
+    let mut matched = 0;
+    for at in 1..word.len() {
+        while matched > 0 && word[at] != word[matched] {
+            matched = border[matched - 1];
+        }
+        matched += usize::from(word[at] == word[matched]);
+        border[at] = matched;
+    }
+    let (mut found, mut matched) = (Vec::new(), 0);
+    for (at, symbol) in text.iter().enumerate() {
+        while matched > 0 && *symbol != word[matched] {
+            matched = border[matched - 1];
+        }
+        matched += usize::from(*symbol == word[matched]);
+        if matched == word.len() {
+            found.push(at + 1 - matched);
+            matched = 0;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls by letter, made a millisecond apart and `pause` after each `|`.
+    fn calls(text: &str, pause: i64) -> (Vec<Item>, Vec<u32>) {
+        let (mut items, mut time) = (Vec::new(), 1);
+        for letter in text.chars() {
+            match letter {
+                '|' => time += pause,
+                _ => {
+                    time += 1_000_000;
+                    items.push(Item {
+                        symbol: letter as u32,
+                        time,
+                        kernel: (time as u64, time as u64 + 400_000),
+                    });
+                }
+            }
+        }
+        let symbols = items.iter().map(|item| item.symbol).collect();
+        (items, symbols)
+    }
+
+    fn row(text: &str) -> Option<StepsRow> {
+        let (items, _) = calls(text, 5_000_000);
+        let gatherer = Gatherer {
+            items,
+            ..Gatherer::default()
+        };
+        gatherer.finish(&Process::default())
+    }
+
+    #[test]
+    fn steps_are_counted_through_start_up_and_evaluation() {
+        let step = "|abcad";
+        let ten = step.repeat(10);
+        let text = format!("xyxxz{ten}eeef{ten}eeef{ten}eeef{ten}eeef{ten}");
+        let found = row(&text).expect("steps");
+        assert_eq!((found.steps, found.calls), (50, 5));
+        let time = found.step_us.expect("times");
+        assert_eq!((time.n, time.p50, time.max), (45, Some(1e4), Some(1e4)));
+        let communication = found.communication_us.expect("times");
+        assert_eq!((communication.n, communication.p50), (50, Some(2e3)));
+        // Five calls and a pause come before the first step, and four calls in each evaluation.
+        assert_eq!(found.startup_us, Some(1e4));
+        assert_eq!(found.between_us, Some(4.0 * 4e3));
+    }
+
+    #[test]
+    fn layers_are_no_steps() {
+        let forward = "a".repeat(24);
+        let text = format!("|{forward}b").repeat(20);
+        assert_eq!(row(&text).map(|r| (r.steps, r.calls)), Some((20, 25)));
+        let text = format!("|{}{}c", "a".repeat(12), "ab".repeat(12)).repeat(20);
+        assert_eq!(row(&text).map(|r| (r.steps, r.calls)), Some((20, 37)));
+    }
+
+    #[test]
+    fn a_step_begins_after_its_longest_pause() {
+        let text = format!("bc{}|a", "|abc".repeat(20));
+        let (items, symbols) = calls(&text, 5_000_000);
+        let period = period(&symbols).expect("a period");
+        let word: String = pattern(&items, &symbols, period)
+            .expect("a pattern")
+            .iter()
+            .filter_map(|symbol| char::from_u32(*symbol))
+            .collect();
+        assert_eq!(word, "abc");
+    }
+
+    #[test]
+    fn where_nothing_repeats_there_are_no_steps() {
+        assert!(row("").is_none());
+        assert!(row("abcdefgh").is_none());
+        let sweep: String = ('a'..='j').map(|c| c.to_string().repeat(20)).collect();
+        assert!(row(&sweep).is_none());
+        // A sequence that does not repeat (Thue and Morse's, squared letters by place).
+        let odd: String = (0..300u32)
+            .map(|i| char::from(b'a' + (i * i * 7 % 23 + i % 3) as u8))
+            .collect();
+        let found = row(&odd);
+        assert!(found.is_none_or(|r| r.calls == 69), "{:?}", row(&odd));
+    }
+
+    #[test]
+    fn the_search_finds_words_that_overlap_themselves_once() {
+        let text: Vec<u32> = vec![1, 1, 2, 1, 1, 2, 1, 1, 1, 2, 1, 1];
+        assert_eq!(occurrences(&text, &[1, 1, 2, 1, 1]), [0, 7]);
+        assert_eq!(occurrences(&text, &[1]).len(), 9);
+    }
+}

@@ -1,0 +1,209 @@
+//! What the run loses by a late rank, against the truth: how much longer the same script takes with the lateness than without.
+//!
+//! Scripts are fake-nccl's. Their times are taken from its schedule and not from a recording, so that the load of the machine that
+//! tests are run on is in no launch.
+
+use analyze::{report, Report};
+use fake_nccl::schedule::{Part, Schedule};
+use fake_nccl::script::{Script, Statement};
+use tables::communicators::{Local, Member};
+use tables::{Call, Capture, Communicator, Process, Shape};
+
+struct Played<'s> {
+    script: &'s Script,
+    schedule: Schedule<'s>,
+    capture: Capture,
+}
+
+impl<'s> Played<'s> {
+    fn new(script: &'s Script) -> Played<'s> {
+        let mut capture = Capture::default();
+        let locals = |_| Local::default();
+        for (index, comm) in script.comms.iter().enumerate() {
+            let instance = &comm.instances[0];
+            let member = |(own, rank): (usize, &usize)| Member {
+                process: *rank,
+                uid: index as u32,
+                rank: Some(own as u32),
+            };
+            capture.communicators.push(Communicator {
+                id: comm.name.clone(),
+                hash: instance.hash,
+                nranks: Some(instance.members.len() as u32),
+                nnodes: None,
+                name: None,
+                members: instance.members.iter().enumerate().map(member).collect(),
+                created_ns: None,
+                parent: None,
+            });
+        }
+        capture.processes = (0..script.ranks)
+            .map(|rank| Process {
+                rank: Some(rank as u32),
+                host: format!("host-{}", script.host(rank)),
+                communicators: (0..script.comms.len()).map(locals).collect(),
+                ..Process::default()
+            })
+            .collect();
+        Played {
+            script,
+            schedule: Schedule::new(script),
+            capture,
+        }
+    }
+
+    fn play(&mut self, body: &'s [Statement], who: &[bool]) {
+        for statement in body {
+            match statement {
+                Statement::Group { calls, .. } => {
+                    self.schedule.group(who, calls);
+                    let [call] = &calls[..] else {
+                        panic!("groups are not played here");
+                    };
+                    for rank in 0..self.script.ranks {
+                        if let Part::Calls(begin) = self.schedule.part(rank) {
+                            self.called(rank, call, begin);
+                        }
+                    }
+                }
+                Statement::Repeat(times, body) => {
+                    (0..*times).for_each(|_| self.play(body, who));
+                }
+                Statement::Only(ranks, body) => {
+                    let these: Vec<bool> = (0..who.len()).map(|r| ranks.contains(&r)).collect();
+                    self.play(body, &these);
+                }
+                Statement::Rank(ranks, act) => {
+                    ranks.iter().for_each(|r| self.schedule.act(*r, *act));
+                }
+                Statement::Sleep(by) => self.schedule.sleep(who, *by),
+                Statement::Compute(time) => self.schedule.compute(who, *time),
+                Statement::Join => self.schedule.join(who),
+                Statement::Sync => self.schedule.sync(who),
+                Statement::Create(_) | Statement::Destroy(_) => {}
+                other => panic!("{other:?} is not played here"),
+            }
+        }
+    }
+
+    fn called(&mut self, rank: usize, call: &fake_nccl::script::Call, begin: u64) {
+        let kernel = self.schedule.kernel(call.comm, rank);
+        let (Some(start), Some(stop)) = (kernel.start, kernel.stop) else {
+            return;
+        };
+        let function = self.capture.names.intern("AllReduce");
+        let process = &mut self.capture.processes[rank];
+        let shape = Shape {
+            uid: call.comm as u32,
+            communicator: Some(call.comm as u32),
+            function,
+            count: call.bytes,
+            ..Shape::default()
+        };
+        let known = process.shapes.iter().position(|s| *s == shape);
+        let index = known.unwrap_or_else(|| {
+            process.shapes.push(shape);
+            process.shapes.len() - 1
+        });
+        const SINCE_1970: u64 = 1_700_000_000_000_000_000;
+        // Each GPU has a clock of its own.
+        let gpu = |ns: u64| SINCE_1970 + ns + 3_000_000_007 * (rank as u64 + 1);
+        let host = |ns: u64| (SINCE_1970 + ns) as i64;
+        process.calls.push(Call {
+            ticket: process.calls.len() as u64,
+            shape: index as u32,
+            api_ns: host(begin),
+            launch_start_ns: host(self.schedule.host[rank]),
+            return_ns: host(self.schedule.host[rank] + 1),
+            gpu_start: gpu(start),
+            gpu_stop: gpu(stop),
+            channels_started: 1,
+            channels_stopped: 1,
+            sealed: true,
+            ..Call::default()
+        });
+    }
+}
+
+/// The report on a script, and how long it takes, µs.
+fn played(script: &str) -> (Report, f64) {
+    let script = Script::parse(script).expect("a script");
+    let mut played = Played::new(&script);
+    played.play(&script.body, &vec![true; script.ranks]);
+    let everyone = vec![true; script.ranks];
+    played.schedule.sync(&everyone);
+    let end = played.schedule.host.iter().max().expect("ranks");
+    (report(&played.capture), *end as f64 / 1e3)
+}
+
+/// 40 steps of a training job in which operations run beside the backward pass; `late` comes before each.
+fn training(late: &str, host: u64, gpu: u64) -> String {
+    let mut step = format!("{late}\nsleep {}us\ncompute {}us\n", 3 * host, 3 * gpu);
+    for size in [16, 8, 4] {
+        step += &format!(
+            "sleep {host}us\ncompute {gpu}us\nall_reduce {size}MiB time={}us\n",
+            20 * size
+        );
+    }
+    format!("ranks 4\nrepeat 40 {{\n{step}join\ncompute {gpu}us\nsync\n}}\n")
+}
+
+/// Asserts that `rank` is blamed for a loss within 10 % of the truth, and nobody without the lateness.
+fn within_a_tenth(slowed: &str, plain: &str, rank: u32) {
+    let ((found, long), (healthy, short)) = (played(slowed), played(plain));
+    assert!(healthy.findings.is_empty(), "{:?}", healthy.findings);
+    let truth = long - short;
+    assert_eq!(found.findings.len(), 1, "{slowed}: {:?}", found.findings);
+    let finding = &found.findings[0];
+    let loss = finding.wall_us.expect("a loss");
+    let who = format!("Rank {rank} arrived last");
+    assert!(finding.sentence.starts_with(&who), "{}", finding.sentence);
+    assert!(
+        (loss - truth).abs() <= 0.1 * truth,
+        "{slowed}: {loss} µs, and it is {truth} µs: {finding:?}"
+    );
+    let (low, high) = finding.wall_interval_us.expect("an interval");
+    assert!(low > 0.0 && low <= loss && loss <= high);
+}
+
+#[test]
+fn the_loss_is_what_the_run_takes_less_without_the_lateness() {
+    let cases = [
+        ("rank 2 { sleep 8ms }", 2_000, 800, 2),
+        ("rank 2 { sleep 8ms }", 100, 2_000, 2),
+        ("rank 0 { sleep 700us }", 500, 50, 0),
+        ("rank 1 { compute 6ms }", 100, 2_000, 1),
+    ];
+    for (late, host, gpu, rank) in cases {
+        within_a_tenth(&training(late, host, gpu), &training("", host, gpu), rank);
+    }
+}
+
+#[test]
+fn held_up_operations_and_the_run_s_loss_are_two_figures() {
+    let (found, long) = played(&training("rank 2 { sleep 8ms }", 2_000, 800));
+    let (_, short) = played(&training("", 2_000, 800));
+    let arrivals = found.arrivals.expect("operations");
+    let late = &arrivals.ranks[0];
+    assert!(late.saving_wall_us > 1.25 * (long - short), "{late:?}");
+}
+
+#[test]
+fn lateness_that_other_work_hides_is_no_finding() {
+    // The GPU has caught up with its host when the last operation comes.
+    let late = "rank 1 { compute 9ms }\nrank 1 { compute 3ms }";
+    let (found, long) = played(&training(late, 4_000, 500));
+    let (_, short) = played(&training("", 4_000, 500));
+    assert!(long - short < 0.01 * short, "{long} {short}");
+    assert!(found.findings.is_empty(), "{:?}", found.findings);
+}
+
+#[test]
+fn calls_one_after_the_other_lose_what_each_is_late() {
+    let calls = |late: &str| {
+        format!("ranks 4\nrepeat 20 {{\nall_reduce 1MiB time=1ms\n{late}\nall_reduce 2MiB time=1ms\n}}\n")
+    };
+    within_a_tenth(&calls("rank 2 late 5ms"), &calls(""), 2);
+    let synced = |late: &str| calls(&format!("{late}\nsync"));
+    within_a_tenth(&synced("rank 3 late 5ms"), &synced(""), 3);
+}

@@ -1,0 +1,58 @@
+//! The sections on what ranks do to each other: findings, steps, waiting.
+
+use super::columns::{ARRIVALS, PROCESS, STEPS};
+use super::{marked, Page};
+use std::fmt::Write as _;
+
+impl Page<'_> {
+    pub(super) fn findings(&mut self) {
+        let findings = &self.report.findings;
+        if findings.is_empty() {
+            return;
+        }
+        self.section(
+            "findings",
+            "Findings",
+            "What costs wall time, largest first.",
+        );
+        for finding in findings {
+            let _ = writeln!(
+                self.html,
+                "<h3>{}</h3>\n<p>Evidence: {}.</p>\n<p>{}</p>",
+                marked(&finding.sentence),
+                marked(&finding.evidence),
+                marked(&finding.advice)
+            );
+        }
+        self.end();
+    }
+
+    pub(super) fn steps(&mut self) {
+        if self.report.steps.is_none() {
+            return;
+        }
+        self.section(
+            "steps",
+            "Steps",
+            "Calls that repeat, from the first after their longest pause.",
+        );
+        self.list(&crate::steps::lines(self.report));
+        self.table_of("steps.rows", "Steps by rank", &[PROCESS, STEPS], "");
+        self.end();
+    }
+
+    pub(super) fn waiting(&mut self) {
+        let Some(arrivals) = &self.report.arrivals else {
+            return;
+        };
+        self.section("waiting", "Waiting for the last rank", arrivals.basis);
+        self.list(&crate::waiting::lines(self.report));
+        self.table_of(
+            "arrivals.ranks",
+            "Arrivals by rank",
+            &[PROCESS, ARRIVALS],
+            "saving_wall_us",
+        );
+        self.end();
+    }
+}
