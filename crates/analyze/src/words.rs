@@ -50,7 +50,8 @@ pub const DEFINITIONS: &[Word] = &[
 /// Why calls are lost, what to do.
 pub const LOST: &[Word] = &[
     word("rows_full", "no free row: a larger NCCLSCOPE_MEMORY has more; they are counted in the totals."),
-    word("size_limit", "the trace file was full: a larger NCCLSCOPE_MAX_SIZE lets it grow; they are counted in the totals."),
+    word("size_limit", "the trace file was full, and in mode `callbacks` the first calls are kept: a larger NCCLSCOPE_MAX_SIZE lets it grow; they are counted in the totals."),
+    word("rotated", "in trace files that were removed for newer ones: a larger NCCLSCOPE_MAX_SIZE keeps more; they are counted in the totals."),
     word("write_failed", "the trace file could not be written: see the disk behind NCCLSCOPE_OUT; they are counted in the totals."),
     word("totals_full", "the totals were full: a larger NCCLSCOPE_MEMORY has more; they are counted here only."),
     word("damaged", "in damaged blocks, see Problems."),

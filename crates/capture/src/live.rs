@@ -8,7 +8,7 @@
 //! process, or a report after the writer's death) sees whole values. What orders them is said at each field; the
 //! life of a row is at [`Row::word`].
 //!
-//! The logical trace file is the bytes of the file up to [`Header::staged_base`], then the first
+//! The logical trace file is the bytes of the newest file up to [`Header::staged_base`], then the first
 //! [`Header::staged_len`] bytes of the staging area, so a write that was cut short is made good from the live part.
 
 use std::sync::atomic::{
@@ -200,7 +200,7 @@ pub struct Header {
     pub lost: [AtomicU64; 8],
     /// Callbacks without effect, by [`Odd`].
     pub odd: [AtomicU64; 24],
-    /// Bytes in the trace file, before the staged ones.
+    /// Bytes in the trace file that is written to, before the staged ones.
     pub staged_base: AtomicU64,
     /// Bytes in the staging area. Stored (Release) after the bytes.
     pub staged_len: AtomicU64,
@@ -226,6 +226,9 @@ pub struct Header {
     pub process_len: AtomicU32,
     /// Who this is, the `key=value` lines of [`crate::block::Kind::Process`].
     pub process: [AtomicU8; 2560],
+    /// Number of the trace file that is written to, which `staged_base` and `staged_len` are about; stored while nothing
+    /// is staged.
+    pub trace_number: AtomicU32,
 }
 
 impl Header {

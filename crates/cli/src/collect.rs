@@ -223,7 +223,7 @@ impl Collector {
         });
         let mut copied = 0;
         for file in files {
-            if self.alive.contains(&file.with_extension("trace")) {
+            if self.alive.contains(&adopt::trace_of(&file)) {
                 continue;
             }
             let below = file.strip_prefix(folder).context("walked from there")?;

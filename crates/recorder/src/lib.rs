@@ -21,6 +21,7 @@ mod network;
 mod place;
 mod recorder;
 mod ring;
+mod rotation;
 mod round;
 mod settings;
 mod templates;

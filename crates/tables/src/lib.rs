@@ -20,7 +20,9 @@ mod printable;
 mod problem;
 pub mod process;
 mod reading;
+mod rotation;
 pub mod source;
+mod trace;
 mod trust;
 
 pub use calls::{Call, Shape, Untimed};

@@ -110,6 +110,10 @@ pub struct Process {
     pub composites: Vec<Composite>,
     /// Calls without rows.
     pub totals: Vec<Total>,
+    /// Calls whose trace files were removed to stay within `NCCLSCOPE_MAX_SIZE`.
+    pub rotated: u64,
+    /// Those of them that are not in [`Process::totals`] either, for want of an entry.
+    pub rotated_unlisted: u64,
     /// Rows that were in blocks.
     pub sealed: u64,
     /// Sealed rows that can't be told apart any more, because a block before them is damaged.

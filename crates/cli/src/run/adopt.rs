@@ -9,7 +9,7 @@
 
 use anyhow::{bail, Context};
 use capture::live::{Image, View, HEADER_BYTES};
-use capture::{block, snapshot};
+use capture::{block, rotated, snapshot};
 use nix::fcntl::OFlag;
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -383,6 +383,15 @@ pub fn leftovers() -> Vec<(PathBuf, Part)> {
     found
 }
 
+/// The first trace file of the process whose file this is.
+pub fn trace_of(file: &Path) -> PathBuf {
+    let first = file.with_extension("trace");
+    let Some(stem) = file.file_stem().and_then(std::ffi::OsStr::to_str) else {
+        return first;
+    };
+    first.with_file_name(format!("{}.trace", rotated::split_number(stem).0))
+}
+
 /// Folders below a capture's own that may hold trace files: a restart, a host, and two of an output pattern.
 const DEPTH: usize = 4;
 /// Entries that are looked at before a folder is taken for something else than a capture.
@@ -413,11 +422,18 @@ pub fn walk(folder: &Path, each: &mut impl FnMut(&Path) -> bool) {
     below(folder, DEPTH, &mut MOST_ENTRIES.clone(), each);
 }
 
-/// The trace files of a capture.
+/// Whether a file is a process's first trace file, which says who that is and is never removed.
+fn is_first_trace(path: &Path) -> bool {
+    let stem = path.file_stem().and_then(std::ffi::OsStr::to_str);
+    let later = stem.is_some_and(|stem| rotated::split_number(stem).1 > 0);
+    path.extension().is_some_and(|e| e == "trace") && !later
+}
+
+/// The first trace file of each process of a capture.
 pub fn traces(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     walk(folder, &mut |path| {
-        if path.extension().is_some_and(|e| e == "trace") {
+        if is_first_trace(path) {
             found.push(path.to_owned());
         }
         true
@@ -445,6 +461,17 @@ mod tests {
         );
         assert!(!ok("/etc/r0.trace") && !ok("host/r0.live") && !ok("host/.trace"));
         assert!(inside(&capture, Path::new("host/r0.trace")).is_err());
+    }
+
+    #[test]
+    fn a_process_is_known_by_its_first_trace_file() {
+        assert!(is_first_trace(Path::new("h/r0-p1-aa.trace")));
+        assert!(!is_first_trace(Path::new("h/r0-p1-aa.2.trace")));
+        assert!(!is_first_trace(Path::new("h/r0-p1-aa.live")));
+        for file in ["r0-p1-aa.trace", "r0-p1-aa.snap", "r0-p1-aa.12.trace"] {
+            let first = trace_of(&Path::new("h").join(file));
+            assert_eq!(first, Path::new("h/r0-p1-aa.trace"));
+        }
     }
 
     #[test]
