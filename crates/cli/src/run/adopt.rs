@@ -361,26 +361,53 @@ pub fn adopt(part: &Part, trace: &Path) -> anyhow::Result<Outcome> {
     Ok(Outcome::Adopted(live))
 }
 
-/// The live parts that this user's processes, dead or alive, have in files of this node: in /dev/shm, or where the
-/// recorder goes when that is full.
-pub fn leftovers() -> Vec<(PathBuf, Part)> {
+/// A live part in a file of this node, with the trace file that it belongs to.
+pub struct Leftover {
+    /// Where it is.
+    pub file: PathBuf,
+    /// Its process's trace file, as that named it.
+    pub trace: PathBuf,
+    /// All of it.
+    pub part: Part,
+}
+
+/// The live parts that this user's processes, dead or alive, have in files of this node (in /dev/shm, or where the
+/// recorder goes when that is full), of trace files that are `wanted`.
+///
+/// Of others no more than the first page is read: hundreds may be there of earlier jobs, of megabytes each.
+pub fn leftovers(wanted: impl Fn(&Path) -> bool) -> Vec<Leftover> {
     let uid = nix::unistd::geteuid().as_raw();
     let local = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
     let mut found = Vec::new();
     for place in [Path::new("/dev/shm"), &local] {
         let folder = place.join(format!("ncclscope-{uid}"));
         let ours = |m: std::fs::Metadata| m.is_dir() && m.uid() == uid && m.mode() & 0o022 == 0;
-        if !std::fs::symlink_metadata(&folder).is_ok_and(ours) {
-            continue;
-        }
-        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-            if let Some(part) = part_at(&entry.path()) {
-                found.push((entry.path(), part));
-            }
+        if std::fs::symlink_metadata(&folder).is_ok_and(ours) {
+            found.extend(leftovers_in(&folder, &wanted));
         }
     }
-    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found.sort_by(|a, b| a.file.cmp(&b.file));
     found
+}
+
+fn leftovers_in(folder: &Path, wanted: impl Fn(&Path) -> bool) -> Vec<Leftover> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let wanted = entries.filter_map(|entry| {
+        let file = entry.path();
+        let trace = trace_named_in(&file).filter(|trace| wanted(trace))?;
+        let part = part_at(&file)?;
+        Some(Leftover { file, trace, part })
+    });
+    wanted.collect()
+}
+
+/// The trace file that the live part in `file` names in its first page.
+fn trace_named_in(file: &Path) -> Option<PathBuf> {
+    let mut start = Vec::with_capacity(HEADER_BYTES);
+    let mut first = open(file).ok()?.take(HEADER_BYTES as u64);
+    first.read_to_end(&mut start).ok()?;
+    let trace = lines(capture::live::facts(&start)?).remove("trace")?;
+    Some(PathBuf::from(trace))
 }
 
 /// The first trace file of the process whose file this is.
@@ -461,6 +488,41 @@ mod tests {
         );
         assert!(!ok("/etc/r0.trace") && !ok("host/r0.live") && !ok("host/.trace"));
         assert!(inside(&capture, Path::new("host/r0.trace")).is_err());
+    }
+
+    #[test]
+    fn only_leftovers_of_wanted_trace_files_are_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let layout = capture::live::Layout::for_memory(0);
+        let left = |name: &str, trace: &str| {
+            let image = Image::zeroed(layout.bytes());
+            // SAFETY: the image is zeroed, long enough and outlives the view.
+            let view = unsafe { View::create(image.words().as_ptr() as *mut u8, &layout) };
+            let header = view.header();
+            let facts = format!("pid=1\ntrace={trace}\n");
+            for (to, from) in header.process.iter().zip(facts.bytes()) {
+                to.store(from, Relaxed);
+            }
+            header.process_len.store(facts.len() as u32, Relaxed);
+            header.magic.store(capture::live::MAGIC, Relaxed);
+            let part = Part::of(image, layout.bytes()).expect("a part");
+            part.write(&folder.path().join(name)).expect("written");
+        };
+        left("a.live", "/one/h/r0-p1-aa.trace");
+        left("b.live", "/two/h/r0-p1-bb.trace");
+        std::fs::write(folder.path().join("c.live"), "short").expect("written");
+        let asked = std::cell::RefCell::new(Vec::new());
+        let found = leftovers_in(folder.path(), |trace| {
+            asked.borrow_mut().push(trace.to_owned());
+            trace.starts_with("/two")
+        });
+        assert_eq!(asked.borrow().len(), 2);
+        let [left] = &found[..] else {
+            panic!("{} found", found.len())
+        };
+        assert_eq!(left.trace, Path::new("/two/h/r0-p1-bb.trace"));
+        assert_eq!(left.file, folder.path().join("b.live"));
+        assert_eq!(left.part.process()["pid"], "1");
     }
 
     #[test]
