@@ -6,6 +6,7 @@
 //! - `rotated`: in a trace file that was removed to stay within `NCCLSCOPE_MAX_SIZE`; counted in the totals;
 //! - `damaged`: in a block that is damaged or missing;
 //! - `elsewhere`: announced after the last flush, and the live part that holds them is not here;
+//! - `in_birth`: its number was taken and its row not there yet when the process ended or was stopped;
 //! - `unexplained`: none of the above, so the figures do not add up, and the report says so.
 //!
 //! Rule: `announced` = `recorded` + all of `lost`, for each process and for the job. Where more is recorded than was
@@ -220,6 +221,9 @@ fn account(process: &Process, rows: u64, seen: u64) -> Account {
         .fold(recorded, |sum, n| sum.saturating_add(*n));
     let announced = counters.map_or(0, |c| c.announced).max(seen);
     let gap = announced.saturating_sub(explained);
+    let in_birth = counters.map_or(0, |c| c.in_birth).min(gap);
+    add(&mut lost, "in_birth", in_birth);
+    let gap = gap - in_birth;
     if gap > 0 {
         let damaged = process.shapeless > 0 || process.bad_blocks > 0;
         let why = match process.live {
@@ -357,6 +361,18 @@ mod tests {
         assert_eq!(accounted(&process).2, lost(&[("elsewhere", 3)]));
         process.bad_blocks = 1;
         assert_eq!(accounted(&process).2, lost(&[("damaged", 3)]));
+    }
+
+    #[test]
+    fn a_call_in_its_birth_is_named_and_no_more_than_that() {
+        let mut process = process(5, (0, 0), 6, [0; 5]);
+        process.counters.as_mut().expect("counters").in_birth = 1;
+        assert_eq!(accounted(&process), (6, 5, lost(&[("in_birth", 1)]), true));
+        process.counters.as_mut().expect("counters").announced = 7;
+        let both = lost(&[("in_birth", 1), ("unexplained", 1)]);
+        assert_eq!(accounted(&process), (7, 5, both, false));
+        process.counters.as_mut().expect("counters").announced = 5;
+        assert_eq!(accounted(&process), (5, 5, vec![], true));
     }
 
     #[test]

@@ -56,6 +56,7 @@ pub const LOST: &[Word] = &[
     word("totals_full", "the totals were full: a larger NCCLSCOPE_MEMORY has more; they are counted here only."),
     word("damaged", "in damaged blocks, see Problems."),
     word("elsewhere", "after the last flush, on the hosts named under Problems: `ncclscope collect` there brings them."),
+    word("in_birth", "begun at the very moment when the process ended or was stopped, at most one a thread: nothing to do."),
     word("unexplained", "neither recorded nor counted as lost: the figures do not add up, please report it."),
 ];
 
@@ -267,7 +268,14 @@ mod tests {
             // These calls have rows; it is counted as odd.
             .filter(|cause| *cause != "templates_full")
             .chain(crate::executions::CAUSES.map(|c| c.name()))
-            .chain(["captured", "damaged", "elsewhere", "unexplained"]);
+            .chain([
+                "captured",
+                "damaged",
+                "elsewhere",
+                "rotated",
+                "in_birth",
+                "unexplained",
+            ]);
         for cause in causes {
             assert!(remedy(cause).is_some(), "{cause}");
         }

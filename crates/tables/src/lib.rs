@@ -7,6 +7,7 @@
 //! Rule: a damaged capture is still a capture. Reading never fails on content and never panics: everything unsound is
 //! left out and becomes a [`Problem`]. Only a path without any process is an error.
 
+mod births;
 mod callbacks;
 pub mod calls;
 pub mod clock;

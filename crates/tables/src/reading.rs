@@ -10,6 +10,7 @@
 //!
 //! Rule: no bytes make it panic; what is unsound is left out and becomes a [`Problem`].
 
+use crate::births;
 use crate::calls::{Call, Extra, Shape};
 use crate::clock::{Anchor, Clock, Cursor};
 use crate::communicators::Local;
@@ -481,6 +482,11 @@ impl Parts {
             pages_full: header.pages_full.load(Relaxed),
             write_errno: header.write_errno.load(Relaxed),
             state: header.state.load(Relaxed),
+            in_birth: match process.live {
+                LiveSource::Adopted | LiveSource::Here => births::count(view),
+                // It has the rows that the recorder's thread had seen.
+                LiveSource::Snapshot | LiveSource::None => 0,
+            },
         });
     }
 

@@ -221,6 +221,10 @@ fn lost(capture: &Capture, report: &Report, checks: &mut Checks) {
                 "could not be written",
                 "see the disk behind NCCLSCOPE_OUT: full, over quota, or gone",
             ),
+            "in_birth" => (
+                "were begun at the moment when their process ended or was stopped",
+                "nothing to do: one a thread may be",
+            ),
             "damaged" => (
                 "are in damaged blocks",
                 "copy the files from the hosts again, if they are copies",
