@@ -830,26 +830,26 @@ impl Writer {
         };
         let header = self.recorder.header();
         loop {
+            // Said as it happens: the process may end before the ring is empty.
+            let dropped = callbacks.dropped.load(Relaxed);
+            header.odd[Odd::CallbacksDropped as usize].store(dropped, Relaxed);
             let number = header.block_number.load(Relaxed);
             self.buffer.clear();
             let start = block::begin(&mut self.buffer);
             let taken = callbacks.take(&mut self.buffer, 128 << 10);
             if taken == 0 {
-                break;
+                return;
             }
             block::finish(&mut self.buffer, start, Kind::Callbacks, number);
             let full = self.size() >= self.recorder.settings.max_size;
-            let staged = !full && self.stage();
-            if !staged {
+            if full || !self.stage() {
                 callbacks.dropped.fetch_add(taken, Relaxed);
-            }
-            // A disk that takes nothing now may do so before the ring is full.
-            if !full && !staged {
-                break;
+                // A disk that takes nothing now may do so before the ring is full.
+                if !full {
+                    return;
+                }
             }
         }
-        let dropped = callbacks.dropped.load(Relaxed);
-        header.odd[Odd::CallbacksDropped as usize].store(dropped, Relaxed);
     }
 
     /// Stages `buffer` (whole blocks), writing staged bytes out first when there is no room.

@@ -80,7 +80,9 @@ fn killed_while_files_come_and_go_keeps_every_completed_call() {
             "kill {kill}: {done} calls done, {recorded} recorded"
         );
         let c = analyze::report(&capture).completeness;
-        assert_eq!(c.lost.get("rotated"), Some(&process.rotated), "{c:#?}");
+        let lost = c.lost.get("rotated").copied();
+        assert_eq!(lost.unwrap_or(0), process.rotated, "{c:#?}");
+        assert!(c.adds_up, "{c:#?}");
         // Both ends of the job are there. A call that found no row has no ticket.
         let counters = process.counters.as_ref().expect("the live part survives");
         let born = counters.announced - counters.lost[0];
@@ -125,9 +127,9 @@ fn calls_of_communicators_that_are_long_gone_are_still_counted() {
 
 #[test]
 #[ignore = "played by the test below"]
-fn job_of_20_000_calls() {
+fn job_of_8000_calls() {
     let mut comm = Driver::new(0xe5);
-    for i in 0..20_000 {
+    for i in 0..8000 {
         comm.all_reduce(1 + i % 100);
     }
     comm.finalize();
@@ -135,7 +137,7 @@ fn job_of_20_000_calls() {
 
 #[test]
 fn callbacks_mode_keeps_its_first_file_within_the_limit() {
-    let mut job = Job::new("job_of_20_000_calls")
+    let mut job = Job::new("job_of_8000_calls")
         .env("NCCLSCOPE_MODE", "callbacks")
         .env("NCCLSCOPE_MAX_SIZE", "1MiB");
     assert!(job.run().success());
@@ -145,7 +147,7 @@ fn callbacks_mode_keeps_its_first_file_within_the_limit() {
     assert!(files[0].1 <= (1 << 20) + (320 << 10), "{files:?}");
     let capture = job.capture();
     let c = analyze::report(&capture).completeness;
-    assert!(c.odd["callbacks_dropped"] > 1000, "{c:#?}");
-    assert!(c.adds_up && c.lost["size_limit"] > 0, "{c:#?}");
-    assert_eq!(c.recorded + c.lost.values().sum::<u64>(), 20_000);
+    assert!(c.odd.get("callbacks_dropped") > Some(&0), "{c:#?}");
+    assert!(c.adds_up && c.lost.get("size_limit") > Some(&0), "{c:#?}");
+    assert_eq!(c.recorded + c.lost.values().sum::<u64>(), 8000);
 }
