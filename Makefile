@@ -90,8 +90,9 @@ $(FUZZ):
 fuzz: $(FUZZ) ## Coverage-guided, with the address sanitizer: random callbacks, then damaged files, SECONDS each
 	rustup toolchain install nightly --profile minimal
 	for target in callbacks damaged; do \
-		(cd fuzz && mkdir -p corpus/$$target && \
-		$(FUZZ) fuzz run $$target -- -max_total_time=$(SECONDS) -max_len=16384 -timeout=30 -detect_leaks=0) || exit 1; done
+		mkdir -p fuzz/target/corpus/$$target && \
+		(cd fuzz && RUSTUP_TOOLCHAIN=nightly $(FUZZ) fuzz run $$target target/corpus/$$target corpus/$$target -- \
+		-max_total_time=$(SECONDS) -max_len=16384 -timeout=30 -detect_leaks=0) || exit 1; done
 
 damage: ## CASES damaged captures through every reader, from SEED on
 	$(FAST) NCCLSCOPE_DAMAGE_CASES=$(or $(CASES),10000) NCCLSCOPE_DAMAGE_SEED=$(or $(SEED),1) \

@@ -78,6 +78,31 @@ fn check(programs: &[Vec<u8>], mode: &str, timing: &str) -> Result<(), TestCaseE
     Ok(())
 }
 
+#[test]
+fn what_the_fuzzer_is_begun_with_breaks_nothing_and_loses_nothing() {
+    let folder =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/callbacks");
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .expect("a corpus")
+        .map(|file| file.expect("listed").path())
+        .collect();
+    files.sort();
+    assert!(files.len() > 10, "{} programs", files.len());
+    let programs: Vec<_> = files
+        .iter()
+        .map(|file| std::fs::read(file).expect("read"))
+        .collect();
+    for (i, programs) in programs.chunks(4).enumerate() {
+        let timing = ["host", "stamps"][i % 2];
+        let result = check(programs, "trace", timing);
+        assert!(
+            result.is_ok(),
+            "{:?}: {result:?}",
+            &files[4 * i..4 * i + programs.len()]
+        );
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         // A child process each.

@@ -141,3 +141,15 @@ fn one_damaged_process_costs_the_others_nothing() {
         assert!(outputs.text.contains("Problems"), "{}", outputs.text);
     }
 }
+
+#[test]
+fn what_the_fuzzer_is_begun_with_is_read_without_a_panic() {
+    let corpus = readers::corpus("damaged");
+    assert!(corpus.len() > 10, "{} inputs", corpus.len());
+    for (name, input) in corpus {
+        let folder = tempfile::tempdir().expect("a folder");
+        readers::write(&readers::of_input(&input), folder.path());
+        let read = catch_unwind(AssertUnwindSafe(|| readers::read(folder.path())));
+        assert!(read.is_ok(), "{name}");
+    }
+}
