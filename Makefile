@@ -82,7 +82,6 @@ bench-report: ## How fast a report of 10 million calls is, and how much memory i
 SECONDS := 600
 FUZZ := $(CURDIR)/.tools/bin/cargo-fuzz
 FAST := CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=1
-SANITIZED := cargo +nightly test --target $(X86)
 
 $(FUZZ):
 	cargo install --locked --root .tools cargo-fuzz
@@ -102,10 +101,10 @@ soak: ## 100 million calls in one process
 	$(FAST) NCCLSCOPE_SOAK=$(or $(CALLS),100000000) \
 	cargo test --target-dir $(TARGET)/fast -p recorder --test ends -- --nocapture a_long_job
 
-sanitize: ## The recorder under the address and thread sanitizers (nightly, with the standard library built for the latter)
+sanitize: ## The recorder under the address and thread sanitizers, loaded by fake-nccl
 	rustup toolchain install nightly --profile minimal --component rust-src
-	RUSTFLAGS=-Zsanitizer=address $(SANITIZED) --target-dir $(TARGET)/asan -p recorder --test hostile
-	CARGO_PROFILE_DEV_OPT_LEVEL=1 RUSTFLAGS=-Zsanitizer=thread $(SANITIZED) -Zbuild-std --target-dir $(TARGET)/tsan -p recorder --test hostile
+	scripts/sanitize.sh address $(TARGET)/asan
+	scripts/sanitize.sh thread $(TARGET)/tsan -Zbuild-std
 
 deny: ## Licences, advisories and sources of every dependency
 	command -v .tools/bin/cargo-deny >/dev/null || cargo install --locked --root .tools cargo-deny
