@@ -58,6 +58,7 @@ fn killed_while_files_come_and_go_keeps_every_completed_call() {
             .last()
             .is_none_or(|file| file.0 < 4)
         {
+            assert!(child.try_wait().expect("asked").is_none(), "it ended");
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         // The sequence is fixed, the moments are not.

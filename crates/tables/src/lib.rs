@@ -29,7 +29,7 @@ mod trust;
 pub use calls::{Call, Shape, Untimed};
 pub use communicators::Communicator;
 pub use names::{Name, Names};
-pub use printable::printable;
+pub use printable::{obeyed, printable};
 pub use problem::Problem;
 pub use process::{LiveSource, Process, Total};
 pub use source::{Progress, Source};

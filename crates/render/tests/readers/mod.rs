@@ -100,15 +100,24 @@ pub fn read(folder: &Path) -> Option<Outputs> {
     render::parquet::write(&capture, parquet.path()).expect("written");
     let (text, all) = (text(false), text(true));
     let (html, hang, diff) = (html(&report), hang(&capture), diff(&capture));
-    for printed in [&text, &all, &html, &hang, &diff] {
-        if let Some(control) = printed.chars().find(|c| c.is_control() && *c != '\n') {
-            panic!("a report prints {control:?}");
+    let json = String::from_utf8(json).expect("text");
+    for printed in [&text, &all, &html, &json, &hang, &diff] {
+        let controls = |line: &&str| line.chars().any(char::is_control);
+        if let Some(line) = printed.split('\n').find(controls) {
+            let at = line.find(char::is_control).unwrap_or(0);
+            let from = line[..at]
+                .char_indices()
+                .rev()
+                .nth(40)
+                .map_or(0, |(i, _)| i);
+            let around: String = line[from..].chars().take(80).collect();
+            panic!("a report prints a control character: {around:?}");
         }
     }
     Some(Outputs {
         capture,
         text,
-        json: String::from_utf8(json).expect("text"),
+        json,
     })
 }
 
