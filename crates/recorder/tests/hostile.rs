@@ -2,7 +2,7 @@
 //!
 //! A case is a few programs (`program`), played in a child process by one thread each; the parent reads what was left.
 //! Cases that failed once are kept by proptest beside this file. `fuzz/` runs the same programs under a coverage-guided
-//! fuzzer with the address sanitizer, and `make sanitize` plays these under the address and thread sanitizers.
+//! fuzzer with the address sanitizer, from the corpus that a test here plays too.
 
 mod job;
 mod program;
