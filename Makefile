@@ -82,7 +82,6 @@ bench-report: ## How fast a report of 10 million calls is, and how much memory i
 SECONDS := 600
 FUZZ := $(CURDIR)/.tools/bin/cargo-fuzz
 FAST := CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=1
-SANITIZED := cargo +nightly test --target $(X86)
 
 $(FUZZ):
 	cargo install --locked --root .tools cargo-fuzz
@@ -90,8 +89,9 @@ $(FUZZ):
 fuzz: $(FUZZ) ## Coverage-guided, with the address sanitizer: random callbacks, then damaged files, SECONDS each
 	rustup toolchain install nightly --profile minimal
 	for target in callbacks damaged; do \
-		(cd fuzz && mkdir -p corpus/$$target && \
-		$(FUZZ) fuzz run $$target -- -max_total_time=$(SECONDS) -max_len=16384 -timeout=30 -detect_leaks=0) || exit 1; done
+		mkdir -p fuzz/target/corpus/$$target && \
+		(cd fuzz && RUSTUP_TOOLCHAIN=nightly $(FUZZ) fuzz run $$target target/corpus/$$target corpus/$$target -- \
+		-max_total_time=$(SECONDS) -max_len=16384 -timeout=30 -detect_leaks=0) || exit 1; done
 
 damage: ## CASES damaged captures through every reader, from SEED on
 	$(FAST) NCCLSCOPE_DAMAGE_CASES=$(or $(CASES),10000) NCCLSCOPE_DAMAGE_SEED=$(or $(SEED),1) \
@@ -101,10 +101,10 @@ soak: ## 100 million calls in one process
 	$(FAST) NCCLSCOPE_SOAK=$(or $(CALLS),100000000) \
 	cargo test --target-dir $(TARGET)/fast -p recorder --test ends -- --nocapture a_long_job
 
-sanitize: ## The recorder under the address and thread sanitizers (nightly, with the standard library built for the latter)
+sanitize: ## The recorder under the address and thread sanitizers, loaded by fake-nccl
 	rustup toolchain install nightly --profile minimal --component rust-src
-	RUSTFLAGS=-Zsanitizer=address $(SANITIZED) --target-dir $(TARGET)/asan -p recorder --test hostile
-	CARGO_PROFILE_DEV_OPT_LEVEL=1 RUSTFLAGS=-Zsanitizer=thread $(SANITIZED) -Zbuild-std --target-dir $(TARGET)/tsan -p recorder --test hostile
+	scripts/sanitize.sh address $(TARGET)/asan
+	scripts/sanitize.sh thread $(TARGET)/tsan -Zbuild-std
 
 deny: ## Licences, advisories and sources of every dependency
 	command -v .tools/bin/cargo-deny >/dev/null || cargo install --locked --root .tools cargo-deny

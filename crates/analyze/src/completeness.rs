@@ -1,10 +1,12 @@
 //! Is everything here? What NCCL announced against what was recorded and timed.
 //!
 //! A call that NCCL announced is recorded (it has a row, or an entry in the totals where only totals were asked for), or
-//! it is lost and counted by cause. The recorder's causes are [`capture::live::CAUSES`]; reading adds three:
+//! it is lost and counted by cause. The recorder's causes are [`capture::live::CAUSES`]; reading adds:
 //!
+//! - `rotated`: in a trace file that was removed to stay within `NCCLSCOPE_MAX_SIZE`; counted in the totals;
 //! - `damaged`: in a block that is damaged or missing;
 //! - `elsewhere`: announced after the last flush, and the live part that holds them is not here;
+//! - `in_birth`: its number was taken and its row not there yet when the process ended or was stopped;
 //! - `unexplained`: none of the above, so the figures do not add up, and the report says so.
 //!
 //! Rule: `announced` = `recorded` + all of `lost`, for each process and for the job. Where more is recorded than was
@@ -190,7 +192,10 @@ fn account(process: &Process, rows: u64, seen: u64) -> Account {
         .saturating_sub(rowless)
         .min(totals_full);
     let full_at_fold = totals_full - full_at_birth;
-    let unwanted = cause(Cause::SizeLimit).saturating_add(cause(Cause::WriteFailed));
+    let rotated = process.rotated;
+    let unwanted = cause(Cause::SizeLimit)
+        .saturating_add(cause(Cause::WriteFailed))
+        .saturating_add(rotated.saturating_sub(process.rotated_unlisted));
     let asked = process.fact("mode") == Some("profile");
     let wanted = folded.saturating_add(full_at_fold).saturating_sub(unwanted);
     let wanted_full = if asked { full_at_fold.min(wanted) } else { 0 };
@@ -204,6 +209,7 @@ fn account(process: &Process, rows: u64, seen: u64) -> Account {
     for plain in [Cause::SizeLimit, Cause::WriteFailed] {
         add(&mut lost, CAUSES[plain as usize], cause(plain));
     }
+    add(&mut lost, "rotated", rotated);
     add(
         &mut lost,
         CAUSES[Cause::TotalsFull as usize],
@@ -215,6 +221,9 @@ fn account(process: &Process, rows: u64, seen: u64) -> Account {
         .fold(recorded, |sum, n| sum.saturating_add(*n));
     let announced = counters.map_or(0, |c| c.announced).max(seen);
     let gap = announced.saturating_sub(explained);
+    let in_birth = counters.map_or(0, |c| c.in_birth).min(gap);
+    add(&mut lost, "in_birth", in_birth);
+    let gap = gap - in_birth;
     if gap > 0 {
         let damaged = process.shapeless > 0 || process.bad_blocks > 0;
         let why = match process.live {
@@ -352,6 +361,35 @@ mod tests {
         assert_eq!(accounted(&process).2, lost(&[("elsewhere", 3)]));
         process.bad_blocks = 1;
         assert_eq!(accounted(&process).2, lost(&[("damaged", 3)]));
+    }
+
+    #[test]
+    fn a_call_in_its_birth_is_named_and_no_more_than_that() {
+        let mut process = process(5, (0, 0), 6, [0; 5]);
+        process.counters.as_mut().expect("counters").in_birth = 1;
+        assert_eq!(accounted(&process), (6, 5, lost(&[("in_birth", 1)]), true));
+        process.counters.as_mut().expect("counters").announced = 7;
+        let both = lost(&[("in_birth", 1), ("unexplained", 1)]);
+        assert_eq!(accounted(&process), (7, 5, both, false));
+        process.counters.as_mut().expect("counters").announced = 5;
+        assert_eq!(accounted(&process), (5, 5, vec![], true));
+    }
+
+    #[test]
+    fn rotated_calls_are_lost_and_in_the_totals() {
+        // 20 were rotated away, 3 of them found no entry; 2 more could not be written.
+        let mut process = process(5, (19, 0), 27, [0, 0, 2, 0, 0]);
+        (process.rotated, process.rotated_unlisted) = (20, 3);
+        let expected = lost(&[("rotated", 20), ("write_failed", 2)]);
+        assert_eq!(accounted(&process), (27, 5, expected.clone(), true));
+        // Without a live part the account of the files is all there is.
+        process.counters = None;
+        process.live = LiveSource::None;
+        process.totals[0].folded = 17;
+        let account = account(&process, 5, 25);
+        assert_eq!((account.recorded, account.announced), (5, 25));
+        assert_eq!(account.lost.get("rotated"), Some(&20));
+        assert!(account.adds_up);
     }
 
     #[test]

@@ -35,13 +35,16 @@ pub enum Kind {
     Callbacks = 5,
     /// The recorder's thread has written all that there was; more may follow if NCCL starts again.
     End = 6,
+    /// What earlier trace files held that are removed, as [`crate::rotated::Rotated`]; the first block of all trace files
+    /// but a process's first.
+    Rotated = 7,
 }
 
 impl Kind {
     /// The kind with this number, if this format has it.
     pub fn from_u16(kind: u16) -> Option<Kind> {
         use Kind::*;
-        [Process, Definitions, Rows, Anchor, Callbacks, End]
+        [Process, Definitions, Rows, Anchor, Callbacks, End, Rotated]
             .into_iter()
             .find(|k| *k as u16 == kind)
     }
@@ -174,7 +177,17 @@ pub fn trace_id(bytes: &[u8]) -> Result<u64, Damage> {
 /// Hands every sound block of a trace file to `each`, and every damaged stretch to `damaged`.
 ///
 /// A block seen twice (a crash between a write and its bookkeeping) is handed out once.
-pub fn read<'a>(bytes: &'a [u8], mut each: impl FnMut(Block<'a>), mut damaged: impl FnMut(Damage)) {
+pub fn read<'a>(bytes: &'a [u8], each: impl FnMut(Block<'a>), damaged: impl FnMut(Damage)) {
+    read_on(bytes, &mut 0, each, damaged);
+}
+
+/// As [`read`], for a file whose first block should have the number `next_number`, which is then that of the next file's.
+pub fn read_on<'a>(
+    bytes: &'a [u8],
+    next_number: &mut u32,
+    mut each: impl FnMut(Block<'a>),
+    mut damaged: impl FnMut(Damage),
+) {
     let mut at = match trace_id(bytes) {
         Ok(_) => FILE_HEADER,
         Err(damage @ Damage::Format { .. }) => return damaged(damage),
@@ -183,7 +196,6 @@ pub fn read<'a>(bytes: &'a [u8], mut each: impl FnMut(Block<'a>), mut damaged: i
             0
         }
     };
-    let mut next_number = 0u32;
     let mut skipped_from = None;
     while at < bytes.len() {
         let Some((kind, number, len, crc)) = header_at(bytes, at) else {
@@ -210,14 +222,14 @@ pub fn read<'a>(bytes: &'a [u8], mut each: impl FnMut(Block<'a>), mut damaged: i
             // A wrong length can't be here (the header's checksum is right), so nothing can follow.
             return;
         };
-        if number >= next_number {
-            if number > next_number {
+        if number >= *next_number {
+            if number > *next_number {
                 damaged(Damage::Missing {
-                    first: next_number,
-                    count: number - next_number,
+                    first: *next_number,
+                    count: number - *next_number,
                 });
             }
-            next_number = number.saturating_add(1);
+            *next_number = number.saturating_add(1);
             if crc32fast::hash(payload) == crc {
                 each(Block {
                     kind,

@@ -2,13 +2,14 @@
 //!
 //! One process of a job leaves up to three things, all described byte by byte in `SPEC.md` beside this crate:
 //!
-//! - a *trace file* (`NAME.trace`): a header and checksummed [`block`]s, appended to and never rewritten;
+//! - a *trace file* (`NAME.trace`): a header and checksummed [`block`]s, appended to and never rewritten; a long job has
+//!   more of them, and an account of those that were removed ([`rotated`]);
 //! - a *live part* ([`live`]): a memory-backed image with the open rows, totals and counters, which outlives the
 //!   process that wrote it;
 //! - a *snapshot* (`NAME.snap`): the live part as of the last flush, for when only the capture folder survives.
 //!
-//! A call is in exactly one of three places: a row in a block of the trace file, a row in the live part, or a count in
-//! the live part's totals. Rows carry their ticket, which is unique in the process, so a row that a crash left in two
+//! A call is in exactly one of four places: a row in a block of a trace file, a row in the live part, a count in
+//! the live part's totals, or a count in the account of removed trace files. Rows carry their ticket, which is unique in the process, so a row that a crash left in two
 //! places is recognised and counted once.
 //!
 //! Rule: writing needs no allocation beyond the caller's buffers, and reading never panics on any bytes.
@@ -16,6 +17,7 @@
 pub mod block;
 pub mod callback;
 pub mod live;
+pub mod rotated;
 pub mod rows;
 pub mod snapshot;
 pub mod varint;

@@ -8,9 +8,10 @@
 //! process, or a report after the writer's death) sees whole values. What orders them is said at each field; the
 //! life of a row is at [`Row::word`].
 //!
-//! The logical trace file is the bytes of the file up to [`Header::staged_base`], then the first
+//! The logical trace file is the bytes of the newest file up to [`Header::staged_base`], then the first
 //! [`Header::staged_len`] bytes of the staging area, so a write that was cut short is made good from the live part.
 
+use std::mem::offset_of;
 use std::sync::atomic::{
     AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering::Acquire, Ordering::Relaxed,
 };
@@ -204,7 +205,7 @@ pub struct Header {
     pub lost: [AtomicU64; 8],
     /// Callbacks without effect, by [`Odd`].
     pub odd: [AtomicU64; 24],
-    /// Bytes in the trace file, before the staged ones.
+    /// Bytes in the trace file that is written to, before the staged ones.
     pub staged_base: AtomicU64,
     /// Bytes in the staging area. Stored (Release) after the bytes.
     pub staged_len: AtomicU64,
@@ -230,6 +231,9 @@ pub struct Header {
     pub process_len: AtomicU32,
     /// Who this is, the `key=value` lines of [`crate::block::Kind::Process`].
     pub process: [AtomicU8; 2560],
+    /// Number of the trace file that is written to, which `staged_base` and `staged_len` are about; stored while nothing
+    /// is staged.
+    pub trace_number: AtomicU32,
     /// CUDA's error that ended the timing of launches by events; 0 none.
     pub cuda_error: AtomicU32,
 }
@@ -241,6 +245,21 @@ impl Header {
             .load(Acquire)
             .saturating_add(self.lost[Cause::RowsFull as usize].load(Relaxed))
     }
+}
+
+/// The facts about the process, from the first [`HEADER_BYTES`] of an image: who left it is known without reading the rest.
+///
+/// `None` when `start` is no start of a live part of this format.
+pub fn facts(start: &[u8]) -> Option<&[u8]> {
+    let u32_at = |at: usize| Some(u32::from_le_bytes(start.get(at..at + 4)?.try_into().ok()?));
+    let magic = start.get(offset_of!(Header, magic)..)?.get(..8)?;
+    let format = u32_at(offset_of!(Header, format))?;
+    if magic != MAGIC.to_le_bytes() || format != crate::FORMAT {
+        return None;
+    }
+    let len = u32_at(offset_of!(Header, process_len))? as usize;
+    let facts = start.get(offset_of!(Header, process)..offset_of!(Header, trace_number))?;
+    facts.get(..len.min(facts.len()))
 }
 
 /// The state of a totals entry before the fold in progress, so that a reader can take a half-done fold back.
@@ -860,7 +879,21 @@ mod tests {
         assert!(image.view().is_none());
         // SAFETY: the image is zeroed, long enough and outlives the view.
         let view = unsafe { View::create(image.words().as_ptr() as *mut u8, &layout) };
-        view.header().magic.store(MAGIC, Relaxed);
+        let header = view.header();
+        for (to, from) in header.process.iter().zip(b"pid=7\nhost=n") {
+            to.store(*from, Relaxed);
+        }
+        header.process_len.store(12, Relaxed);
+        let start = || -> Vec<u8> {
+            let words = image.words()[..HEADER_BYTES / 8].iter();
+            words.flat_map(|w| w.load(Relaxed).to_le_bytes()).collect()
+        };
+        assert_eq!(facts(&start()), None);
+        header.magic.store(MAGIC, Relaxed);
+        assert_eq!(facts(&start()), Some(&b"pid=7\nhost=n"[..]));
+        assert_eq!(facts(&start()[..100]), None);
+        header.process_len.store(u32::MAX, Relaxed);
+        assert_eq!(facts(&start()).map(<[u8]>::len), Some(2560));
         assert_eq!(image.view().expect("opens").rows().len(), 1024);
         view.header().sections[5][1].store(u32::MAX, Relaxed);
         assert!(image.view().is_none());

@@ -167,13 +167,18 @@ impl Encoder {
         Encoder::default()
     }
 
+    /// Begins a new dictionary, so that what follows can be read without what was before.
+    pub fn restart(&mut self) {
+        self.shapes.clear();
+        self.dictionary += 1;
+        self.written = 0;
+    }
+
     /// Appends the payload of one block to `out`.
     pub fn encode(&mut self, out: &mut Vec<u8>, records: &[Record]) {
         let start = out.len();
         if self.written > DICTIONARY_BYTES || self.shapes.len() > DICTIONARY_SHAPES {
-            self.shapes.clear();
-            self.dictionary += 1;
-            self.written = 0;
+            self.restart();
         }
         let known = self.shapes.len() as u64;
         self.fresh.clear();

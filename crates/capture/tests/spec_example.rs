@@ -116,6 +116,7 @@ fn header_offsets_are_those_of_the_spec() {
             "576 u64 events not asked for",
         ),
         (offset_of!(Header, process), "588 facts"),
+        (offset_of!(Header, trace_number), "3148 u32 number"),
     ];
     let spec = include_str!("../SPEC.md");
     for (offset, text) in offsets {

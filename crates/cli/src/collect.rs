@@ -104,23 +104,17 @@ struct Collector {
 impl Collector {
     /// Adopts the live parts in this node's memory and temporary folder that belong to `folders`, or all of them.
     fn adopt_leftovers(&mut self, folders: &[PathBuf]) {
-        for (file, part) in adopt::leftovers() {
-            let process = part.process();
-            let Some(trace) = process.get("trace").map(PathBuf::from) else {
-                continue;
-            };
-            let wanted = match folders {
-                // The recorder's own folder is the only evidence then that this is a capture.
-                [] => trace
-                    .parent()
-                    .is_some_and(|parent| parent.is_dir() && adopt::inside(parent, &trace).is_ok()),
-                _ => folders
-                    .iter()
-                    .any(|folder| adopt::inside(folder, &trace).is_ok()),
-            };
-            if wanted {
-                self.adopt(&file, &part, &trace);
-            }
+        let wanted = |trace: &Path| match folders {
+            // The recorder's own folder is the only evidence then that this is a capture.
+            [] => trace
+                .parent()
+                .is_some_and(|parent| parent.is_dir() && adopt::inside(parent, trace).is_ok()),
+            _ => folders
+                .iter()
+                .any(|folder| adopt::inside(folder, trace).is_ok()),
+        };
+        for left in adopt::leftovers(wanted) {
+            self.adopt(&left.file, &left.part, &left.trace);
         }
     }
 
@@ -223,7 +217,7 @@ impl Collector {
         });
         let mut copied = 0;
         for file in files {
-            if self.alive.contains(&file.with_extension("trace")) {
+            if self.alive.contains(&adopt::trace_of(&file)) {
                 continue;
             }
             let below = file.strip_prefix(folder).context("walked from there")?;

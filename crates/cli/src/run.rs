@@ -248,19 +248,12 @@ fn not_started(program: &OsString, error: &io::Error) -> ExitCode {
 /// Adopts the live parts that dead processes of this capture left in files of this node.
 fn adopt_files(capture: &Path, tally: &mut Tally) {
     let here = adopt::Here::ask();
-    for (file, part) in adopt::leftovers() {
-        let process = part.process();
-        let Some(trace) = process.get("trace").map(Path::new) else {
-            continue;
-        };
-        if adopt::inside(capture, trace).is_err() {
-            continue;
-        }
-        if part.liveness(&here) != adopt::Liveness::Dead {
+    for left in adopt::leftovers(|trace| adopt::inside(capture, trace).is_ok()) {
+        if left.part.liveness(&here) != adopt::Liveness::Dead {
             tally.alive += 1;
-        } else if tally.adopt(&part, trace) {
+        } else if tally.adopt(&left.part, &left.trace) {
             // It is in the capture now; memory is worth having back.
-            let _ = std::fs::remove_file(file);
+            let _ = std::fs::remove_file(left.file);
         }
     }
 }

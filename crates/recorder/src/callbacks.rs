@@ -24,7 +24,7 @@ pub struct Callbacks {
     tail: AtomicU64,
     seen: Box<[AtomicU64]>,
     threads: AtomicU32,
-    /// Records dropped because the ring was full.
+    /// Records dropped because the ring or the trace file was full.
     pub dropped: AtomicU64,
 }
 
@@ -127,10 +127,11 @@ impl Callbacks {
         seen.store(address, Relaxed);
     }
 
-    /// Moves committed records to `out`, up to about `limit` bytes; only the recorder's thread calls this.
-    pub fn take(&self, out: &mut Vec<u8>, limit: usize) {
+    /// Moves committed records to `out`, up to about `limit` bytes, and returns how many; only the recorder's thread calls
+    /// this.
+    pub fn take(&self, out: &mut Vec<u8>, limit: usize) -> u64 {
         let capacity = self.words.len() as u64;
-        let start = out.len();
+        let (start, mut taken) = (out.len(), 0);
         let mut tail = self.tail.load(Relaxed);
         while tail != self.head.load(Acquire) && out.len() - start < limit {
             let first = self.words[(tail % capacity) as usize].load(Acquire);
@@ -145,6 +146,8 @@ impl Callbacks {
             }
             tail += words;
             self.tail.store(tail, Release);
+            taken += 1;
         }
+        taken
     }
 }

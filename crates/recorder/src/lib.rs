@@ -22,6 +22,7 @@ mod network;
 mod place;
 mod recorder;
 mod ring;
+mod rotation;
 mod round;
 mod settings;
 mod templates;

@@ -538,10 +538,7 @@ impl Recorder {
     fn rowless(&self, comm: u32, count: u64, names: [u8; 2], flags: u8) {
         let header = self.header();
         header.lost[Cause::RowsFull as usize].fetch_add(1, Relaxed);
-        match writer::total(
-            &self.live,
-            &writer::Key::of_birth(comm, count, names, flags),
-        ) {
+        match writer::total(&self.live, &writer::key_of_birth(comm, count, names, flags)) {
             Some(total) => total.1.rowless.fetch_add(1, Relaxed),
             None => header.lost[Cause::TotalsFull as usize].fetch_add(1, Relaxed),
         };

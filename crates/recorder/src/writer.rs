@@ -2,8 +2,8 @@
 //!
 //! Every few milliseconds it looks at the rows born since, in order of ticket, and queues each at its communicator. Rows
 //! are sealed at a flush, or earlier when many wait: encoded into a block, staged in the live part, and only then freed.
-//! When a row can't be written (`profile` mode, size limit, disk full) it is folded into the totals instead, so a call is
-//! always in exactly one place.
+//! When a row can't be written (`profile` mode, disk full) it is folded into the totals instead, so a call is
+//! always in exactly one place. A trace file that has its share of the size limit is followed by another ([`Rotation`]).
 //!
 //! A row is sealed when all parts that its kind of call has on its communicator have come; parts that never come (an
 //! aborted kernel, a proxy without completion) are waited for only until the communicator has moved on. A stalled
@@ -12,12 +12,14 @@
 use crate::clock;
 use crate::gpu_events::{HostClock, Poller, PAIRS};
 use crate::recorder::{say, Recorder};
+use crate::rotation::Rotation;
 use crate::settings::{host, Mode, Timing};
 use crate::{cuda, place};
 use capture::block::{self, Kind};
 use capture::live::{
     self, bucket, flag, part, row_state, verdict, Cause, Odd, Row, Section, Total, View,
 };
+use capture::rotated::{self, Key, Times};
 use capture::rows::{definitions, Encoder, Record};
 use capture::snapshot;
 use std::collections::BTreeMap;
@@ -128,38 +130,26 @@ impl Control {
     }
 }
 
-/// What a totals entry is about.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Key {
-    comm: u32,
-    count: u64,
-    names: [u8; 4],
-    flags: u8,
-    nchannels: u8,
+/// Of a call that never had a row: its algorithm is not known.
+pub fn key_of_birth(comm: u32, count: u64, [func, datatype]: [u8; 2], flags: u8) -> Key {
+    Key {
+        comm,
+        count,
+        names: [func, datatype, 0, 0],
+        flags,
+        nchannels: 0,
+    }
 }
 
-impl Key {
-    /// Of a call that never had a row: its algorithm is not known.
-    pub fn of_birth(comm: u32, count: u64, [func, datatype]: [u8; 2], flags: u8) -> Key {
-        Key {
-            comm,
-            count,
-            names: [func, datatype, 0, 0],
-            flags,
-            nchannels: 0,
-        }
-    }
-
-    fn of_record(r: &Record) -> Key {
-        let s = &r.shape;
-        let names = [s.func, s.datatype, s.algorithm, s.protocol];
-        Key {
-            comm: s.comm,
-            count: s.count,
-            names,
-            flags: s.flags,
-            nchannels: s.nchannels,
-        }
+fn key_of_record(r: &Record, times: &Times) -> Key {
+    let s = &r.shape;
+    let timed = if times.gpu.is_some() { flag::TIMED } else { 0 };
+    Key {
+        comm: s.comm,
+        count: s.count,
+        names: [s.func, s.datatype, s.algorithm, s.protocol],
+        flags: s.flags | timed,
+        nchannels: s.nchannels,
     }
 }
 
@@ -246,6 +236,8 @@ struct Writer {
     slots: Vec<u32>,
     buffer: Vec<u8>,
     file: Option<File>,
+    rotation: Rotation,
+    batch: usize,
     snapshot: Option<File>,
     snapshots: u64,
     strings_written: usize,
@@ -317,6 +309,8 @@ impl Writer {
     fn new(recorder: &'static Recorder) -> Self {
         let rows = recorder.live.rows().len();
         let comms = recorder.live.comms().len();
+        let settings = &recorder.settings;
+        let rotation = Rotation::new(settings.max_size, settings.mode);
         Writer {
             recorder,
             queues: vec![
@@ -338,6 +332,8 @@ impl Writer {
             slots: Vec::with_capacity(BATCH),
             buffer: Vec::with_capacity(256 << 10),
             file: None,
+            batch: rotation.batch(BATCH),
+            rotation,
             snapshot: None,
             snapshots: 0,
             strings_written: 0,
@@ -599,7 +595,7 @@ impl Writer {
                 self.queues[at].timed = NONE;
                 self.records.push(record);
                 self.slots.push(slot);
-                if self.records.len() == BATCH {
+                if self.records.len() == self.batch {
                     self.write_batch();
                 }
             } else {
@@ -699,6 +695,7 @@ impl Writer {
             return;
         }
         match self.why_not() {
+            None if !self.make_room() => self.fold_batch(Some(Cause::WriteFailed)),
             None => {
                 let number = self.recorder.header().block_number.load(Relaxed);
                 self.buffer.clear();
@@ -710,6 +707,7 @@ impl Writer {
                         .header()
                         .sealed
                         .fetch_add(self.records.len() as u64, Relaxed);
+                    self.account();
                     for i in 0..self.slots.len() {
                         self.free(self.slots[i]);
                     }
@@ -725,15 +723,112 @@ impl Writer {
 
     /// Why rows are folded instead of written: `Some(None)` in profile mode, where that is what was asked for.
     fn why_not(&self) -> Option<Option<Cause>> {
-        let header = self.recorder.header();
         if self.recorder.settings.mode == Mode::Profile {
             return Some(None);
         }
-        let size = header.staged_base.load(Relaxed) + header.staged_len.load(Relaxed);
-        if size >= self.recorder.settings.max_size {
+        if !self.rotation.rotates() && self.size() >= self.recorder.settings.max_size {
             return Some(Some(Cause::SizeLimit));
         }
         None
+    }
+
+    /// Bytes of the trace file that is written to, staged ones included.
+    fn size(&self) -> u64 {
+        let header = self.recorder.header();
+        header.staged_base.load(Relaxed) + header.staged_len.load(Relaxed)
+    }
+
+    /// Adds the rows of the batch, which is written, to the account of their file.
+    fn account(&mut self) {
+        if !self.rotation.accounts() {
+            return;
+        }
+        for r in &self.records {
+            let times = self.times(r);
+            self.rotation.add(key_of_record(r, &times), times);
+        }
+    }
+
+    /// Begins the next trace file when this one has its share; false when that can't be done.
+    fn make_room(&mut self) -> bool {
+        if !self.rotation.is_full(self.size(), self.batch) {
+            return true;
+        }
+        self.write_staged();
+        // What is staged belongs to the file that it could not be written to.
+        if self.recorder.header().staged_len.load(Relaxed) != 0 {
+            return false;
+        }
+        match self.next_file() {
+            Ok(()) => true,
+            Err(error) => {
+                self.complain(&error);
+                false
+            }
+        }
+    }
+
+    /// Begins another trace file, with the account of the one that is removed for it.
+    ///
+    /// Whenever the process ends meanwhile, a call is in one place: the account counts from the moment when it is whole in
+    /// the new file, and nothing is staged until the new file's number is known.
+    fn next_file(&mut self) -> io::Result<()> {
+        let header = self.recorder.header();
+        let first_block = header.block_number.load(Relaxed);
+        let comms = self.recorder.live.comms();
+        let known = |uid: u32| comms.iter().any(|c| c.uid.load(Relaxed) == uid);
+        let current = header.trace_number.load(Relaxed);
+        let (number, rotated) = self.rotation.next(current, first_block, known);
+        let mut bytes = block::file_header(header.trace_id.load(Relaxed)).to_vec();
+        let start = block::begin(&mut bytes);
+        rotated.put(&mut bytes);
+        block::finish(&mut bytes, start, Kind::Rotated, first_block);
+        let path = self.path(&rotated::file_ending(number));
+        let file = File::from(place::create(&path)?);
+        if let Err(error) = file.write_all_at(&bytes, 0) {
+            let _ = std::fs::remove_file(path);
+            return Err(error);
+        }
+        header.block_number.store(first_block + 1, Relaxed);
+        header.staged_base.store(bytes.len() as u64, Release);
+        header.trace_number.store(number, Release);
+        self.file = Some(file);
+        let gone = self.rotation.begun(number, first_block, rotated);
+        let removed = gone.map(|n| std::fs::remove_file(self.path(&rotated::file_ending(n))));
+        if let Some(Err(error)) = removed {
+            self.complain(&error);
+        }
+        // What is needed to read its rows must not go with other files.
+        self.encoder.restart();
+        self.strings_written = 0;
+        self.recorder.writer.definitions.store(true, Relaxed);
+        self.definitions();
+        self.rotation.begins_with(self.size());
+        Ok(())
+    }
+
+    /// The path of a file of this process.
+    fn path(&self, ending: &str) -> PathBuf {
+        let mut path = self.recorder.names.stem.clone().into_os_string();
+        path.push(ending);
+        PathBuf::from(path)
+    }
+
+    /// The times of a call that totals are made of.
+    fn times(&self, r: &Record) -> Times {
+        let bad = verdict::REPEATED
+            | verdict::BACKWARDS
+            | verdict::NEGATIVE
+            | verdict::MISSING
+            | verdict::FUSED;
+        let gpu = (r.k_stop > r.k_start && r.k_start != 0 && r.verdict & bad == 0)
+            .then(|| r.k_stop - r.k_start);
+        let host = r.t_end.saturating_sub(r.t_api);
+        Times {
+            gpu,
+            host,
+            shown: gpu.unwrap_or((host as f64 * self.ns_per_tick) as u64),
+        }
     }
 
     fn fold_batch(&mut self, cause: Option<Cause>) {
@@ -753,24 +848,13 @@ impl Writer {
     fn fold(&self, r: &Record) {
         let live = &self.recorder.live;
         let header = self.recorder.header();
-        let bad = verdict::REPEATED
-            | verdict::BACKWARDS
-            | verdict::NEGATIVE
-            | verdict::MISSING
-            | verdict::FUSED;
-        let gpu = (r.k_stop > r.k_start && r.k_start != 0 && r.verdict & bad == 0)
-            .then(|| r.k_stop - r.k_start);
-        let mut key = Key::of_record(r);
-        if gpu.is_some() {
-            key.flags |= flag::TIMED;
-        }
-        let Some((at, entry)) = total(live, &key) else {
+        let times = self.times(r);
+        let Times { gpu, host, shown } = times;
+        let Some((at, entry)) = total(live, &key_of_record(r, &times)) else {
             header.lost[Cause::TotalsFull as usize].fetch_add(1, Relaxed);
             return;
         };
-        let host = r.t_end.saturating_sub(r.t_api);
-        let value = gpu.unwrap_or((host as f64 * self.ns_per_tick) as u64);
-        let (octave, index) = bucket(value);
+        let (octave, index) = bucket(shown);
         let counter = self
             .page(entry, octave)
             .map(|page| (page, &live.pages()[page][index]));
@@ -842,26 +926,31 @@ impl Writer {
         self.waiting -= 1;
     }
 
-    /// Moves recorded callbacks into blocks.
+    /// Moves recorded callbacks into blocks, as far as the trace file has room for them.
     fn drain_callbacks(&mut self) {
         let Some(callbacks) = &self.recorder.callbacks else {
             return;
         };
         let header = self.recorder.header();
-        let dropped = callbacks.dropped.load(Relaxed);
-        header.odd[Odd::CallbacksDropped as usize].store(dropped, Relaxed);
         loop {
+            // Said as it happens: the process may end before the ring is empty.
+            let dropped = callbacks.dropped.load(Relaxed);
+            header.odd[Odd::CallbacksDropped as usize].store(dropped, Relaxed);
             let number = header.block_number.load(Relaxed);
             self.buffer.clear();
             let start = block::begin(&mut self.buffer);
-            let empty = self.buffer.len();
-            callbacks.take(&mut self.buffer, 128 << 10);
-            if self.buffer.len() == empty {
+            let taken = callbacks.take(&mut self.buffer, 128 << 10);
+            if taken == 0 {
                 return;
             }
             block::finish(&mut self.buffer, start, Kind::Callbacks, number);
-            if !self.stage() {
-                return;
+            let full = self.size() >= self.recorder.settings.max_size;
+            if full || !self.stage() {
+                callbacks.dropped.fetch_add(taken, Relaxed);
+                // A disk that takes nothing now may do so before the ring is full.
+                if !full {
+                    return;
+                }
             }
         }
     }
@@ -969,17 +1058,12 @@ impl Writer {
     fn make_files(&self) -> io::Result<(File, File)> {
         let names = &self.recorder.names;
         private_folders(names.stem.parent().unwrap_or(&names.folder))?;
-        let with = |ending: &str| {
-            let mut path = names.stem.clone().into_os_string();
-            path.push(ending);
-            PathBuf::from(path)
-        };
         let trace_id = self.recorder.header().trace_id.load(Relaxed);
-        let path = with(".trace");
+        let path = self.path(".trace");
         let trace = File::from(place::create(&path)?);
         let others = trace
             .write_all_at(&block::file_header(trace_id), 0)
-            .and_then(|()| place::create(&with(".snap")));
+            .and_then(|()| place::create(&self.path(".snap")));
         match others {
             Ok(snapshot) => Ok((trace, File::from(snapshot))),
             Err(error) => {

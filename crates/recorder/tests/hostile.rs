@@ -2,7 +2,7 @@
 //!
 //! A case is a few programs (`program`), played in a child process by one thread each; the parent reads what was left.
 //! Cases that failed once are kept by proptest beside this file. `fuzz/` runs the same programs under a coverage-guided
-//! fuzzer with the address sanitizer, and `make sanitize` plays these under the address and thread sanitizers.
+//! fuzzer with the address sanitizer, from the corpus that a test here plays too.
 
 mod job;
 mod program;
@@ -76,6 +76,31 @@ fn check(programs: &[Vec<u8>], mode: &str, timing: &str) -> Result<(), TestCaseE
         "{least} to {most} announced: {c:#?}"
     );
     Ok(())
+}
+
+#[test]
+fn what_the_fuzzer_is_begun_with_breaks_nothing_and_loses_nothing() {
+    let folder =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/callbacks");
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .expect("a corpus")
+        .map(|file| file.expect("listed").path())
+        .collect();
+    files.sort();
+    assert!(files.len() > 10, "{} programs", files.len());
+    let programs: Vec<_> = files
+        .iter()
+        .map(|file| std::fs::read(file).expect("read"))
+        .collect();
+    for (i, programs) in programs.chunks(4).enumerate() {
+        let timing = ["host", "stamps"][i % 2];
+        let result = check(programs, "trace", timing);
+        assert!(
+            result.is_ok(),
+            "{:?}: {result:?}",
+            &files[4 * i..4 * i + programs.len()]
+        );
+    }
 }
 
 proptest! {

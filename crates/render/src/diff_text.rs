@@ -15,8 +15,7 @@ const ROWS: usize = 16;
 /// # Errors
 /// Those of `out`.
 pub fn write_json(diff: &Diff, out: &mut impl Write) -> Result<()> {
-    serde_json::to_writer_pretty(&mut *out, diff)?;
-    writeln!(out)
+    crate::json::pretty(diff, out)
 }
 
 /// Writes `diff` as text; with `all`, every row of every table.

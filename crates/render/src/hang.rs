@@ -20,8 +20,7 @@ const COMMUNICATORS: usize = 6;
 /// # Errors
 /// Those of `out`.
 pub fn json(hang: &Hang, out: &mut impl Write) -> Result<()> {
-    serde_json::to_writer_pretty(&mut *out, hang)?;
-    writeln!(out)
+    crate::json::pretty(hang, out)
 }
 
 /// Writes `hang` as text; `all` leaves no rank out.

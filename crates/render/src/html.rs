@@ -71,19 +71,23 @@ fn hash(text: &str) -> String {
     format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
 }
 
-/// `text` for the inside of an element or of a quoted attribute. Control characters, which HTML can't have, show as U+FFFD.
+/// `text` for the inside of an element or of a quoted attribute. Control characters, which HTML can't have, show as `\u{1b}`.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out += "&amp;",
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '"' => out += "&quot;",
-            '\'' => out += "&#39;",
-            '\t' | '\n' => out.push(c),
-            c if c.is_control() => out.push('\u{fffd}'),
-            c => out.push(c),
+    for (number, line) in text.split('\n').enumerate() {
+        if number > 0 {
+            out.push('\n');
+        }
+        // A browser obeys what turns the direction of text, as a terminal does.
+        for c in tables::printable(line).chars() {
+            match c {
+                '&' => out += "&amp;",
+                '<' => out += "&lt;",
+                '>' => out += "&gt;",
+                '"' => out += "&quot;",
+                '\'' => out += "&#39;",
+                c => out.push(c),
+            }
         }
     }
     out
@@ -103,14 +107,14 @@ fn marked(text: &str) -> String {
     out
 }
 
-/// JSON for the inside of a script element: what could end it, or a line, is written by its number. These characters
+/// JSON for the inside of a script element: what could end it, or a line, or turn text, is written by its number. These characters
 /// stand in strings only.
 fn embedded(data: &Value) -> String {
     let json = data.to_string();
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         match c {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+            c if matches!(c, '<' | '>' | '&') || tables::obeyed(c) => {
                 let _ = write!(out, "\\u{:04x}", u32::from(c));
             }
             c => out.push(c),

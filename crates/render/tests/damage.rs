@@ -18,7 +18,7 @@ const JOBS: [&str; 5] = [
 ];
 
 /// Seeds that once made a reader fail.
-const FOUND: [u64; 2] = [3266, 5000667];
+const FOUND: [u64; 3] = [3266, 1011659, 5000667];
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -139,5 +139,17 @@ fn one_damaged_process_costs_the_others_nothing() {
             .iter()
             .any(|p| name.ends_with(p.file.file_name().and_then(|n| n.to_str()).unwrap_or("-"))));
         assert!(outputs.text.contains("Problems"), "{}", outputs.text);
+    }
+}
+
+#[test]
+fn what_the_fuzzer_is_begun_with_is_read_without_a_panic() {
+    let corpus = readers::corpus("damaged");
+    assert!(corpus.len() > 10, "{} inputs", corpus.len());
+    for (name, input) in corpus {
+        let folder = tempfile::tempdir().expect("a folder");
+        readers::write(&readers::of_input(&input), folder.path());
+        let read = catch_unwind(AssertUnwindSafe(|| readers::read(folder.path())));
+        assert!(read.is_ok(), "{name}");
     }
 }

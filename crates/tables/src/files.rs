@@ -1,7 +1,7 @@
 //! Finds the files of a capture and reads them, compressed or not.
 //!
-//! Files with one stem in one folder belong to one process: `NAME.trace`, `NAME.live`, `NAME.snap`, each also as
-//! `….zst`. A path to a single trace file, or to the folder of one host, is a capture too.
+//! Files with one stem in one folder belong to one process: `NAME.trace`, `NAME.1.trace` and so on, `NAME.live`,
+//! `NAME.snap`, each also as `….zst`. A path to a single trace file, or to the folder of one host, is a capture too.
 //!
 //! Rule: symbolic links to folders are not followed, so a walk ends.
 
@@ -21,6 +21,8 @@ pub(crate) struct Files {
     /// Path without extension.
     pub stem: PathBuf,
     pub trace: Option<PathBuf>,
+    /// Later trace files by number, from 1.
+    pub later: BTreeMap<u32, PathBuf>,
     pub live: Option<PathBuf>,
     pub snapshot: Option<PathBuf>,
 }
@@ -28,11 +30,18 @@ pub(crate) struct Files {
 impl Files {
     /// What problems and reports call the process.
     pub fn path(&self) -> &Path {
-        [&self.trace, &self.live, &self.snapshot]
-            .into_iter()
-            .flatten()
-            .next()
-            .unwrap_or(&self.stem)
+        let first = [&self.trace, &self.live, &self.snapshot];
+        let mut first = first.into_iter().flatten().chain(self.later.values());
+        first.next().unwrap_or(&self.stem)
+    }
+
+    /// Bytes of its trace files.
+    pub fn size(&self) -> u64 {
+        let files = self.trace.iter().chain(self.later.values());
+        files
+            .filter_map(|p| p.metadata().ok())
+            .map(|m| m.len())
+            .sum()
     }
 
     /// The number of the torchrun restart whose folder it lies in; 0 for the first start.
@@ -46,21 +55,32 @@ impl Files {
     }
 }
 
-/// The kinds of file by extension, and whether it is compressed.
-fn split(path: &Path) -> Option<(PathBuf, &'static str, bool)> {
+/// What a file of a process is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// With its number.
+    Trace(u32),
+    Live,
+    Snapshot,
+}
+
+/// The stem and the kind of a file by its name, and whether it is compressed.
+fn split(path: &Path) -> Option<(PathBuf, Kind, bool)> {
     let name = path.file_name()?.to_str()?;
     let (name, packed) = match name.strip_suffix(".zst") {
         Some(name) => (name, true),
         None => (name, false),
     };
-    let kind = ["trace", "live", "snap"]
-        .into_iter()
-        .find(|kind| name.ends_with(&format!(".{kind}")))?;
-    Some((
-        path.with_file_name(&name[..name.len() - kind.len() - 1]),
-        kind,
-        packed,
-    ))
+    let (name, kind) = match name.rsplit_once('.')? {
+        (name, "trace") => {
+            let (name, number) = capture::rotated::split_number(name);
+            (name, Kind::Trace(number))
+        }
+        (name, "live") => (name, Kind::Live),
+        (name, "snap") => (name, Kind::Snapshot),
+        _ => return None,
+    };
+    Some((path.with_file_name(name), kind, packed))
 }
 
 /// All processes with a file at `path` or below, in order of path.
@@ -75,9 +95,15 @@ pub(crate) fn find(path: &Path) -> Vec<Files> {
             ..Files::default()
         });
         let place = match kind {
-            "trace" => &mut files.trace,
-            "live" => &mut files.live,
-            _ => &mut files.snapshot,
+            Kind::Trace(0) => &mut files.trace,
+            Kind::Trace(number) => {
+                if !packed || !files.later.contains_key(&number) {
+                    files.later.insert(number, file.to_owned());
+                }
+                return;
+            }
+            Kind::Live => &mut files.live,
+            Kind::Snapshot => &mut files.snapshot,
         };
         if place.is_none() || !packed {
             *place = Some(file.to_owned());

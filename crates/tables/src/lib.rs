@@ -7,6 +7,7 @@
 //! Rule: a damaged capture is still a capture. Reading never fails on content and never panics: everything unsound is
 //! left out and becomes a [`Problem`]. Only a path without any process is an error.
 
+mod births;
 mod callbacks;
 pub mod calls;
 pub mod clock;
@@ -20,13 +21,15 @@ mod printable;
 mod problem;
 pub mod process;
 mod reading;
+mod rotation;
 pub mod source;
+mod trace;
 mod trust;
 
 pub use calls::{Call, Shape, Untimed};
 pub use communicators::Communicator;
 pub use names::{Name, Names};
-pub use printable::printable;
+pub use printable::{obeyed, printable};
 pub use problem::Problem;
 pub use process::{LiveSource, Process, Total};
 pub use source::{Progress, Source};

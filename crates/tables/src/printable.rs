@@ -21,7 +21,9 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-fn obeyed(c: char) -> bool {
+/// Whether a terminal, or what else shows text, obeys a character rather than showing it. All of them have four digits at
+/// most.
+pub fn obeyed(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

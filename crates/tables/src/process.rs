@@ -67,6 +67,8 @@ pub struct Counters {
     pub announced: u64,
     /// Calls without a row by [`capture::live::CAUSES`].
     pub lost: Vec<u64>,
+    /// Calls whose numbers were taken and whose rows were not there yet when the live part was left.
+    pub in_birth: u64,
     /// Callbacks without effect by [`capture::live::ODDS`].
     pub odd: Vec<u64>,
     /// Events that the recorder had not asked for.
@@ -112,6 +114,10 @@ pub struct Process {
     pub composites: Vec<Composite>,
     /// Calls without rows.
     pub totals: Vec<Total>,
+    /// Calls whose trace files were removed to stay within `NCCLSCOPE_MAX_SIZE`.
+    pub rotated: u64,
+    /// Those of them that are not in [`Process::totals`] either, for want of an entry.
+    pub rotated_unlisted: u64,
     /// Rows that were in blocks.
     pub sealed: u64,
     /// Sealed rows that can't be told apart any more, because a block before them is damaged.

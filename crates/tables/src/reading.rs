@@ -10,6 +10,7 @@
 //!
 //! Rule: no bytes make it panic; what is unsound is left out and becomes a [`Problem`].
 
+use crate::births;
 use crate::calls::{Call, Extra, Shape};
 use crate::clock::{Anchor, Clock, Cursor};
 use crate::communicators::Local;
@@ -17,8 +18,11 @@ use crate::files::{self, load, Files};
 use crate::names::{Name, Names};
 use crate::problem::Problem;
 use crate::process::{Counters, HistogramOf, LiveSource, Process, Total};
+use crate::rotation;
+use crate::trace::{Trace, TraceFile};
 use capture::block::{self, Damage, Kind};
 use capture::live::{self, flag, part, Comm, Image, View};
+use capture::rotated::Rotated;
 use capture::rows::definitions::{self, Definition};
 use capture::rows::{Decoder, Outline, Record, Rest, Sealed, Shapes};
 use capture::snapshot;
@@ -28,7 +32,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// The sound blocks of a trace file by number, staged ones included.
+/// The sound blocks of the trace files by number, staged ones included.
 struct Blocks<'a> {
     /// Kind and content by number.
     sound: BTreeMap<u32, (u16, &'a [u8])>,
@@ -36,38 +40,41 @@ struct Blocks<'a> {
     bad: u64,
 }
 
-/// All sound blocks of `file` and of the live part's staging area.
+/// All sound blocks of the trace files and of the live part's staging area.
 ///
 /// A write that was cut short left a part of a block at the end of the file; the staging area has it whole, and then it
 /// is no damage.
-fn blocks<'a>(
-    path: &Path,
-    file: &'a [u8],
-    staged: &'a [u8],
-    staged_base: usize,
-    problems: &mut Vec<Problem>,
-) -> Blocks<'a> {
+fn blocks<'a>(trace: &'a Trace, open: &'a Open, problems: &mut Vec<Problem>) -> Blocks<'a> {
     let mut sound = BTreeMap::new();
-    let mut damages = Vec::new();
-    if !file.is_empty() || staged.is_empty() {
+    let mut damages: Vec<(&TraceFile, Damage)> = Vec::new();
+    let mut next_number = 0;
+    for file in &trace.files {
+        if file.bytes.is_empty() && !open.staged.is_empty() {
+            continue;
+        }
         let keep = |b: block::Block<'a>| {
             sound.insert(b.number, (b.kind, b.payload));
         };
-        block::read(file, keep, |d| damages.push(d));
+        block::read_on(&file.bytes, &mut next_number, keep, |d| {
+            damages.push((file, d));
+        });
     }
     // Staged blocks have no file header before them.
     let add = |b: block::Block<'a>| {
         sound.entry(b.number).or_insert((b.kind, b.payload));
     };
-    block::read(staged, add, |_| ());
-    let staged_to = staged_base + staged.len();
-    let made_good = |at: u64, end: u64| {
-        !staged.is_empty() && at >= staged_base as u64 && end <= staged_to.max(file.len()) as u64
+    block::read(&open.staged, add, |_| ());
+    let staged_to = open.staged_base + open.staged.len();
+    let made_good = |file: &TraceFile, at: u64, end: u64| {
+        !open.staged.is_empty()
+            && file.number == open.staged_for
+            && at >= open.staged_base as u64
+            && end <= staged_to.max(file.bytes.len()) as u64
     };
     let mut bad = 0;
-    for damage in damages {
+    for (file, damage) in damages {
         let (place, expected, found) = match damage {
-            Damage::FileHeader if file.is_empty() => (
+            Damage::FileHeader if file.bytes.is_empty() => (
                 "byte 0".into(),
                 "a trace file's header".into(),
                 "an empty file".into(),
@@ -85,12 +92,12 @@ fn blocks<'a>(
                     format!("format {found}; a newer ncclscope may read it"),
                 )
             }
-            Damage::Skipped { at, bytes } if !made_good(at, at + bytes) => (
+            Damage::Skipped { at, bytes } if !made_good(file, at, at + bytes) => (
                 format!("byte {at}"),
                 "a block".into(),
                 format!("{bytes} bytes that are none"),
             ),
-            Damage::Truncated { at } if !made_good(at, file.len() as u64) => (
+            Damage::Truncated { at } if !made_good(file, at, file.bytes.len() as u64) => (
                 format!("byte {at}"),
                 "a whole block".into(),
                 "the end of the file".into(),
@@ -106,7 +113,8 @@ fn blocks<'a>(
             Damage::Missing { first, count } => {
                 // A damaged header also shows as a number that is not there; the staging area may have it.
                 let last = first.saturating_add(count);
-                let gone = u64::from(count) - sound.range(first..last).count() as u64;
+                let there = sound.range(first..last).count() as u64 + trace.gone(first, last);
+                let gone = u64::from(count).saturating_sub(there);
                 bad += gone;
                 if gone == 0 {
                     continue;
@@ -121,7 +129,7 @@ fn blocks<'a>(
             _ => continue,
         };
         problems.push(Problem {
-            file: path.to_owned(),
+            file: file.path.clone(),
             place,
             expected,
             found,
@@ -196,22 +204,24 @@ struct Open {
     source: LiveSource,
     staged: Vec<u8>,
     staged_base: usize,
+    /// Number of the trace file that these are of.
+    staged_for: u32,
 }
 
 fn open_live(
     files: &Files,
     facts: &BTreeMap<String, String>,
-    file: &[u8],
+    trace: &Trace,
     problems: &mut Vec<Problem>,
 ) -> Open {
     let mut open = Open {
         image: None,
         source: LiveSource::None,
         staged: Vec::new(),
-        staged_base: file.len(),
+        staged_base: 0,
+        staged_for: 0,
     };
-    let Some((image, source)) = find_live(files, facts, block::trace_id(file).ok(), problems)
-    else {
+    let Some((image, source)) = find_live(files, facts, trace.id(), problems) else {
         return open;
     };
     if let Some(view) = image.view() {
@@ -223,6 +233,7 @@ fn open_live(
             .collect();
         open.staged_base = usize::try_from(header.staged_base.load(Relaxed))
             .map_or(usize::MAX / 2, |n| n.min(usize::MAX / 2));
+        open.staged_for = header.trace_number.load(Acquire);
     }
     (open.image, open.source) = (Some(image), source);
     open
@@ -261,16 +272,12 @@ pub(crate) struct Scan {
 /// Goes over the files of one process; `None` when nothing in them is sound.
 pub(crate) fn scan(files: &Files, problems: &mut Vec<Problem>) -> Option<Scan> {
     let path = files.path();
-    let file = files
-        .trace
-        .as_ref()
-        .map(|path| load(path, problems))
-        .unwrap_or_default();
-    let facts = first_facts(&file);
-    let open = open_live(files, &facts, &file, problems);
+    let trace = Trace::load(files, problems);
+    let facts = first_facts(&trace.files[0].bytes);
+    let open = open_live(files, &facts, &trace, problems);
     let view = open.image.as_ref().and_then(Image::view);
-    let found = blocks(path, &file, &open.staged, open.staged_base, problems);
-    if found.sound.is_empty() && view.is_none() && block::trace_id(&file).is_err() {
+    let found = blocks(&trace, &open, problems);
+    if found.sound.is_empty() && view.is_none() && trace.id().is_none() {
         return None;
     }
     let mut process = Process {
@@ -291,14 +298,22 @@ pub(crate) fn scan(files: &Files, problems: &mut Vec<Problem>) -> Option<Scan> {
     }
     for (number, (kind, payload)) in &found.sound {
         let place = || {
-            // A payload lies in the file or in the staging area.
+            // A payload lies in a file or in the staging area.
             let within = |bytes: &[u8]| {
                 let at = (payload.as_ptr() as usize).checked_sub(bytes.as_ptr() as usize)?;
                 (at + payload.len() <= bytes.len()).then_some(at)
             };
+            let files = trace.files.iter().enumerate();
+            let in_file = || {
+                let mut found = files.filter_map(|(file, f)| Some((file, within(&f.bytes)?)));
+                found.next().unwrap_or((0, 0))
+            };
             match within(&open.staged) {
                 Some(at) => Place::Staged(at),
-                None => Place::File(within(&file).unwrap_or(0) as u64),
+                None => {
+                    let (file, at) = in_file();
+                    Place::File(file, at as u64)
+                }
             }
         };
         if !parts.of_block(*number, *kind, payload, place, &mut process) {
@@ -308,9 +323,9 @@ pub(crate) fn scan(files: &Files, problems: &mut Vec<Problem>) -> Option<Scan> {
     }
     identify(&mut process, files, view.as_ref());
     let texts = std::mem::take(&mut parts.texts);
-    let (blocks, shapes, live) = parts.finish(&mut process, view.as_ref());
+    let (blocks, shapes, live) = parts.finish(&mut process, view.as_ref(), trace.rotated.as_ref());
     let reader = Reader {
-        path: files.trace.clone(),
+        paths: trace.files.into_iter().map(|file| file.path).collect(),
         staged: open.staged,
         blocks,
         shapes,
@@ -398,7 +413,8 @@ struct Rows {
 
 /// Offset of a payload.
 enum Place {
-    File(u64),
+    /// In which of [`Reader::paths`].
+    File(usize, u64),
     Staged(usize),
 }
 
@@ -473,6 +489,11 @@ impl Parts {
             write_errno: header.write_errno.load(Relaxed),
             state: header.state.load(Relaxed),
             cuda_error: header.cuda_error.load(Relaxed),
+            in_birth: match process.live {
+                LiveSource::Adopted | LiveSource::Here => births::count(view),
+                // It has the rows that the recorder's thread had seen.
+                LiveSource::Snapshot | LiveSource::None => 0,
+            },
         });
     }
 
@@ -563,7 +584,12 @@ impl Parts {
     }
 
     /// Puts the process together.
-    fn finish(mut self, process: &mut Process, view: Option<&View>) -> (Vec<Rows>, Shapes, Live) {
+    fn finish(
+        mut self,
+        process: &mut Process,
+        view: Option<&View>,
+        rotated: Option<&Rotated>,
+    ) -> (Vec<Rows>, Shapes, Live) {
         if view.is_none() {
             // Only the recorder's own word tells whether ticks are nanoseconds.
             self.nanoseconds = process
@@ -598,6 +624,9 @@ impl Parts {
             live.calls.sort_by_key(|call| call.ticket);
             live.calls.dedup_by_key(|call| call.ticket);
             process.totals = totals(view, &clock, &mut self.shapes);
+        }
+        if let Some(rotated) = rotated {
+            rotation::add(rotated, &clock, &mut self.shapes, process);
         }
         process.clock = clock;
         (self.blocks, self.shapes, live)
@@ -723,7 +752,8 @@ fn extra(rest: Option<&Rest>, clock: &Clock, extras: &mut Vec<Extra>) -> u32 {
 
 /// Where the calls of a process are.
 pub(crate) struct Reader {
-    path: Option<PathBuf>,
+    /// The trace files.
+    paths: Vec<PathBuf>,
     staged: Vec<u8>,
     blocks: Vec<Rows>,
     shapes: Shapes,
@@ -791,19 +821,18 @@ impl Reader {
         let mut opened = Opened {
             reader: self,
             clock,
-            file: None,
-            unpacked: Vec::new(),
+            files: Vec::new(),
             decoder: Decoder::new(),
             buffer: Vec::new(),
         };
-        if let Some(path) = &self.path {
-            // What can't be read a second time shows as blocks that are not well formed.
+        // What can't be read a second time shows as blocks that are not well formed.
+        opened.files.extend(self.paths.iter().map(|path| {
             if path.extension().is_some_and(|e| e == "zst") {
-                opened.unpacked = load(path, &mut Vec::new());
+                OpenFile::Unpacked(load(path, &mut Vec::new()))
             } else {
-                opened.file = files::open(path).ok();
+                files::open(path).map_or(OpenFile::Unpacked(Vec::new()), OpenFile::Plain)
             }
-        }
+        }));
         opened
     }
 }
@@ -812,10 +841,15 @@ impl Reader {
 pub(crate) struct Opened<'a> {
     reader: &'a Reader,
     clock: &'a Clock,
-    file: Option<std::fs::File>,
-    unpacked: Vec<u8>,
+    /// By place in [`Reader::paths`].
+    files: Vec<OpenFile>,
     decoder: Decoder,
     buffer: Vec<u8>,
+}
+
+enum OpenFile {
+    Plain(std::fs::File),
+    Unpacked(Vec<u8>),
 }
 
 impl Opened<'_> {
@@ -838,13 +872,7 @@ impl Opened<'_> {
         let mut shelf = Shelf::new(std::mem::take(&mut part.calls), low, high, rows);
         let mut cursor = self.clock.cursor();
         for block in blocks {
-            let payload = payload(
-                self.reader,
-                block,
-                &self.file,
-                &self.unpacked,
-                &mut self.buffer,
-            );
+            let payload = payload(self.reader, block, &self.files, &mut self.buffer);
             let (shapes, dictionary) = (&self.reader.shapes, block.outline.dictionary);
             let extras = &mut part.extras;
             let keep = |row: &Sealed, rest: Option<&Rest>| {
@@ -879,13 +907,7 @@ impl Opened<'_> {
         let mut cursor = self.clock.cursor();
         let blocks = self.reader.blocks.iter();
         for block in blocks.filter(|b| b.outline.stamped).skip(first).step_by(of) {
-            let payload = payload(
-                self.reader,
-                block,
-                &self.file,
-                &self.unpacked,
-                &mut self.buffer,
-            );
+            let payload = payload(self.reader, block, &self.files, &mut self.buffer);
             let (shapes, dictionary) = (&self.reader.shapes, block.outline.dictionary);
             let stamp = |row: &Sealed, _: Option<&Rest>| {
                 if row.k_start == 0 || row.k_stop < row.k_start || row.k_seen == 0 {
@@ -933,20 +955,19 @@ impl Opened<'_> {
 fn payload<'a>(
     reader: &'a Reader,
     block: &Rows,
-    file: &Option<std::fs::File>,
-    unpacked: &'a [u8],
+    files: &'a [OpenFile],
     buffer: &'a mut Vec<u8>,
 ) -> Option<&'a [u8]> {
     let len = block.bytes as usize;
     match block.place {
         Place::Staged(at) => reader.staged.get(at..at + len),
-        Place::File(at) => match file {
-            Some(file) => {
+        Place::File(file, at) => match files.get(file)? {
+            OpenFile::Plain(file) => {
                 buffer.resize(len, 0);
                 file.read_exact_at(buffer, at).ok()?;
                 Some(buffer)
             }
-            None => unpacked.get(at as usize..at as usize + len),
+            OpenFile::Unpacked(bytes) => bytes.get(at as usize..at as usize + len),
         },
     }
 }
@@ -1115,16 +1136,10 @@ pub(crate) fn callback_blocks(path: &Path, mut each: impl FnMut(&[u8])) {
     let Some(files) = crate::files::find(path).into_iter().next() else {
         return;
     };
-    let file = files
-        .trace
-        .as_ref()
-        .map(|path| load(path, &mut ignored))
-        .unwrap_or_default();
-    let open = open_live(&files, &first_facts(&file), &file, &mut ignored);
-    for (kind, payload) in blocks(path, &file, &open.staged, open.staged_base, &mut ignored)
-        .sound
-        .values()
-    {
+    let trace = Trace::load(&files, &mut ignored);
+    let facts = first_facts(&trace.files[0].bytes);
+    let open = open_live(&files, &facts, &trace, &mut ignored);
+    for (kind, payload) in blocks(&trace, &open, &mut ignored).sound.values() {
         if *kind == Kind::Callbacks as u16 {
             each(payload);
         }

@@ -124,18 +124,14 @@ impl Source {
         };
         capture.read_job();
         let found = files::find(path);
-        let size = |files: &Files| {
-            let trace = files.trace.as_ref().and_then(|p| p.metadata().ok());
-            trace.map_or(0, |m| m.len())
-        };
         // Every file is gone over twice.
         progress
             .of
-            .store(2 * found.iter().map(size).sum::<u64>(), Relaxed);
+            .store(2 * found.iter().map(Files::size).sum::<u64>(), Relaxed);
         let scanned = parallel::map(how.threads, found, |files| {
             let mut problems = Vec::new();
             let scan = reading::scan(&files, &mut problems);
-            progress.done.fetch_add(size(&files), Relaxed);
+            progress.done.fetch_add(files.size(), Relaxed);
             (scan, problems)
         });
         let root = capture.root().to_owned();
@@ -202,6 +198,8 @@ impl Source {
             for shape in &mut process.shapes {
                 match united.get(&(index, shape.uid)) {
                     Some(communicator) => shape.communicator = u32::try_from(*communicator).ok(),
+                    // In totals only: a communicator whose definition went with a trace file.
+                    None if shape.uid == 0 => {}
                     None => undefined.push(shape.uid),
                 }
             }

@@ -213,9 +213,17 @@ fn lost(capture: &Capture, report: &Report, checks: &mut Checks) {
                 "found the trace file full",
                 "a larger NCCLSCOPE_MAX_SIZE, or NCCLSCOPE_MODE=profile",
             ),
+            "rotated" => (
+                "were in trace files that were removed for newer ones",
+                "a larger NCCLSCOPE_MAX_SIZE, or NCCLSCOPE_MODE=profile",
+            ),
             "write_failed" => (
                 "could not be written",
                 "see the disk behind NCCLSCOPE_OUT: full, over quota, or gone",
+            ),
+            "in_birth" => (
+                "were begun at the moment when their process ended or was stopped",
+                "nothing to do: one a thread may be",
             ),
             "damaged" => (
                 "are in damaged blocks",

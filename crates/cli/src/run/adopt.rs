@@ -9,7 +9,7 @@
 
 use anyhow::{bail, Context};
 use capture::live::{Image, View, HEADER_BYTES};
-use capture::{block, snapshot};
+use capture::{block, rotated, snapshot};
 use nix::fcntl::OFlag;
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -361,26 +361,62 @@ pub fn adopt(part: &Part, trace: &Path) -> anyhow::Result<Outcome> {
     Ok(Outcome::Adopted(live))
 }
 
-/// The live parts that this user's processes, dead or alive, have in files of this node: in /dev/shm, or where the
-/// recorder goes when that is full.
-pub fn leftovers() -> Vec<(PathBuf, Part)> {
+/// A live part in a file of this node, with the trace file that it belongs to.
+pub struct Leftover {
+    /// Where it is.
+    pub file: PathBuf,
+    /// Its process's trace file, as that named it.
+    pub trace: PathBuf,
+    /// All of it.
+    pub part: Part,
+}
+
+/// The live parts that this user's processes, dead or alive, have in files of this node (in /dev/shm, or where the
+/// recorder goes when that is full), of trace files that are `wanted`.
+///
+/// Of others no more than the first page is read: hundreds may be there of earlier jobs, of megabytes each.
+pub fn leftovers(wanted: impl Fn(&Path) -> bool) -> Vec<Leftover> {
     let uid = nix::unistd::geteuid().as_raw();
     let local = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
     let mut found = Vec::new();
     for place in [Path::new("/dev/shm"), &local] {
         let folder = place.join(format!("ncclscope-{uid}"));
         let ours = |m: std::fs::Metadata| m.is_dir() && m.uid() == uid && m.mode() & 0o022 == 0;
-        if !std::fs::symlink_metadata(&folder).is_ok_and(ours) {
-            continue;
-        }
-        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-            if let Some(part) = part_at(&entry.path()) {
-                found.push((entry.path(), part));
-            }
+        if std::fs::symlink_metadata(&folder).is_ok_and(ours) {
+            found.extend(leftovers_in(&folder, &wanted));
         }
     }
-    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found.sort_by(|a, b| a.file.cmp(&b.file));
     found
+}
+
+fn leftovers_in(folder: &Path, wanted: impl Fn(&Path) -> bool) -> Vec<Leftover> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let wanted = entries.filter_map(|entry| {
+        let file = entry.path();
+        let trace = trace_named_in(&file).filter(|trace| wanted(trace))?;
+        let part = part_at(&file)?;
+        Some(Leftover { file, trace, part })
+    });
+    wanted.collect()
+}
+
+/// The trace file that the live part in `file` names in its first page.
+fn trace_named_in(file: &Path) -> Option<PathBuf> {
+    let mut start = Vec::with_capacity(HEADER_BYTES);
+    let mut first = open(file).ok()?.take(HEADER_BYTES as u64);
+    first.read_to_end(&mut start).ok()?;
+    let trace = lines(capture::live::facts(&start)?).remove("trace")?;
+    Some(PathBuf::from(trace))
+}
+
+/// The first trace file of the process whose file this is.
+pub fn trace_of(file: &Path) -> PathBuf {
+    let first = file.with_extension("trace");
+    let Some(stem) = file.file_stem().and_then(std::ffi::OsStr::to_str) else {
+        return first;
+    };
+    first.with_file_name(format!("{}.trace", rotated::split_number(stem).0))
 }
 
 /// Folders below a capture's own that may hold trace files: a restart, a host, and two of an output pattern.
@@ -413,11 +449,18 @@ pub fn walk(folder: &Path, each: &mut impl FnMut(&Path) -> bool) {
     below(folder, DEPTH, &mut MOST_ENTRIES.clone(), each);
 }
 
-/// The trace files of a capture.
+/// Whether a file is a process's first trace file, which says who that is and is never removed.
+fn is_first_trace(path: &Path) -> bool {
+    let stem = path.file_stem().and_then(std::ffi::OsStr::to_str);
+    let later = stem.is_some_and(|stem| rotated::split_number(stem).1 > 0);
+    path.extension().is_some_and(|e| e == "trace") && !later
+}
+
+/// The first trace file of each process of a capture.
 pub fn traces(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     walk(folder, &mut |path| {
-        if path.extension().is_some_and(|e| e == "trace") {
+        if is_first_trace(path) {
             found.push(path.to_owned());
         }
         true
@@ -445,6 +488,52 @@ mod tests {
         );
         assert!(!ok("/etc/r0.trace") && !ok("host/r0.live") && !ok("host/.trace"));
         assert!(inside(&capture, Path::new("host/r0.trace")).is_err());
+    }
+
+    #[test]
+    fn only_leftovers_of_wanted_trace_files_are_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let layout = capture::live::Layout::for_memory(0);
+        let left = |name: &str, trace: &str| {
+            let image = Image::zeroed(layout.bytes());
+            // SAFETY: the image is zeroed, long enough and outlives the view.
+            let view = unsafe { View::create(image.words().as_ptr() as *mut u8, &layout) };
+            let header = view.header();
+            let facts = format!("pid=1\ntrace={trace}\n");
+            for (to, from) in header.process.iter().zip(facts.bytes()) {
+                to.store(from, Relaxed);
+            }
+            header.process_len.store(facts.len() as u32, Relaxed);
+            header.magic.store(capture::live::MAGIC, Relaxed);
+            let part = Part::of(image, layout.bytes()).expect("a part");
+            part.write(&folder.path().join(name)).expect("written");
+        };
+        left("a.live", "/one/h/r0-p1-aa.trace");
+        left("b.live", "/two/h/r0-p1-bb.trace");
+        std::fs::write(folder.path().join("c.live"), "short").expect("written");
+        let asked = std::cell::RefCell::new(Vec::new());
+        let found = leftovers_in(folder.path(), |trace| {
+            asked.borrow_mut().push(trace.to_owned());
+            trace.starts_with("/two")
+        });
+        assert_eq!(asked.borrow().len(), 2);
+        let [left] = &found[..] else {
+            panic!("{} found", found.len())
+        };
+        assert_eq!(left.trace, Path::new("/two/h/r0-p1-bb.trace"));
+        assert_eq!(left.file, folder.path().join("b.live"));
+        assert_eq!(left.part.process()["pid"], "1");
+    }
+
+    #[test]
+    fn a_process_is_known_by_its_first_trace_file() {
+        assert!(is_first_trace(Path::new("h/r0-p1-aa.trace")));
+        assert!(!is_first_trace(Path::new("h/r0-p1-aa.2.trace")));
+        assert!(!is_first_trace(Path::new("h/r0-p1-aa.live")));
+        for file in ["r0-p1-aa.trace", "r0-p1-aa.snap", "r0-p1-aa.12.trace"] {
+            let first = trace_of(&Path::new("h").join(file));
+            assert_eq!(first, Path::new("h/r0-p1-aa.trace"));
+        }
     }
 
     #[test]

@@ -174,6 +174,32 @@ impl Drop for Job {
     }
 }
 
+/// A counter in a file that both processes map: what the job knows it has done, independent of the recorder.
+pub fn shared_counter(path: &std::path::Path) -> &'static std::sync::atomic::AtomicU64 {
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .expect("opens");
+    file.set_len(4096).expect("grows");
+    use std::os::fd::AsRawFd;
+    // SAFETY: a new shared mapping of a file of that length; it stays for the life of the process.
+    unsafe {
+        let base = libc::mmap(
+            std::ptr::null_mut(),
+            4096,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        );
+        assert_ne!(base, libc::MAP_FAILED);
+        &*base.cast()
+    }
+}
+
 /// Whether this user may have mounts of its own; says so once where not.
 pub fn mounts_are_permitted() -> bool {
     let folder = std::env::temp_dir();

@@ -100,15 +100,24 @@ pub fn read(folder: &Path) -> Option<Outputs> {
     render::parquet::write(&capture, parquet.path()).expect("written");
     let (text, all) = (text(false), text(true));
     let (html, hang, diff) = (html(&report), hang(&capture), diff(&capture));
-    for printed in [&text, &all, &html, &hang, &diff] {
-        if let Some(control) = printed.chars().find(|c| c.is_control() && *c != '\n') {
-            panic!("a report prints {control:?}");
+    let json = String::from_utf8(json).expect("text");
+    for printed in [&text, &all, &html, &json, &hang, &diff] {
+        let controls = |line: &&str| line.chars().any(char::is_control);
+        if let Some(line) = printed.split('\n').find(controls) {
+            let at = line.find(char::is_control).unwrap_or(0);
+            let from = line[..at]
+                .char_indices()
+                .rev()
+                .nth(40)
+                .map_or(0, |(i, _)| i);
+            let around: String = line[from..].chars().take(80).collect();
+            panic!("a report prints a control character: {around:?}");
         }
     }
     Some(Outputs {
         capture,
         text,
-        json: String::from_utf8(json).expect("text"),
+        json,
     })
 }
 
@@ -415,4 +424,74 @@ impl Damage {
             }
         }
     }
+}
+
+/// A fuzzer's input as the files of a process: a first byte that says which, then their bytes. Of its bits, 1 leaves
+/// checksums as they are (hardly any input would get behind them otherwise), 2 makes the second half a live part, and 4 the
+/// second half of the rest a later trace file.
+pub fn of_input(input: &[u8]) -> Files {
+    let (kind, input) = input.split_first().unwrap_or((&0, &[]));
+    let mut trace = input.to_vec();
+    let mut files = Files::new();
+    if kind & 2 != 0 {
+        let mut live = trace.split_off(trace.len() / 2);
+        if let Some(start) = live.get_mut(..8) {
+            start.copy_from_slice(&capture::live::MAGIC.to_le_bytes());
+        }
+        files.insert("h/r0-p1-aa.live".into(), live);
+    }
+    let mut traces = vec![("h/r0-p1-aa.trace", trace)];
+    if kind & 4 != 0 {
+        let middle = traces[0].1.len() / 2;
+        let later = traces[0].1.split_off(middle);
+        traces.push(("h/r0-p1-aa.1.trace", later));
+    }
+    for (name, mut bytes) in traces {
+        if kind & 1 == 0 {
+            repair(&mut bytes);
+        }
+        files.insert(name.into(), bytes);
+    }
+    files
+}
+
+/// Makes the checksums of a trace file's header and blocks right, where their lengths are, and its id that of all others.
+fn repair(bytes: &mut [u8]) {
+    let put = |bytes: &mut [u8], at: usize, crc: u32| {
+        bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
+    };
+    if bytes.len() < block::FILE_HEADER {
+        return;
+    }
+    bytes[..block::FILE_HEADER].copy_from_slice(&block::file_header(1));
+    let mut at = block::FILE_HEADER;
+    while at + BLOCK_HEADER <= bytes.len() {
+        let room = bytes.len() - at - BLOCK_HEADER;
+        let said = u32::from_le_bytes(bytes[at + 12..at + 16].try_into().expect("4 bytes"));
+        let len = (said as usize).min(room);
+        bytes[at..at + 4].copy_from_slice(&BLOCK_MAGIC);
+        bytes[at + 12..at + 16].copy_from_slice(&(len as u32).to_le_bytes());
+        let crc = crc32fast::hash(&bytes[at + BLOCK_HEADER..at + BLOCK_HEADER + len]);
+        put(bytes, at + 16, crc);
+        let crc = crc32fast::hash(&bytes[at..at + 20]);
+        put(bytes, at + 20, crc);
+        at += (BLOCK_HEADER + len).next_multiple_of(8);
+    }
+}
+
+/// The inputs that the fuzzer `target` is begun with, and the tests play: by name.
+pub fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let folders = root.map(|a| a.join("fuzz/corpus").join(target));
+    let folder = folders.into_iter().find(|f| f.is_dir()).expect("a corpus");
+    let mut found: Vec<_> = std::fs::read_dir(folder)
+        .expect("listed")
+        .flatten()
+        .map(|file| {
+            let name = file.file_name().to_string_lossy().into_owned();
+            (name, std::fs::read(file.path()).expect("read"))
+        })
+        .collect();
+    found.sort();
+    found
 }

@@ -1,11 +1,11 @@
-# The trace file may take 64 KiB: calls beyond it count in totals.
+# The trace files of a process may take 64 KiB: the first calls and the newest are kept, those between count in totals.
 ranks 2
 rate 10000/s
 all_reduce 1KiB x10000
 --- NCCLSCOPE_MAX_SIZE=64KiB NCCLSCOPE_FLUSH=0.05 fake-nccl play job
 announced 20000, ABI v5
---- ncclscope report capture --json | jq -c '.completeness | {announced, adds_up, lost: (.lost | keys), sum: (.recorded + .lost.size_limit)}'
-{"announced":20000,"adds_up":true,"lost":["size_limit"],"sum":20000}
+--- ncclscope report capture --json | jq -c '.completeness | {announced, adds_up, lost: (.lost | keys), sum: (.recorded + .lost.rotated)}'
+{"announced":20000,"adds_up":true,"lost":["rotated"],"sum":20000}
 --- ncclscope report capture | sed -n '/^Operations/,$p'
 Operations by host time (no GPU time; largest sum over ranks first; µs from API entry to return)
   function  bytes type comm algorithm calls sum_ms mean min p50 p95 p99 max
@@ -21,6 +21,10 @@ Notes
 
 <function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls.
 Next: NCCLSCOPE_TIMING=stamps ncclscope run -- <folder>/fake-nccl rank-process
---- du -a --apparent-size capture | awk '/trace$/ {print ($1 < 100) ? "below 100 KiB" : $1}'
-below 100 KiB
-below 100 KiB
+--- du -c --apparent-size --bytes capture/*/*.trace | awk '/total$/ {print ($1 <= 2 * 65536) ? "at most 64 KiB a process" : $1}'
+at most 64 KiB a process
+--- ls capture/* | wc -l
+10
+--- ncclscope doctor capture | grep -A 1 'removed for newer' | sed 's/[0-9]* calls/N calls/'
+  fail    N calls were in trace files that were removed for newer ones
+          remedy: a larger NCCLSCOPE_MAX_SIZE, or NCCLSCOPE_MODE=profile
