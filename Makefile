@@ -11,6 +11,8 @@ X86 := x86_64-unknown-linux-gnu
 ARM := aarch64-unknown-linux-gnu
 # HolisticTraceAnalysis asks for a whole JupyterLab, which its reader does not use.
 PYTESTS := .tools/python
+# What users get: the plugin and the command, and what `ncclscope judge` measures with.
+SHIPPED := -p recorder -p ncclscope -p empty-plugin -p preload
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .PHONY: all build debug portable cross wheel demo test test-python golden bench-report fuzz damage sanitize soak deny clean
@@ -32,12 +34,12 @@ $(TOOLS)/.installed: Makefile
 
 portable: $(TOOLS)/.installed ## The plugin and the command for any Linux with glibc 2.17, x86-64
 	rustup target add $(X86)
-	$(ZIGBUILD) --release -p recorder -p ncclscope --target $(X86).$(GLIBC)
+	$(ZIGBUILD) --release $(SHIPPED) --target $(X86).$(GLIBC)
 	cp -f $(TARGET)/$(X86)/release/$(BUILT) $(TARGET)/$(X86)/release/$(PLUGIN)
 
 cross: $(TOOLS)/.installed ## The same for aarch64 (Grace)
 	rustup target add $(ARM)
-	$(ZIGBUILD) --release -p recorder -p ncclscope --target $(ARM).$(GLIBC)
+	$(ZIGBUILD) --release $(SHIPPED) --target $(ARM).$(GLIBC)
 	cp -f $(TARGET)/$(ARM)/release/$(BUILT) $(TARGET)/$(ARM)/release/$(PLUGIN)
 
 $(TOOLS)/.wheel: $(TOOLS)/.installed

@@ -17,6 +17,7 @@ import maturin
 
 ROOT = Path(__file__).resolve().parent.parent
 PLUGIN = "libnccl-profiler-ncclscope.so"
+SHIPPED = ("recorder", "ncclscope", "empty-plugin", "preload")
 CARGO = os.environ.get("CARGO", "cargo")
 
 
@@ -29,7 +30,8 @@ def build_wheel(
 ) -> str:
     if shutil.which(CARGO) is None:
         raise SystemExit(f"error: `{CARGO}`: expected Rust 1.88 or newer, found none\n  hint: https://rustup.rs installs it")
-    subprocess.run([CARGO, "build", "--release", "-p", "recorder", "-p", "ncclscope"], cwd=ROOT, check=True)
+    packages = [option for package in SHIPPED for option in ("-p", package)]
+    subprocess.run([CARGO, "build", "--release", *packages], cwd=ROOT, check=True)
     described = subprocess.run(
         [CARGO, "metadata", "--no-deps", "--format-version", "1"], cwd=ROOT, check=True, stdout=subprocess.PIPE
     )
@@ -48,4 +50,6 @@ def place(built: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
     shutil.copy2(built / "libnccl_profiler_ncclscope.so", library / PLUGIN)
+    for name in ("libnccl_profiler_empty.so", "libncclscope_counter.so"):
+        shutil.copy2(built / name, library / name)
     shutil.copy2(built / "ncclscope", scripts / "ncclscope")

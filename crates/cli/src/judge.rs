@@ -177,7 +177,7 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
     let own = plugin_path::find();
     let mut profilers = Vec::new();
     if !args.only {
-        let empty = beside("libnccl_profiler_empty.so")
+        let empty = plugin_path::installed("libnccl_profiler_empty.so")
             .map_err(|error| anyhow::anyhow!("{error}, and --only does without it"))?;
         profilers.push(Profiler::empty(&empty, None));
         if args.mask_bits {
@@ -224,7 +224,7 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
             )
         }
         Kind::FakeNccl => Work::FakeNccl {
-            program: beside("fake-nccl")?,
+            program: plugin_path::installed("fake-nccl")?,
             script: args.script,
             rates: args.rate,
             ranks: args.ranks,
@@ -244,7 +244,7 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
         limit: args.limit,
         step: args.step,
         counter: counts
-            .then(|| beside("libncclscope_counter.so"))
+            .then(|| plugin_path::installed("libncclscope_counter.so"))
             .transpose()?,
         check_counter: args.check_counter,
         timeout: Duration::from_secs_f64(args.timeout),
@@ -256,23 +256,4 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
 /// An error that is told from where it is needed, though it came before.
 fn again(error: &anyhow::Error) -> anyhow::Error {
     anyhow::anyhow!("{error:#}")
-}
-
-/// What `make` builds beside this executable, or what an installation has in its folder of libraries.
-fn beside(name: &str) -> anyhow::Result<PathBuf> {
-    let executable = std::env::current_exe().context("this executable's own path can't be read")?;
-    let folder = executable.parent().unwrap_or(Path::new("/"));
-    let up = folder.parent().unwrap_or(folder);
-    let places = [
-        folder.join(name),
-        up.join("lib").join(name),
-        up.join("lib/ncclscope").join(name),
-    ];
-    match places.iter().find(|path| path.is_file()) {
-        Some(path) => Ok(path.clone()),
-        None => bail!(
-            "no {name} beside ncclscope; looked at {}\n  hint: `make` in a source tree builds it",
-            places.map(|p| format!("`{}`", p.display())).join(", ")
-        ),
-    }
 }

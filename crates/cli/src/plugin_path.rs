@@ -41,24 +41,33 @@ pub fn find() -> anyhow::Result<PathBuf> {
         }
         return Ok(path);
     }
-    // The kernel's link, so a symbolic link to the executable finds what lies beside the real one.
-    let executable = std::env::current_exe().context("this executable's own path can't be read")?;
-    beside(executable.parent().unwrap_or(Path::new("/")))
+    installed(FILE).map_err(|error| {
+        anyhow::anyhow!("{error}, and NCCLSCOPE_PLUGIN=/path/to/{FILE} names another")
+    })
 }
 
-fn beside(folder: &Path) -> anyhow::Result<PathBuf> {
+/// A library or program that came with this executable.
+///
+/// # Errors
+/// When it is not there, with the places looked at.
+pub fn installed(name: &str) -> anyhow::Result<PathBuf> {
+    // The kernel's link, so a symbolic link to the executable finds what lies beside the real one.
+    let executable = std::env::current_exe().context("this executable's own path can't be read")?;
+    beside(executable.parent().unwrap_or(Path::new("/")), name)
+}
+
+fn beside(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let up = folder.parent().unwrap_or(folder);
     let places = [
-        folder.join(FILE),
-        up.join("lib").join(FILE),
-        up.join("lib/ncclscope").join(FILE),
+        folder.join(name),
+        up.join("lib").join(name),
+        up.join("lib/ncclscope").join(name),
     ];
-    let packages = packages(up).map(|packages| packages.join("ncclscope/lib").join(FILE));
+    let packages = packages(up).map(|packages| packages.join("ncclscope/lib").join(name));
     match places.iter().cloned().chain(packages).find(|path| path.is_file()) {
         Some(path) => Ok(path),
         None => bail!(
-            "no {FILE} beside ncclscope; looked at {}, and in Python's packages there\n  hint: name it with NCCLSCOPE_PLUGIN=/path/to/{FILE}, or run \
-             `make` in a source tree",
+            "no {name} beside ncclscope; looked at {}, and in Python's packages there\n  hint: `make` in a source tree builds it",
             places.map(|p| format!("`{}`", p.display())).join(", ")
         ),
     }
@@ -101,9 +110,9 @@ mod tests {
         std::fs::create_dir_all(&bin).expect("made");
         std::fs::create_dir_all(&lib).expect("made");
         std::fs::write(bin.join("libnccl_profiler_ncclscope.so"), "").expect("written");
-        assert!(beside(&bin).is_err_and(|e| e.to_string().contains("NCCLSCOPE_PLUGIN=")));
+        assert!(beside(&bin, FILE).is_err_and(|e| e.to_string().contains("NCCLSCOPE_PLUGIN=")));
         std::fs::write(lib.join(FILE), "").expect("written");
-        assert_eq!(beside(&bin).expect("found"), lib.join(FILE));
+        assert_eq!(beside(&bin, FILE).expect("found"), lib.join(FILE));
     }
 
     #[test]
@@ -117,12 +126,12 @@ mod tests {
         };
         let bin = root.path().join("bin");
         let target = place("");
-        assert_eq!(beside(&bin).expect("found"), target);
+        assert_eq!(beside(&bin, FILE).expect("found"), target);
         let old = place("lib/python3.9/site-packages");
-        assert_eq!(beside(&bin).expect("found"), old);
+        assert_eq!(beside(&bin, FILE).expect("found"), old);
         let new = place("lib/python3.11/dist-packages");
-        assert_eq!(beside(&bin).expect("found"), new);
+        assert_eq!(beside(&bin, FILE).expect("found"), new);
         std::os::unix::fs::symlink("lib", root.path().join("lib64")).expect("linked");
-        assert_eq!(beside(&bin).expect("found"), new);
+        assert_eq!(beside(&bin, FILE).expect("found"), new);
     }
 }
