@@ -31,6 +31,6 @@ else
     job=(python3 bench/gpu/nccl_calls.py paper --ranks "$gpus" --iterations 5 --max-bytes 1048576)
 fi
 # NVLink multicast is left alone: a demo has no business with it.
-NCCL_NVLS_ENABLE=0 "$bin/ncclscope" run --timing stamps -o "$work/live" -- "${job[@]}"
+NCCL_NVLS_ENABLE=0 "$bin/ncclscope" run -o "$work/live" -- "${job[@]}"
 echo
 "$bin/ncclscope" report "$work/live"

@@ -16,7 +16,7 @@ mkdir -p "$out"
 
 slow() { # NAME HOSTS OPTIONS…: the job's time, and the end of the report
     local name=$1 hosts=$2; shift 2
-    timeout 110 "$scope" run -o "$out/$name" --timing stamps -- $train --steps "${STEPS:-45}" --hosts "$hosts" "$@" >"$out/$name.out" 2>"$out/$name.err"
+    timeout 110 "$scope" run -o "$out/$name" -- $train --steps "${STEPS:-45}" --hosts "$hosts" "$@" >"$out/$name.out" 2>"$out/$name.err"
     echo "== $name: $(grep 'median step' "$out/$name.out")"
     "$scope" report "$out/$name" >"$out/$name.report"
     sed -n '/^Findings/,$p' "$out/$name.report"

@@ -28,8 +28,12 @@ const KEPT: usize = 8192;
 const DRIFT: f64 = 100e-6;
 /// Between anchors while launches are timed. Rows wait for the next one, and there is room for some 80 ms of a flood.
 const ANCHOR_EVERY: Duration = Duration::from_millis(20);
+/// Between looks for launches that have ended.
+const POLL_EVERY: Duration = Duration::from_millis(10);
 /// An anchor whose bracket is wider than this is tried again.
 const BRACKET_NS: f64 = 20_000.0;
+/// Between two questions for an anchor.
+const BETWEEN_NS: f64 = 2_000.0;
 /// What timing a launch costs the GPU's stream when it is full, ns: 5.4 us were measured on H200, whatever the size.
 const COST_NS: f64 = 5_400.0;
 /// Launches timed without a look at the rate, after a calm time; a step's calls come in bursts.
@@ -380,6 +384,12 @@ impl Ring {
         Timed::unpack(packed)
     }
 
+    /// Launches whose times are not known yet.
+    fn under_way(&self) -> usize {
+        let pushed = self.pushed.load(Acquire);
+        pushed.wrapping_sub(self.done.load(Relaxed)) as usize
+    }
+
     /// Nobody launches on its communicator any more.
     pub fn close(&self) {
         self.closed.store(true, Release);
@@ -495,11 +505,13 @@ pub struct Poller {
     since: Option<(Instant, u32)>,
     calm: u32,
     relaxed: bool,
+    polled: Option<Instant>,
 }
 
 impl Poller {
-    /// Takes in the launches that have ended since; returns how many are under way. `last` confirms them all at once, because
-    /// nobody will ask again.
+    /// Takes in the launches that have ended since; returns how many are under way. Unless a ring fills up, that is once in
+    /// [`POLL_EVERY`], because every question takes the driver's lock. `last` asks at once and confirms them all, because nobody will
+    /// ask again.
     pub fn poll(
         &mut self,
         driver: &Driver,
@@ -512,6 +524,12 @@ impl Poller {
             return 0;
         }
         self.rate(rings, switch);
+        let full = |ring: &Ring| ring.under_way() > PAIRS / 4;
+        let due = self.polled.is_none_or(|at| at.elapsed() >= POLL_EVERY);
+        if !last && !due && !rings.all().any(full) {
+            return 0;
+        }
+        self.polled = Some(Instant::now());
         switch.polling.store(true, Release);
         // Between the store and the load: whoever switches off sees the one, or is seen by the other.
         fence(SeqCst);
@@ -698,7 +716,11 @@ fn refresh(
             if Instant::now() > deadline {
                 return Ok(());
             }
-            std::hint::spin_loop();
+            // Each question takes the driver's lock, which launches need.
+            let asked = (clock.ticks)();
+            while ((clock.ticks)().wrapping_sub(asked) as f64 * clock.ns_per_tick) < BETWEEN_NS {
+                std::hint::spin_loop();
+            }
         }
         let width = (clock.ticks)().wrapping_sub(before);
         let half = width as f64 * clock.ns_per_tick / 2.0;

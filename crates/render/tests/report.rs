@@ -218,19 +218,22 @@ Capture DIR
   run      2026-01-01T00:00:00Z to 2026-01-01T00:01:00Z, 60.000 s, exit status 0
 
 Completeness and trust
-  256 of 256 announced calls recorded, 248 timed.
+  256 of 256 announced calls recorded, 240 timed.
+  8 not timed, early_stop: NCCL stamps the end of a send or receive, and of TREE and NVLS, by a warp that does not wait
+    for the others: it may be hundreds of us too early (seen on H200). NCCLSCOPE_TIMING=auto or events times them.
   4 not timed, fused: launched in one batch with other operations, whose stamps are the batch's: only ungrouped calls
     are timed one by one.
   2 not timed, captured: templates in a CUDA graph, not executed; replays are calls of their own.
-  2 not timed, no_stamp: NCCL delivered no GPU stamp. Copy engines, symmetric kernels and silent Broadcasts have none
-    (see Notes), nor has a call that never began; without NCCLSCOPE_TIMING=stamps no call has.
+  2 not timed, no_stamp: NCCL delivered no GPU stamp, and no CUDA events lie around its launch. With
+    NCCLSCOPE_TIMING=stamps, copy engines, symmetric kernels and silent Broadcasts have none (see Notes); with events,
+    graph replays and what NCCL launches without saying so; with host, all. Nor has a call that never began.
 
 Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)
   figure  clock   min median   max
   calls   -       124    124   124
-  nccl_ms gpu   1.315  1.315 1.315
+  nccl_ms gpu   1.265  1.265 1.265
   wall_ms host  9.190  9.190 9.190
-  share_% gpu   14.31  14.31 14.31
+  share_% gpu   13.76  13.76 13.76
 
 Communicators (by first use; `here` counts the ranks that this capture holds, `ranks` are the launcher's)
   communicator     nranks nodes here ranks name parent
@@ -238,18 +241,18 @@ Communicators (by first use; `here` counts the ranks that this capture holds, `r
 
 Functions (largest GPU time first; sums over ranks; api to proxy: mean/p50 of a part of one call, µs)
   function  calls calls_% gpu_ms gpu_% host_ms         api enqueue launch    kernel proxy
-  AllReduce   244    98.4 10.518  99.1   0.019 0.080/0.080       -      - 44.2/41.2     -
-  AlltoAll      2     0.8  0.100   0.9   0.001 0.560/0.564       -      - 50.0/49.9     -
+  AllReduce   244    98.4 10.518 100.0   0.019 0.080/0.080       -      - 44.2/41.2     -
+  AlltoAll      2     0.8      -     -   0.001 0.560/0.564       -      -         -     -
   Broadcast     2     0.8      -     -   0.000 0.080/0.080       -      -         -     -
-  all         248   100.0 10.618 100.0   0.021           -       -      -         -     -
+  all         248   100.0 10.518 100.0   0.021           -       -      -         -     -
 
 Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
   function  bytes type comm algorithm      calls sum_ms mean  min  p50  p95  p99   max algbw busbw call_bw
   AllReduce  1KiB f32  abcd RING/LL   240/244+2c 10.518 44.2 1.00 41.0 95.0 99.0 100.0 0.025 0.025   0.025
-  AlltoAll   2KiB f32  abcd -                  2  0.100 50.0 50.0 50.0 50.0    -  50.0 0.041 0.020   0.020
 
 Operations by host time (no GPU time; largest sum over ranks first; µs from API entry to return)
   function  bytes type comm algorithm calls sum_ms  mean   min   p50   p95 p99   max
+  AlltoAll   2KiB f32  abcd -             2  0.001 0.560 0.560 0.560 0.560   - 0.560
   Broadcast  1KiB f32  abcd -             2  0.000 0.080 0.080 0.080 0.080   - 0.080
 
 Warm-up: first call of each rank on a communicator, in `calls` only above (longest first; µs)
