@@ -110,7 +110,7 @@ mod tests {
         std::fs::create_dir_all(&bin).expect("made");
         std::fs::create_dir_all(&lib).expect("made");
         std::fs::write(bin.join("libnccl_profiler_ncclscope.so"), "").expect("written");
-        assert!(beside(&bin, FILE).is_err_and(|e| e.to_string().contains("NCCLSCOPE_PLUGIN=")));
+        assert!(beside(&bin, FILE).is_err_and(|e| e.to_string().contains("hint: `make`")));
         std::fs::write(lib.join(FILE), "").expect("written");
         assert_eq!(beside(&bin, FILE).expect("found"), lib.join(FILE));
     }

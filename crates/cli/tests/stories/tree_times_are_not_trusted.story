@@ -1,4 +1,4 @@
-# NCCL stamps the end of TREE, NVLS and send/receive kernels early: the report says so.
+# NCCL stamps the end of TREE, NVLS and send/receive kernels too early: such calls have no time, and the report says why.
 ranks 2
 all_reduce 1MiB algo=TREE x4
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
