@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ._capture import Capture
 
 _MODES = ("profile", "trace", "full", "callbacks")
-_TIMINGS = ("host", "stamps")
+_TIMINGS = ("auto", "events", "stamps", "host")
 
 _active: Recording | None = None
 
@@ -97,7 +97,7 @@ def record(
     out: str | os.PathLike[str],
     *,
     mode: Literal["profile", "trace", "full", "callbacks"] | None = None,
-    timing: Literal["host", "stamps"] | None = None,
+    timing: Literal["auto", "events", "stamps", "host"] | None = None,
     replace_plugin: bool = False,
 ) -> Recording:
     """Records the NCCL calls of this process, and of the processes that it starts, into the capture folder ``out``.

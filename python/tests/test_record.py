@@ -169,4 +169,4 @@ assert "NCCL_PROFILER_PLUGIN" not in os.environ
 """,
         tmp_path,
     )
-    assert out == "mode is 'tarce'; expected one of profile, trace, full, callbacks\ntiming is 'gpu'; expected one of host, stamps\n"
+    assert out == "mode is 'tarce'; expected one of profile, trace, full, callbacks\ntiming is 'gpu'; expected one of auto, events, stamps, host\n"

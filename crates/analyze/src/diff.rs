@@ -1090,7 +1090,7 @@ fn notes(a: &Run, b: &Run, rows: &[Row]) -> Vec<String> {
     {
         notes.push(
             "Host time is from API entry to return: it says what the calls cost the program, not how long the operations \
-             took. NCCLSCOPE_TIMING=stamps in both runs gives GPU times."
+             took. Without NCCLSCOPE_TIMING=host there are GPU times."
                 .to_owned(),
         );
     }

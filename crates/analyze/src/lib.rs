@@ -82,9 +82,9 @@ pub struct Report {
     pub summary: String,
     /// The command that helps most.
     pub next: String,
-    /// Whether this NCCL can give GPU stamps where they are asked for.
+    /// Whether this NCCL and these processes can have GPU times where they are asked for.
     #[serde(skip)]
-    pub stamps_exist: bool,
+    pub times_exist: bool,
 }
 
 /// The report on a capture.
@@ -277,7 +277,10 @@ impl Analysis {
             operations,
             next: String::new(),
             findings: Vec::new(),
-            stamps_exist: capture.processes.iter().all(notes::has_stamps),
+            times_exist: capture
+                .processes
+                .iter()
+                .all(|p| notes::has_stamps(p) && p.fact("timing_because").is_none()),
         };
         if too_many {
             report.notes.push(arrivals::TOO_MANY.to_owned());

@@ -86,9 +86,9 @@ pub fn next(report: &Report) -> String {
         format!("NCCLSCOPE_MEMORY=64M ncclscope run -- {command}")
     } else if report.completeness.timed == 0
         && report.job.timing.iter().any(|t| t == "host")
-        && report.stamps_exist
+        && report.times_exist
     {
-        format!("NCCLSCOPE_TIMING=stamps ncclscope run -- {command}")
+        format!("NCCLSCOPE_TIMING=auto ncclscope run -- {command}")
     } else {
         let name = std::path::Path::new(folder).file_name();
         let name = name.map_or("capture".into(), |name| name.to_string_lossy());

@@ -78,21 +78,28 @@ impl Driver {
     pub fn find() -> Option<Driver> {
         let cuda = loaded(c"libcuda.so.1")?;
         macro_rules! function {
-            ($name:literal) => {
+            ($name:literal, $signature:ty) => {
                 // SAFETY: these are the driver API's documented signatures, unchanged since the functions exist.
-                unsafe { std::mem::transmute::<*mut c_void, _>(symbol(cuda, $name)?) }
+                unsafe { std::mem::transmute::<*mut c_void, $signature>(symbol(cuda, $name)?) }
             };
         }
+        type Get = unsafe extern "C" fn(*mut u64) -> c_int;
+        type Make = unsafe extern "C" fn(*mut u64, c_uint) -> c_int;
+        type Of = unsafe extern "C" fn(u64) -> c_int;
+        type Record = unsafe extern "C" fn(u64, u64) -> c_int;
+        type Elapsed = unsafe extern "C" fn(*mut f32, u64, u64) -> c_int;
+        type Capturing = unsafe extern "C" fn(u64, *mut c_int) -> c_int;
+        type Exchange = unsafe extern "C" fn(*mut c_int) -> c_int;
         Some(Driver {
-            current: function!(c"cuCtxGetCurrent"),
-            make_current: function!(c"cuCtxSetCurrent"),
-            event: function!(c"cuEventCreate"),
-            stream: function!(c"cuStreamCreate"),
-            record: function!(c"cuEventRecord"),
-            query: function!(c"cuEventQuery"),
-            elapsed: function!(c"cuEventElapsedTime"),
-            capturing: function!(c"cuStreamIsCapturing"),
-            exchange: function!(c"cuThreadExchangeStreamCaptureMode"),
+            current: function!(c"cuCtxGetCurrent", Get),
+            make_current: function!(c"cuCtxSetCurrent", Of),
+            event: function!(c"cuEventCreate", Make),
+            stream: function!(c"cuStreamCreate", Make),
+            record: function!(c"cuEventRecord", Record),
+            query: function!(c"cuEventQuery", Of),
+            elapsed: function!(c"cuEventElapsedTime", Elapsed),
+            capturing: function!(c"cuStreamIsCapturing", Capturing),
+            exchange: function!(c"cuThreadExchangeStreamCaptureMode", Exchange),
         })
     }
 

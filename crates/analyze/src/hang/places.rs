@@ -791,7 +791,10 @@ pub(super) fn newest(call: &Call) -> Option<i64> {
 pub(super) fn reached(process: &Process, call: &Call) -> Reached {
     let shape = &process.shapes[call.shape as usize];
     let (started, stopped) = (call.channels_started, call.channels_stopped);
-    if started > 0 && stopped >= started && (call.sealed || started >= u16::from(shape.nchannels)) {
+    let stamped = started > 0 && stopped >= started;
+    if stamped && (call.sealed || started >= u16::from(shape.nchannels))
+        || shape.has_events() && call.gpu_stop != 0
+    {
         Reached::Finished
     } else if started > 0 {
         Reached::Started

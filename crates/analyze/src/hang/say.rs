@@ -723,7 +723,7 @@ impl Judge<'_> {
         let mut details = Vec::new();
         if hang.is_none() && silent.is_empty() && dead.is_empty() {
             details.push(
-                "A job that computes or is idle looks the same. NCCLSCOPE_TIMING=stamps shows which calls have ended."
+                "A job that computes or is idle looks the same. GPU times (NCCLSCOPE_TIMING) show which calls have ended."
                     .to_owned(),
             );
         }

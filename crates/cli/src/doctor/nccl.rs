@@ -251,20 +251,20 @@ pub fn delivers(version: u32) -> Vec<Delivered> {
         },
         match version {
             0..22_700 => ("GPU times", No, "stamps came with 2.27"),
-            22_700..23_100 => (
+            22_700..22_800 => (
                 "GPU times",
-                Yes,
-                "with NCCLSCOPE_TIMING=stamps, which starts a busy thread and takes 34 MB of /dev/shm for each rank and communicator",
+                Partly,
+                "with NCCLSCOPE_TIMING=stamps only, which starts a busy thread and takes 34 MB of /dev/shm for each rank and communicator",
             ),
-            _ => ("GPU times", Yes, "with NCCLSCOPE_TIMING=stamps"),
+            _ => ("GPU times", Yes, "from CUDA events, within NCCLSCOPE_BUDGET"),
         },
         match version {
             0..22_900 => ("Broadcast", Yes, "as other collectives"),
-            22_900..23_100 => ("Broadcast", Partly, "host times only; NCCL_ALLGATHERV_ENABLE=0 brings the rest back"),
+            22_900..23_100 => ("Broadcast", Partly, "no algorithm; timed where it is alone in its group; NCCL_ALLGATHERV_ENABLE=0 brings the rest back"),
             _ => (
                 "Broadcast",
                 Partly,
-                "host times only, and stamps of later calls can't be trusted after one; NCCL_ALLGATHERV_ENABLE=0 avoids both",
+                "no algorithm; timed where it is alone in its group; NCCL's stamps of later calls can't be trusted; NCCL_ALLGATHERV_ENABLE=0 avoids both",
             ),
         },
         match from(23_100) {
@@ -272,17 +272,17 @@ pub fn delivers(version: u32) -> Vec<Delivered> {
             false => (
                 "AlltoAll, send to oneself",
                 Partly,
-                "as sends and receives, put together by ncclscope; stamps of later calls can't be trusted after one",
+                "as sends and receives, put together by ncclscope; NCCL's stamps of later calls can't be trusted after one",
             ),
         },
         match version {
             0..22_800 => ("symmetric-memory kernels", No, "not announced before 2.28"),
-            22_800..23_100 => ("symmetric-memory kernels", Partly, "host times only before 2.31"),
+            22_800..23_100 => ("symmetric-memory kernels", Partly, "no algorithm; timed where they are alone in their group"),
             _ => ("symmetric-memory kernels", Yes, "with their variant; no replays"),
         },
         match version {
             0..22_800 => ("copy-engine collectives", No, "not announced before 2.28"),
-            _ => ("copy-engine collectives", Partly, "host times only: NCCL does not see their end"),
+            _ => ("copy-engine collectives", Partly, "timed where they are alone in their group"),
         },
         ("CUDA graphs", Partly, "captures; replays with NCCLSCOPE_TIMING=stamps or over a network only"),
         ("network", Yes, "operations, bytes and waits of the proxies, between hosts; none within one"),

@@ -15,6 +15,6 @@ Notes
     (NCCLSCOPE_TIMING=stamps) or over a network.
 
 Only first calls have a time; they are under Warm-up.
-Next: NCCLSCOPE_TIMING=stamps ncclscope run -- <folder>/fake-nccl rank-process
+Next: ncclscope export capture --to perfetto -o capture.pftrace
 --- ncclscope report capture --json | jq -c '.operations[] | {function, calls, captured, replays}'
 {"function":"AllReduce","calls":2,"captured":4,"replays":0}

@@ -19,7 +19,7 @@ Notes
   There are no GPU times: the process has no CUDA driver.
 
 <function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls.
-Next: NCCLSCOPE_TIMING=stamps ncclscope run -- <folder>/fake-nccl rank-process
+Next: ncclscope export capture --to perfetto -o capture.pftrace
 --- ncclscope report capture --json | jq -c '.network[] | [.function, .calls, .operations, .bytes_sent, .bytes_received]'
 ["AllReduce",12,192,75497472,75497472]
 ["AlltoAll",16,32,8388608,8388608]
