@@ -40,6 +40,13 @@ def statistics() -> list[str]:
     return re.findall(r"`(\w+)`", text[1])
 
 
+def estimate() -> list[str]:
+    """Names of the parts of an estimate of docs/tables.md."""
+    text = re.search(r"^An estimate is (.*?)\.", (ROOT / "docs/tables.md").read_text(), re.MULTILINE)
+    assert text
+    return re.findall(r"`(\w+)`", text[1])
+
+
 def test_calls_have_the_documented_columns() -> None:
     schema = pyarrow.schema(ncclscope.open(job("ddp4")).calls)
     wanted = [(name, KINDS[kind], unit) for name, kind, unit in documented("calls")]
@@ -51,7 +58,9 @@ def test_operations_have_the_documented_columns() -> None:
     schema = pyarrow.schema(ncclscope.open(job("ddp4")).operations)
     wanted: list[tuple[str, pyarrow.DataType]] = []
     for name, kind, _ in documented("operations"):
-        if kind == "statistics":
+        if kind == "estimate":
+            wanted += [(f"{name}_{part}", pyarrow.float64()) for part in estimate()]
+        elif kind == "statistics":
             types = {part: pyarrow.uint64() if part == "n" else pyarrow.float64() for part in statistics()}
             wanted += [(f"{name}_{part}", type) for part, type in types.items()]
         else:
@@ -85,7 +94,9 @@ def test_operations_are_those_of_the_report() -> None:
     for operation in capture.report().to_dict()["operations"]:
         flat = {}
         for name, value in operation.items():
-            if kinds[name] == "statistics":
+            if kinds[name] == "estimate":
+                flat.update({f"{name}_{part}": value and value[part] for part in estimate()})
+            elif kinds[name] == "statistics":
                 flat.update({f"{name}_{part}": value and value[part] for part in statistics()})
             else:
                 flat[name] = value
