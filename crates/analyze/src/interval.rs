@@ -261,19 +261,9 @@ pub fn holm(p: &[f64], level: f64) -> Vec<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// splitmix64, so that every run of the tests sees the same numbers.
-    struct Random(u64);
+    use crate::noise::Random;
 
     impl Random {
-        fn uniform(&mut self) -> f64 {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = self.0;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-        }
-
         fn normal(&mut self) -> f64 {
             (-2.0 * (1.0 - self.uniform()).ln()).sqrt()
                 * (self.uniform() * std::f64::consts::TAU).cos()

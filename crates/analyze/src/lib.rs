@@ -23,6 +23,8 @@ pub mod interval;
 pub mod job;
 pub mod matching;
 pub mod network;
+#[cfg(test)]
+mod noise;
 pub mod notes;
 pub mod operations;
 pub mod ranks;

@@ -113,23 +113,14 @@ pub struct Sampled {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Pseudo-random numbers in 0..1.
-    fn noise(seed: u64) -> impl FnMut() -> f64 {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        move || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 11) as f64 / (1u64 << 53) as f64
-        }
-    }
+    use crate::noise::Random;
 
     #[test]
     fn the_interval_holds_the_truth_as_often_as_it_says() {
         let mut held = 0;
         for seed in 1..=200 {
-            let mut random = noise(seed);
+            let mut noise = Random(seed);
+            let mut random = || noise.uniform();
             // Calls whose times follow each other, with slow moments.
             let (mut level, mut all) = (0.0, Vec::new());
             for _ in 0..8_000 {

@@ -275,11 +275,7 @@ impl Sample {
     fn ranks(mut self, count: u64) -> [Option<f64>; 5] {
         let us = |ns: u64| ns as f64 / 1e3;
         let percents = [50, 95, 99];
-        let rank = |percent: u64| {
-            (u128::from(count) * u128::from(percent))
-                .div_ceil(100)
-                .max(1)
-        };
+        let rank = |percent| rank(percent, count);
         self.wide.sort_unstable();
         if self.summed.0 == 0 && self.counted.is_empty() {
             let ends = [0, count as usize - 1].map(|index| {
@@ -376,6 +372,17 @@ fn select<const N: usize>(values: &mut [u32], wide: &[u64], at: [usize; N]) -> [
         from = index;
         found
     })
+}
+
+/// Where a percentile stands among `n` ascending values, from 1.
+fn rank(percent: u64, n: u64) -> u128 {
+    (u128::from(n) * u128::from(percent)).div_ceil(100).max(1)
+}
+
+/// A percentile of ascending values by nearest rank: one of them, or `None` of nothing.
+pub fn nearest_rank(ascending: &[f64], percent: u64) -> Option<f64> {
+    let at = rank(percent, ascending.len() as u64) as usize;
+    ascending.get(at - 1).copied()
 }
 
 /// The value at `rank`, from 1, of ascending values with their numbers.

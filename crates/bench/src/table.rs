@@ -7,6 +7,7 @@
 
 use crate::function::Function;
 use analyze::bandwidth::Bandwidth;
+use analyze::statistics::nearest_rank;
 use std::fmt::Write as _;
 
 /// A benchmark's results.
@@ -112,9 +113,8 @@ impl Figures {
 /// Median, 95th and 99th percentile and maximum, by nearest rank.
 pub fn percentiles(mut values: Vec<f64>) -> Option<[f64; 4]> {
     values.sort_by(f64::total_cmp);
-    let last = values.len().checked_sub(1)?;
-    let at = |percent: usize| values[((last + 1) * percent).div_ceil(100).max(1) - 1];
-    Some([at(50), at(95), at(99), values[last]])
+    let at = |percent| nearest_rank(&values, percent);
+    Some([at(50)?, at(95)?, at(99)?, at(100)?])
 }
 
 impl Row {

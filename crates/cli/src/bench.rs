@@ -1,6 +1,6 @@
 //! `ncclscope bench`: times NCCL's calls on this machine's GPUs, or on a job's.
 
-use crate::report::finish;
+use crate::report::print;
 use anyhow::{anyhow, Context};
 use bench::datatype::{Datatype, Reduction};
 use bench::function::Function;
@@ -210,7 +210,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         let table = nccl_tests::read(&text).with_context(named)?;
         write(&table, None, args.json.as_deref())?;
         if !to_stdout(&args) {
-            finish(std::io::stdout().write_all(table.text().as_bytes()))?;
+            print(|out| out.write_all(table.text().as_bytes()))?;
         }
         return Ok(status(&table));
     }
@@ -254,7 +254,7 @@ fn write(table: &Table, plan: Option<&Plan>, to: Option<&Path>) -> anyhow::Resul
     };
     let text = format!("{:#}\n", json::of(table, plan));
     if path == Path::new("-") {
-        return finish(std::io::stdout().write_all(text.as_bytes())).map(|_| ());
+        return print(|out| out.write_all(text.as_bytes())).map(|_| ());
     }
     std::fs::write(path, text).with_context(|| format!("`{}` can't be written", path.display()))
 }

@@ -1,8 +1,7 @@
 //! `ncclscope diff`: two runs side by side.
 
-use crate::report::{finish, open};
+use crate::report::{open, print};
 use analyze::diff::{Criterion, Run};
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -37,12 +36,9 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     // One capture in memory at a time.
     let run = |path: &Path| open(path).map(|capture| Run::of(&capture));
     let diff = analyze::diff::diff(&run(&args.a)?, &run(&args.b)?, &args.fail_on);
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    let written = if args.json {
-        render::diff_text::write_json(&diff, &mut out)
-    } else {
-        render::diff_text::write(&diff, args.all, &mut out)
-    };
-    finish(written.and_then(|()| out.flush()))?;
+    print(|out| match args.json {
+        true => render::diff_text::write_json(&diff, out),
+        false => render::diff_text::write(&diff, args.all, out),
+    })?;
     Ok(ExitCode::from(diff.verdict.exit_status))
 }

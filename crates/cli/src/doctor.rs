@@ -14,7 +14,7 @@ mod plugin;
 mod probe;
 mod variables;
 
-use crate::report::finish;
+use crate::report::print;
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -276,13 +276,10 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             (checks, libraries, "ncclscope run -o DIR -- COMMAND; then ncclscope doctor DIR if something is missing".to_owned())
         }
     };
-    let mut out = std::io::stdout().lock();
-    let written = if args.json {
-        writeln!(out, "{:#}", to_json(&checks, &libraries))
-    } else {
-        write_text(&checks, &libraries, &next, &mut out)
-    };
-    finish(written)?;
+    print(|out| match args.json {
+        true => writeln!(out, "{:#}", to_json(&checks, &libraries)),
+        false => write_text(&checks, &libraries, &next, out),
+    })?;
     let failed = checks.iter().any(|c| c.status == Status::Fail);
     Ok(ExitCode::from(u8::from(failed)))
 }

@@ -1,9 +1,8 @@
 //! `ncclscope explain`: what a word of a report is, and what an algorithm and protocol are good for.
 
-use crate::report::finish;
+use crate::report::print;
 use analyze::words;
 use anyhow::bail;
-use std::io::Write;
 use std::process::ExitCode;
 
 /// Say what a word of a report means, or what an algorithm and protocol (RING_LL) are good for
@@ -24,6 +23,5 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         }
         bail!("expected a word of a report, found `{word}`\n  {hint}");
     };
-    let mut out = std::io::stdout().lock();
-    finish(render::text::explanation(&found, &mut out).and_then(|()| out.flush()))
+    print(|out| render::text::explanation(&found, out))
 }

@@ -1,7 +1,7 @@
 //! `ncclscope export`: a capture in another tool's format.
 
 use crate::progress::{self, Counted};
-use crate::report::{finish, open};
+use crate::report::{open, print};
 use anyhow::{bail, Context};
 use render::timeline::Timeline;
 use std::fs::File;
@@ -101,8 +101,7 @@ fn to_file(
             if args.to != Format::Jsonl && std::io::stdout().is_terminal() {
                 bail!("this format is not text and standard output is a terminal\n  hint: name a file with `-o FILE`");
             }
-            let mut out = BufWriter::new(std::io::stdout().lock());
-            finish(write(&mut out).and_then(|_| out.flush()))
+            print(|out| write(out).map(|_| ()))
         }
     }
 }

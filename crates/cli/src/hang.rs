@@ -1,10 +1,9 @@
 //! `ncclscope hang`: does the job hang, and if so, which rank in which call?
 
-use crate::report::{finish, open};
+use crate::report::{open, print};
 use crate::run::adopt::{state, Here};
 use analyze::hang::{Conditions, Life};
 use anyhow::{anyhow, bail};
-use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tables::Process;
@@ -59,12 +58,10 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         after_ns: args.after,
     };
     let hang = analyze::hang::hang(&capture, &conditions);
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    let written = match args.json {
-        true => render::hang::json(&hang, &mut out),
-        false => render::hang::text(&hang, args.all, &mut out),
-    };
-    finish(written.and_then(|()| out.flush()))?;
+    print(|out| match args.json {
+        true => render::hang::json(&hang, out),
+        false => render::hang::text(&hang, args.all, out),
+    })?;
     Ok(ExitCode::from(match hang.hang {
         Some(false) => 0,
         Some(true) => 1,

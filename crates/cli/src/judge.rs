@@ -2,7 +2,7 @@
 
 use crate::plugin_path;
 use crate::progress;
-use crate::report::finish;
+use crate::report::print;
 use anyhow::{bail, Context};
 use clap::ValueEnum;
 use judge::plan::{Plan, Profiler, Work};
@@ -143,15 +143,14 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let text = || serde_json::to_string_pretty(&report);
     match &json {
         Some(file) if file.as_os_str() == "-" => {
-            let mut out = std::io::stdout().lock();
-            return finish(writeln!(out, "{}", text()?).and_then(|()| out.flush()));
+            let text = text()?;
+            return print(|out| writeln!(out, "{text}"));
         }
         Some(file) => std::fs::write(file, text()? + "\n")
             .with_context(|| format!("could not write `{}`", file.display()))?,
         None => {}
     }
-    let mut out = std::io::stdout().lock();
-    finish(judge::text::write(&report, all, &mut out).and_then(|()| out.flush()))
+    print(|out| judge::text::write(&report, all, out))
 }
 
 fn plan(args: Args) -> anyhow::Result<Plan> {

@@ -3,7 +3,7 @@
 use crate::progress;
 use anyhow::Context;
 use render::text::Options;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, StdoutLock, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,24 +39,21 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         render::html::write(&report, &mut page)?;
         replace(file, &page)?;
         eprintln!("The report is in {}", file.display());
-        return finish(writeln!(std::io::stdout(), "{}", report.summary));
+        return print(|out| writeln!(out, "{}", report.summary));
     }
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    let written = if args.json {
-        render::json::write(&report, &mut out)
-    } else if args.html.is_some() {
-        render::html::write(&report, &mut out)
-    } else {
-        render::text::write(
-            &report,
-            Options {
-                all: args.all,
-                explain: args.explain,
-            },
-            &mut out,
-        )
+    let options = Options {
+        all: args.all,
+        explain: args.explain,
     };
-    finish(written.and_then(|()| out.flush()))
+    print(|out| {
+        if args.json {
+            render::json::write(&report, out)
+        } else if args.html.is_some() {
+            render::html::write(&report, out)
+        } else {
+            render::text::write(&report, options, out)
+        }
+    })
 }
 
 /// Puts `bytes` in the place of `path`, so that a reader sees the old file or the new one, never a part. What is there
@@ -99,9 +96,12 @@ fn hinted(error: OpenError) -> anyhow::Error {
     anyhow::anyhow!("{error}\n  hint: {}", error.hint())
 }
 
-/// The exit status after writing to stdout. A reader that has seen enough (`| head`) is no failure.
-pub(crate) fn finish(written: std::io::Result<()>) -> anyhow::Result<ExitCode> {
-    match written {
+/// Writes to stdout and gives the exit status. A reader that has seen enough (`| head`) is no failure.
+pub(crate) fn print(
+    write: impl FnOnce(&mut BufWriter<StdoutLock>) -> std::io::Result<()>,
+) -> anyhow::Result<ExitCode> {
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    match write(&mut out).and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         written => written
             .map(|()| ExitCode::SUCCESS)

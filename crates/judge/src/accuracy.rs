@@ -10,6 +10,7 @@
 
 use crate::completeness::Completeness;
 use crate::truth::{Key, Truth};
+use analyze::statistics::nearest_rank;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -89,7 +90,7 @@ pub fn collect(
         errors.entry(place).or_default().extend(found);
     }
     for (place, mut errors) in errors {
-        if let (Some(median), Some(sum)) = (quantile(&mut errors, 0.5), times.get_mut(&place)) {
+        if let (Some(median), Some(sum)) = (percentile(&mut errors, 50), times.get_mut(&place)) {
             sum.medians.push(median);
         }
     }
@@ -129,10 +130,10 @@ impl Times {
         let wasserstein = wasserstein(&mut self.own, &mut self.told)?;
         let (own, told) = (&mut self.own, &mut self.told);
         let many = own.len().min(told.len()) >= MANY;
-        let mut shift = |q| Some(quantile(told, q)? - quantile(own, q)?);
-        let (shift_p50, shift_p95) = (shift(0.5)?, shift(0.95)?);
-        let shift_p99 = shift(0.99).filter(|_| many);
-        let own_p50 = quantile(&mut self.own, 0.5)?;
+        let mut shift = |percent| Some(percentile(told, percent)? - percentile(own, percent)?);
+        let (shift_p50, shift_p95) = (shift(50)?, shift(95)?);
+        let shift_p99 = shift(99).filter(|_| many);
+        let own_p50 = percentile(&mut self.own, 50)?;
         let us = |ns: f64| ns / 1e3;
         let mut sizes: Vec<f64> = self.errors.iter().map(|e| e.abs()).collect();
         let interval = analyze::interval::of_runs(&self.medians);
@@ -140,12 +141,12 @@ impl Times {
             done: self.own.len() as u64,
             timed: self.told.len() as u64,
             own_p50_us: us(own_p50),
-            told_p50_us: us(quantile(&mut self.told, 0.5)?),
+            told_p50_us: us(percentile(&mut self.told, 50)?),
             pairs: self.errors.len() as u64,
-            error_p50_us: quantile(&mut self.errors, 0.5).map(us),
+            error_p50_us: percentile(&mut self.errors, 50).map(us),
             error_p50_interval_us: interval.map(|i| (us(i.low), us(i.high))),
-            error_p95_us: quantile(&mut sizes, 0.95).map(us),
-            error_p99_us: quantile(&mut sizes, 0.99)
+            error_p95_us: percentile(&mut sizes, 95).map(us),
+            error_p99_us: percentile(&mut sizes, 99)
                 .filter(|_| sizes.len() >= MANY)
                 .map(us),
             wasserstein_us: us(wasserstein),
@@ -161,10 +162,9 @@ impl Times {
 const MANY: usize = 100;
 
 /// Nearest rank: a value that was observed. Sorts.
-pub(crate) fn quantile(values: &mut [f64], q: f64) -> Option<f64> {
+pub(crate) fn percentile(values: &mut [f64], percent: u64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
-    let at = (values.len() as f64 * q).ceil() as usize;
-    values.get(at.saturating_sub(1)).copied()
+    nearest_rank(values, percent)
 }
 
 /// Area between the two distribution functions, in the unit of the values; `None` of nothing. Sorts both.

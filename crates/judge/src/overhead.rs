@@ -59,8 +59,8 @@ pub fn overhead(pairs: &[(f64, f64)], limit: f64) -> Option<Overhead> {
     let mut with: Vec<f64> = sound.iter().map(|p| p.1).collect();
     Some(Overhead {
         pairs: sound.len() as u64,
-        without: crate::accuracy::quantile(&mut without, 0.5)?,
-        with: crate::accuracy::quantile(&mut with, 0.5)?,
+        without: crate::accuracy::percentile(&mut without, 50)?,
+        with: crate::accuracy::percentile(&mut with, 50)?,
         ratio: interval.map_or(*ratios.first()?, |i| i.mean),
         ratio_interval: interval.map(|i| (i.low, i.high)),
         verdict: match interval {

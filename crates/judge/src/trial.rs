@@ -5,7 +5,7 @@
 //!
 //! Rule: a run that fails is no figure: it is named in the report's notes, and its round has no pair for that profiler.
 
-use crate::accuracy::{self, quantile, Times};
+use crate::accuracy::{self, percentile, Times};
 use crate::cases::{cases, Case, Source};
 use crate::completeness::{self, Counts};
 use crate::overhead::overhead;
@@ -186,7 +186,7 @@ fn one(
             } else {
                 Vec::new()
             };
-            run.figures = match quantile(&mut steps, 0.5) {
+            run.figures = match percentile(&mut steps, 50) {
                 Some(ms) => [(("step".into(), "ms"), ms)].into(),
                 None => [(("whole run".into(), "s"), ran.wall_s)].into(),
             };
@@ -315,7 +315,7 @@ fn summarise(
 ) {
     let median = |values: &mut dyn Iterator<Item = f64>| {
         let mut values: Vec<f64> = values.collect();
-        quantile(&mut values, 0.5)
+        percentile(&mut values, 50)
     };
     let alone = &sums[0].runs;
     for (profiler, sum) in profilers.iter().zip(&sums).skip(1) {
@@ -424,7 +424,7 @@ fn callbacks(profiler: &str, runs: &[Run]) -> Vec<Callbacks> {
                 .filter_map(|line| line[name].as_f64())
                 .collect()
         };
-        let median = |name: &str| quantile(&mut values(name), 0.5);
+        let median = |name: &str| percentile(&mut values(name), 50);
         let largest = |name: &str| values(name).into_iter().reduce(f64::max);
         let interval =
             |name: &str| analyze::interval::of_runs(&values(name)).map(|i| (i.low, i.high));

@@ -925,12 +925,12 @@ impl Recorder {
     }
 
     /// Whether the group with this word has returned to the program; true when its entry was recycled.
-    fn group_returned(&self, word: u64) -> bool {
+    pub fn group_returned(&self, word: u64) -> bool {
         if word == 0 {
             return true;
         }
         let group = &self.groups[(word - 1) as usize % GROUPS];
-        group.word.load(Acquire) != word || group.t_stop.load(Relaxed) != 0
+        group.word.load(Acquire) != word || group.t_stop.load(Acquire) != 0
     }
 
     /// Below ABI v5 nothing announces a call but its Coll or P2p.

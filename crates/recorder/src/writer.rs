@@ -492,7 +492,9 @@ impl Writer {
             while slot != NONE {
                 let row = &self.rows()[slot as usize];
                 // Until a call has returned, its launch may still be timed.
-                if !self.has_returned(row) || !self.join(at, row) {
+                let group = row.group.load(Relaxed);
+                let returned = row.t_end.load(Acquire) != 0 || recorder.group_returned(group);
+                if !returned || !self.join(at, row) {
                     break;
                 }
                 (newest, slot) = (slot, self.next[slot as usize]);
@@ -521,16 +523,6 @@ impl Writer {
                 true
             }
         }
-    }
-
-    fn has_returned(&self, row: &Row) -> bool {
-        let groups = self.recorder.live.groups();
-        let group = row.group.load(Relaxed);
-        let entry = || &groups[(group - 1) as usize & (groups.len() - 1)];
-        row.t_end.load(Acquire) != 0
-            || group == 0
-            || entry().word.load(Acquire) != group
-            || entry().t_stop.load(Acquire) != 0
     }
 
     fn learn_rate(&mut self) {

@@ -184,11 +184,7 @@ impl Judge {
 
     /// Whether the stamps precede the launch.
     fn is_stale(&mut self, shape: &Shape, call: &Call) -> bool {
-        let launch = if call.launch_start_ns != 0 {
-            call.launch_start_ns
-        } else {
-            call.api_ns
-        };
+        let launch = launch_ns(call);
         if shape.is(flag::REPLAY) || shape.parts & part::LAUNCH_AMBIGUOUS != 0 || launch == 0 {
             return false;
         }
@@ -199,14 +195,18 @@ impl Judge {
     }
 }
 
+/// The earliest moment that a call can have begun on the GPU, as far as the host knows; 0 not known.
+fn launch_ns(call: &Call) -> i64 {
+    match call.launch_start_ns {
+        0 => call.api_ns,
+        launch => launch,
+    }
+}
+
 /// Whether the first of the CUDA events around a launch is earlier than the launch, which it was recorded in: the GPU's clock
 /// stepped behind it.
 fn precedes_launch(shape: &Shape, call: &Call) -> bool {
-    let launch = if call.launch_start_ns != 0 {
-        call.launch_start_ns
-    } else {
-        call.api_ns
-    };
+    let launch = launch_ns(call);
     if call.gpu_start == 0 || launch == 0 || shape.parts & part::LAUNCH_AMBIGUOUS != 0 {
         return false;
     }

@@ -175,12 +175,7 @@ fn summarise(rows: &[Row]) -> Bench {
 
 /// `1KiB`, `1000B`.
 pub(crate) fn size(bytes: u64) -> String {
-    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let fits = |(_, bits): &&(&str, u32)| bytes > 0 && bytes.trailing_zeros() >= *bits;
-    match units.iter().find(fits) {
-        Some((unit, bits)) => format!("{}{unit}", bytes >> bits),
-        None => format!("{bytes}B"),
-    }
+    analyze::summary::size(bytes).replace(' ', "")
 }
 
 #[cfg(test)]

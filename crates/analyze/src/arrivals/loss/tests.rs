@@ -3,6 +3,7 @@
 use super::super::{Lane, Part};
 use super::*;
 use crate::matching::Key;
+use crate::noise::Random;
 use tables::{Capture, Communicator};
 
 /// What a rank does next; times in µs.
@@ -24,17 +25,6 @@ use Do::{Call, Compute, Host, Join, Sync};
 /// Where a rank is late: rank, step, place in the step; µs.
 type Late = fn(usize, usize, usize) -> f64;
 
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
 const FROM_LAUNCH: f64 = 8.0;
 
 /// A job of these communicators, which all make these steps. Gives its operations and how long it takes, µs. The noise
@@ -54,7 +44,7 @@ fn job(
     let mut random = Random(seed);
     for number in 0..steps {
         for (place, what) in step.iter().enumerate() {
-            let mut noise = |of: f64| of * (0.9 + 0.2 * random.next());
+            let mut noise = |of: f64| of * (0.9 + 0.2 * random.uniform());
             let mut launches = vec![0.0; ranks];
             for rank in 0..ranks {
                 let late = late(rank, number, place);
