@@ -20,6 +20,7 @@ pub mod live;
 pub mod rotated;
 pub mod rows;
 pub mod snapshot;
+pub mod stamps;
 pub mod varint;
 
 /// The format number in every header. A reader accepts the formats it knows and names the others.

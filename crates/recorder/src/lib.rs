@@ -26,6 +26,7 @@ mod rotation;
 mod round;
 mod settings;
 mod templates;
+mod totals;
 mod writer;
 
 #[cfg(debug_assertions)]

@@ -23,11 +23,12 @@ use crate::ring::FreeRing;
 use crate::round::Round;
 use crate::settings::{Mode, Settings, Timing};
 use crate::templates::Templates;
-use crate::writer;
+use crate::{totals, writer};
 use capture::live::{
     flag, part, row_state, verdict, Cause, Comm, Group, Header, Layout, Odd, Row, View, COMMS,
     GROUPS, HEADER_BYTES, MAGIC,
 };
+use capture::stamps;
 use nccl_abi::names;
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
@@ -399,7 +400,7 @@ impl Recorder {
         ring.map_or(std::ptr::null_mut(), |ring| {
             // From 2.29 on NCCL tells of a Broadcast's launch no more.
             if abi >= 6 {
-                ring.learn(self.known.funcs[BROADCAST], false);
+                ring.learn(self.broadcast(), false);
             }
             std::ptr::from_ref(ring).cast_mut()
         })
@@ -425,6 +426,20 @@ impl Recorder {
             Name::Text(pointer) => self.interner.pointer(&self.live, pointer),
             Name::Known(id) => id,
         }
+    }
+
+    /// The id of Broadcast's name.
+    pub fn broadcast(&self) -> u8 {
+        self.known.funcs[BROADCAST]
+    }
+
+    /// Ids of the algorithms whose stamps of the end come too early.
+    pub fn early_algorithms(&self) -> Vec<u8> {
+        let named = names::ALGOS.iter().zip(&self.known.algos);
+        named
+            .filter(|(name, _)| stamps::stops_early(name))
+            .map(|(_, id)| *id)
+            .collect()
     }
 
     /// The id of a v1 number's name; 0 when it has none.
@@ -538,7 +553,7 @@ impl Recorder {
     fn rowless(&self, comm: u32, count: u64, names: [u8; 2], flags: u8) {
         let header = self.header();
         header.lost[Cause::RowsFull as usize].fetch_add(1, Relaxed);
-        match writer::total(&self.live, &writer::key_of_birth(comm, count, names, flags)) {
+        match totals::total(&self.live, &totals::key_of_birth(comm, count, names, flags)) {
             Some(total) => total.1.rowless.fetch_add(1, Relaxed),
             None => header.lost[Cause::TotalsFull as usize].fetch_add(1, Relaxed),
         };

@@ -14,12 +14,11 @@ use crate::gpu_events::{HostClock, Poller, PAIRS};
 use crate::recorder::{say, Recorder};
 use crate::rotation::Rotation;
 use crate::settings::{host, Mode, Timing};
+use crate::totals::{key_of_record, Totals};
 use crate::{cuda, place};
 use capture::block::{self, Kind};
-use capture::live::{
-    self, bucket, flag, part, row_state, verdict, Cause, Odd, Row, Section, Total, View,
-};
-use capture::rotated::{self, Key, Times};
+use capture::live::{self, flag, part, row_state, verdict, Cause, Odd, Row, Section};
+use capture::rotated;
 use capture::rows::{definitions, Encoder, Record};
 use capture::snapshot;
 use std::collections::BTreeMap;
@@ -130,77 +129,6 @@ impl Control {
     }
 }
 
-/// Of a call that never had a row: its algorithm is not known.
-pub fn key_of_birth(comm: u32, count: u64, [func, datatype]: [u8; 2], flags: u8) -> Key {
-    Key {
-        comm,
-        count,
-        names: [func, datatype, 0, 0],
-        flags,
-        nchannels: 0,
-    }
-}
-
-fn key_of_record(r: &Record, times: &Times) -> Key {
-    let s = &r.shape;
-    let timed = if times.gpu.is_some() { flag::TIMED } else { 0 };
-    Key {
-        comm: s.comm,
-        count: s.count,
-        names: [s.func, s.datatype, s.algorithm, s.protocol],
-        flags: s.flags | timed,
-        nchannels: s.nchannels,
-    }
-}
-
-/// The totals entry of a key, made if need be; `None` when the table is full.
-pub fn total<'a>(live: &View<'a>, key: &Key) -> Option<(usize, &'a Total)> {
-    let totals = live.totals();
-    let mut hash = u64::from(key.comm)
-        ^ key.count.rotate_left(17)
-        ^ u64::from(u32::from_le_bytes(key.names)) << 32;
-    hash = (hash ^ u64::from(key.flags) << 8 ^ u64::from(key.nchannels))
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let start = (hash >> 40) as usize;
-    // Bounded: a callback may be the caller.
-    for probe in 0..64.min(totals.len()) {
-        let at = (start + probe) % totals.len();
-        let entry = &totals[at];
-        let mut state = entry.state.load(Acquire);
-        if state == 0 {
-            match entry.state.compare_exchange(0, 1, Acquire, Acquire) {
-                Ok(_) => {
-                    entry.comm.store(key.comm, Relaxed);
-                    entry.count.store(key.count, Relaxed);
-                    for (to, from) in entry.names.iter().zip(key.names) {
-                        to.store(from, Relaxed);
-                    }
-                    entry.flags.store(key.flags, Relaxed);
-                    entry.nchannels.store(key.nchannels, Relaxed);
-                    entry.min.store(u64::MAX, Relaxed);
-                    entry.state.store(2, Release);
-                    live.header().totals_used.fetch_add(1, Relaxed);
-                    return Some((at, entry));
-                }
-                Err(now) => state = now,
-            }
-        }
-        // An entry being claimed by another thread is passed over; a second entry with the same key does no harm.
-        if state == 2 && holds(entry, key) {
-            return Some((at, entry));
-        }
-    }
-    None
-}
-
-fn holds(entry: &Total, key: &Key) -> bool {
-    entry.comm.load(Relaxed) == key.comm
-        && entry.count.load(Relaxed) == key.count
-        && std::array::from_fn::<u8, 4, _>(|i| entry.names[i].load(Relaxed)) == key.names
-        && entry.flags.load(Relaxed) == key.flags
-        && entry.nchannels.load(Relaxed) == key.nchannels
-}
-
 /// A communicator's rows that are not sealed, oldest first, linked through `Writer::next`.
 #[derive(Clone, Copy)]
 struct Queue {
@@ -237,6 +165,7 @@ struct Writer {
     buffer: Vec<u8>,
     file: Option<File>,
     rotation: Rotation,
+    totals: Totals,
     batch: usize,
     snapshot: Option<File>,
     snapshots: u64,
@@ -334,6 +263,7 @@ impl Writer {
             file: None,
             batch: rotation.batch(BATCH),
             rotation,
+            totals: Totals::new(recorder),
             snapshot: None,
             snapshots: 0,
             strings_written: 0,
@@ -736,7 +666,7 @@ impl Writer {
             return;
         }
         for r in &self.records {
-            let times = self.times(r);
+            let times = self.totals.times(r, self.ns_per_tick);
             self.rotation.add(key_of_record(r, &times), times);
         }
     }
@@ -806,101 +736,17 @@ impl Writer {
         PathBuf::from(path)
     }
 
-    /// The times of a call that totals are made of.
-    fn times(&self, r: &Record) -> Times {
-        let bad = verdict::REPEATED
-            | verdict::BACKWARDS
-            | verdict::NEGATIVE
-            | verdict::MISSING
-            | verdict::FUSED;
-        let gpu = (r.k_stop > r.k_start && r.k_start != 0 && r.verdict & bad == 0)
-            .then(|| r.k_stop - r.k_start);
-        let host = r.t_end.saturating_sub(r.t_api);
-        Times {
-            gpu,
-            host,
-            shown: gpu.unwrap_or((host as f64 * self.ns_per_tick) as u64),
-        }
-    }
-
     fn fold_batch(&mut self, cause: Option<Cause>) {
         let header = self.recorder.header();
         if let Some(cause) = cause {
             header.lost[cause as usize].fetch_add(self.records.len() as u64, Relaxed);
         }
         for i in 0..self.records.len() {
-            self.fold(&self.records[i]);
+            self.totals.fold(&self.records[i], self.ns_per_tick);
             self.free(self.slots[i]);
             header.undo.ticket.store(0, Release);
             header.folded.fetch_add(1, Relaxed);
         }
-    }
-
-    /// Adds a call to the totals. The undo record is set first, so that a reader after a crash can tell a half-done fold.
-    fn fold(&self, r: &Record) {
-        let live = &self.recorder.live;
-        let header = self.recorder.header();
-        let times = self.times(r);
-        let Times { gpu, host, shown } = times;
-        let Some((at, entry)) = total(live, &key_of_record(r, &times)) else {
-            header.lost[Cause::TotalsFull as usize].fetch_add(1, Relaxed);
-            return;
-        };
-        let (octave, index) = bucket(shown);
-        let counter = self
-            .page(entry, octave)
-            .map(|page| (page, &live.pages()[page][index]));
-        let fields = [
-            &entry.calls,
-            &entry.timed,
-            &entry.sum,
-            &entry.min,
-            &entry.max,
-            &entry.host,
-        ];
-        for (before, field) in header.undo.before.iter().zip(fields) {
-            before.store(field.load(Relaxed), Relaxed);
-        }
-        header.undo.entry.store(at as u32, Relaxed);
-        header.undo.bucket.store(
-            counter.map_or(0, |(page, _)| ((page + 1) << 6 | index) as u32),
-            Relaxed,
-        );
-        header
-            .undo
-            .bucket_before
-            .store(counter.map_or(0, |(_, c)| c.load(Relaxed).into()), Relaxed);
-        header.undo.ticket.store(r.ticket + 1, Release);
-        let add =
-            |field: &AtomicU64, n: u64| field.store(field.load(Relaxed).wrapping_add(n), Relaxed);
-        add(&entry.calls, 1);
-        add(&entry.host, host);
-        if let Some(gpu) = gpu {
-            add(&entry.timed, 1);
-            add(&entry.sum, gpu);
-            entry.min.store(entry.min.load(Relaxed).min(gpu), Relaxed);
-            entry.max.store(entry.max.load(Relaxed).max(gpu), Relaxed);
-        }
-        match counter {
-            Some((_, counter)) => counter.store(counter.load(Relaxed).saturating_add(1), Relaxed),
-            None => add(&header.pages_full, 1),
-        }
-    }
-
-    /// The histogram page of an entry's octave, taken from the pool if need be.
-    fn page(&self, entry: &Total, octave: usize) -> Option<usize> {
-        let place = &entry.pages[octave];
-        let taken = place.load(Relaxed);
-        if taken != 0 {
-            return Some(usize::from(taken) - 1);
-        }
-        let used = self.recorder.header().pages_used.load(Relaxed);
-        if used as usize >= self.recorder.live.pages().len() {
-            return None;
-        }
-        self.recorder.header().pages_used.store(used + 1, Relaxed);
-        place.store(used as u16 + 1, Relaxed);
-        Some(used as usize)
     }
 
     /// Gives a row back.

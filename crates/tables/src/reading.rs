@@ -25,7 +25,7 @@ use capture::live::{self, flag, part, Comm, Image, View};
 use capture::rotated::Rotated;
 use capture::rows::definitions::{self, Definition};
 use capture::rows::{Decoder, Outline, Record, Rest, Sealed, Shapes};
-use capture::snapshot;
+use capture::{snapshot, stamps};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
@@ -345,7 +345,7 @@ impl Scan {
         let mut early = Vec::new();
         for (id, text) in &self.texts {
             texts[usize::from(*id)] = names.intern(text);
-            if EARLY.contains(&text.as_str()) {
+            if stamps::stops_early(text) {
                 early.push(texts[usize::from(*id)]);
             }
         }
@@ -649,9 +649,6 @@ fn group_end(view: &View, word: u64) -> u64 {
         0
     }
 }
-
-/// Algorithms whose kernels stamp their end by a warp that does not wait for the others.
-const EARLY: [&str; 3] = ["TREE", "NVLS", "NVLS_TREE"];
 
 fn named(
     shape: &capture::rows::Shape,

@@ -14,6 +14,7 @@
 use crate::calls::{Call, DESYNCHRONISED, STALE};
 use crate::{Names, Process, Shape};
 use capture::live::{flag, part};
+use capture::stamps;
 use std::collections::HashMap;
 
 /// GPU clocks drift by microseconds a second and have been seen to step by milliseconds; a window is short against both, and limits
@@ -21,11 +22,6 @@ use std::collections::HashMap;
 const WINDOW_NS: i64 = 100_000_000;
 /// A start this much before the launch is no rounding.
 const TOLERANCE_NS: i64 = 50_000;
-
-/// First release whose stamps an all-to-all with itself spoils, and the first that a Broadcast does (seen on 2.28.9 and
-/// 2.30.7, and on 2.32.3).
-const SPOILT_BY_SELF: u32 = 22600;
-const SPOILT_BY_BROADCAST: u32 = 23100;
 
 /// Judges the calls of one process. All of them are [looked at](Judge::look), in any order, before the first is
 /// [judged](Judge::judge), which goes by ticket.
@@ -174,7 +170,7 @@ impl Judge {
                     call.verdict |= DESYNCHRONISED
                 }
                 Some(_) => {}
-                None if self.spoils[call.shape as usize] && !shape.is(flag::CAPTURED) => {
+                None if self.spoils[call.shape as usize] => {
                     self.spoilt.insert(shape.uid, call.group);
                 }
                 None => {}
@@ -216,21 +212,16 @@ fn precedes_launch(shape: &Shape, call: &Call) -> bool {
 
 /// By shape, whether such a call puts NCCL's counters of stamps out of step; nothing where none does.
 fn spoils(process: &Process, names: &Names) -> Vec<bool> {
-    let Some(nccl) = process
-        .nccl_version()
-        .filter(|nccl| *nccl >= SPOILT_BY_SELF)
-    else {
+    let Some(nccl) = process.nccl_version() else {
         return Vec::new();
     };
     let spoils: Vec<bool> = process
         .shapes
         .iter()
         .map(|shape| {
-            if nccl >= SPOILT_BY_BROADCAST {
-                names.get(shape.function) == Some("Broadcast") && shape.parts & part::ENQUEUED == 0
-            } else {
-                shape.is(flag::P2P) && shape.peer.is_some() && shape.peer == shape.rank
-            }
+            let is_broadcast = names.get(shape.function) == Some("Broadcast");
+            let is_to_itself = shape.peer.is_some() && shape.peer == shape.rank;
+            stamps::spoils(nccl, is_broadcast, is_to_itself, shape.flags, shape.parts)
         })
         .collect();
     if spoils.contains(&true) {
