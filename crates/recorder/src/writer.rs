@@ -17,7 +17,7 @@ use crate::settings::{host, Mode, Timing};
 use crate::totals::{key_of_record, Totals};
 use crate::{cuda, place};
 use capture::block::{self, Kind};
-use capture::live::{self, flag, part, row_state, verdict, Cause, Odd, Row, Section};
+use capture::live::{self, flag, part, row_state, Cause, Odd, Row, Section};
 use capture::rotated;
 use capture::rows::{definitions, Encoder, Record};
 use capture::snapshot;

@@ -2168,6 +2168,31 @@ fn line_32_gpu_time_is_first_start_to_last_stop() {
 }
 
 #[test]
+fn stamps_after_a_call_that_spoils_them_have_no_time() {
+    let timed = |script: &str, mode| {
+        let env = [("NCCLSCOPE_TIMING", "stamps"), ("NCCLSCOPE_MODE", mode)];
+        let (_, capture) = played(script, &env, fake_nccl::Options::default());
+        let report = analyze::report(&capture);
+        let of = |o: &analyze::operations::Operation| o.function.as_deref() == Some("AllReduce");
+        let operations = report.operations.iter().filter(|o| of(o));
+        operations.map(|o| o.timed).sum::<u64>()
+    };
+    // All ranks' calls before it; none behind it.
+    for (release, spoiler, expected) in [
+        ("2.28.9", "all_to_all 4KiB", 6),
+        ("2.32.3", "all_to_all 4KiB", 14),
+        ("2.32.3", "broadcast 4KiB", 6),
+        ("2.28.9", "broadcast 4KiB", 14),
+    ] {
+        let script =
+            format!("ranks 2\nnccl {release}\nall_reduce 4KiB x3\n{spoiler}\nall_reduce 4KiB x4");
+        for mode in ["trace", "profile"] {
+            assert_eq!(timed(&script, mode), expected, "{mode}: {script}");
+        }
+    }
+}
+
+#[test]
 fn line_33_bytes_follow_nccl_tests_at_every_version_and_type() {
     let script = "ranks 4\n\
         all_reduce 4000 f32 ; all_reduce 4000 u8 ; all_gather 4000 f16 ; all_gather 4000 u8\n\

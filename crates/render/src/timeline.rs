@@ -5,10 +5,10 @@
 //! Viewers draw the slices of a track as a stack, so intervals that cross get another track; on the host one may lie in
 //! another (calls of a group), on the GPU, where that would mean nothing, none do.
 //!
-//! Stamps are in a clock of each GPU that nobody has compared with the host's. NCCL's callback for a stop comes after
-//! the stop, so `gpu_seen_ns - gpu_stop_ns` is the offset between the clocks plus a delay, and the smallest one over the
-//! calls of a process on a device is the offset plus the smallest delay. GPU intervals are moved by that. Their lengths
-//! and distances on one GPU are exact; against the host they are late by that delay, and by what the clocks drift apart.
+//! GPU times that are on the host's clock stay as they are. Stamps that nothing placed there (a replayed job's, or without
+//! launches) are in the clock of their GPU: NCCL's callback for a stop comes after the stop, so the smallest
+//! `gpu_seen_ns - gpu_stop_ns` over the calls of a process on a device is the distance of the clocks plus the smallest delay. They are moved by
+//! that. Their lengths and distances on one GPU are exact; against the host they are late by that delay, and by what the clocks drift apart.
 //!
 //! Rule: a call without any time is not placed, and [`Timeline::unplaced`] counts it.
 
@@ -16,9 +16,9 @@ use std::collections::HashMap;
 use tables::calls::Row;
 use tables::{Call, Capture, Name, Process, Shape};
 
-/// What moved GPU intervals to host time, in words for the exported files.
-pub const GPU_CLOCK: &str = "GPU intervals are moved to host time by the smallest gpu_seen_ns - gpu_stop_ns of their \
-    process and GPU: lengths are exact, positions against the host are late by the smallest delay of NCCL's callbacks";
+/// Where GPU intervals lie, in words for the exported files.
+pub const GPU_CLOCK: &str = "GPU intervals are on the host's clock, right to gpu_error_ns; where that is missing they were moved by the smallest \
+    gpu_seen_ns - gpu_stop_ns of their process and GPU: lengths are exact, positions late by the smallest delay of NCCL's callbacks";
 
 /// An interval in ns since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ struct Line {
     track_of: Vec<[usize; 2]>,
     /// How many tracks further calls are that cross others, by side and ticket.
     further: HashMap<(bool, u64), usize>,
-    /// Offset of the GPU's clock by shape.
+    /// By shape, what moves stamps that are on the GPU's clock.
     offset_of: Vec<Option<i64>>,
 }
 
@@ -215,7 +215,8 @@ impl Line {
         let mut offsets: HashMap<Option<u32>, i64> = HashMap::new();
         for call in &process.calls {
             let shape = call.shape as usize;
-            if call.gpu_seen_ns == 0 || call.gpu_ns(&process.shapes[shape]).is_err() {
+            let is_timed = call.gpu_ns(&process.shapes[shape]).is_ok();
+            if call.gpu_seen_ns == 0 || call.gpu_error != 0 || !is_timed {
                 continue;
             }
             let offset = i128::from(call.gpu_seen_ns) - i128::from(call.gpu_stop);
@@ -280,8 +281,7 @@ impl Line {
     }
 
     fn spans(&self, call: &Call, shape: &Shape) -> (Option<Span>, Option<(Span, i64)>) {
-        // Times of CUDA events are on the host's clock already.
-        let offset = if shape.has_events() {
+        let offset = if call.gpu_error != 0 {
             Some(0)
         } else {
             self.offset_of[call.shape as usize]

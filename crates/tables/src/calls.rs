@@ -95,11 +95,11 @@ pub struct Call {
     pub launch_end_ns: i64,
     pub enqueue_ns: i64,
     pub return_ns: i64,
-    /// Stamps in the clock of the GPU, ns; times of CUDA events, ns since 1970, where the shape has [`part::EVENTS`].
+    /// ns since 1970 where there is a `gpu_error`; else ns of the GPU's own clock.
     pub gpu_start: u64,
     pub gpu_stop: u64,
     pub gpu_seen_ns: i64,
-    /// Error of both, ns, where they are on the host's clock.
+    /// Error of both on the host's clock, ns; 0 where they are not on it.
     pub gpu_error: u32,
     /// Index into [`Process::shapes`].
     pub shape: u32,
@@ -388,8 +388,8 @@ columns! {
     "launch_end_ns" "int" "ns since 1970" |r| time(r.call.launch_end_ns);
     "enqueue_ns" "int" "ns since 1970" |r| time(r.call.enqueue_ns);
     "return_ns" "int" "ns since 1970" |r| time(r.call.return_ns);
-    "gpu_start_ns" "uint" "ns, clock of gpu_time_source" |r| nonzero(r.call.gpu_start);
-    "gpu_stop_ns" "uint" "ns, clock of gpu_time_source" |r| nonzero(r.call.gpu_stop);
+    "gpu_start_ns" "uint" "ns since 1970, see gpu_error_ns" |r| nonzero(r.call.gpu_start);
+    "gpu_stop_ns" "uint" "ns since 1970, see gpu_error_ns" |r| nonzero(r.call.gpu_stop);
     "gpu_error_ns" "uint" "ns" |r| if r.call.gpu_start == 0 { Value::Null } else { nonzero(r.call.gpu_error.into()) };
     "gpu_time_ns" "uint" "ns" |r| r.call.gpu_ns(r.shape).map_or(Value::Null, Value::Unsigned);
     "gpu_time_source" "text" "" |r| if r.call.gpu_start == 0 { Value::Null } else { Value::Text(r.shape.time_source()) };
@@ -398,8 +398,8 @@ columns! {
     "late" "bool" "" |r| Value::Bool(r.call.verdict & verdict::LATE != 0);
     "channels_started" "uint" "" |r| Value::Unsigned(r.call.channels_started.into());
     "channels_stopped" "uint" "" |r| Value::Unsigned(r.call.channels_stopped.into());
-    "phase_sync_stop_ns" "uint" "ns, GPU clock" |r| r.extra().map_or(Value::Null, |e| nonzero(e.phase_stop[0]));
-    "phase_compute_stop_ns" "uint" "ns, GPU clock" |r| r.extra().map_or(Value::Null, |e| nonzero(e.phase_stop[1]));
+    "phase_sync_stop_ns" "uint" "ns, clock of gpu_start_ns" |r| r.extra().map_or(Value::Null, |e| nonzero(e.phase_stop[0]));
+    "phase_compute_stop_ns" "uint" "ns, clock of gpu_start_ns" |r| r.extra().map_or(Value::Null, |e| nonzero(e.phase_stop[1]));
     "user_tag" "uint" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.user_tag));
     "send_buffer" "uint" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.send_buffer));
     "recv_buffer" "uint" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.recv_buffer));

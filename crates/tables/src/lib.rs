@@ -14,6 +14,7 @@ pub mod clock;
 pub mod communicators;
 pub mod composites;
 mod files;
+mod gpu_clock;
 pub mod lineage;
 pub mod names;
 pub mod parallel;

@@ -898,9 +898,9 @@ impl Opened<'_> {
         self.add_live(range, part);
     }
 
-    /// Hands shape, stop and host time of each stamp to `each`: those of every `of`-th block from `first` on, and with the
+    /// Hands the calls that have both stamps to `each`, with what is needed to compare clocks: those of every `of`-th block from `first` on, and with the
     /// first ones those of the live part.
-    pub(crate) fn stamps(&mut self, first: usize, of: usize, mut each: impl FnMut(u32, u64, i64)) {
+    pub(crate) fn stamps(&mut self, first: usize, of: usize, mut each: impl FnMut(&Call)) {
         let mut cursor = self.clock.cursor();
         let blocks = self.reader.blocks.iter();
         for block in blocks.filter(|b| b.outline.stamped).skip(first).step_by(of) {
@@ -910,15 +910,26 @@ impl Opened<'_> {
                 if row.k_start == 0 || row.k_stop < row.k_start || row.k_seen == 0 {
                     return;
                 }
-                if let Some(seen) = cursor.realtime(row.k_seen).filter(|ns| *ns != 0) {
-                    each(row.shape, row.k_stop, seen);
+                let mut time = |ticks| cursor.realtime(ticks).unwrap_or(0);
+                let call = Call {
+                    api_ns: time(row.t_api),
+                    launch_start_ns: time(row.t_launch0),
+                    gpu_start: row.k_start,
+                    gpu_stop: row.k_stop,
+                    gpu_seen_ns: time(row.k_seen),
+                    shape: row.shape,
+                    verdict: row.verdict,
+                    ..Call::default()
+                };
+                if call.gpu_seen_ns != 0 {
+                    each(&call);
                 }
             };
             let _ = payload.and_then(|p| self.decoder.decode(shapes, dictionary, p, stamp));
         }
         let live = self.reader.live.calls.iter().filter(|_| first == 0);
         for call in live.filter(|call| call.is_stamped()) {
-            each(call.shape, call.gpu_stop, call.gpu_seen_ns);
+            each(call);
         }
     }
 

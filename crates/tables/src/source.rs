@@ -393,8 +393,8 @@ impl Source {
         process.calls = std::mem::take(&mut part.calls);
         process.extras = std::mem::take(&mut part.extras);
         let mut judge = Judge::new(&process, &self.capture.names);
-        judge.look(&process.calls);
-        judge.judge(&process.shapes, &mut process.calls);
+        judge.look(&process.shapes, &process.calls);
+        judge.judge(&process.shapes, &mut process.calls, &mut process.extras);
         let sizes = if self.has_pieces(index) {
             composites::put_together(&mut process, &self.words)
         } else {
@@ -427,7 +427,8 @@ impl Source {
             let threads = self.how.threads.max(1);
             let looked = parallel::map(threads, (0..threads).collect(), |first| {
                 let mut judge = Judge::new(&process, &self.capture.names);
-                let look = |shape, stop, seen| judge.look_at(shape, stop, seen);
+                let shapes = &process.shapes;
+                let look = |call: &crate::Call| judge.look_at(&shapes[call.shape as usize], call);
                 reader.open(&clock).stamps(first, threads, look);
                 judge
             });
@@ -438,7 +439,7 @@ impl Source {
         let (mut found, mut left) = (Found::default(), ranges.len());
         let bad_blocks = process.bad_blocks;
         read_ahead(reader, &clock, &ranges, |part| {
-            judge.judge(&process.shapes, &mut part.calls);
+            judge.judge(&process.shapes, &mut part.calls, &mut part.extras);
             found.add(part);
             found.tell(&mut process, bad_blocks);
             std::mem::swap(&mut process.calls, &mut part.calls);

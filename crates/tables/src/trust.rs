@@ -11,17 +11,12 @@
 //! Rule: the distance is taken too large rather than too small, so a sound stamp is never called stale by a late poll.
 //! Replays of CUDA graphs have no launch to compare with and are left to the checks that the recorder makes.
 
-use crate::calls::{Call, DESYNCHRONISED, STALE};
+use crate::calls::{Call, Extra, Untimed, DESYNCHRONISED, STALE};
+use crate::gpu_clock::{self, Bounds, GpuClock, TOLERANCE_NS};
 use crate::{Names, Process, Shape};
 use capture::live::{flag, part};
 use capture::stamps;
 use std::collections::HashMap;
-
-/// GPU clocks drift by microseconds a second and have been seen to step by milliseconds; a window is short against both, and limits
-/// what the second spoils.
-const WINDOW_NS: i64 = 100_000_000;
-/// A start this much before the launch is no rounding.
-const TOLERANCE_NS: i64 = 50_000;
 
 /// Judges the calls of one process. All of them are [looked at](Judge::look), in any order, before the first is
 /// [judged](Judge::judge), which goes by ticket.
@@ -31,57 +26,13 @@ pub(crate) struct Judge {
     compares: bool,
     /// By shape: index of its device.
     devices: Vec<u32>,
-    nearest: Vec<Nearest>,
+    bounds: Vec<Bounds>,
+    /// By device, once all calls have been looked at.
+    clocks: Vec<GpuClock>,
     /// By shape: whether such a call puts NCCL's counters out of step; nothing where none does.
     spoils: Vec<bool>,
     /// By communicator, the group of the first such call: what is launched with it is still in step.
     spoilt: HashMap<u32, u64>,
-}
-
-/// How near the clocks of the host and of one GPU were seen, by window of time.
-#[derive(Debug, Default)]
-struct Nearest {
-    distances: HashMap<i64, i64>,
-    /// The window at hand and its distance: calls of one window mostly follow each other.
-    open: Option<(i64, i64)>,
-    /// The window that was asked for last, and what was told.
-    told: Option<(i64, Option<i64>)>,
-}
-
-impl Nearest {
-    fn look(&mut self, window: i64, distance: i64) {
-        match &mut self.open {
-            Some((open, nearest)) if *open == window => *nearest = (*nearest).min(distance),
-            _ => {
-                self.close();
-                self.open = Some((window, distance));
-            }
-        }
-    }
-
-    fn close(&mut self) {
-        if let Some((window, distance)) = self.open.take() {
-            let nearest = self.distances.entry(window).or_insert(distance);
-            *nearest = (*nearest).min(distance);
-        }
-    }
-
-    /// The smallest distance in a window and its neighbours.
-    fn around(&mut self, window: i64) -> Option<i64> {
-        match self.told {
-            Some((told, distance)) if told == window => distance,
-            _ => {
-                self.close();
-                let windows = window.saturating_sub(1)..=window.saturating_add(1);
-                let distance = windows
-                    .filter_map(|w| self.distances.get(&w))
-                    .min()
-                    .copied();
-                self.told = Some((window, distance));
-                distance
-            }
-        }
-    }
 }
 
 impl Judge {
@@ -105,7 +56,8 @@ impl Judge {
         Judge {
             compares: process.fact("env.NCCLSCOPE_STAMPS") != Some("replayed"),
             devices,
-            nearest: indexes.iter().map(|_| Nearest::default()).collect(),
+            bounds: indexes.iter().map(|_| Bounds::default()).collect(),
+            clocks: Vec::new(),
             spoils: spoils(process, names),
             spoilt: HashMap::new(),
         }
@@ -117,33 +69,34 @@ impl Judge {
     }
 
     /// Learns how near the clocks are.
-    pub(crate) fn look(&mut self, calls: &[Call]) {
+    pub(crate) fn look(&mut self, shapes: &[Shape], calls: &[Call]) {
         if !self.compares {
             return;
         }
         for call in calls.iter().filter(|call| call.is_stamped()) {
-            self.look_at(call.shape, call.gpu_stop, call.gpu_seen_ns);
+            self.look_at(&shapes[call.shape as usize], call);
         }
     }
 
-    /// As [`Judge::look`], at one stamp of a call of this shape.
-    pub(crate) fn look_at(&mut self, shape: u32, stop: u64, seen_ns: i64) {
-        let distance = seen_ns.wrapping_sub(stop as i64);
-        self.nearest[self.devices[shape as usize] as usize].look(seen_ns / WINDOW_NS, distance);
+    /// As [`Judge::look`], at one call of this shape that has both stamps; no more is asked of it than when it was launched
+    /// and seen.
+    pub(crate) fn look_at(&mut self, shape: &Shape, call: &Call) {
+        let launch = Some(launch_ns(call))
+            .filter(|launch| *launch != 0 && call.verdict == 0 && !is_launch_unknown(shape));
+        let device = self.devices[call.shape as usize] as usize;
+        self.bounds[device].look(call.gpu_start, call.gpu_stop, call.gpu_seen_ns, launch);
     }
 
     /// Takes in what another judge of the same process saw.
     pub(crate) fn merge(&mut self, other: Judge) {
-        for (into, mut from) in self.nearest.iter_mut().zip(other.nearest) {
-            from.close();
-            for (window, distance) in from.distances {
-                into.look(window, distance);
-            }
+        for (into, from) in self.bounds.iter_mut().zip(other.bounds) {
+            into.merge(from);
         }
     }
 
     /// Marks the calls whose stamps can't be, or can't be known to be, their own.
-    pub(crate) fn judge(&mut self, shapes: &[Shape], calls: &mut [Call]) {
+    /// Of the others it puts the stamps on the host's clock, where it is known how.
+    pub(crate) fn judge(&mut self, shapes: &[Shape], calls: &mut [Call], extras: &mut [Extra]) {
         if self.compares {
             for call in calls.iter_mut() {
                 let shape = &shapes[call.shape as usize];
@@ -157,6 +110,13 @@ impl Judge {
                 }
             }
         }
+        self.mark_desynchronised(shapes, calls);
+        if self.compares {
+            self.place(shapes, calls, extras);
+        }
+    }
+
+    fn mark_desynchronised(&mut self, shapes: &[Shape], calls: &mut [Call]) {
         if self.spoils.is_empty() {
             return;
         }
@@ -178,17 +138,67 @@ impl Judge {
         }
     }
 
+    /// Puts stamps that can be believed on the host's clock.
+    fn place(&mut self, shapes: &[Shape], calls: &mut [Call], extras: &mut [Extra]) {
+        if self.clocks.is_empty() {
+            self.clocks = self.bounds.iter_mut().map(Bounds::clock).collect();
+        }
+        for call in calls.iter_mut().filter(|call| call.is_stamped()) {
+            let shape = &shapes[call.shape as usize];
+            let is_own = matches!(
+                call.gpu_ns(shape),
+                Ok(_) | Err(Untimed::Fused | Untimed::EarlyStop)
+            );
+            if shape.has_events() || !is_own {
+                continue;
+            }
+            let device = self.devices[call.shape as usize] as usize;
+            let Some((distance, error)) = self.clocks[device].distance(call.gpu_seen_ns) else {
+                continue;
+            };
+            let moved = |stamp: u64| stamp.checked_add_signed(distance);
+            let (Some(start), Some(stop)) = (moved(call.gpu_start), moved(call.gpu_stop)) else {
+                continue;
+            };
+            // It was seen late, and the distance is that of when it was seen.
+            let late = call.gpu_seen_ns.saturating_sub_unsigned(start);
+            let error = error + gpu_clock::drift(late);
+            let launch = if is_launch_unknown(shape) {
+                0
+            } else {
+                launch_ns(call)
+            };
+            let latest = start.saturating_add_signed(error);
+            if i64::try_from(latest).is_ok_and(|latest| latest < launch) {
+                continue;
+            }
+            (call.gpu_start, call.gpu_stop) = (start, stop);
+            call.gpu_error = u32::try_from(error).unwrap_or(u32::MAX);
+            let extra = (call.extra as usize).checked_sub(1);
+            if let Some(extra) = extra.and_then(|index| extras.get_mut(index)) {
+                for phase in extra.phase_stop.iter_mut().filter(|stop| **stop != 0) {
+                    *phase = phase.wrapping_add_signed(distance);
+                }
+            }
+        }
+    }
+
     /// Whether the stamps precede the launch.
     fn is_stale(&mut self, shape: &Shape, call: &Call) -> bool {
         let launch = launch_ns(call);
-        if shape.is(flag::REPLAY) || shape.parts & part::LAUNCH_AMBIGUOUS != 0 || launch == 0 {
+        if is_launch_unknown(shape) || launch == 0 {
             return false;
         }
         let device = self.devices[call.shape as usize] as usize;
-        let distance = self.nearest[device].around(call.gpu_seen_ns / WINDOW_NS);
+        let distance = self.bounds[device].around(call.gpu_seen_ns);
         let start = distance.and_then(|d| (call.gpu_start as i64).checked_add(d));
         start.is_some_and(|start| start < launch - TOLERANCE_NS)
     }
+}
+
+/// Whether a call of this shape can't be compared with its launch.
+fn is_launch_unknown(shape: &Shape) -> bool {
+    shape.is(flag::REPLAY) || shape.parts & part::LAUNCH_AMBIGUOUS != 0
 }
 
 /// The earliest moment that a call can have begun on the GPU, as far as the host knows; 0 not known.
@@ -234,7 +244,6 @@ fn spoils(process: &Process, names: &Names) -> Vec<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calls::Untimed;
 
     /// `offset` is host minus GPU clock; the poll is `late` after the end.
     fn call(launch: i64, run: i64, offset: i64, late: i64) -> Call {
@@ -262,8 +271,8 @@ mod tests {
 
     fn judge(process: &mut Process) {
         let mut judge = Judge::new(process, &Names::default());
-        judge.look(&process.calls);
-        judge.judge(&process.shapes, &mut process.calls);
+        judge.look(&process.shapes, &process.calls);
+        judge.judge(&process.shapes, &mut process.calls, &mut process.extras);
     }
 
     #[test]
