@@ -309,6 +309,43 @@ mod tests {
         }
     }
 
+    /// What this module would be with the percentiles of a bootstrap over steps, each of 8 calls, in its place.
+    #[test]
+    fn a_bootstrap_over_steps_covers_the_truth_less_often() {
+        const STEP: usize = 8;
+        for (steps, correlation) in [(12, 0.5), (25, 0.8), (60, 0.95)] {
+            let mut random = Random(29);
+            let (mut ours, mut theirs) = (0, 0);
+            for _ in 0..400 {
+                let mut batches = Batches::new(steps * STEP).expect("enough");
+                let mut sums = vec![0.0; steps];
+                let mut x = random.normal();
+                for index in 0..steps * STEP {
+                    x = correlation * x
+                        + (1.0 - correlation * correlation).sqrt() * random.normal();
+                    batches.add(index, steps * STEP, 100.0 + 10.0 * x, 1.0);
+                    sums[index / STEP] += 100.0 + 10.0 * x;
+                }
+                let (low, high) = batches.mean(0.0).and_then(|m| m.interval()).expect("known");
+                ours += u32::from((low..=high).contains(&100.0));
+                let mut means: Vec<f64> = (0..400)
+                    .map(|_| {
+                        let drawn =
+                            (0..steps).map(|_| sums[(random.uniform() * steps as f64) as usize]);
+                        drawn.sum::<f64>() / (steps * STEP) as f64
+                    })
+                    .collect();
+                means.sort_by(f64::total_cmp);
+                theirs += u32::from((means[9]..=means[389]).contains(&100.0));
+            }
+            println!("{steps} steps, correlation {correlation}: batch means {ours}, bootstrap {theirs} of 400");
+            assert!(
+                ours > theirs && ours >= 360,
+                "{steps} steps: {ours}, {theirs}"
+            );
+        }
+    }
+
     #[test]
     fn equal_runs_raise_false_alarms_in_5_of_100_jobs_at_most() {
         // A job of 12 kinds of operations: one alarm is a false verdict.
