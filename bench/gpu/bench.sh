@@ -2,43 +2,49 @@
 # ncclscope bench beside nccl-tests on this machine's GPUs: back to back, in alternated rounds, and the ratio of their mean
 # times with its 95 % interval (Student's t of the logarithms over rounds).
 #
-#   bench/gpu/bench.sh [OUT]          # RANKS=4 ROUNDS=4 ITERS=100 NCCL_TESTS=…/nccl-tests/build NCCL=…/libnccl.so.2
+#   bench/gpu/bench.sh [OUT]          # RANKS=4 ROUNDS=4 ITERS=2000 LARGE_ITERS=50 NCCL_TESTS=…/nccl-tests/build NCCL=…/libnccl.so.2
 #
 # Needs GPUs, python3 and `make` first. NCCL_TESTS is a folder with nccl-tests' programs, which must find the same NCCL (its
-# folder is put in front of LD_LIBRARY_PATH if NCCL names it); without it only our figures are taken. Below 4 minutes on
-# 4 GPUs. NVLink multicast is off.
+# folder is put in front of LD_LIBRARY_PATH if NCCL names it); without it only our figures are taken. MPIRUN starts one process of it
+# for each GPU ("mpirun -np 4"), where it was built with MPI; without it there is one process with a thread for each GPU. All is bound to
+# one hardware thread of a core each, twice as many cores as GPUs, as neighbours on a core change what a call of 7 us takes. Below 4
+# minutes on 4 GPUs. NVLink multicast is off.
 set -u
 cd "$(dirname "$0")/../.."
-out=${1:-bench-out}; rounds=${ROUNDS:-4}; iters=${ITERS:-100}
+out=${1:-bench-out}; rounds=${ROUNDS:-4}; iters=${ITERS:-2000}; large=${LARGE_ITERS:-50}
 scope=${NCCLSCOPE:-target/release/ncclscope}
 ranks=${RANKS:-$(nvidia-smi -L | grep -c '^GPU')}
 tests=${NCCL_TESTS:-}; nccl=${NCCL:-}
+pin="taskset -c $(lscpu -p=CPU,CORE | grep -v '^#' | sort -t, -k2,2n -u | cut -d, -f1 | head -n $((2 * ranks)) | paste -sd,)"
 export NCCL_NVLS_ENABLE=0 NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-lo}
 [ -z "$nccl" ] || export LD_LIBRARY_PATH="$(dirname "$nccl")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 functions="all_reduce all_gather reduce_scatter broadcast reduce sendrecv alltoall"
 mkdir -p "$out"
 rm -f "$out"/ours.* "$out"/theirs.*
 
-ours() { # ROUND: all functions in one run; data are checked in the first
+ours() { # ROUND FROM TO ITERS: all functions in one run; data are checked in the first
     local check=0; [ "$1" != 1 ] || check=1
-    timeout 100 "$scope" bench "${functions// /,}" -b 1K -e 1G -f 1024 --mode back-to-back -n "$iters" -w 20 -c $check \
-        --gpus "$ranks" ${nccl:+--nccl "$nccl"} --json "$out/ours.$1.json" >"$out/ours.$1.txt" 2>"$out/ours.$1.err" ||
-        { echo "round $1: bench ended with $?"; cat "$out/ours.$1.err"; }
+    timeout 100 $pin "$scope" bench "${functions// /,}" -b "$2" -e "$3" -f 1024 --mode back-to-back -n "$4" -w 20 -c $check \
+        --gpus "$ranks" ${nccl:+--nccl "$nccl"} --json "$out/ours.$1.$2.json" >"$out/ours.$1.$2.txt" 2>"$out/ours.$1.$2.err" ||
+        { echo "round $1: bench ended with $?"; cat "$out/ours.$1.$2.err"; }
 }
-# One thread for each GPU launches like our processes do. Threads of one process would also reach into each other's buffers
-# where processes go through NCCL's own; without that both take the same way.
-theirs() { # ROUND
-    local function
+# Threads of one process would reach into each other's buffers where processes go through NCCL's own; without that both take the
+# same way.
+theirs() { # ROUND FROM TO ITERS
+    local function how="-t $ranks"
     [ -n "$tests" ] || return
+    [ -z "${MPIRUN:-}" ] || how=
     for function in $functions; do
-        NCCL_P2P_DIRECT_DISABLE=1 timeout 60 "$tests/${function}_perf" -b 1K -e 1G -f 1024 -n "$iters" -w 20 -c 0 -t "$ranks" -g 1 \
-            >"$out/theirs.$1.$function.txt" 2>"$out/theirs.$1.$function.err" ||
+        NCCL_P2P_DIRECT_DISABLE=1 timeout 60 $pin ${MPIRUN:-} "$tests/${function}_perf" -b "$2" -e "$3" -f 1024 -n "$4" -w 20 -c 0 $how -g 1 \
+            >"$out/theirs.$1.$2.$function.txt" 2>"$out/theirs.$1.$2.$function.err" ||
             echo "round $1: ${function}_perf ended with $?"
     done
 }
 
 for round in $(seq "$rounds"); do
-    if [ $((round % 2)) = 1 ]; then ours "$round"; theirs "$round"; else theirs "$round"; ours "$round"; fi
+    for part in "1K 1M $iters" "1G 1G $large"; do
+        if [ $((round % 2)) = 1 ]; then ours $round $part; theirs $round $part; else theirs $round $part; ours $round $part; fi
+    done
 done
 echo "single calls, $ranks GPUs: each by itself"
 timeout 100 "$scope" bench "${functions// /,}" -b 1K -e 1M -f 1024 -n 1000 --gpus "$ranks" ${nccl:+--nccl "$nccl"} \
@@ -60,7 +66,9 @@ def rounds(pattern):
         for row in json.load(open(file))["results"]:
             for side in ("out_of_place", "in_place"):
                 if row[side] and row[side]["time"]:
-                    key = row["experiment_name"], row["size"], side
+                    # Older releases of nccl-tests don't say which test they are.
+                    name = row["experiment_name"] or os.path.basename(file).split(".")[3]
+                    key = name, row["size"], side
                     found.setdefault(key, {})[number] = row[side]["time"]
     return found
 

@@ -3,6 +3,7 @@
 #
 #   bench/gpu/timing.sh OUT [NCCL_2_30 [NCCL_2_32]]     # needs GPUs, python3, and `make` first; RANKS, ROUNDS
 #
+# WAYS (none auto stamps) may have `inspector`, another profiler, which is loaded from INSPECTOR with the settings in INSPECTOR_ENV.
 # Every round runs each way once, in random order; the ratio to no profiler is that of the round. Captures and truths of the accuracy
 # runs are left in OUT for bench/gpu/accuracy.py.
 set -u
@@ -21,7 +22,11 @@ for release in 228: 230:$nccl230 232:$nccl232; do
     for round in $(seq "${ROUNDS:-5}"); do
         for timing in $(printf '%s\n' ${WAYS:-none auto stamps} | shuf); do
             under=
-            [ $timing = none ] || under="$scope run -o $out/cost$tag.$round.$timing --timing $timing --"
+            case $timing in
+                none) ;;
+                inspector) under="env NCCL_PROFILER_PLUGIN=$INSPECTOR ${INSPECTOR_ENV:-}" ;;
+                *) under="$scope run -o $out/cost$tag.$round.$timing --timing $timing --" ;;
+            esac
             timeout 40 $under $calls overhead --ranks "$ranks" $with --calls "${CALLS:-8000}" --repeats 3 --timeout 35 \
                 >"$out/cost$tag.$round.$timing.json" 2>"$out/cost$tag.$round.$timing.err" </dev/null
         done
@@ -44,7 +49,7 @@ for file in sorted(glob.glob(out + "/cost*.json")):
         continue
     for what, value in json.loads(lines[-1])["rank0"]["overhead"].items():
         figures.setdefault((tag, what), {}).setdefault(timing, {})[turn] = value["median"]
-    if timing != "none":
+    if timing not in ("none", "inspector"):
         text = subprocess.run([scope, "report", file.removesuffix(".json"), "--json"], capture_output=True, text=True).stdout
         c = json.loads(text)["completeness"]
         shares.setdefault((tag, timing), []).append((c["announced"], c["recorded"], c["timed"], c["untimed"], c["lost"]))
