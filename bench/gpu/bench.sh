@@ -52,7 +52,11 @@ timeout 100 "$scope" bench "${functions// /,}" -b 1K -e 1M -f 1024 -n 1000 --gpu
 
 # nccl-tests' text is read by ncclscope, so both come in one form.
 for text in "$out"/theirs.*.txt; do
-    [ ! -e "$text" ] || "$scope" bench --read "$text" --json "${text%.txt}.json" >/dev/null
+    [ -e "$text" ] || continue
+    function=${text%.txt}
+    # Older versions of nccl-tests don't say which test it is.
+    grep -q "Collective test starting" "$text" || sed -i "1i # Collective test starting: ${function##*.}_perf" "$text"
+    "$scope" bench --read "$text" --json "${text%.txt}.json" >/dev/null
 done
 python3 - "$out" <<'P'
 import glob, json, math, os, statistics, sys

@@ -54,7 +54,11 @@ fn plan(work: Work, profilers: Vec<Profiler>, rounds: u32) -> Plan {
 
 fn judge(script: &str, profilers: Vec<Profiler>, rounds: u32) -> Report {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("job");
+    judge_in(folder.path(), script, profilers, rounds)
+}
+
+fn judge_in(folder: &Path, script: &str, profilers: Vec<Profiler>, rounds: u32) -> Report {
+    let path = folder.join("job");
     std::fs::write(&path, script).expect("written");
     let work = Work::FakeNccl {
         program: there("fake-nccl"),
@@ -64,7 +68,11 @@ fn judge(script: &str, profilers: Vec<Profiler>, rounds: u32) -> Report {
         channels: vec![1],
         calls: 100,
     };
-    judge::trial::run(&plan(work, profilers, rounds), &mut |_, _| {}).expect("run")
+    let plan = Plan {
+        folder: Some(folder.join("runs")),
+        ..plan(work, profilers, rounds)
+    };
+    judge::trial::run(&plan, &mut |_, _| {}).expect("run")
 }
 
 fn counts(report: &Report, profiler: &str) -> Counts {
@@ -149,7 +157,8 @@ fn replays_that_nccl_does_not_show_are_missing() {
 #[test]
 fn a_killed_rank_leaves_every_call_in_ncclscope_s_capture_and_none_in_the_lossy_one_s() {
     let script = "ranks 2\nlinger 100ms\nrepeat 50 { all_reduce 1KiB }\nsync\nrank 1 kill\nall_reduce 1KiB\n";
-    let report = judge(script, vec![lossy(), own()], 1);
+    let runs = tempfile::tempdir().expect("a folder");
+    let report = judge_in(runs.path(), script, vec![lossy(), own()], 1);
     let own = counts(&report, "ncclscope");
     assert!(own.whole() && own.done == 101, "{own:?} {:?}", report.notes);
     assert_eq!(counts(&report, "lossy").matched, 0);
@@ -157,16 +166,14 @@ fn a_killed_rank_leaves_every_call_in_ncclscope_s_capture_and_none_in_the_lossy_
         .resources
         .iter()
         .all(|r| r.peak_mib > 1.0 && r.wall_s > 0.0));
-    // Nothing is left in shared memory.
+    // Nothing of these runs is left in shared memory. What other tests run at the same time has its own there.
+    let runs = runs.path().display().to_string();
     // SAFETY: a plain query.
     let folder = format!("/dev/shm/ncclscope-{}", unsafe { libc::geteuid() });
     for live in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let head = std::fs::read(live.path()).unwrap_or_default();
         let head = String::from_utf8_lossy(&head[..head.len().min(4096)]).into_owned();
-        assert!(
-            !head.contains("case-0/round-0") || !head.contains("ncclscope-judge-"),
-            "{head}"
-        );
+        assert!(!head.contains(&runs), "{head}");
     }
 }
 

@@ -5,7 +5,8 @@
 //! a list of events, or an object with `traceEvents`; CoMMA's events have the category `COLL`, lower-case names, `rank`
 //! and `seq_num` beside Chrome's own fields.
 //!
-//! Both give the bytes of one rank for AllGather and ReduceScatter.
+//! Both give the bytes of one rank for AllGather and ReduceScatter. Inspector cuts a communicator's hash after 14 digits, so
+//! it names a communicator within one output and finds none elsewhere.
 //!
 //! Rule: an event whose name is no NCCL function is none of ours and is passed over; a line that is no JSON counts as
 //! unreadable.
@@ -62,9 +63,11 @@ fn lines(text: &str, nranks: Option<u32>, records: &mut Records) -> bool {
                     known = true;
                     records.format = "Chrome trace".into();
                 }
-                if let Some(dropped) = value["dump_stats"]["coll_dropped_since_last_dump"].as_u64()
-                {
-                    *records.admitted.get_or_insert(0) += dropped;
+                for what in ["coll", "p2p"] {
+                    let dropped = format!("{what}_dropped_since_last_dump");
+                    if let Some(dropped) = value["dump_stats"][dropped].as_u64() {
+                        *records.admitted.get_or_insert(0) += dropped;
+                    }
                 }
                 records.rows.extend(row.or_else(|| event(&value, nranks)));
                 stream.byte_offset()
@@ -99,8 +102,9 @@ fn inspector(value: &Value, header: &Value, metadata: &Value) -> Option<Record> 
         function,
         number: 1,
         communicator: header["id"].as_str().and_then(hex),
-        seq: field("sn").as_u64(),
-        // Whole µs below its format 4.2, fractions since.
+        // `p2p_sn` is Inspector's own count, of sends and receives together: it is beyond the number of either.
+        seq: field("sn").as_u64().filter(|_| name == "coll"),
+        // Whole µs in older formats.
         time_ns: field("exec_time_us")
             .as_f64()
             .filter(|us| *us >= 0.0)
@@ -182,6 +186,33 @@ mod tests {
         (known, records)
     }
 
+    // What Inspector wrote of a job of fake-nccl's with 2 ranks, told to keep calls without times of the kernel.
+    const INSPECTOR: &str = include_str!("../../tests/data/inspector-4.0.log");
+
+    #[test]
+    fn inspectors_own_output_is_read() {
+        let (known, records) = read_text(INSPECTOR);
+        assert!(known);
+        assert_eq!((records.unreadable, records.admitted), (0, None));
+        let rows: Vec<_> = records
+            .rows
+            .iter()
+            .map(|r| (&*r.function, r.bytes, r.seq, r.time_ns))
+            .collect();
+        let expected = [
+            ("AllReduce", Some(1 << 20), Some(0), Some(13_000)),
+            ("AllGather", Some(4096), Some(0), Some(10_000)),
+            ("ReduceScatter", Some(65_536), Some(0), Some(10_000)),
+            ("Broadcast", Some(16_384), Some(0), Some(10_000)),
+            ("Reduce", Some(16_384), Some(0), Some(10_000)),
+            ("Send", Some(1 << 20), None, Some(5000)),
+            ("Recv", Some(1 << 20), None, Some(0)),
+            ("AllReduce", Some(8), Some(1), Some(10_000)),
+        ];
+        assert_eq!(rows, expected);
+        assert!(records.rows.iter().all(|r| r.rank == Some(0)));
+    }
+
     // The fields are those of NVIDIA's README; the values are ours.
     const CALL: &str = r#"{"header":{"id":"0x1f","rank":2,"n_ranks":8,"nnodes":1},"metadata":{"pid":77},
         "coll_perf":{"coll":"ReduceScatter","coll_sn":5,"coll_msg_size_bytes":1000,"coll_exec_time_us":41,"coll_busbw_gbs":1.5}}"#;
@@ -208,18 +239,19 @@ mod tests {
     #[test]
     fn a_header_leads_the_objects_that_follow_it_and_says_what_was_dropped() {
         let stats = r#"{"header":{"id":"0xa","rank":1,"n_ranks":2},"metadata":{"pid":9},
-            "dump_stats":{"coll_records":1,"coll_dropped_since_last_dump":3}}"#;
+            "dump_stats":{"coll_records":1,"coll_dropped_since_last_dump":3,"p2p_dropped_since_last_dump":2}}"#;
         let (_, records) = read_text(&format!(
             "{stats}\n{{\"coll_perf\":{{\"coll\":\"AllReduce\",\"coll_sn\":0,\"coll_msg_size_bytes\":64}}}}\n\
              {{\"p2p_perf\":{{\"p2p\":\"Send\",\"p2p_sn\":1,\"p2p_msg_size_bytes\":32,\"p2p_exec_time_us\":1.5}}}}\n"
         ));
-        assert_eq!((records.rows.len(), records.admitted), (2, Some(3)));
+        assert_eq!((records.rows.len(), records.admitted), (2, Some(5)));
         assert_eq!(records.rows[0].rank, Some(1));
         assert_eq!(records.rows[0].time_ns, None);
         assert_eq!(
             (records.rows[1].bytes, records.rows[1].time_ns),
             (Some(32), Some(1500))
         );
+        assert_eq!((records.rows[0].seq, records.rows[1].seq), (Some(0), None));
     }
 
     #[test]
