@@ -38,6 +38,7 @@ functions! {
         recv = "ncclRecv" (Buffer, usize, c_int, c_int, Comm, *mut c_void);
     }
     optional {
+        allocate = "ncclMemAlloc" (*mut *mut c_void, usize);
         all_to_all = "ncclAlltoAll" (Buffer, Buffer, usize, c_int, Comm, *mut c_void);
         gather = "ncclGather" (Buffer, Buffer, usize, c_int, c_int, Comm, *mut c_void);
         scatter = "ncclScatter" (Buffer, Buffer, usize, c_int, c_int, Comm, *mut c_void);
@@ -156,6 +157,21 @@ impl Nccl {
             comm,
             rank,
         })
+    }
+
+    /// GPU memory as NCCL likes it best; it is given back when the process ends. Nothing before 2.19, which has no say in it.
+    ///
+    /// # Errors
+    /// Mostly that there is not enough.
+    pub fn allocate(&self, bytes: usize) -> Result<Option<Address>> {
+        let Some(allocate) = self.functions.allocate else {
+            return Ok(None);
+        };
+        let mut address = null_mut();
+        // SAFETY: `address` is a place for the result.
+        let code = unsafe { allocate(&mut address, bytes.max(16)) };
+        self.check("MemAlloc", null_mut(), code)?;
+        Ok(Some(address as Address))
     }
 
     /// Whether the function is one call of this release, and not a group of sends and receives.

@@ -174,8 +174,9 @@ fn work(setup: &Setup, link: &Link, position: &Position) -> Result<()> {
     let communicator = nccl.init(id, *rank, *ranks)?;
     let bytes = setup.plan.largest(*ranks);
     let buffer = || -> Result<Address> {
-        let address = cuda
+        let address = nccl
             .allocate(bytes)
+            .and_then(|address| address.map_or_else(|| cuda.allocate(bytes), Ok))
             .with_context(|| format!("two buffers of {bytes} bytes, for the largest size"))?;
         cuda.fill(address, 0, bytes)?;
         Ok(address)
