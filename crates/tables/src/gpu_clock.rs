@@ -3,9 +3,10 @@
 //! Nobody reads both clocks at once, but every call bounds the distance between them (host less GPU): a kernel can't have ended after
 //! the host was told of its end, and can't have begun before its launch. [`Bounds`] keeps the two tightest of every window of time,
 //! and [`GpuClock`] joins them: at any moment the distance lies between what its neighbours allow, if the clocks drift apart by no more
-//! than [`DRIFT_PPM`]. Where they allow nothing the GPU's clock stepped, and what lies on the two sides is kept apart.
+//! than [`DRIFT_PPM`]. Where they allow nothing, or stamps go back, the GPU's clock stepped, and what lies on the two sides is kept apart.
 //!
-//! Rule: an error is a bound, never a spread. A moment whose distance is not bounded from both sides has no place on the host's clock.
+//! Rule: an error is a bound, never a spread. A moment whose distance is not bounded from both sides has no place on the host's clock. What
+//! can't be seen is a step forward by less than launches are ahead of their kernels, while callbacks are late by more than it.
 
 use std::collections::HashMap;
 
@@ -30,9 +31,20 @@ struct Window {
     high_at: i64,
     /// It is no smaller, and when: the largest of each class, largest first.
     lows: Vec<(i64, i64)>,
+    /// The GPU's clock was seen to go back.
+    stepped: bool,
 }
 
 impl Window {
+    fn new(high: i64, at: i64) -> Window {
+        Window {
+            high,
+            high_at: at,
+            lows: Vec::new(),
+            stepped: false,
+        }
+    }
+
     fn raise(&mut self, low: i64, at: i64) {
         let class = |low: i64| low >> CLASS;
         let place = self.lows.partition_point(|(l, _)| class(*l) > class(low));
@@ -51,6 +63,7 @@ impl Window {
     }
 
     fn merge(&mut self, other: &Window) {
+        self.stepped |= other.stepped;
         self.lower(other.high, other.high_at);
         for (low, at) in &other.lows {
             self.raise(*low, *at);
@@ -80,25 +93,30 @@ pub(crate) struct Bounds {
 impl Bounds {
     /// A call's stamps, when the host was told of its end, and its launch where that is known.
     pub(crate) fn look(&mut self, start: u64, stop: u64, seen_ns: i64, launch_ns: Option<i64>) {
-        let high = seen_ns.wrapping_sub(stop as i64);
-        let number = seen_ns.div_euclid(WINDOW_NS);
-        let window = match &mut self.open {
-            Some((open, window)) if *open == number => {
-                window.lower(high, seen_ns);
-                window
-            }
-            _ => {
-                self.close();
-                let window = Window {
-                    high,
-                    high_at: seen_ns,
-                    lows: Vec::new(),
-                };
-                &mut self.open.insert((number, window)).1
-            }
-        };
+        let window = self.window(seen_ns.wrapping_sub(stop as i64), seen_ns);
         if let Some(launch) = launch_ns {
             window.raise(launch.wrapping_sub(start as i64), launch);
+        }
+    }
+
+    /// The stamps of a call that was seen then go back behind those of the one before, or behind themselves.
+    pub(crate) fn step(&mut self, seen_ns: i64) {
+        self.window(i64::MAX, seen_ns).stepped = true;
+    }
+
+    /// The window of that moment, with this bound.
+    fn window(&mut self, high: i64, seen_ns: i64) -> &mut Window {
+        let number = seen_ns.div_euclid(WINDOW_NS);
+        match self.open.take() {
+            Some((open, mut window)) if open == number => {
+                window.lower(high, seen_ns);
+                &mut self.open.insert((open, window)).1
+            }
+            other => {
+                self.open = other;
+                self.close();
+                &mut self.open.insert((number, Window::new(high, seen_ns))).1
+            }
         }
     }
 
@@ -151,7 +169,7 @@ impl Bounds {
     }
 }
 
-/// Bounds of the distance at a moment, ns; a low of `i64::MIN` is none.
+/// Bounds of the distance at a moment, ns; a low of `i64::MIN` is none, and one above the high says that nothing is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Point {
     at: i64,
@@ -163,6 +181,14 @@ struct Point {
 
 impl Point {
     fn of(window: &Window) -> Point {
+        if window.stepped {
+            return Point {
+                at: window.high_at,
+                low: i64::MAX,
+                high: i64::MIN,
+                piece: 0,
+            };
+        }
         Point {
             at: window.high_at,
             low: window.low().map_or(i64::MIN, |(low, at)| {
@@ -201,7 +227,7 @@ impl GpuClock {
         let mut piece = 0;
         for i in 0..points.len() {
             if points[i].low > points[i].high {
-                // It stepped within the window: nothing is known there.
+                // It stepped within the window: nothing is known there, nor what it has to do with the others.
                 piece += 1;
                 points[i].piece = piece;
                 piece += 1;
@@ -226,7 +252,6 @@ impl GpuClock {
                 points[i - 1].high = before.high.min(high);
             }
         }
-        points.retain(|p| p.low <= p.high);
         GpuClock { points, after: 0 }
     }
 
@@ -348,6 +373,34 @@ mod tests {
             // What is lost are the windows beside it.
             prop_assert!(known >= 800, "{known}");
         }
+    }
+
+    #[test]
+    fn a_step_that_late_callbacks_hide_shows_as_stamps_that_go_back() {
+        // As seen on H200: the GPU's clock went back by 2.84 ms while callbacks were late by as much.
+        let stepped = BEGIN + 2 * MS;
+        let truth = Truth {
+            distance: 0,
+            ppm: 0,
+            steps: vec![(stepped, 2_840_000)],
+        };
+        let mut bounds = Bounds::default();
+        for call in 0..20_000 {
+            let at = BEGIN + call * 44_000;
+            let late = if at < stepped {
+                stepped + 3 * MS - at
+            } else {
+                5_000
+            };
+            truth.show(&mut bounds, at, 3_000, 4_000, late);
+        }
+        let hidden = bounds.clock().distance(BEGIN + MS).expect("a distance");
+        assert!((hidden.0 - truth.at(BEGIN + MS)).abs() > 2 * MS);
+        bounds.step(stepped + 3 * MS);
+        let mut clock = bounds.clock();
+        assert_eq!(clock.distance(BEGIN + MS), None);
+        let (found, error) = clock.distance(BEGIN + 500 * MS).expect("known");
+        assert!((found - truth.at(BEGIN + 500 * MS)).abs() <= error);
     }
 
     #[test]

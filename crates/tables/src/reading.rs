@@ -907,7 +907,7 @@ impl Opened<'_> {
             let payload = payload(self.reader, block, &self.files, &mut self.buffer);
             let (shapes, dictionary) = (&self.reader.shapes, block.outline.dictionary);
             let stamp = |row: &Sealed, _: Option<&Rest>| {
-                if row.k_start == 0 || row.k_stop < row.k_start || row.k_seen == 0 {
+                if row.k_start == 0 || row.k_stop == 0 || row.k_seen == 0 {
                     return;
                 }
                 let mut time = |ticks| cursor.realtime(ticks).unwrap_or(0);
@@ -928,9 +928,7 @@ impl Opened<'_> {
             let _ = payload.and_then(|p| self.decoder.decode(shapes, dictionary, p, stamp));
         }
         let live = self.reader.live.calls.iter().filter(|_| first == 0);
-        for call in live.filter(|call| call.is_stamped()) {
-            each(call);
-        }
+        live.for_each(each);
     }
 
     /// Adds the rows of the live part that were not sealed.

@@ -14,7 +14,7 @@
 use crate::calls::{Call, Extra, Untimed, DESYNCHRONISED, STALE};
 use crate::gpu_clock::{self, Bounds, GpuClock, TOLERANCE_NS};
 use crate::{Names, Process, Shape};
-use capture::live::{flag, part};
+use capture::live::{flag, part, verdict};
 use capture::stamps;
 use std::collections::HashMap;
 
@@ -73,14 +73,21 @@ impl Judge {
         if !self.compares {
             return;
         }
-        for call in calls.iter().filter(|call| call.is_stamped()) {
+        for call in calls {
             self.look_at(&shapes[call.shape as usize], call);
         }
     }
 
-    /// As [`Judge::look`], at one call of this shape that has both stamps; no more is asked of it than when it was launched
-    /// and seen.
+    /// As [`Judge::look`], at one call of this shape; no more is asked of it than its stamps and when it was launched and seen.
     pub(crate) fn look_at(&mut self, shape: &Shape, call: &Call) {
+        if call.gpu_start == 0 || call.gpu_stop == 0 || call.gpu_seen_ns == 0 {
+            return;
+        }
+        let device = self.devices[call.shape as usize] as usize;
+        let back = verdict::BACKWARDS | verdict::NEGATIVE;
+        if call.verdict & back != 0 || call.gpu_stop < call.gpu_start {
+            return self.bounds[device].step(call.gpu_seen_ns);
+        }
         let launch = Some(launch_ns(call))
             .filter(|launch| *launch != 0 && call.verdict == 0 && !is_launch_unknown(shape));
         let device = self.devices[call.shape as usize] as usize;
