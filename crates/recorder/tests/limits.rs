@@ -79,9 +79,14 @@ mod shim {
             *mut c_void,
             *mut c_void,
         ) -> c_int;
-        // SAFETY: the C library has it, with this signature.
+        // SAFETY: the C library has it, with this signature, and so has a sanitizer that must know of each thread and that
+        // this function stands in front of (`scripts/sanitize.sh`).
         unsafe {
-            let real = libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr());
+            let mut real =
+                libc::dlsym(libc::RTLD_DEFAULT, c"__interceptor_pthread_create".as_ptr());
+            if real.is_null() {
+                real = libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr());
+            }
             assert!(!real.is_null());
             std::mem::transmute::<*mut c_void, Real>(real)(thread, attributes, entry, argument)
         }
