@@ -98,11 +98,11 @@ impl Control {
             .wait_timeout_while(asked, Duration::from_millis(100), |asked| !asked.opened);
     }
 
-    /// Asks for the last flush of a capture (more may follow if NCCL starts again) and waits for it, at most a second. Not
-    /// for event callbacks.
-    pub fn flush(&self) {
+    /// Asks for the last flush of a capture (more may follow if NCCL starts again) and waits for it, at most a second;
+    /// whether it came to its end. Not for event callbacks.
+    pub fn flush(&self) -> bool {
         if !self.running.load(Acquire) {
-            return;
+            return false;
         }
         let deadline = Instant::now() + Duration::from_secs(1);
         // Not waited for without an end: a signal handler that calls exit() may have interrupted the thread that holds it.
@@ -110,7 +110,7 @@ impl Control {
             match self.asked.try_lock() {
                 Ok(asked) => break asked,
                 Err(TryLockError::Poisoned(asked)) => break asked.into_inner(),
-                Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return,
+                Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return false,
                 Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(50)),
             }
         };
@@ -119,7 +119,7 @@ impl Control {
         self.wake.notify_one();
         while asked.flushed < want {
             let Some(left) = deadline.checked_duration_since(Instant::now()) else {
-                return;
+                return false;
             };
             asked = self
                 .done
@@ -127,6 +127,7 @@ impl Control {
                 .unwrap_or_else(|p| p.into_inner())
                 .0;
         }
+        true
     }
 }
 
@@ -294,11 +295,12 @@ extern "C" fn at_exit() {
         if let Some(recorder) = crate::recorder::get() {
             // The driver shuts down behind this handler.
             recorder.switch.end();
-            recorder.writer.flush();
+            let flushed = recorder.writer.flush();
             // Everything is in the capture folder: the live part has served. Were it left, /dev/shm would fill up
-            // with those of ended jobs. NCCL's threads may still call; they find the mapping as before.
+            // with those of ended jobs. NCCL's threads may still call; they find the mapping as before. A flush that
+            // failed, or is still under way, leaves the only copy of the newest calls there.
             let place = recorder.live_place();
-            if place.starts_with('/') && recorder.writer.complete.load(Acquire) {
+            if flushed && place.starts_with('/') && recorder.writer.complete.load(Acquire) {
                 let _ = std::fs::remove_file(place);
             }
         }
@@ -1234,7 +1236,10 @@ impl Writer {
                     .complete
                     .store(self.waiting == 0 && staged == 0, Release);
             }
-            Err(error) => self.complain(&error),
+            Err(error) => {
+                recorder.writer.complete.store(false, Release);
+                self.complain(&error);
+            }
         }
         self.buffer = out;
     }
