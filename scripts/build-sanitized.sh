@@ -4,8 +4,8 @@
 #     scripts/build-sanitized.sh address|thread TARGET-DIR FOLDER
 #
 # fake-nccl, the plugin, the stand-in for CUDA, a plugin with faults, and in deps/ the recorder's tests (which look for the
-# others where cargo puts them, one folder up). The sanitizer's functions are in the programs; -rdynamic lets the libraries
-# find them there. The thread sanitizer must know the standard library, so that is built too. Line tables stay in
+# others where cargo puts them, one folder up). The sanitizer's functions are in the programs, which export them for the
+# libraries. The thread sanitizer must know the standard library, so that is built too. Line tables stay in
 # TARGET-DIR: `llvm-symbolizer` finds what a report's addresses are.
 set -euo pipefail
 sanitizer=$1 target=$2 folder=$3
@@ -13,7 +13,14 @@ cd "$(dirname "$0")/.."
 host=x86_64-unknown-linux-gnu
 build=(--target "$host" --target-dir "$target")
 [ "$sanitizer" = address ] || build+=(-Zbuild-std)
-export RUSTFLAGS="-Zsanitizer=$sanitizer -Clink-arg=-rdynamic"
+case $sanitizer in
+address) prefix=__asan ;;
+thread) prefix=__tsan ;;
+esac
+export RUSTFLAGS="-Zsanitizer=$sanitizer"
+for symbol in "${prefix}_*" __interceptor_pthread_create; do
+    RUSTFLAGS+=" -Clink-arg=-Wl,--export-dynamic-symbol=$symbol"
+done
 # Optimized a little, or the plays take minutes; what the debug build checks stays on.
 export CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=line-tables-only CARGO_INCREMENTAL=0
 cargo +nightly build "${build[@]}" -p recorder -p fake-nccl -p fake-cuda
