@@ -15,7 +15,7 @@ PYTESTS := .tools/python
 SHIPPED := -p recorder -p ncclscope -p empty-plugin -p preload
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: all build debug portable cross wheel demo test test-python golden bench-report fuzz damage sanitize soak deny clean
+.PHONY: all build debug portable cross wheel demo test test-python golden bench-report locked fuzz damage sanitize soak deny clean
 
 all: build
 
@@ -55,7 +55,11 @@ wheel: portable cross debug $(TOOLS)/.wheel $(PYTESTS)/.installed ## Wheels for 
 demo: build ## Replays a recorded training job through the plugin and reports; with GPUs, records a live one too
 	@scripts/demo.sh $(TARGET)/release
 
-test: debug portable cross $(PYTESTS)/.installed ## Everything that is tested without a GPU
+locked: ## Cargo.lock files say what the Cargo.toml files ask for
+	cargo metadata --locked --format-version 1 > /dev/null
+	cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
+
+test: locked debug portable cross $(PYTESTS)/.installed ## Everything that is tested without a GPU
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	NCCLSCOPE_PORTABLE_PLUGINS="$(abspath $(TARGET)/$(X86)/release/$(PLUGIN)):$(abspath $(TARGET)/$(ARM)/release/$(PLUGIN))" \
@@ -103,12 +107,13 @@ soak: ## 100 million calls in one process
 	$(FAST) NCCLSCOPE_SOAK=$(or $(CALLS),100000000) \
 	cargo test --target-dir $(TARGET)/fast -p recorder --test ends -- --nocapture a_long_job
 
-sanitize: ## The recorder under the address and thread sanitizers, loaded by fake-nccl
+sanitize: ## The recorder and its tests under the address and thread sanitizers
 	rustup toolchain install nightly --profile minimal --component rust-src
-	scripts/sanitize.sh address $(TARGET)/asan
-	scripts/sanitize.sh thread $(TARGET)/tsan -Zbuild-std
+	for sanitizer in address thread; do \
+		scripts/build-sanitized.sh $$sanitizer $(TARGET)/$$sanitizer $(TARGET)/sanitized/$$sanitizer && \
+		scripts/sanitize.sh $$sanitizer $(TARGET)/sanitized/$$sanitizer || exit 1; done
 
-deny: ## Licences, advisories and sources of every dependency
+deny: ## Licences and sources of every dependency
 	command -v .tools/bin/cargo-deny >/dev/null || cargo install --locked --root .tools cargo-deny
 	.tools/bin/cargo-deny --locked check licenses bans sources
 

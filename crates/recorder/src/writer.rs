@@ -62,8 +62,8 @@ pub struct Control {
     // Communicator slots with rows that are not sealed, by slot.
     busy: Mutex<Vec<bool>>,
     running: AtomicBool,
-    // The capture folder holds all that the live part holds, as of the last flush.
-    complete: AtomicBool,
+    // The capture folder holds all that the live part held when this was its [`changes`]; 0 it does not.
+    complete: AtomicU64,
     uncovered_definitions: AtomicBool,
 }
 
@@ -97,11 +97,11 @@ impl Control {
             .wait_timeout_while(asked, Duration::from_millis(100), |asked| !asked.opened);
     }
 
-    /// Asks for the last flush of a capture (more may follow if NCCL starts again) and waits for it, at most a second. Not
-    /// for event callbacks.
-    pub fn flush(&self) {
+    /// Asks for the last flush of a capture (more may follow if NCCL starts again) and waits for it, at most a second;
+    /// whether it came to its end. Not for event callbacks.
+    pub fn flush(&self) -> bool {
         if !self.running.load(Acquire) {
-            return;
+            return false;
         }
         let deadline = Instant::now() + Duration::from_secs(1);
         // Not waited for without an end: a signal handler that calls exit() may have interrupted the thread that holds it.
@@ -109,7 +109,7 @@ impl Control {
             match self.asked.try_lock() {
                 Ok(asked) => break asked,
                 Err(TryLockError::Poisoned(asked)) => break asked.into_inner(),
-                Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return,
+                Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return false,
                 Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(50)),
             }
         };
@@ -118,7 +118,7 @@ impl Control {
         self.wake.notify_one();
         while asked.flushed < want {
             let Some(left) = deadline.checked_duration_since(Instant::now()) else {
-                return;
+                return false;
             };
             asked = self
                 .done
@@ -126,6 +126,7 @@ impl Control {
                 .unwrap_or_else(|p| p.into_inner())
                 .0;
         }
+        true
     }
 }
 
@@ -223,11 +224,13 @@ extern "C" fn at_exit() {
         if let Some(recorder) = crate::recorder::get() {
             // The driver shuts down behind this handler.
             recorder.switch.end();
-            recorder.writer.flush();
+            let flushed = recorder.writer.flush();
             // Everything is in the capture folder: the live part has served. Were it left, /dev/shm would fill up
-            // with those of ended jobs. NCCL's threads may still call; they find the mapping as before.
+            // with those of ended jobs. NCCL's threads may still call; they find the mapping as before. Where one did
+            // since, or the flush failed or is still under way, it has the only copy of the newest calls.
             let place = recorder.live_place();
-            if place.starts_with('/') && recorder.writer.complete.load(Acquire) {
+            let whole = recorder.writer.complete.load(Acquire) == changes(recorder.header());
+            if flushed && whole && place.starts_with('/') {
                 let _ = std::fs::remove_file(place);
             }
         }
@@ -269,7 +272,7 @@ impl Writer {
             strings_written: 0,
             interval: FLUSH,
             failed: false,
-            snapshot_state: 0,
+            snapshot_state: NOTHING,
             snapshots_spared: 0,
             ns_per_tick: 1.0,
             started: (Instant::now(), recorder.clock.ticks()),
@@ -985,15 +988,8 @@ impl Writer {
     fn take_snapshot(&mut self, end: bool) {
         let recorder = self.recorder;
         let header = recorder.header();
-        let odd: u64 = header
-            .odd
-            .iter()
-            .chain(&header.lost)
-            .map(|c| c.load(Relaxed))
-            .sum();
-        let state = header.born.load(Relaxed)
-            ^ odd.rotate_left(20)
-            ^ header.folded.load(Relaxed).rotate_left(40);
+        let state = changes(header);
+        let collected = self.waiting == 0 && self.drained == header.born.load(Relaxed);
         let unchanged = state == self.snapshot_state && self.waiting == 0 && !end;
         self.snapshots_spared = if unchanged {
             self.snapshots_spared + 1
@@ -1074,16 +1070,28 @@ impl Writer {
         match file.write_all_at(&out, snapshot::slot_offset(self.snapshots, out.len())) {
             Ok(()) => {
                 self.snapshots += 1;
-                let staged = header.staged_len.load(Relaxed);
-                recorder
-                    .writer
-                    .complete
-                    .store(self.waiting == 0 && staged == 0, Release);
+                let whole = collected && header.staged_len.load(Relaxed) == 0;
+                let covered = if whole { state } else { 0 };
+                recorder.writer.complete.store(covered, Release);
             }
-            Err(error) => self.complain(&error),
+            Err(error) => {
+                recorder.writer.complete.store(0, Release);
+                self.complain(&error);
+            }
         }
         self.buffer = out;
     }
+}
+
+/// [`changes`] as long as nothing has happened.
+const NOTHING: u64 = 1;
+
+/// A number that every call that is announced changes, and everything that is counted; never 0.
+fn changes(header: &live::Header) -> u64 {
+    let counted = header.odd.iter().chain(&header.lost);
+    let odd: u64 = counted.map(|c| c.load(Relaxed)).sum();
+    let folded = header.folded.load(Relaxed).rotate_left(40);
+    (header.born.load(Relaxed) ^ odd.rotate_left(20) ^ folded).max(NOTHING)
 }
 
 /// Whether anything has come from the GPU or the network.

@@ -813,6 +813,7 @@ fn job_line_10() {
             comm.all_reduce(1);
             // SAFETY: the child calls the plugin and exits.
             let child = unsafe { libc::fork() };
+            assert!(child >= 0, "turn {turn}: no process");
             if child == 0 {
                 // The parent's names mean nothing here, and are not touched.
                 comm.stop(open);

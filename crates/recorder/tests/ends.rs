@@ -319,6 +319,52 @@ fn however_a_process_ends_all_of_its_calls_are_there() {
 }
 
 #[test]
+#[ignore = "played by the test below"]
+fn job_that_exits_beside_a_busy_thread() {
+    let counter = shared_counter(std::path::Path::new(
+        &std::env::var("COUNTER").expect("set"),
+    ));
+    let wait: u64 = std::env::var("WAIT").map_or(0, |w| w.parse().expect("a number"));
+    std::thread::spawn(move || {
+        let mut comm = Driver::new(0xe6);
+        loop {
+            comm.all_reduce(256);
+            counter.fetch_add(1, Release);
+        }
+    });
+    while counter.load(Acquire) == 0 {
+        std::thread::yield_now();
+    }
+    std::thread::sleep(std::time::Duration::from_micros(wait));
+    // SAFETY: as trainers end whose main thread is done.
+    unsafe { libc::exit(0) };
+}
+
+#[test]
+fn exit_beside_a_busy_thread_keeps_every_completed_call() {
+    for turn in 0..20u64 {
+        let counter_path =
+            std::env::temp_dir().join(format!("ncclscope-busy-{}-{turn}", std::process::id()));
+        let counter = shared_counter(&counter_path);
+        let mut job = Job::new("job_that_exits_beside_a_busy_thread")
+            .env("COUNTER", counter_path.to_str().expect("utf-8"))
+            .env("WAIT", &(turn * 7_919 % 100_000).to_string())
+            .env("NCCLSCOPE_FLUSH", "0.05");
+        assert!(job.run().success());
+        let done = counter.load(Acquire);
+        let c = analyze::report(&job.capture()).completeness;
+        assert!(c.adds_up, "{c:#?}");
+        let recorded = c.recorded + c.lost.values().sum::<u64>();
+        // One call may be under way, and one may have returned before the counter was raised.
+        assert!(
+            (done..=done + 1).contains(&recorded),
+            "turn {turn}: {done} calls done, {recorded} recorded"
+        );
+        let _ = std::fs::remove_file(counter_path);
+    }
+}
+
+#[test]
 fn exit_from_a_signal_handler_never_hangs() {
     for turn in 0..25u32 {
         let mut job = Job::new("job_that_ends_itself")
@@ -334,6 +380,8 @@ fn exit_from_a_signal_handler_never_hangs() {
             }
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
+        // A first file that takes longer than 0.1 s to make is not waited for by the job.
+        assert!(job.folder.exists() || job.collect(), "turn {turn}");
         let c = analyze::report(&job.capture()).completeness;
         assert!(c.recorded >= 500 && c.adds_up, "{c:#?}");
     }

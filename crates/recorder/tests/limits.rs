@@ -27,6 +27,8 @@ mod shim {
 
     /// The error of every write to a file at a position; 0 none.
     pub static WRITE_ERRNO: AtomicI32 = AtomicI32::new(0);
+    /// How long such a write takes, ms.
+    pub static WRITE_MS: AtomicU64 = AtomicU64::new(0);
     /// Bytes that one write takes at most; 0 any.
     pub static SHORT_WRITES: AtomicU64 = AtomicU64::new(0);
     /// No thread can be made.
@@ -50,6 +52,7 @@ mod shim {
 
     #[no_mangle]
     unsafe extern "C" fn pwrite64(fd: c_int, from: *const c_void, n: usize, at: i64) -> isize {
+        std::thread::sleep(Duration::from_millis(WRITE_MS.load(Relaxed)));
         let errno = WRITE_ERRNO.load(Relaxed);
         if errno != 0 {
             fail(errno);
@@ -79,9 +82,14 @@ mod shim {
             *mut c_void,
             *mut c_void,
         ) -> c_int;
-        // SAFETY: the C library has it, with this signature.
+        // SAFETY: the C library has it, with this signature, and so has a sanitizer that must know of each thread and that
+        // this function stands in front of (`scripts/sanitize.sh`).
         unsafe {
-            let real = libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr());
+            let mut real =
+                libc::dlsym(libc::RTLD_DEFAULT, c"__interceptor_pthread_create".as_ptr());
+            if real.is_null() {
+                real = libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr());
+            }
             assert!(!real.is_null());
             std::mem::transmute::<*mut c_void, Real>(real)(thread, attributes, entry, argument)
         }
@@ -254,6 +262,33 @@ fn writes_that_take_a_part_only_are_completed() {
     let mut job = in_need(&[("SHORT_WRITES", "100"), ("CALLS", "3000")]);
     assert!(job.run().success());
     accounted(&job, 3000, &[]);
+}
+
+#[test]
+fn a_disk_that_fails_at_the_end_leaves_the_live_part_where_it_is() {
+    for (errno, ms) in [(libc::ENOSPC, 0), (0, 2500)] {
+        let mut job = Job::new("job_whose_disk_fails_at_the_end")
+            .env("NCCLSCOPE_FLUSH", "0.05")
+            .env("WRITE_ERRNO", &errno.to_string())
+            .env("WRITE_MS", &ms.to_string());
+        assert!(job.run().success());
+        assert_eq!(job.capture().processes[0].live, LiveSource::Here);
+        accounted(&job, 200, &[]);
+    }
+}
+
+#[test]
+#[ignore = "played by the test above"]
+fn job_whose_disk_fails_at_the_end() {
+    let mut comm = Driver::new(0x19);
+    (0..100).for_each(|i| comm.all_reduce(1 + i % 7));
+    // All of it is in the capture folder, and nothing is under way.
+    std::thread::sleep(Duration::from_millis(600));
+    shim::WRITE_ERRNO.store(number("WRITE_ERRNO") as i32, Relaxed);
+    shim::WRITE_MS.store(number("WRITE_MS") as u64, Relaxed);
+    (0..100).for_each(|i| comm.all_reduce(1 + i % 7));
+    // SAFETY: the end of a job that destroys nothing.
+    unsafe { libc::exit(0) };
 }
 
 #[test]

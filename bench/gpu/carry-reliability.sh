@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Builds what `bench/gpu/reliability.sh` plays on a larger machine that has no toolchain, and packs it:
+#
+#     bench/gpu/carry-reliability.sh FOLDER        # FOLDER gets binaries.tar.xz and root
+#
+# Needs a nightly compiler with rust-src, and cargo-fuzz (CARGO_FUZZ, else .tools/bin/cargo-fuzz; `make fuzz` installs it).
+# `root` is where the tests were built, which is where they look for the repository's data.
+set -euo pipefail
+folder=$(realpath -m "$1")
+cd "$(dirname "$0")/../.."
+target=${CARGO_TARGET_DIR:-target}
+fuzz=$(realpath "${CARGO_FUZZ:-.tools/bin/cargo-fuzz}")
+host=x86_64-unknown-linux-gnu
+pack=$target/carry
+rm -rf "$pack"
+mkdir -p "$pack"/{fast,release,fuzz} "$folder"
+
+scripts/build-sanitized.sh thread "$target/thread" "$pack/thread"
+scripts/build-sanitized.sh address "$target/address" "$pack/address"
+
+# The damaged captures, the kills and the soak: optimized, with the checks of a debug build, as `make damage` does.
+test_of() { # PACKAGE TEST: builds it, and says where it is
+    CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=1 CARGO_INCREMENTAL=0 cargo test --no-run \
+        --message-format=json --target-dir "$target/fast" -p "$1" --test "$2" |
+        sed -n "s/.*\"executable\":\"\([^\"]*\/deps\/$2-[^\"]*\)\".*/\1/p"
+}
+for test in render:damage recorder:ends; do
+    strip --strip-debug -o "$pack/fast/${test#*:}" "$(test_of "${test%:*}" "${test#*:}")"
+done
+
+# What users get, for the rate.
+CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=1 CARGO_INCREMENTAL=0 cargo build --target-dir "$target/fast" -p ncclscope
+strip --strip-debug -o "$pack/fast/ncclscope" "$target/fast/debug/ncclscope"
+
+cargo build --release -p recorder -p fake-nccl
+for file in fake-nccl libnccl_profiler_ncclscope.so; do
+    strip --strip-debug -o "$pack/release/$file" "$target/release/$file"
+done
+
+(cd fuzz && RUSTUP_TOOLCHAIN=nightly CARGO_INCREMENTAL=0 "$fuzz" fuzz build)
+for name in callbacks damaged; do
+    strip --strip-debug -o "$pack/fuzz/$name" "fuzz/target/$host/release/$name"
+done
+
+pwd -P > "$folder/root"
+tar -C "$pack" -cf - . | xz -T0 -6 --lzma2=preset=6,dict=128MiB > "$folder/binaries.tar.xz"
+du -h "$folder/binaries.tar.xz"

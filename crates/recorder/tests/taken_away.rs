@@ -1,0 +1,116 @@
+//! What others take away while the job runs: descriptors, the capture folder, the live part's file, the working folder. The
+//! job goes on, and what is left says what it has.
+
+mod job;
+
+use job::{Driver, Job};
+use std::time::Duration;
+use tables::LiveSource;
+
+/// A flush or two.
+fn rest() {
+    std::thread::sleep(Duration::from_millis(200));
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_without_descriptors() {
+    let mut comm = Driver::new(0x21);
+    comm.all_reduce(1);
+    rest();
+    let limit = |most| {
+        let limit = libc::rlimit {
+            rlim_cur: most,
+            rlim_max: 1024,
+        };
+        // SAFETY: a valid limit.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
+    };
+    // The files that are open stay open, and no other can be.
+    limit(0);
+    for i in 0..20_000 {
+        comm.all_reduce(1 + i % 7);
+        if i % 2000 == 0 {
+            rest();
+        }
+    }
+    limit(1024);
+    for i in 0..3000 {
+        comm.all_reduce(1 + i % 7);
+    }
+    rest();
+    comm.finalize();
+}
+
+#[test]
+fn without_descriptors_for_later_files_every_call_is_counted() {
+    let mut job = Job::new("job_without_descriptors")
+        .env("NCCLSCOPE_FLUSH", "0.05")
+        .env("NCCLSCOPE_MAX_SIZE", "64KiB");
+    let (status, said) = job.run_saying();
+    assert!(status.success(), "{status}: {said}");
+    let capture = job.capture();
+    assert_eq!(capture.problems, []);
+    let c = analyze::report(&capture).completeness;
+    let lost: u64 = c.lost.values().sum();
+    assert_eq!(
+        (c.announced, c.recorded + lost, c.adds_up),
+        (23_001, 23_001, true),
+        "{c:#?}, {said}"
+    );
+    let causes = ["rotated", "write_failed"];
+    assert!(c.lost.keys().eq(causes), "{c:#?}");
+}
+
+#[test]
+#[ignore = "played by the tests below"]
+fn job_of_which_something_is_removed() {
+    let mut comm = Driver::new(0x22);
+    (0..500).for_each(|i| comm.all_reduce(1 + i % 7));
+    rest();
+    let out = std::path::PathBuf::from(std::env::var_os("NCCLSCOPE_OUT").expect("set"));
+    match std::env::var("REMOVED").expect("set").as_str() {
+        "folder" => std::fs::remove_dir_all(&out).expect("removed"),
+        "live part" => {
+            let maps = std::fs::read_to_string("/proc/self/maps").expect("read");
+            let live = maps.lines().find(|l| l.ends_with(".live")).expect("mapped");
+            let path = &live[live.find('/').expect("a path")..];
+            std::fs::remove_file(path).expect("removed");
+        }
+        _ => {
+            let here = out.with_extension("here");
+            std::fs::create_dir(&here).expect("made");
+            std::env::set_current_dir(&here).expect("entered");
+            std::fs::remove_dir(&here).expect("removed");
+        }
+    }
+    (0..500).for_each(|i| comm.all_reduce(1 + i % 7));
+    rest();
+    (0..500).for_each(|i| comm.all_reduce(1 + i % 7));
+    comm.finalize();
+}
+
+#[test]
+fn a_live_part_or_working_folder_that_is_removed_costs_nothing() {
+    for removed in ["live part", "working folder"] {
+        let mut job = Job::new("job_of_which_something_is_removed")
+            .env("REMOVED", removed)
+            .env("NCCLSCOPE_FLUSH", "0.05");
+        let (status, said) = job.run_saying();
+        assert!(status.success(), "{removed}: {status}: {said}");
+        let capture = job.capture();
+        assert_eq!(capture.problems, [], "{removed}");
+        assert_eq!(capture.processes[0].live, LiveSource::Snapshot);
+        let c = analyze::report(&capture).completeness;
+        assert_eq!((c.announced, c.recorded), (1500, 1500), "{removed}: {c:#?}");
+    }
+}
+
+#[test]
+fn a_capture_folder_that_is_removed_ends_no_job() {
+    let mut job = Job::new("job_of_which_something_is_removed")
+        .env("REMOVED", "folder")
+        .env("NCCLSCOPE_FLUSH", "0.05");
+    let (status, said) = job.run_saying();
+    assert!(status.success(), "{status}: {said}");
+}
