@@ -15,16 +15,22 @@
 //! for others or moving bytes, is inherited, and was charged where it arose. Where it is late to several operations at
 //! the same time, that time counts once for the saving. All this is on the clock of the rank's own GPU.
 //!
+//! **Proof.** Over hosts, `last_proved` counts the operations of which the hosts' clocks prove who arrived last: its begin is after every
+//! other's wherever their offset lies within its bounds ([`crate::clocks`]). Of the rest it rests on common ends.
+//!
 //! Rule: the sum of `cost_rank_us` over ranks is the sum of `wait_rank_us`, and `inherited_rank_us` is a part of the cost.
 
+use crate::clocks::{Clocks, Given, StampMap};
 use crate::executions::{Execution, Walk};
 use crate::interval::{holm, Batches, CONFIDENCE};
 use crate::matching::{Key, Matcher};
+use capture::live::flag;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::BTreeMap;
 use tables::{Capture, Process};
 
+mod hosts;
 mod loss;
 
 /// Functions whose ranks all wait for the last.
@@ -90,6 +96,24 @@ pub struct RankArrivals {
     pub launched_late_us: f64,
     /// Of the saving: it was launched in time, so its GPU was busy with other work.
     pub gpu_busy_us: f64,
+    /// Of `last`: operations over several hosts.
+    pub last_over_hosts: u64,
+    /// Those of them in which the hosts' clocks prove it, wherever their offset lies within its bounds; null where none of them
+    /// could be judged.
+    pub last_proved: Option<u64>,
+    /// How much later than all others it arrived in these at least, µs of the wall.
+    pub late_proved_us: Option<f64>,
+}
+
+/// What is known of a kernel on its host's clock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Encloses {
+    /// Its times need not enclose the kernel.
+    No,
+    /// They do, on the host's clock, with this error in ns.
+    Events(u32),
+    /// They do, on the clock of the GPU.
+    Stamps,
 }
 
 /// One rank's part in an operation.
@@ -104,6 +128,7 @@ struct Part {
     start: u64,
     /// Host time of the launch, 0 not known.
     launch_ns: i64,
+    encloses: Encloses,
 }
 
 /// The sequence of kernels that are no operation of interest: the GPU is in NCCL then.
@@ -117,6 +142,10 @@ struct Lane {
     pid: u32,
     device: Option<u32>,
     parts: Vec<Part>,
+    /// Where its stamps lie on the host's clock.
+    stamps: StampMap,
+    /// Whether they are of the same run as its launches: a replayed job's are not.
+    comparable: bool,
 }
 
 /// Ranks taken for late raise a false alarm in so many jobs at most, all together.
@@ -124,7 +153,7 @@ pub(crate) const LEVEL: f64 = 0.001;
 /// Of so many ranks, those with the largest saving, it is told what the run loses by them: each takes playing the run again.
 const MOST_LATE: usize = 8;
 
-/// Of more kernels than this nobody's waiting is told: at 60 bytes each they take 2 GiB.
+/// Of more kernels than this nobody's waiting is told: at 68 bytes each they take 2 GiB.
 const MOST_PARTS: u64 = 1 << 25;
 
 /// The note on that.
@@ -139,8 +168,18 @@ pub struct Gatherer {
     seen: u64,
 }
 
-/// Where the executions of a process go: by place, the lane, and whether all ranks of these wait for the last.
-pub struct Plan(Vec<(u32, bool)>);
+/// Where the executions of a process go, by place.
+pub struct Plan(Vec<Way>);
+
+/// Where the executions of a place go.
+struct Way {
+    lane: u32,
+    /// Whether all ranks of these wait for the last.
+    all: bool,
+    /// Whether stamps of these enclose the kernel.
+    ring: bool,
+    replay: bool,
+}
 
 impl Gatherer {
     /// Prepares for a process.
@@ -160,10 +199,17 @@ impl Gatherer {
                     pid: process.pid,
                     device,
                     parts: Vec::new(),
+                    stamps: StampMap::default(),
+                    comparable: process.fact("env.NCCLSCOPE_STAMPS") != Some("replayed"),
                 });
                 self.lanes.len() as u32 - 1
             });
-            (lane, all)
+            Way {
+                lane,
+                all,
+                ring: capture.names.get(place.shape.algorithm) == Some("RING"),
+                replay: place.shape.is(flag::REPLAY),
+            }
         };
         Plan(walk.places().iter().map(&mut lane).collect())
     }
@@ -172,26 +218,43 @@ impl Gatherer {
     /// out.
     #[inline]
     pub fn add(&mut self, plan: &Plan, execution: &Execution, at: Option<((u32, u64), u32)>) {
-        let (lane, all) = plan.0[execution.place];
+        let way = &plan.0[execution.place];
         let Some((start, stop)) = execution.kernel.filter(|_| !execution.captured) else {
             return;
         };
+        let lane = &mut self.lanes[way.lane as usize];
+        let stamped = execution.error.is_none() && lane.comparable;
+        if stamped && execution.gpu.is_ok() && execution.pieces == 1 {
+            let launched = if way.replay {
+                0
+            } else {
+                hosts::launched(execution.call, execution.shape)
+            };
+            lane.stamps
+                .add(start, stop, launched, execution.call.gpu_seen_ns);
+        }
         let counts = |((sequence, number), row): ((u32, u64), u32)| {
             Some((sequence, u32::try_from(number).ok()?, row))
         };
-        let at = at.filter(|_| all && execution.gpu.is_ok());
+        let at = at.filter(|_| way.all && execution.gpu.is_ok());
         let (sequence, number, row) = at.and_then(counts).unwrap_or((OTHER, 0, 0));
         self.seen += 1;
         if self.too_many() {
             return self.forget();
         }
-        self.lanes[lane as usize].parts.push(Part {
+        let encloses = match execution.error {
+            Some(error) => Encloses::Events(error),
+            None if stamped && way.ring => Encloses::Stamps,
+            None => Encloses::No,
+        };
+        self.lanes[way.lane as usize].parts.push(Part {
             sequence,
             number,
             ns: u32::try_from(stop.saturating_sub(start)).unwrap_or(u32::MAX),
             row,
             start,
             launch_ns: execution.call.launch_start_ns,
+            encloses,
         });
     }
 
@@ -222,9 +285,43 @@ impl Gatherer {
         }
     }
 
-    /// The figures; `None` where no operation has a time on every rank.
-    pub fn finish(self, capture: &Capture, matcher: &Matcher) -> Option<Arrivals> {
-        Operations::new(self.lanes, capture, &matcher.keys()).figures()
+    /// The figures, `None` where no operation has a time on every rank; and how the hosts' clocks stand to each other, `None` for one
+    /// host.
+    pub fn finish(
+        self,
+        capture: &Capture,
+        matcher: &Matcher,
+        given: Option<&Given>,
+    ) -> (Option<Arrivals>, Option<Clocks>) {
+        let (operations, proof, clocks) = self.compare(capture, matcher, given);
+        (operations.figures(&proof), clocks)
+    }
+
+    /// Only how the hosts' clocks stand to each other.
+    pub fn clocks(
+        self,
+        capture: &Capture,
+        matcher: &Matcher,
+        given: Option<&Given>,
+    ) -> Option<Clocks> {
+        self.compare(capture, matcher, given).2
+    }
+
+    fn compare(
+        mut self,
+        capture: &Capture,
+        matcher: &Matcher,
+        given: Option<&Given>,
+    ) -> (Operations, hosts::Proof, Option<Clocks>) {
+        let lanes = self.lanes.iter_mut();
+        lanes.for_each(|lane| lane.stamps.close());
+        let hosts = hosts::hosts(capture);
+        let operations = Operations::new(self.lanes, capture, &matcher.keys());
+        let host_of = operations.host_of(&hosts);
+        let offsets = operations.offsets(&host_of, hosts.len());
+        let clocks = Clocks::new(&hosts, &offsets, given);
+        let proof = hosts::Proof::new(&hosts, host_of, offsets, given);
+        (operations, proof, clocks)
     }
 }
 
@@ -344,7 +441,7 @@ impl Operations {
         own
     }
 
-    fn figures(self) -> Option<Arrivals> {
+    fn figures(self, proof: &hosts::Proof) -> Option<Arrivals> {
         let longest = self.whole.iter().map(|o| o.3 as usize).max()?;
         let busy: Vec<Busy> = self
             .lanes
@@ -397,6 +494,17 @@ impl Operations {
             let row = &mut ranks[last.0 as usize];
             if margin > 0.0 {
                 row.last += 1;
+                if proof.is_over_hosts(&arrivals) {
+                    row.last_over_hosts += 1;
+                    if let Some(late) = self.late_at_least(&arrivals, proof) {
+                        let proved = row.last_proved.get_or_insert(0);
+                        let by = row.late_proved_us.get_or_insert(0.0);
+                        if late > 0 {
+                            *proved += 1;
+                            *by += late as f64 / 1e3;
+                        }
+                    }
+                }
             }
             row.saving_wall_us += own / 1e3;
             match self.launch_lateness(&arrivals) {
@@ -637,7 +745,8 @@ mod tests {
                 gatherer.add(&plan, execution, at.map(|at| (at, 0)));
             });
         }
-        gatherer.finish(&capture, &matcher).expect("operations")
+        let (found, _) = gatherer.finish(&capture, &matcher, None);
+        found.expect("operations")
     }
 
     /// Operations of all ranks, one a millisecond, in which ranks arrive so long after its beginning, ns.
