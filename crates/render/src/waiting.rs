@@ -54,6 +54,7 @@ pub(crate) fn waiting(
         "host",
         "operations",
         "last",
+        "last_proved",
         "saves_wall",
         "loses_wall",
         "cost_rank",
@@ -62,7 +63,7 @@ pub(crate) fn waiting(
         "late_launch_wall",
         "busy_gpu_wall",
     ];
-    let mut table = Table::new(names, "><>>>>>>>>>");
+    let mut table = Table::new(names, "><>>>>>>>>>>");
     for row in &arrivals.ranks {
         let rank = match (row.rank, row.device) {
             (Some(rank), None) => rank.to_string(),
@@ -75,6 +76,7 @@ pub(crate) fn waiting(
             row.host.clone(),
             row.operations.to_string(),
             row.last.to_string(),
+            row.last_proved.map_or("-".to_owned(), |n| n.to_string()),
             ms(row.saving_wall_us),
             row.loss_wall_us.map_or("-".to_owned(), ms),
             ms(row.cost_rank_us),

@@ -435,8 +435,10 @@ fn what_is_given_is_used_and_held_against_operations() {
     let job = job(&[Truth::default(); 2], 2, 10, late, &mut random);
     let capture = job.capture(&mut random);
     let with = |given: Given| {
-        let mut analysis = crate::Analysis::default();
-        analysis.given = Some(given);
+        let mut analysis = crate::Analysis {
+            given: Some(given),
+            ..crate::Analysis::default()
+        };
         capture
             .processes
             .iter()
