@@ -243,9 +243,10 @@ impl Gatherer {
             return self.forget();
         }
         let encloses = match execution.error {
-            Some(error) => Encloses::Events(error),
+            // An error of 0 is one that is not known.
+            Some(error) if error != 0 => Encloses::Events(error),
             None if stamped && way.ring => Encloses::Stamps,
-            None => Encloses::No,
+            _ => Encloses::No,
         };
         self.lanes[way.lane as usize].parts.push(Part {
             sequence,

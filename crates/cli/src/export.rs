@@ -23,7 +23,7 @@ pub struct Args {
     #[arg(short, long)]
     output: Option<PathBuf>,
     #[command(flatten)]
-    offsets: crate::offsets::Args,
+    offsets: crate::offsets::Offsets,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

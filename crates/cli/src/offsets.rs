@@ -1,19 +1,18 @@
 //! `--offsets`: what somebody else knows of the clocks of a job's hosts.
 
 use analyze::clocks::Given;
-use anyhow::Context;
 use std::path::PathBuf;
 
 /// Offsets of the hosts' clocks.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct Offsets {
     /// Offsets of the hosts' clocks in place of those estimated: a CSV or JSON file of host, offset_ns and error_ns, or
     /// `within=100us` where all agree to that
     #[arg(long, value_name = "FILE")]
     offsets: Option<PathBuf>,
 }
 
-impl Args {
+impl Offsets {
     /// What was given, if anything.
     pub fn read(&self) -> anyhow::Result<Option<Given>> {
         let Some(path) = &self.offsets else {
@@ -24,9 +23,9 @@ impl Args {
             Some(time) => Given::within(time)
                 .map_err(|error| anyhow::anyhow!("{error}\n  hint: ns, us, ms and s are units")),
             None => {
-                let text = std::fs::read_to_string(path).with_context(|| {
-                    format!(
-                        "`{}` can't be read\n  hint: name a file of host, offset_ns and error_ns, or say `--offsets within=100us`",
+                let text = std::fs::read_to_string(path).map_err(|error| {
+                    anyhow::anyhow!(
+                        "`{}` can't be read: {error}\n  hint: name a file of host, offset_ns and error_ns, or say `--offsets within=100us`",
                         path.display()
                     )
                 })?;

@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "json")]
     explain: bool,
     #[command(flatten)]
-    offsets: crate::offsets::Args,
+    offsets: crate::offsets::Offsets,
 }
 
 /// Prints the report.

@@ -49,6 +49,8 @@ pub(crate) fn waiting(
         out,
         "Arrivals by rank (largest saving first; wall: ms of the wall, rank: ms summed over ranks; the run loses loses_wall)"
     )?;
+    // On one host there is nothing to prove.
+    let proved = report.clocks.is_some();
     let names = [
         "rank",
         "host",
@@ -63,7 +65,13 @@ pub(crate) fn waiting(
         "late_launch_wall",
         "busy_gpu_wall",
     ];
-    let mut table = Table::new(names, "><>>>>>>>>>>");
+    let shown = |name: &&str| proved || *name != "last_proved";
+    let align = if proved {
+        "><>>>>>>>>>>"
+    } else {
+        "><>>>>>>>>>"
+    };
+    let mut table = Table::new(names.into_iter().filter(shown), align);
     for row in &arrivals.ranks {
         let rank = match (row.rank, row.device) {
             (Some(rank), None) => rank.to_string(),
@@ -71,7 +79,7 @@ pub(crate) fn waiting(
             (None, _) => format!("pid:{}", row.pid),
         };
         let ms = |us: f64| format!("{:.3}", us / 1e3);
-        table.row([
+        let cells = [
             rank,
             row.host.clone(),
             row.operations.to_string(),
@@ -84,7 +92,9 @@ pub(crate) fn waiting(
             ms(row.wait_rank_us),
             ms(row.launched_late_us),
             ms(row.gpu_busy_us),
-        ]);
+        ];
+        let cells = names.into_iter().zip(cells);
+        table.row(cells.filter(|(name, _)| shown(name)).map(|(_, cell)| cell));
     }
     table.write(out, ranks, "ranks")
 }

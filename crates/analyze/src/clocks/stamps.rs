@@ -66,8 +66,8 @@ impl StampMap {
         if low == i64::MIN || high == i64::MAX || low > high {
             return None;
         }
-        let half = (high - low) / 2;
-        Some((low + half, half.saturating_add(slack + 1)))
+        let half = high.saturating_sub(low) / 2;
+        Some((low.saturating_add(half), half.saturating_add(slack + 1)))
     }
 }
 
@@ -107,11 +107,14 @@ mod tests {
         // The GPU's clock went back by 1 ms.
         map.add(2_001_000_000, 2_001_050_000, 2_002_000_000, 2_002_060_000);
         map.add(u64::MAX, u64::MAX, 1, 1);
+        // What a damaged file may say.
+        map.add(5_000_000_000, 5_000_000_000, i64::MIN / 2, i64::MAX - 1);
         map.close();
         assert_eq!(
             (map.at(1_000_000_000, 0), map.at(2_000_000_000, 0)),
             (None, None)
         );
         assert_eq!(map.at(u64::MAX, 0), None);
+        assert!(map.at(5_000_000_000, i64::MAX).is_some());
     }
 }

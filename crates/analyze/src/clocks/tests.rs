@@ -186,7 +186,7 @@ fn the_truth_lies_within_the_bounds_and_what_is_proved_is_true() {
             .collect();
         let ranks = hosts * per_host;
         let mut job = Job::new(&truths, per_host);
-        job.error = (random.uniform() * 2e4) as u32;
+        job.error = 1 + (random.uniform() * 2e4) as u32;
         let often = random.uniform();
         let far = random.uniform() * 3e6;
         let (mut at, mut last) = (0, vec![(0u64, 0i64); ranks]);
