@@ -423,6 +423,7 @@ class RankArrivals(Record):
     gpu_busy_us: float
     last_over_hosts: int
     last_proved: int | None
+    last_refuted: int | None
     late_proved_us: float | None
 
 

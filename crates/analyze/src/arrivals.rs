@@ -101,7 +101,9 @@ pub struct RankArrivals {
     /// Those of them in which the hosts' clocks prove it, wherever their offset lies within its bounds; null where none of them
     /// could be judged.
     pub last_proved: Option<u64>,
-    /// How much later than all others it arrived in these at least, µs of the wall.
+    /// And those in which they prove that another came after it: ranks do not end together there.
+    pub last_refuted: Option<u64>,
+    /// How much later than all others it arrived in those that are proved, at least, µs of the wall.
     pub late_proved_us: Option<f64>,
 }
 
@@ -493,25 +495,32 @@ impl Operations {
             transfer += f64::from(shortest) / 1e3;
             saving += margin / 1e3;
             let row = &mut ranks[last.0 as usize];
+            let over_hosts = proof.is_over_hosts(&arrivals);
+            let lateness = over_hosts
+                .then(|| self.lateness(&arrivals, proof))
+                .flatten();
             if margin > 0.0 {
                 row.last += 1;
-                if proof.is_over_hosts(&arrivals) {
+                if over_hosts {
                     row.last_over_hosts += 1;
-                    if let Some(late) = self.late_at_least(&arrivals, proof) {
-                        let proved = row.last_proved.get_or_insert(0);
-                        let by = row.late_proved_us.get_or_insert(0.0);
-                        if late > 0 {
-                            *proved += 1;
-                            *by += late as f64 / 1e3;
-                        }
+                    if let Some(late) = lateness {
+                        let (least, most) = late.arrival;
+                        *row.last_proved.get_or_insert(0) += u64::from(least > 0);
+                        *row.last_refuted.get_or_insert(0) += u64::from(most < 0);
+                        *row.late_proved_us.get_or_insert(0.0) += least.max(0) as f64 / 1e3;
                     }
                 }
             }
             row.saving_wall_us += own / 1e3;
-            match self.launch_lateness(&arrivals) {
-                Some(late) if late >= 0.5 * own => row.launched_late_us += own / 1e3,
-                Some(_) => row.gpu_busy_us += own / 1e3,
-                None => {}
+            let launch = match over_hosts {
+                true => lateness.and_then(|late| late.launch),
+                false => self.launch_lateness(&arrivals).map(|late| (late, late)),
+            };
+            match launch {
+                Some((least, _)) if least as f64 >= 0.5 * own => row.launched_late_us += own / 1e3,
+                Some((_, most)) if (most as f64) < 0.5 * own => row.gpu_busy_us += own / 1e3,
+                // Over hosts the clocks may leave it open.
+                _ => {}
             }
             for (_, (lane, _)) in &arrivals {
                 let mine = if *lane == last.0 { own } else { 0.0 };
@@ -591,7 +600,7 @@ impl Operations {
     }
 
     /// By how much the last to arrive was launched after all others, ns, where one host's clock tells.
-    fn launch_lateness(&self, arrivals: &[(u32, Place)]) -> Option<f64> {
+    fn launch_lateness(&self, arrivals: &[(u32, Place)]) -> Option<i64> {
         let (_, last) = arrivals.last()?;
         let host = &self.lanes[last.0 as usize].host;
         let mut others = i64::MIN;
@@ -603,7 +612,7 @@ impl Operations {
             others = others.max(launch);
         }
         let launch = self.part(*last).launch_ns;
-        (launch != 0).then(|| launch.saturating_sub(others) as f64)
+        (launch != 0).then(|| launch.saturating_sub(others))
     }
 }
 

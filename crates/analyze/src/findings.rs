@@ -51,6 +51,8 @@ fn late(arrivals: &Arrivals, wall_us: Option<f64>) -> Vec<&RankArrivals> {
                 && rank.excess_wall_us >= LEAST_SHARE * run_us
                 && rank.excess_wall_us >= 0.5 * rank.saving_wall_us
                 && rank.saving_wall_us >= LEAST_US * rank.last as f64
+                // Where the hosts' clocks prove that others came after it, ends are not common.
+                && 2 * rank.last_refuted.unwrap_or(0) <= rank.last
         })
         .map(|(rank, _)| rank)
         .collect()
@@ -205,7 +207,7 @@ fn late_rank(
     let why = rank.launched_late_us + rank.gpu_busy_us;
     let (reason, advice) = if why < 0.5 * rank.saving_wall_us {
         (
-            "why is not known: launches can't be compared over hosts",
+            "why is not known: launches were not seen, or the hosts' clocks can't tell",
             "Look at what this rank does before its calls: data loading, Python, other GPU work.",
         )
     } else if rank.launched_late_us >= rank.gpu_busy_us {

@@ -116,9 +116,9 @@ impl Operations {
         observations.finish()
     }
 
-    /// By how much the last of these arrived after all others at least, ns; negative where it may have come before one of them. `None`
-    /// where that is not bounded. `arrivals` are of one operation, the last at their end.
-    pub(super) fn late_at_least(&self, arrivals: &[(u32, Place)], proof: &Proof) -> Option<i64> {
+    /// By how much the last of these came after all others, as the hosts' clocks tell. `None` where that is not bounded. `arrivals` are
+    /// of one operation, the last at their end.
+    pub(super) fn lateness(&self, arrivals: &[(u32, Place)], proof: &Proof) -> Option<Lateness> {
         let (_, last) = arrivals.last()?;
         let mut base: Option<(u32, i64)> = None;
         for (_, place) in arrivals {
@@ -135,22 +135,46 @@ impl Operations {
         let (base, at) = base?;
         let late = self.on_host(*last)?;
         let host = proof.host_of[last.0 as usize]?;
-        let mut least = i64::MAX;
-        let mut known: Option<(u32, i64)> = None;
+        let launched = |place: Place| Some(self.part(place).launch_ns).filter(|ns| *ns != 0);
+        let (mut arrival, mut launch) = ((i64::MAX, i64::MAX), Some((i64::MAX, i64::MAX)));
+        let mut known: Option<(u32, (i64, i64))> = None;
         for (_, place) in &arrivals[..arrivals.len() - 1] {
             let (other, on) = (proof.host_of[place.0 as usize]?, self.on_host(*place)?);
             let apart = match known {
                 Some((same, apart)) if same == other => apart,
-                _ => proof.least(base, at, host, other)?,
+                _ => proof.apart(base, at, host, other)?,
             };
             known = Some((other, apart));
             let after = late.start.saturating_sub(on.start);
-            let after = after.saturating_sub(late.error).saturating_sub(on.error);
-            least = least.min(after.saturating_add(apart));
+            let error = late.error.saturating_add(on.error);
+            let earliest = after.saturating_sub(error).saturating_add(apart.0);
+            let latest = after.saturating_add(error).saturating_add(apart.1);
+            arrival = (arrival.0.min(earliest), arrival.1.min(latest));
+            launch = launch.and_then(|(low, high)| {
+                let after = launched(*last)?.saturating_sub(launched(*place)?);
+                let (earliest, latest) =
+                    (after.saturating_add(apart.0), after.saturating_add(apart.1));
+                Some((low.min(earliest), high.min(latest)))
+            });
         }
         // The offset is of the end on the first host, and arrivals are earlier by the longest kernel at most.
-        Some(least.saturating_sub(drift(arrivals[0].0.into())))
+        let slack = drift(arrivals[0].0.into());
+        Some(Lateness {
+            arrival: (
+                arrival.0.saturating_sub(slack),
+                arrival.1.saturating_add(slack),
+            ),
+            launch,
+        })
     }
+}
+
+/// By how much the last came after all others, ns: at least and at most. Negative where it came before one of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lateness {
+    pub arrival: (i64, i64),
+    /// Of its launch on the host; nothing where one was not known.
+    pub launch: Option<(i64, i64)>,
 }
 
 /// What arrivals over hosts are compared by.
@@ -218,13 +242,16 @@ impl Proof {
         }
     }
 
-    /// The clock of `other` less that of `host` at least, in an operation of which `base` is the first host.
-    fn least(&self, base: u32, at: i64, host: u32, other: u32) -> Option<i64> {
+    /// The clock of `other` less that of `host`, in an operation of which `base` is the first host: at least and at most.
+    fn apart(&self, base: u32, at: i64, host: u32, other: u32) -> Option<(i64, i64)> {
         if host == other {
-            return Some(0);
+            return Some((0, 0));
         }
-        let (_, host) = self.between(base, host, at)?;
-        let (other, _) = self.between(base, other, at)?;
-        Some(other.saturating_sub(host))
+        let host = self.between(base, host, at)?;
+        let other = self.between(base, other, at)?;
+        Some((
+            other.0.saturating_sub(host.1),
+            other.1.saturating_sub(host.0),
+        ))
     }
 }

@@ -291,6 +291,13 @@ fn a_rank_that_is_late_now_and_then_is_proved_so() {
         finding.evidence.contains("by the hosts' clocks"),
         "{finding:?}"
     );
+    // Its launches are 5 µs before its kernels, on a host whose clock is known well enough.
+    assert!(
+        finding
+            .evidence
+            .contains("its launches came late from the host"),
+        "{finding:?}"
+    );
 }
 
 #[test]
@@ -469,6 +476,35 @@ fn what_is_given_is_used_and_held_against_operations() {
     assert!(found.notes[1].contains("node-7, which is no host of this job"));
     let first = &wrong.arrivals.as_ref().expect("operations").ranks[0];
     assert_eq!(first.last_proved, Some(0));
+}
+
+#[test]
+fn a_rank_is_not_blamed_where_clocks_prove_that_others_came_later() {
+    // Rank 0 comes first, and leaves long before rank 1, so that its kernel is the shorter one.
+    let mut job = Job::new(&[Truth::default(); 2], 1);
+    for i in 0..500 {
+        let at = 20_000_000 * i;
+        job.kernels[0].push((0, at, at + 2_000_000));
+        job.kernels[1].push((0, at + 1_000_000, at + 6_000_000));
+    }
+    let capture = job.capture(&mut Random(10));
+    let ranks = |report: &Report| {
+        let ranks = &report.arrivals.as_ref().expect("operations").ranks;
+        (ranks[0].rank, ranks[0].last_proved, ranks[0].last_refuted)
+    };
+    let blamed = |report: &Report| report.findings.iter().any(|f| f.kind == "late_rank");
+    let assumed = report(&capture);
+    assert_eq!(ranks(&assumed), (Some(0), Some(0), Some(0)));
+    assert!(blamed(&assumed) && assumed.findings[0].evidence.contains("assumes common ends"));
+    let mut analysis = crate::Analysis {
+        given: Some(Given::Within(10_000)),
+        ..crate::Analysis::default()
+    };
+    let processes = capture.processes.iter();
+    processes.for_each(|process| analysis.add(&capture, process));
+    let known = analysis.finish(&capture);
+    assert_eq!(ranks(&known), (Some(0), Some(0), Some(499)));
+    assert!(!blamed(&known), "{:?}", known.findings);
 }
 
 #[test]

@@ -180,6 +180,7 @@ columns! {
         "operations" "operations" "" Count "operations it was in" NEVER;
         "last" "last" "" Count "those in which it arrived last" NEVER;
         "last_proved" "proved" "" Count "those in which the hosts' clocks prove it" "on one host, or no offset is bounded";
+        "last_refuted" "refuted" "" Count "those in which they prove that another came after it" "on one host, or no offset is bounded";
         "loss_wall_us" "run loses" "ms of the wall" Ms "what the run would take less with this rank as early as the median of the others" "late no more than chance gives";
         "saving_wall_us" "saves" "ms of the wall" Ms "what operations would have ended earlier with this rank on time; other work may hide a part" NEVER;
         "cost_rank_us" "cost" "ms over ranks" Ms "waiting of others that is charged to it" NEVER;
