@@ -142,7 +142,7 @@ fn clock_step(clocks: &Clocks) -> Option<Finding> {
     Some(Finding {
         kind: "clock_step",
         sentence: format!(
-            "The clocks of {} and {} moved against each other by {} or more, between {:.1} s and {:.1} s: one was set, or a time is wrong.",
+            "The clocks of {} and {} moved against each other by {} or more, between {:.1} s and {:.1} s: one was set or corrected, or a time is wrong.",
             largest.host,
             largest.against,
             time(largest.least_us),
@@ -155,7 +155,8 @@ fn clock_step(clocks: &Clocks) -> Option<Finding> {
             "no offset of the clocks fits all operations of that time, if they run apart by {:.0} ppm at most{more}; what is before and              what is behind are kept apart",
             clocks.frequency_error_ppm
         ),
-        advice: "Look at what sets the clocks of these hosts (chronyc tracking, journalctl -u chronyd, ptp4l): it should slew, not step."
+        advice: "Look at what sets the clocks of these hosts (chronyc tracking, journalctl -u chronyd, ptp4l), and when: a step, or a correction \
+                 that is faster than that."
             .to_owned(),
     })
 }

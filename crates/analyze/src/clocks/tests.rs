@@ -302,26 +302,35 @@ fn a_rank_that_is_late_now_and_then_is_proved_so() {
 
 #[test]
 fn a_clock_that_is_set_by_a_millisecond_is_a_step() {
-    for (seed, by) in [(1, 1_000_000), (2, -1_000_000)] {
+    for seed in 0..20 {
         let mut random = Random(seed);
-        let mut set = truth(7_000_000, 10.0);
-        set.step = (5_300_000_000, by);
+        let offset = (random.uniform() - 0.5) * 2e8;
+        let mut set = truth(offset as i64, (random.uniform() - 0.5) * 100.0);
+        let when = 1_500_000_000 + (random.uniform() * 7e9) as i64;
+        set.step = (when, if seed % 2 == 0 { 1_000_000 } else { -1_000_000 });
         let job = job(&[Truth::default(), set], 2, 10, |_, _| 0, &mut random);
         let report = report(&job.capture(&mut random));
         let found = clocks(&report);
         let [step] = &found.steps[..] else {
-            panic!("{:?}", found.steps)
+            panic!("{seed}: {:?}", found.steps)
         };
-        assert!(step.from_s <= 5.3 && 5.3 <= step.until_s, "{step:?}");
+        // Times are told from the beginning of the window of the first operation on.
+        let first = job.clocks[0].at(job.kernels[0][1].2);
+        let began = first.div_euclid(WINDOW_NS) * WINDOW_NS - job.clocks[0].at(0);
+        let at = (when - began) as f64 / 1e9;
+        assert!(step.from_s <= at && at <= step.until_s, "{at}: {step:?}");
         assert!(step.until_s - step.from_s <= 2.0, "{step:?}");
         assert!((600.0..=1_000.0).contains(&step.least_us), "{step:?}");
         assert_eq!((&*step.host, &*step.against), ("node-1", "node-0"));
         // Both sides are told apart, also by the line that is applied to times.
         let line = &found.lines["node-1"];
-        for at in [1_000_000_000, 4_000_000_000, 7_000_000_000, 9_000_000_000] {
-            let moved = line.on_reference(job.clocks[1].at(at));
-            let wrong = moved - job.clocks[0].at(at);
-            assert!(wrong.abs() < 20_000, "{at}: {wrong}");
+        for ns in (0..10).map(|i| i * 1_000_000_000 + 500_000_000) {
+            if (ns - when).abs() < 1_500_000_000 {
+                continue;
+            }
+            let moved = line.on_reference(job.clocks[1].at(ns));
+            let wrong = moved - job.clocks[0].at(ns);
+            assert!(wrong.abs() < 20_000, "{seed}: {ns}: {wrong}");
         }
         assert!(report.findings.iter().any(|f| f.kind == "clock_step"));
     }
