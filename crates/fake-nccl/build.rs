@@ -1,6 +1,8 @@
-//! Exports `ncclGetVersion` from the program, where a plugin looks for it when NCCL is linked in.
+//! Exports from the program what a plugin finds there first: `ncclGetVersion`, as when NCCL is linked in, and what tells the host.
 
 fn main() {
-    println!("cargo:rustc-link-arg-bins=-Wl,--export-dynamic-symbol=ncclGetVersion");
+    for symbol in ["ncclGetVersion", "clock_gettime", "gethostname"] {
+        println!("cargo:rustc-link-arg-bins=-Wl,--export-dynamic-symbol={symbol}");
+    }
     println!("cargo:rerun-if-changed=build.rs");
 }

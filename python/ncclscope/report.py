@@ -421,6 +421,10 @@ class RankArrivals(Record):
     loss_interval_us: list[float] | None
     launched_late_us: float
     gpu_busy_us: float
+    last_over_hosts: int
+    last_proved: int | None
+    last_refuted: int | None
+    late_proved_us: float | None
 
 
 class Arrivals(Record):
@@ -437,11 +441,53 @@ class Arrivals(Record):
     ranks: list[RankArrivals]
 
 
+class HostClock(Record):
+    """The clock of one host against the reference's: what it is estimated or given to be, and its proved bounds."""
+
+    __slots__ = ()
+    host: str
+    offset_us: float | None
+    low_us: float | None
+    high_us: float | None
+    source: Literal["common ends", "bounds", "given"] | None
+    given_error_us: float | None
+    contradicted: bool | None
+    at_s: float | None
+    drift_low_ppm: float | None
+    drift_high_ppm: float | None
+    operations: int
+    windows: int
+
+
+class ClockStep(Record):
+    """Where no offset of two hosts' clocks fits all operations: one was set, or a time is wrong."""
+
+    __slots__ = ()
+    host: str
+    against: str
+    from_s: float
+    until_s: float
+    least_us: float
+
+
+class Clocks(Record):
+    """How the hosts' clocks stand to each other."""
+
+    _parts = {"hosts": HostClock, "steps": ClockStep}
+    __slots__ = ()
+    reference: str
+    window_s: float
+    frequency_error_ppm: float
+    hosts: list[HostClock]
+    steps: list[ClockStep]
+    notes: list[str]
+
+
 class Finding(Record):
     """A claim with its evidence."""
 
     __slots__ = ()
-    kind: Literal["late_rank", "differing_operations"]
+    kind: Literal["late_rank", "differing_operations", "clock_step"]
     sentence: str
     wall_us: float | None
     wall_interval_us: list[float] | None
@@ -475,6 +521,7 @@ class Report(Record):
         "network": NetworkRow,
         "steps": Steps,
         "arrivals": Arrivals,
+        "clocks": Clocks,
         "problems": Problem,
         "findings": Finding,
     }
@@ -492,6 +539,7 @@ class Report(Record):
     network: list[NetworkRow]
     steps: Steps | None
     arrivals: Arrivals | None
+    clocks: Clocks | None
     notes: list[str]
     problems: list[Problem]
     findings: list[Finding]

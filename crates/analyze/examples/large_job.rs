@@ -5,6 +5,7 @@
 
 use analyze::hang::{hang, Conditions};
 use analyze::Analysis;
+use capture::live::part;
 use std::time::Instant;
 use tables::clock::{Anchor, Clock};
 use tables::communicators::{Local, Member};
@@ -27,6 +28,7 @@ fn process(rank: u32, ranks: u32, operations: u64, function: Name) -> Process {
             return_ns: (begin + late + 3_000) as i64,
             gpu_start: begin + late,
             gpu_stop: begin + 500_000,
+            gpu_error: 2_000,
             shape: (i % 2) as u32,
             channels_started: 2,
             channels_stopped: 2,
@@ -65,6 +67,7 @@ fn process(rank: u32, ranks: u32, operations: u64, function: Name) -> Process {
                 function,
                 count: 1 << 20,
                 nchannels: 2,
+                parts: part::EVENTS,
                 ..Shape::default()
             })
             .collect(),
@@ -133,6 +136,8 @@ fn main() {
         for finding in &report.findings {
             println!("{}", finding.sentence);
         }
+        let compared = report.clocks.map_or(0, |clocks| clocks.hosts.len());
+        println!("clocks of {compared} hosts compared with the first");
     }
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find(|line| line.starts_with("VmHWM"));

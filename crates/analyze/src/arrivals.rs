@@ -15,16 +15,22 @@
 //! for others or moving bytes, is inherited, and was charged where it arose. Where it is late to several operations at
 //! the same time, that time counts once for the saving. All this is on the clock of the rank's own GPU.
 //!
+//! **Proof.** Over hosts, `last_proved` counts the operations of which the hosts' clocks prove who arrived last: its begin is after every
+//! other's wherever their offset lies within its bounds ([`crate::clocks`]). Of the rest it rests on common ends.
+//!
 //! Rule: the sum of `cost_rank_us` over ranks is the sum of `wait_rank_us`, and `inherited_rank_us` is a part of the cost.
 
+use crate::clocks::{Clocks, Given, StampMap};
 use crate::executions::{Execution, Walk};
 use crate::interval::{holm, Batches, CONFIDENCE};
 use crate::matching::{Key, Matcher};
+use capture::live::flag;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::BTreeMap;
 use tables::{Capture, Process};
 
+mod hosts;
 mod loss;
 
 /// Functions whose ranks all wait for the last.
@@ -90,6 +96,26 @@ pub struct RankArrivals {
     pub launched_late_us: f64,
     /// Of the saving: it was launched in time, so its GPU was busy with other work.
     pub gpu_busy_us: f64,
+    /// Of `last`: operations over several hosts.
+    pub last_over_hosts: u64,
+    /// Those of them in which the hosts' clocks prove it, wherever their offset lies within its bounds; null where none of them
+    /// could be judged.
+    pub last_proved: Option<u64>,
+    /// And those in which they prove that another came after it: ranks do not end together there.
+    pub last_refuted: Option<u64>,
+    /// How much later than all others it arrived in those that are proved, at least, µs of the wall.
+    pub late_proved_us: Option<f64>,
+}
+
+/// What is known of a kernel on its host's clock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Encloses {
+    /// Its times need not enclose the kernel.
+    No,
+    /// They do, on the host's clock, with this error in ns.
+    Events(u32),
+    /// They do, on the clock of the GPU.
+    Stamps,
 }
 
 /// One rank's part in an operation.
@@ -104,6 +130,7 @@ struct Part {
     start: u64,
     /// Host time of the launch, 0 not known.
     launch_ns: i64,
+    encloses: Encloses,
 }
 
 /// The sequence of kernels that are no operation of interest: the GPU is in NCCL then.
@@ -117,6 +144,10 @@ struct Lane {
     pid: u32,
     device: Option<u32>,
     parts: Vec<Part>,
+    /// Where its stamps lie on the host's clock.
+    stamps: StampMap,
+    /// Whether they are of the same run as its launches: a replayed job's are not.
+    comparable: bool,
 }
 
 /// Ranks taken for late raise a false alarm in so many jobs at most, all together.
@@ -124,7 +155,7 @@ pub(crate) const LEVEL: f64 = 0.001;
 /// Of so many ranks, those with the largest saving, it is told what the run loses by them: each takes playing the run again.
 const MOST_LATE: usize = 8;
 
-/// Of more kernels than this nobody's waiting is told: at 60 bytes each they take 2 GiB.
+/// Of more kernels than this nobody's waiting is told: at 68 bytes each they take 2 GiB.
 const MOST_PARTS: u64 = 1 << 25;
 
 /// The note on that.
@@ -139,8 +170,18 @@ pub struct Gatherer {
     seen: u64,
 }
 
-/// Where the executions of a process go: by place, the lane, and whether all ranks of these wait for the last.
-pub struct Plan(Vec<(u32, bool)>);
+/// Where the executions of a process go, by place.
+pub struct Plan(Vec<Way>);
+
+/// Where the executions of a place go.
+struct Way {
+    lane: u32,
+    /// Whether all ranks of these wait for the last.
+    all: bool,
+    /// Whether stamps of these enclose the kernel.
+    ring: bool,
+    replay: bool,
+}
 
 impl Gatherer {
     /// Prepares for a process.
@@ -160,10 +201,17 @@ impl Gatherer {
                     pid: process.pid,
                     device,
                     parts: Vec::new(),
+                    stamps: StampMap::default(),
+                    comparable: process.fact("env.NCCLSCOPE_STAMPS") != Some("replayed"),
                 });
                 self.lanes.len() as u32 - 1
             });
-            (lane, all)
+            Way {
+                lane,
+                all,
+                ring: capture.names.get(place.shape.algorithm) == Some("RING"),
+                replay: place.shape.is(flag::REPLAY),
+            }
         };
         Plan(walk.places().iter().map(&mut lane).collect())
     }
@@ -172,26 +220,44 @@ impl Gatherer {
     /// out.
     #[inline]
     pub fn add(&mut self, plan: &Plan, execution: &Execution, at: Option<((u32, u64), u32)>) {
-        let (lane, all) = plan.0[execution.place];
+        let way = &plan.0[execution.place];
         let Some((start, stop)) = execution.kernel.filter(|_| !execution.captured) else {
             return;
         };
+        let lane = &mut self.lanes[way.lane as usize];
+        let stamped = execution.error.is_none() && lane.comparable;
+        if stamped && execution.gpu.is_ok() && execution.pieces == 1 {
+            let launched = if way.replay {
+                0
+            } else {
+                hosts::launched(execution.call, execution.shape)
+            };
+            lane.stamps
+                .add(start, stop, launched, execution.call.gpu_seen_ns);
+        }
         let counts = |((sequence, number), row): ((u32, u64), u32)| {
             Some((sequence, u32::try_from(number).ok()?, row))
         };
-        let at = at.filter(|_| all && execution.gpu.is_ok());
+        let at = at.filter(|_| way.all && execution.gpu.is_ok());
         let (sequence, number, row) = at.and_then(counts).unwrap_or((OTHER, 0, 0));
         self.seen += 1;
         if self.too_many() {
             return self.forget();
         }
-        self.lanes[lane as usize].parts.push(Part {
+        let encloses = match execution.error {
+            // An error of 0 is one that is not known.
+            Some(error) if error != 0 => Encloses::Events(error),
+            None if stamped && way.ring => Encloses::Stamps,
+            _ => Encloses::No,
+        };
+        self.lanes[way.lane as usize].parts.push(Part {
             sequence,
             number,
             ns: u32::try_from(stop.saturating_sub(start)).unwrap_or(u32::MAX),
             row,
             start,
             launch_ns: execution.call.launch_start_ns,
+            encloses,
         });
     }
 
@@ -222,9 +288,43 @@ impl Gatherer {
         }
     }
 
-    /// The figures; `None` where no operation has a time on every rank.
-    pub fn finish(self, capture: &Capture, matcher: &Matcher) -> Option<Arrivals> {
-        Operations::new(self.lanes, capture, &matcher.keys()).figures()
+    /// The figures, `None` where no operation has a time on every rank; and how the hosts' clocks stand to each other, `None` for one
+    /// host.
+    pub fn finish(
+        self,
+        capture: &Capture,
+        matcher: &Matcher,
+        given: Option<&Given>,
+    ) -> (Option<Arrivals>, Option<Clocks>) {
+        let (operations, proof, clocks) = self.compare(capture, matcher, given);
+        (operations.figures(&proof), clocks)
+    }
+
+    /// Only how the hosts' clocks stand to each other.
+    pub fn clocks(
+        self,
+        capture: &Capture,
+        matcher: &Matcher,
+        given: Option<&Given>,
+    ) -> Option<Clocks> {
+        self.compare(capture, matcher, given).2
+    }
+
+    fn compare(
+        mut self,
+        capture: &Capture,
+        matcher: &Matcher,
+        given: Option<&Given>,
+    ) -> (Operations, hosts::Proof, Option<Clocks>) {
+        let lanes = self.lanes.iter_mut();
+        lanes.for_each(|lane| lane.stamps.close());
+        let hosts = hosts::hosts(capture);
+        let operations = Operations::new(self.lanes, capture, &matcher.keys());
+        let host_of = operations.host_of(&hosts);
+        let offsets = operations.offsets(&host_of, hosts.len());
+        let clocks = Clocks::new(&hosts, &offsets, given);
+        let proof = hosts::Proof::new(&hosts, host_of, offsets, given);
+        (operations, proof, clocks)
     }
 }
 
@@ -344,7 +444,7 @@ impl Operations {
         own
     }
 
-    fn figures(self) -> Option<Arrivals> {
+    fn figures(self, proof: &hosts::Proof) -> Option<Arrivals> {
         let longest = self.whole.iter().map(|o| o.3 as usize).max()?;
         let busy: Vec<Busy> = self
             .lanes
@@ -395,14 +495,32 @@ impl Operations {
             transfer += f64::from(shortest) / 1e3;
             saving += margin / 1e3;
             let row = &mut ranks[last.0 as usize];
+            let over_hosts = proof.is_over_hosts(&arrivals);
+            let lateness = over_hosts
+                .then(|| self.lateness(&arrivals, proof))
+                .flatten();
             if margin > 0.0 {
                 row.last += 1;
+                if over_hosts {
+                    row.last_over_hosts += 1;
+                    if let Some(late) = lateness {
+                        let (least, most) = late.arrival;
+                        *row.last_proved.get_or_insert(0) += u64::from(least > 0);
+                        *row.last_refuted.get_or_insert(0) += u64::from(most < 0);
+                        *row.late_proved_us.get_or_insert(0.0) += least.max(0) as f64 / 1e3;
+                    }
+                }
             }
             row.saving_wall_us += own / 1e3;
-            match self.launch_lateness(&arrivals) {
-                Some(late) if late >= 0.5 * own => row.launched_late_us += own / 1e3,
-                Some(_) => row.gpu_busy_us += own / 1e3,
-                None => {}
+            let launch = match over_hosts {
+                true => lateness.and_then(|late| late.launch),
+                false => self.launch_lateness(&arrivals).map(|late| (late, late)),
+            };
+            match launch {
+                Some((least, _)) if least as f64 >= 0.5 * own => row.launched_late_us += own / 1e3,
+                Some((_, most)) if (most as f64) < 0.5 * own => row.gpu_busy_us += own / 1e3,
+                // Over hosts the clocks may leave it open.
+                _ => {}
             }
             for (_, (lane, _)) in &arrivals {
                 let mine = if *lane == last.0 { own } else { 0.0 };
@@ -482,7 +600,7 @@ impl Operations {
     }
 
     /// By how much the last to arrive was launched after all others, ns, where one host's clock tells.
-    fn launch_lateness(&self, arrivals: &[(u32, Place)]) -> Option<f64> {
+    fn launch_lateness(&self, arrivals: &[(u32, Place)]) -> Option<i64> {
         let (_, last) = arrivals.last()?;
         let host = &self.lanes[last.0 as usize].host;
         let mut others = i64::MIN;
@@ -494,7 +612,7 @@ impl Operations {
             others = others.max(launch);
         }
         let launch = self.part(*last).launch_ns;
-        (launch != 0).then(|| launch.saturating_sub(others) as f64)
+        (launch != 0).then(|| launch.saturating_sub(others))
     }
 }
 
@@ -555,236 +673,4 @@ fn shares(arrivals: &[(u32, Place)], costs: &mut Vec<f64>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::matching::Matcher;
-    use tables::communicators::{Local, Member};
-    use tables::{Call, Communicator, Shape};
-
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, n: u64) -> u64 {
-            self.0 = self
-                .0
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (self.0 >> 33) % n
-        }
-    }
-
-    /// Communicator, start and stop in ns.
-    type Kernel = (usize, u64, u64);
-
-    /// A job whose communicators have these members, where each rank has these kernels, in order. A kernel's launch is
-    /// `launched` before its start on that rank.
-    fn job(members: &[&[usize]], kernels: &[Vec<Kernel>], launched: &[u64]) -> Arrivals {
-        let mut capture = Capture::default();
-        let function = capture.names.intern("AllReduce");
-        for (index, members) in members.iter().enumerate() {
-            let member = |(own, rank): (usize, &usize)| Member {
-                process: *rank,
-                uid: index as u32,
-                rank: Some(own as u32),
-            };
-            capture.communicators.push(Communicator {
-                id: index.to_string(),
-                hash: 1,
-                nranks: Some(members.len() as u32),
-                nnodes: None,
-                name: None,
-                members: members.iter().enumerate().map(member).collect(),
-                created_ns: None,
-                parent: None,
-            });
-        }
-        let (mut matcher, mut gatherer) = (Matcher::default(), Gatherer::default());
-        let uids = 0..members.len() as u32;
-        for (rank, kernels) in kernels.iter().enumerate() {
-            let call = |(ticket, (on, start, stop)): (usize, &Kernel)| Call {
-                ticket: ticket as u64,
-                shape: *on as u32,
-                launch_start_ns: (start - launched.get(rank).unwrap_or(start)) as i64,
-                gpu_start: *start,
-                gpu_stop: *stop,
-                channels_started: 1,
-                channels_stopped: 1,
-                sealed: true,
-                ..Call::default()
-            };
-            let local = |uid| Local {
-                uid,
-                ..Local::default()
-            };
-            let shape = |uid| Shape {
-                uid,
-                communicator: Some(uid),
-                function,
-                ..Shape::default()
-            };
-            let process = Process {
-                rank: Some(rank as u32),
-                communicators: uids.clone().map(local).collect(),
-                shapes: uids.clone().map(shape).collect(),
-                calls: kernels.iter().enumerate().map(call).collect(),
-                ..Process::default()
-            };
-            let walk = Walk::new(&process);
-            let mut matching = matcher.plan(&capture, &walk);
-            let plan = gatherer.plan(&capture, &process, &walk);
-            walk.for_each(&mut Default::default(), |execution| {
-                let at = matcher.add(&mut matching, execution, Some(0));
-                gatherer.add(&plan, execution, at.map(|at| (at, 0)));
-            });
-        }
-        gatherer.finish(&capture, &matcher).expect("operations")
-    }
-
-    /// Operations of all ranks, one a millisecond, in which ranks arrive so long after its beginning, ns.
-    fn one_communicator(late: &[Vec<u64>]) -> Arrivals {
-        let members: Vec<usize> = (0..late.len()).collect();
-        let kernels: Vec<Vec<Kernel>> = late
-            .iter()
-            .map(|late| {
-                let kernel = |(i, late): (usize, &u64)| {
-                    let begin = 1_000_000 * (i as u64 + 1);
-                    (0, begin + late, begin + 900_000)
-                };
-                late.iter().enumerate().map(kernel).collect()
-            })
-            .collect();
-        job(&[&members], &kernels, &[])
-    }
-
-    fn of(arrivals: &Arrivals, rank: u32) -> &RankArrivals {
-        let mut ranks = arrivals.ranks.iter();
-        ranks.find(|r| r.rank == Some(rank)).expect("there")
-    }
-
-    fn close(a: f64, b: f64) -> bool {
-        (a - b).abs() < 1e-6 * a.abs().max(1.0)
-    }
-
-    #[test]
-    fn costs_sum_to_waits_and_follow_their_ranks() {
-        let mut random = Random(5);
-        for n in [2usize, 3, 8, 33] {
-            let late: Vec<Vec<u64>> = (0..n)
-                .map(|_| (0..20).map(|_| random.below(50_000)).collect())
-                .collect();
-            let straight = one_communicator(&late);
-            let turned: Vec<Vec<u64>> = (0..n).map(|r| late[(r + 1) % n].clone()).collect();
-            let turned = one_communicator(&turned);
-            let cost: f64 = straight.ranks.iter().map(|r| r.cost_rank_us).sum();
-            let wait: f64 = straight.ranks.iter().map(|r| r.wait_rank_us).sum();
-            let saving: f64 = straight.ranks.iter().map(|r| r.saving_wall_us).sum();
-            assert!(close(cost, wait) && close(wait, straight.wait_rank_us));
-            // On one communicator nothing is inherited.
-            assert!(close(saving, straight.saving_wall_us));
-            assert!(straight.ranks.iter().all(|r| r.inherited_rank_us == 0.0));
-            for r in 0..n {
-                let (a, b) = (of(&straight, ((r + 1) % n) as u32), of(&turned, r as u32));
-                assert!(close(a.cost_rank_us, b.cost_rank_us));
-                assert!(close(a.saving_wall_us, b.saving_wall_us));
-            }
-        }
-    }
-
-    #[test]
-    fn those_not_there_share_the_wait_for_them() {
-        let found = one_communicator(&[vec![0, 0], vec![6_000, 6_000], vec![8_000, 8_000]]);
-        assert_eq!(found.operations, 2);
-        assert_eq!(of(&found, 0).cost_rank_us, 0.0);
-        // 1 rank waits 6 µs for two, then 2 ranks wait 2 µs for one.
-        assert_eq!(of(&found, 1).cost_rank_us, 2.0 * 3.0);
-        assert_eq!(of(&found, 2).cost_rank_us, 2.0 * (3.0 + 4.0));
-        assert_eq!(of(&found, 2).saving_wall_us, 2.0 * 2.0);
-        assert_eq!(found.transfer_wall_us, 2.0 * 892.0);
-    }
-
-    #[test]
-    fn a_delay_is_charged_once_where_it_arose() {
-        // A grid: rows (0, 1) and (2, 3), columns (0, 2) and (1, 3). Rank 0 comes 100 µs late to its row, so that both of
-        // the row come late to their columns, where the others wait since 10 µs.
-        let groups: [&[usize]; 4] = [&[0, 1], &[2, 3], &[0, 2], &[1, 3]];
-        let mut kernels: Vec<Vec<Kernel>> = vec![Vec::new(); 4];
-        for i in 1..=30 {
-            let begin = 1_000_000 * i;
-            kernels[0].push((0, begin + 100_000, begin + 110_000));
-            kernels[1].push((0, begin, begin + 110_000));
-            for rank in [2, 3] {
-                kernels[rank].push((1, begin, begin + 10_000));
-                kernels[rank].push((rank, begin + 10_000, begin + 120_000));
-            }
-            kernels[0].push((2, begin + 110_000, begin + 120_000));
-            kernels[1].push((3, begin + 110_000, begin + 120_000));
-        }
-        let found = job(&groups, &kernels, &[]);
-        assert!(close(of(&found, 0).saving_wall_us, 30.0 * 100.0));
-        let victim = of(&found, 1);
-        assert!(close(victim.cost_rank_us, 30.0 * 100.0));
-        assert!(close(victim.inherited_rank_us, victim.cost_rank_us));
-        assert_eq!(victim.saving_wall_us, 0.0);
-        assert!(close(found.wait_rank_us, 30.0 * 300.0));
-    }
-
-    #[test]
-    fn lateness_to_two_operations_at_a_time_counts_once() {
-        // Two streams: rank 1 is 200 µs late to both.
-        let groups: [&[usize]; 2] = [&[0, 1], &[0, 1]];
-        let mut kernels: Vec<Vec<Kernel>> = vec![Vec::new(); 2];
-        for i in 1..=30 {
-            let begin = 1_000_000 * i;
-            kernels[0].push((0, begin, begin + 210_000));
-            kernels[0].push((1, begin + 5_000, begin + 215_000));
-            kernels[1].push((0, begin + 200_000, begin + 210_000));
-            kernels[1].push((1, begin + 205_000, begin + 215_000));
-        }
-        let found = job(&groups, &kernels, &[]);
-        assert!(
-            close(of(&found, 1).saving_wall_us, 30.0 * 200.0),
-            "{found:?}"
-        );
-        assert!(close(found.saving_wall_us, 30.0 * 400.0));
-    }
-
-    #[test]
-    fn a_late_launch_and_a_busy_gpu_are_told_apart() {
-        let late = |launched: [u64; 2]| {
-            let kernels = |late: u64| {
-                (1..=20).map(move |i| (0, 1_000_000 * i + late, 1_000_000 * i + 60_000))
-            };
-            job(
-                &[&[0, 1]],
-                &[kernels(0).collect(), kernels(50_000).collect()],
-                &launched,
-            )
-        };
-        let (busy, host) = (late([5_000, 55_000]), late([5_000, 5_000]));
-        let why = |found: &Arrivals| (of(found, 1).gpu_busy_us, of(found, 1).launched_late_us);
-        assert_eq!(why(&busy), (1000.0, 0.0));
-        assert_eq!(why(&host), (0.0, 1000.0));
-    }
-
-    #[test]
-    fn a_rank_that_is_late_more_than_others_is_told_from_chance() {
-        let mut random = Random(11);
-        let mut late: Vec<Vec<u64>> = (0..8)
-            .map(|_| (0..400).map(|_| random.below(20_000)).collect())
-            .collect();
-        let healthy = one_communicator(&late);
-        let least = healthy
-            .ranks
-            .iter()
-            .filter_map(|r| r.saving_p)
-            .reduce(f64::min);
-        assert!(least > Some(0.001 / 8.0), "{least:?}");
-        late[3].iter_mut().for_each(|late| *late += 15_000);
-        let late = one_communicator(&late);
-        let first = &late.ranks[0];
-        assert_eq!(first.rank, Some(3));
-        assert!(first.saving_p < Some(1e-4));
-        let (low, high) = first.saving_interval_us.expect("an interval");
-        assert!(low > 0.0 && (low..=high).contains(&first.saving_wall_us));
-    }
-}
+mod tests;

@@ -62,6 +62,8 @@ pub struct Execution<'a> {
     pub gpu: Result<u64, Untimed>,
     /// From first start to last stop on the GPU's clock, where these are times of NCCL kernels: also of a batch.
     pub kernel: Option<(u64, u64)>,
+    /// Error of these on the host's clock, where they are of CUDA events.
+    pub error: Option<u32>,
     /// From API entry to return on the host's clock.
     pub api: Option<(i64, i64)>,
     /// From API entry to the beginning of the launch.
@@ -206,6 +208,7 @@ impl<'a> Walk<'a> {
             gpu,
             kernel: matches!(gpu, Ok(_) | Err(Untimed::Fused))
                 .then_some((call.gpu_start, call.gpu_stop)),
+            error: shape.has_events().then_some(call.gpu_error),
             api: api(call, shape),
             enqueue: enqueue(call, shape),
             launch: between(call.launch_start_ns, call.launch_end_ns),
@@ -238,6 +241,12 @@ impl<'a> Walk<'a> {
             warmup: false,
             gpu: kernel.and_then(|(start, stop)| stop.checked_sub(start).ok_or(Untimed::Negative)),
             kernel: kernel.ok(),
+            error: calls()
+                .map(|call| {
+                    let shape = &process.shapes[call.shape as usize];
+                    shape.has_events().then_some(call.gpu_error)
+                })
+                .try_fold(0, |error, of| Some(of?.max(error))),
             api,
             enqueue: enqueue(first, shape),
             launch: between(first.launch_start_ns, first.launch_end_ns),

@@ -3,9 +3,11 @@
 //! Rule: a rank is blamed only where the lower end of the interval of what the run loses by it is above zero, where it is late more
 //! than chance gives one of so many ranks (Holm's method, one job in a thousand), and where that matters: 1 % of the run, half
 //! of its saving, 5 µs an operation. Ends of one operation differ by a few µs between ranks, so less than that proves nothing.
-//! A rank that is as late and costs the run nothing is [`hidden`], which is no finding.
+//! A rank that is as late and costs the run nothing is [`hidden`], which is no finding. Over hosts the evidence says whether their clocks
+//! prove who came last, or whether that assumes common ends.
 
 use crate::arrivals::{Arrivals, RankArrivals, LEVEL};
+use crate::clocks::Clocks;
 use crate::interval::holm;
 use serde::Serialize;
 
@@ -17,7 +19,7 @@ const LEAST_US: f64 = 5.0;
 /// A claim with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// `late_rank` or `differing_operations`.
+    /// `late_rank`, `differing_operations` or `clock_step`.
     pub kind: &'static str,
     /// The claim.
     pub sentence: String,
@@ -49,6 +51,8 @@ fn late(arrivals: &Arrivals, wall_us: Option<f64>) -> Vec<&RankArrivals> {
                 && rank.excess_wall_us >= LEAST_SHARE * run_us
                 && rank.excess_wall_us >= 0.5 * rank.saving_wall_us
                 && rank.saving_wall_us >= LEAST_US * rank.last as f64
+                // Where the hosts' clocks prove that others came after it, ends are not common.
+                && 2 * rank.last_refuted.unwrap_or(0) <= rank.last
         })
         .map(|(rank, _)| rank)
         .collect()
@@ -87,10 +91,17 @@ pub fn hidden(arrivals: &Arrivals, wall_us: Option<f64>) -> Vec<String> {
 }
 
 /// The findings, largest wall time first. `wall_us` is the length of the run.
-pub fn findings(arrivals: Option<&Arrivals>, wall_us: Option<f64>) -> Vec<Finding> {
-    let Some(arrivals) = arrivals else {
-        return Vec::new();
-    };
+pub fn findings(
+    arrivals: Option<&Arrivals>,
+    clocks: Option<&Clocks>,
+    wall_us: Option<f64>,
+) -> Vec<Finding> {
+    let mut found = arrivals.map_or(Vec::new(), |arrivals| of_arrivals(arrivals, wall_us));
+    found.extend(clocks.and_then(clock_step));
+    found
+}
+
+fn of_arrivals(arrivals: &Arrivals, wall_us: Option<f64>) -> Vec<Finding> {
     let run_us = run_us(arrivals, wall_us);
     let mut found: Vec<Finding> = late(arrivals, wall_us)
         .into_iter()
@@ -118,6 +129,60 @@ pub fn findings(arrivals: Option<&Arrivals>, wall_us: Option<f64>) -> Vec<Findin
     found
 }
 
+/// That some host's clock was set while the job ran.
+fn clock_step(clocks: &Clocks) -> Option<Finding> {
+    let largest = clocks
+        .steps
+        .iter()
+        .max_by(|a, b| a.least_us.total_cmp(&b.least_us))?;
+    let more = match clocks.steps.len() {
+        1 => String::new(),
+        n => format!("; so do {} other windows", n - 1),
+    };
+    Some(Finding {
+        kind: "clock_step",
+        sentence: format!(
+            "The clocks of {} and {} moved against each other by {} or more, between {:.1} s and {:.1} s: one was set or corrected, or a time is wrong.",
+            largest.host,
+            largest.against,
+            time(largest.least_us),
+            largest.from_s,
+            largest.until_s,
+        ),
+        wall_us: None,
+        wall_interval_us: None,
+        evidence: format!(
+            "no offset of the clocks fits all operations of that time, if they run apart by {:.0} ppm at most{more}; what is before and              what is behind are kept apart",
+            clocks.frequency_error_ppm
+        ),
+        advice: "Look at what sets the clocks of these hosts (chronyc tracking, journalctl -u chronyd, ptp4l), and when: a step, or a correction \
+                 that is faster than that."
+            .to_owned(),
+    })
+}
+
+/// What it rests on that this rank arrived last.
+fn basis(rank: &RankArrivals, arrivals: &Arrivals) -> String {
+    let of = rank.last_over_hosts;
+    match (of, rank.last_proved) {
+        (0, _) => arrivals.basis.to_owned(),
+        (_, Some(proved)) if 2 * proved >= of => format!(
+            "by the hosts' clocks it arrived last in {proved} of {of} operations over hosts, wherever their offset lies within its bounds, \
+             by {} or more in all; how much that costs: {}",
+            time(rank.late_proved_us.unwrap_or(0.0)),
+            arrivals.basis
+        ),
+        (_, Some(proved)) => format!(
+            "{}: the hosts' clocks prove it in {proved} of {of} operations over hosts only",
+            arrivals.basis
+        ),
+        (_, None) => format!(
+            "{}: nothing bounds the offset of the hosts' clocks",
+            arrivals.basis
+        ),
+    }
+}
+
 fn who(rank: &RankArrivals) -> String {
     match (rank.rank, rank.device) {
         (Some(number), None) => format!("Rank {number}"),
@@ -143,7 +208,7 @@ fn late_rank(
     let why = rank.launched_late_us + rank.gpu_busy_us;
     let (reason, advice) = if why < 0.5 * rank.saving_wall_us {
         (
-            "why is not known: launches can't be compared over hosts",
+            "why is not known: launches were not seen, or the hosts' clocks can't tell",
             "Look at what this rank does before its calls: data loading, Python, other GPU work.",
         )
     } else if rank.launched_late_us >= rank.gpu_busy_us {
@@ -175,7 +240,7 @@ fn late_rank(
             time(high),
             time(rank.saving_wall_us),
             seconds(own_cost),
-            arrivals.basis
+            basis(rank, arrivals)
         ),
         advice: advice.to_owned(),
     }
@@ -240,7 +305,7 @@ mod tests {
             rank(1, 40_000.0, 0.2),
             rank(2, 300.0, 1e-6),
         ]);
-        let found = findings(Some(&all), Some(1e6));
+        let found = findings(Some(&all), None, Some(1e6));
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].sentence,
@@ -253,9 +318,9 @@ mod tests {
             ..late
         };
         let wide = arrivals(vec![wide]);
-        assert!(findings(Some(&wide), Some(1e6)).is_empty());
+        assert!(findings(Some(&wide), None, Some(1e6)).is_empty());
         assert_eq!(hidden(&wide, Some(1e6)).len(), 1);
         assert!(hidden(&all, Some(1e6)).is_empty());
-        assert!(findings(None, None).is_empty());
+        assert!(findings(None, None, None).is_empty());
     }
 }

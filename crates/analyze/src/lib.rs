@@ -11,6 +11,7 @@
 
 pub mod arrivals;
 pub mod bandwidth;
+pub mod clocks;
 pub mod completeness;
 pub mod coverage;
 pub mod diff;
@@ -74,6 +75,8 @@ pub struct Report {
     pub steps: Option<steps::Steps>,
     /// Who waited and who was waited for; null where no operation has a GPU time on every rank.
     pub arrivals: Option<arrivals::Arrivals>,
+    /// How the hosts' clocks stand to each other; null for one host.
+    pub clocks: Option<clocks::Clocks>,
     /// What the figures mean and what NCCL can't show.
     pub notes: Vec<String>,
     /// What was unsound.
@@ -98,13 +101,40 @@ pub fn report(capture: &Capture) -> Report {
     analysis.finish(capture)
 }
 
-/// The report on a capture that need not fit in memory, made on all cores.
-pub fn report_from(source: Source, progress: &Progress) -> Report {
+/// The report on a capture that need not fit in memory, made on all cores. `given` are offsets of its hosts' clocks that take the place
+/// of what operations tell of them.
+pub fn report_from(source: Source, given: Option<clocks::Given>, progress: &Progress) -> Report {
     let (analyses, capture) = source.fold(progress, Analysis::default, Analysis::add_part);
     let mut analyses = analyses.into_iter();
     let mut all = analyses.next().unwrap_or_default();
     analyses.for_each(|later| all.merge(later));
+    all.given = given;
     all.finish(&capture)
+}
+
+/// How the clocks of a capture's hosts stand to each other; `None` for one host.
+pub fn clocks_of(capture: &Capture, given: Option<clocks::Given>) -> Option<clocks::Clocks> {
+    let host = |process: &Process| (!process.host.is_empty()).then(|| process.host.clone());
+    let hosts: std::collections::HashSet<String> =
+        capture.processes.iter().filter_map(host).collect();
+    if hosts.len() < 2 {
+        return None;
+    }
+    let mut rows = operations::Gatherer::default();
+    let mut matcher = matching::Matcher::default();
+    let mut arrivals = arrivals::Gatherer::default();
+    for process in &capture.processes {
+        let walk = Walk::new(process);
+        let rows = rows.plan(capture, &walk);
+        let mut matching = matcher.plan(capture, &walk);
+        let plan = arrivals.plan(capture, process, &walk);
+        walk.for_each(&mut Steps::default(), |execution| {
+            let row = (!execution.warmup).then_some(rows[execution.place]);
+            let operation = matcher.add(&mut matching, execution, row);
+            arrivals.add(&plan, execution, operation.zip(row));
+        });
+    }
+    arrivals.clocks(capture, &matcher, given.as_ref())
 }
 
 /// What was gathered from the calls of some consecutive processes of a capture.
@@ -121,6 +151,8 @@ pub struct Analysis {
     silent: notes::Silent,
     /// The process of which a part was added and another follows.
     under_way: Option<UnderWay>,
+    /// Offsets of hosts' clocks that somebody else knows.
+    pub given: Option<clocks::Given>,
 }
 
 /// What is gathered from one process before it can be told.
@@ -149,6 +181,7 @@ impl Default for Analysis {
             steps: Vec::new(),
             silent: notes::Silent::default(),
             under_way: None,
+            given: None,
         }
     }
 }
@@ -253,7 +286,8 @@ impl Analysis {
     pub fn finish(self, capture: &Capture) -> Report {
         let operations = self.operations.finish(capture, &self.matcher);
         let too_many = self.arrivals.too_many();
-        let arrivals = self.arrivals.finish(capture, &self.matcher);
+        let given = self.given.as_ref();
+        let (arrivals, clocks) = self.arrivals.finish(capture, &self.matcher, given);
         let functions = self.functions.finish(capture, &operations);
         let kinds = functions::kinds(&functions);
         let ranks = ranks::finish(self.ranks);
@@ -273,6 +307,7 @@ impl Analysis {
             network: self.network.finish(capture),
             steps: steps::finish(self.steps, capture.processes.len()),
             arrivals,
+            clocks,
             problems: job::problems(capture),
             summary: summary::summary(&operations, &warmup),
             warmup,
@@ -288,7 +323,8 @@ impl Analysis {
             report.notes.push(arrivals::TOO_MANY.to_owned());
         }
         let wall_us = report.ranks.wall_us.map(|wall| wall.max);
-        report.findings = findings::findings(report.arrivals.as_ref(), wall_us);
+        report.findings =
+            findings::findings(report.arrivals.as_ref(), report.clocks.as_ref(), wall_us);
         report.next = summary::next(&report);
         report
     }

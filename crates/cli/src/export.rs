@@ -2,6 +2,7 @@
 
 use crate::progress::{self, Counted};
 use crate::report::{open, print};
+use analyze::clocks::Clocks;
 use anyhow::{bail, Context};
 use render::timeline::Timeline;
 use std::fs::File;
@@ -21,6 +22,8 @@ pub struct Args {
     /// File to write to; standard output without it. Parquet needs a folder, and chrome writes one file per rank into one
     #[arg(short, long)]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    offsets: crate::offsets::Offsets,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -37,6 +40,13 @@ enum Format {
 
 /// Writes the export.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
+    let given = args.offsets.read()?;
+    if given.is_some() && !matches!(args.to, Format::Chrome | Format::Perfetto) {
+        bail!(
+            "expected `--offsets` with a time line, found it with a table of times as they were recorded\n  hint: `--to perfetto` and \
+             `--to chrome` move the times of all hosts onto one clock"
+        );
+    }
     let capture = open(&args.capture)?;
     for problem in &capture.problems {
         eprintln!("warning: {problem}");
@@ -56,7 +66,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         }
         Format::Parquet => parquet(&capture, &args),
         Format::Chrome => {
-            let timeline = timeline(&capture);
+            let clocks = analyze::clocks_of(&capture, given);
+            let timeline = timeline(&capture, clocks.as_ref());
             match &args.output {
                 Some(folder) if is_folder(folder) => {
                     chrome_by_rank(&timeline, folder).with_context(|| writing(folder))
@@ -70,7 +81,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             }
         }
         Format::Perfetto => {
-            let timeline = timeline(&capture);
+            let clocks = analyze::clocks_of(&capture, given);
+            let timeline = timeline(&capture, clocks.as_ref());
             to_file(&args, "slices", |mut out| {
                 render::perfetto::write(&timeline, &mut out)
             })
@@ -115,8 +127,11 @@ fn is_folder(path: &Path) -> bool {
     path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
-fn timeline(capture: &Capture) -> Timeline<'_> {
-    let timeline = Timeline::new(capture);
+fn timeline<'a>(capture: &'a Capture, clocks: Option<&'a Clocks>) -> Timeline<'a> {
+    let timeline = Timeline::new(capture, clocks);
+    for note in clocks.iter().flat_map(|clocks| &clocks.notes) {
+        eprintln!("warning: {note}");
+    }
     if timeline.unplaced > 0 {
         eprintln!(
             "warning: {} calls have no time and are left out",

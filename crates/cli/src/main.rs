@@ -11,6 +11,7 @@ mod explain;
 mod export;
 mod hang;
 mod judge;
+mod offsets;
 mod plugin_path;
 mod progress;
 mod report;

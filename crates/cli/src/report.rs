@@ -26,14 +26,21 @@ pub struct Args {
     /// Print what the words and figures mean
     #[arg(long, conflicts_with = "json")]
     explain: bool,
+    #[command(flatten)]
+    offsets: crate::offsets::Offsets,
 }
 
 /// Prints the report.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
+    let given = args.offsets.read()?;
+    let is_given = given.is_some();
     let report = progress::show("reading", |progress| {
         let source = Source::open(&args.capture, progress).map_err(hinted)?;
-        anyhow::Ok(analyze::report_from(source, progress))
+        anyhow::Ok(analyze::report_from(source, given, progress))
     })?;
+    if is_given && report.clocks.is_none() {
+        eprintln!("warning: offsets were given, and there are no two hosts that they could be of");
+    }
     if let Some(file) = args.html.as_deref().filter(|file| *file != Path::new("-")) {
         let mut page = Vec::new();
         render::html::write(&report, &mut page)?;

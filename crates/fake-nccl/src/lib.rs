@@ -14,6 +14,7 @@ pub mod check;
 pub mod core;
 pub mod event;
 mod fault;
+pub mod machine;
 pub mod play;
 pub mod plugin;
 pub mod replay;

@@ -6,10 +6,11 @@
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fake_nccl::plugin::Version;
-use fake_nccl::{bench, check, play, replay, Options};
+use fake_nccl::{bench, check, machine, play, replay, Options};
+use std::ffi::{c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering::Relaxed};
 
 /// Plays a job at the C ABI of an NCCL profiler plugin, without a GPU.
 #[derive(Parser)]
@@ -118,6 +119,65 @@ pub unsafe extern "C" fn ncclGetVersion(version: *mut i32) -> i32 {
     // SAFETY: by the caller.
     unsafe { version.write(VERSION.load(Relaxed)) };
     nccl_abi::result::SUCCESS
+}
+
+/// The C library's, with the wall clock of the host that the script says.
+///
+/// # Safety
+/// As the C library's: `time` must point to a timespec.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> c_int {
+    type Real = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> c_int;
+    static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    let mut real = REAL.load(Relaxed);
+    if real.is_null() {
+        // SAFETY: the name is a C string. Two threads that both ask find the same.
+        real = unsafe { libc::dlsym(libc::RTLD_NEXT, c"clock_gettime".as_ptr()) };
+        if real.is_null() {
+            return -1;
+        }
+        REAL.store(real, Relaxed);
+    }
+    // SAFETY: the C library's function of this name has this type.
+    let real: Real = unsafe { std::mem::transmute::<*mut c_void, Real>(real) };
+    // SAFETY: by the caller.
+    let result = unsafe { real(clock, time) };
+    let ahead = machine::clock_ns();
+    if result == 0 && clock == libc::CLOCK_REALTIME && ahead != 0 {
+        // SAFETY: by the caller, and it was filled in.
+        let time = unsafe { &mut *time };
+        let ns = time.tv_nsec + ahead;
+        time.tv_sec += ns.div_euclid(1_000_000_000);
+        time.tv_nsec = ns.rem_euclid(1_000_000_000);
+    }
+    result
+}
+
+/// The C library's, with the name of the host that the script says.
+///
+/// # Safety
+/// As the C library's: `name` must have room for `len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gethostname(name: *mut c_char, len: usize) -> c_int {
+    let mut system = std::mem::MaybeUninit::<libc::utsname>::zeroed();
+    let from = match machine::name() {
+        Some(name) => name.as_ptr(),
+        // SAFETY: uname fills it in.
+        None if unsafe { libc::uname(system.as_mut_ptr()) } == 0 => {
+            // SAFETY: all zeros are a utsname, and uname has filled it in.
+            unsafe { (*system.as_ptr()).nodename.as_ptr() }
+        }
+        None => return -1,
+    };
+    // SAFETY: both names end with a 0, and `name` has room for `len` bytes by the caller.
+    unsafe {
+        if libc::strlen(from) >= len {
+            *libc::__errno_location() = libc::ENAMETOOLONG;
+            return -1;
+        }
+        libc::strcpy(name, from);
+    }
+    0
 }
 
 fn main() -> ExitCode {

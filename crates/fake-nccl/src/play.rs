@@ -11,6 +11,7 @@
 use crate::announced::Announced;
 use crate::core::{comm_name, Captured, Communicator, Launcher, Mode, Origin, Task, Timeline};
 use crate::fault;
+use crate::machine;
 use crate::plugin::{Choice, Identity, Loader, Version};
 use crate::schedule::{self, instance, Kernel, Part, Schedule};
 use crate::script::{Act, Call, Script, Statement};
@@ -146,10 +147,13 @@ pub fn play(source: &str, options: &Options) -> anyhow::Result<Outcome> {
         let mut command = Command::new(&program);
         command
             .arg(RANK_PROCESS)
-            .env(STAMPS.0, STAMPS.1)
             .env("RANK", first.to_string())
             .env("WORLD_SIZE", script.ranks.to_string())
             .env("LOCAL_RANK", local_rank.to_string());
+        // Whose hosts have clocks of their own, the stamps are of the same time as the launches.
+        if script.host_clock_ns.is_empty() {
+            command.env(STAMPS.0, STAMPS.1);
+        }
         if let Some(plugin) = &options.plugin {
             command.env("NCCL_PROFILER_PLUGIN", plugin);
         }
@@ -439,6 +443,10 @@ pub fn rank_process(told: impl Fn(Version)) -> anyhow::Result<()> {
         log_level: log_level(flag("verbose")),
     });
     let ranks = script.process_ranks(order["first"].as_u64().unwrap_or(0) as usize);
+    let host = script.host(ranks.start);
+    if let Some(clock_ns) = script.host_clock_ns.get(host) {
+        machine::be(host, *clock_ns);
+    }
     let job = Job::new(script, loader, Some(control), flag("fast"));
     match job.run(ranks) {
         Flow::Continue(()) => {
@@ -579,7 +587,9 @@ impl Job {
             None => realtime_ns() + 1_000_000,
         };
         let _ = self.abi.set(abi);
-        let left = Duration::from_nanos(begin.saturating_sub(realtime_ns()));
+        // The others begin by a clock that is not off.
+        let now = realtime_ns().saturating_add_signed(machine::clock_ns().saturating_neg());
+        let left = Duration::from_nanos(begin.saturating_sub(now));
         let origin = Origin {
             host: (!self.fast).then(|| Instant::now() + left),
             realtime_ns: begin,

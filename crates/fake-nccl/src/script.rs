@@ -43,6 +43,8 @@ pub struct Script {
     pub host_cost_ns: u64,
     /// Offset of each rank's GPU clock.
     pub gpu_offset_ns: Vec<i64>,
+    /// How far each host's clock is ahead; empty where all are on this machine's clock, under its name.
+    pub host_clock_ns: Vec<i64>,
     /// What communicator names mean.
     pub comms: Vec<Comm>,
     /// Names of graphs.
@@ -470,7 +472,7 @@ struct Parser {
     destroyed_by_hand: bool,
 }
 
-const WORDS: &str = "a statement (nccl, ranks, hosts, per_process, one_thread, gpu_offset, lead, linger, host_cost, comm, repeat, group, rank, graph, replay, sleep, rate, sync, destroy, reinit, no_destroy, fault) or a call (all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, gather, scatter, send, recv)";
+const WORDS: &str = "a statement (nccl, ranks, hosts, per_process, one_thread, gpu_offset, host_clock, lead, linger, host_cost, comm, repeat, group, rank, graph, replay, sleep, rate, sync, destroy, reinit, no_destroy, fault) or a call (all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, gather, scatter, send, recv)";
 const LONGEST_GROUP: usize = 100_000;
 
 impl Script {
@@ -489,6 +491,7 @@ impl Script {
             linger_ns: 0,
             host_cost_ns: 10_000,
             gpu_offset_ns: vec![0],
+            host_clock_ns: Vec::new(),
             comms: Vec::new(),
             graphs: Vec::new(),
             body: Vec::new(),
@@ -622,7 +625,7 @@ impl Parser {
         let header = !nested && out.is_empty() && self.script.comms.is_empty();
         match word {
             "nccl" | "ranks" | "hosts" | "per_process" | "one_thread" | "lead" | "linger"
-            | "host_cost" | "gpu_offset"
+            | "host_cost" | "gpu_offset" | "host_clock"
                 if !header =>
             {
                 return self.fail(
@@ -666,6 +669,17 @@ impl Parser {
                 let by = self.word("a time like -850us", signed_nanos)?;
                 for rank in ranks {
                     self.script.gpu_offset_ns[rank] = by;
+                }
+            }
+            "host_clock" => {
+                let limit = self.script.hosts;
+                let expected =
+                    format!("hosts below {limit}, like 1, 0..3 or 0,2; say `hosts` before");
+                let hosts = self.word(&expected, |w| rank_list(w, limit))?;
+                let by = self.word("a time like -70ms", signed_nanos)?;
+                self.script.host_clock_ns.resize(limit, 0);
+                for host in hosts {
+                    self.script.host_clock_ns[host] = by;
                 }
             }
             "comm" => self.comm(out)?,
@@ -1170,6 +1184,7 @@ mod tests {
              hosts 2
              per_process 2 ; one_thread
              gpu_offset 3 -850us
+             host_clock 1 -70ms
              comm dp ranks 0..7 name \"data parallel\"   # a comment
              comm tp split dp every 2
              comm odd split dp colors 0 1 - 1 0 1 0 1
@@ -1195,6 +1210,7 @@ mod tests {
         assert_eq!(script.comms[3].instances[0].members, [0, 1, 2, 4, 6, 7]);
         assert_eq!(script.comms[3].instances[0].hash, 0x1f);
         assert_eq!(script.gpu_offset_ns[3], -850_000);
+        assert_eq!(script.host_clock_ns, [0, -70_000_000]);
         assert!(!script.destroy && script.one_thread);
         assert_eq!((script.host(3), script.host(4)), (0, 1));
     }
@@ -1212,6 +1228,7 @@ mod tests {
             error("ranks 4\nrank 5 kill"),
             "line 2: expected ranks below 4, like 2, 0..7 or 0,3,4, found `5`"
         );
+        assert!(error("ranks 2\nhosts 2\nhost_clock 2 1ms").contains("hosts below 2"));
         assert!(error("nccl 2.28.8").contains("an examined release (2.23.4"));
         assert_eq!(
             error("send 1KiB"),

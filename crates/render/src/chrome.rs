@@ -48,11 +48,15 @@ const ON_GPU: &[&str] = &[
 /// Those of `out`.
 pub fn write(timeline: &Timeline<'_>, only: Option<usize>, out: &mut impl Write) -> Result<u64> {
     let capture = timeline.capture();
+    let mut other = json!({"version": format!("ncclscope {}", env!("CARGO_PKG_VERSION")), "gpu_clock": GPU_CLOCK});
+    if let (Some(other), Some(clocks)) = (other.as_object_mut(), timeline.clocks()) {
+        other.insert("host_clocks".to_owned(), clocks);
+    }
     write!(
         out,
         "{{\"schemaVersion\":1,\"displayTimeUnit\":\"ns\",\"baseTimeNanoseconds\":{},\"otherData\":{}",
         timeline.base_ns,
-        json!({"version": format!("ncclscope {}", env!("CARGO_PKG_VERSION")), "gpu_clock": GPU_CLOCK}),
+        other,
     )?;
     if let Some(process) = only {
         let of = &capture.processes[process];

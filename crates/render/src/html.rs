@@ -175,6 +175,7 @@ impl<'a> Page<'a> {
         self.warmup();
         self.steps();
         self.waiting();
+        self.clocks();
         self.settings();
         self.network();
         self.lines("Notes", "notes", &self.report.notes);
@@ -270,6 +271,7 @@ impl<'a> Page<'a> {
             there(!report.warmup.is_empty(), "warmup", "Warm-up"),
             there(report.steps.is_some(), "steps", "Steps"),
             there(report.arrivals.is_some(), "waiting", "Waiting"),
+            there(report.clocks.is_some(), "clocks", "Clocks"),
             there(!report.settings.is_empty(), "settings", "Settings"),
             there(!report.network.is_empty(), "network", "Network"),
             there(!report.notes.is_empty(), "notes", "Notes"),

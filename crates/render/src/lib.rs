@@ -4,6 +4,7 @@
 
 pub mod batches;
 pub mod chrome;
+mod clocks;
 pub mod diff_text;
 pub mod hang;
 pub mod html;

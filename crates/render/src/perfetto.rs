@@ -304,6 +304,7 @@ impl<W: Write> Packets<'_, W> {
             }),
             child_ordering: Some(EXPLICIT),
             sibling_order_rank: Some(number),
+            description: timeline.clock(process),
             ..TrackDescriptor::default()
         }))?;
         for (index, lane) in timeline.tracks(process).iter().enumerate() {

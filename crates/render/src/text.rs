@@ -55,7 +55,7 @@ const fn rows(all: [usize; 8]) -> Rows {
 }
 
 /// From much to little; the first that fits is taken, else the last.
-const LEVELS: [Rows; 7] = [
+const LEVELS: [Rows; 8] = [
     rows([8, 8, 12, 24, 8, 6, 8, 8]),
     rows([6, 5, 8, 14, 6, 3, 6, 6]),
     rows([4, 4, 6, 8, 4, 2, 4, 5]),
@@ -63,6 +63,7 @@ const LEVELS: [Rows; 7] = [
     rows([2, 2, 3, 5, 2, 1, 2, 3]),
     rows([1, 1, 2, 3, 1, 1, 1, 2]),
     rows([1, 1, 1, 2, 1, 1, 1, 1]),
+    rows([1, 1, 1, 1, 1, 1, 1, 1]),
 ];
 const ALL: Rows = rows([usize::MAX; 8]);
 const LINES: usize = 60;
@@ -101,6 +102,7 @@ fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {
     warmup(report, rows, out)?;
     crate::steps::steps(report, out)?;
     crate::waiting::waiting(report, rows.ranks, rows.ranks == usize::MAX, out)?;
+    crate::clocks::clocks(report, rows.ranks, out)?;
     let settings: Vec<String> = report.settings.iter().map(|s| s.summary.clone()).collect();
     list("Settings", &settings, rows.notes, out)?;
     network(report, rows, out)?;

@@ -10,8 +10,12 @@
 //! `gpu_seen_ns - gpu_stop_ns` over the calls of a process on a device is the distance of the clocks plus the smallest delay. They are moved by
 //! that. Their lengths and distances on one GPU are exact; against the host they are late by that delay, and by what the clocks drift apart.
 //!
+//! Each host has a clock of its own. Where the calls tell how these stand to each other, or it was given ([`analyze::clocks`]), all times are
+//! moved onto the clock of one host, and [`Timeline::clock`] says by how much and how wrong that may be.
+//!
 //! Rule: a call without any time is not placed, and [`Timeline::unplaced`] counts it.
 
+use analyze::clocks::{Clocks, HostClock};
 use std::collections::HashMap;
 use tables::calls::Row;
 use tables::{Call, Capture, Name, Process, Shape};
@@ -94,11 +98,14 @@ struct Line {
     further: HashMap<(bool, u64), usize>,
     /// By shape, what moves stamps that are on the GPU's clock.
     offset_of: Vec<Option<i64>>,
+    /// How its host's times are moved onto the clock of the first host.
+    clock: Option<analyze::clocks::Line>,
 }
 
 /// The calls of a capture on a time line.
 pub struct Timeline<'a> {
     capture: &'a Capture,
+    clocks: Option<&'a Clocks>,
     lines: Vec<Line>,
     operations: HashMap<Key, Operation>,
     /// The earliest begin, ns since 1970; 0 without calls.
@@ -108,12 +115,16 @@ pub struct Timeline<'a> {
 }
 
 impl<'a> Timeline<'a> {
-    /// The time line of a capture.
-    pub fn new(capture: &'a Capture) -> Timeline<'a> {
+    /// The time line of a capture, of which `clocks` tells how the hosts' clocks stand to each other.
+    pub fn new(capture: &'a Capture, clocks: Option<&'a Clocks>) -> Timeline<'a> {
         let numbers = numbers(&capture.processes);
-        let line = |(process, number)| Line::new(capture, process, number);
+        let line = |(process, number): (&'a Process, u32)| {
+            let clock = clocks.and_then(|clocks| clocks.lines.get(&process.host));
+            Line::new(capture, process, number, clock.cloned())
+        };
         let mut timeline = Timeline {
             capture,
+            clocks,
             lines: capture.processes.iter().zip(numbers).map(line).collect(),
             operations: HashMap::new(),
             base_ns: 0,
@@ -152,6 +163,60 @@ impl<'a> Timeline<'a> {
     /// The capture.
     pub fn capture(&self) -> &'a Capture {
         self.capture
+    }
+
+    /// How a process's times were moved onto the clock of another host, in words; nothing where they are on that clock, or there is one
+    /// host.
+    pub fn clock(&self, process: usize) -> Option<String> {
+        let clocks = self.clocks?;
+        let host = &self.capture.processes[process].host;
+        if *host == clocks.reference {
+            return None;
+        }
+        let row = clocks.hosts.iter().find(|row| row.host == *host);
+        let Some((row, line)) = row.zip(clocks.lines.get(host)) else {
+            return Some(format!(
+                "times are on the clock of {host}: how that stands to the clock of {} is not known",
+                clocks.reference
+            ));
+        };
+        let rests = match row.source {
+            Some("given") => "as it was given",
+            Some("bounds") => "as operations bound it",
+            _ => "assuming common ends",
+        };
+        let error = line.error_ns.map_or("not known".to_owned(), |error| {
+            format!("{:.1} us at most", error as f64 / 1e3)
+        });
+        let false_if_given = if row.contradicted == Some(true) {
+            "; operations contradict it"
+        } else {
+            ""
+        };
+        Some(format!(
+            "times are moved from the clock of {host} onto that of {}, which is {:.1} us behind it at first, {rests}; error {error}\
+             {false_if_given}",
+            clocks.reference,
+            line.first_offset_ns() as f64 / 1e3,
+        ))
+    }
+
+    /// By host, how its times were moved onto the clock of the first one; nothing for one host.
+    pub fn clocks(&self) -> Option<serde_json::Value> {
+        let clocks = self.clocks?;
+        let host = |row: &HostClock| {
+            let line = clocks.lines.get(&row.host);
+            let us = |ns: i64| ns as f64 / 1e3;
+            serde_json::json!({
+                "host": row.host,
+                "offset_us": line.map(|line| us(line.first_offset_ns())),
+                "error_us": line.and_then(|line| line.error_ns).map(us),
+                "source": row.source,
+                "contradicted": row.contradicted,
+            })
+        };
+        let hosts: Vec<serde_json::Value> = clocks.hosts.iter().map(host).collect();
+        Some(serde_json::json!({"reference": clocks.reference, "hosts": hosts}))
     }
 
     /// The process's number in the export: the launcher's rank. Processes without one, or with one that an earlier
@@ -206,7 +271,12 @@ impl<'a> Timeline<'a> {
 }
 
 impl Line {
-    fn new(capture: &Capture, process: &Process, number: u32) -> Line {
+    fn new(
+        capture: &Capture,
+        process: &Process,
+        number: u32,
+        clock: Option<analyze::clocks::Line>,
+    ) -> Line {
         let device = |shape: &Shape| {
             let local = process.communicators.iter().find(|l| l.uid == shape.uid);
             local.and_then(|l| l.device)
@@ -231,6 +301,7 @@ impl Line {
             track_of: vec![[0; 2]; process.shapes.len()],
             further: HashMap::new(),
             offset_of: devices.iter().map(|d| offsets.get(d).copied()).collect(),
+            clock,
         };
         line.lay_tracks(capture, process);
         line
@@ -290,9 +361,22 @@ impl Line {
             call.gpu_ns(shape).ok()?;
             let begin = moved(call.gpu_start, offset)?;
             let end = moved(call.gpu_stop, offset)?;
-            Some((Span { begin, end }, offset))
+            Some((self.on_one_clock(Span { begin, end }), offset))
         });
-        (host(call), gpu)
+        (host(call).map(|span| self.on_one_clock(span)), gpu)
+    }
+
+    /// A span of this process's host on the clock of the first host.
+    fn on_one_clock(&self, span: Span) -> Span {
+        let Some(clock) = &self.clock else {
+            return span;
+        };
+        let begin = clock.on_reference(span.begin);
+        Span {
+            begin,
+            // A clock that was set back meanwhile.
+            end: clock.on_reference(span.end).max(begin),
+        }
     }
 
     fn slice(&self, is_gpu: bool, call: &Call, span: Span) -> Slice {

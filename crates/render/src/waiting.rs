@@ -49,11 +49,14 @@ pub(crate) fn waiting(
         out,
         "Arrivals by rank (largest saving first; wall: ms of the wall, rank: ms summed over ranks; the run loses loses_wall)"
     )?;
+    // On one host there is nothing to prove.
+    let proved = report.clocks.is_some();
     let names = [
         "rank",
         "host",
         "operations",
         "last",
+        "last_proved",
         "saves_wall",
         "loses_wall",
         "cost_rank",
@@ -62,7 +65,13 @@ pub(crate) fn waiting(
         "late_launch_wall",
         "busy_gpu_wall",
     ];
-    let mut table = Table::new(names, "><>>>>>>>>>");
+    let shown = |name: &&str| proved || *name != "last_proved";
+    let align = if proved {
+        "><>>>>>>>>>>"
+    } else {
+        "><>>>>>>>>>"
+    };
+    let mut table = Table::new(names.into_iter().filter(shown), align);
     for row in &arrivals.ranks {
         let rank = match (row.rank, row.device) {
             (Some(rank), None) => rank.to_string(),
@@ -70,11 +79,12 @@ pub(crate) fn waiting(
             (None, _) => format!("pid:{}", row.pid),
         };
         let ms = |us: f64| format!("{:.3}", us / 1e3);
-        table.row([
+        let cells = [
             rank,
             row.host.clone(),
             row.operations.to_string(),
             row.last.to_string(),
+            row.last_proved.map_or("-".to_owned(), |n| n.to_string()),
             ms(row.saving_wall_us),
             row.loss_wall_us.map_or("-".to_owned(), ms),
             ms(row.cost_rank_us),
@@ -82,7 +92,9 @@ pub(crate) fn waiting(
             ms(row.wait_rank_us),
             ms(row.launched_late_us),
             ms(row.gpu_busy_us),
-        ]);
+        ];
+        let cells = names.into_iter().zip(cells);
+        table.row(cells.filter(|(name, _)| shown(name)).map(|(_, cell)| cell));
     }
     table.write(out, ranks, "ranks")
 }

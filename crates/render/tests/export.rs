@@ -40,7 +40,7 @@ fn ns(time: &Json) -> i64 {
 #[test]
 fn chrome_has_every_call_and_every_digit() {
     let capture = job("ddp4");
-    let timeline = Timeline::new(&capture);
+    let timeline = Timeline::new(&capture, None);
     let trace = trace(&timeline, None);
     let base = trace["baseTimeNanoseconds"].as_i64().expect("a base");
     let slices: HashMap<(u64, u64, &str), &Json> = events(&trace)
@@ -98,7 +98,7 @@ fn digits(value: &Json) -> String {
 #[test]
 fn chrome_names_what_kineto_names() {
     let capture = job("ddp4");
-    let trace = trace(&Timeline::new(&capture), None);
+    let trace = trace(&Timeline::new(&capture, None), None);
     let args = |name: &str| {
         let is_it = |e: &&Json| e["name"] == format!("ncclKernel_{name}");
         &events(&trace).iter().find(is_it).expect("a slice")["args"]
@@ -127,7 +127,7 @@ fn chrome_names_what_kineto_names() {
 #[test]
 fn chrome_flows_go_over_the_ranks_of_an_operation_by_time() {
     let capture = job("ddp4");
-    let timeline = Timeline::new(&capture);
+    let timeline = Timeline::new(&capture, None);
     let all = trace(&timeline, None);
     let mut flows: BTreeMap<u64, Vec<(i64, &str, u64)>> = BTreeMap::new();
     for event in events(&all).iter().filter(|e| e["cat"] == "operation") {
@@ -167,7 +167,7 @@ fn chrome_flows_go_over_the_ranks_of_an_operation_by_time() {
 fn calls_that_cross_on_the_gpu_are_on_tracks_of_their_own() {
     for name in ["mix_228", "threads_228", "zero_cta_232"] {
         let capture = job(name);
-        let timeline = Timeline::new(&capture);
+        let timeline = Timeline::new(&capture, None);
         let mut tracks: HashMap<(usize, usize), Vec<(i64, i64)>> = HashMap::new();
         for placed in timeline.calls() {
             let gpu = placed.gpu.map(|(slice, _)| slice);
@@ -261,7 +261,7 @@ struct Trace {
 #[test]
 fn perfetto_decodes_to_the_same_calls() {
     let capture = job("ddp4");
-    let timeline = Timeline::new(&capture);
+    let timeline = Timeline::new(&capture, None);
     let mut bytes = Vec::new();
     let slices = perfetto::write(&timeline, &mut bytes).expect("in memory");
     assert_eq!(slices, 2 * 176);
@@ -350,7 +350,7 @@ fn jobs_with_holes_are_written() {
         "ddp8_two_hosts",
     ] {
         let capture = job(name);
-        let timeline = Timeline::new(&capture);
+        let timeline = Timeline::new(&capture, None);
         let slices = events(&trace(&timeline, None))
             .iter()
             .filter(|e| e["ph"] == "X")

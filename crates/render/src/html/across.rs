@@ -1,6 +1,6 @@
-//! The sections on what ranks do to each other: findings, steps, waiting.
+//! The sections on what ranks do to each other: findings, steps, waiting, clocks.
 
-use super::columns::{ARRIVALS, PROCESS, STEPS};
+use super::columns::{ARRIVALS, CLOCKS, PROCESS, STEPS};
 use super::{marked, Page};
 use std::fmt::Write as _;
 
@@ -53,6 +53,17 @@ impl Page<'_> {
             &[PROCESS, ARRIVALS],
             "saving_wall_us",
         );
+        self.end();
+    }
+
+    pub(super) fn clocks(&mut self) {
+        let Some(clocks) = &self.report.clocks else {
+            return;
+        };
+        let about = crate::clocks::about(clocks);
+        self.section("clocks", "Clocks of the hosts", &about);
+        self.list(&crate::clocks::lines(self.report));
+        self.table_of("clocks.hosts", "Clocks by host", &[CLOCKS], "");
         self.end();
     }
 }

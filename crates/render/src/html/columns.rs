@@ -121,6 +121,7 @@ const NO_CALL_BANDWIDTH: &str = "needs a size, a GPU time and more than one rank
 const NO_INTERVAL: &str = "no call of this rank has a time";
 const NO_PART: &str = "no call has this part";
 const NO_NETWORK: &str = "only operations were recorded";
+const NO_OFFSET: &str = "nothing bounds it";
 const NO_WAIT: &str = "no step was in this wait";
 
 columns! {
@@ -178,6 +179,8 @@ columns! {
         "device" "device" "" Count "CUDA device ordinal" NOT_KNOWN;
         "operations" "operations" "" Count "operations it was in" NEVER;
         "last" "last" "" Count "those in which it arrived last" NEVER;
+        "last_proved" "proved" "" Count "those in which the hosts' clocks prove it" "on one host, or no offset is bounded";
+        "last_refuted" "refuted" "" Count "those in which they prove that another came after it" "on one host, or no offset is bounded";
         "loss_wall_us" "run loses" "ms of the wall" Ms "what the run would take less with this rank as early as the median of the others" "late no more than chance gives";
         "saving_wall_us" "saves" "ms of the wall" Ms "what operations would have ended earlier with this rank on time; other work may hide a part" NEVER;
         "cost_rank_us" "cost" "ms over ranks" Ms "waiting of others that is charged to it" NEVER;
@@ -185,6 +188,18 @@ columns! {
         "wait_rank_us" "waited" "ms over ranks" Ms "its own waiting" NEVER;
         "launched_late_us" "late launch" "ms of the wall" Ms "of the saving: its launch on the host was late as well" NEVER;
         "gpu_busy_us" "busy GPU" "ms of the wall" Ms "of the saving: it was launched in time" NEVER;
+    }
+    CLOCKS {
+        "host" "host" "" Text "as the recorder saw it" NEVER;
+        "offset_us" "offset" "µs" Figure "its clock less the reference's" NO_OFFSET;
+        "low_us" "low" "µs" Figure "what that is at least" NO_OFFSET;
+        "high_us" "high" "µs" Figure "what that is at most" NO_OFFSET;
+        "source" "from" "" Text "what the offset rests on" NO_OFFSET;
+        "given_error_us" "given error" "µs" Figure "the error of an offset that was given" "none was given";
+        "operations" "operations" "" Count "that were compared" NEVER;
+        "windows" "windows" "" Count "of a second each, with bounds" NEVER;
+        "drift_low_ppm" "drift low" "ppm" Figure "by how much its clock runs faster at least" "fewer than two windows, or a step";
+        "drift_high_ppm" "drift high" "ppm" Figure "by how much its clock runs faster at most" "fewer than two windows, or a step";
     }
     STEPS {
         "steps" "steps" "" Count "repetitions of its pattern" NEVER;
@@ -345,6 +360,7 @@ mod tests {
             ("problems", PROBLEM.to_vec()),
             ("ranks/properties/rows", [PROCESS, RANK].concat()),
             ("steps/properties/rows", [PROCESS, STEPS].concat()),
+            ("clocks/properties/hosts", CLOCKS.to_vec()),
             ("arrivals/properties/ranks", [PROCESS, ARRIVALS].concat()),
             (
                 "completeness/properties/ranks",

@@ -85,7 +85,7 @@ pub fn read(folder: &Path) -> Option<Outputs> {
     let mut json = Vec::new();
     render::json::write(&report, &mut json).expect("in memory");
     serde_json::from_slice::<serde_json::Value>(&json).expect("JSON");
-    let timeline = Timeline::new(&capture);
+    let timeline = Timeline::new(&capture, None);
     let mut chrome = Vec::new();
     render::chrome::write(&timeline, None, &mut chrome).expect("in memory");
     serde_json::from_slice::<serde_json::Value>(&chrome).expect("JSON");

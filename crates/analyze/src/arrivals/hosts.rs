@@ -1,0 +1,257 @@
+//! Arrivals over hosts: what operations tell of the hosts' clocks, and of which of them these prove who came last.
+//!
+//! [`Operations::offsets`] hands every operation over several hosts to [`crate::clocks`], a [`Side`] for each host, also those that
+//! lack a rank. A [`Proof`] then compares arrivals over the whole interval in which the offsets lie.
+//!
+//! Rule: an operation of which one kernel's place on its host's clock is not known proves nothing.
+
+use super::{Encloses, Operations, Place};
+use crate::clocks::{drift, Given, Observations, Offsets, Side, RESOLUTION_NS};
+use capture::live::part;
+use std::collections::HashMap;
+use tables::{Call, Capture, Shape};
+
+/// The hosts of a capture, by first process; those that are not known left out.
+pub(super) fn hosts(capture: &Capture) -> Vec<String> {
+    let mut hosts: Vec<String> = Vec::new();
+    let mut known = std::collections::HashSet::new();
+    for process in &capture.processes {
+        if !process.host.is_empty() && known.insert(process.host.as_str()) {
+            hosts.push(process.host.clone());
+        }
+    }
+    hosts
+}
+
+/// The earliest moment at which a call can have begun on the GPU, as far as its host knows; 0 not known.
+pub(super) fn launched(call: &Call, shape: &Shape) -> i64 {
+    let ambiguous = shape.parts & part::LAUNCH_AMBIGUOUS != 0;
+    match call.launch_start_ns {
+        launch if launch != 0 && !ambiguous => launch,
+        _ => call.api_ns,
+    }
+}
+
+/// A kernel on its host's clock, ns.
+struct OnHost {
+    start: i64,
+    end: i64,
+    error: i64,
+}
+
+impl Operations {
+    /// By lane, the index of its host.
+    pub(super) fn host_of(&self, hosts: &[String]) -> Vec<Option<u32>> {
+        let index: HashMap<&str, u32> = (0..).zip(hosts).map(|(i, h)| (h.as_str(), i)).collect();
+        let lanes = self.lanes.iter();
+        lanes
+            .map(|lane| index.get(lane.host.as_str()).copied())
+            .collect()
+    }
+
+    fn on_host(&self, place: Place) -> Option<OnHost> {
+        let part = self.part(place);
+        let (moved, error) = match part.encloses {
+            Encloses::No => return None,
+            Encloses::Events(error) => (0, error.into()),
+            Encloses::Stamps => {
+                let lane = &self.lanes[place.0 as usize];
+                lane.stamps.at(part.start, part.ns.into())?
+            }
+        };
+        let start = i64::try_from(part.start).ok()?.checked_add(moved)?;
+        // Longer ones count as so long.
+        (part.ns < u32::MAX).then_some(OnHost {
+            start,
+            end: start.saturating_add(part.ns.into()),
+            error: error.saturating_add(RESOLUTION_NS),
+        })
+    }
+
+    /// What all operations over several hosts say of their clocks.
+    pub(super) fn offsets(&self, host_of: &[Option<u32>], hosts: usize) -> Offsets {
+        let mut observations = Observations::default();
+        if hosts < 2 {
+            return observations.finish();
+        }
+        let mut by_host: Vec<Option<Side>> = vec![None; hosts];
+        let (mut touched, mut sides): (Vec<u32>, Vec<Side>) = (Vec::new(), Vec::new());
+        for group in self.parts.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+            let row = self.part(group[0].2).row;
+            let twice = |w: &[(u32, u32, Place)]| w[0].2 .0 == w[1].2 .0;
+            // Ranks that disagree are no operation, and a damaged file may have one twice.
+            let sound = group.iter().all(|(.., place)| self.part(*place).row == row)
+                && !group.windows(2).any(twice);
+            if !sound {
+                continue;
+            }
+            for (.., place) in group {
+                let (Some(host), Some(on)) = (host_of[place.0 as usize], self.on_host(*place))
+                else {
+                    continue;
+                };
+                let this = Side {
+                    host,
+                    begin: on.start.saturating_sub(on.error),
+                    end: on.end.saturating_add(on.error),
+                    ended: on.end,
+                };
+                match &mut by_host[host as usize] {
+                    Some(side) => {
+                        side.begin = side.begin.max(this.begin);
+                        side.end = side.end.min(this.end);
+                        side.ended = side.ended.min(this.ended);
+                    }
+                    none => {
+                        *none = Some(this);
+                        touched.push(host);
+                    }
+                }
+            }
+            touched.sort_unstable();
+            sides.clear();
+            sides.extend(touched.drain(..).filter_map(|h| by_host[h as usize].take()));
+            observations.add(&sides);
+        }
+        observations.finish()
+    }
+
+    /// By how much the last of these came after all others, as the hosts' clocks tell. `None` where that is not bounded. `arrivals` are
+    /// of one operation, the last at their end.
+    pub(super) fn lateness(&self, arrivals: &[(u32, Place)], proof: &Proof) -> Option<Lateness> {
+        let (_, last) = arrivals.last()?;
+        let mut base: Option<(u32, i64)> = None;
+        for (_, place) in arrivals {
+            let host = proof.host_of[place.0 as usize]?;
+            let on = self.on_host(*place)?;
+            let end = on.end.saturating_add(on.error);
+            base = Some(match base {
+                Some((first, _)) if host < first => (host, end),
+                Some((first, least)) if host == first => (host, least.min(end)),
+                Some(other) => other,
+                None => (host, end),
+            });
+        }
+        let (base, at) = base?;
+        let late = self.on_host(*last)?;
+        let host = proof.host_of[last.0 as usize]?;
+        let launched = |place: Place| Some(self.part(place).launch_ns).filter(|ns| *ns != 0);
+        let (mut arrival, mut launch) = ((i64::MAX, i64::MAX), Some((i64::MAX, i64::MAX)));
+        let mut known: Option<(u32, (i64, i64))> = None;
+        for (_, place) in &arrivals[..arrivals.len() - 1] {
+            let (other, on) = (proof.host_of[place.0 as usize]?, self.on_host(*place)?);
+            let apart = match known {
+                Some((same, apart)) if same == other => apart,
+                _ => proof.apart(base, at, host, other)?,
+            };
+            known = Some((other, apart));
+            let after = late.start.saturating_sub(on.start);
+            let error = late.error.saturating_add(on.error);
+            let earliest = after.saturating_sub(error).saturating_add(apart.0);
+            let latest = after.saturating_add(error).saturating_add(apart.1);
+            arrival = (arrival.0.min(earliest), arrival.1.min(latest));
+            launch = launch.and_then(|(low, high)| {
+                let after = launched(*last)?.saturating_sub(launched(*place)?);
+                let (earliest, latest) =
+                    (after.saturating_add(apart.0), after.saturating_add(apart.1));
+                Some((low.min(earliest), high.min(latest)))
+            });
+        }
+        // The offset is of the end on the first host, and arrivals are earlier by the longest kernel at most.
+        let slack = drift(arrivals[0].0.into());
+        Some(Lateness {
+            arrival: (
+                arrival.0.saturating_sub(slack),
+                arrival.1.saturating_add(slack),
+            ),
+            launch,
+        })
+    }
+}
+
+/// By how much the last came after all others, ns: at least and at most. Negative where it came before one of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lateness {
+    pub arrival: (i64, i64),
+    /// Of its launch on the host; nothing where one was not known.
+    pub launch: Option<(i64, i64)>,
+}
+
+/// What arrivals over hosts are compared by.
+pub(super) struct Proof {
+    host_of: Vec<Option<u32>>,
+    offsets: Offsets,
+    /// By host, its clock less that of the first host with the error, where it was given.
+    given: Vec<Option<(i64, i64)>>,
+    /// All pairs agree to this, where that was given.
+    within: Option<i64>,
+}
+
+impl Proof {
+    pub(super) fn new(
+        hosts: &[String],
+        host_of: Vec<Option<u32>>,
+        offsets: Offsets,
+        given: Option<&Given>,
+    ) -> Proof {
+        let of = |host: &String| match given? {
+            Given::Within(_) => None,
+            Given::Hosts(given) => given.get(host).copied(),
+        };
+        Proof {
+            host_of,
+            offsets,
+            given: hosts.iter().map(of).collect(),
+            within: match given {
+                Some(Given::Within(within)) => Some(*within),
+                _ => None,
+            },
+        }
+    }
+
+    pub(super) fn is_over_hosts(&self, arrivals: &[(u32, Place)]) -> bool {
+        let host = |(_, place): &(u32, Place)| self.host_of[place.0 as usize];
+        arrivals.windows(2).any(|w| host(&w[0]) != host(&w[1]))
+    }
+
+    /// The clock of `host` less that of `base`, in an operation that ended at `at` there.
+    fn between(&self, base: u32, host: u32, at: i64) -> Option<(i64, i64)> {
+        if base == host {
+            return Some((0, 0));
+        }
+        let bound = self.offsets.between(base, host, at);
+        let given = match (
+            self.within,
+            self.given[base as usize],
+            self.given[host as usize],
+        ) {
+            (Some(within), ..) => Some((-within, within)),
+            (None, Some((base, base_error)), Some((host, error))) => {
+                let (offset, error) = (host - base, base_error + error);
+                Some((offset - error, offset + error))
+            }
+            _ => None,
+        };
+        match (bound, given) {
+            (Some(bound), Some(given)) => {
+                let both = (bound.0.max(given.0), bound.1.min(given.1));
+                // What operations prove goes before what somebody says.
+                Some(if both.0 <= both.1 { both } else { bound })
+            }
+            (bound, given) => bound.or(given),
+        }
+    }
+
+    /// The clock of `other` less that of `host`, in an operation of which `base` is the first host: at least and at most.
+    fn apart(&self, base: u32, at: i64, host: u32, other: u32) -> Option<(i64, i64)> {
+        if host == other {
+            return Some((0, 0));
+        }
+        let host = self.between(base, host, at)?;
+        let other = self.between(base, other, at)?;
+        Some((
+            other.0.saturating_sub(host.1),
+            other.1.saturating_sub(host.0),
+        ))
+    }
+}

@@ -1,0 +1,233 @@
+//! Small jobs with known costs, savings and reasons.
+
+use super::*;
+use crate::matching::Matcher;
+use tables::communicators::{Local, Member};
+use tables::{Call, Communicator, Shape};
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) % n
+    }
+}
+
+/// Communicator, start and stop in ns.
+type Kernel = (usize, u64, u64);
+
+/// A job whose communicators have these members, where each rank has these kernels, in order. A kernel's launch is
+/// `launched` before its start on that rank.
+fn job(members: &[&[usize]], kernels: &[Vec<Kernel>], launched: &[u64]) -> Arrivals {
+    let mut capture = Capture::default();
+    let function = capture.names.intern("AllReduce");
+    for (index, members) in members.iter().enumerate() {
+        let member = |(own, rank): (usize, &usize)| Member {
+            process: *rank,
+            uid: index as u32,
+            rank: Some(own as u32),
+        };
+        capture.communicators.push(Communicator {
+            id: index.to_string(),
+            hash: 1,
+            nranks: Some(members.len() as u32),
+            nnodes: None,
+            name: None,
+            members: members.iter().enumerate().map(member).collect(),
+            created_ns: None,
+            parent: None,
+        });
+    }
+    let (mut matcher, mut gatherer) = (Matcher::default(), Gatherer::default());
+    let uids = 0..members.len() as u32;
+    for (rank, kernels) in kernels.iter().enumerate() {
+        let call = |(ticket, (on, start, stop)): (usize, &Kernel)| Call {
+            ticket: ticket as u64,
+            shape: *on as u32,
+            launch_start_ns: (start - launched.get(rank).unwrap_or(start)) as i64,
+            gpu_start: *start,
+            gpu_stop: *stop,
+            channels_started: 1,
+            channels_stopped: 1,
+            sealed: true,
+            ..Call::default()
+        };
+        let local = |uid| Local {
+            uid,
+            ..Local::default()
+        };
+        let shape = |uid| Shape {
+            uid,
+            communicator: Some(uid),
+            function,
+            ..Shape::default()
+        };
+        let process = Process {
+            rank: Some(rank as u32),
+            communicators: uids.clone().map(local).collect(),
+            shapes: uids.clone().map(shape).collect(),
+            calls: kernels.iter().enumerate().map(call).collect(),
+            ..Process::default()
+        };
+        let walk = Walk::new(&process);
+        let mut matching = matcher.plan(&capture, &walk);
+        let plan = gatherer.plan(&capture, &process, &walk);
+        walk.for_each(&mut Default::default(), |execution| {
+            let at = matcher.add(&mut matching, execution, Some(0));
+            gatherer.add(&plan, execution, at.map(|at| (at, 0)));
+        });
+    }
+    let (found, _) = gatherer.finish(&capture, &matcher, None);
+    found.expect("operations")
+}
+
+/// Operations of all ranks, one a millisecond, in which ranks arrive so long after its beginning, ns.
+fn one_communicator(late: &[Vec<u64>]) -> Arrivals {
+    let members: Vec<usize> = (0..late.len()).collect();
+    let kernels: Vec<Vec<Kernel>> = late
+        .iter()
+        .map(|late| {
+            let kernel = |(i, late): (usize, &u64)| {
+                let begin = 1_000_000 * (i as u64 + 1);
+                (0, begin + late, begin + 900_000)
+            };
+            late.iter().enumerate().map(kernel).collect()
+        })
+        .collect();
+    job(&[&members], &kernels, &[])
+}
+
+fn of(arrivals: &Arrivals, rank: u32) -> &RankArrivals {
+    let mut ranks = arrivals.ranks.iter();
+    ranks.find(|r| r.rank == Some(rank)).expect("there")
+}
+
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-6 * a.abs().max(1.0)
+}
+
+#[test]
+fn costs_sum_to_waits_and_follow_their_ranks() {
+    let mut random = Random(5);
+    for n in [2usize, 3, 8, 33] {
+        let late: Vec<Vec<u64>> = (0..n)
+            .map(|_| (0..20).map(|_| random.below(50_000)).collect())
+            .collect();
+        let straight = one_communicator(&late);
+        let turned: Vec<Vec<u64>> = (0..n).map(|r| late[(r + 1) % n].clone()).collect();
+        let turned = one_communicator(&turned);
+        let cost: f64 = straight.ranks.iter().map(|r| r.cost_rank_us).sum();
+        let wait: f64 = straight.ranks.iter().map(|r| r.wait_rank_us).sum();
+        let saving: f64 = straight.ranks.iter().map(|r| r.saving_wall_us).sum();
+        assert!(close(cost, wait) && close(wait, straight.wait_rank_us));
+        // On one communicator nothing is inherited.
+        assert!(close(saving, straight.saving_wall_us));
+        assert!(straight.ranks.iter().all(|r| r.inherited_rank_us == 0.0));
+        for r in 0..n {
+            let (a, b) = (of(&straight, ((r + 1) % n) as u32), of(&turned, r as u32));
+            assert!(close(a.cost_rank_us, b.cost_rank_us));
+            assert!(close(a.saving_wall_us, b.saving_wall_us));
+        }
+    }
+}
+
+#[test]
+fn those_not_there_share_the_wait_for_them() {
+    let found = one_communicator(&[vec![0, 0], vec![6_000, 6_000], vec![8_000, 8_000]]);
+    assert_eq!(found.operations, 2);
+    assert_eq!(of(&found, 0).cost_rank_us, 0.0);
+    // 1 rank waits 6 µs for two, then 2 ranks wait 2 µs for one.
+    assert_eq!(of(&found, 1).cost_rank_us, 2.0 * 3.0);
+    assert_eq!(of(&found, 2).cost_rank_us, 2.0 * (3.0 + 4.0));
+    assert_eq!(of(&found, 2).saving_wall_us, 2.0 * 2.0);
+    assert_eq!(found.transfer_wall_us, 2.0 * 892.0);
+}
+
+#[test]
+fn a_delay_is_charged_once_where_it_arose() {
+    // A grid: rows (0, 1) and (2, 3), columns (0, 2) and (1, 3). Rank 0 comes 100 µs late to its row, so that both of
+    // the row come late to their columns, where the others wait since 10 µs.
+    let groups: [&[usize]; 4] = [&[0, 1], &[2, 3], &[0, 2], &[1, 3]];
+    let mut kernels: Vec<Vec<Kernel>> = vec![Vec::new(); 4];
+    for i in 1..=30 {
+        let begin = 1_000_000 * i;
+        kernels[0].push((0, begin + 100_000, begin + 110_000));
+        kernels[1].push((0, begin, begin + 110_000));
+        for rank in [2, 3] {
+            kernels[rank].push((1, begin, begin + 10_000));
+            kernels[rank].push((rank, begin + 10_000, begin + 120_000));
+        }
+        kernels[0].push((2, begin + 110_000, begin + 120_000));
+        kernels[1].push((3, begin + 110_000, begin + 120_000));
+    }
+    let found = job(&groups, &kernels, &[]);
+    assert!(close(of(&found, 0).saving_wall_us, 30.0 * 100.0));
+    let victim = of(&found, 1);
+    assert!(close(victim.cost_rank_us, 30.0 * 100.0));
+    assert!(close(victim.inherited_rank_us, victim.cost_rank_us));
+    assert_eq!(victim.saving_wall_us, 0.0);
+    assert!(close(found.wait_rank_us, 30.0 * 300.0));
+}
+
+#[test]
+fn lateness_to_two_operations_at_a_time_counts_once() {
+    // Two streams: rank 1 is 200 µs late to both.
+    let groups: [&[usize]; 2] = [&[0, 1], &[0, 1]];
+    let mut kernels: Vec<Vec<Kernel>> = vec![Vec::new(); 2];
+    for i in 1..=30 {
+        let begin = 1_000_000 * i;
+        kernels[0].push((0, begin, begin + 210_000));
+        kernels[0].push((1, begin + 5_000, begin + 215_000));
+        kernels[1].push((0, begin + 200_000, begin + 210_000));
+        kernels[1].push((1, begin + 205_000, begin + 215_000));
+    }
+    let found = job(&groups, &kernels, &[]);
+    assert!(
+        close(of(&found, 1).saving_wall_us, 30.0 * 200.0),
+        "{found:?}"
+    );
+    assert!(close(found.saving_wall_us, 30.0 * 400.0));
+}
+
+#[test]
+fn a_late_launch_and_a_busy_gpu_are_told_apart() {
+    let late = |launched: [u64; 2]| {
+        let kernels =
+            |late: u64| (1..=20).map(move |i| (0, 1_000_000 * i + late, 1_000_000 * i + 60_000));
+        job(
+            &[&[0, 1]],
+            &[kernels(0).collect(), kernels(50_000).collect()],
+            &launched,
+        )
+    };
+    let (busy, host) = (late([5_000, 55_000]), late([5_000, 5_000]));
+    let why = |found: &Arrivals| (of(found, 1).gpu_busy_us, of(found, 1).launched_late_us);
+    assert_eq!(why(&busy), (1000.0, 0.0));
+    assert_eq!(why(&host), (0.0, 1000.0));
+}
+
+#[test]
+fn a_rank_that_is_late_more_than_others_is_told_from_chance() {
+    let mut random = Random(11);
+    let mut late: Vec<Vec<u64>> = (0..8)
+        .map(|_| (0..400).map(|_| random.below(20_000)).collect())
+        .collect();
+    let healthy = one_communicator(&late);
+    let least = healthy
+        .ranks
+        .iter()
+        .filter_map(|r| r.saving_p)
+        .reduce(f64::min);
+    assert!(least > Some(0.001 / 8.0), "{least:?}");
+    late[3].iter_mut().for_each(|late| *late += 15_000);
+    let late = one_communicator(&late);
+    let first = &late.ranks[0];
+    assert_eq!(first.rank, Some(3));
+    assert!(first.saving_p < Some(1e-4));
+    let (low, high) = first.saving_interval_us.expect("an interval");
+    assert!(low > 0.0 && (low..=high).contains(&first.saving_wall_us));
+}

@@ -1,0 +1,513 @@
+//! The clocks of the hosts of a job against each other: bounds that are proved, and an estimate that is not.
+//!
+//! No rank can leave an AllReduce, AllGather, ReduceScatter or AlltoAll before the last has arrived. So where intervals enclose the
+//! kernels (CUDA events, or stamps of RING), each rank's begin is before each rank's end in true time, whatever the hosts' clocks say:
+//! the latest begin on one host and the earliest end on another bound how far their clocks are apart, from both sides. An
+//! [`Observations`] takes a [`Side`] per host of each operation, and keeps by pair of hosts and window of time ([`WINDOW_NS`])
+//! what is left when all these bounds hold at once; [`Offsets`] tells it, and [`Clocks`] is what a report says.
+//!
+//! **Bound.** All times are widened by their error on the host's clock and by the timer's resolution. Within a window, clocks may run
+//! apart by [`FREQUENCY_ERROR_PPM`]. Bounds of different windows are compared, and never joined.
+//!
+//! **Step.** Where no offset fits all operations of a window, or none that can have become of the windows before, a clock was set or a
+//! stamp is bad: that is a [`Step`]. A window that contradicts itself tells nothing.
+//!
+//! **Estimate.** Ranks of such an operation end within a few µs, so the median difference of the ends is close to the offset, if not
+//! one host always leaves later; moved into the bound where it lies outside. A rank that is always late changes neither: it makes the bound
+//! wide on one side.
+//!
+//! Rule: a bound never rests on the assumption of common ends, and an estimate never narrows a bound.
+
+mod given;
+mod lines;
+mod stamps;
+#[cfg(test)]
+mod tests;
+
+pub use given::{Given, GivenError};
+pub use lines::Line;
+pub(crate) use stamps::StampMap;
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A bound holds for operations within a window of this length, ns.
+pub const WINDOW_NS: i64 = 1_000_000_000;
+/// By how much two hosts' clocks may run apart: parts per million. Crystals of servers are within 50, and NTP corrects most of that.
+pub const FREQUENCY_ERROR_PPM: i64 = 50;
+/// What a timer may leave out, ns: GPUs' stamps were seen in steps of 32 and of 1024.
+pub(crate) const RESOLUTION_NS: i64 = 1_024;
+
+/// What an estimate by ends assumes.
+pub const COMMON_ENDS: &str = "common ends";
+
+/// What the ranks of one host tell of an operation, on that host's clock, ns since 1970.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Side {
+    /// Index of the host.
+    pub host: u32,
+    /// No later than the moment at which the last of its ranks began.
+    pub begin: i64,
+    /// No earlier than the moment at which the first of its ranks ended.
+    pub end: i64,
+    /// That moment as it was measured.
+    pub ended: i64,
+}
+
+/// Operations of one pair of hosts in one window.
+#[derive(Clone, Debug)]
+struct Window {
+    /// The clock of the second host less that of the first at the middle of the window, ns.
+    low: i64,
+    high: i64,
+    /// The same if ends are common, by operation until all are there, then the median alone.
+    ends: Vec<i64>,
+    operations: u64,
+}
+
+/// What operations say, by pair of hosts (the lower index first) and window of the first one's clock.
+#[derive(Debug, Default)]
+pub(crate) struct Observations(BTreeMap<(u32, u32), BTreeMap<i64, Window>>);
+
+/// What two clocks may run apart in this time, ns.
+pub(crate) fn drift(ns: i64) -> i64 {
+    ns.saturating_abs() / 1_000_000 * FREQUENCY_ERROR_PPM + FREQUENCY_ERROR_PPM
+}
+
+fn middle(window: i64) -> i64 {
+    window
+        .saturating_mul(WINDOW_NS)
+        .saturating_add(WINDOW_NS / 2)
+}
+
+impl Observations {
+    /// Adds an operation; `sides` are by host, at most one of each.
+    pub fn add(&mut self, sides: &[Side]) {
+        let Some((base, others)) = sides.split_first() else {
+            return;
+        };
+        let window = base.end.div_euclid(WINDOW_NS);
+        // What each side proves is of the moment on the first host that it was taken with.
+        let slack = |at: i64| drift(at.saturating_sub(middle(window)));
+        let (at_end, at_begin) = (slack(base.end), slack(base.begin));
+        for other in others {
+            let low = other.begin.saturating_sub(base.end).saturating_sub(at_end);
+            let high = other
+                .end
+                .saturating_sub(base.begin)
+                .saturating_add(at_begin);
+            let ends = other.ended.saturating_sub(base.ended);
+            let pair = self.0.entry((base.host, other.host)).or_default();
+            let of = pair.entry(window).or_insert(Window {
+                low,
+                high,
+                ends: Vec::new(),
+                operations: 0,
+            });
+            (of.low, of.high) = (of.low.max(low), of.high.min(high));
+            of.ends.push(ends);
+            of.operations += 1;
+        }
+    }
+
+    /// What can be told from them.
+    pub fn finish(mut self) -> Offsets {
+        let mut steps = Vec::new();
+        for (pair, windows) in &mut self.0 {
+            for of in windows.values_mut() {
+                of.ends.sort_unstable();
+                of.ends = vec![of.ends[of.ends.len() / 2]];
+            }
+            // What the offset may be by all windows since the last step, at the middle of the last of them.
+            let mut so_far: Option<(i64, i64, i64)> = None;
+            for (window, of) in windows {
+                let begin = window.saturating_mul(WINDOW_NS);
+                if of.low > of.high {
+                    steps.push(Contradiction {
+                        pair: *pair,
+                        from: begin,
+                        until: begin.saturating_add(WINDOW_NS),
+                        by: of.low.saturating_sub(of.high),
+                    });
+                    so_far = None;
+                    continue;
+                }
+                let now = middle(*window);
+                let expected = so_far.map(|(low, high, at)| {
+                    let slack = drift(now.saturating_sub(at));
+                    (low.saturating_sub(slack), high.saturating_add(slack), at)
+                });
+                so_far = match expected {
+                    None => Some((of.low, of.high, now)),
+                    Some((low, high, at)) => {
+                        let both = (low.max(of.low), high.min(of.high));
+                        if both.0 > both.1 {
+                            steps.push(Contradiction {
+                                pair: *pair,
+                                from: at.saturating_sub(WINDOW_NS / 2),
+                                until: begin.saturating_add(WINDOW_NS),
+                                by: both.0.saturating_sub(both.1),
+                            });
+                            Some((of.low, of.high, now))
+                        } else {
+                            Some((both.0, both.1, now))
+                        }
+                    }
+                };
+            }
+        }
+        Offsets {
+            pairs: self.0,
+            steps,
+        }
+    }
+}
+
+/// No offset fits what lies before and behind.
+#[derive(Clone, Copy, Debug)]
+struct Contradiction {
+    pair: (u32, u32),
+    from: i64,
+    until: i64,
+    by: i64,
+}
+
+/// How far hosts' clocks are apart, by pair and window.
+#[derive(Debug, Default)]
+pub(crate) struct Offsets {
+    pairs: BTreeMap<(u32, u32), BTreeMap<i64, Window>>,
+    steps: Vec<Contradiction>,
+}
+
+impl Offsets {
+    /// Bounds on the clock of `host` less that of `base`, whose index is lower, at an operation that ended at `at` on `base`, ns.
+    pub fn between(&self, base: u32, host: u32, at: i64) -> Option<(i64, i64)> {
+        if base == host {
+            return Some((0, 0));
+        }
+        let window = at.div_euclid(WINDOW_NS);
+        let of = self.pairs.get(&(base, host))?.get(&window)?;
+        let slack = drift(at.saturating_sub(middle(window)));
+        let (low, high) = (of.low.saturating_sub(slack), of.high.saturating_add(slack));
+        (of.low <= of.high).then_some((low, high))
+    }
+
+    /// The tree over hosts with the narrowest bounds: by host, the one before it on the way to the first host.
+    fn tree(&self, hosts: usize) -> Vec<Option<u32>> {
+        let width = |windows: &BTreeMap<i64, Window>| {
+            let sound = windows.values().filter(|w| w.low <= w.high);
+            sound.map(|w| w.high.saturating_sub(w.low)).min()
+        };
+        let mut edges: Vec<Vec<(u32, i64)>> = vec![Vec::new(); hosts];
+        for ((a, b), windows) in &self.pairs {
+            if let Some(width) = width(windows) {
+                edges[*a as usize].push((*b, width));
+                edges[*b as usize].push((*a, width));
+            }
+        }
+        let mut before = vec![None; hosts];
+        let mut far = vec![i64::MAX; hosts];
+        let mut open = std::collections::BTreeSet::from([(0i64, 0u32)]);
+        far.iter_mut().take(1).for_each(|far| *far = 0);
+        while let Some((distance, host)) = open.pop_first() {
+            for (next, width) in edges.get(host as usize).into_iter().flatten() {
+                let through = distance.saturating_add(*width);
+                if through < far[*next as usize] {
+                    open.remove(&(far[*next as usize], *next));
+                    far[*next as usize] = through;
+                    before[*next as usize] = Some(host);
+                    open.insert((through, *next));
+                }
+            }
+        }
+        before
+    }
+
+    /// The sound windows between two hosts as moments on the clock of `from`, each with the clock of `to` less that of `from`: low,
+    /// estimate, high; and how many operations.
+    fn stretch(&self, from: u32, to: u32) -> Vec<(i64, Offset, u64)> {
+        let Some(windows) = self.pairs.get(&(from.min(to), from.max(to))) else {
+            return Vec::new();
+        };
+        let sound = windows.iter().filter(|(_, w)| w.low <= w.high);
+        sound
+            .map(|(window, of)| {
+                let offset = Offset {
+                    low: of.low,
+                    high: of.high,
+                    ends: of.ends[0],
+                };
+                let at = middle(*window);
+                match from < to {
+                    true => (at, offset, of.operations),
+                    false => (
+                        at.saturating_add(offset.estimate()),
+                        offset.turned(),
+                        of.operations,
+                    ),
+                }
+            })
+            .collect()
+    }
+}
+
+/// An offset in ns: proved bounds, and what it is if ends are common.
+#[derive(Clone, Copy, Debug)]
+struct Offset {
+    low: i64,
+    high: i64,
+    ends: i64,
+}
+
+impl Offset {
+    fn estimate(&self) -> i64 {
+        self.ends.clamp(self.low, self.high)
+    }
+
+    fn turned(&self) -> Offset {
+        Offset {
+            low: self.high.saturating_neg(),
+            high: self.low.saturating_neg(),
+            ends: self.ends.saturating_neg(),
+        }
+    }
+
+    fn plus(&self, other: &Offset) -> Offset {
+        Offset {
+            low: self.low.saturating_add(other.low),
+            high: self.high.saturating_add(other.high),
+            // Where one of them is moved into its bound, the sum counts it so.
+            ends: self.estimate().saturating_add(other.estimate()),
+        }
+    }
+
+    fn widened(&self, by: i64) -> Offset {
+        Offset {
+            low: self.low.saturating_sub(by),
+            high: self.high.saturating_add(by),
+            ends: self.ends,
+        }
+    }
+}
+
+/// The hosts' clocks against that of one of them.
+#[derive(Clone, Debug, Serialize)]
+pub struct Clocks {
+    /// The host that the others are compared with: the first rank's.
+    pub reference: String,
+    /// A bound holds within so many seconds.
+    pub window_s: f64,
+    /// If clocks run apart by no more than so many millionths.
+    pub frequency_error_ppm: f64,
+    /// By first rank, without the reference.
+    pub hosts: Vec<HostClock>,
+    /// Where no offset fits the operations, by host and time.
+    pub steps: Vec<Step>,
+    /// What is to be said about it.
+    pub notes: Vec<String>,
+    /// How to move times of the hosts onto the reference's clock, by host; none for hosts of which nothing is known.
+    #[serde(skip)]
+    pub lines: BTreeMap<String, Line>,
+}
+
+/// The clock of one host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct HostClock {
+    /// Host.
+    pub host: String,
+    /// Its clock less the reference's, as it was [`HostClock::at_s`], µs; null where nothing tells.
+    pub offset_us: Option<f64>,
+    /// What it is at least, µs; null without bounds.
+    pub low_us: Option<f64>,
+    /// What it is at most, µs.
+    pub high_us: Option<f64>,
+    /// Where the offset is from: `common ends`; `bounds`, where that lay outside of them and was moved to the nearest; `given`. Null without an offset.
+    pub source: Option<&'static str>,
+    /// The error of an offset that was given, µs; null else.
+    pub given_error_us: Option<f64>,
+    /// Whether that contradicts the bounds; null without one of them.
+    pub contradicted: Option<bool>,
+    /// The window with the narrowest bounds: its middle, in seconds after the first operation that was compared.
+    pub at_s: Option<f64>,
+    /// By how much its clock runs faster over the run at least, millionths; null with fewer than two windows, or a step between.
+    pub drift_low_ppm: Option<f64>,
+    /// And at most.
+    pub drift_high_ppm: Option<f64>,
+    /// Operations that were compared.
+    pub operations: u64,
+    /// Windows with bounds.
+    pub windows: u64,
+}
+
+/// Where no offset of two clocks fits all operations: one of them was set, or a stamp is bad.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Step {
+    /// Host.
+    pub host: String,
+    /// The other host.
+    pub against: String,
+    /// Not before, in seconds after the first operation that was compared.
+    pub from_s: f64,
+    /// And not after.
+    pub until_s: f64,
+    /// By how much the bounds contradict each other: the clock was set by at least so much, µs.
+    pub least_us: f64,
+}
+
+fn us(ns: i64) -> f64 {
+    ns as f64 / 1e3
+}
+
+impl Clocks {
+    /// What a report says of these hosts; null for fewer than two. `hosts` are as operations number them.
+    pub(crate) fn new(
+        hosts: &[String],
+        offsets: &Offsets,
+        given: Option<&Given>,
+    ) -> Option<Clocks> {
+        let (reference, others) = hosts
+            .split_first()
+            .filter(|(_, others)| !others.is_empty())?;
+        // On the reference's clock, which is in every pair that it has windows with.
+        let of_reference = offsets.pairs.iter().filter(|((base, _), _)| *base == 0);
+        let began = of_reference
+            .filter_map(|(_, windows)| windows.keys().next())
+            .min();
+        let began = began.map_or(0, |first| first.saturating_mul(WINDOW_NS));
+        let seconds = |at: i64| at.saturating_sub(began) as f64 / 1e9;
+        let mut clocks = Clocks {
+            reference: reference.clone(),
+            window_s: WINDOW_NS as f64 / 1e9,
+            frequency_error_ppm: FREQUENCY_ERROR_PPM as f64,
+            hosts: Vec::new(),
+            steps: Vec::new(),
+            notes: Vec::new(),
+            lines: BTreeMap::from([(reference.clone(), Line::reference())]),
+        };
+        let before = offsets.tree(hosts.len());
+        for (index, host) in others.iter().enumerate() {
+            let mut path = vec![index as u32 + 1];
+            while let Some(before) = before[path[path.len() - 1] as usize] {
+                path.push(before);
+            }
+            path.reverse();
+            let known = match path[0] {
+                0 => lines::along(offsets, &path),
+                _ => Vec::new(),
+            };
+            clocks.add(host, &known, offsets, &path, seconds);
+            if let Some(given) = given {
+                clocks.give(host, &known, given);
+            }
+        }
+        for step in &offsets.steps {
+            let [base, host] = [step.pair.0, step.pair.1].map(|host| &hosts[host as usize]);
+            let line = clocks.lines.get(base);
+            let on = |at: i64| line.map_or(at, |line| line.on_reference(at));
+            clocks.steps.push(Step {
+                host: host.clone(),
+                against: base.clone(),
+                from_s: seconds(on(step.from)),
+                until_s: seconds(on(step.until)),
+                least_us: us(step.by),
+            });
+        }
+        clocks.say(given, hosts);
+        Some(clocks)
+    }
+
+    /// Adds a host. `known` are the windows on the way to it.
+    fn add(
+        &mut self,
+        host: &str,
+        known: &[(i64, Offset, u64)],
+        offsets: &Offsets,
+        path: &[u32],
+        seconds: impl Fn(i64) -> f64,
+    ) {
+        let mut row = HostClock {
+            host: host.to_owned(),
+            operations: known.iter().map(|(.., operations)| operations).sum(),
+            windows: known.len() as u64,
+            ..HostClock::default()
+        };
+        let width = |offset: &Offset| offset.high.saturating_sub(offset.low);
+        if let Some((at, best, _)) = known.iter().min_by_key(|(at, of, _)| (width(of), *at)) {
+            let estimate = best.estimate();
+            row.offset_us = Some(us(estimate));
+            (row.low_us, row.high_us) = (Some(us(best.low)), Some(us(best.high)));
+            row.source = Some(if estimate == best.ends {
+                COMMON_ENDS
+            } else {
+                "bounds"
+            });
+            row.at_s = Some(seconds(*at));
+            let steps = offsets.steps.iter().filter(|step| {
+                let (a, b) = step.pair;
+                path.contains(&a) && path.contains(&b)
+            });
+            let breaks: Vec<i64> = steps.map(|step| step.until).collect();
+            if breaks.is_empty() {
+                (row.drift_low_ppm, row.drift_high_ppm) = lines::drift_ppm(known).unzip();
+            }
+            let line = Line::through(known, &breaks);
+            self.lines.insert(host.to_owned(), line);
+        }
+        self.hosts.push(row);
+    }
+
+    /// Puts what was given in the place of what was estimated for the last host.
+    fn give(&mut self, host: &str, known: &[(i64, Offset, u64)], given: &Given) {
+        let (Some(row), Some((offset, error))) =
+            (self.hosts.last_mut(), given.between(&self.reference, host))
+        else {
+            return;
+        };
+        let out = |of: &&(i64, Offset, u64)| {
+            offset.saturating_add(error) < of.1.low || offset.saturating_sub(error) > of.1.high
+        };
+        row.contradicted = (!known.is_empty()).then(|| known.iter().any(|of| out(&of)));
+        row.offset_us = Some(us(offset));
+        row.given_error_us = Some(us(error));
+        row.source = Some("given");
+        self.lines
+            .insert(host.to_owned(), Line::given(offset, error));
+        let against = known.iter().filter(out).count();
+        if against > 0 {
+            self.notes.push(format!(
+                "The offset given for {host}, {:.1} ± {:.1} µs against {}, contradicts the operations of {against} of {} windows: it is \
+                 not believed in these.",
+                us(offset),
+                us(error),
+                self.reference,
+                known.len(),
+            ));
+        }
+    }
+
+    fn say(&mut self, given: Option<&Given>, hosts: &[String]) {
+        let without: Vec<&str> = self
+            .hosts
+            .iter()
+            .filter(|row| row.windows == 0)
+            .map(|row| row.host.as_str())
+            .collect();
+        if !without.is_empty() {
+            let named = match &without[..] {
+                [first, second, third, rest @ ..] if !rest.is_empty() => {
+                    format!("{first}, {second}, {third} and {} more", rest.len())
+                }
+                all => all.join(", "),
+            };
+            self.notes.push(format!(
+                "Of {named} nothing bounds the offset: that needs GPU times by CUDA events, or stamps of RING, of an AllReduce, AllGather, \
+                 ReduceScatter or AlltoAll on both hosts. Host times enclose no kernel.",
+            ));
+        }
+        for host in given.map_or(Vec::new(), |given| given.unknown(hosts)) {
+            self.notes.push(format!(
+                "An offset was given for {host}, which is no host of this job."
+            ));
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Offsets of hosts' clocks that somebody else knows, such as a PTP daemon.
+//!
+//! A [`Given`] is read from a file (CSV or JSON: host, offset_ns, error_ns), or says that all clocks agree to so much. It takes the
+//! place of the estimate; operations are still held against it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Offsets that were given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// Clocks of any two hosts differ by no more than this, ns.
+    Within(i64),
+    /// By host: its clock less the right time, and the error of that, ns.
+    Hosts(BTreeMap<String, (i64, i64)>),
+}
+
+/// Why a text holds no offsets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenError(String);
+
+impl fmt::Display for GivenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for GivenError {}
+
+/// Offsets and errors are below this: 292 years would overflow.
+const MOST_NS: i64 = i64::MAX / 4;
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    host: String,
+    offset_ns: i64,
+    error_ns: i64,
+}
+
+impl Given {
+    /// Clocks that agree to `time`: a number and one of ns, us, ms and s.
+    ///
+    /// # Errors
+    /// Where it is none.
+    pub fn within(time: &str) -> Result<Given, GivenError> {
+        let digits = time.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let unit = match &time[digits.len()..] {
+            "ns" => Some(1.0),
+            "us" => Some(1e3),
+            "ms" => Some(1e6),
+            "s" => Some(1e9),
+            _ => None,
+        };
+        let number = digits.parse::<f64>().ok().filter(|n| *n >= 0.0);
+        let ns = number.zip(unit).map(|(number, unit)| number * unit);
+        match ns.filter(|ns| *ns < MOST_NS as f64) {
+            Some(ns) => Ok(Given::Within(ns.ceil() as i64)),
+            None => Err(GivenError(format!(
+                "expected a time like `within=100us`, found `{time}`"
+            ))),
+        }
+    }
+
+    /// What a file holds: a JSON list of objects, or CSV with a row for each host; both with host, offset_ns and error_ns.
+    ///
+    /// # Errors
+    /// Where it is neither, names a host twice, or has an error below 0.
+    pub fn parse(text: &str) -> Result<Given, GivenError> {
+        let rows = if text.trim_start().starts_with(['[', '{']) {
+            serde_json::from_str(text).map_err(|error| {
+                GivenError(format!(
+                    "line {}: expected a list of {{\"host\": \"node-1\", \"offset_ns\": -1200, \"error_ns\": 300}}, found {error}",
+                    error.line()
+                ))
+            })?
+        } else {
+            csv(text)?
+        };
+        let mut hosts = BTreeMap::new();
+        for Row {
+            host,
+            offset_ns,
+            error_ns,
+        } in rows
+        {
+            let sound = -MOST_NS..MOST_NS;
+            if error_ns < 0 || !sound.contains(&error_ns) || !sound.contains(&offset_ns) {
+                return Err(GivenError(format!(
+                    "host `{host}`: expected an error of 0 or more and an offset that is one, found {offset_ns} ± {error_ns} ns"
+                )));
+            }
+            if hosts.insert(host.clone(), (offset_ns, error_ns)).is_some() {
+                return Err(GivenError(format!(
+                    "host `{host}`: expected one row, found two"
+                )));
+            }
+        }
+        if hosts.is_empty() {
+            return Err(GivenError(
+                "expected a row for each host, found none".into(),
+            ));
+        }
+        Ok(Given::Hosts(hosts))
+    }
+
+    /// The clock of `host` less that of `base`, and the error of that, ns.
+    pub(super) fn between(&self, base: &str, host: &str) -> Option<(i64, i64)> {
+        match self {
+            Given::Within(error) => Some((0, *error)),
+            Given::Hosts(hosts) => {
+                let ((base, base_error), (host, error)) = (hosts.get(base)?, hosts.get(host)?);
+                Some((host - base, base_error + error))
+            }
+        }
+    }
+
+    /// Hosts that are none of these.
+    pub(super) fn unknown(&self, known: &[String]) -> Vec<&str> {
+        match self {
+            Given::Within(_) => Vec::new(),
+            Given::Hosts(hosts) => hosts
+                .keys()
+                .filter(|host| !known.contains(host))
+                .map(String::as_str)
+                .collect(),
+        }
+    }
+}
+
+fn csv(text: &str) -> Result<Vec<Row>, GivenError> {
+    let mut rows = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or("").trim();
+        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+        if line.is_empty() || fields == ["host", "offset_ns", "error_ns"] {
+            continue;
+        }
+        let row = match &fields[..] {
+            [host, offset, error] if !host.is_empty() => {
+                let times = (offset.parse().ok()).zip(error.parse().ok());
+                times.map(|(offset_ns, error_ns)| Row {
+                    host: (*host).to_owned(),
+                    offset_ns,
+                    error_ns,
+                })
+            }
+            _ => None,
+        };
+        rows.push(row.ok_or_else(|| {
+            GivenError(format!(
+                "line {}: expected `host,offset_ns,error_ns` with whole numbers, found `{line}`",
+                number + 1
+            ))
+        })?);
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_either_kind_says_the_same() {
+        let csv = Given::parse(
+            "# ptp4l, 12:00\nhost, offset_ns, error_ns\na,-1200,300\n\nb,50,10 # fine\n",
+        );
+        let json = Given::parse(
+            r#"[{"host": "b", "offset_ns": 50, "error_ns": 10}, {"host": "a", "offset_ns": -1200, "error_ns": 300}]"#,
+        );
+        assert_eq!(csv, json);
+        let given = csv.expect("offsets");
+        assert_eq!(given.between("a", "b"), Some((1250, 310)));
+        assert_eq!(given.between("a", "c"), None);
+        assert_eq!(given.unknown(&["b".into()]), ["a"]);
+    }
+
+    #[test]
+    fn what_is_no_offset_is_said_with_its_line() {
+        let error = |text: &str| Given::parse(text).expect_err("an error").to_string();
+        assert_eq!(
+            error("a,1,2\nb,1.5,2"),
+            "line 2: expected `host,offset_ns,error_ns` with whole numbers, found `b,1.5,2`"
+        );
+        assert!(error("a,1,2\na,1,2").contains("found two"));
+        assert!(error("a,1,-2").contains("an error of 0 or more"));
+        assert!(error("").contains("found none"));
+        assert!(error("[{\"host\": 3}]").starts_with("line 1: expected a list of"));
+        assert!(error("a,9223372036854775807,0").contains("an offset that is one"));
+    }
+
+    #[test]
+    fn clocks_that_agree_to_so_much() {
+        assert_eq!(Given::within("100us"), Ok(Given::Within(100_000)));
+        assert_eq!(Given::within("1.5ms"), Ok(Given::Within(1_500_000)));
+        for odd in ["", "100", "us", "-1us", "NaNs", "1e300s", "1h"] {
+            assert!(Given::within(odd).is_err(), "{odd}");
+        }
+    }
+}

@@ -1,0 +1,529 @@
+//! Jobs whose clocks are known: bounds always hold the truth, and what is proved is true.
+
+use super::*;
+use crate::noise::Random;
+use crate::{report, Report};
+use capture::live::part;
+use tables::communicators::{Local, Member};
+use tables::{Call, Capture, Communicator, Name, Process, Shape};
+
+const SINCE_1970: i64 = 1_700_000_000_000_000_000;
+
+/// A host's clock: by how much it is off, how fast it runs, and when it is set by how much.
+#[derive(Clone, Copy, Default)]
+struct Truth {
+    offset: i64,
+    ppm: f64,
+    step: (i64, i64),
+}
+
+impl Truth {
+    /// What it says at this moment of the run, ns.
+    fn at(&self, ns: i64) -> i64 {
+        let stepped = if ns >= self.step.0 { self.step.1 } else { 0 };
+        SINCE_1970 + ns + self.offset + (ns as f64 * self.ppm / 1e6) as i64 + stepped
+    }
+}
+
+/// A kernel in true time: communicator, start, end.
+type Kernel = (usize, i64, i64);
+
+/// A job of known truth.
+struct Job {
+    clocks: Vec<Truth>,
+    /// By rank.
+    host: Vec<usize>,
+    members: Vec<Vec<usize>>,
+    kernels: Vec<Vec<Kernel>>,
+    function: &'static str,
+    error: u32,
+}
+
+impl Job {
+    /// Ranks in blocks, one communicator of all.
+    fn new(clocks: &[Truth], per_host: usize) -> Job {
+        let ranks = clocks.len() * per_host;
+        Job {
+            clocks: clocks.to_vec(),
+            host: (0..ranks).map(|rank| rank / per_host).collect(),
+            members: vec![(0..ranks).collect()],
+            kernels: vec![Vec::new(); ranks],
+            function: "AllReduce",
+            error: 2_000,
+        }
+    }
+
+    /// An operation in which ranks come so long after `at`, and which takes `transfer` then and a little longer on some.
+    fn operation(&mut self, on: usize, at: i64, late: &[i64], transfer: i64, random: &mut Random) {
+        let last = at + late.iter().max().copied().unwrap_or(0);
+        for (rank, late) in self.members[on].iter().zip(late) {
+            let spread = (random.uniform() * 5e3) as i64;
+            self.kernels[*rank].push((on, at + late, last + transfer + spread));
+        }
+    }
+
+    fn capture(&self, random: &mut Random) -> Capture {
+        let mut capture = Capture::default();
+        let function = capture.names.intern(self.function);
+        for (index, members) in self.members.iter().enumerate() {
+            let member = |(own, rank): (usize, &usize)| Member {
+                process: *rank,
+                uid: index as u32,
+                rank: Some(own as u32),
+            };
+            capture.communicators.push(Communicator {
+                id: index.to_string(),
+                hash: 1,
+                nranks: Some(members.len() as u32),
+                nnodes: None,
+                name: None,
+                members: members.iter().enumerate().map(member).collect(),
+                created_ns: None,
+                parent: None,
+            });
+        }
+        for rank in 0..self.host.len() {
+            let process = self.process(rank, function, random);
+            capture.processes.push(process);
+        }
+        capture
+    }
+
+    fn process(&self, rank: usize, function: Name, random: &mut Random) -> Process {
+        let clock = self.clocks[self.host[rank]];
+        let mut measured = |ns: i64| {
+            let wrong = (random.uniform() * 2.0 - 1.0) * f64::from(self.error);
+            (clock.at(ns) + wrong as i64) as u64
+        };
+        let calls = self.kernels[rank].iter().enumerate();
+        let calls = calls.map(|(ticket, (on, start, end))| Call {
+            ticket: ticket as u64,
+            shape: *on as u32,
+            api_ns: clock.at(start - 20_000),
+            launch_start_ns: clock.at(start - 5_000),
+            return_ns: clock.at(start - 4_000),
+            gpu_start: measured(*start),
+            gpu_stop: measured(*end),
+            gpu_error: self.error,
+            sealed: true,
+            ..Call::default()
+        });
+        let calls = calls.collect();
+        let uids = 0..self.members.len() as u32;
+        Process {
+            rank: Some(rank as u32),
+            host: format!("node-{}", self.host[rank]),
+            communicators: uids
+                .clone()
+                .map(|uid| Local {
+                    uid,
+                    ..Local::default()
+                })
+                .collect(),
+            shapes: uids
+                .map(|uid| Shape {
+                    uid,
+                    communicator: Some(uid),
+                    function,
+                    count: 1 << 20,
+                    parts: part::EVENTS,
+                    ..Shape::default()
+                })
+                .collect(),
+            calls,
+            ..Process::default()
+        }
+    }
+
+    /// The clock of one host less that of another at a moment of the run.
+    fn apart(&self, host: usize, base: usize, at: i64) -> i64 {
+        self.clocks[host].at(at) - self.clocks[base].at(at)
+    }
+}
+
+fn truth(offset: i64, ppm: f64) -> Truth {
+    Truth {
+        offset,
+        ppm,
+        ..Truth::default()
+    }
+}
+
+fn clocks(report: &Report) -> &Clocks {
+    report.clocks.as_ref().expect("two hosts")
+}
+
+/// A job in which all come within 50 µs, but those that `late` says, in each of so many operations a second for some seconds.
+fn job(
+    clocks: &[Truth],
+    per_host: usize,
+    seconds: i64,
+    late: impl Fn(i64, usize) -> i64,
+    random: &mut Random,
+) -> Job {
+    let mut job = Job::new(clocks, per_host);
+    for i in 0..seconds * 50 {
+        let arrivals: Vec<i64> = (0..clocks.len() * per_host)
+            .map(|rank| (random.uniform() * 5e4) as i64 + late(i, rank))
+            .collect();
+        job.operation(0, 20_000_000 * i + 1_000_000, &arrivals, 100_000, random);
+    }
+    job
+}
+
+#[test]
+fn the_truth_lies_within_the_bounds_and_what_is_proved_is_true() {
+    let mut proved = 0;
+    for seed in 0..60 {
+        let mut random = Random(seed);
+        let hosts = 2 + (random.uniform() * 3.0) as usize;
+        let per_host = 1 + (random.uniform() * 3.0) as usize;
+        let truths: Vec<Truth> = (0..hosts)
+            .map(|_| {
+                let offset = (random.uniform() - 0.5) * 2e8;
+                truth(offset as i64, (random.uniform() - 0.5) * 50.0)
+            })
+            .collect();
+        let ranks = hosts * per_host;
+        let mut job = Job::new(&truths, per_host);
+        job.error = 1 + (random.uniform() * 2e4) as u32;
+        let often = random.uniform();
+        let far = random.uniform() * 3e6;
+        let (mut at, mut last) = (0, vec![(0u64, 0i64); ranks]);
+        for _ in 0..200 {
+            at += (random.uniform() * 5e7) as i64 + 20_000_000;
+            let late: Vec<i64> = (0..ranks)
+                .map(|rank| {
+                    let usual = random.uniform() * 2e5;
+                    let much = rank == 0 && random.uniform() < often;
+                    (usual + if much { far } else { 0.0 }) as i64
+                })
+                .collect();
+            let mut order: Vec<usize> = (0..ranks).collect();
+            order.sort_unstable_by_key(|rank| late[*rank]);
+            let of = &mut last[order[ranks - 1]];
+            of.0 += 1;
+            of.1 += late[order[ranks - 1]] - late[order[ranks - 2]];
+            let transfer = (random.uniform() * 3e5) as i64;
+            job.operation(0, at, &late, transfer, &mut random);
+        }
+        let report = report(&job.capture(&mut random));
+        let found = clocks(&report);
+        assert!(found.steps.is_empty(), "{seed}: {:?}", found.steps);
+        // The first operation is a warm-up; ranks of the first host end close together.
+        let first = job.clocks[0].at(job.kernels[0][1].2);
+        let began = first.div_euclid(WINDOW_NS) * WINDOW_NS;
+        for (index, row) in found.hosts.iter().enumerate() {
+            let (low, high) = row.low_us.zip(row.high_us).expect("bounds");
+            let at = row.at_s.expect("bounds") * 1e9;
+            let moment = began + at as i64 - job.clocks[0].at(0);
+            let is = us(job.apart(index + 1, 0, moment));
+            assert!(low - 0.1 <= is && is <= high + 0.1, "{seed}: {is}: {row:?}");
+            let estimate = row.offset_us.expect("an estimate");
+            assert!((low..=high).contains(&estimate));
+            let drift = job.clocks[index + 1].ppm - job.clocks[0].ppm;
+            let bounds = row.drift_low_ppm.zip(row.drift_high_ppm);
+            let (low, high) = bounds.expect("two windows");
+            assert!(low <= drift && drift <= high, "{seed}: {drift}: {row:?}");
+        }
+        for row in &report.arrivals.as_ref().expect("operations").ranks {
+            let (times, by) = last[row.rank.expect("a rank") as usize];
+            // Of a rank that never came last there is nothing to prove.
+            assert_eq!(row.last_proved.is_some(), row.last_over_hosts > 0);
+            assert!(row.last_proved <= Some(times), "{seed}: {row:?}");
+            let by = us(by) * 1.0001 + 1.0;
+            assert!(row.late_proved_us <= Some(by), "{seed}: {by} {row:?}");
+            proved += row.last_proved.unwrap_or(0);
+        }
+    }
+    // The test would prove nothing otherwise.
+    assert!(proved > 1000, "{proved}");
+}
+
+#[test]
+fn a_rank_that_is_always_late_moves_no_bound_past_the_truth() {
+    let mut random = Random(3);
+    let late = |_, rank| if rank == 3 { 5_000_000 } else { 0 };
+    let job = job(&[Truth::default(); 2], 2, 10, late, &mut random);
+    let report = report(&job.capture(&mut random));
+    let row = &clocks(&report).hosts[0];
+    let (low, high) = row.low_us.zip(row.high_us).expect("bounds");
+    // It may be an offset of 5 ms and nobody late: that is not excluded, and not claimed.
+    assert!(low < 0.0 && 5_000.0 < high, "{row:?}");
+    assert!(row.offset_us.expect("an estimate").abs() < 10.0, "{row:?}");
+    let arrivals = report.arrivals.as_ref().expect("operations");
+    let (first, others) = arrivals.ranks.split_first().expect("ranks");
+    assert_eq!(first.rank, Some(3));
+    assert_eq!((first.last_over_hosts, first.last_proved), (499, Some(0)));
+    assert!(others.iter().all(|r| r.last_proved.unwrap_or(0) == 0));
+    let finding = &report.findings[0];
+    assert!(
+        finding.evidence.contains("assumes common ends"),
+        "{finding:?}"
+    );
+}
+
+#[test]
+fn a_rank_that_is_late_now_and_then_is_proved_so() {
+    let mut random = Random(4);
+    let late = |i, rank| {
+        if rank == 3 && i % 3 == 0 {
+            5_000_000
+        } else {
+            0
+        }
+    };
+    let job = job(
+        &[truth(80_000_000, 20.0), truth(-13_000_000, -20.0)],
+        2,
+        10,
+        late,
+        &mut random,
+    );
+    let report = report(&job.capture(&mut random));
+    let first = &report.arrivals.as_ref().expect("operations").ranks[0];
+    assert_eq!(first.rank, Some(3));
+    assert!(first.last_proved >= Some(160), "{first:?}");
+    let late = first.late_proved_us.expect("proved");
+    assert!((0.9..1.001).contains(&(late / (167.0 * 5e3))), "{late}");
+    let finding = &report.findings[0];
+    assert!(
+        finding.evidence.contains("by the hosts' clocks"),
+        "{finding:?}"
+    );
+    // Its launches are 5 µs before its kernels, on a host whose clock is known well enough.
+    assert!(
+        finding
+            .evidence
+            .contains("its launches came late from the host"),
+        "{finding:?}"
+    );
+}
+
+#[test]
+fn a_clock_that_is_set_by_a_millisecond_is_a_step() {
+    for seed in 0..20 {
+        let mut random = Random(seed);
+        let offset = (random.uniform() - 0.5) * 2e8;
+        let mut set = truth(offset as i64, (random.uniform() - 0.5) * 100.0);
+        let when = 1_500_000_000 + (random.uniform() * 7e9) as i64;
+        set.step = (when, if seed % 2 == 0 { 1_000_000 } else { -1_000_000 });
+        let job = job(&[Truth::default(), set], 2, 10, |_, _| 0, &mut random);
+        let report = report(&job.capture(&mut random));
+        let found = clocks(&report);
+        let [step] = &found.steps[..] else {
+            panic!("{seed}: {:?}", found.steps)
+        };
+        // Times are told from the beginning of the window of the first operation on.
+        let first = job.clocks[0].at(job.kernels[0][1].2);
+        let began = first.div_euclid(WINDOW_NS) * WINDOW_NS - job.clocks[0].at(0);
+        let at = (when - began) as f64 / 1e9;
+        assert!(step.from_s <= at && at <= step.until_s, "{at}: {step:?}");
+        assert!(step.until_s - step.from_s <= 2.0, "{step:?}");
+        assert!((600.0..=1_000.0).contains(&step.least_us), "{step:?}");
+        assert_eq!((&*step.host, &*step.against), ("node-1", "node-0"));
+        // Both sides are told apart, also by the line that is applied to times.
+        let line = &found.lines["node-1"];
+        for ns in (0..10).map(|i| i * 1_000_000_000 + 500_000_000) {
+            if (ns - when).abs() < 1_500_000_000 {
+                continue;
+            }
+            let moved = line.on_reference(job.clocks[1].at(ns));
+            let wrong = moved - job.clocks[0].at(ns);
+            assert!(wrong.abs() < 20_000, "{seed}: {ns}: {wrong}");
+        }
+        assert!(report.findings.iter().any(|f| f.kind == "clock_step"));
+    }
+}
+
+#[test]
+fn no_bound_is_made_of_what_does_not_enclose_a_kernel() {
+    let mut random = Random(5);
+    let mut job = job(&[Truth::default(); 2], 1, 1, |_, _| 0, &mut random);
+    let nothing = |capture: &Capture| {
+        let report = report(capture);
+        let found = clocks(&report);
+        let row = &found.hosts[0];
+        assert_eq!((row.low_us, row.offset_us, row.source), (None, None, None));
+        assert!(found.notes[0].starts_with("Of node-1 nothing bounds"));
+        let arrivals = report.arrivals.iter().flat_map(|a| &a.ranks);
+        assert!(arrivals.clone().all(|rank| rank.last_proved.is_none()));
+    };
+    // Host times alone.
+    let mut capture = job.capture(&mut random);
+    let calls = capture.processes.iter_mut().flat_map(|p| &mut p.calls);
+    calls.for_each(|call| (call.gpu_start, call.gpu_stop) = (0, 0));
+    nothing(&capture);
+    // Stamps of TREE, or of RING on another time than its launches.
+    for (algorithm, replayed) in [("TREE", "no"), ("RING", "replayed")] {
+        let mut capture = job.capture(&mut random);
+        let algorithm = capture.names.intern(algorithm);
+        for process in &mut capture.processes {
+            let fact = ("env.NCCLSCOPE_STAMPS".to_owned(), replayed.to_owned());
+            process.facts.extend([fact]);
+            process.shapes[0].parts = 0;
+            process.shapes[0].algorithm = algorithm;
+            for call in &mut process.calls {
+                call.gpu_seen_ns = call.gpu_stop as i64 + 10_000;
+                (call.channels_started, call.channels_stopped) = (1, 1);
+            }
+        }
+        nothing(&capture);
+    }
+    // A root need not wait for those that are late.
+    job.function = "Broadcast";
+    nothing(&job.capture(&mut random));
+}
+
+#[test]
+fn stamps_of_ring_are_bounded_by_launches_and_sightings() {
+    let mut random = Random(6);
+    let job = job(
+        &[truth(0, 0.0), truth(42_000_000, 5.0)],
+        2,
+        5,
+        |_, _| 0,
+        &mut random,
+    );
+    let mut capture = job.capture(&mut random);
+    let ring = capture.names.intern("RING");
+    for (rank, process) in capture.processes.iter_mut().enumerate() {
+        process.shapes[0].parts = 0;
+        process.shapes[0].algorithm = ring;
+        let clock = job.clocks[job.host[rank]];
+        for (call, (_, start, end)) in process.calls.iter_mut().zip(&job.kernels[rank]) {
+            // Each GPU has a clock of its own.
+            let gpu = |ns: i64| (SINCE_1970 + ns + 3_000_000_007 * (rank as i64 + 1)) as u64;
+            (call.gpu_start, call.gpu_stop) = (gpu(*start), gpu(*end));
+            let seen = (random.uniform() * 8e4) as i64 + 2_000;
+            call.gpu_seen_ns = clock.at(end + seen);
+            (call.channels_started, call.channels_stopped) = (1, 1);
+        }
+    }
+    let report = report(&capture);
+    let row = &clocks(&report).hosts[0];
+    let (low, high) = row.low_us.zip(row.high_us).expect("bounds");
+    assert!(
+        low < 42_000.0 && 42_000.0 < high && high - low < 400.0,
+        "{row:?}"
+    );
+    let estimate = row.offset_us.expect("an estimate");
+    assert!((estimate - 42_000.0).abs() < 50.0, "{row:?}");
+}
+
+#[test]
+fn hosts_that_share_no_operation_are_joined_by_a_third() {
+    let mut random = Random(7);
+    let mut job = Job::new(
+        &[
+            truth(0, 0.0),
+            truth(30_000_000, 20.0),
+            truth(-5_000_000, -20.0),
+        ],
+        1,
+    );
+    job.members = vec![vec![0, 1], vec![1, 2]];
+    for i in 0..200 {
+        for on in 0..2 {
+            let late = [
+                (random.uniform() * 3e4) as i64,
+                (random.uniform() * 3e4) as i64,
+            ];
+            let at = 20_000_000 * i + 7_000_000 * on as i64;
+            job.operation(on, at, &late, 60_000, &mut random);
+        }
+    }
+    let report = report(&job.capture(&mut random));
+    for (row, offset) in clocks(&report).hosts.iter().zip([30_000.0, -5_000.0]) {
+        let (low, high) = row.low_us.zip(row.high_us).expect("bounds");
+        assert!(
+            low < offset + 200.0 && offset - 200.0 < high && high - low < 600.0,
+            "{row:?}"
+        );
+        assert!((row.offset_us.expect("an estimate") - offset).abs() < 200.0);
+    }
+}
+
+#[test]
+fn what_is_given_is_used_and_held_against_operations() {
+    let mut random = Random(8);
+    let late = |_, rank| if rank == 3 { 5_000_000 } else { 0 };
+    let job = job(&[Truth::default(); 2], 2, 10, late, &mut random);
+    let capture = job.capture(&mut random);
+    let with = |given: Given| {
+        let mut analysis = crate::Analysis {
+            given: Some(given),
+            ..crate::Analysis::default()
+        };
+        capture
+            .processes
+            .iter()
+            .for_each(|p| analysis.add(&capture, p));
+        analysis.finish(&capture)
+    };
+    // Who knows that clocks agree knows who is late.
+    let within = with(Given::within("100us").expect("a time"));
+    let first = &within.arrivals.as_ref().expect("operations").ranks[0];
+    assert_eq!((first.rank, first.last_proved), (Some(3), Some(499)));
+    assert!(within.findings[0].evidence.contains("by the hosts' clocks"));
+    let row = &clocks(&within).hosts[0];
+    assert_eq!((row.source, row.contradicted), (Some("given"), Some(false)));
+    assert_eq!(
+        (row.offset_us, row.given_error_us),
+        (Some(0.0), Some(100.0))
+    );
+    // An offset that operations exclude is told of, and proves nothing.
+    let file = "node-0,0,1000\nnode-1,-9000000,1000\nnode-7,1,1";
+    let wrong = with(Given::parse(file).expect("offsets"));
+    let found = clocks(&wrong);
+    assert_eq!(found.hosts[0].contradicted, Some(true));
+    assert!(
+        found.notes[0].contains("contradicts the operations of 10 of 10 windows"),
+        "{:?}",
+        found.notes
+    );
+    assert!(found.notes[1].contains("node-7, which is no host of this job"));
+    let first = &wrong.arrivals.as_ref().expect("operations").ranks[0];
+    assert_eq!(first.last_proved, Some(0));
+}
+
+#[test]
+fn a_rank_is_not_blamed_where_clocks_prove_that_others_came_later() {
+    // Rank 0 comes first, and leaves long before rank 1, so that its kernel is the shorter one.
+    let mut job = Job::new(&[Truth::default(); 2], 1);
+    for i in 0..500 {
+        let at = 20_000_000 * i;
+        job.kernels[0].push((0, at, at + 2_000_000));
+        job.kernels[1].push((0, at + 1_000_000, at + 6_000_000));
+    }
+    let capture = job.capture(&mut Random(10));
+    let ranks = |report: &Report| {
+        let ranks = &report.arrivals.as_ref().expect("operations").ranks;
+        (ranks[0].rank, ranks[0].last_proved, ranks[0].last_refuted)
+    };
+    let blamed = |report: &Report| report.findings.iter().any(|f| f.kind == "late_rank");
+    let assumed = report(&capture);
+    assert_eq!(ranks(&assumed), (Some(0), Some(0), Some(0)));
+    assert!(blamed(&assumed) && assumed.findings[0].evidence.contains("assumes common ends"));
+    let mut analysis = crate::Analysis {
+        given: Some(Given::Within(10_000)),
+        ..crate::Analysis::default()
+    };
+    let processes = capture.processes.iter();
+    processes.for_each(|process| analysis.add(&capture, process));
+    let known = analysis.finish(&capture);
+    assert_eq!(ranks(&known), (Some(0), Some(0), Some(499)));
+    assert!(!blamed(&known), "{:?}", known.findings);
+}
+
+#[test]
+fn one_host_needs_no_comparison() {
+    let mut random = Random(9);
+    let job = job(&[Truth::default()], 4, 1, |_, _| 0, &mut random);
+    let report = report(&job.capture(&mut random));
+    assert!(report.clocks.is_none());
+    let ranks = &report.arrivals.as_ref().expect("operations").ranks;
+    assert!(ranks
+        .iter()
+        .all(|r| (r.last_over_hosts, r.last_proved) == (0, None)));
+}

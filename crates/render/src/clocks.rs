@@ -1,0 +1,92 @@
+//! How the hosts' clocks stand to each other, as text.
+
+use crate::layout::{wrap, Table};
+use analyze::clocks::{Clocks, HostClock};
+use analyze::Report;
+use std::io::{Result, Write};
+
+/// What the figures are of, and what is to be said about them.
+pub(crate) fn lines(report: &Report) -> Vec<String> {
+    let Some(clocks) = &report.clocks else {
+        return Vec::new();
+    };
+    let mut lines = clocks.notes.clone();
+    if !clocks.steps.is_empty() {
+        lines.push(format!(
+            "{} times no offset fits all operations: see Findings.",
+            clocks.steps.len()
+        ));
+    }
+    lines
+}
+
+/// What offsets and bounds are against, and when they hold.
+pub(crate) fn about(clocks: &Clocks) -> String {
+    format!(
+        "µs against {}; bounds hold within {} s, if clocks run apart by {} ppm at most",
+        clocks.reference, clocks.window_s, clocks.frequency_error_ppm
+    )
+}
+
+/// All hosts in one sentence.
+fn in_brief(clocks: &Clocks) -> String {
+    let half = |row: &HostClock| row.low_us.zip(row.high_us).map(|(l, h)| (h - l) / 2.0);
+    let halves: Vec<f64> = clocks.hosts.iter().filter_map(half).collect();
+    match halves.iter().copied().reduce(f64::max) {
+        Some(most) => format!(
+            "Clocks of the hosts: how far they are from that of {} is bounded to ± {most:.1} µs or better, for {} of {} hosts (--all)",
+            clocks.reference,
+            halves.len(),
+            clocks.hosts.len()
+        ),
+        None => "Clocks of the hosts: nothing bounds how far they are apart (--all says why)".to_owned(),
+    }
+}
+
+/// Writes them, a row for each host but the one that the others are compared with.
+pub(crate) fn clocks(report: &Report, hosts: usize, out: &mut impl Write) -> Result<()> {
+    let Some(clocks) = &report.clocks else {
+        return Ok(());
+    };
+    if hosts == 1 && clocks.hosts.len() > 1 {
+        return wrap(out, "", "  ", &in_brief(clocks));
+    }
+    writeln!(out)?;
+    writeln!(out, "Clocks of the hosts ({})", about(clocks))?;
+    for line in lines(report) {
+        wrap(out, "  ", "    ", &line)?;
+    }
+    if clocks.hosts.iter().all(|row| row.source.is_none()) {
+        return Ok(());
+    }
+    let names = [
+        "host",
+        "offset",
+        "low",
+        "high",
+        "from",
+        "operations",
+        "windows",
+        "drift_ppm_low",
+        "drift_ppm_high",
+    ];
+    let mut table = Table::new(names, "<>>><>>>>");
+    for row in &clocks.hosts {
+        let figure = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.1}"));
+        let error = row
+            .given_error_us
+            .map_or(String::new(), |error| format!(" ± {error:.1}"));
+        table.row([
+            row.host.clone(),
+            figure(row.offset_us),
+            figure(row.low_us),
+            figure(row.high_us),
+            format!("{}{error}", row.source.unwrap_or("-")),
+            row.operations.to_string(),
+            row.windows.to_string(),
+            figure(row.drift_low_ppm),
+            figure(row.drift_high_ppm),
+        ]);
+    }
+    table.write(out, hosts, "hosts")
+}
