@@ -20,11 +20,10 @@
 //!
 //! Rule: the sum of `cost_rank_us` over ranks is the sum of `wait_rank_us`, and `inherited_rank_us` is a part of the cost.
 
-use crate::clocks::{Clocks, Given, StampMap};
+use crate::clocks::{Clocks, Given};
 use crate::executions::{Execution, Walk};
 use crate::interval::{holm, Batches, CONFIDENCE};
 use crate::matching::{Key, Matcher};
-use capture::live::flag;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::BTreeMap;
@@ -107,17 +106,6 @@ pub struct RankArrivals {
     pub late_proved_us: Option<f64>,
 }
 
-/// What is known of a kernel on its host's clock.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Encloses {
-    /// Its times need not enclose the kernel.
-    No,
-    /// They do, on the host's clock, with this error in ns.
-    Events(u32),
-    /// They do, on the clock of the GPU.
-    Stamps,
-}
-
 /// One rank's part in an operation.
 #[derive(Clone, Copy)]
 struct Part {
@@ -126,11 +114,12 @@ struct Part {
     /// GPU time, ns; larger ones count as 4.3 s.
     ns: u32,
     row: u32,
-    /// Start on the clock of its GPU, ns.
+    /// Start, on one clock for the GPU, ns.
     start: u64,
     /// Host time of the launch, 0 not known.
     launch_ns: i64,
-    encloses: Encloses,
+    /// Of times that enclose the kernel, their error on the host's clock, ns; 0 where they need not, or are not on that clock.
+    error: u32,
 }
 
 /// The sequence of kernels that are no operation of interest: the GPU is in NCCL then.
@@ -144,10 +133,6 @@ struct Lane {
     pid: u32,
     device: Option<u32>,
     parts: Vec<Part>,
-    /// Where its stamps lie on the host's clock.
-    stamps: StampMap,
-    /// Whether they are of the same run as its launches: a replayed job's are not.
-    comparable: bool,
 }
 
 /// Ranks taken for late raise a false alarm in so many jobs at most, all together.
@@ -178,9 +163,8 @@ struct Way {
     lane: u32,
     /// Whether all ranks of these wait for the last.
     all: bool,
-    /// Whether stamps of these enclose the kernel.
-    ring: bool,
-    replay: bool,
+    /// Whether times of these enclose the kernel: CUDA events, and stamps of RING.
+    encloses: bool,
 }
 
 impl Gatherer {
@@ -201,16 +185,14 @@ impl Gatherer {
                     pid: process.pid,
                     device,
                     parts: Vec::new(),
-                    stamps: StampMap::default(),
-                    comparable: process.fact("env.NCCLSCOPE_STAMPS") != Some("replayed"),
                 });
                 self.lanes.len() as u32 - 1
             });
             Way {
                 lane,
                 all,
-                ring: capture.names.get(place.shape.algorithm) == Some("RING"),
-                replay: place.shape.is(flag::REPLAY),
+                encloses: place.shape.has_events()
+                    || capture.names.get(place.shape.algorithm) == Some("RING"),
             }
         };
         Plan(walk.places().iter().map(&mut lane).collect())
@@ -224,17 +206,6 @@ impl Gatherer {
         let Some((start, stop)) = execution.kernel.filter(|_| !execution.captured) else {
             return;
         };
-        let lane = &mut self.lanes[way.lane as usize];
-        let stamped = execution.error.is_none() && lane.comparable;
-        if stamped && execution.gpu.is_ok() && execution.pieces == 1 {
-            let launched = if way.replay {
-                0
-            } else {
-                hosts::launched(execution.call, execution.shape)
-            };
-            lane.stamps
-                .add(start, stop, launched, execution.call.gpu_seen_ns);
-        }
         let counts = |((sequence, number), row): ((u32, u64), u32)| {
             Some((sequence, u32::try_from(number).ok()?, row))
         };
@@ -244,12 +215,6 @@ impl Gatherer {
         if self.too_many() {
             return self.forget();
         }
-        let encloses = match execution.error {
-            // An error of 0 is one that is not known.
-            Some(error) if error != 0 => Encloses::Events(error),
-            None if stamped && way.ring => Encloses::Stamps,
-            _ => Encloses::No,
-        };
         self.lanes[way.lane as usize].parts.push(Part {
             sequence,
             number,
@@ -257,7 +222,7 @@ impl Gatherer {
             row,
             start,
             launch_ns: execution.call.launch_start_ns,
-            encloses,
+            error: execution.error.filter(|_| way.encloses).unwrap_or(0),
         });
     }
 
@@ -311,13 +276,11 @@ impl Gatherer {
     }
 
     fn compare(
-        mut self,
+        self,
         capture: &Capture,
         matcher: &Matcher,
         given: Option<&Given>,
     ) -> (Operations, hosts::Proof, Option<Clocks>) {
-        let lanes = self.lanes.iter_mut();
-        lanes.for_each(|lane| lane.stamps.close());
         let hosts = hosts::hosts(capture);
         let operations = Operations::new(self.lanes, capture, &matcher.keys());
         let host_of = operations.host_of(&hosts);

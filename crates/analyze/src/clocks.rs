@@ -20,13 +20,11 @@
 
 mod given;
 mod lines;
-mod stamps;
 #[cfg(test)]
 mod tests;
 
 pub use given::{Given, GivenError};
 pub use lines::Line;
-pub(crate) use stamps::StampMap;
 
 use serde::Serialize;
 use std::collections::BTreeMap;

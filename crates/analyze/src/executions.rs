@@ -60,9 +60,9 @@ pub struct Execution<'a> {
     pub warmup: bool,
     /// Time on the GPU, or why there is none.
     pub gpu: Result<u64, Untimed>,
-    /// From first start to last stop on the GPU's clock, where these are times of NCCL kernels: also of a batch.
+    /// From first start to last stop, where these are times of NCCL kernels: also of a batch.
     pub kernel: Option<(u64, u64)>,
-    /// Error of these on the host's clock, where they are of CUDA events.
+    /// Error of these on the host's clock; nothing where they are on the GPU's.
     pub error: Option<u32>,
     /// From API entry to return on the host's clock.
     pub api: Option<(i64, i64)>,
@@ -208,7 +208,7 @@ impl<'a> Walk<'a> {
             gpu,
             kernel: matches!(gpu, Ok(_) | Err(Untimed::Fused))
                 .then_some((call.gpu_start, call.gpu_stop)),
-            error: shape.has_events().then_some(call.gpu_error),
+            error: known(call.gpu_error),
             api: api(call, shape),
             enqueue: enqueue(call, shape),
             launch: between(call.launch_start_ns, call.launch_end_ns),
@@ -242,10 +242,7 @@ impl<'a> Walk<'a> {
             gpu: kernel.and_then(|(start, stop)| stop.checked_sub(start).ok_or(Untimed::Negative)),
             kernel: kernel.ok(),
             error: calls()
-                .map(|call| {
-                    let shape = &process.shapes[call.shape as usize];
-                    shape.has_events().then_some(call.gpu_error)
-                })
+                .map(|call| known(call.gpu_error))
                 .try_fold(0, |error, of| Some(of?.max(error))),
             api,
             enqueue: enqueue(first, shape),
@@ -292,6 +289,10 @@ fn enqueue(call: &Call, shape: &Shape) -> Option<u64> {
         launch => launch,
     };
     between(call.api_ns, end)
+}
+
+fn known(error: u32) -> Option<u32> {
+    (error != 0).then_some(error)
 }
 
 /// The GPU times of an operation of several calls: first start and last stop.

@@ -20,8 +20,6 @@ pub(crate) const TOLERANCE_NS: i64 = 50_000;
 /// that what remains does not depend on the order in which calls are looked at.
 const CLASS: u32 = 13;
 const LOWS: usize = 16;
-/// A call's place is known to this at worst.
-const MOST_ERROR_NS: i64 = 1_000_000;
 
 /// What the calls of a window say of the distance between the clocks, ns.
 #[derive(Clone, Debug)]
@@ -279,8 +277,7 @@ impl GpuClock {
             return None;
         }
         let width = high.checked_sub(low).filter(|w| *w >= 0)?;
-        let error = width / 2 + 1;
-        (error <= MOST_ERROR_NS).then_some((low + width / 2, error))
+        Some((low + width / 2, width / 2 + 1))
     }
 
     /// How often the GPU's clock was found to have stepped.

@@ -179,8 +179,11 @@ impl Judge {
             if i64::try_from(latest).is_ok_and(|latest| latest < launch) {
                 continue;
             }
+            let Ok(error) = u32::try_from(error) else {
+                continue;
+            };
             (call.gpu_start, call.gpu_stop) = (start, stop);
-            call.gpu_error = u32::try_from(error).unwrap_or(u32::MAX);
+            call.gpu_error = error;
             let extra = (call.extra as usize).checked_sub(1);
             if let Some(extra) = extra.and_then(|index| extras.get_mut(index)) {
                 for phase in extra.phase_stop.iter_mut().filter(|stop| **stop != 0) {

@@ -5,11 +5,10 @@
 //!
 //! Rule: an operation of which one kernel's place on its host's clock is not known proves nothing.
 
-use super::{Encloses, Operations, Place};
+use super::{Operations, Place};
 use crate::clocks::{drift, Given, Observations, Offsets, Side, RESOLUTION_NS};
-use capture::live::part;
 use std::collections::HashMap;
-use tables::{Call, Capture, Shape};
+use tables::Capture;
 
 /// The hosts of a capture, by first process; those that are not known left out.
 pub(super) fn hosts(capture: &Capture) -> Vec<String> {
@@ -21,15 +20,6 @@ pub(super) fn hosts(capture: &Capture) -> Vec<String> {
         }
     }
     hosts
-}
-
-/// The earliest moment at which a call can have begun on the GPU, as far as its host knows; 0 not known.
-pub(super) fn launched(call: &Call, shape: &Shape) -> i64 {
-    let ambiguous = shape.parts & part::LAUNCH_AMBIGUOUS != 0;
-    match call.launch_start_ns {
-        launch if launch != 0 && !ambiguous => launch,
-        _ => call.api_ns,
-    }
 }
 
 /// A kernel on its host's clock, ns.
@@ -51,20 +41,15 @@ impl Operations {
 
     fn on_host(&self, place: Place) -> Option<OnHost> {
         let part = self.part(place);
-        let (moved, error) = match part.encloses {
-            Encloses::No => return None,
-            Encloses::Events(error) => (0, error.into()),
-            Encloses::Stamps => {
-                let lane = &self.lanes[place.0 as usize];
-                lane.stamps.at(part.start, part.ns.into())?
-            }
-        };
-        let start = i64::try_from(part.start).ok()?.checked_add(moved)?;
+        if part.error == 0 {
+            return None;
+        }
+        let start = i64::try_from(part.start).ok()?;
         // Longer ones count as so long.
         (part.ns < u32::MAX).then_some(OnHost {
             start,
             end: start.saturating_add(part.ns.into()),
-            error: error.saturating_add(RESOLUTION_NS),
+            error: i64::from(part.error) + RESOLUTION_NS,
         })
     }
 

@@ -354,17 +354,15 @@ fn no_bound_is_made_of_what_does_not_enclose_a_kernel() {
     let calls = capture.processes.iter_mut().flat_map(|p| &mut p.calls);
     calls.for_each(|call| (call.gpu_start, call.gpu_stop) = (0, 0));
     nothing(&capture);
-    // Stamps of TREE, or of RING on another time than its launches.
-    for (algorithm, replayed) in [("TREE", "no"), ("RING", "replayed")] {
+    // Stamps of TREE, or of RING on the GPU's clock.
+    for (algorithm, error) in [("TREE", 2_000), ("RING", 0)] {
         let mut capture = job.capture(&mut random);
         let algorithm = capture.names.intern(algorithm);
         for process in &mut capture.processes {
-            let fact = ("env.NCCLSCOPE_STAMPS".to_owned(), replayed.to_owned());
-            process.facts.extend([fact]);
             process.shapes[0].parts = 0;
             process.shapes[0].algorithm = algorithm;
             for call in &mut process.calls {
-                call.gpu_seen_ns = call.gpu_stop as i64 + 10_000;
+                call.gpu_error = error;
                 (call.channels_started, call.channels_stopped) = (1, 1);
             }
         }
@@ -376,27 +374,22 @@ fn no_bound_is_made_of_what_does_not_enclose_a_kernel() {
 }
 
 #[test]
-fn stamps_of_ring_are_bounded_by_launches_and_sightings() {
+fn stamps_of_ring_on_the_hosts_clock_make_bounds() {
     let mut random = Random(6);
-    let job = job(
+    let mut job = job(
         &[truth(0, 0.0), truth(42_000_000, 5.0)],
         2,
         5,
         |_, _| 0,
         &mut random,
     );
+    job.error = 40_000;
     let mut capture = job.capture(&mut random);
     let ring = capture.names.intern("RING");
-    for (rank, process) in capture.processes.iter_mut().enumerate() {
+    for process in &mut capture.processes {
         process.shapes[0].parts = 0;
         process.shapes[0].algorithm = ring;
-        let clock = job.clocks[job.host[rank]];
-        for (call, (_, start, end)) in process.calls.iter_mut().zip(&job.kernels[rank]) {
-            // Each GPU has a clock of its own.
-            let gpu = |ns: i64| (SINCE_1970 + ns + 3_000_000_007 * (rank as i64 + 1)) as u64;
-            (call.gpu_start, call.gpu_stop) = (gpu(*start), gpu(*end));
-            let seen = (random.uniform() * 8e4) as i64 + 2_000;
-            call.gpu_seen_ns = clock.at(end + seen);
+        for call in &mut process.calls {
             (call.channels_started, call.channels_stopped) = (1, 1);
         }
     }

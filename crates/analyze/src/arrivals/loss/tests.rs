@@ -94,7 +94,7 @@ fn job(
                         row: place as u32,
                         start: clock(start),
                         launch_ns: (launches[*rank] * 1e3) as i64 + 77_000_000_000,
-                        encloses: crate::arrivals::Encloses::No,
+                        error: 0,
                     });
                 }
                 numbers[group] += 1;
