@@ -427,10 +427,22 @@ class RankArrivals(Record):
     late_proved_us: float | None
 
 
+class SampledArrivals(Record):
+    """Estimates for all operations from those that were timed on all ranks, µs; intervals are of 95 %, None for too few."""
+
+    __slots__ = ()
+    operations: int
+    share: float
+    wait_rank_us: float
+    wait_interval_us: list[float] | None
+    saving_wall_us: float
+    saving_interval_us: list[float] | None
+
+
 class Arrivals(Record):
     """Who waited and who was waited for."""
 
-    _parts = {"ranks": RankArrivals}
+    _parts = {"sampled": SampledArrivals, "ranks": RankArrivals}
     __slots__ = ()
     basis: str
     operations: int
@@ -438,6 +450,7 @@ class Arrivals(Record):
     transfer_wall_us: float
     wait_rank_us: float
     saving_wall_us: float
+    sampled: SampledArrivals | None
     ranks: list[RankArrivals]
 
 

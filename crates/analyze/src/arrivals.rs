@@ -27,10 +27,15 @@ use crate::matching::{Key, Matcher};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::BTreeMap;
+use tables::calls::Untimed;
 use tables::{Capture, Process};
 
 mod hosts;
 mod loss;
+mod sampled;
+
+pub use sampled::SampledArrivals;
+use sampled::Scale;
 
 /// Functions whose ranks all wait for the last.
 const ALL_TO_ALL: [&str; 4] = ["AllReduce", "AllGather", "ReduceScatter", "AlltoAll"];
@@ -53,6 +58,8 @@ pub struct Arrivals {
     pub wait_rank_us: f64,
     /// What each operation would have ended earlier with its last rank on time, µs of the wall.
     pub saving_wall_us: f64,
+    /// Of all operations, where launches were left out of the sample that is timed; all other figures are of those that were timed.
+    pub sampled: Option<SampledArrivals>,
     /// By largest own saving.
     pub ranks: Vec<RankArrivals>,
 }
@@ -153,6 +160,8 @@ pub struct Gatherer {
     lanes: Vec<Lane>,
     /// Kernels seen. Beyond [`MOST_PARTS`] none is kept.
     seen: u64,
+    /// By row, calls that were left out of the sample that is timed.
+    unsampled: Vec<u64>,
 }
 
 /// Where the executions of a process go, by place.
@@ -204,6 +213,10 @@ impl Gatherer {
     pub fn add(&mut self, plan: &Plan, execution: &Execution, at: Option<((u32, u64), u32)>) {
         let way = &plan.0[execution.place];
         let Some((start, stop)) = execution.kernel.filter(|_| !execution.captured) else {
+            let row = at.filter(|_| way.all && execution.gpu == Err(Untimed::Unsampled));
+            if let Some((_, row)) = row {
+                self.leave_out(row, 1);
+            }
             return;
         };
         let counts = |((sequence, number), row): ((u32, u64), u32)| {
@@ -232,6 +245,14 @@ impl Gatherer {
         self.seen > MOST_PARTS
     }
 
+    fn leave_out(&mut self, row: u32, calls: u64) {
+        let row = row as usize;
+        if self.unsampled.len() <= row {
+            self.unsampled.resize(row + 1, 0);
+        }
+        self.unsampled[row] += calls;
+    }
+
     #[cold]
     fn forget(&mut self) {
         self.lanes
@@ -246,6 +267,9 @@ impl Gatherer {
             part.sequence = sequences[part.sequence as usize];
             part.row = rows[part.row as usize];
         }
+        for (row, calls) in later.unsampled.iter().enumerate().filter(|(_, n)| **n > 0) {
+            self.leave_out(rows[row], *calls);
+        }
         self.lanes.append(&mut later.lanes);
         self.seen += later.seen;
         if self.too_many() {
@@ -256,13 +280,14 @@ impl Gatherer {
     /// The figures, `None` where no operation has a time on every rank; and how the hosts' clocks stand to each other, `None` for one
     /// host.
     pub fn finish(
-        self,
+        mut self,
         capture: &Capture,
         matcher: &Matcher,
         given: Option<&Given>,
     ) -> (Option<Arrivals>, Option<Clocks>) {
+        let unsampled = std::mem::take(&mut self.unsampled);
         let (operations, proof, clocks) = self.compare(capture, matcher, given);
-        (operations.figures(&proof), clocks)
+        (operations.figures(&proof, &unsampled), clocks)
     }
 
     /// Only how the hosts' clocks stand to each other.
@@ -407,7 +432,8 @@ impl Operations {
         own
     }
 
-    fn figures(self, proof: &hosts::Proof) -> Option<Arrivals> {
+    /// `unsampled` are calls by row.
+    fn figures(self, proof: &hosts::Proof, unsampled: &[u64]) -> Option<Arrivals> {
         let longest = self.whole.iter().map(|o| o.3 as usize).max()?;
         let busy: Vec<Busy> = self
             .lanes
@@ -432,6 +458,7 @@ impl Operations {
         let (mut transfer, mut wait, mut saving) = (0.0, 0.0, 0.0);
         let mut arrivals: Vec<(u32, Place)> = Vec::new();
         let mut costs: Vec<f64> = Vec::new();
+        let mut scale = Scale::default();
         for operation in &self.whole {
             arrivals.clear();
             arrivals.extend(self.of(operation).map(|place| (self.part(place).ns, place)));
@@ -440,6 +467,12 @@ impl Operations {
             let (n, first) = (arrivals.len(), arrivals[0].0);
             let (shortest, (_, last)) = (arrivals[n - 1].0, arrivals[n - 1]);
             shares(&arrivals, &mut costs);
+            let waits = arrivals
+                .iter()
+                .map(|(ns, _)| u64::from(ns - shortest))
+                .sum();
+            let later = (arrivals[n - 2].0 - shortest).into();
+            scale.add(self.part(last).row, n, waits, later);
             for ((ns, (lane, index)), cost) in arrivals.iter().zip(&costs) {
                 let row = &mut ranks[*lane as usize];
                 row.operations += 1;
@@ -530,6 +563,7 @@ impl Operations {
             transfer_wall_us: transfer,
             wait_rank_us: wait,
             saving_wall_us: saving,
+            sampled: scale.estimate(unsampled),
             ranks,
         })
     }

@@ -164,7 +164,13 @@ fn clock_step(clocks: &Clocks) -> Option<Finding> {
 /// What it rests on that this rank arrived last.
 fn basis(rank: &RankArrivals, arrivals: &Arrivals) -> String {
     let of = rank.last_over_hosts;
-    match (of, rank.last_proved) {
+    let sample = arrivals.sampled.map_or(String::new(), |all| {
+        format!(
+            "; of the {:.1} % of the operations that were timed",
+            100.0 * all.share
+        )
+    });
+    let by = match (of, rank.last_proved) {
         (0, _) => arrivals.basis.to_owned(),
         (_, Some(proved)) if 2 * proved >= of => format!(
             "by the hosts' clocks it arrived last in {proved} of {of} operations over hosts, wherever their offset lies within its bounds, \
@@ -180,7 +186,8 @@ fn basis(rank: &RankArrivals, arrivals: &Arrivals) -> String {
             "{}: nothing bounds the offset of the hosts' clocks",
             arrivals.basis
         ),
-    }
+    };
+    by + &sample
 }
 
 fn who(rank: &RankArrivals) -> String {
@@ -293,6 +300,7 @@ mod tests {
             transfer_wall_us: 1e5,
             wait_rank_us: 0.0,
             saving_wall_us: 0.0,
+            sampled: None,
             ranks,
         }
     }

@@ -20,6 +20,19 @@ pub(crate) fn lines(report: &Report) -> Vec<String> {
         wait / 1e3,
         arrivals.transfer_wall_us / 1e3
     )];
+    lines.extend(arrivals.sampled.as_ref().map(|all| {
+        let ms = |us: f64| format!("{:.3}", us / 1e3);
+        let interval = match all.wait_interval_us {
+            Some((low, high)) => format!("95 % interval {} to {}", ms(low), ms(high)),
+            None => "too few for an interval".to_owned(),
+        };
+        format!(
+            "These are {:.2} % of {} operations, a sample: of all, about {} rank-ms was waiting ({interval}).",
+            100.0 * all.share,
+            all.operations,
+            ms(all.wait_rank_us)
+        )
+    }));
     let wall_us = report.ranks.wall_us.map(|wall| wall.max);
     lines.extend(analyze::findings::hidden(arrivals, wall_us));
     lines
