@@ -27,21 +27,21 @@ test_of() { # PACKAGE TEST: builds it, and says where it is
         sed -n "s/.*\"executable\":\"\([^\"]*\/deps\/$2-[^\"]*\)\".*/\1/p"
 }
 for test in render:damage recorder:ends; do
-    strip --strip-debug -o "$pack/fast/${test#*:}" "$(test_of "${test%:*}" "${test#*:}")"
+    strip --strip-all -o "$pack/fast/${test#*:}" "$(test_of "${test%:*}" "${test#*:}")"
 done
 
 # What users get, for the rate.
 CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=1 CARGO_INCREMENTAL=0 cargo build --target-dir "$target/fast" -p ncclscope
-strip --strip-debug -o "$pack/fast/ncclscope" "$target/fast/debug/ncclscope"
+strip --strip-all -o "$pack/fast/ncclscope" "$target/fast/debug/ncclscope"
 
 cargo build --release -p recorder -p fake-nccl
 for file in fake-nccl libnccl_profiler_ncclscope.so; do
-    strip --strip-debug -o "$pack/release/$file" "$target/release/$file"
+    strip --strip-all -o "$pack/release/$file" "$target/release/$file"
 done
 
 (cd fuzz && RUSTUP_TOOLCHAIN=nightly CARGO_INCREMENTAL=0 "$fuzz" fuzz build)
 for name in callbacks damaged; do
-    strip --strip-debug -o "$pack/fuzz/$name" "fuzz/target/$host/release/$name"
+    strip --strip-all -o "$pack/fuzz/$name" "fuzz/target/$host/release/$name"
 done
 
 pwd -P > "$folder/root"
