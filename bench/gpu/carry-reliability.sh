@@ -17,6 +17,8 @@ mkdir -p "$pack"/{fast,release,fuzz} "$folder"
 
 scripts/build-sanitized.sh thread "$target/thread" "$pack/thread"
 scripts/build-sanitized.sh address "$target/address" "$pack/address"
+# Names take half of the room: a report of that machine has addresses, which are those of the tests in $target.
+find "$pack/thread" "$pack/address" -type f -exec strip --strip-all {} +
 
 # The damaged captures, the kills and the soak: optimized, with the checks of a debug build, as `make damage` does.
 test_of() { # PACKAGE TEST: builds it, and says where it is
@@ -25,23 +27,23 @@ test_of() { # PACKAGE TEST: builds it, and says where it is
         sed -n "s/.*\"executable\":\"\([^\"]*\/deps\/$2-[^\"]*\)\".*/\1/p"
 }
 for test in render:damage recorder:ends; do
-    strip --strip-debug -o "$pack/fast/${test#*:}" "$(test_of "${test%:*}" "${test#*:}")"
+    strip --strip-all -o "$pack/fast/${test#*:}" "$(test_of "${test%:*}" "${test#*:}")"
 done
 
 # What users get, for the rate.
 CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=1 CARGO_INCREMENTAL=0 cargo build --target-dir "$target/fast" -p ncclscope
-strip --strip-debug -o "$pack/fast/ncclscope" "$target/fast/debug/ncclscope"
+strip --strip-all -o "$pack/fast/ncclscope" "$target/fast/debug/ncclscope"
 
 cargo build --release -p recorder -p fake-nccl
 for file in fake-nccl libnccl_profiler_ncclscope.so; do
-    strip --strip-debug -o "$pack/release/$file" "$target/release/$file"
+    strip --strip-all -o "$pack/release/$file" "$target/release/$file"
 done
 
 (cd fuzz && RUSTUP_TOOLCHAIN=nightly CARGO_INCREMENTAL=0 "$fuzz" fuzz build)
 for name in callbacks damaged; do
-    strip --strip-debug -o "$pack/fuzz/$name" "fuzz/target/$host/release/$name"
+    strip --strip-all -o "$pack/fuzz/$name" "fuzz/target/$host/release/$name"
 done
 
 pwd -P > "$folder/root"
-tar -C "$pack" -cf - . | xz -T0 -6 --lzma2=preset=6,dict=128MiB > "$folder/binaries.tar.xz"
+tar -C "$pack" -cf - . | xz --x86 --lzma2=preset=2,dict=128MiB > "$folder/binaries.tar.xz"
 du -h "$folder/binaries.tar.xz"

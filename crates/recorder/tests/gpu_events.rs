@@ -289,15 +289,19 @@ fn what_a_step_of_the_gpus_clock_may_have_spoilt_is_not_trusted() {
     assert!(status.success());
     let capture = job.capture();
     let p = process(&capture);
-    let mut timed = 0;
+    let mut times = Vec::new();
     for (i, call) in p.calls.iter().enumerate() {
         if let Ok(ns) = time(p, call) {
-            timed += 1;
-            assert!(ns.abs_diff(30_000) < 200, "call {i} has {ns}");
+            // A step back would take 2.17 ms off. A host that is late with the kernel makes it longer.
+            assert!((29_800..1_000_000_000).contains(&ns), "call {i} has {ns}");
             assert!(call.gpu_start as i64 + i64::from(call.gpu_error) >= call.launch_start_ns);
+            times.push(ns);
         }
     }
-    assert!(timed > 100, "{timed} are timed");
+    times.sort_unstable();
+    assert!(times.len() > 100, "{} are timed", times.len());
+    let median = times[times.len() / 2];
+    assert!(median.abs_diff(30_000) < 200, "{median}");
 }
 
 #[test]
