@@ -157,7 +157,7 @@ const PLAYS: &[Play] = &[
     Play {
         name: "net_gpu",
         script: "all_reduce 1MiB x10\nsync\nrank 2 stuck recv_gpu step=5\nrank 3 stuck send_gpu step=5\nrank 0 stuck recv_network step=5\nall_reduce 64MiB channels=2\nsync",
-        says: "A GPU of ranks 2-3 on * is stuck in AllReduce of 64 MiB, call 11 on communicator *, not the network: rank * on channel 0 has waited for its GPU",
+        says: "A GPU of ranks 2-3 on * holds up AllReduce of 64 MiB, call 11 on communicator *, not the network: rank * on channel 0 has waited for its GPU",
         status: 1,
     },
     Play {

@@ -137,18 +137,22 @@ impl<'g> Graph<'g> {
                 });
             }
         }
-        // One that is not begun may only wait for its turn, but not if another waits for it.
-        let begun = |root: &Root| self.all[root.at].op.wait.is_some();
-        if roots.iter().any(begun) {
-            let waited_for: BTreeSet<usize> = self
-                .all
-                .iter()
-                .filter_map(|open| match self.half(open) {
-                    Half::Open(index) => Some(index),
-                    _ => None,
-                })
-                .collect();
-            roots.retain(|root| begun(root) || waited_for.contains(&root.at));
+        // One that is not begun may only wait for its turn, but not if one that is waits for it.
+        let begun = |open: &Open| open.op.wait.is_some();
+        let waiting = self.all.iter().filter(|open| begun(open));
+        let waited_for: BTreeSet<usize> = waiting
+            .filter_map(|open| match self.half(open) {
+                Half::Open(index) => Some(index),
+                _ => None,
+            })
+            .collect();
+        let counts = |root: &Root| begun(&self.all[root.at]) || waited_for.contains(&root.at);
+        if roots.iter().any(counts) {
+            roots.retain(counts);
+        } else {
+            roots
+                .iter_mut()
+                .for_each(|root| root.cause = Cause::Unknown);
         }
         if roots.is_empty() && self.ring && (0..self.seen.len()).all(|seat| self.is_known(seat)) {
             roots = self.least_sent();

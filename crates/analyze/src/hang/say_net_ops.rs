@@ -168,7 +168,7 @@ impl Judge<'_> {
             let of = self.ranks(stall.place, &root.seats);
             let host = host(open.seat);
             return capital(format!(
-                "{gpu} of {of} on {host} is stuck in {call}, not the network: {own} {state}{half}."
+                "{gpu} of {of} on {host} holds up {call}, not the network: {own} {state}{half}."
             ));
         }
         capital(format!("{own} of {call}, {state}{half}{look}."))
@@ -222,6 +222,9 @@ impl Judge<'_> {
             said.extend(self.say_unfollowed(stall, net_ops));
             return said;
         };
+        if first.cause == Cause::Gpu {
+            said.push("Work that was given to it before may keep it busy.".to_owned());
+        }
         if first.cause == Cause::Gpu && first.seats.len() > 1 {
             said.push(
                 "Which of their GPUs can't be told: data between them leaves no trace.".to_owned(),

@@ -13,8 +13,9 @@ sync
 --- fake-nccl play job
 announced 8, ABI v5
 --- ncclscope hang capture --after 1s --json | jq -r '.sentence, .details[]' | sed 's/ for [0-9.]* s/ for _ s/'
-The GPU of rank 0 on <host> is stuck in AllReduce of 64 MiB, call 4 on communicator a37d5f01a3151d04, not the network: rank 0's send to rank 1 on channel 0 has waited for its GPU's data (SendGPUWait) for _ s, 3 of 64 steps done; rank 1's receive waits for the network (RecvWait), 3 done.
+The GPU of rank 0 on <host> holds up AllReduce of 64 MiB, call 4 on communicator a37d5f01a3151d04, not the network: rank 0's send to rank 1 on channel 0 has waited for its GPU's data (SendGPUWait) for _ s, 3 of 64 steps done; rank 1's receive waits for the network (RecvWait), 3 done.
 All 2 ranks are in AllReduce of 64 MiB, call 4 on communicator a37d5f01a3151d04, and it has not ended for _ s.
+Work that was given to it before may keep it busy.
 Likewise on channel 1.
 4 other network operations of it wait behind that.
 --- ncclscope hang capture --after 1s --json | jq -c '.verdict, .cause, .certain, [.blamed[].global_rank]'
