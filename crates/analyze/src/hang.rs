@@ -8,14 +8,20 @@
 //! Rule: the verdict is a function of the capture and its [`Conditions`]. Nobody is named for want of evidence: what may
 //! be hidden by a missing file, lost rows or host timing is said, and [`Hang::certain`] is then false.
 
+mod net_ops;
 mod places;
+mod roots;
 mod say;
+mod say_net_ops;
 
 use crate::job::{ranges, ProblemRow};
 use places::{Lack, Lane, Mismatch, Place, Places, Reached, Stall, Wait};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::{Capture, LiveSource};
+
+pub use roots::Cause;
+pub use say_net_ops::NetOpRow;
 
 /// The format of [`Hang`].
 pub const SCHEMA: &str = "ncclscope.hang/1";
@@ -124,6 +130,11 @@ pub struct Hang {
     pub blamed: Vec<Blamed>,
     /// The call that they lack, or are in.
     pub call: Option<CallRow>,
+    /// Of a call that all are in and that does not end: why its network operations do not; null where that can't be told, or
+    /// it has none.
+    pub cause: Option<Cause>,
+    /// Its open network operations, those first that wait for no other.
+    pub net_ops: Vec<NetOpRow>,
     /// For how long others have waited, s; null when nobody does or times are not known.
     pub waited_s: Option<f64>,
     /// From how long on that is a hang, s.
@@ -268,6 +279,8 @@ struct Found {
     blamed: Vec<(usize, usize)>,
     call: Option<CallRow>,
     waited_ns: Option<i64>,
+    net_ops: Vec<NetOpRow>,
+    cause: Option<Cause>,
 }
 
 impl<'a> Judge<'a> {
@@ -440,6 +453,8 @@ impl<'a> Judge<'a> {
             details: found.details,
             next,
             call: found.call,
+            cause: found.cause,
+            net_ops: found.net_ops,
             waited_s: found.waited_ns.map(seconds),
             after_s: seconds(self.patience_ns),
             as_of_ns: self.as_of,
@@ -619,7 +634,15 @@ impl<'a> Judge<'a> {
             )
         });
         let judged: Vec<Found> = roots.iter().map(|root| self.root(root, &roots)).collect();
-        let stalls = self.stalls.iter().map(|stall| self.stall(stall));
+        let mut stalls: Vec<Found> = self.stalls.iter().map(|stall| self.stall(stall)).collect();
+        // A GPU that one waits for may be busy with another.
+        stalls.sort_by_key(|found| {
+            (
+                found.verdict != Verdict::Dead,
+                found.cause.is_none(),
+                found.cause,
+            )
+        });
         let cycle = (judged.is_empty() && self.stalls.is_empty())
             .then(|| self.cycle(&edges))
             .flatten();
@@ -733,7 +756,8 @@ impl<'a> Judge<'a> {
 
     fn stall(&self, stall: &Stall) -> Found {
         let place = &self.places.places[stall.place];
-        let lasted = self.ago(stall.since_ns);
+        // What still moves, however slowly, does not hang.
+        let lasted = self.ago(stall.since_ns.max(self.moved(stall)));
         let stopped = place
             .seats
             .iter()

@@ -17,6 +17,7 @@
 pub mod block;
 pub mod callback;
 pub mod live;
+pub mod net_op;
 pub mod rotated;
 pub mod rows;
 pub mod snapshot;

@@ -1,7 +1,7 @@
 //! The live part: one process's open rows, totals, counters and unwritten blocks, in memory that outlives the process.
 //!
 //! ```text
-//! Header 4096 B │ Strings │ Comms │ Groups │ Totals │ Histogram pages │ Rows │ Staging
+//! Header 4096 B │ Strings │ Comms │ Groups │ Totals │ Histogram pages │ Rows │ Staging │ Network operations
 //! ```
 //!
 //! Every field is an atomic that one thread at a time stores to, so a reader (the recorder's own thread, another
@@ -11,6 +11,7 @@
 //! The logical trace file is the bytes of the newest file up to [`Header::staged_base`], then the first
 //! [`Header::staged_len`] bytes of the staging area, so a write that was cut short is made good from the live part.
 
+use crate::net_op::NetOp;
 use std::mem::offset_of;
 use std::sync::atomic::{
     AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering::Acquire, Ordering::Relaxed,
@@ -236,6 +237,8 @@ pub struct Header {
     pub trace_number: AtomicU32,
     /// CUDA's error that ended the timing of launches by events; 0 none.
     pub cuda_error: AtomicU32,
+    /// Of the open network operations: offset of the first and how many. 0 and 0 in a live part of before there were any.
+    pub net_ops: [AtomicU32; 2],
 }
 
 impl Header {
@@ -244,6 +247,11 @@ impl Header {
         self.born
             .load(Acquire)
             .saturating_add(self.lost[Cause::RowsFull as usize].load(Relaxed))
+    }
+
+    /// Offset and count of each section, in the order of [`Section`].
+    pub fn stored_sections(&self) -> impl Iterator<Item = &[AtomicU32; 2]> {
+        self.sections.iter().chain(std::iter::once(&self.net_ops))
     }
 }
 
@@ -572,6 +580,8 @@ const _: () = assert!(std::mem::size_of::<Header>() <= HEADER_BYTES);
 pub const COMMS: usize = 256;
 /// Groups of a standard layout.
 pub const GROUPS: usize = 2048;
+/// Open network operations of a standard layout, at most: one for two rows.
+const NET_OPS: u32 = 4096;
 
 /// Bytes kept for the [`Header`].
 pub const HEADER_BYTES: usize = 4096;
@@ -593,6 +603,8 @@ pub struct Layout {
     pub rows: u32,
     /// Staging bytes.
     pub staging: u32,
+    /// Open network operations; a power of two.
+    pub net_ops: u32,
 }
 
 /// A section of the live part, in file order.
@@ -607,10 +619,14 @@ pub enum Section {
     Pages = 4,
     Rows = 5,
     Staging = 6,
+    NetOps = 7,
 }
 
+/// How many sections there are.
+const SECTIONS: usize = 8;
+
 /// Bytes of one element of each section.
-const ELEMENT: [usize; 7] = [
+const ELEMENT: [usize; SECTIONS] = [
     std::mem::size_of::<Text>(),
     std::mem::size_of::<Comm>(),
     std::mem::size_of::<Group>(),
@@ -618,6 +634,7 @@ const ELEMENT: [usize; 7] = [
     std::mem::size_of::<Page>(),
     std::mem::size_of::<Row>(),
     1,
+    std::mem::size_of::<NetOp>(),
 ];
 
 impl Layout {
@@ -631,21 +648,24 @@ impl Layout {
             pages: 1024,
             rows: 1024,
             staging: 256 << 10,
+            net_ops: 512,
         };
-        while layout.rows < 131_072
-            && (Layout {
-                rows: layout.rows * 2,
+        while layout.rows < 131_072 {
+            let rows = layout.rows * 2;
+            let larger = Layout {
+                rows,
+                net_ops: (rows / 2).min(NET_OPS),
                 ..layout
-            })
-            .bytes()
-                <= bytes
-        {
-            layout.rows *= 2;
+            };
+            if larger.bytes() > bytes {
+                break;
+            }
+            layout = larger;
         }
         layout
     }
 
-    fn counts(&self) -> [u32; 7] {
+    fn counts(&self) -> [u32; SECTIONS] {
         [
             self.strings,
             self.comms,
@@ -654,13 +674,14 @@ impl Layout {
             self.pages,
             self.rows,
             self.staging,
+            self.net_ops,
         ]
     }
 
     /// Offset and count of each section.
-    pub fn sections(&self) -> [[u32; 2]; 7] {
+    pub fn sections(&self) -> [[u32; 2]; SECTIONS] {
         let mut at = HEADER_BYTES;
-        let mut sections = [[0; 2]; 7];
+        let mut sections = [[0; 2]; SECTIONS];
         for (section, (count, element)) in sections
             .iter_mut()
             .zip(self.counts().into_iter().zip(ELEMENT))
@@ -673,8 +694,8 @@ impl Layout {
 
     /// Bytes of the whole image.
     pub fn bytes(&self) -> usize {
-        let [at, count] = self.sections()[6];
-        (at + count).next_multiple_of(4096) as usize
+        let [at, count] = self.sections()[SECTIONS - 1];
+        (at as usize + count as usize * ELEMENT[SECTIONS - 1]).next_multiple_of(4096)
     }
 }
 
@@ -682,7 +703,7 @@ impl Layout {
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     base: *const u8,
-    sections: [[u32; 2]; 7],
+    sections: [[u32; 2]; SECTIONS],
     _image: std::marker::PhantomData<&'a [AtomicU64]>,
 }
 
@@ -717,7 +738,7 @@ impl<'a> View<'a> {
             _image: std::marker::PhantomData,
         };
         let header = view.header();
-        for (stored, section) in header.sections.iter().zip(view.sections) {
+        for (stored, section) in header.stored_sections().zip(view.sections) {
             stored[0].store(section[0], Relaxed);
             stored[1].store(section[1], Relaxed);
         }
@@ -737,14 +758,14 @@ impl<'a> View<'a> {
         }
         let mut view = View {
             base,
-            sections: [[0; 2]; 7],
+            sections: [[0; 2]; SECTIONS],
             _image: std::marker::PhantomData,
         };
         let header = view.header();
         if header.magic.load(Acquire) != MAGIC || header.format.load(Relaxed) != crate::FORMAT {
             return None;
         }
-        for (i, stored) in header.sections.iter().enumerate() {
+        for (i, stored) in header.stored_sections().enumerate() {
             let (at, count) = (stored[0].load(Relaxed), stored[1].load(Relaxed));
             let end = u64::from(at) + u64::from(count) * ELEMENT[i] as u64;
             if at % 4096 != 0 || end > bytes as u64 {
@@ -789,6 +810,10 @@ impl<'a> View<'a> {
     section!(
         /// Staged bytes of the trace file.
         staging, Staging, AtomicU8
+    );
+    section!(
+        /// Open network operations; none in a live part of before there were any.
+        net_ops, NetOps, NetOp
     );
 
     /// The string with this id, or none for id 0 and unpublished entries.
@@ -868,7 +893,7 @@ mod tests {
     #[test]
     fn default_layout_fits_in_four_mebibytes() {
         let layout = Layout::for_memory(4 << 20);
-        assert_eq!(layout.rows, 8192);
+        assert_eq!((layout.rows, layout.net_ops), (8192, 4096));
         assert!(layout.bytes() <= 4 << 20, "{}", layout.bytes());
     }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use tables::Process;
 
-/// Say whether a job hangs, running or dead: which rank is missing in which call
+/// Say whether a job hangs, running or dead: which rank is missing in which call, or which network operation is stuck
 ///
 /// The first sentence is the verdict. Exit status: 0 no hang, 1 hang, 2 can't tell (or an error).
 #[derive(clap::Args)]

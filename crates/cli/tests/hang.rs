@@ -137,6 +137,48 @@ const PLAYS: &[Play] = &[
         status: 1,
     },
     Play {
+        name: "net_link",
+        script: "all_reduce 1MiB x10\nsync\nrank 1 stuck send_network step=5 channel=1\nrank 2 stuck recv_network step=5 channel=1\nall_reduce 64MiB channels=2\nall_reduce 1MiB x3\nsync",
+        says: "Rank 2's receive from rank 1 on channel 1 of AllReduce of 64 MiB, call 11 on communicator *, has waited for the network (RecvWait) for *, 5 of 64 steps done; rank 1's send waits for the network (SendWait), 5 done: look at the path between the two (NIC, link, NCCL_IB_*, NCCL_SOCKET_*).",
+        status: 1,
+    },
+    Play {
+        name: "net_unseen_receive",
+        script: "all_reduce 1MiB x10\nsync\nrank 3 stuck send_peer step=5\nrank 0 stuck recv_network step=5\nall_reduce 64MiB channels=2\nsync",
+        says: "Rank 0's receive from rank 3 on channel 0 of AllReduce of 64 MiB, call 11 on communicator *, has waited for the network (RecvWait) for *; rank 3's send waits for its peer to be ready (SendPeerWait), 5 done: look at the path",
+        status: 1,
+    },
+    Play {
+        name: "net_receiver",
+        script: "all_reduce 1MiB x10\nsync\nrank 1 stuck send_peer\nrank 2 stuck recv_queued\nall_reduce 64MiB channels=2\nsync",
+        says: "Rank 2's receive from rank 1 on channel 0 of AllReduce of 64 MiB, call 11 on communicator *, has not been begun for *; rank 1's send waits for its peer to be ready (SendPeerWait), 0 done: look at the network proxy of rank 2 on ",
+        status: 1,
+    },
+    Play {
+        name: "net_gpu",
+        script: "all_reduce 1MiB x10\nsync\nrank 2 stuck recv_gpu step=5\nrank 3 stuck send_gpu step=5\nrank 0 stuck recv_network step=5\nall_reduce 64MiB channels=2\nsync",
+        says: "A GPU of ranks 2-3 on * holds up AllReduce of 64 MiB, call 11 on communicator *, not the network: rank * on channel 0 has waited for its GPU",
+        status: 1,
+    },
+    Play {
+        name: "net_flush",
+        script: "all_reduce 1MiB x10\nsync\nrank 2 stuck recv_flush step=5\nall_reduce 64MiB channels=2\nsync",
+        says: "Rank 2's receive from rank 1 on channel 0 of AllReduce of 64 MiB, call 11 on communicator *, has waited for the flush to its GPU (RecvFlushWait) for *: the data is there, look at PCIe and GPUDirect RDMA on *",
+        status: 1,
+    },
+    Play {
+        name: "net_send",
+        script: "all_reduce 1MiB x10\nsync\nrank 1 stuck send_network\nrank 2 stuck recv_network\nrank 1 { send 64MiB to=2 }\nrank 2 { recv 64MiB from=1 }\nsync",
+        says: "Rank 2's receive from rank 1 on channel 6 of Recv of 64 MiB on communicator *, has waited for the network (RecvWait) for *; rank 1's send waits for the network (SendWait), 0 done: look at the path",
+        status: 1,
+    },
+    Play {
+        name: "net_abi_3",
+        script: "all_reduce 1MiB x10\nsync\nrank 1 stuck send_peer\nrank 2 stuck recv_network\nall_reduce 64MiB channels=2\nsync",
+        says: "All 4 ranks are in AllReduce of 64 MiB, call 11 on communicator *, and it has not ended for",
+        status: 1,
+    },
+    Play {
         name: "abi_4",
         script: "all_reduce 1MiB x10\nrank 2 hang\nall_reduce 4MiB\nsync",
         says: "Rank 2 has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in for",
@@ -242,6 +284,8 @@ fn two_dozen_plays_after_their_end() {
             let first = match p.name {
                 "two_hosts" => "ranks 4\nhosts 2\nlinger 2s\n",
                 "killed_and_the_launcher_ended_the_others" => "ranks 4\nlinger 700ms\n",
+                "net_abi_3" => "nccl 2.26.6\nranks 4\nhosts 2\nlinger 2s\n",
+                name if name.starts_with("net_") => "ranks 4\nhosts 2\nlinger 2s\n",
                 "abi_4" => "nccl 2.27.7\nranks 4\nlinger 2s\n",
                 _ => "ranks 4\nlinger 2s\n",
             };
@@ -327,9 +371,81 @@ fn a_running_job_is_looked_at_while_it_hangs() {
     }
 }
 
+/// A link that stops, of two hosts.
+const LINK: &str = "ranks 2\nhosts 2\nlinger 30s\nall_reduce 1MiB x10\nsync\nrank 0 stuck send_network step=5 channel=1\n\
+    rank 1 stuck recv_network step=5 channel=1\nall_reduce 64MiB channels=2\n";
+
+#[test]
+fn what_network_operations_wait_for_is_known_while_they_hang_after_sigkill_and_from_snapshots() {
+    let (folder, mut child) = play(LINK, "host");
+    let says = "Rank 1's receive from rank 0 on channel 1 of AllReduce of 64 MiB, call 11 on communicator *, has waited for the network (RecvWait) for *, 5 of 64 steps done; rank 0's send waits for the network (SendWait), 5 done: look at the path";
+    let right = |status: i32, answer: &Value| {
+        let stuck = &answer["net_ops"][0];
+        status == 1
+            && begins(answer["sentence"].as_str().unwrap_or(""), says)
+            && answer["verdict"] == "no_progress"
+            && answer["cause"] == "network"
+            && answer["certain"] == true
+            && answer["blamed"].as_array().map_or(0, Vec::len) == 2
+            && stuck["global_rank"] == 1
+            && stuck["direction"] == "receive"
+            && stuck["peer"] == 0
+            && stuck["channel"] == 1
+            && stuck["state"] == "recv_network"
+            && (stuck["steps_done"].as_u64(), stuck["steps"].as_u64()) == (Some(5), Some(64))
+            && answer["net_ops"].as_array().map_or(0, Vec::len) == 4
+    };
+    let hangs = until(&folder, &["--after", "1s"], right);
+    // Snapshots of both, taken since it hangs.
+    std::thread::sleep(Duration::from_millis(2500));
+    for rank in hangs["communicators"][0]["ranks"]
+        .as_array()
+        .expect("ranks")
+    {
+        let pid = nix::unistd::Pid::from_raw(rank["pid"].as_u64().expect("a pid") as i32);
+        nix::sys::signal::kill(pid, nix::sys::signal::SIGKILL).expect("killed");
+    }
+    child.wait().expect("ended");
+    let (status, dead) = json(&folder.capture(), &["--after", "1s"]);
+    assert!(right(status, &dead), "[{status}] {dead:#}");
+    // As on another host: without the live parts.
+    let mut removed = 0;
+    for file in walk(&folder.capture()) {
+        let bytes = std::fs::read(&file).expect("read");
+        let text = String::from_utf8_lossy(&bytes);
+        if file.extension().is_some_and(|e| e == "trace") {
+            let live = text
+                .split("live=")
+                .nth(1)
+                .and_then(|rest| rest.lines().next());
+            std::fs::remove_file(live.expect("a live part")).expect("removed");
+            removed += 1;
+        }
+    }
+    assert_eq!(removed, 2);
+    let (status, far) = json(&folder.capture(), &["--after", "1s"]);
+    assert!(right(status, &far), "[{status}] {far:#}");
+}
+
+/// The files below a folder.
+fn walk(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    paths
+        .flat_map(|path| match path.is_dir() {
+            true => walk(&path),
+            false => vec![path],
+        })
+        .collect()
+}
+
 #[test]
 fn the_answer_keeps_to_its_schema() {
-    let script = "ranks 2\nlinger 1s\nall_reduce 1MiB x10\nrank 1 hang\nall_reduce 4MiB\n";
+    keeps_to_its_schema("ranks 2\nlinger 1s\nall_reduce 1MiB x10\nrank 1 hang\nall_reduce 4MiB\n");
+    keeps_to_its_schema(&LINK.replace("30s", "1s"));
+}
+
+fn keeps_to_its_schema(script: &str) {
     let (folder, mut child) = play(script, "stamps");
     child.wait().expect("played");
     let (_, answer) = json(&folder.capture(), &["--after", "500ms"]);

@@ -15,6 +15,7 @@ use crate::event::{CeColl, Coll, Event, Handle, P2p, StateArgs, Text};
 use crate::plugin::{Identity, Loader, Profiler};
 use crate::schedule::Kernel;
 use crate::script::{Call, Op, Path};
+use crate::stuck::{Held, Wait};
 use nccl_abi::event::*;
 use nccl_abi::state;
 use std::ffi::CString;
@@ -106,6 +107,7 @@ struct Work {
     kernel: Option<Kernel>,
     phases: bool,
     sides: Vec<Side>,
+    held: Option<Held>,
     mask: u64,
 }
 
@@ -289,6 +291,10 @@ impl Progress {
                 table.state(op, states[which], args);
             }
         };
+        let held = work.held.and_then(|held| held.stop(side.send, channel));
+        if held.is_some_and(|stop| stop.wait == Wait::Queued) {
+            return;
+        }
         old(0, 0);
         if self.native >= 4 && op != Handle::NULL {
             table.state(op, state::PROXY_OP_IN_PROGRESS, StateArgs::Null);
@@ -306,8 +312,16 @@ impl Progress {
                 state::PROXY_STEP_RECV_GPU_WAIT,
             ],
         };
+        // Of a network operation that stops, one more step is under way behind the one that does not end.
+        let last = held.map(|stop| stop.step.min(steps - 1));
         let mut before = 0;
-        for step in 0..steps {
+        for step in 0..last.map_or(steps, |last| (last + 2).min(steps)) {
+            let ends = last.is_none_or(|last| step < last);
+            let upto = match held.map(|stop| stop.wait) {
+                Some(Wait::State(wait)) if last == Some(step) && sequence.contains(&wait) => wait,
+                _ if !ends => sequence[0],
+                _ => u32::MAX,
+            };
             if work.mask & FOR_PROXY_STEP != 0 {
                 let mut handle = Handle::NULL;
                 let event = Event::ProxyStep { step: step as i32 };
@@ -328,11 +342,25 @@ impl Progress {
                             _ => StateArgs::ProxyStep { bytes: before },
                         };
                         table.state(handle, *value, args);
+                        if *value == upto {
+                            // NCCL looks again and again, and says so each time.
+                            if *value == state::PROXY_STEP_SEND_PEER_WAIT {
+                                table.state(handle, *value, args);
+                            }
+                            break;
+                        }
                     }
-                    table.stop(handle);
+                    if ends {
+                        table.stop(handle);
+                    }
                 }
             }
-            old(1, step + 1);
+            if ends {
+                old(1, step + 1);
+            }
+        }
+        if held.is_some() {
+            return;
         }
         old(2, steps);
         if op != Handle::NULL {
@@ -767,7 +795,11 @@ impl Launcher {
             let kernel = match (task.kernel, all_pairs || plan.len() <= BATCH) {
                 (kernel, true) => kernel,
                 // Later batches start when the one before ends; a kernel that never ends never gets there.
-                (Kernel { start, stop }, false) => Kernel {
+                (Kernel { start, stop, held }, false) => Kernel {
+                    held: match i < BATCH {
+                        true => held,
+                        false => held.map(|_| Held::queued()),
+                    },
                     start: if i < BATCH {
                         start
                     } else {
@@ -928,6 +960,7 @@ impl Launcher {
             kernel: seen.then_some(task.kernel),
             phases,
             sides,
+            held: task.kernel.held,
             mask: p.mask,
         };
         match (&comm.proxy, &comm.profiler_thread) {

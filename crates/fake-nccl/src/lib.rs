@@ -20,6 +20,7 @@ pub mod plugin;
 pub mod replay;
 pub mod schedule;
 pub mod script;
+pub mod stuck;
 
 pub use play::{play, Options};
 pub use script::Script;

@@ -157,6 +157,10 @@ pub fn play(source: &str, options: &Options) -> anyhow::Result<Outcome> {
         if let Some(plugin) = &options.plugin {
             command.env("NCCL_PROFILER_PLUGIN", plugin);
         }
+        if script.hosts > 1 {
+            // As whoever lets NCCL take one machine for several.
+            command.env("NCCL_HOSTID", format!("host-{local}"));
+        }
         command.envs(options.env.iter().map(|(k, v)| (k, v)));
         let order = json!({
             "play": {
@@ -933,7 +937,7 @@ impl<'j> Driver<'j> {
             return Flow::Continue(());
         }
         let ends = match act {
-            Act::Late(_) | Act::Slow(_) | Act::Skip | Act::HangInside => {
+            Act::Late(_) | Act::Slow(_) | Act::Skip | Act::HangInside | Act::Stuck(_) => {
                 return Flow::Continue(());
             }
             Act::Fork => None,

@@ -11,6 +11,7 @@
 //! no matching call in the same statement ends by itself, as if buffered.
 
 use crate::script::{Act, Call, Op, Script};
+use crate::stuck::{Held, Stop};
 
 /// From a call's end on the host to its kernel's start on an idle GPU.
 const LAUNCH_NS: u64 = 5_000;
@@ -22,6 +23,8 @@ pub struct Kernel {
     pub start: Option<u64>,
     /// End.
     pub stop: Option<u64>,
+    /// Where its network operations stop, if they do not all end.
+    pub held: Option<Held>,
 }
 
 /// What a rank does at a statement.
@@ -47,6 +50,8 @@ pub struct Schedule<'s> {
     gone: Vec<bool>,
     skip: Vec<bool>,
     inside: Vec<bool>,
+    /// Where network operations of each rank's next call stop.
+    stops: Vec<Vec<Stop>>,
     /// By communicator and rank: when its stream is free.
     stream: Vec<Vec<u64>>,
     /// By rank: when its stream of the program's own kernels is free.
@@ -71,6 +76,7 @@ impl<'s> Schedule<'s> {
             gone: vec![false; ranks],
             skip: vec![false; ranks],
             inside: vec![false; ranks],
+            stops: vec![Vec::new(); ranks],
             stream: vec![vec![0; ranks]; comms],
             computed: vec![0; ranks],
             stuck: vec![vec![false; ranks]; comms],
@@ -86,6 +92,7 @@ impl<'s> Schedule<'s> {
             Act::Slow(by) => self.slow[rank] = by,
             Act::Skip => self.skip[rank] = true,
             Act::HangInside => self.inside[rank] = true,
+            Act::Stuck(stop) => self.stops[rank].push(stop),
             Act::Fork => {}
             Act::Kill | Act::Exit(_) | Act::QuickExit(_) | Act::Abort | Act::Hang => {
                 self.gone[rank] = true
@@ -166,6 +173,11 @@ impl<'s> Schedule<'s> {
                 self.launch(call.comm, calls);
             }
         }
+        for (stops, part) in self.stops.iter_mut().zip(&self.parts) {
+            if *part != Part::None {
+                stops.clear();
+            }
+        }
     }
 
     /// As [`Schedule::group`], into a graph: the hosts call, and nothing is launched.
@@ -218,6 +230,12 @@ impl<'s> Schedule<'s> {
             for rank in members {
                 last = last.zip(arrival(self, *rank)).map(|(a, b)| a.max(b));
             }
+            let calling = |rank: &&usize| self.parts[**rank] != Part::None;
+            let stops: Vec<Stop> = members
+                .iter()
+                .filter(calling)
+                .flat_map(|rank| self.stops[*rank].iter().copied())
+                .collect();
             for (index, rank) in members.iter().copied().enumerate() {
                 let start = arrival(self, rank);
                 let ready = if pairs_only {
@@ -232,8 +250,15 @@ impl<'s> Schedule<'s> {
                 } else {
                     last
                 };
+                let ready = ready.filter(|_| stops.is_empty());
                 let stop = start.and(ready).map(|ready| ready + time);
-                self.kernels[comm][rank] = Kernel { start, stop };
+                let held = match (start, stop) {
+                    _ if self.parts[rank] == Part::None => None,
+                    (_, Some(_)) => None,
+                    (Some(_), None) => Some(Held::new(&self.stops[rank], &stops)),
+                    (None, None) => Some(Held::queued()),
+                };
+                self.kernels[comm][rank] = Kernel { start, stop, held };
             }
             for rank in members.iter().copied() {
                 if self.parts[rank] == Part::None {
@@ -323,8 +348,25 @@ mod tests {
             run("ranks 3\nall_reduce 1KiB\nrank 2 kill\nall_reduce 1KiB\nall_reduce 1KiB");
         assert!(kernels[0].iter().all(|k| k.stop.is_some()));
         assert!(kernels[1][0].start.is_some() && kernels[1][0].stop.is_none());
-        assert_eq!(kernels[2][0], Kernel::default());
+        let queued = Kernel {
+            held: Some(Held::queued()),
+            ..Kernel::default()
+        };
+        assert_eq!(kernels[2][0], queued);
         assert_eq!(kernels[1][2], Kernel::default());
+    }
+
+    #[test]
+    fn a_network_operation_that_stops_holds_up_its_operation_and_those_behind_it() {
+        let (_, kernels) =
+            run("ranks 2\nrank 1 stuck recv_network step=3\nall_reduce 1KiB\nall_reduce 1KiB");
+        let held = |call: usize, rank: usize| kernels[call][rank].held.expect("it is held");
+        assert!(kernels[0]
+            .iter()
+            .all(|k| k.start.is_some() && k.stop.is_none()));
+        let stop = |send: bool| held(0, 0).stop(send, 0).expect("it stops");
+        assert_eq!((stop(true).step, stop(false).step), (3, 3));
+        assert_eq!(held(1, 1), Held::queued());
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 use crate::event::{self, Text};
 use crate::plugin::Version;
+use crate::stuck::{self, Stop};
 use std::collections::HashMap;
 
 /// What is wrong with a script.
@@ -138,6 +139,8 @@ pub enum Act {
     Fork,
     /// Leaves its next call out.
     Skip,
+    /// Its sends or receives of the next call stop on the way.
+    Stuck(Stop),
 }
 
 /// Callbacks that a good NCCL would not make, and real ones do.
@@ -799,7 +802,7 @@ impl Parser {
     }
 
     fn act(&mut self) -> Result<Act, Error> {
-        let expected = "late TIME, slow TIME, kill, exit [STATUS], _exit [STATUS], abort, hang, hang_inside, fork, skip or a block";
+        let expected = "late TIME, slow TIME, kill, exit [STATUS], _exit [STATUS], abort, hang, hang_inside, stuck STATE, fork, skip or a block";
         let word = self.word(expected, |w| Some(w.to_string()))?;
         let status = |parser: &mut Self| match parser.more() {
             None => Ok(0),
@@ -819,8 +822,33 @@ impl Parser {
             "hang_inside" => Act::HangInside,
             "fork" => Act::Fork,
             "skip" => Act::Skip,
+            "stuck" => Act::Stuck(self.stop()?),
             found => return self.fail(self.line(), expected, found),
         })
+    }
+
+    fn stop(&mut self) -> Result<Stop, Error> {
+        let words: Vec<&str> = stuck::WORDS.iter().map(|w| w.0).collect();
+        let (_, send, wait) = self.word(&format!("one of {}", words.join(", ")), |word| {
+            stuck::WORDS.into_iter().find(|w| w.0 == word)
+        })?;
+        let mut stop = Stop {
+            send,
+            wait,
+            step: 0,
+            channel: None,
+        };
+        while let Some(token) = self.more() {
+            let known = match token.text.split_once('=') {
+                Some(("step", n)) => n.parse().map(|n| stop.step = n).is_ok(),
+                Some(("channel", n)) => n.parse().map(|n| stop.channel = Some(n)).is_ok(),
+                _ => false,
+            };
+            if !known {
+                return self.fail(token.line, "step=N or channel=N", &token.text);
+            }
+        }
+        Ok(stop)
     }
 
     fn ranks(&mut self) -> Result<Vec<usize>, Error> {
@@ -1200,6 +1228,7 @@ mod tests {
              rank 0..3 { broadcast 1KiB comm=tp tag=7 }
              fault stale_stop
              reinit tp ; destroy dp
+             rank 2 stuck send_network step=5 channel=1
              rank 3 kill ; rank 4 exit 3 ; no_destroy",
         )
         .unwrap();
@@ -1238,6 +1267,8 @@ mod tests {
         assert!(error("repeat 3 {\nall_reduce 1KiB").contains("expected `}`"));
         assert!(error("all_reduce 1KiB\nranks 4").contains("job settings before"));
         assert!(error("fault nothing").contains("stale_stop, double_stop"));
+        assert!(error("rank 0 stuck wire").contains("one of send_gpu, send_peer, send_network"));
+        assert!(error("rank 0 stuck send_gpu steps=1").contains("expected step=N or channel=N"));
     }
 
     #[test]

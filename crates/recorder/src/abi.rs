@@ -402,6 +402,7 @@ fn new_state(number: u32, args: Option<u64>, newest: u32) -> State {
     }
     match number {
         state::KERNEL_CH_STOP => State::KernelStop { stamp: value },
+        state::PROXY_OP_IN_PROGRESS => State::OpBegun,
         state::GROUP_START_API_STOP => State::GroupOpened,
         state::GROUP_END_API_START => State::GroupClosing,
         31 => State::PhaseStop { stamp: value },
@@ -529,9 +530,13 @@ macro_rules! proxy_events {
                     pid: (*op).pid,
                     channel: (*op).channel_id,
                     send: (*op).is_send != 0,
+                    peer: (*op).peer,
+                    steps: (*op).n_steps,
                 }
             }
-            event::PROXY_STEP => Event::ProxyStep,
+            event::PROXY_STEP => Event::ProxyStep {
+                number: (*$d).u.proxy_step.step,
+            },
             event::PROXY_CTRL => Event::Ignored,
             _ => Event::Unknown,
         }

@@ -88,8 +88,13 @@ pub enum Event {
         pid: i32,
         channel: u8,
         send: bool,
+        /// Rank in the communicator.
+        peer: i32,
+        steps: i32,
     },
-    ProxyStep,
+    ProxyStep {
+        number: i32,
+    },
     KernelCh {
         channel: u8,
         stamp: u64,
@@ -115,6 +120,8 @@ pub enum State {
     PhaseStop { stamp: u64 },
     /// A network step goes into one of the waits of `live::WAITS`, with the size of its newest chunk.
     Step { wait: u8, bytes: u64 },
+    /// The proxy has begun a ProxyOp (19).
+    OpBegun,
     /// v1 to v3: what a ProxyOp has moved so far.
     OpProgress { bytes: u64 },
     /// Known and of no consequence.

@@ -21,9 +21,9 @@ pub enum Kind {
     Task = 3,
     /// A row and a channel of it.
     KernelCh = 4,
-    /// An entry of the ProxyOp table.
+    /// An entry of the table of open network operations.
     ProxyOp = 5,
-    /// An entry of the ProxyStep table.
+    /// A step of such an entry.
     ProxyStep = 6,
     /// A group; the channel bits are its communicator.
     GroupApi = 7,
@@ -87,6 +87,12 @@ impl Handle {
     #[inline]
     pub fn give(self, salt: u16) -> u64 {
         self.0 | u64::from(salt)
+    }
+
+    /// All its bits but the salt; of our own never 0.
+    #[inline]
+    pub fn raw(self) -> u64 {
+        self.0
     }
 
     /// Whether this process gave it out, and for that.

@@ -1,100 +1,176 @@
 //! ProxyOps and ProxySteps: the network side of a call, folded into its row as bytes and waits.
 //!
-//! Two small tables, private to the process, whose entries go round oldest first: NCCL starts operations and steps that
-//! it never stops (retries, transports without completion), and those simply age out.
+//! [`Network`] hands out the entries of the live part's table of open network operations, round, oldest first: NCCL
+//! starts operations that it never stops (transports without completion), and those simply age out. A step has its
+//! place in its operation's entry, where NCCL too keeps it: by its number modulo 8. One that is started again, as NCCL
+//! does with receives that the network does not take yet, is the same step.
+//!
+//! Rule: an entry is written by the proxy's thread alone, from the start of its operation to the next one that takes
+//! it.
 
-use crate::handle::Handle;
-use crate::recorder::array;
+use crate::handle::{Handle, Kind};
+use crate::round::Round;
+use capture::net_op::{NetOp, Step, STEPS};
 use std::sync::atomic::{
-    AtomicU64,
+    fence, AtomicU64,
     Ordering::{Relaxed, Release},
 };
 
-/// Entries of each table; powers of two.
-pub const OPS: usize = 4096;
-/// See [`OPS`].
-pub const STEPS: usize = 8192;
-
-/// A ProxyOp in flight.
-#[derive(Default)]
-pub struct Op {
-    /// Turn + 1 of the entry; 0 when stopped or never used.
-    pub turn: AtomicU64,
-    /// The handle of its row.
-    pub row: AtomicU64,
-    /// 1 when sending.
-    pub send: AtomicU64,
-    /// v1 to v3: bytes reported so far.
-    pub bytes: AtomicU64,
-}
-
-/// A ProxyStep in flight.
-#[derive(Default)]
-pub struct Step {
-    /// As for [`Op`].
-    pub turn: AtomicU64,
-    /// The handle of its row.
-    pub row: AtomicU64,
-    /// When the present wait began, ticks.
-    pub since: AtomicU64,
-    /// The present wait + 1; 0 before the first state.
-    pub wait: AtomicU64,
-}
-
-/// Both tables.
+/// The table, and whose turn it is.
 pub struct Network {
-    pub ops: Box<[Op; OPS]>,
-    pub steps: Box<[Step; STEPS]>,
-    next_op: AtomicU64,
-    next_step: AtomicU64,
+    net_ops: Round<NetOp>,
+    next: AtomicU64,
+}
+
+/// What a network operation begins with.
+pub struct Start {
+    /// The handle of its row.
+    pub row: Handle,
+    pub channel: u8,
+    pub send: bool,
+    pub peer: i32,
+    pub steps: i32,
+    pub now: u64,
 }
 
 impl Network {
-    pub fn new() -> Self {
-        Network {
-            ops: array((0..OPS).map(|_| Op::default()).collect()),
-            steps: array((0..STEPS).map(|_| Step::default()).collect()),
-            next_op: AtomicU64::new(0),
-            next_step: AtomicU64::new(0),
+    /// `None` unless there are 2^n entries.
+    pub fn new(net_ops: &'static [NetOp]) -> Option<Self> {
+        Some(Network {
+            net_ops: Round::new(net_ops)?,
+            next: AtomicU64::new(0),
+        })
+    }
+
+    /// Takes the oldest entry: its new name, and whether what it held was never stopped.
+    #[inline]
+    pub fn begin(&self, start: &Start) -> (Handle, bool) {
+        let turn = self.next.fetch_add(1, Relaxed);
+        let op = self.net_ops.at(turn as usize);
+        let unstopped = op.word.load(Relaxed) != 0;
+        // A reader that sees the new fields sees that the entry is being made.
+        op.word.store(0, Relaxed);
+        fence(Release);
+        op.row.store(start.row.raw(), Relaxed);
+        op.t_start.store(start.now, Relaxed);
+        op.t_step.store(0, Relaxed);
+        op.bytes.store(0, Relaxed);
+        op.peer.store(start.peer as u32, Relaxed);
+        op.nsteps.store(start.steps.max(0) as u32, Relaxed);
+        op.done.store(0, Relaxed);
+        op.channel.store(start.channel, Relaxed);
+        op.send.store(start.send.into(), Relaxed);
+        op.begun.store(0, Relaxed);
+        op.open.store(0, Relaxed);
+        // There are 2^n entries.
+        let n = self.net_ops.len();
+        let (slot, generation) = (turn as usize & (n - 1), turn >> n.trailing_zeros());
+        let name = Handle::new(Kind::ProxyOp, start.channel, slot as u32, generation);
+        op.word.store(name.raw(), Release);
+        (name, unstopped)
+    }
+
+    /// The network operation that a handle names, if its entry still holds that one.
+    #[inline]
+    pub fn op(&self, handle: Handle) -> Option<&NetOp> {
+        let op = self.net_ops.at(handle.slot() as usize);
+        (op.word.load(Relaxed) == handle.raw()).then_some(op)
+    }
+
+    /// Opens step `number` of a network operation; gives its name.
+    #[inline]
+    pub fn begin_step(owner: Handle, op: &NetOp, number: i32, now: u64) -> Handle {
+        let at = number as usize % STEPS;
+        // Eight bits of the operation's generation tell a step from one of the entry's last operation.
+        let turn = u64::from(owner.generation()) << 10 | (number as u64 / STEPS as u64) & 1023;
+        let slot = owner.slot() * STEPS as u32 + at as u32;
+        let name = Handle::new(Kind::ProxyStep, owner.channel(), slot, turn);
+        let step = &op.steps[at];
+        let open = op.open.load(Relaxed);
+        // Started again it has waited since its first start.
+        if open >> at & 1 == 0 || step.word.load(Relaxed) != name.raw() {
+            step.word.store(name.raw(), Relaxed);
+            step.wait.store(now << 3, Relaxed);
+            op.open.store(open | 1 << at, Release);
         }
+        name
     }
 
-    /// Takes the oldest op entry: its slot, its turn, and whether what it held was never stopped.
+    /// The open step that a handle names, and its network operation.
     #[inline]
-    pub fn op(&self) -> (u32, u64, bool) {
-        let turn = self.next_op.fetch_add(1, Relaxed);
-        let slot = turn as usize % OPS;
-        let unstopped = self.ops[slot].turn.load(Relaxed) != 0;
-        self.ops[slot].turn.store(turn + 1, Release);
-        (slot as u32, turn / OPS as u64, unstopped)
+    pub fn step(&self, handle: Handle) -> Option<(&NetOp, &Step)> {
+        let op = self.net_ops.at(handle.slot() as usize / STEPS);
+        let at = handle.slot() as usize % STEPS;
+        let step = &op.steps[at];
+        let open = op.open.load(Relaxed) >> at & 1 == 1;
+        (open && step.word.load(Relaxed) == handle.raw()).then_some((op, step))
     }
 
-    /// Takes the oldest step entry, likewise.
+    /// Closes the step that a handle names.
     #[inline]
-    pub fn step(&self) -> (u32, u64, bool) {
-        let turn = self.next_step.fetch_add(1, Relaxed);
-        let slot = turn as usize % STEPS;
-        let unstopped = self.steps[slot].turn.load(Relaxed) != 0;
-        self.steps[slot].turn.store(turn + 1, Release);
-        (slot as u32, turn / STEPS as u64, unstopped)
-    }
-
-    /// The op entry that a handle names, if it still holds that op.
-    #[inline]
-    pub fn op_at(&self, handle: Handle) -> Option<&Op> {
-        let op = self.ops.get(handle.slot() as usize)?;
-        same(op.turn.load(Relaxed), OPS, handle).then_some(op)
-    }
-
-    /// The step entry that a handle names, likewise.
-    #[inline]
-    pub fn step_at(&self, handle: Handle) -> Option<&Step> {
-        let step = self.steps.get(handle.slot() as usize)?;
-        same(step.turn.load(Relaxed), STEPS, handle).then_some(step)
+    pub fn end_step(handle: Handle, op: &NetOp, now: u64) {
+        let open = op.open.load(Relaxed);
+        let at = handle.slot() as usize % STEPS;
+        op.t_step.store(now, Relaxed);
+        let done = op.done.load(Relaxed).wrapping_add(1);
+        op.done.store(done, Relaxed);
+        op.open.store(open & !(1 << at), Release);
     }
 }
 
-#[inline]
-fn same(turn: u64, entries: usize, handle: Handle) -> bool {
-    turn != 0 && ((turn - 1) / entries as u64) as u32 & 0x3ffff == handle.generation()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table of two entries.
+    fn network() -> Network {
+        let ops: Vec<NetOp> = (0..2).map(|_| NetOp::default()).collect();
+        Network::new(ops.leak()).expect("a power of two")
+    }
+
+    fn begin(network: &Network) -> (Handle, bool) {
+        network.begin(&Start {
+            row: Handle::new(Kind::Task, 0, 77, 5),
+            channel: 3,
+            send: false,
+            peer: 6,
+            steps: 20,
+            now: 100,
+        })
+    }
+
+    #[test]
+    fn a_step_started_again_is_the_same_and_has_waited_since_its_first_start() {
+        let network = network();
+        let (name, _) = begin(&network);
+        let op = network.op(name).expect("open");
+        let step = Network::begin_step(name, op, 9, 200);
+        for now in [300, 400] {
+            assert_eq!(Network::begin_step(name, op, 9, now), step);
+        }
+        let open = op.open().expect("open");
+        assert_eq!((open.row, open.generation), (77, 5));
+        assert_eq!((open.peer, open.channel, open.send), (Some(6), 3, false));
+        assert_eq!(open.oldest.map(|s| (s.wait, s.since)), Some((None, 200)));
+        Network::end_step(step, op, 500);
+        assert!(network.step(step).is_none(), "it is over");
+        let open = op.open().expect("open");
+        assert_eq!((open.done, open.t_step, open.oldest), (1, Some(500), None));
+    }
+
+    #[test]
+    fn names_of_earlier_operations_and_steps_open_nothing() {
+        let network = network();
+        let (first, _) = begin(&network);
+        let op = network.op(first).expect("open");
+        let step = Network::begin_step(first, op, 0, 200);
+        begin(&network);
+        // The third takes the first one's entry, which was never stopped.
+        let (third, unstopped) = begin(&network);
+        assert!(unstopped);
+        assert!(network.op(first).is_none() && network.step(step).is_none());
+        let op = network.op(third).expect("open");
+        let again = Network::begin_step(third, op, 0, 300);
+        assert!(network.step(step).is_none() && network.step(again).is_some());
+    }
 }

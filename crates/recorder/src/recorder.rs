@@ -17,7 +17,7 @@ use crate::gpu_events::{Ring, Rings, Switch, Timed};
 use crate::handle::{Handle, Kind};
 use crate::intern::{read, text_id, Interner};
 use crate::lock::InitLock;
-use crate::network::Network;
+use crate::network::{Network, Start};
 use crate::place::{self, Mapping, Names};
 use crate::ring::FreeRing;
 use crate::round::Round;
@@ -28,6 +28,7 @@ use capture::live::{
     flag, part, row_state, verdict, Cause, Comm, Group, Header, Layout, Odd, Row, View, COMMS,
     GROUPS, HEADER_BYTES, MAGIC,
 };
+use capture::net_op::NetOp;
 use capture::stamps;
 use nccl_abi::names;
 use std::sync::atomic::{
@@ -298,7 +299,7 @@ impl Recorder {
             rows: Round::new(live.rows()).ok_or_else(odd_size)?,
             groups: live.groups().try_into().map_err(|_| odd_size())?,
             templates: Templates::new(),
-            network: Network::new(),
+            network: Network::new(live.net_ops()).ok_or_else(odd_size)?,
             interner: Interner::new(),
             known,
             mask: settings.mask(),
@@ -1168,7 +1169,7 @@ impl Recorder {
     }
 
     #[inline]
-    fn start_op(&self, parent: u64, pid: i32, channel: u8, send: bool) -> u64 {
+    fn start_op(&self, parent: u64, pid: i32, op: impl FnOnce(Handle, u64) -> Start) -> u64 {
         // With PXN another process's operation runs here; its context and parent are names of that process.
         if pid != self.pid {
             self.odd(Odd::ForeignPid);
@@ -1183,24 +1184,20 @@ impl Recorder {
         };
         row.ops_started
             .store(row.ops_started.load(Relaxed).wrapping_add(1), Relaxed);
-        let (slot, generation, unstopped) = self.network.op();
+        let (name, unstopped) = self.network.begin(&op(task, self.clock.ticks()));
         if unstopped {
             self.odd(Odd::Unstopped);
         }
-        let op = &self.network.ops[slot as usize];
-        op.row.store(parent, Relaxed);
-        op.send.store(send.into(), Relaxed);
-        op.bytes.store(0, Relaxed);
-        self.encode(Kind::ProxyOp, channel, slot, generation)
+        self.give(name)
     }
 
     #[inline]
     fn stop_op(&self, handle: Handle) {
-        let Some(op) = self.network.op_at(handle) else {
+        let Some(op) = self.network.op(handle) else {
             return self.odd(Odd::DoubleStop);
         };
-        op.turn.store(0, Relaxed);
-        let Some(row) = self.row_named(&op.row) else {
+        op.word.store(0, Relaxed);
+        let Some(row) = self.row_of(op) else {
             return;
         };
         let bytes = op.bytes.load(Relaxed);
@@ -1218,47 +1215,47 @@ impl Recorder {
             .store(row.ops_stopped.load(Relaxed).wrapping_add(1), Release);
     }
 
-    /// The live row that an entry of the network's tables belongs to.
+    /// The live row that a network operation belongs to, or belonged to until it was stopped.
     #[inline]
-    fn row_named(&self, by: &AtomicU64) -> Option<&'static Row> {
-        let task = self.read(by.load(Relaxed));
+    fn row_of(&self, op: &NetOp) -> Option<&'static Row> {
+        let task = Handle::read(op.row.load(Relaxed), 0);
         task.is(Kind::Task).then(|| self.row(task)).flatten()
     }
 
     #[inline]
-    fn start_step(&self, parent: u64) -> u64 {
+    fn start_step(&self, parent: u64, number: i32) -> u64 {
         // A step carries no pid: only an operation that this process was told of vouches for it.
         let owner = self.read(parent);
         if !owner.is(Kind::ProxyOp) {
             return self.unowned(parent, false);
         }
-        let Some(op) = self.network.op_at(owner) else {
+        let Some(op) = self.network.op(owner) else {
             self.odd(Odd::StaleHandle);
             return self.ignored();
         };
-        let (slot, generation, _) = self.network.step();
-        let step = &self.network.steps[slot as usize];
-        step.row.store(op.row.load(Relaxed), Relaxed);
-        step.since.store(self.clock.ticks(), Relaxed);
-        step.wait.store(0, Relaxed);
-        self.encode(Kind::ProxyStep, owner.channel(), slot, generation)
+        self.give(Network::begin_step(owner, op, number, self.clock.ticks()))
     }
 
     /// Ends the present wait of a step; `next` is the wait that begins, or `None` at its stop.
     #[inline]
     fn step(&self, handle: Handle, next: Option<(u8, u64)>) {
-        let Some(step) = self.network.step_at(handle) else {
+        let Some((op, step)) = self.network.step(handle) else {
             return self.odd(Odd::DoubleStop);
         };
+        let before = step.wait.load(Relaxed);
+        // NCCL says again that a send waits for its peer each time it looks; the wait goes on.
+        if next.is_some_and(|(wait, _)| before & 7 == u64::from(wait) + 1) {
+            return;
+        }
         let now = self.clock.ticks();
-        let (wait, since) = (step.wait.load(Relaxed), step.since.load(Relaxed));
-        if let Some(row) = self.row_named(&step.row) {
-            if let Some(total) = (wait as usize)
+        if let Some(row) = self.row_of(op) {
+            if let Some(total) = (before as usize & 7)
                 .checked_sub(1)
                 .and_then(|w| row.waits.get(w))
             {
-                let units = (now.wrapping_sub(since) >> 6).min(u32::MAX.into()) as u32;
-                total.store(total.load(Relaxed).saturating_add(units), Relaxed);
+                // An eighth of a tick is the unit here.
+                let units = ((now << 3).wrapping_sub(before & !7) >> 9).min(u32::MAX.into());
+                total.store(total.load(Relaxed).saturating_add(units as u32), Relaxed);
             }
             match next {
                 Some((SEND_NETWORK, bytes)) => {
@@ -1278,11 +1275,8 @@ impl Recorder {
             }
         }
         match next {
-            Some((wait, _)) => {
-                step.wait.store(u64::from(wait) + 1, Relaxed);
-                step.since.store(now, Relaxed);
-            }
-            None => step.turn.store(0, Relaxed),
+            Some((wait, _)) => step.wait.store(now << 3 | (u64::from(wait) + 1), Relaxed),
+            None => Network::end_step(handle, op, now),
         }
     }
 
@@ -1507,8 +1501,21 @@ impl Receive for Recorder {
                 buffers,
                 user_tag,
             } => self.start_copy_engine(parent, sequence, batches, buffers, user_tag),
-            Event::ProxyOp { pid, channel, send } => self.start_op(parent, pid, channel, send),
-            Event::ProxyStep => self.start_step(parent),
+            Event::ProxyOp {
+                pid,
+                channel,
+                send,
+                peer,
+                steps,
+            } => self.start_op(parent, pid, |row, now| Start {
+                row,
+                channel,
+                send,
+                peer,
+                steps,
+                now,
+            }),
+            Event::ProxyStep { number } => self.start_step(parent, number),
             Event::KernelCh { channel, stamp } => {
                 self.start_kernel(context, parent, channel, stamp)
             }
@@ -1558,8 +1565,14 @@ impl Receive for Recorder {
                 self.step(handle, Some((wait, bytes)));
             }
             State::OpProgress { bytes } if handle.is(Kind::ProxyOp) => {
-                if let Some(op) = self.network.op_at(handle) {
+                if let Some(op) = self.network.op(handle) {
                     op.bytes.store(bytes, Relaxed);
+                    op.begun.store(1, Relaxed);
+                }
+            }
+            State::OpBegun if handle.is(Kind::ProxyOp) => {
+                if let Some(op) = self.network.op(handle) {
+                    op.begun.store(1, Relaxed);
                 }
             }
             State::PhaseStop { stamp } if handle.is(Kind::Phase) => {

@@ -18,6 +18,7 @@ use crate::totals::{key_of_record, Totals};
 use crate::{cuda, place};
 use capture::block::{self, Kind};
 use capture::live::{self, flag, part, row_state, Cause, Odd, Row, Section};
+use capture::net_op::NetOp;
 use capture::rotated;
 use capture::rows::{definitions, Encoder, Record};
 use capture::snapshot;
@@ -1002,9 +1003,11 @@ impl Writer {
         self.snapshot_state = state;
         let Some(file) = &self.snapshot else { return };
         let layout_bytes = header.size.load(Relaxed) as usize;
-        let sections: [[u32; 2]; 7] =
-            std::array::from_fn(|i| std::array::from_fn(|j| header.sections[i][j].load(Relaxed)));
-        let at = |section: Section| sections[section as usize][0] as usize;
+        let offsets: Vec<u32> = header
+            .stored_sections()
+            .map(|section| section[0].load(Relaxed))
+            .collect();
+        let at = |section: Section| offsets[section as usize] as usize;
         let mut out = std::mem::take(&mut self.buffer);
         snapshot::begin(&mut out);
         // SAFETY: the live part is `layout_bytes` long, 8-byte aligned, and all of it is valid as atomics.
@@ -1064,6 +1067,18 @@ impl Writer {
                     );
                 }
                 slot = self.next[slot as usize];
+            }
+        }
+        for (index, op) in recorder.live.net_ops().iter().enumerate() {
+            // One that NCCL never stops outlives its row.
+            let alive = op.open().is_some_and(|open| {
+                let row = self.rows().get(open.row);
+                let word = row.map_or(0, |row| row.word.load(Acquire));
+                word & 3 == row_state::ALIVE && row_state::generation(word) == open.generation
+            });
+            if alive {
+                let bytes = std::mem::size_of::<NetOp>();
+                span(at(Section::NetOps) + index * bytes, bytes);
             }
         }
         snapshot::finish(&mut out, self.snapshots, layout_bytes);

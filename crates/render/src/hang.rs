@@ -3,7 +3,7 @@
 //! Ranks of a communicator that stand at the same calls share a line.
 
 use crate::layout::{wrap, write_printable, Table};
-use analyze::hang::{CallRow, CommunicatorState, Hang, RankState};
+use analyze::hang::{CallRow, CommunicatorState, Hang, NetOpRow, RankState};
 use analyze::job::ranges;
 use analyze::summary::size;
 use std::io::{Result, Write};
@@ -38,6 +38,7 @@ fn body(hang: &Hang, all: bool, out: &mut Vec<u8>) -> Result<()> {
     for detail in &hang.details {
         wrap(out, "  ", "    ", detail)?;
     }
+    net_ops(&hang.net_ops, if all { usize::MAX } else { LINES }, out)?;
     // Where somebody waits comes first, then by first use.
     let waits = |c: &CommunicatorState| {
         let here = |id: &Option<String>| id.as_ref() == Some(&c.communicator);
@@ -126,6 +127,44 @@ fn state(of: &CommunicatorState, lines: usize, out: &mut impl Write) -> Result<(
         ]);
     }
     table.write(out, lines, "lines of ranks")
+}
+
+/// The open network operations of the call that does not end.
+fn net_ops(rows: &[NetOpRow], lines: usize, out: &mut impl Write) -> Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    let title = "Network operations of the call that are not over (those first that wait for no other; peers are ranks of the communicator; seconds)";
+    wrap(out, "", "  ", title)?;
+    let names = [
+        "rank",
+        "direction",
+        "peer",
+        "channel",
+        "state",
+        "for",
+        "steps_done",
+        "steps",
+        "cause",
+    ];
+    let mut table = Table::new(names, "><>><>>><");
+    for row in rows {
+        let number = |n: Option<u32>| n.map_or("-".to_owned(), |n| n.to_string());
+        table.row([
+            number(row.rank),
+            row.direction.to_owned(),
+            number(row.peer),
+            row.channel.to_string(),
+            row.state.unwrap_or("-").to_owned(),
+            row.for_s.map_or("-".to_owned(), |s| format!("{s:.1}")),
+            row.steps_done.to_string(),
+            row.steps.to_string(),
+            row.cause
+                .map_or("-".to_owned(), |cause| format!("{cause:?}").to_lowercase()),
+        ]);
+    }
+    table.write(out, lines, "net_ops")
 }
 
 /// Ranks that stand at the same calls in the same state, by first of them.

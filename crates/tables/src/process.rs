@@ -6,6 +6,7 @@ use crate::calls::{Call, Extra, Shape};
 use crate::clock::Clock;
 use crate::communicators::Local;
 use crate::composites::Composite;
+use crate::net_ops::NetOp;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -110,6 +111,8 @@ pub struct Process {
     pub calls: Vec<Call>,
     /// What few calls have; see [`Call::extra`].
     pub extras: Vec<Extra>,
+    /// Network operations that were not over, by ticket of their calls.
+    pub net_ops: Vec<NetOp>,
     /// Operations made of several calls.
     pub composites: Vec<Composite>,
     /// Calls without rows.

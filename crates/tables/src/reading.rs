@@ -16,6 +16,7 @@ use crate::clock::{Anchor, Clock, Cursor};
 use crate::communicators::Local;
 use crate::files::{self, load, Files};
 use crate::names::{Name, Names};
+use crate::net_ops;
 use crate::problem::Problem;
 use crate::process::{Counters, HistogramOf, LiveSource, Process, Total};
 use crate::rotation;
@@ -624,6 +625,7 @@ impl Parts {
             live.calls.sort_by_key(|call| call.ticket);
             live.calls.dedup_by_key(|call| call.ticket);
             process.totals = totals(view, &clock, &mut self.shapes);
+            process.net_ops = net_ops::open(view, &clock);
         }
         if let Some(rotated) = rotated {
             rotation::add(rotated, &clock, &mut self.shapes, process);

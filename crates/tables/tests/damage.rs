@@ -21,6 +21,7 @@ fn layout() -> Layout {
         pages: 4,
         rows: 16,
         staging: 4096,
+        net_ops: 16,
     }
 }
 

@@ -66,6 +66,7 @@ fn live_part(tickets: &[u64]) -> Vec<u8> {
         pages: 2,
         rows: 32,
         staging: 64,
+        net_ops: 16,
     };
     let image = Image::zeroed(layout.bytes());
     // SAFETY: the image is zeroed, long enough and outlives the view.

@@ -4,6 +4,7 @@
 //! whatever a missing file may hold.
 
 use super::places::{How, Lack, Lane, Mismatch, Place, Stall, Wait};
+use super::roots::{Cause, Half};
 use super::{CallRow, Found, Judge, Root, State, Verdict};
 use crate::job::ranges;
 use crate::summary::size;
@@ -41,7 +42,7 @@ impl Judge<'_> {
     }
 
     /// `rank 3`, `ranks 3 and 5`, `rank 1 of communicator x`, `pid 71 on node-2`.
-    fn ranks(&self, place: usize, seats: &[usize]) -> String {
+    pub(super) fn ranks(&self, place: usize, seats: &[usize]) -> String {
         let of = &self.places.places[place];
         let numbers = self.numbers(place, seats);
         if numbers.is_empty() {
@@ -214,6 +215,8 @@ impl Judge<'_> {
                 .collect(),
             call: expected,
             waited_ns: lasted,
+            net_ops: Vec::new(),
+            cause: None,
         }
     }
 
@@ -346,6 +349,8 @@ impl Judge<'_> {
             blamed: root.seats.iter().map(|seat| (place, *seat)).collect(),
             call: Some(row),
             waited_ns: others_ns,
+            net_ops: Vec::new(),
+            cause: None,
         }
     }
 
@@ -436,7 +441,8 @@ impl Judge<'_> {
         lasted: Option<i64>,
     ) -> Found {
         let place = &self.places.places[stall.place];
-        let row = self.call_row(stall.place, stall.call, stall.ordinal, stall.lane);
+        let net_ops = self.net_ops(stall);
+        let row = self.stalled_call(stall, &net_ops);
         let call = self.call(stall.place, &row);
         let time = lasted.map_or(String::new(), |ns| format!(" for {}", span(ns)));
         let all = if place.is_partial() {
@@ -447,6 +453,24 @@ impl Judge<'_> {
         let mut details = Vec::new();
         let mut verdict = Verdict::NoProgress;
         let mut blamed = Vec::new();
+        let root = net_ops.roots.first();
+        let unclear = root.is_some_and(|root| match root.cause {
+            Cause::Unknown => true,
+            // It may not have come to its half yet.
+            Cause::Network | Cause::Receiver => matches!(root.half, Half::Closed | Half::None),
+            _ => root.inferred,
+        });
+        let op = root.map(|root| self.say_net_op(stall, &net_ops, root, &call));
+        let not_ended = match stall.ordinal {
+            Some(_) => format!("{all} are in {call}, and it has not ended{time}"),
+            None => {
+                let open = net_ops.all.iter().map(|open| open.seat);
+                let seats: BTreeSet<usize> = open.chain([stall.call.0]).collect();
+                let seats: Vec<usize> = seats.into_iter().collect();
+                let who = capital(are(&self.ranks(stall.place, &seats), seats.len()));
+                format!("{who} in {call}, and it has not ended{time}")
+            }
+        };
         let sentence = if let Some(seat) = dead {
             verdict = Verdict::Dead;
             blamed.push((stall.place, seat));
@@ -465,17 +489,25 @@ impl Judge<'_> {
             format!("No hang: {all} are in {call}, and it goes on{time}.")
         } else if place.is_partial() {
             verdict = Verdict::Unknown;
+            details.extend(op);
             format!(
-                "{all} are in {call}, and it has not ended{time}; what {} did is not known.",
+                "{not_ended}; what {} did is not known.",
                 self.unknown(stall.place)
             )
         } else if stall.inside {
             format!("{all} are inside {call}, and none has launched it{time}.")
+        } else if let (Some(op), Some(root)) = (op, root) {
+            blamed.extend(root.seats.iter().map(|seat| (stall.place, *seat)));
+            details.push(format!("{not_ended}."));
+            op
         } else {
-            format!("{all} are in {call}, and it has not ended{time}.")
+            format!("{not_ended}.")
         };
         if !matches!(verdict, Verdict::Dead | Verdict::Stopped) {
-            details.extend(self.network(stall));
+            match net_ops.all.is_empty() {
+                true => details.extend(self.network(stall)),
+                false => details.extend(self.say_other_net_ops(stall, &net_ops)),
+            }
             details.extend(self.when(hang, lasted));
         }
         Found {
@@ -485,12 +517,14 @@ impl Judge<'_> {
             } else {
                 hang
             },
-            certain: verdict != Verdict::Unknown,
+            certain: verdict != Verdict::Unknown && !unclear,
             sentence: capital(sentence),
             details,
             blamed,
             call: Some(row),
             waited_ns: lasted,
+            net_ops: self.net_op_rows(stall, &net_ops),
+            cause: root.map(|root| root.cause),
         }
     }
 
@@ -600,6 +634,8 @@ impl Judge<'_> {
                 .collect(),
             call: first,
             waited_ns: lasted,
+            net_ops: Vec::new(),
+            cause: None,
         }
     }
 
@@ -736,6 +772,8 @@ impl Judge<'_> {
             blamed: Vec::new(),
             call: None,
             waited_ns: None,
+            net_ops: Vec::new(),
+            cause: None,
         }
     }
 
@@ -765,7 +803,7 @@ fn have(text: &str, n: usize) -> String {
     format!("{text} {}", if n > 1 { "have" } else { "has" })
 }
 
-fn capital(text: String) -> String {
+pub(super) fn capital(text: String) -> String {
     let mut chars = text.chars();
     match chars.next() {
         Some(first) => first.to_uppercase().chain(chars).collect(),

@@ -50,6 +50,7 @@ fn live_part(rank: u32, ranks: u32, calls: u64) -> (Image, usize) {
         pages: 4,
         rows: 16,
         staging: 4096,
+        net_ops: 16,
     };
     let image = Image::zeroed(layout.bytes());
     // SAFETY: the image is zeroed, long enough and outlives the view.
