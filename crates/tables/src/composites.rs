@@ -76,7 +76,8 @@ fn classify(
         return (sends == 1 && a.size == b.size)
             .then(|| (Kind::SendRecv, vec![vec![a.call, b.call]]));
     }
-    let n = nranks.filter(|n| *n > 1)? as usize;
+    // Every rank but this one has a piece at least. A number that damage made would take memory and time without bound.
+    let n = nranks.filter(|n| *n > 1 && *n as usize <= pieces.len() + 1)? as usize;
     if pieces.iter().all(|p| p.peer.is_none()) {
         // No P2p events at all. With two ranks, two exchanges would look the same.
         let rounds = sends / n;
