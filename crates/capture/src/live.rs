@@ -1,7 +1,7 @@
 //! The live part: one process's open rows, totals, counters and unwritten blocks, in memory that outlives the process.
 //!
 //! ```text
-//! Header 4096 B │ Strings │ Comms │ Groups │ Totals │ Histogram pages │ Rows │ Staging │ Network operations
+//! Header 4096 B │ Strings │ Comms │ Groups │ Totals │ Histogram pages │ Rows │ Network operations │ Staging
 //! ```
 //!
 //! Every field is an atomic that one thread at a time stores to, so a reader (the recorder's own thread, another
@@ -607,7 +607,7 @@ pub struct Layout {
     pub net_ops: u32,
 }
 
-/// A section of the live part, in file order.
+/// A section of the live part, in the header's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 #[repr(usize)]
@@ -624,6 +624,20 @@ pub enum Section {
 
 /// How many sections there are.
 const SECTIONS: usize = 8;
+
+/// How sections lie one behind the other. The staging area is last, of which the end is seldom used: in a child that was
+/// forked while another thread looked up a library, glibc's first look-up unmaps where ld.so.cache lay in the parent, and
+/// that is where the end of a new mapping may lie.
+const ORDER: [Section; SECTIONS] = [
+    Section::Strings,
+    Section::Comms,
+    Section::Groups,
+    Section::Totals,
+    Section::Pages,
+    Section::Rows,
+    Section::NetOps,
+    Section::Staging,
+];
 
 /// Bytes of one element of each section.
 const ELEMENT: [usize; SECTIONS] = [
@@ -680,13 +694,11 @@ impl Layout {
 
     /// Offset and count of each section.
     pub fn sections(&self) -> [[u32; 2]; SECTIONS] {
-        let mut at = HEADER_BYTES;
+        let (mut at, counts) = (HEADER_BYTES, self.counts());
         let mut sections = [[0; 2]; SECTIONS];
-        for (section, (count, element)) in sections
-            .iter_mut()
-            .zip(self.counts().into_iter().zip(ELEMENT))
-        {
-            *section = [at as u32, count];
+        for section in ORDER {
+            let (count, element) = (counts[section as usize], ELEMENT[section as usize]);
+            sections[section as usize] = [at as u32, count];
             at = (at + count as usize * element).next_multiple_of(4096);
         }
         sections
@@ -694,8 +706,8 @@ impl Layout {
 
     /// Bytes of the whole image.
     pub fn bytes(&self) -> usize {
-        let [at, count] = self.sections()[SECTIONS - 1];
-        (at as usize + count as usize * ELEMENT[SECTIONS - 1]).next_multiple_of(4096)
+        let [at, count] = self.sections()[Section::Staging as usize];
+        (at + count).next_multiple_of(4096) as usize
     }
 }
 
