@@ -29,6 +29,12 @@ fn two_hosts(offset: i64) -> Capture {
                 .into_iter()
                 .filter(|t| **t != 0)
                 .for_each(|t| *t += offset);
+            // Those that are on the host's clock.
+            if call.gpu_error != 0 {
+                for stamp in [&mut call.gpu_start, &mut call.gpu_stop] {
+                    *stamp = stamp.wrapping_add_signed(offset);
+                }
+            }
         }
     }
     capture
