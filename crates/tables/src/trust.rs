@@ -108,7 +108,7 @@ impl Judge {
             for call in calls.iter_mut() {
                 let shape = &shapes[call.shape as usize];
                 let stale = if shape.has_events() {
-                    precedes_launch(shape, call)
+                    precedes_call(shape, call)
                 } else {
                     call.is_stamped() && self.is_stale(shape, call)
                 };
@@ -219,15 +219,18 @@ fn launch_ns(call: &Call) -> i64 {
     }
 }
 
-/// Whether the first of the CUDA events around a launch is earlier than the launch, which it was recorded in: the GPU's clock
-/// stepped behind it.
-fn precedes_launch(shape: &Shape, call: &Call) -> bool {
-    let launch = launch_ns(call);
-    if call.gpu_start == 0 || launch == 0 || shape.parts & part::LAUNCH_AMBIGUOUS != 0 {
+/// Whether the first of the CUDA events around a launch is earlier than the call that it belongs to: the GPU's clock stepped behind
+/// it. The launch is no measure, as the event is recorded before its time is read, and the thread may be interrupted in between.
+fn precedes_call(shape: &Shape, call: &Call) -> bool {
+    let begun = match call.api_ns {
+        0 => call.launch_start_ns,
+        api => api,
+    };
+    if call.gpu_start == 0 || begun == 0 || shape.parts & part::LAUNCH_AMBIGUOUS != 0 {
         return false;
     }
     let latest = call.gpu_start.saturating_add(call.gpu_error.into());
-    i64::try_from(latest).is_ok_and(|latest| latest < launch - TOLERANCE_NS)
+    i64::try_from(latest).is_ok_and(|latest| latest < begun - TOLERANCE_NS)
 }
 
 /// By shape, whether such a call puts NCCL's counters of stamps out of step; nothing where none does.
@@ -300,6 +303,26 @@ mod tests {
         let mut healthy = process(calls);
         judge(&mut healthy);
         assert!(healthy.calls.iter().all(|c| c.verdict == 0));
+    }
+
+    #[test]
+    fn a_thread_that_is_interrupted_in_a_launch_makes_no_event_stale() {
+        let with = |api: i64, launch: i64| {
+            let mut process = process(vec![Call {
+                api_ns: 1_000_000_000_000 + api,
+                launch_start_ns: 1_000_000_000_000 + launch,
+                gpu_start: 1_000_000_000_000,
+                gpu_stop: 1_000_000_070_000,
+                gpu_error: 4_096,
+                sealed: true,
+                ..Call::default()
+            }]);
+            process.shapes[0].parts = part::EVENTS;
+            judge(&mut process);
+            process.calls[0].gpu_ns(&process.shapes[0])
+        };
+        assert_eq!(with(-3_000, 65_000), Ok(70_000));
+        assert_eq!(with(60_000, 65_000), Err(Untimed::Stale));
     }
 
     #[test]
