@@ -261,7 +261,7 @@ pub fn holm(p: &[f64], level: f64) -> Vec<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::noise::Random;
+    use crate::fixtures::Random;
 
     impl Random {
         fn normal(&mut self) -> f64 {

@@ -18,14 +18,14 @@ pub mod diff;
 pub mod environment;
 pub mod executions;
 pub mod findings;
+#[cfg(test)]
+mod fixtures;
 pub mod functions;
 pub mod hang;
 pub mod interval;
 pub mod job;
 pub mod matching;
 pub mod network;
-#[cfg(test)]
-mod noise;
 pub mod notes;
 pub mod operations;
 pub mod ranks;

@@ -113,7 +113,7 @@ pub struct Sampled {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::noise::Random;
+    use crate::fixtures::Random;
 
     #[test]
     fn the_interval_holds_the_truth_as_often_as_it_says() {

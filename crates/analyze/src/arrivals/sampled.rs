@@ -99,7 +99,7 @@ impl Scale {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::noise::Random;
+    use crate::fixtures::Random;
 
     #[test]
     fn the_truth_of_all_operations_lies_in_the_interval() {

@@ -1,21 +1,10 @@
 //! Small jobs with known costs, savings and reasons.
 
 use super::*;
+use crate::fixtures::{communicator, Random};
 use crate::matching::Matcher;
-use tables::communicators::{Local, Member};
-use tables::{Call, Communicator, Shape};
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) % n
-    }
-}
+use tables::communicators::Local;
+use tables::{Call, Shape};
 
 /// Communicator, start and stop in ns.
 type Kernel = (usize, u64, u64);
@@ -26,21 +15,7 @@ fn job(members: &[&[usize]], kernels: &[Vec<Kernel>], launched: &[u64]) -> Arriv
     let mut capture = Capture::default();
     let function = capture.names.intern("AllReduce");
     for (index, members) in members.iter().enumerate() {
-        let member = |(own, rank): (usize, &usize)| Member {
-            process: *rank,
-            uid: index as u32,
-            rank: Some(own as u32),
-        };
-        capture.communicators.push(Communicator {
-            id: index.to_string(),
-            hash: 1,
-            nranks: Some(members.len() as u32),
-            nnodes: None,
-            name: None,
-            members: members.iter().enumerate().map(member).collect(),
-            created_ns: None,
-            parent: None,
-        });
+        capture.communicators.push(communicator(index, members));
     }
     let (mut matcher, mut gatherer) = (Matcher::default(), Gatherer::default());
     let uids = 0..members.len() as u32;

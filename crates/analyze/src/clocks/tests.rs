@@ -1,11 +1,11 @@
 //! Jobs whose clocks are known: bounds always hold the truth, and what is proved is true.
 
 use super::*;
-use crate::noise::Random;
+use crate::fixtures::{communicator, Random};
 use crate::{report, Report};
 use capture::live::part;
-use tables::communicators::{Local, Member};
-use tables::{Call, Capture, Communicator, Name, Process, Shape};
+use tables::communicators::Local;
+use tables::{Call, Capture, Name, Process, Shape};
 
 const SINCE_1970: i64 = 1_700_000_000_000_000_000;
 
@@ -66,21 +66,7 @@ impl Job {
         let mut capture = Capture::default();
         let function = capture.names.intern(self.function);
         for (index, members) in self.members.iter().enumerate() {
-            let member = |(own, rank): (usize, &usize)| Member {
-                process: *rank,
-                uid: index as u32,
-                rank: Some(own as u32),
-            };
-            capture.communicators.push(Communicator {
-                id: index.to_string(),
-                hash: 1,
-                nranks: Some(members.len() as u32),
-                nnodes: None,
-                name: None,
-                members: members.iter().enumerate().map(member).collect(),
-                created_ns: None,
-                parent: None,
-            });
+            capture.communicators.push(communicator(index, members));
         }
         for rank in 0..self.host.len() {
             let process = self.process(rank, function, random);

@@ -2,8 +2,8 @@
 
 use super::super::{Lane, Part};
 use super::*;
+use crate::fixtures::Random;
 use crate::matching::Key;
-use crate::noise::Random;
 use tables::{Capture, Communicator};
 
 /// What a rank does next; times in µs.

@@ -1,0 +1,42 @@
+//! What tests are made of: random numbers, the same in every run, and communicators.
+
+use tables::communicators::Member;
+use tables::Communicator;
+
+/// SplitMix64.
+pub(crate) struct Random(pub u64);
+
+impl Random {
+    /// In 0..1.
+    pub fn uniform(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Below `n`.
+    pub fn below(&mut self, n: u64) -> u64 {
+        (self.uniform() * n as f64) as u64
+    }
+}
+
+/// The communicator of this number, whose ranks are these processes.
+pub(crate) fn communicator(index: usize, members: &[usize]) -> Communicator {
+    let member = |(own, rank): (usize, &usize)| Member {
+        process: *rank,
+        uid: index as u32,
+        rank: Some(own as u32),
+    };
+    Communicator {
+        id: index.to_string(),
+        hash: 1,
+        nranks: Some(members.len() as u32),
+        nnodes: None,
+        name: None,
+        members: members.iter().enumerate().map(member).collect(),
+        created_ns: None,
+        parent: None,
+    }
+}
