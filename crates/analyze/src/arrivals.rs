@@ -34,6 +34,7 @@ mod hosts;
 mod loss;
 mod sampled;
 
+pub(crate) use hosts::hosts;
 pub use sampled::SampledArrivals;
 use sampled::Scale;
 
@@ -311,7 +312,7 @@ impl Gatherer {
         let host_of = operations.host_of(&hosts);
         let offsets = operations.offsets(&host_of, hosts.len());
         let clocks = Clocks::new(&hosts, &offsets, given);
-        let proof = hosts::Proof::new(&hosts, host_of, offsets, given);
+        let proof = hosts::Proof::new(hosts, host_of, offsets, given);
         (operations, proof, clocks)
     }
 }

@@ -114,10 +114,7 @@ pub fn report_from(source: Source, given: Option<clocks::Given>, progress: &Prog
 
 /// How the clocks of a capture's hosts stand to each other; `None` for one host.
 pub fn clocks_of(capture: &Capture, given: Option<clocks::Given>) -> Option<clocks::Clocks> {
-    let host = |process: &Process| (!process.host.is_empty()).then(|| process.host.clone());
-    let hosts: std::collections::HashSet<String> =
-        capture.processes.iter().filter_map(host).collect();
-    if hosts.len() < 2 {
+    if arrivals::hosts(capture).len() < 2 {
         return None;
     }
     let mut rows = operations::Gatherer::default();

@@ -88,9 +88,7 @@ impl Judge {
         if call.verdict & back != 0 || call.gpu_stop < call.gpu_start {
             return self.bounds[device].step(call.gpu_seen_ns);
         }
-        let launch = Some(launch_ns(call))
-            .filter(|launch| *launch != 0 && call.verdict == 0 && !is_launch_unknown(shape));
-        let device = self.devices[call.shape as usize] as usize;
+        let launch = known_launch(shape, call).filter(|_| call.verdict == 0);
         self.bounds[device].look(call.gpu_start, call.gpu_stop, call.gpu_seen_ns, launch);
     }
 
@@ -101,8 +99,7 @@ impl Judge {
         }
     }
 
-    /// Marks the calls whose stamps can't be, or can't be known to be, their own.
-    /// Of the others it puts the stamps on the host's clock, where it is known how.
+    /// Marks the calls whose stamps can't be, or can't be known to be, their own. Of the others it puts the stamps on the host's clock, where it is known how.
     pub(crate) fn judge(&mut self, shapes: &[Shape], calls: &mut [Call], extras: &mut [Extra]) {
         if self.compares {
             for call in calls.iter_mut() {
@@ -170,13 +167,9 @@ impl Judge {
             // It was seen late, and the distance is that of when it was seen.
             let late = call.gpu_seen_ns.saturating_sub_unsigned(start);
             let error = error + gpu_clock::drift(late);
-            let launch = if is_launch_unknown(shape) {
-                0
-            } else {
-                launch_ns(call)
-            };
-            let latest = start.saturating_add_signed(error);
-            if i64::try_from(latest).is_ok_and(|latest| latest < launch) {
+            let latest = i64::try_from(start.saturating_add_signed(error));
+            let precedes = |launch| latest.is_ok_and(|latest| latest < launch);
+            if known_launch(shape, call).is_some_and(precedes) {
                 continue;
             }
             let Ok(error) = u32::try_from(error) else {
@@ -195,10 +188,9 @@ impl Judge {
 
     /// Whether the stamps precede the launch.
     fn is_stale(&mut self, shape: &Shape, call: &Call) -> bool {
-        let launch = launch_ns(call);
-        if is_launch_unknown(shape) || launch == 0 {
+        let Some(launch) = known_launch(shape, call) else {
             return false;
-        }
+        };
         let device = self.devices[call.shape as usize] as usize;
         let distance = self.bounds[device].around(call.gpu_seen_ns);
         let start = distance.and_then(|d| (call.gpu_start as i64).checked_add(d));
@@ -206,17 +198,15 @@ impl Judge {
     }
 }
 
-/// Whether a call of this shape can't be compared with its launch.
-fn is_launch_unknown(shape: &Shape) -> bool {
-    shape.is(flag::REPLAY) || shape.parts & part::LAUNCH_AMBIGUOUS != 0
-}
-
-/// The earliest moment that a call can have begun on the GPU, as far as the host knows; 0 not known.
-fn launch_ns(call: &Call) -> i64 {
-    match call.launch_start_ns {
+/// The earliest moment that a call can have begun on the GPU, as far as the host knows; nothing where the launch is not the call's
+/// own for certain.
+fn known_launch(shape: &Shape, call: &Call) -> Option<i64> {
+    let is_own = !shape.is(flag::REPLAY) && shape.parts & part::LAUNCH_AMBIGUOUS == 0;
+    let launch = match call.launch_start_ns {
         0 => call.api_ns,
         launch => launch,
-    }
+    };
+    (is_own && launch != 0).then_some(launch)
 }
 
 /// Whether the first of the CUDA events around a launch is earlier than the call that it belongs to: the GPU's clock stepped behind

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use tables::Capture;
 
 /// The hosts of a capture, by first process; those that are not known left out.
-pub(super) fn hosts(capture: &Capture) -> Vec<String> {
+pub(crate) fn hosts(capture: &Capture) -> Vec<String> {
     let mut hosts: Vec<String> = Vec::new();
     let mut known = std::collections::HashSet::new();
     for process in &capture.processes {
@@ -166,31 +166,22 @@ pub(super) struct Lateness {
 pub(super) struct Proof {
     host_of: Vec<Option<u32>>,
     offsets: Offsets,
-    /// By host, its clock less that of the first host with the error, where it was given.
-    given: Vec<Option<(i64, i64)>>,
-    /// All pairs agree to this, where that was given.
-    within: Option<i64>,
+    hosts: Vec<String>,
+    given: Option<Given>,
 }
 
 impl Proof {
     pub(super) fn new(
-        hosts: &[String],
+        hosts: Vec<String>,
         host_of: Vec<Option<u32>>,
         offsets: Offsets,
         given: Option<&Given>,
     ) -> Proof {
-        let of = |host: &String| match given? {
-            Given::Within(_) => None,
-            Given::Hosts(given) => given.get(host).copied(),
-        };
         Proof {
             host_of,
             offsets,
-            given: hosts.iter().map(of).collect(),
-            within: match given {
-                Some(Given::Within(within)) => Some(*within),
-                _ => None,
-            },
+            hosts,
+            given: given.cloned(),
         }
     }
 
@@ -205,18 +196,10 @@ impl Proof {
             return Some((0, 0));
         }
         let bound = self.offsets.between(base, host, at);
-        let given = match (
-            self.within,
-            self.given[base as usize],
-            self.given[host as usize],
-        ) {
-            (Some(within), ..) => Some((-within, within)),
-            (None, Some((base, base_error)), Some((host, error))) => {
-                let (offset, error) = (host - base, base_error + error);
-                Some((offset - error, offset + error))
-            }
-            _ => None,
-        };
+        let hosts = [base, host].map(|host| self.hosts[host as usize].as_str());
+        let given = self.given.as_ref();
+        let given = given.and_then(|given| given.between(hosts[0], hosts[1]));
+        let given = given.map(|(offset, error)| (offset - error, offset + error));
         match (bound, given) {
             (Some(bound), Some(given)) => {
                 let both = (bound.0.max(given.0), bound.1.min(given.1));

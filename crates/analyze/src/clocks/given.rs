@@ -105,7 +105,7 @@ impl Given {
     }
 
     /// The clock of `host` less that of `base`, and the error of that, ns.
-    pub(super) fn between(&self, base: &str, host: &str) -> Option<(i64, i64)> {
+    pub(crate) fn between(&self, base: &str, host: &str) -> Option<(i64, i64)> {
         match self {
             Given::Within(error) => Some((0, *error)),
             Given::Hosts(hosts) => {
