@@ -348,10 +348,18 @@ impl Replay {
     fn of_host(&self, index: u32, others: &mut Vec<i64>) -> i64 {
         let (node, known) = (self.node(index), |node: &Node| node.launch != i64::MIN);
         let anchor = |node: &Node| self.nodes.get(node.anchor as usize);
-        let before = self.nodes.get(node.before as usize);
-        let since = before.map_or(0, |b| node.start.saturating_sub(b.start));
-        let (true, Some(mine)) = (Replay::at_once(node, since), anchor(node)) else {
+        let at_once = |node: &Node| {
+            let before = self.nodes.get(node.before as usize);
+            let since = before.map_or(0, |b| node.start.saturating_sub(b.start));
+            Replay::at_once(node, since)
+        };
+        let (true, Some(mine)) = (at_once(node), anchor(node)) else {
             return i64::MAX;
+        };
+        // Starts have no error of a map of clocks in them.
+        let launch = |node: &Node| match at_once(node) {
+            true => node.start,
+            false => node.launch,
         };
         let (first, last) = self.operations[node.operation as usize];
         others.clear();
@@ -359,11 +367,11 @@ impl Replay {
             let other = self.node(other);
             let theirs = anchor(other).filter(|a| other.lane != node.lane && known(a))?;
             // A host that launches before the anchor's end does not wait for it.
-            let from = |anchor: &Node| match other.launch >= theirs.end {
+            let from = |anchor: &Node| match launch(other) >= theirs.end {
                 true => anchor.end,
-                false => anchor.launch,
+                false => launch(anchor),
             };
-            let took = |node: &Node, anchor: &Node| node.launch.saturating_sub(from(anchor));
+            let took = |node: &Node, anchor: &Node| launch(node).saturating_sub(from(anchor));
             let both = known(other) && known(mine);
             both.then(|| took(node, mine).saturating_sub(took(other, theirs)))
         }));
