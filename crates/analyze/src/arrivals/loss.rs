@@ -144,12 +144,16 @@ impl Replay {
                 let window = node.start / WINDOW_NS;
                 let near = least.range(window.saturating_sub(1)..=window.saturating_add(1));
                 let offset = near.map(|(_, apart)| *apart).min();
+                let previous = last.insert(self.communicator(*index), *index);
+                // Kernels of one communicator follow each other: where they seem to overlap, that is the error of the clock.
                 let before = lane[at.saturating_sub(BACK)..at]
                     .iter()
-                    .filter(|b| self.node(**b).end <= node.start.saturating_add(QUEUED_NS))
+                    .filter(|b| {
+                        let ended = self.node(**b).end <= node.start.saturating_add(QUEUED_NS);
+                        ended || Some(**b) == previous
+                    })
                     .max_by_key(|b| (self.node(**b).end, **b))
                     .copied();
-                let previous = last.insert(self.communicator(*index), *index);
                 let ended = before.map(|before| self.node(before).end);
                 let node = &mut self.nodes[*index as usize];
                 node.launch = match offset {
@@ -367,7 +371,8 @@ impl Replay {
             let other = self.node(other);
             let theirs = anchor(other).filter(|a| other.lane != node.lane && known(a))?;
             // A host that launches before the anchor's end does not wait for it.
-            let from = |anchor: &Node| match launch(other) >= theirs.end {
+            let waited = launch(other) >= theirs.end.saturating_sub(AT_ONCE_NS);
+            let from = |anchor: &Node| match waited {
                 true => anchor.end,
                 false => launch(anchor),
             };
