@@ -56,14 +56,18 @@ class Capture:
         """
         return self._native.operations()
 
-    def report(self) -> Report:
+    def report(self, *, offsets: str | os.PathLike[str] | None = None) -> Report:
         """The report, as objects with the fields of ``ncclscope report --json``.
 
+        ``offsets`` is what is known of the clocks of the job's hosts, in place of what is found in the capture: a file of host,
+        offset_ns and error_ns (CSV or JSON), or ``within=100us``. Raises :class:`ncclscope.CaptureError` where it holds none.
+
             >>> capture.report().operations[0].time_us.p50
+            >>> capture.report(offsets="within=1us").clocks
         """
         from .report import Report
 
-        return Report._of(self._native)
+        return Report._of(self._native.report(None if offsets is None else os.fspath(offsets)))
 
     def __repr__(self) -> str:
         count = self._native.nprocesses()

@@ -559,17 +559,17 @@ class Report(Record):
     summary: str
     next: str
 
-    _source: _native.Capture
+    _source: _native.Report
 
     @classmethod
-    def _of(cls, native: _native.Capture) -> Report:
-        report = cls(json.loads(native.report_json()))
+    def _of(cls, native: _native.Report) -> Report:
+        report = cls(json.loads(native.json()))
         report._source = native
         return report
 
     def text(self, *, all: bool = False, explain: bool = False) -> str:
         """As ``ncclscope report`` prints it; ``all`` and ``explain`` are its options."""
-        return self._source.report_text(all, explain)
+        return self._source.text(all, explain)
 
     def __str__(self) -> str:
         return self.text()

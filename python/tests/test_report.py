@@ -122,6 +122,22 @@ def test_what_is_not_known_is_none() -> None:
     assert all(operation.time_us is None and operation.time_source is None for operation in report.operations)
 
 
+def test_offsets_of_clocks_may_be_given(play: Callable[..., Path], tmp_path: Path) -> None:
+    script = "ranks 2\nhosts 2\nhost_clock 1 3s\nlead 200ms\nrepeat 40 { all_reduce 1MiB time=1ms ; sleep 5ms }\nsync\n"
+    capture = ncclscope.open(play(script, NCCLSCOPE_TIMING="stamps"))
+    found, given = capture.report().clocks, capture.report(offsets="within=1us").clocks
+    assert found is not None and given is not None
+    assert given != found and given.hosts[-1].offset_us == 0.0
+    offsets = tmp_path / "offsets.csv"
+    offsets.write_text("host,offset_ns,error_ns\n" + "".join(f"fake-host-{n},{3 * n}000000000,1000\n" for n in (0, 1)))
+    exact = capture.report(offsets=offsets)
+    assert exact.clocks is not None and [h.offset_us for h in exact.clocks.hosts] == [3e6]
+    assert exact.text() != capture.report().text()
+    for wrong, hint in (("within=soon", "units"), (tmp_path / "none.csv", "name a file"), (__file__, "docs/clocks.md")):
+        with pytest.raises(ncclscope.CaptureError, match=hint):
+            capture.report(offsets=wrong)
+
+
 def test_notebooks_show_tables(play: Callable[..., Path]) -> None:
     report = ncclscope.open(job("mix_228")).report()
     shown = report._repr_html_()

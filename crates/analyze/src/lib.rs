@@ -94,15 +94,22 @@ pub struct Report {
 
 /// The report on a capture.
 pub fn report(capture: &Capture) -> Report {
-    let mut analysis = Analysis::default();
+    report_with(capture, None)
+}
+
+/// The same; `given` are offsets of its hosts' clocks that take the place of what operations tell of them.
+pub fn report_with(capture: &Capture, given: Option<clocks::Given>) -> Report {
+    let mut analysis = Analysis {
+        given,
+        ..Analysis::default()
+    };
     for process in &capture.processes {
         analysis.add(capture, process);
     }
     analysis.finish(capture)
 }
 
-/// The report on a capture that need not fit in memory, made on all cores. `given` are offsets of its hosts' clocks that take the place
-/// of what operations tell of them.
+/// The same of a capture that need not fit in memory, made on all cores.
 pub fn report_from(source: Source, given: Option<clocks::Given>, progress: &Progress) -> Report {
     let (analyses, capture) = source.fold(progress, Analysis::default, Analysis::add_part);
     let mut analyses = analyses.into_iter();

@@ -1,12 +1,12 @@
 //! `ncclscope._native`: what the Python package needs from Rust, and nothing that Python can say as well itself.
 //!
-//! [`open`] makes a [`Capture`], which hands out its tables as [`Table`]s and its report as JSON and text; the objects that
+//! [`open`] makes a [`Capture`], which hands out its tables as [`Table`]s and a [`Report`] as JSON and text; the objects that
 //! users see are made of that in `python/ncclscope`. A table is a stream of record batches over the Arrow PyCapsule
 //! interface, each made when the reader asks for it.
 //!
 //! Rule: the interpreter is free for other threads while a capture is read, and while a report or a batch is made.
 
-use analyze::Report;
+use analyze::clocks::Given;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
@@ -23,7 +23,7 @@ use tables::calls::{Column, COLUMNS};
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{open, Capture, Table};
+    use super::{open, Capture, Report, Table};
 
     /// The version of this module, which is the package's.
     #[pymodule_export]
@@ -46,23 +46,26 @@ fn open(py: Python<'_>, path: PathBuf) -> PyResult<Capture> {
                 report: OnceLock::new(),
             }),
         }),
-        Err(error) => {
-            let class = py.import("ncclscope")?.getattr("CaptureError")?;
-            let raised = class.call1((error.to_string(), error.hint()))?;
-            Err(PyErr::from_value(raised))
-        }
+        Err(error) => Err(unreadable(py, error.to_string(), error.hint())?),
     }
+}
+
+/// A `CaptureError`.
+fn unreadable(py: Python<'_>, said: String, hint: &str) -> PyResult<PyErr> {
+    let class = py.import("ncclscope")?.getattr("CaptureError")?;
+    Ok(PyErr::from_value(class.call1((said, hint))?))
 }
 
 struct Inner {
     capture: tables::Capture,
     /// Made when it is first asked for.
-    report: OnceLock<Report>,
+    report: OnceLock<Arc<analyze::Report>>,
 }
 
 impl Inner {
-    fn report(&self) -> &Report {
-        self.report.get_or_init(|| analyze::report(&self.capture))
+    fn report(&self) -> &Arc<analyze::Report> {
+        self.report
+            .get_or_init(|| Arc::new(analyze::report(&self.capture)))
     }
 }
 
@@ -104,15 +107,36 @@ impl Capture {
         })
     }
 
-    /// The report as `ncclscope report --json` prints it.
-    fn report_json(&self, py: Python<'_>) -> PyResult<String> {
-        printed(py, |out| render::json::write(self.inner.report(), out))
+    /// The report. `offsets` is what `ncclscope report --offsets` takes; raises `ncclscope.CaptureError` where it names none.
+    fn report(&self, py: Python<'_>, offsets: Option<PathBuf>) -> PyResult<Report> {
+        let Some(offsets) = offsets else {
+            let report = py.detach(|| self.inner.report().clone());
+            return Ok(Report(report));
+        };
+        let given = match Given::read(&offsets) {
+            Ok(given) => Some(given),
+            Err(error) => return Err(unreadable(py, error.to_string(), error.hint())?),
+        };
+        let report = py.detach(|| analyze::report_with(&self.inner.capture, given));
+        Ok(Report(Arc::new(report)))
+    }
+}
+
+/// A report on a capture.
+#[pyclass(frozen, module = "ncclscope._native")]
+struct Report(Arc<analyze::Report>);
+
+#[pymethods]
+impl Report {
+    /// As `ncclscope report --json` prints it.
+    fn json(&self, py: Python<'_>) -> PyResult<String> {
+        printed(py, |out| render::json::write(&self.0, out))
     }
 
-    /// The report as `ncclscope report` prints it.
-    fn report_text(&self, py: Python<'_>, all: bool, explain: bool) -> PyResult<String> {
+    /// As `ncclscope report` prints it.
+    fn text(&self, py: Python<'_>, all: bool, explain: bool) -> PyResult<String> {
         printed(py, |out| {
-            render::text::write(self.inner.report(), Options { all, explain }, out)
+            render::text::write(&self.0, Options { all, explain }, out)
         })
     }
 }

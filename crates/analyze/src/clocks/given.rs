@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 
 /// Offsets that were given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,11 +18,28 @@ pub enum Given {
 
 /// Why a text holds no offsets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GivenError(String);
+pub struct GivenError {
+    said: String,
+    hint: &'static str,
+}
+
+impl GivenError {
+    fn of_rows(said: String) -> GivenError {
+        GivenError {
+            said,
+            hint: "`host,offset_ns,error_ns` in CSV or JSON; see docs/clocks.md",
+        }
+    }
+
+    /// The way out.
+    pub fn hint(&self) -> &'static str {
+        self.hint
+    }
+}
 
 impl fmt::Display for GivenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.said)
     }
 }
 
@@ -39,6 +57,24 @@ struct Row {
 }
 
 impl Given {
+    /// What `--offsets` names: a file, or `within=` and a time.
+    ///
+    /// # Errors
+    /// Where there is no such file, or it holds none.
+    pub fn read(named: &Path) -> Result<Given, GivenError> {
+        if let Some(time) = named.to_str().and_then(|text| text.strip_prefix("within=")) {
+            return Given::within(time);
+        }
+        let text = std::fs::read_to_string(named).map_err(|error| GivenError {
+            said: format!("`{}` can't be read: {error}", named.display()),
+            hint: "name a file of host, offset_ns and error_ns, or say `within=100us`",
+        })?;
+        Given::parse(&text).map_err(|error| GivenError {
+            said: format!("`{}`: {error}", named.display()),
+            ..error
+        })
+    }
+
     /// Clocks that agree to `time`: a number and one of ns, us, ms and s.
     ///
     /// # Errors
@@ -56,9 +92,10 @@ impl Given {
         let ns = number.zip(unit).map(|(number, unit)| number * unit);
         match ns.filter(|ns| *ns < MOST_NS as f64) {
             Some(ns) => Ok(Given::Within(ns.ceil() as i64)),
-            None => Err(GivenError(format!(
-                "expected a time like `within=100us`, found `{time}`"
-            ))),
+            None => Err(GivenError {
+                said: format!("expected a time like `within=100us`, found `{time}`"),
+                hint: "ns, us, ms and s are units",
+            }),
         }
     }
 
@@ -69,7 +106,7 @@ impl Given {
     pub fn parse(text: &str) -> Result<Given, GivenError> {
         let rows = if text.trim_start().starts_with(['[', '{']) {
             serde_json::from_str(text).map_err(|error| {
-                GivenError(format!(
+                GivenError::of_rows(format!(
                     "line {}: expected a list of {{\"host\": \"node-1\", \"offset_ns\": -1200, \"error_ns\": 300}}, found {error}",
                     error.line()
                 ))
@@ -86,18 +123,18 @@ impl Given {
         {
             let sound = -MOST_NS..MOST_NS;
             if error_ns < 0 || !sound.contains(&error_ns) || !sound.contains(&offset_ns) {
-                return Err(GivenError(format!(
+                return Err(GivenError::of_rows(format!(
                     "host `{host}`: expected an error of 0 or more and an offset that is one, found {offset_ns} ± {error_ns} ns"
                 )));
             }
             if hosts.insert(host.clone(), (offset_ns, error_ns)).is_some() {
-                return Err(GivenError(format!(
+                return Err(GivenError::of_rows(format!(
                     "host `{host}`: expected one row, found two"
                 )));
             }
         }
         if hosts.is_empty() {
-            return Err(GivenError(
+            return Err(GivenError::of_rows(
                 "expected a row for each host, found none".into(),
             ));
         }
@@ -148,7 +185,7 @@ fn csv(text: &str) -> Result<Vec<Row>, GivenError> {
             _ => None,
         };
         rows.push(row.ok_or_else(|| {
-            GivenError(format!(
+            GivenError::of_rows(format!(
                 "line {}: expected `host,offset_ns,error_ns` with whole numbers, found `{line}`",
                 number + 1
             ))

@@ -35,7 +35,7 @@ true
 [exit 2]
 --- ncclscope report capture --offsets not-there
 2| error: `not-there` can't be read: No such file or directory (os error 2)
-2|   hint: name a file of host, offset_ns and error_ns, or say `--offsets within=100us`
+2|   hint: name a file of host, offset_ns and error_ns, or say `within=100us`
 [exit 2]
 --- ncclscope export capture --to parquet -o calls --offsets right.csv
 2| error: expected `--offsets` with a time line, found it with a table of times as they were recorded
