@@ -1,0 +1,358 @@
+//! What a comparison needs of one run: how long each kind of operation took, in order.
+
+use super::{Run, RunRow, Side, STAMP_STEP};
+use crate::completeness::Completeness;
+use crate::environment;
+use crate::executions::{Steps, Walk};
+use crate::interval::{Batches, Mean};
+use crate::roles::roles;
+use capture::live::{flag, part};
+use std::collections::{BTreeMap, HashMap};
+use tables::{Capture, Name, Process, Shape};
+
+/// A kind within one run: role, function, datatype, bytes.
+pub(super) type KindKey = (Option<usize>, Option<String>, Option<String>, Option<u64>);
+
+/// All ranks' parts in one operation of a series.
+#[derive(Clone, Copy, Debug, Default)]
+struct Operation {
+    gpu: (u64, u32),
+    host: (u64, u32),
+}
+
+/// The operations of one kind on one communicator, in order.
+#[derive(Clone, Debug, Default)]
+struct Series {
+    operations: Vec<Operation>,
+    /// ns of calls that are not the first of their rank, GPU and host.
+    values: [Vec<u64>; 2],
+    /// ns of calls that are.
+    first: [Vec<u64>; 2],
+}
+
+/// What `Run` knows of one kind.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gathered {
+    pub(super) calls: u64,
+    /// Number and ns of calls that were counted without rows, GPU and host.
+    pub(super) summed: [(u64, u64); 2],
+    pub(super) how: BTreeMap<String, u64>,
+    series: Vec<Series>,
+}
+
+/// A kind's times of one source.
+pub(super) struct Times {
+    pub(super) side: Side,
+    pub(super) mean: Option<Mean>,
+    pub(super) no_interval: Option<&'static str>,
+}
+
+pub(super) const SOURCES: [&str; 2] = ["gpu", "host"];
+
+impl Run {
+    /// What a comparison needs of a capture.
+    pub fn of(capture: &Capture) -> Run {
+        let report = crate::report(capture);
+        let (roles, role_of) = roles(capture);
+        let job = &report.job;
+        let mut recording: Vec<String> =
+            job.mode.iter().map(|mode| format!("mode {mode}")).collect();
+        recording.extend(job.timing.iter().map(|timing| format!("timing {timing}")));
+        let (kinds, replays_hidden) = gather(capture, &role_of);
+        Run {
+            row: RunRow {
+                capture: job.capture.clone(),
+                command: job.command.clone(),
+                started: job.started.clone(),
+                nccl: job.nccl.clone(),
+                nprocesses: job.nprocesses,
+                nhosts: job.hosts.len(),
+                recording,
+                announced: report.completeness.announced,
+                recorded: report.completeness.recorded,
+                incomplete: incomplete(&report.completeness),
+            },
+            facts: environment::facts(capture),
+            ids: capture.communicators.iter().map(|c| c.id.clone()).collect(),
+            roles,
+            kinds,
+            replays_hidden,
+        }
+    }
+}
+
+fn incomplete(c: &Completeness) -> Vec<String> {
+    let mut why: Vec<String> = c
+        .lost
+        .iter()
+        .map(|(cause, n)| format!("{n} calls {cause}"))
+        .collect();
+    if c.announced_is_lower_bound {
+        why.push("the last calls of a process are not here".to_owned());
+    }
+    if !c.adds_up && why.is_empty() {
+        why.push("the figures do not add up".to_owned());
+    }
+    why
+}
+
+/// How a call was done, as one text.
+fn how(capture: &Capture, shape: &Shape, in_pieces: bool) -> Option<String> {
+    let names: Vec<&str> = [shape.algorithm, shape.protocol]
+        .into_iter()
+        .filter_map(|name| capture.names.get(name))
+        .collect();
+    let mut text = names.join("/");
+    if shape.parts & part::COPY_ENGINE != 0 {
+        "copy engines".clone_into(&mut text);
+    }
+    // Pieces have channels each.
+    if !in_pieces && shape.parts & part::ENQUEUED != 0 && shape.nchannels > 0 {
+        let comma = if text.is_empty() { "" } else { " " };
+        text += &format!("{comma}{}ch", shape.nchannels);
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// Numbers the series by communicator, function, datatype and bytes.
+#[derive(Default)]
+struct Numbers {
+    series: HashMap<(Option<u32>, Name, Name, Option<u64>), usize>,
+    gathered: Vec<Gathered>,
+}
+
+impl Numbers {
+    fn of(&mut self, capture: &Capture, shape: &Shape, function: Name) -> usize {
+        let bytes = capture.bytes_as(shape, function);
+        let key = (shape.communicator, function, shape.datatype, bytes);
+        let next = self.gathered.len();
+        let number = *self.series.entry(key).or_insert(next);
+        if number == next {
+            self.gathered.push(Gathered {
+                series: vec![Series::default()],
+                ..Gathered::default()
+            });
+        }
+        number
+    }
+}
+
+/// A pass over all calls. Also says whether captured calls were never seen to be replayed.
+fn gather(capture: &Capture, role_of: &[usize]) -> (BTreeMap<KindKey, Gathered>, bool) {
+    let mut numbers = Numbers::default();
+    for process in &capture.processes {
+        rows(capture, process, &mut numbers);
+        for total in &process.totals {
+            let Some(shape) = process.shapes.get(total.shape as usize) else {
+                continue;
+            };
+            if shape.is(flag::CAPTURED) {
+                continue;
+            }
+            let number = numbers.of(capture, shape, shape.function);
+            let gathered = &mut numbers.gathered[number];
+            let calls = total.folded.saturating_add(total.rowless);
+            gathered.calls = gathered.calls.saturating_add(calls);
+            let host = total
+                .host_ns
+                .filter(|_| !shape.is(flag::REPLAY) && !shape.is(flag::LEGACY));
+            let sums = [
+                (total.timed, total.sum),
+                host.map_or((0, 0), |sum| (total.folded, sum)),
+            ];
+            for (to, (n, sum)) in gathered.summed.iter_mut().zip(sums) {
+                // Counters of a damaged live part may be anything.
+                *to = (to.0.saturating_add(n), to.1.saturating_add(sum));
+            }
+            if let Some(how) = how(capture, shape, false) {
+                *gathered.how.entry(how).or_insert(0) += calls;
+            }
+        }
+    }
+    let mut kinds: BTreeMap<KindKey, Gathered> = BTreeMap::new();
+    let mut ordered: Vec<_> = numbers.series.into_iter().collect();
+    // By communicator, so that the order does not hang on the hash map.
+    ordered.sort_unstable();
+    for ((communicator, function, datatype, bytes), number) in ordered {
+        let text = |name: Name| capture.names.get(name).map(str::to_owned);
+        let role = communicator.and_then(|c| role_of.get(c as usize).copied());
+        let kind = kinds
+            .entry((role, text(function), text(datatype), bytes))
+            .or_default();
+        let gathered = std::mem::take(&mut numbers.gathered[number]);
+        kind.calls = kind.calls.saturating_add(gathered.calls);
+        for (to, from) in kind.summed.iter_mut().zip(gathered.summed) {
+            *to = (to.0.saturating_add(from.0), to.1.saturating_add(from.1));
+        }
+        for (how, n) in gathered.how {
+            *kind.how.entry(how).or_insert(0) += n;
+        }
+        kind.series.extend(gathered.series);
+    }
+    let shapes = || {
+        let calls = capture
+            .processes
+            .iter()
+            .flat_map(|p| p.calls.iter().map(move |c| (p, c)));
+        calls.map(|(process, call)| &process.shapes[call.shape as usize])
+    };
+    let hidden = shapes().any(|s| s.is(flag::CAPTURED)) && !shapes().any(|s| s.is(flag::REPLAY));
+    (kinds, hidden)
+}
+
+/// The rows of one process.
+fn rows(capture: &Capture, process: &Process, numbers: &mut Numbers) {
+    let walk = Walk::new(process);
+    // Where the executions of each place go: a kind, and which of the ranks and communicators of this process counts.
+    let mut slots: HashMap<(usize, u32), usize> = HashMap::new();
+    let mut of_place: Vec<Option<(usize, usize)>> = vec![None; walk.places().len()];
+    let mut executions: Vec<u64> = vec![0; walk.places().len()];
+    // The next operation at each slot.
+    let mut next: Vec<usize> = Vec::new();
+    walk.for_each(&mut Steps::default(), |execution| {
+        if execution.captured {
+            return;
+        }
+        let place = &walk.places()[execution.place];
+        let (number, slot) = *of_place[execution.place].get_or_insert_with(|| {
+            let number = numbers.of(capture, place.shape, place.function);
+            let slot = *slots.entry((number, place.local)).or_insert(next.len());
+            if slot == next.len() {
+                next.push(0);
+            }
+            (number, slot)
+        });
+        executions[execution.place] += 1;
+        let index = next[slot];
+        next[slot] += 1;
+        numbers.gathered[number].series[0].add(index, execution.gpu.ok(), execution.host());
+    });
+    for (place, n) in executions.into_iter().enumerate() {
+        let Some((number, _)) = of_place[place] else {
+            continue;
+        };
+        let gathered = &mut numbers.gathered[number];
+        gathered.calls += n;
+        // The places of operations in pieces come after those of the shapes.
+        let in_pieces = place >= process.shapes.len();
+        if let Some(how) = how(capture, walk.places()[place].shape, in_pieces) {
+            *gathered.how.entry(how).or_insert(0) += n;
+        }
+    }
+}
+
+impl Gathered {
+    /// Number and sum of the compared calls: without the first of each rank in a series that has more.
+    pub(super) fn compared(&self, source: usize) -> (u64, u128) {
+        let (mut n, mut sum) = (self.summed[source].0, u128::from(self.summed[source].1));
+        for series in &self.series {
+            for values in series.parts(source) {
+                n += values.len() as u64;
+                sum += values.iter().map(|v| u128::from(*v)).sum::<u128>();
+            }
+        }
+        (n, sum)
+    }
+
+    pub(super) fn times(&self, source: Option<usize>) -> Times {
+        let mut side = Side {
+            calls: self.calls,
+            compared: 0,
+            mean_us: None,
+            p50_us: None,
+            sum_us: None,
+            how: self.how.clone(),
+        };
+        let Some(source) = source else {
+            return Times {
+                side,
+                mean: None,
+                no_interval: Some("no times of one source in both"),
+            };
+        };
+        let (n, sum) = self.compared(source);
+        side.compared = n;
+        side.mean_us = (n > 0).then(|| sum as f64 / n as f64 / 1e3);
+        let mut values: Vec<u64> = self
+            .series
+            .iter()
+            .flat_map(|s| s.parts(source))
+            .flatten()
+            .copied()
+            .collect();
+        if self.summed[source].0 == 0 && !values.is_empty() {
+            let middle = values.len().div_ceil(2) - 1;
+            side.p50_us = Some(*values.select_nth_unstable(middle).1 as f64 / 1e3);
+        }
+        let all = |values: &Series| -> u128 {
+            let both = values.first[source].iter().chain(&values.values[source]);
+            both.map(|v| u128::from(*v)).sum()
+        };
+        let all = self.series.iter().map(all).sum::<u128>() + u128::from(self.summed[source].1);
+        side.sum_us = (n > 0).then_some(all as f64 / 1e3);
+        let (mean, no_interval) = match self.mean(source) {
+            Ok(mean) => (Some(mean), None),
+            Err(why) => (None, Some(why)),
+        };
+        Times {
+            side,
+            mean,
+            no_interval,
+        }
+    }
+
+    /// The mean with its error, in ns; or why there is none.
+    pub(super) fn mean(&self, source: usize) -> Result<Mean, &'static str> {
+        if self.summed[source].0 > 0 {
+            return Err("calls counted without rows");
+        }
+        let longest = self
+            .series
+            .iter()
+            .map(|s| s.operations.len().saturating_sub(1))
+            .max();
+        let mut batches = Batches::new(longest.unwrap_or(0)).ok_or("too few operations")?;
+        for series in &self.series {
+            let length = series.operations.len();
+            let warm = usize::from(length > 1);
+            for (index, operation) in series.operations.iter().enumerate().skip(warm) {
+                let (sum, n) = [operation.gpu, operation.host][source];
+                batches.add(index - warm, length - warm, sum as f64, f64::from(n));
+            }
+        }
+        let step = if source == 0 { STAMP_STEP } else { 0.0 };
+        batches.mean(step).ok_or("too few operations with a time")
+    }
+}
+
+impl Series {
+    /// Adds a rank's part in operation `index`, ns.
+    fn add(&mut self, index: usize, gpu: Option<u64>, host: Option<u64>) {
+        if self.operations.len() <= index {
+            self.operations.resize(index + 1, Operation::default());
+        }
+        let operation = &mut self.operations[index];
+        let values = if index == 0 {
+            &mut self.first
+        } else {
+            &mut self.values
+        };
+        for ((to, values), ns) in [&mut operation.gpu, &mut operation.host]
+            .into_iter()
+            .zip(values)
+            .zip([gpu, host])
+        {
+            if let Some(ns) = ns {
+                *to = (to.0.saturating_add(ns), to.1 + 1);
+                values.push(ns);
+            }
+        }
+    }
+
+    /// The compared values.
+    fn parts(&self, source: usize) -> impl Iterator<Item = &Vec<u64>> {
+        let alone = self.operations.len() == 1;
+        let first = alone.then_some(&self.first[source]);
+        first.into_iter().chain([&self.values[source]])
+    }
+}

@@ -1,0 +1,264 @@
+//! What `--fail-on` may ask, and the answers.
+
+use super::{Finding, Row, Run, Total, Versus};
+use crate::environment::{Change, Kind};
+use crate::interval::{holm, Comparison, CONFIDENCE, LEAST_OPERATIONS};
+use serde::Serialize;
+use std::fmt;
+
+/// A false alarm of any kind in a verdict has at most this probability; one-sided, as the end of a 95 % interval.
+const VERDICT_LEVEL: f64 = (1.0 - CONFIDENCE) / 2.0;
+/// Kinds with an interval must hold this share of the compared time, or a verdict can't be given.
+const JUDGED_SHARE: f64 = 0.8;
+/// A verdict needs an interval that is not wider than what was asked for, or than this.
+const LEAST_SLOWER: f64 = 0.05;
+
+/// What `--fail-on` may ask.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Criterion {
+    /// A kind of operation, or all of them, is slower by more than this ratio − 1.
+    Slower(f64),
+    /// A kind of operation is in A and not in B.
+    Missing,
+    /// Software, variables, topology or recording differ.
+    Environment,
+    /// An algorithm, protocol or number of channels differs.
+    Algorithm,
+    /// A or B lacks calls.
+    Incomplete,
+}
+
+impl fmt::Display for Criterion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Criterion::Slower(by) => write!(f, "slower={}%", round(by * 100.0)),
+            Criterion::Missing => write!(f, "missing"),
+            Criterion::Environment => write!(f, "environment"),
+            Criterion::Algorithm => write!(f, "algorithm"),
+            Criterion::Incomplete => write!(f, "incomplete"),
+        }
+    }
+}
+
+/// Without the digits that binary fractions bring.
+fn round(x: f64) -> f64 {
+    (x * 1e9).round() / 1e9
+}
+
+impl std::str::FromStr for Criterion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Criterion, String> {
+        let expected = "expected slower=N%, missing, environment, algorithm or incomplete";
+        match text.split_once('=') {
+            None => match text {
+                "missing" => Ok(Criterion::Missing),
+                "environment" => Ok(Criterion::Environment),
+                "algorithm" => Ok(Criterion::Algorithm),
+                "incomplete" => Ok(Criterion::Incomplete),
+                _ => Err(expected.to_owned()),
+            },
+            Some(("slower", by)) => {
+                let percent = by
+                    .strip_suffix('%')
+                    .and_then(|p| p.trim().parse::<f64>().ok());
+                match percent {
+                    Some(percent) if (0.0..=1e6).contains(&percent) => {
+                        Ok(Criterion::Slower(percent / 100.0))
+                    }
+                    _ => Err("expected a percentage, like slower=5%".to_owned()),
+                }
+            }
+            Some(_) => Err(expected.to_owned()),
+        }
+    }
+}
+
+/// Whether a criterion is met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It is not.
+    Passed,
+    /// It can't be told.
+    Undecided,
+    /// It is.
+    Failed,
+}
+
+/// The answer to one `--fail-on`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Judgement {
+    /// As it was asked.
+    pub fail_on: String,
+    /// The answer.
+    pub status: Status,
+    /// Why.
+    pub reasons: Vec<String>,
+}
+
+/// The answer to all of them.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verdict {
+    /// The worst of the answers; null when nothing was asked.
+    pub status: Option<Status>,
+    /// 0 passed or not asked, 1 failed, 2 undecided.
+    pub exit_status: u8,
+    /// One by one.
+    pub criteria: Vec<Judgement>,
+}
+
+/// A kind in a sentence.
+fn title(row: &Row) -> String {
+    let function = row.function.as_deref().unwrap_or("an unnamed function");
+    let bytes = row
+        .bytes
+        .map_or(String::new(), |b| format!(" of {b} bytes"));
+    let datatype = row
+        .datatype
+        .as_deref()
+        .unwrap_or("")
+        .trim_start_matches("nccl");
+    let role = row
+        .role
+        .map_or(String::new(), |r| format!(", communicator role {r}"));
+    format!("{function}{bytes} {datatype}{role}")
+        .trim_end()
+        .replace(" ,", ",")
+}
+
+pub(super) fn judge(
+    criterion: Criterion,
+    a: &Run,
+    b: &Run,
+    rows: &[Row],
+    totals: &[Total],
+    changes: &[Change],
+) -> Judgement {
+    let (status, reasons) = match criterion {
+        Criterion::Slower(by) => slower(by, rows, totals),
+        Criterion::Missing => listed(
+            rows.iter()
+                .filter(|r| r.finding == Finding::Vanished)
+                .map(title),
+        ),
+        Criterion::Algorithm => listed(rows.iter().filter(|r| r.how_changed).map(title)),
+        Criterion::Environment => listed(
+            changes
+                .iter()
+                .filter(|c| c.kind != Kind::Placement)
+                .map(|c| c.key.clone()),
+        ),
+        Criterion::Incomplete => {
+            let of = |name: &str, run: &Run| -> Vec<String> {
+                let why = run.row.incomplete.iter();
+                why.map(|why| format!("{name}: {why}")).collect()
+            };
+            listed(of("A", a).into_iter().chain(of("B", b)))
+        }
+    };
+    Judgement {
+        fail_on: criterion.to_string(),
+        status,
+        reasons,
+    }
+}
+
+fn listed(reasons: impl Iterator<Item = String>) -> (Status, Vec<String>) {
+    let reasons: Vec<String> = reasons.collect();
+    let status = if reasons.is_empty() {
+        Status::Passed
+    } else {
+        Status::Failed
+    };
+    (status, reasons)
+}
+
+fn slower(by: f64, rows: &[Row], totals: &[Total]) -> (Status, Vec<String>) {
+    let limit = 1.0 + by;
+    let kinds = rows
+        .iter()
+        .filter_map(|r| Some((title(r), r.comparison?, r.versus)));
+    let whole = totals.iter().map(|t| {
+        (
+            format!("all operations together ({} time)", t.time_source),
+            t.comparison,
+            t.versus,
+        )
+    });
+    let tests: Vec<(String, Comparison, Versus)> = kinds.chain(whole).collect();
+    let p: Vec<f64> = tests.iter().map(|(_, c, _)| c.p_above(limit)).collect();
+    let failed: Vec<String> = tests
+        .iter()
+        .zip(holm(&p, VERDICT_LEVEL))
+        .filter(|(_, failed)| *failed)
+        .map(|((title, _, versus), _)| {
+            let [low, high] = versus.percent_interval.unwrap_or_default();
+            let percent = versus.percent.unwrap_or(0.0);
+            format!("{title}: {percent:+.1} % [{low:+.1}, {high:+.1}]")
+        })
+        .collect();
+    if !failed.is_empty() {
+        return (Status::Failed, failed);
+    }
+    // What can't be seen through the noise was not looked for.
+    let blurred = totals.iter().find_map(|t| {
+        let [low, high] = t.versus.percent_interval?;
+        let width = (high - t.versus.percent?) / 100.0;
+        (width > by.max(LEAST_SLOWER)).then_some((t, low, high))
+    });
+    if let Some((t, low, high)) = blurred {
+        let percent = t.versus.percent.unwrap_or(0.0);
+        let why = format!(
+            "too noisy for it: all operations together ({} time) {percent:+.1} % [{low:+.1}, {high:+.1}]",
+            t.time_source
+        );
+        return (Status::Undecided, vec![why]);
+    }
+    match totals.iter().map(|t| t.share).reduce(f64::min) {
+        Some(share) if share >= JUDGED_SHARE => (Status::Passed, Vec::new()),
+        Some(share) => {
+            let why = format!(
+                "kinds that can be compared with an interval hold {:.0} % of A's time; {:.0} % are needed",
+                share * 100.0,
+                JUDGED_SHARE * 100.0
+            );
+            (Status::Undecided, vec![why])
+        }
+        None => {
+            let why = format!("no kind of operation has an interval (it takes rows of {} operations in both runs, after the first)", LEAST_OPERATIONS);
+            (Status::Undecided, vec![why])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn criteria_are_read_as_they_are_written() {
+        for text in [
+            "slower=5%",
+            "slower=0.5%",
+            "missing",
+            "environment",
+            "algorithm",
+            "incomplete",
+        ] {
+            let criterion: Criterion = text.parse().expect("a criterion");
+            assert_eq!(criterion.to_string(), text);
+        }
+        for wrong in [
+            "slower",
+            "slower=5",
+            "slower=x%",
+            "slower=-1%",
+            "faster=5%",
+            "nothing",
+            "",
+        ] {
+            assert!(wrong.parse::<Criterion>().is_err(), "{wrong}");
+        }
+    }
+}
