@@ -127,7 +127,7 @@ fn row(line: &str, names: &[&str], function: Option<Function>) -> Result<Row> {
             "busbw" => side.busbw = figure(name, value)?,
             // Large counts are in scientific notation.
             "#wrong" | "error" => side.wrong = figure(name, value)?.map(|wrong| wrong as u64),
-            "p50" | "p95" | "p99" | "max" | "host" | "skewed" => {
+            "p50" | "p95" | "p99" | "max" | "host" | "skew" | "skewed" => {
                 ours(side, name, figure(name, value)?)
             }
             _ => {}
@@ -148,6 +148,7 @@ fn ours(side: &mut Figures, name: &str, value: Option<f64>) {
     match (at, name) {
         (Some(at), _) => spread.percentiles.get_or_insert([0.0; 4])[at] = value,
         (None, "host") => spread.host_us = value,
+        (None, "skew") => spread.skew_us = Some(value),
         (None, _) => spread.skewed = value as u64,
     }
 }
@@ -239,13 +240,14 @@ fn side(value: &Value) -> Option<Figures> {
         busbw: figure("bus_bw"),
         wrong: figure("nwrong").map(|wrong| wrong as u64),
         spread: figure("host_us").map(|host_us| Spread {
-            calls: value["calls"].as_u64().unwrap_or_default(),
+            calls: value["calls"].as_u64(),
+            skew_us: figure("skew_us"),
             skewed: value["skewed"].as_u64().unwrap_or_default(),
             percentiles: match percentiles {
                 [Some(a), Some(b), Some(c), Some(d)] => Some([a, b, c, d]),
                 _ => None,
             },
-            gpu_us: figure("gpu_us").unwrap_or_default(),
+            gpu_us: figure("gpu_us"),
             host_us,
         }),
     })

@@ -117,6 +117,14 @@ impl Plan {
                 "sendrecv_pairs needs an even number of ranks, found {ranks}\n  hint: sendrecv sends around a ring of any number"
             ));
         }
+        if self.largest(ranks) == 0 {
+            return Err(format!(
+                "no size is large enough: one element of {} has {} bytes, and where {ranks} ranks share the data each needs 16\n  \
+                 hint: -b SIZE, --sizes SIZE",
+                self.datatype.name(),
+                self.datatype.size()
+            ));
+        }
         Ok(())
     }
 
@@ -131,25 +139,37 @@ impl Plan {
     }
 }
 
-/// `1024`, `1K`, `8MiB`, `1G`: powers of 1024, as in nccl-tests.
+/// `1024`, `1K`, `8MiB`, `1.5G`: powers of 1024, as in nccl-tests.
 ///
 /// # Errors
-/// That it is no size.
+/// That it is no size, or no whole number of bytes, or 0.
 pub fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is not a size (like 1024, 8K, 1MiB or 4G)");
+    let wrong = || format!("`{text}` is not a size (like 1024, 8K, 1MiB or 1.5G, up to 1024T)");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &text[digits.len()..].to_ascii_uppercase()[..] {
         "" | "B" => 0,
         "K" | "KB" | "KIB" => 10,
         "M" | "MB" | "MIB" => 20,
         "G" | "GB" | "GIB" => 30,
+        "T" | "TB" | "TIB" => 40,
         _ => return Err(wrong()),
     };
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    number
-        .checked_mul(1 << shift)
-        .filter(|size| *size <= 1 << 50)
-        .ok_or_else(wrong)
+    if !digits.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+        return Err(wrong());
+    }
+    let number: f64 = digits.parse().map_err(|_| wrong())?;
+    // Exact up to 2^53.
+    let bytes = number * (1u64 << shift) as f64;
+    if bytes > (1u64 << 50) as f64 {
+        return Err(wrong());
+    }
+    if bytes.fract() != 0.0 {
+        return Err(format!("`{text}` is not a whole number of bytes"));
+    }
+    if bytes == 0.0 {
+        return Err("a call of no bytes moves nothing; sizes begin at 1".to_owned());
+    }
+    Ok(bytes as u64)
 }
 
 /// `3s`, `500ms`, `1.5`: seconds above 0.
@@ -174,16 +194,16 @@ pub fn seconds(text: &str) -> Result<f64, String> {
 pub fn range(first: u64, last: u64, factor: u64) -> Result<Vec<u64>, String> {
     if first > last {
         return Err(format!(
-            "the first size, {first} bytes, is larger than the last, {last}"
+            "the first size, {first} bytes (-b), is larger than the last, {last} (-e)"
         ));
+    }
+    if first == 0 {
+        return Err("from a size of 0 no factor leads to a larger one".into());
     }
     if factor < 2 && first != last {
         return Err(format!(
             "expected a factor of 2 or more from one size to the next, found {factor}"
         ));
-    }
-    if first == 0 && last > 0 {
-        return Err("from a size of 0 no factor leads to a larger one".into());
     }
     let next = |size: &u64| size.checked_mul(factor.max(2)).filter(|size| *size <= last);
     Ok(std::iter::successors(Some(first), next).collect())
@@ -201,12 +221,30 @@ mod tests {
             ("1KiB", 1024),
             ("2m", 2 << 20),
             ("1G", 1 << 30),
+            ("1.5K", 1536),
+            ("0.5MiB", 1 << 19),
+            ("2T", 2 << 40),
         ] {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
-        for text in ["", "K", "1X", "-1", "1.5K", "99999999999G"] {
+        for text in [
+            "",
+            "K",
+            "1X",
+            "-1",
+            "1.2.3K",
+            ".",
+            "1e3K",
+            "inf",
+            "99999999999G",
+            "2000T",
+        ] {
             assert!(size(text).is_err(), "{text}");
         }
+        let parts = size("1.0001K").expect_err("no whole number");
+        assert!(parts.contains("whole number of bytes"), "{parts}");
+        let nothing = size("0").expect_err("nothing to move");
+        assert!(nothing.contains("moves nothing"), "{nothing}");
     }
 
     #[test]
@@ -227,6 +265,8 @@ mod tests {
         assert!(range(64, 8, 2).is_err());
         assert!(range(8, 64, 1).is_err());
         assert!(range(0, 64, 2).is_err());
+        // Once went on for ever.
+        assert!(range(0, 0, 2).is_err());
         assert_eq!(range(1 << 62, u64::MAX, 8).map(|s| s.len()), Ok(1));
     }
 }

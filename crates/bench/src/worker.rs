@@ -214,7 +214,6 @@ fn work(setup: &Setup, link: &Link, position: &Position) -> Result<()> {
             Order::Run { timed, steps } => Answer::Ran(worker.run(timed, steps)?),
             Order::Check => Answer::Checked(worker.check()?),
             Order::End => {
-                worker.meet.remove_name();
                 worker.end()?;
                 position.over.store(true, Relaxed);
                 link.say(&Answer::Done)?;

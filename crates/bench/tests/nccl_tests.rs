@@ -102,7 +102,7 @@ fn what_is_read_is_written_and_read_again() {
         table.about.clear();
         table
     };
-    let again = read(&json::of(&table, None).to_string()).expect("sound");
+    let again = read(&json::of(&table, None, None).to_string()).expect("sound");
     assert_eq!(without_about(again), table);
     let mut again = read(&table.text()).expect("sound");
     // The text has no line for the library alone.

@@ -143,6 +143,13 @@ fn data_of_every_function_is_right_in_both_placements() {
         let ratio = time.as_f64().expect("timed") / again.as_f64().expect("read");
         assert!((ratio - 1.0).abs() < 0.01, "{time} {again}");
     }
+    // What the text does not have is not 0 in what is read from it.
+    let side = &again["results"][0]["out_of_place"];
+    assert!(
+        side["calls"].is_null() && side["gpu_us"].is_null(),
+        "{side}"
+    );
+    assert!(side["skew_us"].is_number(), "{side}");
 }
 
 #[test]
@@ -270,6 +277,14 @@ fn calls_that_ranks_start_apart_are_set_apart() {
         "{out}"
     );
     assert!(
+        side["skew_us"].as_f64().expect("a skew") > 20_000.0,
+        "{side}"
+    );
+    assert!(
+        out.contains("; calls with a start skew above 20000 us set apart"),
+        "{out}"
+    );
+    assert!(
         err.contains("every call was set apart, its ranks started more than 20000 us"),
         "{err}"
     );
@@ -331,6 +346,76 @@ fn a_rank_that_ends_is_named() {
     assert!(
         err.contains("ended in AllReduce of 1024 bytes (exit status: 3)"),
         "{err}"
+    );
+}
+
+#[test]
+fn what_was_measured_before_a_rank_ended_is_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // One call to begin with, 2 timed ones and the check of the first size; the second call of the second size fails.
+    let args = format!("all_reduce --sizes 1K,2K -n 2 -w 0 --placement out {LENIENT}");
+    let (output, out, err) = done(bench(folder.path(), &args).env("MOCK_EXIT", "1:6"));
+    assert_eq!(output.status.code(), Some(1), "{out}{err}");
+    let table = table(folder.path());
+    let why = table["error"].as_str().expect("an error");
+    assert!(err.contains(why) && why.contains("rank 1 (pid "), "{why}");
+    assert_eq!(table["results"].as_array().map(Vec::len), Some(1));
+    let modes = ["warmup", "single", "check"];
+    let kept = calls(folder.path());
+    let of = |mode: &str| kept.iter().filter(|call| call.mode == mode).count();
+    // Of the second size only its first call is known to have been made.
+    assert_eq!(modes.map(of), [8, 8, 4], "{kept:?}");
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured() {
+    use nix::sys::signal::{killpg, Signal};
+    use std::os::unix::process::CommandExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let args = format!("all_reduce --sizes 1K,2K -n 1000000 --gpus 2 -w 0 {LENIENT}");
+    let mut child = bench(folder.path(), &args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .expect("started");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    lines.find(|line| line.as_ref().is_ok_and(|l| l.contains("(elements)")));
+    // Past the call that begins a size, of which nothing tells; later is as well.
+    std::thread::sleep(Duration::from_millis(500));
+    // As a terminal does it: to all of them.
+    killpg(
+        nix::unistd::Pid::from_raw(child.id() as i32),
+        Signal::SIGINT,
+    )
+    .expect("sent");
+    let output = child.wait_with_output().expect("ended");
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    assert_eq!(err, "error: stopped by signal 2\n");
+    assert_eq!(table(folder.path())["error"], "stopped by signal 2");
+    assert!(!calls(folder.path()).is_empty());
+}
+
+#[test]
+fn a_function_or_size_that_is_named_twice_is_measured_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let args = format!(
+        "all_reduce,gather,AllReduce --sizes 1K,4K,1024 -n 1 --placement out --gpus 2 {LENIENT}"
+    );
+    let (output, _, err) = done(&mut bench(folder.path(), &args));
+    assert!(output.status.success(), "{err}");
+    let rows = table(folder.path())["results"].clone();
+    let row = |row: &Value| format!("{} {}", row["experiment_name"], row["size"]);
+    let rows: Vec<String> = rows.as_array().expect("rows").iter().map(row).collect();
+    assert_eq!(
+        rows,
+        [
+            "\"all_reduce\" 1024",
+            "\"all_reduce\" 4096",
+            "\"gather\" 1024",
+            "\"gather\" 4096"
+        ]
     );
 }
 
@@ -442,6 +527,21 @@ fn ranks_of_a_launcher_meet_at_rank_0() {
 }
 
 #[test]
+fn variables_of_a_launcher_that_can_not_be_are_no_job_of_our_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = bench(folder.path(), "-b 1K -n 1 --max-skew 60s");
+    command.env("RANK", "2").env("WORLD_SIZE", "2");
+    let (output, out, err) = done(&mut command);
+    assert_eq!(output.status.code(), Some(2), "{out}");
+    assert!(
+        err.contains("expected a rank in RANK and a larger number of ranks in WORLD_SIZE, found `2` and `2`\n  hint: "),
+        "{err}"
+    );
+    let (output, _, err) = done(command.args(["--gpus", "2"]));
+    assert!(output.status.success(), "{err}");
+}
+
+#[test]
 fn ranks_with_other_options_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let [(first, _, err), (second, ..)] = launched(
@@ -476,15 +576,32 @@ fn what_can_not_begin_is_told_with_the_way_out() {
         (
             "4",
             "-b 2K -e 1K",
-            "the first size, 2048 bytes, is larger than the last, 1024",
+            "the first size, 2048 bytes (-b), is larger than the last, 1024 (-e)",
         ),
         ("4", "-b many", "`many` is not a size"),
+        ("4", "-b 0", "a call of no bytes moves nothing"),
+        (
+            "4",
+            "-b 3",
+            "no size is large enough: one element of float has 4 bytes",
+        ),
+        (
+            "4",
+            "-b 1K --json nowhere/t.json",
+            "`nowhere/t.json` can't be written: No such file",
+        ),
+        (
+            "4",
+            "-b 1K --parquet nowhere/c.parquet",
+            "the table of calls `nowhere/c.parquet`: No such file",
+        ),
         ("4", "all_reduced", "expected one of all_reduce, all_gather"),
         ("4", "-d float32", "expected one of int8, uint8"),
     ] {
         let (output, out, err) = done(bench(folder.path(), args).env("MOCK_GPUS", gpus));
         assert_eq!(output.status.code(), Some(2), "{args}: {out}{err}");
         assert!(err.contains(says), "{args}: {err}");
+        assert!(!out.contains("(elements)"), "{args}: measured first: {out}");
     }
 }
 
