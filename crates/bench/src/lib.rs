@@ -162,7 +162,10 @@ fn lead(
 }
 
 /// Tries a file that is written later; leaves it as it is.
-fn writable(path: &Path) -> Result<()> {
+///
+/// # Errors
+/// That it can't be written.
+pub fn writable(path: &Path) -> Result<()> {
     let named = || format!("`{}` can't be written", path.display());
     let new = match std::fs::metadata(path) {
         // A pipe's reader would take our trial for all there is.

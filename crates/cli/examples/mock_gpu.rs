@@ -489,6 +489,8 @@ exported! {
         *comm = handle(new);
         0
     }
+    fn ncclCommCount(comm: *mut c_void, count: *mut c_int) { *count = (*comm.cast::<Comm>()).ranks as c_int; 0 }
+    fn ncclCommUserRank(comm: *mut c_void, rank: *mut c_int) { *rank = (*comm.cast::<Comm>()).rank as c_int; 0 }
     fn ncclCommGetAsyncError(_comm: *mut c_void, state: *mut c_int) { *state = 0; 0 }
     fn ncclCommDestroy(comm: *mut c_void) {
         let comm = &*comm.cast::<Comm>();

@@ -25,6 +25,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 ///
 /// A plugin's output is looked for in the folder that NCCLSCOPE_OUT and NCCL_INSPECTOR_DUMP_DIR name
 /// in its runs, and that `{out}` stands for in the VALUEs of --plugin.
+///
+/// Exit status: 0 judged, 2 it could not be, or every run failed.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -73,7 +75,7 @@ pub struct Args {
     #[arg(long)]
     all: bool,
 
-    /// Keep the files of the runs here
+    /// Keep the files of the runs in this folder, which is new or empty
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
@@ -134,6 +136,9 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let json = args.json.clone();
     let all = args.all;
     let plan = plan(args)?;
+    if let Some(file) = json.as_deref().filter(|file| file.as_os_str() != "-") {
+        bench::writable(file)?;
+    }
     let report = progress::show("judging", |progress| {
         judge::trial::run(&plan, &mut |done, of| {
             progress.of.store(of, Relaxed);
@@ -144,13 +149,21 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     match &json {
         Some(file) if file.as_os_str() == "-" => {
             let text = text()?;
-            return print(|out| writeln!(out, "{text}"));
+            print(|out| writeln!(out, "{text}"))?;
         }
         Some(file) => std::fs::write(file, text()? + "\n")
             .with_context(|| format!("could not write `{}`", file.display()))?,
         None => {}
     }
-    print(|out| judge::text::write(&report, all, out))
+    if json.is_none_or(|file| file.as_os_str() != "-") {
+        print(|out| judge::text::write(&report, all, out))?;
+    }
+    // Every run failed: there is no figure at all.
+    Ok(ExitCode::from(if report.resources.is_empty() {
+        2
+    } else {
+        0
+    }))
 }
 
 fn plan(args: Args) -> anyhow::Result<Plan> {
@@ -224,7 +237,7 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
         }
         Kind::FakeNccl => Work::FakeNccl {
             program: plugin_path::installed("fake-nccl")?,
-            script: args.script,
+            script: args.script.map(readable).transpose()?,
             rates: args.rate,
             ranks: args.ranks,
             channels: args.channels,
@@ -250,6 +263,13 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
         callbacks: !args.no_callbacks,
         folder: args.output,
     })
+}
+
+/// A script that is there: else it would fail in every run.
+fn readable(script: PathBuf) -> anyhow::Result<PathBuf> {
+    std::fs::File::open(&script)
+        .with_context(|| format!("--script: could not read `{}`", script.display()))?;
+    Ok(script)
 }
 
 /// An error that is told from where it is needed, though it came before.

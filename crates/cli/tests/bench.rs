@@ -645,3 +645,45 @@ fn sizes_too_small_to_share_are_left_out_and_said_so() {
         Some(1)
     );
 }
+
+#[test]
+fn judges_counter_saw_every_call_that_bench_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mock = mock().display().to_string();
+    let mut judge = Command::new(env!("CARGO_BIN_EXE_ncclscope"));
+    judge.args("judge --work bench --pairs 1 --case grouped --only --plugin mine=anything --check-counter --json j.json --".split(' '));
+    judge.args("all --sizes 1K --gpus 2 -n 3 -w 1 --max-skew 60s --nccl".split(' '));
+    judge.args([&mock, "--cuda", &mock]);
+    judge
+        .current_dir(folder.path())
+        .env("TMPDIR", folder.path());
+    let (output, out, err) = done(&mut judge);
+    assert!(output.status.success(), "{out}{err}");
+    let text = std::fs::read_to_string(folder.path().join("j.json")).expect("a report");
+    let report: Value = serde_json::from_str(&text).expect("JSON");
+    let notes = report["notes"].as_array().expect("notes");
+    // The mock has no AlltoAll and no Scatter, and nobody has a SendRecv.
+    assert_eq!(notes.len(), 7, "{notes:?}");
+    for note in notes {
+        let note = note.as_str().expect("text");
+        let numbers: Vec<u64> = note
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        // One call to begin with, 1 and 3 groups of 8, and the check; 2 ranks; in two placements, or the four pieces of
+        // AlltoAll, Scatter in two placements, and SendRecv of both kinds.
+        let calls = 2 * (1 + 4 * 8 + 1);
+        let expected = match note.contains("AlltoAll, Scatter, SendRecv") {
+            true => vec![(2 + 2 + 2) * calls; 3],
+            false => vec![2 * calls; 2],
+        };
+        assert_eq!(numbers, expected, "{note}");
+    }
+    // What the plugin left is none of it.
+    let row = &report["completeness"][0];
+    assert_eq!((&row["found"], &row["matched"]), (&0.into(), &0.into()));
+    // Where every run fails there is nothing to report.
+    judge.args(["--cuda", "nowhere"]);
+    let (output, out, _) = done(&mut judge);
+    assert_eq!(output.status.code(), Some(2), "{out}");
+}
