@@ -95,7 +95,9 @@ fn watch(fd: i32, link: &Link, position: &Position, alone: bool) {
         let ready = unsafe { libc::poll(&mut poll, 1, BEAT.as_millis() as i32) };
         if ready > 0 {
             if alone && !position.over.load(Relaxed) {
-                std::process::exit(1);
+                // Without exit handlers, as the other thread may be anywhere, and CUDA's may wait for a GPU that hangs.
+                // SAFETY: ends the process.
+                unsafe { libc::_exit(1) };
             }
             return;
         }

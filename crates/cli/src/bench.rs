@@ -252,8 +252,14 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         Trouble::Stopped(signal) => (format!("stopped by signal {signal}"), 128 + signal as u8),
     };
     eprintln!("error: {why}");
-    write(&ended.table, Some(&plan), Some(&why), args.json.as_deref())?;
-    Ok(ExitCode::from(status))
+    let written = write(&ended.table, Some(&plan), Some(&why), args.json.as_deref());
+    if let Err(error) = written {
+        eprintln!("error: {error:#}");
+    }
+    // Without exit handlers: under a launcher a rank is a thread of this process, which may be stuck in NCCL, and CUDA's may
+    // wait for a GPU that hangs. Stdout was flushed with every row.
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(status.into()) }
 }
 
 fn to_stdout(args: &Args) -> bool {

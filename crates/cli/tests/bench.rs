@@ -481,6 +481,14 @@ fn one_gpu_is_told_to_communicate_with_nobody() {
 
 /// Two processes as torchrun starts them; their outputs.
 fn launched(folder: &Path, args: [&str; 2]) -> [(Output, String, String); 2] {
+    launched_with(folder, args, &[])
+}
+
+fn launched_with(
+    folder: &Path,
+    args: [&str; 2],
+    env: &[(&str, &str)],
+) -> [(Output, String, String); 2] {
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .and_then(|l| l.local_addr())
         .expect("a port")
@@ -494,7 +502,8 @@ fn launched(folder: &Path, args: [&str; 2]) -> [(Output, String, String); 2] {
             .env("LOCAL_RANK", rank.to_string());
         command
             .env("WORLD_SIZE", "2")
-            .env("MASTER_ADDR", "127.0.0.1");
+            .env("MASTER_ADDR", "127.0.0.1")
+            .envs(env.iter().copied());
         command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -524,6 +533,20 @@ fn ranks_of_a_launcher_meet_at_rank_0() {
     let rows = out.lines().filter(|line| line.contains(" float "));
     assert_eq!(rows.count(), 4, "{out}");
     assert_eq!(nothing, "");
+}
+
+#[test]
+fn ranks_of_a_launcher_end_though_their_gpus_hang() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let args = "all_reduce -b 1K -n 4 -w 0 --placement out --max-skew 60s --timeout 6s";
+    let outputs = launched_with(folder.path(), [args; 2], &[("MOCK_STALL", "1:3")]);
+    let [(first, _, err), (second, _, other)] = outputs;
+    assert_eq!(first.status.code(), Some(1), "{err}");
+    assert!(
+        err.contains("has not ended for 6 s: all ranks are in it"),
+        "{err}"
+    );
+    assert_eq!(second.status.code(), Some(1), "{other}");
 }
 
 #[test]
