@@ -128,14 +128,60 @@ impl Plan {
         Ok(())
     }
 
-    /// The first thing that differs, with both values.
+    /// The first thing that differs: the option, and both values.
     pub fn difference(&self, other: &Plan) -> Option<String> {
-        let value = |plan: &Plan| serde_json::to_value(plan).unwrap_or_default();
-        let (a, b) = (value(self), value(other));
-        let fields = a.as_object()?.iter();
-        let mut differing = fields.filter(|(name, found)| b.get(name) != Some(found));
-        let (name, found) = differing.next()?;
-        Some(format!("{name} is {found} there and {} on rank 0", b[name]))
+        let (a, b) = (self.options(), other.options());
+        let (option, here) = a.into_iter().find(|(option, value)| {
+            !b.iter()
+                .any(|(name, theirs)| name == option && theirs == value)
+        })?;
+        let there = b.into_iter().find(|(name, _)| *name == option);
+        let there = there.map_or_else(|| "not given".to_owned(), |(_, value)| value);
+        Some(format!("{option} is {here} there and {there} on rank 0"))
+    }
+
+    /// As a user gives them.
+    fn options(&self) -> Vec<(&'static str, String)> {
+        let Plan {
+            functions,
+            sizes,
+            datatype,
+            reduction,
+            root,
+            placement,
+            group,
+            graph,
+            mode,
+            length,
+            warmup,
+            check,
+            max_skew_us,
+            hostid_per,
+        } = self;
+        let list = |values: Vec<String>| values.join(",");
+        let length = match length {
+            Length::Iterations(n) => ("--iters", n.to_string()),
+            Length::Seconds(s) => ("--time", format!("{s}s")),
+        };
+        let functions = functions.iter().map(|f| f.option().to_owned()).collect();
+        let sizes = sizes.iter().map(u64::to_string).collect();
+        let hostid_per = hostid_per.map_or("not given".to_owned(), |n| n.to_string());
+        vec![
+            ("FUNCTION", list(functions)),
+            ("the list of sizes (-b, -e, -f, --sizes)", list(sizes)),
+            ("--datatype", datatype.name().to_owned()),
+            ("--op", reduction.name().to_owned()),
+            ("--root", root.to_string()),
+            ("--placement", format!("{placement:?}").to_lowercase()),
+            ("--mode", mode.name().to_owned()),
+            ("--group", group.to_string()),
+            ("--graph", graph.to_string()),
+            length,
+            ("--warmup-iters", warmup.to_string()),
+            ("--check", u8::from(*check).to_string()),
+            ("--max-skew", format!("{max_skew_us}us")),
+            ("--hostid-per", hostid_per),
+        ]
     }
 }
 
@@ -245,6 +291,81 @@ mod tests {
         assert!(parts.contains("whole number of bytes"), "{parts}");
         let nothing = size("0").expect_err("nothing to move");
         assert!(nothing.contains("moves nothing"), "{nothing}");
+    }
+
+    #[test]
+    fn what_differs_is_named_as_it_was_given() {
+        let plan = |change: fn(&mut Plan)| {
+            let mut plan = Plan {
+                functions: vec![Function::AllReduce],
+                sizes: vec![1024],
+                datatype: Datatype::named("float").expect("a name"),
+                reduction: Reduction::Sum,
+                root: 0,
+                placement: Placement::Both,
+                group: 1,
+                graph: 0,
+                mode: Mode::Single,
+                length: Length::Iterations(20),
+                warmup: 5,
+                check: true,
+                max_skew_us: 10.0,
+                hostid_per: None,
+            };
+            change(&mut plan);
+            plan
+        };
+        let ours = plan(|_| ());
+        let changes: [(fn(&mut Plan), &str); 14] = [
+            (
+                |p| p.functions.push(Function::AlltoAll),
+                "FUNCTION is all_reduce,alltoall there and all_reduce",
+            ),
+            (
+                |p| p.sizes.push(2048),
+                "the list of sizes (-b, -e, -f, --sizes) is 1024,2048 there and 1024",
+            ),
+            (
+                |p| p.datatype = Datatype::named("half").expect("a name"),
+                "--datatype is half there and float",
+            ),
+            (
+                |p| p.reduction = Reduction::Max,
+                "--op is max there and sum",
+            ),
+            (|p| p.root = 1, "--root is 1 there and 0"),
+            (
+                |p| p.placement = Placement::In,
+                "--placement is in there and both",
+            ),
+            (
+                |p| p.mode = Mode::BackToBack,
+                "--mode is back-to-back there and single",
+            ),
+            (|p| p.group = 8, "--group is 8 there and 1"),
+            (|p| p.graph = 2, "--graph is 2 there and 0"),
+            (
+                |p| p.length = Length::Iterations(3),
+                "--iters is 3 there and 20",
+            ),
+            (
+                |p| p.length = Length::Seconds(0.5),
+                "--time is 0.5s there and not given",
+            ),
+            (|p| p.warmup = 0, "--warmup-iters is 0 there and 5"),
+            (|p| p.check = false, "--check is 0 there and 1"),
+            (
+                |p| p.hostid_per = Some(4),
+                "--hostid-per is 4 there and not given",
+            ),
+        ];
+        assert_eq!(ours.difference(&ours), None);
+        for (change, says) in changes {
+            let difference = plan(change).difference(&ours);
+            let expected = Some(format!("{says} on rank 0"));
+            assert_eq!(difference, expected);
+        }
+        assert!(plan(|p| p.max_skew_us = 5.0).difference(&ours).is_some());
     }
 
     #[test]

@@ -189,7 +189,7 @@ impl Ranks {
             }
             if let Some(difference) = hello.plan.difference(plan) {
                 return wrong(format!(
-                    "rank {rank} on {} is to measure something else than rank 0: {difference}\n  hint: every rank needs the same options",
+                    "rank {rank} on {} is to measure something else: {difference}\n  hint: every rank needs the same options",
                     hello.host
                 ));
             }
