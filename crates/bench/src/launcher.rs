@@ -6,7 +6,7 @@ use anyhow::{bail, Context, Result};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -107,7 +107,12 @@ impl Place {
     /// # Errors
     /// When the port is taken.
     pub fn listen(&self) -> Result<TcpListener> {
-        TcpListener::bind(("0.0.0.0", self.port)).with_context(|| {
+        // The first takes both kinds of addresses; where the kernel has no IPv6 there is the second.
+        let any = [
+            (Ipv6Addr::UNSPECIFIED, self.port).into(),
+            (Ipv4Addr::UNSPECIFIED, self.port).into(),
+        ];
+        TcpListener::bind::<&[SocketAddr]>(&any).with_context(|| {
             format!(
                 "port {} of rank 0 can't be used\n  hint: --port P names another",
                 self.port
@@ -285,6 +290,27 @@ mod tests {
             assert_eq!(first_node(list).as_deref(), Some(first), "{list}");
         }
         assert_eq!(first_node(""), None);
+    }
+
+    #[test]
+    fn rank_0_is_reached_by_both_kinds_of_addresses() {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr());
+        let place = |address: &str| Place {
+            rank: 0,
+            ranks: 2,
+            local: 0,
+            address: Some(address.to_owned()),
+            port: free.as_ref().expect("a port").port(),
+            job: String::new(),
+        };
+        let listener = place("").listen().expect("a port");
+        let ipv6 = listener.local_addr().expect("one").is_ipv6();
+        for address in ["127.0.0.1", "::1"].iter().take(1 + usize::from(ipv6)) {
+            let met = place(address).connect(Duration::from_secs(5));
+            assert!(met.is_ok(), "{address}: {met:?}");
+        }
+        // Taken is taken, by whichever kind.
+        assert!(place("").listen().is_err());
     }
 
     #[test]

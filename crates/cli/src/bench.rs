@@ -241,7 +241,10 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         Ok(None) => return Ok(ExitCode::SUCCESS),
         Ok(Some(table)) => {
             write(&table, Some(&plan), None, args.json.as_deref())?;
-            return Ok(status(&table));
+            return match follower.unprinted.take() {
+                Some(error) => Err(error).context("the table can't be printed"),
+                None => Ok(status(&table)),
+            };
         }
         Err(ended) => *ended,
     };
@@ -291,6 +294,8 @@ fn write(
 struct Follower {
     bar: Option<ProgressBar>,
     quiet: bool,
+    /// Why the table is not on stdout, if it isn't.
+    unprinted: Option<std::io::Error>,
 }
 
 impl Follower {
@@ -302,7 +307,11 @@ impl Follower {
             bar.enable_steady_tick(Duration::from_millis(200));
             bar
         });
-        Follower { bar, quiet }
+        Follower {
+            bar,
+            quiet,
+            unprinted: None,
+        }
     }
 
     fn aside(&self, write: impl FnOnce()) {
@@ -334,13 +343,19 @@ impl Watch for Follower {
     }
 
     fn print(&mut self, text: &str) {
-        if !self.quiet {
-            self.aside(|| {
-                let mut out = std::io::stdout().lock();
-                // A reader that went away does not stop the measurement of the others.
-                let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-            });
+        if self.quiet {
+            return;
         }
+        let mut written = Ok(());
+        self.aside(|| {
+            let mut out = std::io::stdout().lock();
+            written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        });
+        // A reader that went away does not stop the measurement, and has what it wanted.
+        let failed = written
+            .err()
+            .filter(|e| e.kind() != std::io::ErrorKind::BrokenPipe);
+        self.unprinted = self.unprinted.take().or(failed);
     }
 
     fn note(&mut self, text: &str) {

@@ -368,6 +368,24 @@ fn what_was_measured_before_a_rank_ended_is_kept() {
 }
 
 #[test]
+fn a_table_that_nobody_can_have_is_an_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let full = || std::fs::File::create("/dev/full").expect("there");
+    let args = format!("all_reduce -b 1K -n 1 -w 0 --gpus 2 {LENIENT}");
+    let (output, _, err) = done(bench(folder.path(), &args).stdout(full()));
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert!(err.contains("the table can't be printed"), "{err}");
+    // It is in the file all the same.
+    assert!(table(folder.path())["error"].is_null());
+    for option in ["--json", "--parquet"] {
+        let args = format!("all_reduce -b 1K -n 1 -w 0 --gpus 2 --max-skew 60s {option} /dev/full");
+        let (output, _, err) = done(&mut bench(folder.path(), &args));
+        assert_eq!(output.status.code(), Some(2), "{option}: {err}");
+        assert!(err.contains("can't be written"), "{option}: {err}");
+    }
+}
+
+#[test]
 fn ctrl_c_keeps_what_was_measured() {
     use nix::sys::signal::{killpg, Signal};
     use std::os::unix::process::CommandExt;
