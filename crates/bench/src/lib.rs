@@ -21,7 +21,7 @@ pub mod nccl_tests;
 pub mod pattern;
 pub mod plan;
 pub mod ranks;
-mod stop;
+pub mod stop;
 pub mod table;
 pub mod worker;
 

@@ -316,7 +316,8 @@ mod tests {
             plan
         };
         let ours = plan(|_| ());
-        let changes: [(fn(&mut Plan), &str); 14] = [
+        type Change = fn(&mut Plan);
+        let changes: [(Change, &str); 14] = [
             (
                 |p| p.functions.push(Function::AlltoAll),
                 "FUNCTION is all_reduce,alltoall there and all_reduce",

@@ -1,6 +1,6 @@
-//! Ctrl-C: the run ends between two looks at its ranks, and what was measured until then is kept.
+//! Ctrl-C: whoever runs something for long looks here now and then, and ends it in order.
 //!
-//! Rule: only the process that leads catches signals, and each only once: a second one ends it at once.
+//! Rule: only the process that leads catches signals, not its ranks, and each only once: a second one ends it at once.
 
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
@@ -12,7 +12,7 @@ extern "C" fn note(signal: libc::c_int) {
 }
 
 /// From now on SIGINT and SIGTERM are noted.
-pub(crate) fn watch() {
+pub fn watch() {
     // SAFETY: all zeros is a valid sigaction, the handler stores to an atomic and nothing else, and both signals may be caught.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -26,6 +26,6 @@ pub(crate) fn watch() {
 }
 
 /// The signal that asks the run to end.
-pub(crate) fn asked() -> Option<i32> {
+pub fn asked() -> Option<i32> {
     Some(CAME.load(Relaxed)).filter(|signal| *signal != 0)
 }

@@ -4,6 +4,7 @@ use crate::plugin_path;
 use crate::progress;
 use crate::report::print;
 use anyhow::{bail, Context};
+use bench::stop;
 use clap::ValueEnum;
 use judge::plan::{Plan, Profiler, Work};
 use judge::truth::bench::CASES;
@@ -26,7 +27,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// A plugin's output is looked for in the folder that NCCLSCOPE_OUT and NCCL_INSPECTOR_DUMP_DIR name
 /// in its runs, and that `{out}` stands for in the VALUEs of --plugin.
 ///
-/// Exit status: 0 judged, 2 it could not be, or every run failed.
+/// Exit status: 0 judged, 2 it could not be, or every run failed, 130 after ^C.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -139,12 +140,20 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(file) = json.as_deref().filter(|file| file.as_os_str() != "-") {
         bench::writable(file)?;
     }
-    let report = progress::show("judging", |progress| {
+    stop::watch();
+    let judged = progress::show("judging", |progress| {
         judge::trial::run(&plan, &mut |done, of| {
             progress.of.store(of, Relaxed);
             progress.done.store(done, Relaxed);
         })
-    })?;
+    });
+    let report = match (judged, stop::asked()) {
+        (Err(error), Some(signal)) => {
+            eprintln!("error: {error:#}");
+            return Ok(ExitCode::from(128 + signal as u8));
+        }
+        (judged, _) => judged?,
+    };
     let text = || serde_json::to_string_pretty(&report);
     match &json {
         Some(file) if file.as_os_str() == "-" => {
@@ -260,6 +269,7 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
             .transpose()?,
         check_counter: args.check_counter,
         timeout: Duration::from_secs_f64(args.timeout),
+        stopped: || stop::asked().is_some(),
         callbacks: !args.no_callbacks,
         folder: args.output,
     })

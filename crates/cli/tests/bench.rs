@@ -685,6 +685,33 @@ fn sizes_too_small_to_share_are_left_out_and_said_so() {
 }
 
 #[test]
+fn ctrl_c_ends_judge_its_work_and_its_files() {
+    use nix::sys::signal::{kill, Signal};
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = format!("echo $$ >'{}/pid'; sleep 1000", folder.path().display());
+    let temporary = folder.path().join("tmp");
+    std::fs::create_dir(&temporary).expect("made");
+    let mut judge = Command::new(env!("CARGO_BIN_EXE_ncclscope"));
+    judge.args(["judge", "--only", "--plugin", "mine=anything", "--", "sh"]);
+    judge.args(["-c", &script]).env("TMPDIR", &temporary);
+    let child = judge.stderr(Stdio::piped()).spawn().expect("started");
+    let pid = || std::fs::read_to_string(folder.path().join("pid")).unwrap_or_default();
+    let began = Instant::now();
+    while pid().is_empty() && began.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let own = nix::unistd::Pid::from_raw(child.id() as i32);
+    kill(own, Signal::SIGINT).expect("sent");
+    let output = child.wait_with_output().expect("ended");
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    assert_eq!(err, "error: stopped after 1 of 10 runs\n");
+    assert_eq!(std::fs::read_dir(&temporary).expect("there").count(), 0);
+    let work = nix::unistd::Pid::from_raw(pid().trim().parse().expect("a pid"));
+    assert!(kill(work, None).is_err(), "the work still runs");
+}
+
+#[test]
 fn judges_counter_saw_every_call_that_bench_made() {
     let folder = tempfile::tempdir().expect("a folder");
     let mock = mock().display().to_string();

@@ -104,6 +104,9 @@ pub fn run(plan: &Plan, told: &mut dyn FnMut(u64, u64)) -> anyhow::Result<Report
                     &mut sums[index],
                     &mut report.notes,
                 )?;
+                if (plan.stopped)() {
+                    bail!("stopped after {done} of {all} runs");
+                }
                 sums[index].runs.push(run);
                 if plan.folder.is_none() {
                     // A flood leaves gigabytes.
@@ -160,7 +163,7 @@ fn one(
         std::fs::create_dir_all(&counts)?;
         truth::counter::preload(&mut command, counter, &counts);
     }
-    let ran = process::run(command, place, plan.timeout)?;
+    let ran = process::run(command, place, plan.timeout, plan.stopped)?;
     let who = format!("{} under {}", case.name, profiler.name);
     let mut run = Run::default();
     if let Some(why) = &ran.failed {

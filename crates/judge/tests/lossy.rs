@@ -47,6 +47,7 @@ fn plan(work: Work, profilers: Vec<Profiler>, rounds: u32) -> Plan {
         counter: None,
         check_counter: false,
         timeout: Duration::from_secs(120),
+        stopped: || false,
         folder: None,
         callbacks: false,
     }
