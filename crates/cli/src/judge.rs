@@ -4,6 +4,7 @@ use crate::plugin_path;
 use crate::progress;
 use crate::report::print;
 use anyhow::{bail, Context};
+use bench::function::Function;
 use bench::stop;
 use clap::ValueEnum;
 use judge::plan::{Plan, Profiler, Work};
@@ -195,6 +196,23 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
             true => Kind::Bench,
             false => Kind::FakeNccl,
         });
+    let of_bench = !args.cases.is_empty() || args.check_counter;
+    if of_bench && kind != Kind::Bench {
+        bail!(
+            "--case and --check-counter are for --work bench, found {}",
+            name(kind)
+        );
+    }
+    if args.script.is_some() && kind != Kind::FakeNccl {
+        bail!("--script is for --work fake-nccl, found {}", name(kind));
+    }
+    let first = args.command.first().map_or("", String::as_str);
+    if args.work.is_none() && (first.starts_with('-') || Function::named(first).is_some()) {
+        bail!(
+            "expected a command after `--`, found `{first}`\n  hint: --work bench takes what `ncclscope bench` takes there; if it is \
+             a program, --work command"
+        );
+    }
     let own = plugin_path::find();
     let mut profilers = Vec::new();
     if !args.only {
@@ -273,6 +291,11 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
         callbacks: !args.no_callbacks,
         folder: args.output,
     })
+}
+
+fn name(kind: Kind) -> String {
+    let value = kind.to_possible_value();
+    value.map_or_else(String::new, |value| format!("--work {}", value.get_name()))
 }
 
 /// A script that is there: else it would fail in every run.
