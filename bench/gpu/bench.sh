@@ -4,6 +4,9 @@
 #
 #   bench/gpu/bench.sh [OUT]          # RANKS=4 ROUNDS=7 ITERS=2000 LARGE_ITERS=50 NCCL_TESTS=…/nccl-tests/build NCCL=…/libnccl.so.2
 #
+# FUNCTIONS and WARMUP are what is called, in which order, after how many calls. APART=1 runs each of our functions in a process of its
+# own, as nccl-tests does, and not one after the other in one.
+#
 # Needs GPUs, python3 and `make` first. NCCL_TESTS is a folder with nccl-tests' programs, which must find the same NCCL (its
 # folder is put in front of LD_LIBRARY_PATH if NCCL names it); without it only our figures are taken. MPIRUN starts one process of it
 # for each GPU ("mpirun -np 4"), where it was built with MPI; without it there is one process with a thread for each GPU. All is bound to
@@ -16,26 +19,32 @@ scope=${NCCLSCOPE:-target/release/ncclscope}
 ranks=${RANKS:-$(nvidia-smi -L | grep -c '^GPU')}
 tests=${NCCL_TESTS:-}; nccl=${NCCL:-}
 pin="taskset -c $(lscpu -p=CPU,CORE | grep -v '^#' | sort -t, -k2,2n -u | cut -d, -f1 | head -n $((2 * ranks)) | paste -sd,)"
-export NCCL_NVLS_ENABLE=0 NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-lo}
+# Threads of one process would reach into each other's buffers where processes go through NCCL's own; without that both take the
+# same way. It says nothing to processes, so ours have it too.
+export NCCL_NVLS_ENABLE=0 NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-lo} NCCL_P2P_DIRECT_DISABLE=1
 [ -z "$nccl" ] || export LD_LIBRARY_PATH="$(dirname "$nccl")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-functions="all_reduce all_gather reduce_scatter broadcast reduce sendrecv alltoall"
+functions=${FUNCTIONS:-all_reduce all_gather reduce_scatter broadcast reduce sendrecv alltoall}
+warmup=${WARMUP:-20}
 mkdir -p "$out"
 rm -f "$out"/ours.* "$out"/theirs.*
 
-ours() { # ROUND FROM TO ITERS: all functions in one run; data are checked in the first
-    local check=0; [ "$1" != 1 ] || check=1
-    timeout 100 $pin "$scope" bench "${functions// /,}" -b "$2" -e "$3" -f 1024 --mode back-to-back -n "$4" -w 20 -c $check \
-        --gpus "$ranks" ${nccl:+--nccl "$nccl"} --json "$out/ours.$1.$2.json" >"$out/ours.$1.$2.txt" 2>"$out/ours.$1.$2.err" ||
-        { echo "round $1: bench ended with $?"; cat "$out/ours.$1.$2.err"; }
+ours() { # ROUND FROM TO ITERS: data are checked in the first round
+    local check=0 function each="${functions// /,}"
+    [ "$1" != 1 ] || check=1
+    [ -z "${APART:-}" ] || each=$functions
+    for function in $each; do
+        local to="$out/ours.$1.$2.${function//,/+}"
+        timeout 100 $pin "$scope" bench "$function" -b "$2" -e "$3" -f 1024 --mode back-to-back -n "$4" -w "$warmup" -c $check \
+            --gpus "$ranks" ${nccl:+--nccl "$nccl"} --json "$to.json" >"$to.txt" 2>"$to.err" ||
+            { echo "round $1: bench ended with $?"; cat "$to.err"; }
+    done
 }
-# Threads of one process would reach into each other's buffers where processes go through NCCL's own; without that both take the
-# same way.
 theirs() { # ROUND FROM TO ITERS
     local function how="-t $ranks"
     [ -n "$tests" ] || return
     [ -z "${MPIRUN:-}" ] || how=
     for function in $functions; do
-        NCCL_P2P_DIRECT_DISABLE=1 timeout 60 $pin ${MPIRUN:-} "$tests/${function}_perf" -b "$2" -e "$3" -f 1024 -n "$4" -w 20 -c 0 $how -g 1 \
+        timeout 60 $pin ${MPIRUN:-} "$tests/${function}_perf" -b "$2" -e "$3" -f 1024 -n "$4" -w "$warmup" -c 0 $how -g 1 \
             >"$out/theirs.$1.$2.$function.txt" 2>"$out/theirs.$1.$2.$function.err" ||
             echo "round $1: ${function}_perf ended with $?"
     done

@@ -10,8 +10,8 @@ use serde_json::{json, Map, Value};
 /// The schema's name.
 pub const SCHEMA: &str = "ncclscope.bench/1";
 
-/// The whole table; `plan` is how it was measured, where that was us.
-pub fn of(table: &Table, plan: Option<&Plan>) -> Value {
+/// The whole table; `plan` is how it was measured, where that was us, and `error` why it ended before its end.
+pub fn of(table: &Table, plan: Option<&Plan>, error: Option<&str>) -> Value {
     let devices = table.devices.iter().map(|d| {
         json!({
             "rank": d.rank, "group": 0, "pid": d.pid, "hostname": d.hostname, "device": d.device, "device_hex": d.device_hex,
@@ -21,6 +21,7 @@ pub fn of(table: &Table, plan: Option<&Plan>) -> Value {
     let wrong = table.wrong();
     json!({
         "schema": SCHEMA,
+        "error": error,
         "nccl_version": table.nccl_version,
         "config": plan,
         "devices": devices.collect::<Vec<Value>>(),
@@ -49,6 +50,7 @@ fn figures(figures: &Figures) -> Value {
     if let Some(spread) = figures.spread {
         let at = |index: usize| json!(spread.percentiles.map(|p| p[index]));
         put("calls", json!(spread.calls));
+        put("skew_us", json!(spread.skew_us));
         put("skewed", json!(spread.skewed));
         put("p50_us", at(0));
         put("p95_us", at(1));

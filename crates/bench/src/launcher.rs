@@ -6,7 +6,7 @@ use anyhow::{bail, Context, Result};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -35,44 +35,71 @@ pub struct Place {
     pub job: String,
 }
 
-/// The variables of a launcher: rank, number of ranks, number on the host, and the job's name.
-const LAUNCHERS: [[&str; 4]; 4] = [
-    ["RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RUN_ID"],
+/// The variables of a launcher: rank, number of ranks, number on the host, ranks on the host, and the job's name.
+const LAUNCHERS: [[&str; 5]; 4] = [
+    [
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
+        "TORCHELASTIC_RUN_ID",
+    ],
     [
         "OMPI_COMM_WORLD_RANK",
         "OMPI_COMM_WORLD_SIZE",
         "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
         "PMIX_NAMESPACE",
     ],
-    ["PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "PMI_JOBID"],
-    // The number of tasks of the step, which a batch script that is in no step does not have.
+    [
+        "PMI_RANK",
+        "PMI_SIZE",
+        "MPI_LOCALRANKID",
+        "MPI_LOCALNRANKS",
+        "PMI_JOBID",
+    ],
+    // The number of tasks of the step, which a batch script that is in no step does not have. Its list of nodes tells the
+    // rest.
     [
         "SLURM_PROCID",
         "SLURM_STEP_NUM_TASKS",
         "SLURM_LOCALID",
+        "",
         "SLURM_JOB_ID",
     ],
 ];
 
 impl Place {
     /// What the environment says; `None` where no launcher is.
-    pub fn detect(env: impl Fn(&str) -> Option<String>) -> Option<Place> {
+    ///
+    /// # Errors
+    /// When it says what can't be, as a rank beyond their number: to start all ranks then would be wrong.
+    pub fn detect(env: impl Fn(&str) -> Option<String>) -> Result<Option<Place>> {
         let number = |name: &str| env(name)?.parse::<u32>().ok();
-        LAUNCHERS.iter().find_map(|[rank, ranks, local, job]| {
-            let (rank, ranks) = (number(rank)?, number(ranks)?);
-            let local = number(local).unwrap_or(rank);
-            let nodes = || first_node(&env("SLURM_STEP_NODELIST")?);
-            let address = env("MASTER_ADDR").or_else(nodes);
-            let master: Option<u16> = env("MASTER_PORT").and_then(|p| p.parse().ok());
-            (rank < ranks).then(|| Place {
-                rank,
-                ranks,
-                local,
-                address,
-                port: master.map_or(PORT, |port| port.checked_add(1).unwrap_or(PORT)),
-                job: env(job).unwrap_or_default(),
-            })
-        })
+        let found = LAUNCHERS
+            .iter()
+            .find_map(|names| Some((names, env(names[0])?, env(names[1])?)));
+        let Some(([rank, ranks, local, locals, job], said_rank, said_ranks)) = found else {
+            return Ok(None);
+        };
+        let (rank, ranks) = match (said_rank.parse::<u32>(), said_ranks.parse::<u32>()) {
+            (Ok(rank), Ok(ranks)) if rank < ranks => (rank, ranks),
+            _ => bail!(
+                "expected a rank in {rank} and a larger number of ranks in {ranks}, found `{said_rank}` and `{said_ranks}`\n  \
+                 hint: outside of a launcher, unset both; --gpus N starts N ranks here whatever they say"
+            ),
+        };
+        let one_host = || (number(locals) == Some(ranks)).then(|| "127.0.0.1".to_owned());
+        let nodes = || first_node(&env("SLURM_STEP_NODELIST")?);
+        let master: Option<u16> = env("MASTER_PORT").and_then(|p| p.parse().ok());
+        Ok(Some(Place {
+            rank,
+            ranks,
+            local: number(local).unwrap_or(rank),
+            address: env("MASTER_ADDR").or_else(one_host).or_else(nodes),
+            port: master.map_or(PORT, |port| port.checked_add(1).unwrap_or(PORT)),
+            job: env(job).unwrap_or_default(),
+        }))
     }
 
     /// Rank 0's socket for the others.
@@ -80,7 +107,12 @@ impl Place {
     /// # Errors
     /// When the port is taken.
     pub fn listen(&self) -> Result<TcpListener> {
-        TcpListener::bind(("0.0.0.0", self.port)).with_context(|| {
+        // The first takes both kinds of addresses; where the kernel has no IPv6 there is the second.
+        let any = [
+            (Ipv6Addr::UNSPECIFIED, self.port).into(),
+            (Ipv4Addr::UNSPECIFIED, self.port).into(),
+        ];
+        TcpListener::bind::<&[SocketAddr]>(&any).with_context(|| {
             format!(
                 "port {} of rank 0 can't be used\n  hint: --port P names another",
                 self.port
@@ -168,6 +200,8 @@ pub fn start(rank: u32, ranks: u32, nccl: Option<&OsStr>) -> Result<(Child, File
             // Keep this one socket, and never outlive the lead.
             if libc::fcntl(fd, libc::F_SETFD, 0) < 0
                 || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0
+                // The terminal's ^C is for the lead, which writes what it has and ends us.
+                || libc::signal(libc::SIGINT, libc::SIG_IGN) == libc::SIG_ERR
             {
                 return Err(io::Error::last_os_error());
             }
@@ -200,11 +234,15 @@ pub fn pair() -> Result<(File, File)> {
 mod tests {
     use super::*;
 
-    fn detect(variables: &[(&str, &str)]) -> Option<Place> {
+    fn find(variables: &[(&str, &str)]) -> Result<Option<Place>> {
         Place::detect(|name| {
             let found = variables.iter().find(|(n, _)| *n == name);
             found.map(|(_, value)| (*value).to_owned())
         })
+    }
+
+    fn detect(variables: &[(&str, &str)]) -> Option<Place> {
+        find(variables).expect("sensible variables")
     }
 
     #[test]
@@ -255,12 +293,58 @@ mod tests {
     }
 
     #[test]
-    fn mpirun_needs_an_address() {
+    fn rank_0_is_reached_by_both_kinds_of_addresses() {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr());
+        let place = |address: &str| Place {
+            rank: 0,
+            ranks: 2,
+            local: 0,
+            address: Some(address.to_owned()),
+            port: free.as_ref().expect("a port").port(),
+            job: String::new(),
+        };
+        let listener = place("").listen().expect("a port");
+        let ipv6 = listener.local_addr().expect("one").is_ipv6();
+        for address in ["127.0.0.1", "::1"].iter().take(1 + usize::from(ipv6)) {
+            let met = place(address).connect(Duration::from_secs(5));
+            assert!(met.is_ok(), "{address}: {met:?}");
+        }
+        // Taken is taken, by whichever kind.
+        assert!(place("").listen().is_err());
+    }
+
+    #[test]
+    fn mpirun_needs_an_address_between_hosts() {
         let place = detect(&[("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "2")])
             .expect("a launcher");
         let refused = place.connect(Duration::ZERO).expect_err("no address");
         assert!(refused.to_string().contains("MASTER_ADDR"), "{refused}");
         assert_eq!(detect(&[]), None);
-        assert_eq!(detect(&[("RANK", "2"), ("WORLD_SIZE", "2")]), None);
+    }
+
+    #[test]
+    fn ranks_of_one_host_need_no_address() {
+        let mut variables = vec![
+            ("OMPI_COMM_WORLD_RANK", "1"),
+            ("OMPI_COMM_WORLD_SIZE", "2"),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
+        ];
+        let address = |variables: &[_]| detect(variables).and_then(|place| place.address);
+        assert_eq!(address(&variables).as_deref(), Some("127.0.0.1"));
+        variables.push(("MASTER_ADDR", "node-a"));
+        assert_eq!(address(&variables).as_deref(), Some("node-a"));
+        variables[1] = ("OMPI_COMM_WORLD_SIZE", "4");
+        variables.pop();
+        assert_eq!(address(&variables), None);
+    }
+
+    #[test]
+    fn variables_that_can_not_be_are_no_job_of_our_own() {
+        for (rank, ranks) in [("2", "2"), ("abc", "2"), ("0", ""), ("-1", "4")] {
+            let refused = find(&[("RANK", rank), ("WORLD_SIZE", ranks)]).expect_err("no place");
+            let said = format!("found `{rank}` and `{ranks}`");
+            assert!(refused.to_string().contains(&said), "{refused}");
+        }
+        assert_eq!(detect(&[("RANK", "2")]), None);
     }
 }

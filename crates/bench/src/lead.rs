@@ -7,6 +7,7 @@
 use crate::calls::{Calls, Kind, Made};
 use crate::function::Function;
 use crate::link::{Answer, Batch, Case, Device, Order};
+use crate::meet::Name;
 use crate::plan::{Length, Mode, Placement, Plan};
 use crate::ranks::{Ranks, Trouble};
 use crate::table::{self, mean, percentiles, Figures, Row, Spread, Table};
@@ -46,6 +47,8 @@ struct Measured {
     /// Longest GPU time over ranks of each step that was not set apart, by call.
     times: Vec<f64>,
     skewed: u64,
+    /// How far the ranks of a host started each step apart; back to back, each batch.
+    skews: Vec<f64>,
     steps: u64,
     /// Sums over ranks and steps.
     wall: f64,
@@ -53,25 +56,51 @@ struct Measured {
     host: f64,
 }
 
+/// A run that ended before its end.
+#[derive(Debug)]
+pub struct Ended {
+    /// Why.
+    pub why: Trouble,
+    /// What was measured until then.
+    pub table: Table,
+}
+
+impl From<Trouble> for Box<Ended> {
+    fn from(why: Trouble) -> Box<Ended> {
+        let table = Table::default();
+        Box::new(Ended { why, table })
+    }
+}
+
 impl Lead<'_> {
-    /// Measures all cases; prints the table row by row, and returns it.
+    /// Measures all cases; prints the table row by row, and returns it. The table of calls is completed however it ends.
     ///
     /// # Errors
-    /// [`Trouble::Setup`] before the first call was timed, [`Trouble::Failed`] from then on.
-    pub fn run(mut self) -> Result<Table, Trouble> {
+    /// [`Trouble::Setup`] before the first call was timed, [`Trouble::Failed`] from then on; with the rows until then.
+    pub fn run(mut self) -> Result<Table, Box<Ended>> {
+        let mut table = Table::default();
+        let measured = self.measure(&mut table);
+        let kept = self.calls.take().map_or(Ok(()), Calls::finish);
+        match measured.and(kept.map_err(Trouble::Setup)) {
+            Ok(()) => Ok(table),
+            Err(why) => Err(Box::new(Ended { why, table })),
+        }
+    }
+
+    fn measure(&mut self, table: &mut Table) -> Result<(), Trouble> {
         let devices = self.open()?;
         let n = self.ranks.count();
         self.plan
             .check_for(n)
             .map_err(|why| Trouble::Setup(anyhow::anyhow!(why)))?;
-        let mut table = self.about(&devices);
+        *table = self.about(&devices);
         self.watch.print(&table.head());
         if n == 1 {
             self.watch.note(
                 "one rank: NCCL copies within the GPU and communicates with nobody, so busbw is 0; more GPUs (--gpus N) show more",
             );
         }
-        self.init(&devices)?;
+        let _name = self.init(&devices)?;
         let plan = self.plan;
         let (mut number, of) = (0, plan.functions.len() as u64 * plan.sizes.len() as u64);
         for function in &plan.functions {
@@ -86,11 +115,7 @@ impl Lead<'_> {
             }
         }
         self.watch.print(&table.foot());
-        self.ranks.end()?;
-        if let Some(calls) = self.calls.take() {
-            calls.finish().map_err(Trouble::Setup)?;
-        }
-        Ok(table)
+        self.ranks.end()
     }
 
     /// Has all ranks open what they need.
@@ -121,11 +146,12 @@ impl Lead<'_> {
         }
     }
 
-    /// Has all ranks make the communicator.
-    fn init(&mut self, devices: &[Device]) -> Result<(), Trouble> {
+    /// Has all ranks make the communicator. What they share on this host is theirs to remove, and ours where they were killed.
+    fn init(&mut self, devices: &[Device]) -> Result<Name, Trouble> {
         self.watch.at("ncclCommInitRank", 0, 0);
         let id = devices[0].id.clone().unwrap_or_default();
         let token = token().map_err(Trouble::Setup)?;
+        let name = Name::new(&token);
         let hosts = self.ranks.hosts();
         let orders = (0..self.ranks.count()).map(|rank| {
             let host = hosts.iter().find(|members| members.contains(&rank));
@@ -142,7 +168,7 @@ impl Lead<'_> {
         self.ranks
             .ask(orders, "ncclCommInitRank", Duration::ZERO)
             .map_err(Trouble::into_setup)?;
-        Ok(())
+        Ok(name)
     }
 
     fn about(&self, devices: &[Device]) -> Table {
@@ -164,15 +190,21 @@ impl Lead<'_> {
                 && !matches!(f, Function::SendRecv | Function::SendRecvPairs)
         });
         let grouped: Vec<&str> = grouped.map(|f| f.name()).collect();
+        let apart = match plan.mode {
+            Mode::Single => format!(
+                "; calls with a start skew above {} us set apart",
+                plan.max_skew_us
+            ),
+            Mode::BackToBack => String::new(),
+        };
         let mut about = vec![
             format!("ncclscope bench {}; NCCL {}", env!("CARGO_PKG_VERSION"), dotted(devices[0].nccl)),
             format!(
-                "{n} rank{} on {hosts} host{}; {} mode, {how}; {length} after {} to warm up; start skew up to {} us",
+                "{n} rank{} on {hosts} host{}; {} mode, {how}; {length} after {} to warm up{apart}",
                 s(n as usize),
                 s(hosts),
                 plan.mode.name(),
-                plan.warmup,
-                plan.max_skew_us
+                plan.warmup
             ),
             match plan.mode {
                 Mode::Single => "time: mean over calls of the longest GPU time over ranks (CUDA events)".to_owned(),
@@ -314,7 +346,9 @@ impl Lead<'_> {
             self.keep(&record, plan.mode.name(), next, &batches)?;
             next += steps * plan.calls_per_step();
         }
-        let mut figures = measured.figures(case.function, self.ranks.count(), size, plan);
+        let n = self.ranks.count();
+        let meet = self.ranks.hosts().iter().any(|members| members.len() > 1);
+        let mut figures = measured.figures(case.function, n, size, plan, meet);
         if plan.check {
             let answers =
                 self.ranks
@@ -468,11 +502,14 @@ impl Measured {
             self.gpu += batch.gpu_total as f64 / per_step;
             self.host += batch.host.iter().sum::<i64>() as f64 / per_step;
         }
+        let skew = |step: usize| skews.iter().map(|rank| rank[step]).max().unwrap_or(0);
         if plan.mode == Mode::BackToBack {
+            self.skews.push(skew(0) as f64);
             return;
         }
         for step in 0..steps {
-            let skew = skews.iter().map(|rank| rank[step]).max().unwrap_or(0);
+            let skew = skew(step);
+            self.skews.push(skew as f64);
             if skew as f64 > plan.max_skew_us * 1e3 {
                 self.skewed += plan.calls_per_step();
                 continue;
@@ -482,9 +519,18 @@ impl Measured {
         }
     }
 
-    fn figures(self, function: Function, ranks: u32, bytes: u64, plan: &Plan) -> Figures {
+    /// `meet` is whether ranks share a host, so that their starts compare.
+    fn figures(
+        self,
+        function: Function,
+        ranks: u32,
+        bytes: u64,
+        plan: &Plan,
+        meet: bool,
+    ) -> Figures {
         let steps = f64::from(ranks) * self.steps.max(1) as f64;
         let us = |ns: f64| ns / 1e3;
+        let skews = percentiles(self.skews);
         let (time, percentiles, calls) = match plan.mode {
             Mode::Single => {
                 let calls = self.times.len() as u64 * plan.calls_per_step();
@@ -499,10 +545,11 @@ impl Measured {
         };
         Figures {
             spread: Some(Spread {
-                calls,
+                calls: Some(calls),
+                skew_us: skews.filter(|_| meet).map(|skews| us(skews[0])),
                 skewed: self.skewed,
                 percentiles,
-                gpu_us: us(self.gpu / steps),
+                gpu_us: Some(us(self.gpu / steps)),
                 host_us: us(self.host / steps),
             }),
             ..Figures::new(function, ranks, bytes, time)

@@ -21,17 +21,18 @@ pub mod nccl_tests;
 pub mod pattern;
 pub mod plan;
 pub mod ranks;
+pub mod stop;
 pub mod table;
 pub mod worker;
 
-use anyhow::{anyhow, Result};
+use anyhow::{anyhow, Context, Result};
 use calls::Calls;
 use launcher::Place;
-use lead::{Lead, Watch};
+use lead::{Ended, Lead, Watch};
 use plan::Plan;
 use ranks::{Ranks, Trouble};
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::Duration;
 use table::Table;
@@ -52,6 +53,8 @@ pub struct Settings {
     pub limit: Duration,
     /// File for every call.
     pub parquet: Option<PathBuf>,
+    /// File that the caller will write: one that can't be written is noticed before, not after.
+    pub json: Option<PathBuf>,
     /// The run's name in it.
     pub run: String,
 }
@@ -59,14 +62,19 @@ pub struct Settings {
 /// Measures. `None` is the result of every rank but the one that leads.
 ///
 /// # Errors
-/// [`Trouble::Setup`] when it can't begin, [`Trouble::Failed`] when a rank fails or hangs.
+/// [`Trouble::Setup`] when it can't begin, [`Trouble::Failed`] when a rank fails or hangs, [`Trouble::Stopped`] on SIGINT or
+/// SIGTERM; with the rows until then.
 pub fn run(
     plan: &Plan,
     settings: &Settings,
     watch: &mut dyn Watch,
-) -> Result<Option<Table>, Trouble> {
+) -> Result<Option<Table>, Box<Ended>> {
     let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let mut place = Place::detect(env);
+    let mut place = match Place::detect(env) {
+        // What it says does not matter then.
+        Err(_) if settings.gpus.is_some() => None,
+        found => found.map_err(Trouble::Setup)?,
+    };
     if let (Some(place), Some(port)) = (&mut place, settings.port) {
         place.port = port;
     }
@@ -96,6 +104,7 @@ pub fn run(
         }
         Some(place) => {
             let listener = place.listen().map_err(Trouble::Setup)?;
+            stop::watch();
             let (ours, theirs) = launcher::pair().map_err(Trouble::Setup)?;
             let setup = setup(&place);
             // Not joined: a rank that hangs must not keep us.
@@ -109,17 +118,17 @@ pub fn run(
 }
 
 /// Starts one process for each GPU and leads them.
-fn start_all(plan: &Plan, settings: &Settings, watch: &mut dyn Watch) -> Result<Table, Trouble> {
+fn start_all(plan: &Plan, settings: &Settings, watch: &mut dyn Watch) -> Result<Table, Box<Ended>> {
     let gpus = cuda::Cuda::open(settings.cuda.as_deref()).and_then(|cuda| cuda.devices());
     let gpus = gpus.map_err(Trouble::Setup)?;
     let wanted = settings.gpus.unwrap_or(gpus);
     if wanted > gpus {
-        return Err(Trouble::Setup(anyhow!(
-            "expected {wanted} GPUs (--gpus), found {gpus}"
-        )));
+        let why = anyhow!("expected {wanted} GPUs (--gpus), found {gpus}");
+        return Err(Trouble::Setup(why).into());
     }
     plan.check_for(wanted)
         .map_err(|why| Trouble::Setup(anyhow!(why)))?;
+    stop::watch();
     // Found once for all of them.
     let nccl = settings.nccl.is_none().then(|| library::find_nccl(None));
     let start = |rank| {
@@ -136,7 +145,9 @@ fn lead(
     plan: &Plan,
     settings: &Settings,
     watch: &mut dyn Watch,
-) -> Result<Table, Trouble> {
+) -> Result<Table, Box<Ended>> {
+    let json = settings.json.as_deref().map_or(Ok(()), writable);
+    json.map_err(Trouble::Setup)?;
     let calls = settings
         .parquet
         .as_deref()
@@ -148,4 +159,28 @@ fn lead(
         watch,
     };
     lead.run()
+}
+
+/// Tries a file that is written later; leaves it as it is.
+///
+/// # Errors
+/// That it can't be written.
+pub fn writable(path: &Path) -> Result<()> {
+    let named = || format!("`{}` can't be written", path.display());
+    let new = match std::fs::metadata(path) {
+        // A pipe's reader would take our trial for all there is.
+        Ok(found) if !found.is_file() && !found.is_dir() => return Ok(()),
+        found => found.is_err(),
+    };
+    let mut options = File::options();
+    options
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .with_context(named)?;
+    if new {
+        std::fs::remove_file(path).with_context(named)?;
+    }
+    Ok(())
 }

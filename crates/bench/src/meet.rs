@@ -32,8 +32,34 @@ pub struct Meet {
     lines: &'static [Line],
     own: usize,
     step: u64,
-    /// To be removed once all have opened it.
-    path: PathBuf,
+    name: Name,
+}
+
+/// The page's name, to be removed once all have opened it, and at the latest when this is dropped.
+pub struct Name(PathBuf);
+
+impl Name {
+    /// Where the page of this name is, or will be.
+    pub fn new(name: &str) -> Name {
+        let memory = Path::new("/dev/shm");
+        let folder = if memory.is_dir() {
+            memory.to_owned()
+        } else {
+            std::env::temp_dir()
+        };
+        Name(folder.join(format!("ncclscope-bench-{name}")))
+    }
+
+    fn remove(&self) {
+        // Somebody may have cleaned up already.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        self.remove();
+    }
 }
 
 /// The host's clock, in ns.
@@ -53,13 +79,7 @@ impl Meet {
     /// # Errors
     /// When there is no place for shared memory.
     pub fn open(name: &str, own: u32, ranks: u32) -> Result<Meet> {
-        let memory = Path::new("/dev/shm");
-        let folder = if memory.is_dir() {
-            memory.to_owned()
-        } else {
-            std::env::temp_dir()
-        };
-        let path = folder.join(format!("ncclscope-bench-{name}"));
+        let name = Name::new(name);
         let length = (ranks as usize + 1) * size_of::<Line>();
         let shared = || -> io::Result<&'static [Line]> {
             let mut options = File::options();
@@ -68,7 +88,7 @@ impl Meet {
                 .write(true)
                 .create(true)
                 .truncate(false)
-                .open(&path)?;
+                .open(&name.0)?;
             file.set_len(length as u64)?;
             // SAFETY: a new mapping, of a file that is long enough. It is never unmapped, and all who have it use atomics.
             unsafe {
@@ -87,19 +107,18 @@ impl Meet {
                 Ok(std::slice::from_raw_parts(base.cast(), ranks as usize + 1))
             }
         };
-        let lines = shared().with_context(|| format!("shared memory at `{}`", path.display()))?;
+        let lines = shared().with_context(|| format!("shared memory at `{}`", name.0.display()))?;
         Ok(Meet {
             lines,
             own: own as usize + 1,
             step: 0,
-            path,
+            name,
         })
     }
 
     /// Removes its name; for one of the ranks, once all have opened it.
     pub fn remove_name(&self) {
-        // Somebody may have cleaned up already.
-        let _ = std::fs::remove_file(&self.path);
+        self.name.remove();
     }
 
     /// Waits for the others and for the time that is set; returns that time.
@@ -170,6 +189,6 @@ mod tests {
             "one time for all"
         );
         ends[0].0.remove_name();
-        assert!(!ends[0].0.path.exists());
+        assert!(!ends[0].0.name.0.exists());
     }
 }

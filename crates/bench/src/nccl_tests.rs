@@ -3,7 +3,8 @@
 //! Columns of the text are found by the names above them, so versions with other columns are read too: per-iteration
 //! times, timestamps, no `root`, or ours.
 //!
-//! Rule: a line of figures that can't be read is an error with its number, not a row less.
+//! Rule: a line of figures that can't be read is an error with its number, not a row less. Only a last line that was cut off
+//! is left out, and that is said.
 
 use crate::function::Function;
 use crate::table::{Device, Figures, Row, Spread, Table};
@@ -36,8 +37,9 @@ fn from_text(text: &str) -> Result<Table> {
     let mut table = Table::default();
     let mut names: Vec<&str> = NAMES.split(' ').collect();
     let mut program = None;
-    for (number, line) in (1..).zip(text.lines()) {
-        let line = line.trim();
+    let last = text.lines().count();
+    for (number, whole) in (1..).zip(text.lines()) {
+        let line = untagged(whole.trim());
         if let Some(said) = line.strip_prefix('#') {
             let words: Vec<&str> = said.split_whitespace().collect();
             if words.first() == Some(&"size") {
@@ -52,17 +54,38 @@ fn from_text(text: &str) -> Result<Table> {
                     .next()
                     .and_then(|v| v.parse().ok());
             }
-        } else if line.starts_with(|c: char| c.is_ascii_digit()) {
-            let row = row(line, &names, program);
-            table
-                .rows
-                .push(row.with_context(|| format!("line {number}"))?);
+        } else if line
+            .split_whitespace()
+            .next()
+            .is_some_and(|word| word.bytes().all(|b| b.is_ascii_digit()))
+        {
+            match row(line, &names, program) {
+                Ok(row) => table.rows.push(row),
+                // Its columns are printed one after the other.
+                Err(_) if number == last && !text.ends_with('\n') => {
+                    let said = format!("line {number} was cut off and is left out");
+                    table.about.push(said);
+                }
+                Err(error) => return Err(error.context(format!("line {number}"))),
+            }
         }
     }
     if table.rows.is_empty() {
         bail!("expected nccl-tests' output, found no line of figures in it");
     }
     Ok(table)
+}
+
+/// Without what a launcher puts in front of a line: `[1,0]<stdout>:` (mpirun --tag-output) or `0: ` (srun --label).
+fn untagged(line: &str) -> &str {
+    let mpirun = line
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("<stdout>:"))
+        .filter(|(tag, _)| tag.ends_with(']'));
+    let srun = line
+        .split_once(": ")
+        .filter(|(tag, _)| !tag.is_empty() && tag.bytes().all(|b| b.is_ascii_digit()));
+    mpirun.or(srun).map_or(line, |(_, rest)| rest.trim())
 }
 
 /// `Rank  0 Group  0 Pid   6899 on host device  0 [0000:04:00] NVIDIA H100`; without `Group` in older versions.
@@ -127,7 +150,7 @@ fn row(line: &str, names: &[&str], function: Option<Function>) -> Result<Row> {
             "busbw" => side.busbw = figure(name, value)?,
             // Large counts are in scientific notation.
             "#wrong" | "error" => side.wrong = figure(name, value)?.map(|wrong| wrong as u64),
-            "p50" | "p95" | "p99" | "max" | "host" | "skewed" => {
+            "p50" | "p95" | "p99" | "max" | "host" | "skew" | "skewed" => {
                 ours(side, name, figure(name, value)?)
             }
             _ => {}
@@ -148,6 +171,7 @@ fn ours(side: &mut Figures, name: &str, value: Option<f64>) {
     match (at, name) {
         (Some(at), _) => spread.percentiles.get_or_insert([0.0; 4])[at] = value,
         (None, "host") => spread.host_us = value,
+        (None, "skew") => spread.skew_us = Some(value),
         (None, _) => spread.skewed = value as u64,
     }
 }
@@ -219,13 +243,21 @@ fn from_json(text: &str) -> Result<Table> {
             device_info: text("device_info"),
         }
     });
+    let rows = rows.collect::<Result<Vec<Row>>>()?;
+    if rows.is_empty() {
+        bail!("expected nccl-tests' JSON, found no row in its `results`");
+    }
+    let error = whole["error"].as_str();
     Ok(Table {
-        about: Vec::new(),
+        about: error
+            .map(|why| format!("ended early: {why}"))
+            .into_iter()
+            .collect(),
         nccl_version: whole["nccl_version"]
             .as_u64()
             .and_then(|v| u32::try_from(v).ok()),
         devices: devices.collect(),
-        rows: rows.collect::<Result<Vec<Row>>>()?,
+        rows,
     })
 }
 
@@ -239,13 +271,14 @@ fn side(value: &Value) -> Option<Figures> {
         busbw: figure("bus_bw"),
         wrong: figure("nwrong").map(|wrong| wrong as u64),
         spread: figure("host_us").map(|host_us| Spread {
-            calls: value["calls"].as_u64().unwrap_or_default(),
+            calls: value["calls"].as_u64(),
+            skew_us: figure("skew_us"),
             skewed: value["skewed"].as_u64().unwrap_or_default(),
             percentiles: match percentiles {
                 [Some(a), Some(b), Some(c), Some(d)] => Some([a, b, c, d]),
                 _ => None,
             },
-            gpu_us: figure("gpu_us").unwrap_or_default(),
+            gpu_us: figure("gpu_us"),
             host_us,
         }),
     })

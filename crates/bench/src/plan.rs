@@ -117,39 +117,105 @@ impl Plan {
                 "sendrecv_pairs needs an even number of ranks, found {ranks}\n  hint: sendrecv sends around a ring of any number"
             ));
         }
+        if self.largest(ranks) == 0 {
+            return Err(format!(
+                "no size is large enough: one element of {} has {} bytes, and where {ranks} ranks share the data each needs 16\n  \
+                 hint: -b SIZE, --sizes SIZE",
+                self.datatype.name(),
+                self.datatype.size()
+            ));
+        }
         Ok(())
     }
 
-    /// The first thing that differs, with both values.
+    /// The first thing that differs: the option, and both values.
     pub fn difference(&self, other: &Plan) -> Option<String> {
-        let value = |plan: &Plan| serde_json::to_value(plan).unwrap_or_default();
-        let (a, b) = (value(self), value(other));
-        let fields = a.as_object()?.iter();
-        let mut differing = fields.filter(|(name, found)| b.get(name) != Some(found));
-        let (name, found) = differing.next()?;
-        Some(format!("{name} is {found} there and {} on rank 0", b[name]))
+        let (a, b) = (self.options(), other.options());
+        let (option, here) = a.into_iter().find(|(option, value)| {
+            !b.iter()
+                .any(|(name, theirs)| name == option && theirs == value)
+        })?;
+        let there = b.into_iter().find(|(name, _)| *name == option);
+        let there = there.map_or_else(|| "not given".to_owned(), |(_, value)| value);
+        Some(format!("{option} is {here} there and {there} on rank 0"))
+    }
+
+    /// As a user gives them.
+    fn options(&self) -> Vec<(&'static str, String)> {
+        let Plan {
+            functions,
+            sizes,
+            datatype,
+            reduction,
+            root,
+            placement,
+            group,
+            graph,
+            mode,
+            length,
+            warmup,
+            check,
+            max_skew_us,
+            hostid_per,
+        } = self;
+        let list = |values: Vec<String>| values.join(",");
+        let length = match length {
+            Length::Iterations(n) => ("--iters", n.to_string()),
+            Length::Seconds(s) => ("--time", format!("{s}s")),
+        };
+        let functions = functions.iter().map(|f| f.option().to_owned()).collect();
+        let sizes = sizes.iter().map(u64::to_string).collect();
+        let hostid_per = hostid_per.map_or("not given".to_owned(), |n| n.to_string());
+        vec![
+            ("FUNCTION", list(functions)),
+            ("the list of sizes (-b, -e, -f, --sizes)", list(sizes)),
+            ("--datatype", datatype.name().to_owned()),
+            ("--op", reduction.name().to_owned()),
+            ("--root", root.to_string()),
+            ("--placement", format!("{placement:?}").to_lowercase()),
+            ("--mode", mode.name().to_owned()),
+            ("--group", group.to_string()),
+            ("--graph", graph.to_string()),
+            length,
+            ("--warmup-iters", warmup.to_string()),
+            ("--check", u8::from(*check).to_string()),
+            ("--max-skew", format!("{max_skew_us}us")),
+            ("--hostid-per", hostid_per),
+        ]
     }
 }
 
-/// `1024`, `1K`, `8MiB`, `1G`: powers of 1024, as in nccl-tests.
+/// `1024`, `1K`, `8MiB`, `1.5G`: powers of 1024, as in nccl-tests.
 ///
 /// # Errors
-/// That it is no size.
+/// That it is no size, or no whole number of bytes, or 0.
 pub fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is not a size (like 1024, 8K, 1MiB or 4G)");
+    let wrong = || format!("`{text}` is not a size (like 1024, 8K, 1MiB or 1.5G, up to 1024T)");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &text[digits.len()..].to_ascii_uppercase()[..] {
         "" | "B" => 0,
         "K" | "KB" | "KIB" => 10,
         "M" | "MB" | "MIB" => 20,
         "G" | "GB" | "GIB" => 30,
+        "T" | "TB" | "TIB" => 40,
         _ => return Err(wrong()),
     };
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    number
-        .checked_mul(1 << shift)
-        .filter(|size| *size <= 1 << 50)
-        .ok_or_else(wrong)
+    if !digits.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+        return Err(wrong());
+    }
+    let number: f64 = digits.parse().map_err(|_| wrong())?;
+    // Exact up to 2^53.
+    let bytes = number * (1u64 << shift) as f64;
+    if bytes > (1u64 << 50) as f64 {
+        return Err(wrong());
+    }
+    if bytes.fract() != 0.0 {
+        return Err(format!("`{text}` is not a whole number of bytes"));
+    }
+    if bytes == 0.0 {
+        return Err("a call of no bytes moves nothing; sizes begin at 1".to_owned());
+    }
+    Ok(bytes as u64)
 }
 
 /// `3s`, `500ms`, `1.5`: seconds above 0.
@@ -174,16 +240,16 @@ pub fn seconds(text: &str) -> Result<f64, String> {
 pub fn range(first: u64, last: u64, factor: u64) -> Result<Vec<u64>, String> {
     if first > last {
         return Err(format!(
-            "the first size, {first} bytes, is larger than the last, {last}"
+            "the first size, {first} bytes (-b), is larger than the last, {last} (-e)"
         ));
+    }
+    if first == 0 {
+        return Err("from a size of 0 no factor leads to a larger one".into());
     }
     if factor < 2 && first != last {
         return Err(format!(
             "expected a factor of 2 or more from one size to the next, found {factor}"
         ));
-    }
-    if first == 0 && last > 0 {
-        return Err("from a size of 0 no factor leads to a larger one".into());
     }
     let next = |size: &u64| size.checked_mul(factor.max(2)).filter(|size| *size <= last);
     Ok(std::iter::successors(Some(first), next).collect())
@@ -201,12 +267,106 @@ mod tests {
             ("1KiB", 1024),
             ("2m", 2 << 20),
             ("1G", 1 << 30),
+            ("1.5K", 1536),
+            ("0.5MiB", 1 << 19),
+            ("2T", 2 << 40),
         ] {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
-        for text in ["", "K", "1X", "-1", "1.5K", "99999999999G"] {
+        for text in [
+            "",
+            "K",
+            "1X",
+            "-1",
+            "1.2.3K",
+            ".",
+            "1e3K",
+            "inf",
+            "99999999999G",
+            "2000T",
+        ] {
             assert!(size(text).is_err(), "{text}");
         }
+        let parts = size("1.0001K").expect_err("no whole number");
+        assert!(parts.contains("whole number of bytes"), "{parts}");
+        let nothing = size("0").expect_err("nothing to move");
+        assert!(nothing.contains("moves nothing"), "{nothing}");
+    }
+
+    #[test]
+    fn what_differs_is_named_as_it_was_given() {
+        let plan = |change: fn(&mut Plan)| {
+            let mut plan = Plan {
+                functions: vec![Function::AllReduce],
+                sizes: vec![1024],
+                datatype: Datatype::named("float").expect("a name"),
+                reduction: Reduction::Sum,
+                root: 0,
+                placement: Placement::Both,
+                group: 1,
+                graph: 0,
+                mode: Mode::Single,
+                length: Length::Iterations(20),
+                warmup: 5,
+                check: true,
+                max_skew_us: 10.0,
+                hostid_per: None,
+            };
+            change(&mut plan);
+            plan
+        };
+        let ours = plan(|_| ());
+        type Change = fn(&mut Plan);
+        let changes: [(Change, &str); 14] = [
+            (
+                |p| p.functions.push(Function::AlltoAll),
+                "FUNCTION is all_reduce,alltoall there and all_reduce",
+            ),
+            (
+                |p| p.sizes.push(2048),
+                "the list of sizes (-b, -e, -f, --sizes) is 1024,2048 there and 1024",
+            ),
+            (
+                |p| p.datatype = Datatype::named("half").expect("a name"),
+                "--datatype is half there and float",
+            ),
+            (
+                |p| p.reduction = Reduction::Max,
+                "--op is max there and sum",
+            ),
+            (|p| p.root = 1, "--root is 1 there and 0"),
+            (
+                |p| p.placement = Placement::In,
+                "--placement is in there and both",
+            ),
+            (
+                |p| p.mode = Mode::BackToBack,
+                "--mode is back-to-back there and single",
+            ),
+            (|p| p.group = 8, "--group is 8 there and 1"),
+            (|p| p.graph = 2, "--graph is 2 there and 0"),
+            (
+                |p| p.length = Length::Iterations(3),
+                "--iters is 3 there and 20",
+            ),
+            (
+                |p| p.length = Length::Seconds(0.5),
+                "--time is 0.5s there and not given",
+            ),
+            (|p| p.warmup = 0, "--warmup-iters is 0 there and 5"),
+            (|p| p.check = false, "--check is 0 there and 1"),
+            (
+                |p| p.hostid_per = Some(4),
+                "--hostid-per is 4 there and not given",
+            ),
+        ];
+        assert_eq!(ours.difference(&ours), None);
+        for (change, says) in changes {
+            let difference = plan(change).difference(&ours);
+            let expected = Some(format!("{says} on rank 0"));
+            assert_eq!(difference, expected);
+        }
+        assert!(plan(|p| p.max_skew_us = 5.0).difference(&ours).is_some());
     }
 
     #[test]
@@ -227,6 +387,8 @@ mod tests {
         assert!(range(64, 8, 2).is_err());
         assert!(range(8, 64, 1).is_err());
         assert!(range(0, 64, 2).is_err());
+        // Once went on for ever.
+        assert!(range(0, 0, 2).is_err());
         assert_eq!(range(1 << 62, u64::MAX, 8).map(|s| s.len()), Ok(1));
     }
 }

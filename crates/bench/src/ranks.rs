@@ -5,6 +5,7 @@
 use crate::launcher::Place;
 use crate::link::{line, take, Answer, Hello, Order, Progress, Stage};
 use crate::plan::Plan;
+use crate::stop;
 use anyhow::{anyhow, Result};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -26,6 +27,8 @@ pub enum Trouble {
     Setup(anyhow::Error),
     /// It began, and a rank failed or hung.
     Failed(String),
+    /// This signal asked for its end.
+    Stopped(i32),
 }
 
 impl Trouble {
@@ -33,7 +36,7 @@ impl Trouble {
     pub fn into_setup(self) -> Trouble {
         match self {
             Trouble::Failed(why) => Trouble::Setup(anyhow!(why)),
-            setup => setup,
+            other => other,
         }
     }
 
@@ -106,6 +109,9 @@ impl Ranks {
         };
         let end = Instant::now() + limit;
         while all.ranks.iter().filter(|r| r.hello.is_some()).count() < count as usize {
+            if let Some(signal) = stop::asked() {
+                return Err(Trouble::Stopped(signal));
+            }
             if Instant::now() > end {
                 let came: Vec<u32> = all
                     .ranks
@@ -166,15 +172,24 @@ impl Ranks {
         let wrong = |why: String| Err(Trouble::Setup(anyhow!(why)));
         for (index, hello) in self.hellos().enumerate() {
             let Hello { rank, ranks, .. } = hello;
-            if *rank != index as u32 || *ranks != count {
+            if *ranks != count {
                 return wrong(format!(
-                    "expected ranks 0 to {} once each, found rank {rank} of {ranks}",
-                    count - 1
+                    "rank {rank} on {} is one of {ranks} ranks, rank 0 one of {count}\n  hint: all need the same number of ranks \
+                     (WORLD_SIZE under torchrun)",
+                    hello.host
+                ));
+            }
+            if *rank != index as u32 {
+                return wrong(format!(
+                    "expected ranks 0 to {} once each, found rank {rank} on {} where rank {index} belongs\n  hint: two processes \
+                     have the same rank, or an earlier run's port is used again; --port P names another",
+                    count - 1,
+                    hello.host
                 ));
             }
             if let Some(difference) = hello.plan.difference(plan) {
                 return wrong(format!(
-                    "rank {rank} on {} is to measure something else than rank 0: {difference}\n  hint: every rank needs the same options",
+                    "rank {rank} on {} is to measure something else: {difference}\n  hint: every rank needs the same options",
                     hello.host
                 ));
             }
@@ -251,6 +266,10 @@ impl Ranks {
         }
         while self.ranks.iter().any(|rank| rank.answer.is_none()) {
             self.listen(Duration::from_millis(100));
+            // Before what ranks say: a signal to all of them ends them too.
+            if let Some(signal) = stop::asked() {
+                return Err(Trouble::Stopped(signal));
+            }
             let failed = self.ranks.iter().find_map(|rank| match &rank.answer {
                 Some(Answer::Failed(why)) => {
                     Some(format!("{} failed in {doing}: {why}", rank.name()))

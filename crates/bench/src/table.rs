@@ -79,14 +79,17 @@ pub struct Figures {
 /// Times beside the mean, µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spread {
-    /// Calls in the mean, each over all ranks.
-    pub calls: u64,
+    /// Calls in the mean, each over all ranks; `None` in a table read from text.
+    pub calls: Option<u64>,
+    /// How far the ranks of a host started apart: median over calls, or over batches that were made back to back. `None` where
+    /// every rank is alone on its host.
+    pub skew_us: Option<f64>,
     /// Calls that were set apart because their ranks started too far from each other.
     pub skewed: u64,
     /// Median, 95th and 99th percentile and maximum; single mode only.
     pub percentiles: Option<[f64; 4]>,
-    /// GPU time of a call; mean over ranks.
-    pub gpu_us: f64,
+    /// GPU time of a call; mean over ranks. `None` in a table read from text.
+    pub gpu_us: Option<f64>,
     /// Time that a host spends inside a call; mean over ranks.
     pub host_us: f64,
 }
@@ -223,9 +226,9 @@ pub fn header(function: Option<Function>, ours: bool) -> String {
         ),
     ];
     let more = [
-        ["", "", "", "", "", ""],
-        ["p50", "p95", "p99", "max", "host", "skewed"],
-        ["(us)", "(us)", "(us)", "(us)", "(us)", "(calls)"],
+        ["", "", "", "", "", "", ""],
+        ["p50", "p95", "p99", "max", "host", "skew", "skewed"],
+        ["(us)", "(us)", "(us)", "(us)", "(us)", "(us)", "(calls)"],
     ];
     for (index, (left, side)) in lines.iter().enumerate() {
         let mut line = format!(
@@ -241,7 +244,7 @@ pub fn header(function: Option<Function>, ours: bool) -> String {
             }
             if ours {
                 for title in ["out-of-place", "in-place"] {
-                    titled(&mut line, 54, title);
+                    titled(&mut line, 63, title);
                 }
             }
         } else {
@@ -295,6 +298,7 @@ pub fn line(row: &Row) -> String {
                 text += &number(percentiles.map(|p| p[index]), 7);
             }
             text += &number(spread.map(|s| s.host_us), 7);
+            text += &number(spread.and_then(|s| s.skew_us), 7);
             let skewed = spread.map_or("N/A".to_owned(), |s| s.skewed.to_string());
             let _ = write!(text, "  {skewed:>7}");
         }

@@ -95,7 +95,9 @@ fn watch(fd: i32, link: &Link, position: &Position, alone: bool) {
         let ready = unsafe { libc::poll(&mut poll, 1, BEAT.as_millis() as i32) };
         if ready > 0 {
             if alone && !position.over.load(Relaxed) {
-                std::process::exit(1);
+                // Without exit handlers, as the other thread may be anywhere, and CUDA's may wait for a GPU that hangs.
+                // SAFETY: ends the process.
+                unsafe { libc::_exit(1) };
             }
             return;
         }
@@ -214,7 +216,6 @@ fn work(setup: &Setup, link: &Link, position: &Position) -> Result<()> {
             Order::Run { timed, steps } => Answer::Ran(worker.run(timed, steps)?),
             Order::Check => Answer::Checked(worker.check()?),
             Order::End => {
-                worker.meet.remove_name();
                 worker.end()?;
                 position.over.store(true, Relaxed);
                 link.say(&Answer::Done)?;

@@ -48,6 +48,37 @@ fn text_of_today() {
 }
 
 #[test]
+fn lines_of_launchers_and_logs_and_a_cut_off_end_do_not_hide_the_rows() {
+    let expected = read(TEXT).expect("sound");
+    let tagged = |tag: &str| -> String {
+        let lines = TEXT.lines().map(|line| format!("{tag}{line}\n"));
+        lines.collect()
+    };
+    for tag in ["[1,0]<stdout>:", "0: "] {
+        assert_eq!(read(&tagged(tag)).expect(tag), expected);
+    }
+    let log = "10-0-0-1:4321:4330 [0] NCCL INFO Connected all rings\n0: NCCL WARN something\n";
+    assert_eq!(read(&format!("{TEXT}{log}")).expect("sound"), expected);
+    // Killed while it printed a row.
+    let begun = "     2097152        524288     float     sum      -1    30";
+    let cut = read(&format!("{TEXT}{begun}")).expect("sound");
+    assert_eq!(cut.rows, expected.rows);
+    assert_eq!(cut.about, ["line 18 was cut off and is left out"]);
+    let within = read(&format!("{TEXT}{begun}\n")).expect_err("a row less");
+    assert!(format!("{within:#}").contains("line 18"), "{within:#}");
+}
+
+#[test]
+fn a_run_of_ours_that_ended_early_says_so() {
+    let table = read(TEXT).expect("sound");
+    let text = json::of(&table, None, Some("rank 1 ended")).to_string();
+    let again = read(&text).expect("sound");
+    assert_eq!(again.about, ["ended early: rank 1 ended"]);
+    assert_eq!(again.rows, table.rows);
+    assert!(read(r#"{"results": []}"#).is_err());
+}
+
+#[test]
 fn older_text_without_root_and_names_above() {
     let text = "\
 # nThread 1 nGpus 2 minBytes 8 maxBytes 8 step: 1048576(bytes) warmup iters: 5 iters: 20 validation: 1
@@ -102,7 +133,7 @@ fn what_is_read_is_written_and_read_again() {
         table.about.clear();
         table
     };
-    let again = read(&json::of(&table, None).to_string()).expect("sound");
+    let again = read(&json::of(&table, None, None).to_string()).expect("sound");
     assert_eq!(without_about(again), table);
     let mut again = read(&table.text()).expect("sound");
     // The text has no line for the library alone.

@@ -8,7 +8,7 @@
 //! `MOCK_GPUS=4` is how many there are. Faults, each for one rank: `MOCK_HANG=RANK:CALL` never returns from that NCCL call,
 //! `MOCK_STALL=RANK:CALL` never finishes its work, `MOCK_EXIT=RANK:CALL` ends the process in it, `MOCK_WRONG=RANK:CALL`
 //! spoils one byte that it brings, `MOCK_LATE=RANK:MICROSECONDS` delays each of its event records. `MOCK_US=N` is how long
-//! work takes. `MOCK_COUNTS=DIR` gets a file for each rank with the calls that it made, and its
+//! work takes. A process with a rank that hangs or stalls hangs in its exit handlers too, as CUDA's may. `MOCK_COUNTS=DIR` gets a file for each rank with the calls that it made, and its
 //! NCCL_HOSTID.
 
 #![allow(missing_docs)]
@@ -43,6 +43,14 @@ fn forever() -> ! {
     loop {
         std::thread::sleep(Duration::from_secs(1));
     }
+}
+
+extern "C" {
+    fn atexit(handler: extern "C" fn()) -> c_int;
+}
+
+extern "C" fn hang_at_exit() {
+    forever();
 }
 
 fn now() -> i64 {
@@ -478,6 +486,9 @@ exported! {
         0
     }
     fn ncclCommInitRank(comm: *mut *mut c_void, ranks: c_int, id: UniqueId, rank: c_int) {
+        if std::env::var_os("MOCK_HANG").or(std::env::var_os("MOCK_STALL")).is_some() {
+            atexit(hang_at_exit);
+        }
         let text = String::from_utf8_lossy(&id.0);
         let new = Comm {
             folder: PathBuf::from(text.trim_end_matches('\0')),
@@ -489,6 +500,8 @@ exported! {
         *comm = handle(new);
         0
     }
+    fn ncclCommCount(comm: *mut c_void, count: *mut c_int) { *count = (*comm.cast::<Comm>()).ranks as c_int; 0 }
+    fn ncclCommUserRank(comm: *mut c_void, rank: *mut c_int) { *rank = (*comm.cast::<Comm>()).rank as c_int; 0 }
     fn ncclCommGetAsyncError(_comm: *mut c_void, state: *mut c_int) { *state = 0; 0 }
     fn ncclCommDestroy(comm: *mut c_void) {
         let comm = &*comm.cast::<Comm>();

@@ -23,11 +23,12 @@ use std::time::Duration;
 ///   srun -N 2 -n 16 ncclscope bench alltoall           # or torchrun, or mpirun; across hosts
 ///   ncclscope bench --read nccl-tests.txt              # what nccl-tests printed, text or JSON
 ///
-/// Columns are those of nccl-tests, then median, percentiles, the host's time inside a call, and
-/// calls that were set apart. Sizes and bandwidths follow nccl-tests. libnccl.so.2 is the one of
+/// Columns are those of nccl-tests, then median, percentiles, the host's time inside a call, how far
+/// apart the ranks started, and calls that were set apart for it. Sizes and bandwidths follow nccl-tests. libnccl.so.2 is the one of
 /// LD_LIBRARY_PATH, python3's packages or the system.
 ///
-/// Exit status: 0 done, 1 wrong data, or a rank failed or hung, 2 it can't begin, or wrong usage.
+/// Exit status: 0 done, 1 wrong data, or a rank failed or hung, 2 it can't begin, or wrong usage,
+/// 130 after ^C. What was measured until then is in the files all the same.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -100,7 +101,7 @@ pub struct Args {
     #[arg(long, value_name = "PATH")]
     cuda: Option<PathBuf>,
     /// Port of rank 0, under a launcher [default: the one after MASTER_PORT, else 29511]
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
     /// A rank that does not answer for so long hangs
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = seconds)]
@@ -167,15 +168,25 @@ fn micros(text: &str) -> Result<f64, String> {
     value.ok_or_else(|| format!("`{text}` is not a duration (like 10us or 1ms)"))
 }
 
+/// Each value once, where it first stands: rows and calls are known by function and size.
+fn once<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    values.fold(Vec::new(), |mut seen, value| {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+        seen
+    })
+}
+
 impl Args {
     fn plan(&self) -> anyhow::Result<Plan> {
         let last = self.max_bytes.unwrap_or(self.min_bytes);
         let sizes = match &self.sizes[..] {
             [] => range(self.min_bytes, last, self.factor).map_err(|why| anyhow!(why))?,
-            sizes => sizes.to_vec(),
+            sizes => once(sizes.iter().copied()),
         };
         Ok(Plan {
-            functions: self.functions.iter().flat_map(|f| f.0.clone()).collect(),
+            functions: once(self.functions.iter().flat_map(|f| f.0.clone())),
             sizes,
             datatype: self.datatype,
             reduction: self.op,
@@ -208,7 +219,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         let named = || format!("`{}` can't be read", path.display());
         let text = std::fs::read_to_string(path).with_context(named)?;
         let table = nccl_tests::read(&text).with_context(named)?;
-        write(&table, None, args.json.as_deref())?;
+        write(&table, None, None, args.json.as_deref())?;
         if !to_stdout(&args) {
             print(|out| out.write_all(table.text().as_bytes()))?;
         }
@@ -222,22 +233,36 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         port: args.port,
         limit: Duration::from_secs_f64(args.timeout),
         parquet: args.parquet.clone(),
+        json: args.json.clone().filter(|_| !to_stdout(&args)),
         run: args.run.clone(),
     };
     let mut follower = Follower::new(to_stdout(&args));
-    match bench::run(&plan, &settings, &mut follower) {
-        Ok(None) => Ok(ExitCode::SUCCESS),
+    let ended = match bench::run(&plan, &settings, &mut follower) {
+        Ok(None) => return Ok(ExitCode::SUCCESS),
         Ok(Some(table)) => {
-            write(&table, Some(&plan), args.json.as_deref())?;
-            Ok(status(&table))
+            write(&table, Some(&plan), None, args.json.as_deref())?;
+            return match follower.unprinted.take() {
+                Some(error) => Err(error).context("the table can't be printed"),
+                None => Ok(status(&table)),
+            };
         }
-        Err(Trouble::Setup(error)) => Err(error),
-        Err(Trouble::Failed(why)) => {
-            drop(follower);
-            eprintln!("error: {why}");
-            Ok(ExitCode::from(1))
-        }
+        Err(ended) => *ended,
+    };
+    drop(follower);
+    let (why, status) = match ended.why {
+        Trouble::Setup(error) => return Err(error),
+        Trouble::Failed(why) => (why, 1),
+        Trouble::Stopped(signal) => (format!("stopped by signal {signal}"), 128 + signal as u8),
+    };
+    eprintln!("error: {why}");
+    let written = write(&ended.table, Some(&plan), Some(&why), args.json.as_deref());
+    if let Err(error) = written {
+        eprintln!("error: {error:#}");
     }
+    // Without exit handlers: under a launcher a rank is a thread of this process, which may be stuck in NCCL, and CUDA's may
+    // wait for a GPU that hangs. Stdout was flushed with every row.
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(status.into()) }
 }
 
 fn to_stdout(args: &Args) -> bool {
@@ -248,11 +273,17 @@ fn status(table: &Table) -> ExitCode {
     ExitCode::from(u8::from(table.wrong().is_some_and(|wrong| wrong > 0)))
 }
 
-fn write(table: &Table, plan: Option<&Plan>, to: Option<&Path>) -> anyhow::Result<()> {
+/// Writes the table as JSON; `error` is why it is not whole.
+fn write(
+    table: &Table,
+    plan: Option<&Plan>,
+    error: Option<&str>,
+    to: Option<&Path>,
+) -> anyhow::Result<()> {
     let Some(path) = to else {
         return Ok(());
     };
-    let text = format!("{:#}\n", json::of(table, plan));
+    let text = format!("{:#}\n", json::of(table, plan, error));
     if path == Path::new("-") {
         return print(|out| out.write_all(text.as_bytes())).map(|_| ());
     }
@@ -263,6 +294,8 @@ fn write(table: &Table, plan: Option<&Plan>, to: Option<&Path>) -> anyhow::Resul
 struct Follower {
     bar: Option<ProgressBar>,
     quiet: bool,
+    /// Why the table is not on stdout, if it isn't.
+    unprinted: Option<std::io::Error>,
 }
 
 impl Follower {
@@ -274,7 +307,11 @@ impl Follower {
             bar.enable_steady_tick(Duration::from_millis(200));
             bar
         });
-        Follower { bar, quiet }
+        Follower {
+            bar,
+            quiet,
+            unprinted: None,
+        }
     }
 
     fn aside(&self, write: impl FnOnce()) {
@@ -306,13 +343,19 @@ impl Watch for Follower {
     }
 
     fn print(&mut self, text: &str) {
-        if !self.quiet {
-            self.aside(|| {
-                let mut out = std::io::stdout().lock();
-                // A reader that went away does not stop the measurement of the others.
-                let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-            });
+        if self.quiet {
+            return;
         }
+        let mut written = Ok(());
+        self.aside(|| {
+            let mut out = std::io::stdout().lock();
+            written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        });
+        // A reader that went away does not stop the measurement, and has what it wanted.
+        let failed = written
+            .err()
+            .filter(|e| e.kind() != std::io::ErrorKind::BrokenPipe);
+        self.unprinted = self.unprinted.take().or(failed);
     }
 
     fn note(&mut self, text: &str) {

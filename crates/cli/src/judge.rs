@@ -4,6 +4,8 @@ use crate::plugin_path;
 use crate::progress;
 use crate::report::print;
 use anyhow::{bail, Context};
+use bench::function::Function;
+use bench::stop;
 use clap::ValueEnum;
 use judge::plan::{Plan, Profiler, Work};
 use judge::truth::bench::CASES;
@@ -25,6 +27,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 ///
 /// A plugin's output is looked for in the folder that NCCLSCOPE_OUT and NCCL_INSPECTOR_DUMP_DIR name
 /// in its runs, and that `{out}` stands for in the VALUEs of --plugin.
+///
+/// Exit status: 0 judged, 2 it could not be, or every run failed, 130 after ^C.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -73,7 +77,7 @@ pub struct Args {
     #[arg(long)]
     all: bool,
 
-    /// Keep the files of the runs here
+    /// Keep the files of the runs in this folder, which is new or empty
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
@@ -134,23 +138,42 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let json = args.json.clone();
     let all = args.all;
     let plan = plan(args)?;
-    let report = progress::show("judging", |progress| {
+    if let Some(file) = json.as_deref().filter(|file| file.as_os_str() != "-") {
+        bench::writable(file)?;
+    }
+    stop::watch();
+    let judged = progress::show("judging", |progress| {
         judge::trial::run(&plan, &mut |done, of| {
             progress.of.store(of, Relaxed);
             progress.done.store(done, Relaxed);
         })
-    })?;
+    });
+    let report = match (judged, stop::asked()) {
+        (Err(error), Some(signal)) => {
+            eprintln!("error: {error:#}");
+            return Ok(ExitCode::from(128 + signal as u8));
+        }
+        (judged, _) => judged?,
+    };
     let text = || serde_json::to_string_pretty(&report);
     match &json {
         Some(file) if file.as_os_str() == "-" => {
             let text = text()?;
-            return print(|out| writeln!(out, "{text}"));
+            print(|out| writeln!(out, "{text}"))?;
         }
         Some(file) => std::fs::write(file, text()? + "\n")
             .with_context(|| format!("could not write `{}`", file.display()))?,
         None => {}
     }
-    print(|out| judge::text::write(&report, all, out))
+    if json.is_none_or(|file| file.as_os_str() != "-") {
+        print(|out| judge::text::write(&report, all, out))?;
+    }
+    // Every run failed: there is no figure at all.
+    Ok(ExitCode::from(if report.resources.is_empty() {
+        2
+    } else {
+        0
+    }))
 }
 
 fn plan(args: Args) -> anyhow::Result<Plan> {
@@ -173,6 +196,23 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
             true => Kind::Bench,
             false => Kind::FakeNccl,
         });
+    let of_bench = !args.cases.is_empty() || args.check_counter;
+    if of_bench && kind != Kind::Bench {
+        bail!(
+            "--case and --check-counter are for --work bench, found {}",
+            name(kind)
+        );
+    }
+    if args.script.is_some() && kind != Kind::FakeNccl {
+        bail!("--script is for --work fake-nccl, found {}", name(kind));
+    }
+    let first = args.command.first().map_or("", String::as_str);
+    if args.work.is_none() && (first.starts_with('-') || Function::named(first).is_some()) {
+        bail!(
+            "expected a command after `--`, found `{first}`\n  hint: --work bench takes what `ncclscope bench` takes there; if it is \
+             a program, --work command"
+        );
+    }
     let own = plugin_path::find();
     let mut profilers = Vec::new();
     if !args.only {
@@ -224,7 +264,7 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
         }
         Kind::FakeNccl => Work::FakeNccl {
             program: plugin_path::installed("fake-nccl")?,
-            script: args.script,
+            script: args.script.map(readable).transpose()?,
             rates: args.rate,
             ranks: args.ranks,
             channels: args.channels,
@@ -247,9 +287,22 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
             .transpose()?,
         check_counter: args.check_counter,
         timeout: Duration::from_secs_f64(args.timeout),
+        stopped: || stop::asked().is_some(),
         callbacks: !args.no_callbacks,
         folder: args.output,
     })
+}
+
+fn name(kind: Kind) -> String {
+    let value = kind.to_possible_value();
+    value.map_or_else(String::new, |value| format!("--work {}", value.get_name()))
+}
+
+/// A script that is there: else it would fail in every run.
+fn readable(script: PathBuf) -> anyhow::Result<PathBuf> {
+    std::fs::File::open(&script)
+        .with_context(|| format!("--script: could not read `{}`", script.display()))?;
+    Ok(script)
 }
 
 /// An error that is told from where it is needed, though it came before.

@@ -1,6 +1,9 @@
 //! `ncclscope bench` over processes that talk to a mock of libcuda and libnccl (`examples/mock_gpu.rs`): data, counts,
 //! skew, launchers, and every way in which a rank can fail.
 
+#[path = "bench/ends.rs"]
+mod ends;
+
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use serde_json::Value;
@@ -143,6 +146,13 @@ fn data_of_every_function_is_right_in_both_placements() {
         let ratio = time.as_f64().expect("timed") / again.as_f64().expect("read");
         assert!((ratio - 1.0).abs() < 0.01, "{time} {again}");
     }
+    // What the text does not have is not 0 in what is read from it.
+    let side = &again["results"][0]["out_of_place"];
+    assert!(
+        side["calls"].is_null() && side["gpu_us"].is_null(),
+        "{side}"
+    );
+    assert!(side["skew_us"].is_number(), "{side}");
 }
 
 #[test]
@@ -270,6 +280,14 @@ fn calls_that_ranks_start_apart_are_set_apart() {
         "{out}"
     );
     assert!(
+        side["skew_us"].as_f64().expect("a skew") > 20_000.0,
+        "{side}"
+    );
+    assert!(
+        out.contains("; calls with a start skew above 20000 us set apart"),
+        "{out}"
+    );
+    assert!(
         err.contains("every call was set apart, its ranks started more than 20000 us"),
         "{err}"
     );
@@ -289,84 +307,26 @@ fn calls_that_ranks_start_apart_are_set_apart() {
     }
 }
 
-/// Runs with a fault; the error.
-fn failure(fault: (&str, &str), args: &str) -> String {
+#[test]
+fn a_function_or_size_that_is_named_twice_is_measured_once() {
     let folder = tempfile::tempdir().expect("a folder");
-    let began = Instant::now();
-    let args = format!("all_reduce -b 1K -n 4 -w 0 --placement out --max-skew 60s {args}");
-    let (output, out, err) = done(bench(folder.path(), &args).env(fault.0, fault.1));
-    assert_eq!(output.status.code(), Some(1), "{out}{err}");
-    assert!(began.elapsed() < Duration::from_secs(50), "it ended late");
-    err
-}
-
-#[test]
-fn a_rank_inside_a_call_is_named() {
-    let err = failure(("MOCK_HANG", "2:4"), "--timeout 6s");
-    assert!(
-        err.contains("error: AllReduce of 1024 bytes has not ended for 6 s: rank 2 (pid "),
-        "{err}"
+    let args = format!(
+        "all_reduce,gather,AllReduce --sizes 1K,4K,1024 -n 1 --placement out --gpus 2 {LENIENT}"
     );
-    assert!(
-        err.contains(
-            "is inside the NCCL call of step 3, which does not return; ranks 0-1,3 wait for it"
-        ),
-        "{err}"
+    let (output, _, err) = done(&mut bench(folder.path(), &args));
+    assert!(output.status.success(), "{err}");
+    let rows = table(folder.path())["results"].clone();
+    let row = |row: &Value| format!("{} {}", row["experiment_name"], row["size"]);
+    let rows: Vec<String> = rows.as_array().expect("rows").iter().map(row).collect();
+    assert_eq!(
+        rows,
+        [
+            "\"all_reduce\" 1024",
+            "\"all_reduce\" 4096",
+            "\"gather\" 1024",
+            "\"gather\" 4096"
+        ]
     );
-}
-
-#[test]
-fn a_gpu_without_progress_blames_no_rank() {
-    let err = failure(("MOCK_STALL", "2:4"), "--timeout 6s");
-    assert!(
-        err.contains("all ranks are in it, at step 3; the GPUs or the network make no progress"),
-        "{err}"
-    );
-}
-
-#[test]
-fn a_rank_that_ends_is_named() {
-    let err = failure(("MOCK_EXIT", "1:3"), "--timeout 60s");
-    assert!(err.contains("error: rank 1 (pid "), "{err}");
-    assert!(
-        err.contains("ended in AllReduce of 1024 bytes (exit status: 3)"),
-        "{err}"
-    );
-}
-
-#[test]
-fn a_rank_that_is_stopped_is_named() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let args = "all_reduce -b 1K --time 600s --placement out --max-skew 60s --timeout 6s";
-    let mut command = bench(folder.path(), args);
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("started");
-    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-    let rank_1 = lines.find_map(|line| {
-        let line = line.expect("read");
-        let words: Vec<&str> = line.split_whitespace().collect();
-        match words[..] {
-            ["#", "Rank", "1", "Group", _, "Pid", pid, ..] => pid.parse::<i32>().ok(),
-            _ => None,
-        }
-    });
-    // Into the calls, which begin after the head of the table.
-    lines.find(|line| line.as_ref().is_ok_and(|l| l.contains("(elements)")));
-    std::thread::sleep(Duration::from_millis(300));
-    let rank_1 = nix::unistd::Pid::from_raw(rank_1.expect("rank 1 in the table"));
-    nix::sys::signal::kill(rank_1, nix::sys::signal::Signal::SIGSTOP).expect("stopped");
-    let output = child.wait_with_output().expect("ended");
-    let err = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{err}");
-    assert!(
-        err.contains(&format!("rank 1 (pid {rank_1} on "))
-            && err.contains("gives no sign of life since"),
-        "{err}"
-    );
-    assert!(err.contains("; ranks 0,2-3 wait for it"), "{err}");
 }
 
 #[test]
@@ -396,6 +356,14 @@ fn one_gpu_is_told_to_communicate_with_nobody() {
 
 /// Two processes as torchrun starts them; their outputs.
 fn launched(folder: &Path, args: [&str; 2]) -> [(Output, String, String); 2] {
+    launched_with(folder, args, &[])
+}
+
+fn launched_with(
+    folder: &Path,
+    args: [&str; 2],
+    env: &[(&str, &str)],
+) -> [(Output, String, String); 2] {
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .and_then(|l| l.local_addr())
         .expect("a port")
@@ -409,7 +377,8 @@ fn launched(folder: &Path, args: [&str; 2]) -> [(Output, String, String); 2] {
             .env("LOCAL_RANK", rank.to_string());
         command
             .env("WORLD_SIZE", "2")
-            .env("MASTER_ADDR", "127.0.0.1");
+            .env("MASTER_ADDR", "127.0.0.1")
+            .envs(env.iter().copied());
         command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -442,6 +411,21 @@ fn ranks_of_a_launcher_meet_at_rank_0() {
 }
 
 #[test]
+fn variables_of_a_launcher_that_can_not_be_are_no_job_of_our_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = bench(folder.path(), "-b 1K -n 1 --max-skew 60s");
+    command.env("RANK", "2").env("WORLD_SIZE", "2");
+    let (output, out, err) = done(&mut command);
+    assert_eq!(output.status.code(), Some(2), "{out}");
+    assert!(
+        err.contains("expected a rank in RANK and a larger number of ranks in WORLD_SIZE, found `2` and `2`\n  hint: "),
+        "{err}"
+    );
+    let (output, _, err) = done(command.args(["--gpus", "2"]));
+    assert!(output.status.success(), "{err}");
+}
+
+#[test]
 fn ranks_with_other_options_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let [(first, _, err), (second, ..)] = launched(
@@ -450,10 +434,7 @@ fn ranks_with_other_options_are_refused() {
     );
     assert_eq!(first.status.code(), Some(2), "{err}");
     assert!(err.contains("rank 1 on "), "{err}");
-    assert!(
-        err.contains(r#"length is {"Iterations":3} there and {"Iterations":2} on rank 0"#),
-        "{err}"
-    );
+    assert!(err.contains("--iters is 3 there and 2 on rank 0"), "{err}");
     assert!(!second.status.success());
 }
 
@@ -476,15 +457,32 @@ fn what_can_not_begin_is_told_with_the_way_out() {
         (
             "4",
             "-b 2K -e 1K",
-            "the first size, 2048 bytes, is larger than the last, 1024",
+            "the first size, 2048 bytes (-b), is larger than the last, 1024 (-e)",
         ),
         ("4", "-b many", "`many` is not a size"),
+        ("4", "-b 0", "a call of no bytes moves nothing"),
+        (
+            "4",
+            "-b 3",
+            "no size is large enough: one element of float has 4 bytes",
+        ),
+        (
+            "4",
+            "-b 1K --json nowhere/t.json",
+            "`nowhere/t.json` can't be written: No such file",
+        ),
+        (
+            "4",
+            "-b 1K --parquet nowhere/c.parquet",
+            "the table of calls `nowhere/c.parquet`: No such file",
+        ),
         ("4", "all_reduced", "expected one of all_reduce, all_gather"),
         ("4", "-d float32", "expected one of int8, uint8"),
     ] {
         let (output, out, err) = done(bench(folder.path(), args).env("MOCK_GPUS", gpus));
         assert_eq!(output.status.code(), Some(2), "{args}: {out}{err}");
         assert!(err.contains(says), "{args}: {err}");
+        assert!(!out.contains("(elements)"), "{args}: measured first: {out}");
     }
 }
 
@@ -527,4 +525,46 @@ fn sizes_too_small_to_share_are_left_out_and_said_so() {
         table(folder.path())["results"].as_array().map(Vec::len),
         Some(1)
     );
+}
+
+#[test]
+fn judges_counter_saw_every_call_that_bench_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mock = mock().display().to_string();
+    let mut judge = Command::new(env!("CARGO_BIN_EXE_ncclscope"));
+    judge.args("judge --work bench --pairs 1 --case grouped --only --plugin mine=anything --check-counter --json j.json --".split(' '));
+    judge.args("all --sizes 1K --gpus 2 -n 3 -w 1 --max-skew 60s --nccl".split(' '));
+    judge.args([&mock, "--cuda", &mock]);
+    judge
+        .current_dir(folder.path())
+        .env("TMPDIR", folder.path());
+    let (output, out, err) = done(&mut judge);
+    assert!(output.status.success(), "{out}{err}");
+    let text = std::fs::read_to_string(folder.path().join("j.json")).expect("a report");
+    let report: Value = serde_json::from_str(&text).expect("JSON");
+    let notes = report["notes"].as_array().expect("notes");
+    // The mock has no AlltoAll and no Scatter, and nobody has a SendRecv.
+    assert_eq!(notes.len(), 7, "{notes:?}");
+    for note in notes {
+        let note = note.as_str().expect("text");
+        let numbers: Vec<u64> = note
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        // One call to begin with, 1 and 3 groups of 8, and the check; 2 ranks; in two placements, or the four pieces of
+        // AlltoAll, Scatter in two placements, and SendRecv of both kinds.
+        let calls = 2 * (1 + 4 * 8 + 1);
+        let expected = match note.contains("AlltoAll, Scatter, SendRecv") {
+            true => vec![(2 + 2 + 2) * calls; 3],
+            false => vec![2 * calls; 2],
+        };
+        assert_eq!(numbers, expected, "{note}");
+    }
+    // What the plugin left is none of it.
+    let row = &report["completeness"][0];
+    assert_eq!((&row["found"], &row["matched"]), (&0.into(), &0.into()));
+    // Where every run fails there is nothing to report.
+    judge.args(["--cuda", "nowhere"]);
+    let (output, out, _) = done(&mut judge);
+    assert_eq!(output.status.code(), Some(2), "{out}");
 }

@@ -76,7 +76,7 @@ pub(crate) fn cases(plan: &Plan, folder: &Path) -> anyhow::Result<Vec<Case>> {
                 std::fs::write(&path, format!("{whole}rank 1 kill\nall_reduce 1KiB\n"))?;
                 cases.push(play("a rank killed".into(), &path, false));
             }
-            if plan.callbacks {
+            if plan.callbacks && script.is_none() {
                 let list = |values: Vec<String>| values.join(",");
                 let args = [
                     "bench".into(),

@@ -5,8 +5,9 @@
 //! foreign when nothing of its function, size and rank was done, when its sequence number is beyond the calls that were
 //! made, or when there are more of its kind than were done.
 //!
-//! NCCL announces an AlltoAll or SendRecv as sends and receives where it has no kernel for it. A profiler that names none
-//! of them and has sends or receives is judged by these pieces.
+//! NCCL announces an AlltoAll, Gather, Scatter or SendRecv as sends and receives where it has no kernel for it. A profiler
+//! that names none of them and has sends or receives is judged by these pieces. Whose root a Gather or Scatter had is not
+//! told by the work: its receives (or sends) are looked for where the profiler has most of them.
 //!
 //! Rule: matched + missing = done, and matched + duplicate + foreign = found. Where records have no sequence number, calls
 //! of one kind can't be told apart: then one that never was hides one that is missing.
@@ -14,6 +15,7 @@
 use crate::records::{Kind, Record, Records};
 use crate::truth::{Calls, Graphs, Key, Truth};
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Counts of calls and records.
@@ -91,16 +93,11 @@ pub fn judge<'a>(truth: &Truth, records: &'a Records) -> Completeness<'a> {
             (Graphs::Templates, Kind::Replay) | (Graphs::Executions, Kind::Template) => continue,
             _ => record.number,
         };
-        let rank = record.pid.and_then(|pid| truth.ranks.get(&pid).copied());
-        let (Some(rank), Some(bytes)) = (rank.or(record.rank), record.bytes) else {
+        let (Some(rank), Some(bytes)) = (truth.rank_of(record), record.bytes) else {
             out.nameless += counts;
             continue;
         };
-        let key = |function: &str, bytes| Key {
-            function: function.to_owned(),
-            bytes,
-            rank,
-        };
+        let key = |function: &str, bytes| Key::new(function, bytes, rank);
         let whole = key(&record.function, bytes);
         let room = out.by.get(&whole).map_or(0, |c| c.done - c.matched);
         if room == 0 && !record.pieces.is_empty() {
@@ -146,31 +143,93 @@ pub fn judge<'a>(truth: &Truth, records: &'a Records) -> Completeness<'a> {
 fn as_told(truth: &Truth, records: &Records, by_pieces: &mut Vec<String>) -> BTreeMap<Key, Calls> {
     let told: HashSet<&str> = records.rows.iter().map(|r| &*r.function).collect();
     let pieces = told.contains("Send") || told.contains("Recv");
+    let nranks = truth.nranks.map(|nranks| u64::from(nranks.max(1)));
     let mut done = BTreeMap::new();
+    // By function and size: the calls of each rank.
+    let mut rooted: BTreeMap<(&str, u64), Vec<(u32, u64)>> = BTreeMap::new();
     for (key, calls) in &truth.calls {
-        let parts = match (&*key.function, truth.nranks) {
-            ("AlltoAll", Some(nranks)) => u64::from(nranks.max(1)),
-            ("SendRecv", _) => 1,
+        let Key {
+            function,
+            bytes,
+            rank,
+        } = key;
+        let parts = match (&**function, nranks) {
+            ("AlltoAll", Some(nranks)) => nranks,
+            ("Gather" | "Scatter", Some(_)) | ("SendRecv", _) => 1,
             _ => 0,
         };
-        if parts == 0 || !pieces || told.contains(&*key.function) {
-            let sum: &mut Calls = done.entry(key.clone()).or_default();
-            sum.number += calls.number;
+        if parts == 0 || !pieces || told.contains(&**function) {
+            add(&mut done, key.clone(), calls.number);
             continue;
         }
-        if !by_pieces.contains(&key.function) {
-            by_pieces.push(key.function.clone());
+        if !by_pieces.contains(function) {
+            by_pieces.push(function.clone());
         }
-        for function in ["Send", "Recv"] {
-            let key = Key {
-                function: function.into(),
-                bytes: key.bytes / parts,
-                rank: key.rank,
-            };
-            done.entry(key).or_default().number += calls.number * parts;
+        if matches!(&**function, "Gather" | "Scatter") {
+            let of = rooted.entry((function, *bytes)).or_default();
+            of.push((*rank, calls.number));
+            continue;
+        }
+        for piece in ["Send", "Recv"] {
+            let key = Key::new(piece, bytes / parts, *rank);
+            add(&mut done, key, calls.number * parts);
+        }
+    }
+    let found = match rooted.is_empty() {
+        true => HashMap::new(),
+        false => sends_and_receives(truth, records),
+    };
+    for ((function, bytes), ranks) in rooted {
+        let nranks = nranks.unwrap_or(1);
+        let (one, many) = match function {
+            "Gather" => ("Send", "Recv"),
+            _ => ("Recv", "Send"),
+        };
+        let piece = |function: &str, rank| Key::new(function, bytes / nranks, rank);
+        // What the profiler has of the roots' pieces beyond what other operations explain: most first.
+        let mut surplus: Vec<(u64, u32)> = Vec::new();
+        for (rank, number) in &ranks {
+            add(&mut done, piece(one, *rank), *number);
+            let key = piece(many, *rank);
+            let explained = done.get(&key).map_or(0, |calls| calls.number);
+            let found = found.get(&key).copied().unwrap_or(0);
+            surplus.push((found.saturating_sub(explained), *rank));
+        }
+        surplus.sort_by_key(|(surplus, rank)| (Reverse(*surplus), *rank));
+        let mut left = ranks.iter().map(|(_, number)| *number).max().unwrap_or(0);
+        let share = |(surplus, rank): &(u64, u32)| {
+            let calls = surplus.div_ceil(nranks).min(left);
+            left -= calls;
+            (*rank, calls)
+        };
+        let mut roots: Vec<(u32, u64)> = surplus.iter().map(share).collect();
+        // What left no trace is missing where most of it is.
+        roots[0].1 += left;
+        for (rank, calls) in roots {
+            add(&mut done, piece(many, rank), calls * nranks);
         }
     }
     done
+}
+
+fn add(done: &mut BTreeMap<Key, Calls>, key: Key, number: u64) {
+    if number > 0 {
+        done.entry(key).or_default().number += number;
+    }
+}
+
+/// Records of sends and receives.
+fn sends_and_receives(truth: &Truth, records: &Records) -> HashMap<Key, u64> {
+    let mut found = HashMap::new();
+    for record in &records.rows {
+        let named = matches!(&*record.function, "Send" | "Recv");
+        if let (true, Some(rank), Some(bytes)) = (named, truth.rank_of(record), record.bytes) {
+            *found
+                .entry(Key::new(&record.function, bytes, rank))
+                .or_default() += record.number;
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -280,6 +339,43 @@ mod tests {
             all(&judge(&truth, &records(vec![])).total()),
             [2, 0, 0, 2, 0, 0]
         );
+    }
+
+    #[test]
+    fn the_pieces_of_a_gather_are_looked_for_where_its_root_has_them() {
+        // 3 Gathers on each of 4 ranks, two to rank 2 and one to rank 1, beside a ring of the same size.
+        let mut truth = truth(&[]);
+        for rank in 0..4 {
+            truth.add(Key::new("Gather", 4096, rank), 3);
+            truth.add(Key::new("SendRecv", 1024, rank), 1);
+        }
+        let of = |rank, function, number| {
+            let row = Record {
+                rank: Some(rank),
+                ..record(function, 1024, None)
+            };
+            vec![row; number]
+        };
+        let mut rows = Vec::new();
+        for (rank, receives) in [(0, 1), (1, 1 + 4), (2, 1 + 8), (3, 1)] {
+            rows.extend(of(rank, "Send", 1 + 3));
+            rows.extend(of(rank, "Recv", receives));
+        }
+        let whole = records(rows.clone());
+        let judged = judge(&truth, &whole);
+        assert!(judged.total().whole(), "{:?}", judged.by);
+        assert_eq!(judged.by_pieces, ["Gather", "SendRecv"]);
+        // Without a receive of rank 1 and one of rank 2, these are what is missing.
+        for rank in [1, 2] {
+            let lost = |r: &Record| r.rank == Some(rank) && r.function == "Recv";
+            let at = rows.iter().position(lost).expect("there");
+            rows.remove(at);
+        }
+        let lossy = records(rows);
+        let judged = judge(&truth, &lossy);
+        let missing = |rank| judged.by[&Key::new("Recv", 1024, rank)].missing;
+        assert_eq!([0, 1, 2, 3].map(missing), [0, 1, 1, 0]);
+        assert_eq!(judged.total().foreign, 0);
     }
 
     #[test]

@@ -161,6 +161,8 @@ pub struct Plan {
     pub check_counter: bool,
     /// After so long, a run is killed.
     pub timeout: Duration,
+    /// Whether all is to end now.
+    pub stopped: fn() -> bool,
     /// Whether fake-nccl measures the cost of callbacks too.
     pub callbacks: bool,
     /// Where runs leave their files; `None` removes them.

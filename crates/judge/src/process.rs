@@ -26,9 +26,17 @@ pub(crate) struct Ran {
     pub stdout: String,
 }
 
-/// Runs `command` to its end, or kills it and its group after `timeout`. What it prints goes to `stdout` and `stderr` in
-/// `folder`.
-pub(crate) fn run(mut command: Command, folder: &Path, timeout: Duration) -> anyhow::Result<Ran> {
+/// How often it is asked whether to stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Runs `command` to its end, or kills it and its group after `timeout`, or once `stopped`. What it prints goes to `stdout`
+/// and `stderr` in `folder`.
+pub(crate) fn run(
+    mut command: Command,
+    folder: &Path,
+    timeout: Duration,
+    stopped: fn() -> bool,
+) -> anyhow::Result<Ran> {
     let file = |name: &str| {
         let path = folder.join(name);
         File::create(&path).with_context(|| format!("could not write `{}`", path.display()))
@@ -54,7 +62,13 @@ pub(crate) fn run(mut command: Command, folder: &Path, timeout: Duration) -> any
     let pid = child.id() as i32;
     let (over, ended) = channel::<()>();
     let watch = std::thread::spawn(move || {
-        let late = ended.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout);
+        let late = loop {
+            let left = timeout.saturating_sub(began.elapsed());
+            let over = ended.recv_timeout(left.min(LOOK)) != Err(RecvTimeoutError::Timeout);
+            if over || left.is_zero() || stopped() {
+                break !over;
+            }
+        };
         if late {
             // SAFETY: the leader is not waited for before `over` is dropped, so the group is still its own.
             unsafe { libc::kill(-pid, libc::SIGKILL) };
@@ -88,7 +102,9 @@ pub(crate) fn run(mut command: Command, folder: &Path, timeout: Duration) -> any
         return Err(std::io::Error::last_os_error()).context("could not wait for the run");
     }
     let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
-    let failed = if late {
+    let failed = if late && stopped() {
+        Some("stopped".to_owned())
+    } else if late {
         Some(format!("still running after {} s", timeout.as_secs_f64()))
     } else if libc::WIFSIGNALED(status) {
         Some(format!("signal {}", libc::WTERMSIG(status)))
@@ -116,7 +132,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        run(command, folder.path(), Duration::from_secs_f64(timeout)).expect("started")
+        let timeout = Duration::from_secs_f64(timeout);
+        run(command, folder.path(), timeout, || false).expect("started")
     }
 
     #[test]
@@ -128,6 +145,16 @@ mod tests {
         assert!(ran.cpu_s > 0.0 && ran.wall_s > 0.0);
         assert_eq!(sh("kill -9 $$", 60.0).failed.as_deref(), Some("signal 9"));
         assert_eq!(sh("true", 60.0).failed, None);
+    }
+
+    #[test]
+    fn what_is_to_stop_is_killed_with_its_children() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 1000 & wait"]);
+        let ran = run(command, folder.path(), Duration::from_secs(1000), || true).expect("started");
+        assert_eq!(ran.failed.as_deref(), Some("stopped"));
+        assert!(ran.wall_s < 60.0);
     }
 
     #[test]

@@ -62,11 +62,12 @@ pub struct Records {
     pub foreign_files: Vec<PathBuf>,
 }
 
-/// Reads what is in `folder`. `nranks` is for formats that don't say it and give sizes of one rank.
+/// Reads what is in `folder`. `nranks` is for formats that don't say it and give sizes of one rank. What killed processes of
+/// an ncclscope capture left in shared memory is removed there, and put into the folder first where it is to be kept.
 ///
 /// # Errors
 /// When the folder can't be listed.
-pub fn read(folder: &Path, nranks: Option<u32>) -> std::io::Result<Records> {
+pub fn read(folder: &Path, nranks: Option<u32>, keep: bool) -> std::io::Result<Records> {
     let mut files = Vec::new();
     list(folder, &mut files)?;
     files.sort();
@@ -76,7 +77,7 @@ pub fn read(folder: &Path, nranks: Option<u32>) -> std::io::Result<Records> {
     };
     let capture = files.iter().any(|f| has_extension(f, &["trace", "zst"]));
     if capture {
-        readers::capture::read(folder, &mut records);
+        readers::capture::read(folder, keep, &mut records);
         files.retain(|f| !has_extension(f, &["trace", "zst", "snap", "live", "json"]));
     }
     for file in files {

@@ -3,7 +3,8 @@
 //! Every round runs a [`Case`] once without a profiler and once under each, in a random order. A run has a folder: `out`
 //! for the profiler's files, and beside it what the work prints and counts.
 //!
-//! Rule: a run that fails is no figure: it is named in the report's notes, and its round has no pair for that profiler.
+//! Rule: a run that fails is no figure: it is named in the report's notes, and its round has no pair for that profiler. What
+//! fails without a profiler too is not run again.
 
 use crate::accuracy::{self, percentile, Times};
 use crate::cases::{cases, Case, Source};
@@ -15,7 +16,7 @@ use crate::random::Random;
 use crate::records;
 use crate::report::*;
 use crate::truth::{self, Key, Truth};
-use anyhow::Context;
+use anyhow::{bail, Context};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +25,9 @@ use std::process::Command;
 /// What one run came to.
 #[derive(Default)]
 struct Run {
+    /// None of one that failed, or was left out.
     ran: Option<Ran>,
+    failed: bool,
     figures: BTreeMap<(String, &'static str), f64>,
     callbacks: Vec<Value>,
     output_bytes: u64,
@@ -62,6 +65,12 @@ pub fn run(plan: &Plan, told: &mut dyn FnMut(u64, u64)) -> anyhow::Result<Report
     };
     std::fs::create_dir_all(folder)
         .with_context(|| format!("could not make `{}`", folder.display()))?;
+    if std::fs::read_dir(folder)?.next().is_some() {
+        bail!(
+            "expected a new or an empty folder for the runs' files, found some in `{}`, which would be taken for this run's",
+            folder.display()
+        );
+    }
     let folder = std::path::absolute(folder)?;
     let profilers: Vec<Profiler> = std::iter::once(Profiler::none())
         .chain(plan.profilers.iter().cloned())
@@ -81,7 +90,7 @@ pub fn run(plan: &Plan, told: &mut dyn FnMut(u64, u64)) -> anyhow::Result<Report
     let mut done = 0;
     for (number, case) in cases.iter().enumerate() {
         let mut sums: Vec<Sum> = profilers.iter().map(|_| Sum::default()).collect();
-        for round in 0..plan.rounds {
+        'rounds: for round in 0..plan.rounds {
             for index in random.order(profilers.len()) {
                 let profiler = &profilers[index];
                 told(done, all);
@@ -95,13 +104,25 @@ pub fn run(plan: &Plan, told: &mut dyn FnMut(u64, u64)) -> anyhow::Result<Report
                     &mut sums[index],
                     &mut report.notes,
                 )?;
+                if (plan.stopped)() {
+                    bail!("stopped after {done} of {all} runs");
+                }
                 sums[index].runs.push(run);
                 if plan.folder.is_none() {
                     // A flood leaves gigabytes.
                     let _ = std::fs::remove_dir_all(&place);
                 }
+                let alone = &sums[0].runs;
+                if !alone.is_empty() && alone.iter().all(|run| run.failed) {
+                    report.notes.push(format!(
+                        "{}: not run any more, as it fails without a profiler",
+                        case.name
+                    ));
+                    break 'rounds;
+                }
             }
         }
+        done = (number as u64 + 1) * u64::from(plan.rounds) * profilers.len() as u64;
         summarise(plan, case, &profilers, sums, &mut report);
     }
     let mut seen = std::collections::HashSet::new();
@@ -142,11 +163,16 @@ fn one(
         std::fs::create_dir_all(&counts)?;
         truth::counter::preload(&mut command, counter, &counts);
     }
-    let ran = process::run(command, place, plan.timeout)?;
+    let ran = process::run(command, place, plan.timeout, plan.stopped)?;
     let who = format!("{} under {}", case.name, profiler.name);
     let mut run = Run::default();
     if let Some(why) = &ran.failed {
         notes.push(format!("{who} failed: {why}{}", last_words(place)));
+        run.failed = true;
+        if profiler.records {
+            // For what it leaves in shared memory.
+            records::read(&out, None, plan.folder.is_some())?;
+        }
         return Ok(run);
     }
     let lines = || ran.stdout.lines().rev();
@@ -208,10 +234,10 @@ fn one(
     run.output_bytes = sizes.sum();
     run.ran = Some(ran);
     if let (true, Some(truth)) = (profiler.records, &truth) {
-        judge(truth, &out, sum, &who, notes)?;
+        judge(plan, truth, &out, sum, &who, notes)?;
     } else if profiler.records && matches!(case.source, Source::Callbacks) {
         // Read for what it leaves in shared memory.
-        records::read(&out, None)?;
+        records::read(&out, None, plan.folder.is_some())?;
     }
     Ok(run)
 }
@@ -230,21 +256,45 @@ fn counter_against(bench: &Truth, counts: &Path, case: &str) -> Vec<String> {
         sums
     };
     let counted = by_function(&counted);
-    let each = by_function(bench).into_iter().map(|(function, made)| {
-        let saw = counted.get(&function).copied().unwrap_or(0);
-        format!("{case}: of {function}, the benchmark made {made} calls and the counter saw {saw}")
-    });
-    each.collect()
+    let saw = |function: &str| counted.get(function).copied().unwrap_or(0);
+    let (mut united, mut sends) = (Vec::new(), 0);
+    let mut notes = Vec::new();
+    for (function, made) in by_function(bench) {
+        // Over all ranks, as many sends as receives: one for each rank and call, or one for each rank and other rank.
+        let pieces = match &*function {
+            "SendRecv" | "Gather" | "Scatter" => made,
+            "AlltoAll" => made * u64::from(bench.nranks.unwrap_or(1)),
+            _ => 0,
+        };
+        if pieces > 0 && saw(&function) == 0 {
+            united.push(function);
+            sends += pieces;
+            continue;
+        }
+        let saw = saw(&function);
+        notes.push(format!(
+            "{case}: of {function}, the benchmark made {made} calls and the counter saw {saw}"
+        ));
+    }
+    if !united.is_empty() {
+        let (sent, received) = (saw("Send"), saw("Recv"));
+        notes.push(format!(
+            "{case}: of {}, the benchmark made {sends} sends and as many receives, and the counter saw {sent} and {received}",
+            united.join(", ")
+        ));
+    }
+    notes
 }
 
 fn judge(
+    plan: &Plan,
     truth: &Truth,
     out: &Path,
     sum: &mut Sum,
     who: &str,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<()> {
-    let records = records::read(out, truth.nranks)?;
+    let records = records::read(out, truth.nranks, plan.folder.is_some())?;
     if let Some(file) = records.foreign_files.first() {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         notes.push(format!(

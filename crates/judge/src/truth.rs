@@ -5,6 +5,7 @@
 //!
 //! Rule: sizes follow nccl-tests' convention, and ranks are the launcher's.
 
+use crate::records::Record;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 
@@ -68,7 +69,23 @@ pub struct Truth {
     pub whole: bool,
 }
 
+impl Key {
+    pub(crate) fn new(function: &str, bytes: u64, rank: u32) -> Key {
+        Key {
+            function: function.to_owned(),
+            bytes,
+            rank,
+        }
+    }
+}
+
 impl Truth {
+    /// The launcher's rank of a record, where it is known.
+    pub(crate) fn rank_of(&self, record: &Record) -> Option<u32> {
+        let told = record.pid.and_then(|pid| self.ranks.get(&pid).copied());
+        told.or(record.rank)
+    }
+
     /// Calls done.
     pub fn total(&self) -> u64 {
         self.calls.values().map(|c| c.number).sum()

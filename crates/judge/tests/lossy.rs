@@ -17,7 +17,7 @@ fn there(name: &str) -> PathBuf {
     let path = built().join(name);
     assert!(
         path.is_file(),
-        "expected {}; `make debug` and `cargo build -p judge --examples` build it",
+        "expected {}; `make debug` and `cargo build -p judge -p preload --examples` build it",
         path.display()
     );
     path
@@ -47,6 +47,7 @@ fn plan(work: Work, profilers: Vec<Profiler>, rounds: u32) -> Plan {
         counter: None,
         check_counter: false,
         timeout: Duration::from_secs(120),
+        stopped: || false,
         folder: None,
         callbacks: false,
     }
@@ -166,6 +167,10 @@ fn a_killed_rank_leaves_every_call_in_ncclscope_s_capture_and_none_in_the_lossy_
         .resources
         .iter()
         .all(|r| r.peak_mib > 1.0 && r.wall_s > 0.0));
+    // What is kept is the capture with all of that in it, and not what is left of it without the shared memory.
+    let kept = runs.path().join("runs/case-0/round-0/2/out");
+    let kept = judge::records::read(&kept, Some(2), true).expect("read");
+    assert_eq!((kept.rows.len(), kept.unreadable), (101, 0));
     // Nothing of these runs is left in shared memory. What other tests run at the same time has its own there.
     let runs = runs.path().display().to_string();
     // SAFETY: a plain query.
@@ -190,6 +195,32 @@ fn a_plugin_that_is_not_one_is_said_to_be_none() {
         report.notes.iter().any(|n| n.contains("had no plugin")),
         "{:?}",
         report.notes
+    );
+}
+
+#[test]
+fn what_fails_without_a_profiler_is_not_run_again_and_a_used_folder_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runs = folder.path().join("ran");
+    let script = format!("echo >>'{}'; exit 3", runs.display());
+    let work = Work::Command {
+        command: ["sh", "-c", &script].map(str::to_owned).into(),
+    };
+    let mut plan = plan(work, vec![own()], 20);
+    plan.folder = Some(folder.path().join("kept"));
+    let report = judge::trial::run(&plan, &mut |_, _| {}).expect("run");
+    let ran = std::fs::read_to_string(runs).expect("run").lines().count();
+    assert!((1..=2).contains(&ran), "{ran}");
+    let last = report.notes.last().expect("notes");
+    assert_eq!(
+        last,
+        "command: not run any more, as it fails without a profiler"
+    );
+    assert!(report.resources.is_empty());
+    let again = judge::trial::run(&plan, &mut |_, _| {}).expect_err("used");
+    assert!(
+        again.to_string().contains("a new or an empty folder"),
+        "{again}"
     );
 }
 

@@ -135,6 +135,7 @@ fn a_profiler_half_a_microsecond_off_is_found_so_pair_by_pair_and_as_a_whole() {
         counter: None,
         check_counter: false,
         timeout: Duration::from_secs(60),
+        stopped: || false,
         callbacks: false,
         folder: None,
     };

@@ -75,3 +75,19 @@ bare recorded 0 of 154 calls (0.00 %).
 --- ncclscope judge --limit 0
 2| error: --limit: expected a ratio above 0 like 1.02, found `0`
 [exit 2]
+--- ncclscope judge --work fake-nccl --case single
+2| error: --case and --check-counter are for --work bench, found --work fake-nccl
+[exit 2]
+--- ncclscope judge --script job -- true
+2| error: --script is for --work fake-nccl, found --work command
+[exit 2]
+--- ncclscope judge --script none.job --work fake-nccl
+2| error: --script: could not read `none.job`: No such file or directory (os error 2)
+[exit 2]
+--- ncclscope judge -- all_reduce -b 1K
+2| error: expected a command after `--`, found `all_reduce`
+2|   hint: --work bench takes what `ncclscope bench` takes there; if it is a program, --work command
+[exit 2]
+--- ncclscope judge --json nowhere/judge.json --work fake-nccl
+2| error: `nowhere/judge.json` can't be written: No such file or directory (os error 2)
+[exit 2]

@@ -6,11 +6,13 @@
 use crate::records::{Kind, Record, Records};
 use analyze::executions::{Steps, Walk};
 use capture::live::{flag, part};
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 use tables::{Call, Capture, Process};
 
-/// Adds the calls of the capture at `folder`.
-pub fn read(folder: &Path, records: &mut Records) {
+/// Adds the calls of the capture at `folder`; `keep` is whether what its killed processes left elsewhere is put into it.
+pub fn read(folder: &Path, keep: bool, records: &mut Records) {
     let Ok(capture) = Capture::open(folder) else {
         return;
     };
@@ -65,7 +67,7 @@ pub fn read(folder: &Path, records: &mut Records) {
             });
         }
     }
-    release(&capture);
+    release(&capture, keep);
 }
 
 /// The calls of the operation that this one is the first of, if it is one of several.
@@ -87,14 +89,35 @@ fn pieces(capture: &Capture, process: &Process, first: &Call) -> Vec<(&'static s
 }
 
 /// Removes the live parts that killed processes of this capture left in shared memory: nobody else will.
-fn release(capture: &Capture) {
+fn release(capture: &Capture, keep: bool) {
     for process in &capture.processes {
         let place = process.fact("live").map(Path::new);
-        if let Some(place) = place.filter(|p| p.is_absolute() && !running(process.pid)) {
-            // It is gone where the process ended by itself.
+        let Some(place) = place.filter(|p| p.is_absolute() && !running(process.pid)) else {
+            continue;
+        };
+        let trace = process.fact("trace").map(Path::new);
+        let kept = match trace.filter(|_| keep) {
+            // Not there where the process ended by itself, and has written all of it.
+            Some(trace) if place.exists() => adopt(place, &trace.with_extension("live")),
+            _ => Ok(()),
+        };
+        if kept.is_ok() {
             let _ = std::fs::remove_file(place);
         }
     }
+}
+
+/// Copies a live part beside its trace file, where readers of captures find it; pages of zeros become holes.
+fn adopt(from: &Path, to: &Path) -> io::Result<()> {
+    let bytes = std::fs::read(from)?;
+    let mut file = File::create(to)?;
+    for (number, page) in bytes.chunks(4096).enumerate() {
+        if page.iter().any(|byte| *byte != 0) {
+            file.seek(SeekFrom::Start(number as u64 * 4096))?;
+            file.write_all(page)?;
+        }
+    }
+    file.set_len(bytes.len() as u64)
 }
 
 fn running(pid: u32) -> bool {
