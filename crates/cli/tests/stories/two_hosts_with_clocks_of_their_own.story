@@ -24,9 +24,8 @@ fake-host-1 common ends 39
 --- ncclscope report capture --offsets within=1ms | grep -A1 'offset given' | sed 's/[0-9] of [0-9] windows/N of N windows/'
   The offset given for fake-host-1, 0.0 ± 1000.0 µs against fake-host-0, contradicts the operations of N of N windows:
     it is not believed in these.
---- ncclscope export capture --to chrome -o trace.json --offsets right.csv; jq -c '.otherData.host_clocks' trace.json
+--- ncclscope export capture --to chrome -o trace.json --offsets right.csv 2>/dev/null; jq -c '.otherData.host_clocks' trace.json
 {"reference":"fake-host-0","hosts":[{"host":"fake-host-1","offset_us":3000000,"error_us":2,"source":"given","contradicted":false}]}
-2| 320 slices written to trace.json
 --- jq -c '[.traceEvents[] | select(.cat == "cpu_op") | .ts] | (max - min) < 2e6' trace.json
 true
 --- echo 'fake-host-0;0' >odd.csv; ncclscope report capture --offsets odd.csv
