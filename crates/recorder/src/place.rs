@@ -173,7 +173,27 @@ pub fn create(path: &Path) -> io::Result<OwnedFd> {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(OwnedFd::from_raw_fd(fd))
+        beyond_standard_streams(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// `fd` with a number that no program writes to without having opened it: where standard output or error is closed, the
+/// next file that is opened has its number, and gets what the program prints.
+fn beyond_standard_streams(fd: OwnedFd) -> io::Result<OwnedFd> {
+    if fd.as_raw_fd() > libc::STDERR_FILENO {
+        return Ok(fd);
+    }
+    // SAFETY: a descriptor of ours; the new one is owned from here on.
+    unsafe {
+        let moved = libc::fcntl(
+            fd.as_raw_fd(),
+            libc::F_DUPFD_CLOEXEC,
+            libc::STDERR_FILENO + 1,
+        );
+        if moved < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(OwnedFd::from_raw_fd(moved))
     }
 }
 
@@ -220,7 +240,7 @@ fn held_by_run(socket: &str, names: &Names, trace_id: u64, bytes: usize) -> io::
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        let memfd = OwnedFd::from_raw_fd(fd as i32);
+        let memfd = beyond_standard_streams(OwnedFd::from_raw_fd(fd as i32))?;
         let base = map(&memfd, bytes)?;
         let sent = connect(socket).and_then(|connection| {
             let mut path = names.stem.clone().into_os_string();
@@ -257,7 +277,7 @@ fn connect(socket: &str) -> io::Result<OwnedFd> {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        let fd = OwnedFd::from_raw_fd(fd);
+        let fd = beyond_standard_streams(OwnedFd::from_raw_fd(fd))?;
         let mut address: libc::sockaddr_un = std::mem::zeroed();
         address.sun_family = libc::AF_UNIX as libc::sa_family_t;
         if socket.len() >= address.sun_path.len() {
