@@ -15,6 +15,9 @@ const MAX_DEPTH: usize = 8;
 /// No file of a capture is larger once unpacked; keeps a damaged frame from filling memory.
 const MAX_UNPACKED: u64 = 16 << 30;
 
+/// What is expected of every folder in a capture.
+pub(crate) const LISTED: &str = "a folder that can be listed";
+
 /// The files of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Files {
@@ -84,7 +87,7 @@ fn split(path: &Path) -> Option<(PathBuf, Kind, bool)> {
 }
 
 /// All processes with a file at `path` or below, in order of path.
-pub(crate) fn find(path: &Path) -> Vec<Files> {
+pub(crate) fn find(path: &Path, problems: &mut Vec<Problem>) -> Vec<Files> {
     let mut found = BTreeMap::new();
     let mut add = |file: &Path| {
         let Some((stem, kind, packed)) = split(file) else {
@@ -110,13 +113,13 @@ pub(crate) fn find(path: &Path) -> Vec<Files> {
         }
     };
     if path.is_dir() {
-        walk(path, 0, &mut add);
+        walk(path, 0, problems, &mut add);
     } else if let Some((stem, ..)) = split(path) {
         let folder = path
             .parent()
             .filter(|p| !p.as_os_str().is_empty())
             .unwrap_or(Path::new("."));
-        walk(folder, MAX_DEPTH, &mut |file| {
+        walk(folder, MAX_DEPTH, problems, &mut |file| {
             if split(file).is_some_and(|(other, ..)| other.file_name() == stem.file_name()) {
                 add(file);
             }
@@ -125,15 +128,33 @@ pub(crate) fn find(path: &Path) -> Vec<Files> {
     found.into_values().collect()
 }
 
-fn walk(folder: &Path, depth: usize, each: &mut impl FnMut(&Path)) {
-    // A folder that can't be listed shows as processes that are not there.
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+fn walk(folder: &Path, depth: usize, problems: &mut Vec<Problem>, each: &mut impl FnMut(&Path)) {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) => {
+            problems.push(Problem {
+                file: folder.to_owned(),
+                place: "its names".into(),
+                expected: LISTED.into(),
+                found: error.to_string(),
+            });
+            return;
+        }
+    };
+    for entry in entries.flatten() {
         match entry.file_type() {
-            Ok(kind) if kind.is_dir() && depth < MAX_DEPTH => walk(&entry.path(), depth + 1, each),
+            Ok(kind) if kind.is_dir() && depth < MAX_DEPTH => {
+                walk(&entry.path(), depth + 1, problems, each);
+            }
             Ok(kind) if !kind.is_dir() => each(&entry.path()),
             _ => {}
         }
     }
+}
+
+/// Whether a file has the name of one of a capture's.
+pub(crate) fn is_named(path: &Path) -> bool {
+    split(path).is_some()
 }
 
 /// Opens a regular file: a pipe would never end, and a device need not.

@@ -1141,7 +1141,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 /// Hands the content of every Callbacks block of a process to `each`, staged ones included, in order.
 pub(crate) fn callback_blocks(path: &Path, mut each: impl FnMut(&[u8])) {
     let mut ignored = Vec::new();
-    let Some(files) = crate::files::find(path).into_iter().next() else {
+    let Some(files) = crate::files::find(path, &mut ignored).into_iter().next() else {
         return;
     };
     let trace = Trace::load(&files, &mut ignored);
