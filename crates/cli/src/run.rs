@@ -248,7 +248,7 @@ fn not_started(program: &OsString, error: &io::Error) -> ExitCode {
 /// Adopts the live parts that dead processes of this capture left in files of this node.
 fn adopt_files(capture: &Path, tally: &mut Tally) {
     let here = adopt::Here::ask();
-    for left in adopt::leftovers(|trace| adopt::inside(capture, trace).is_ok()) {
+    for left in adopt::leftovers(|_, trace| adopt::inside(capture, trace).is_ok()) {
         if left.part.liveness(&here) != adopt::Liveness::Dead {
             tally.alive += 1;
         } else if tally.adopt(&left.part, &left.trace) {

@@ -894,3 +894,98 @@ fn collect_copies_into_a_shared_folder_and_over_nothing() {
     );
     assert_eq!(fs::read(&copy).expect("there"), b"other");
 }
+
+#[test]
+fn collect_names_a_process_that_runs_once() {
+    let place = Place::new();
+    let trace = place.path().join("c/host0/r0-p1-aa.trace");
+    write_trace(&trace);
+    // This test's own process is the writer.
+    let image = image(&trace, false);
+    write_snapshot(&image, &trace.with_extension("snap"));
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(shared_memory())
+        .expect("made");
+    let live = shared_memory().join(format!("r0-p{}-once.live", std::process::id()));
+    fs::write(&live, bytes(&image)).expect("written");
+    let done = place
+        .ncclscope(&["collect", "c"])
+        .output()
+        .expect("started");
+    fs::remove_file(live).expect("left alone");
+    let line = format!("alive      host0  {}\n", trace.display());
+    assert_eq!(
+        (done.status.code(), stdout(&done)),
+        (Some(0), line),
+        "{}",
+        stderr(&done)
+    );
+    assert!(stderr(&done).contains("0 adopted, 1 alive"));
+}
+
+#[test]
+fn what_a_folder_cannot_take_is_said_once_and_collected_into_another() {
+    let place = Place::new();
+    killed_alone(&place);
+    let trace = &place.files("trace")[0];
+    // Nobody, root neither, can put a file in the place of a folder.
+    let taken = trace.with_extension("live");
+    fs::create_dir_all(taken.join("in the way")).expect("made");
+    let collect = |args: &[&str]| place.ncclscope(args).output().expect("started");
+    let refused = collect(&["collect", "c"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = stderr(&refused);
+    assert_eq!(said.matches("can't be adopted").count(), 1, "{said}");
+    assert!(said.contains("1 failed"), "{said}");
+    assert_eq!(in_shared_memory(&place).len(), 1);
+
+    let done = collect(&["collect", "c", "--into", "shared"]);
+    assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
+    assert!(stderr(&done).contains("1 adopted"), "{}", stderr(&done));
+    let name = taken.file_name().expect("named");
+    assert!(place.path().join("shared/host0").join(name).is_file());
+    assert_eq!(in_shared_memory(&place), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn what_cannot_be_printed_stops_nothing() {
+    let place = Place::new();
+    killed_alone(&place);
+    let full = || {
+        File::options()
+            .write(true)
+            .open("/dev/full")
+            .expect("there")
+    };
+    let run = |args: &[&str]| {
+        let mut command = place.ncclscope(args);
+        command.stdout(full()).output().expect("started")
+    };
+    for args in [&["collect", "c"][..], &["plugin-path"]] {
+        let done = run(args);
+        assert_eq!(done.status.code(), Some(2), "{args:?}: {}", stderr(&done));
+        assert!(
+            stderr(&done).contains("error: writing the output: No space left"),
+            "{args:?}: {}",
+            stderr(&done)
+        );
+    }
+    assert_adopted(&place, 1);
+}
+
+#[test]
+fn names_in_a_shared_folder_cannot_command_the_terminal() {
+    let place = Place::new();
+    let trace = place.path().join("c/host0/\u{1b}[31mr1.trace");
+    write_trace(&trace);
+    let done = place
+        .ncclscope(&["collect", "c"])
+        .output()
+        .expect("started");
+    assert_eq!(
+        stdout(&done),
+        "gone       host0  c/host0/\\u{1b}[31mr1.trace\n"
+    );
+}

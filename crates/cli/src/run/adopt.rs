@@ -372,10 +372,10 @@ pub struct Leftover {
 }
 
 /// The live parts that this user's processes, dead or alive, have in files of this node (in /dev/shm, or where the
-/// recorder goes when that is full), of trace files that are `wanted`.
+/// recorder goes when that is full), of which `wanted(file, trace file)`.
 ///
 /// Of others no more than the first page is read: hundreds may be there of earlier jobs, of megabytes each.
-pub fn leftovers(wanted: impl Fn(&Path) -> bool) -> Vec<Leftover> {
+pub fn leftovers(wanted: impl Fn(&Path, &Path) -> bool) -> Vec<Leftover> {
     let uid = nix::unistd::geteuid().as_raw();
     let local = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
     let mut found = Vec::new();
@@ -390,11 +390,11 @@ pub fn leftovers(wanted: impl Fn(&Path) -> bool) -> Vec<Leftover> {
     found
 }
 
-fn leftovers_in(folder: &Path, wanted: impl Fn(&Path) -> bool) -> Vec<Leftover> {
+fn leftovers_in(folder: &Path, wanted: impl Fn(&Path, &Path) -> bool) -> Vec<Leftover> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let wanted = entries.filter_map(|entry| {
         let file = entry.path();
-        let trace = trace_named_in(&file).filter(|trace| wanted(trace))?;
+        let trace = trace_named_in(&file).filter(|trace| wanted(&file, trace))?;
         let part = part_at(&file)?;
         Some(Leftover { file, trace, part })
     });
@@ -512,7 +512,7 @@ mod tests {
         left("b.live", "/two/h/r0-p1-bb.trace");
         std::fs::write(folder.path().join("c.live"), "short").expect("written");
         let asked = std::cell::RefCell::new(Vec::new());
-        let found = leftovers_in(folder.path(), |trace| {
+        let found = leftovers_in(folder.path(), |_, trace| {
             asked.borrow_mut().push(trace.to_owned());
             trace.starts_with("/two")
         });
