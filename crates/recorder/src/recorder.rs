@@ -116,6 +116,9 @@ pub fn get_or_make() -> Option<&'static Recorder> {
 
 /// One line on stderr.
 pub fn say(line: &str) {
+    // Paths and settings may hold what a terminal obeys.
+    let plain = |c: char| if c.is_control() { '?' } else { c };
+    let line: String = line.chars().map(plain).collect();
     // Written in one call, so that lines of many ranks do not mix.
     let line = format!("ncclscope: {line}\n");
     // A pipe that nobody reads is no reason to wait, and one whose reader has gone no reason to die of SIGPIPE.
