@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "MODE")]
     mode: Option<Mode>,
 
-    /// Where GPU times come from [default: NCCLSCOPE_TIMING, else host]
+    /// Where GPU times come from [default: NCCLSCOPE_TIMING, else auto]
     #[arg(long, value_enum, value_name = "SOURCE")]
     timing: Option<Timing>,
 
@@ -87,6 +87,7 @@ enum Timing {
 
 /// Runs the program.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
+    let before = child::outlive_size_limit()?;
     let plugin = plugin_path::find()?;
     let env = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
     if env("NCCLSCOPE_RUN_SOCKET").is_some() {
@@ -111,7 +112,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let mut folder = Folder::prepare(output.as_deref(), job.as_ref(), launcher, &args.command)?;
 
     // Blocked before there is a second thread, and so that no signal ends us between here and the program's start.
-    let signals = child::Signals::block()?;
+    let signals = child::Signals::block(before)?;
     let mut variables = vec![
         ("NCCL_PROFILER_PLUGIN".to_owned(), plugin.into_os_string()),
         ("NCCLSCOPE_OUT".to_owned(), folder.out.clone().into()),
@@ -282,8 +283,8 @@ fn last_words(folder: &Folder, tally: &Tally) -> String {
             .flatten()
             .fold(0, |sum: u64, n| sum.saturating_add(*n));
         words.push_str(&match traces.len() {
-            0 => ": 0 processes, for none loaded NCCL's profiler plugin (needs NCCL 2.23 or newer; NCCL_DEBUG=INFO says \
-                  more)"
+            0 => ": 0 processes; none loaded NCCL's profiler plugin (needs NCCL 2.23 or newer; NCCL_DEBUG=INFO says \
+                  more), or the plugin could not record and has said why"
                 .to_owned(),
             n => format!(
                 ": {n} process{}, {}{known} calls",

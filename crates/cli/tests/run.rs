@@ -295,6 +295,52 @@ fn plays_the_recorder() {
 
 // Running.
 
+/// As `ulimit -f`: no file may be written to.
+fn without_file_sizes(command: &mut Command) -> &mut Command {
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: one system call.
+    unsafe {
+        std::os::unix::process::CommandExt::pre_exec(command, move || {
+            match libc::setrlimit(libc::RLIMIT_FSIZE, &none) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        })
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_marked_is_refused_and_not_left_behind() {
+    let place = Place::new();
+    let mut run = place.ncclscope(&["run", "-o", "c", "--", "true"]);
+    let refused = without_file_sizes(&mut run).output().expect("started");
+    assert_eq!(refused.status.code(), Some(2), "{:?}", refused.status);
+    assert!(
+        stderr(&refused).contains("capture.json`: File too large"),
+        "{}",
+        stderr(&refused)
+    );
+    assert!(!place.path().join("c").exists());
+}
+
+#[test]
+fn a_limit_of_file_sizes_ends_the_program_alone() {
+    let place = Place::new();
+    // The program takes the limit for itself and for `run`, its parent, which then can't write the end into capture.json.
+    let script = "prlimit --pid $PPID --fsize=0 && ulimit -f 0 && echo into a file > file";
+    let done = place.run(&["-o", "c", "--", "sh", "-c", script]);
+    let said = stderr(&done);
+    if said.contains("prlimit") {
+        eprintln!("skipped: {said}");
+        return;
+    }
+    assert_eq!(done.status.code(), Some(128 + libc::SIGXFSZ), "{said}");
+    assert!(said.contains("capture.json`: File too large"), "{said}");
+}
+
 #[test]
 fn exit_status_and_streams_are_the_programs() {
     let place = Place::new();

@@ -31,6 +31,15 @@ const FORWARDED: [Signal; 8] = [
 /// `si_code` of signals that the kernel sends, the terminal's among them.
 const SI_KERNEL: i32 = 0x80;
 
+/// Has writes beyond the limit of file sizes fail instead of ending this process, which has a program to wait for.
+/// Returns the mask that we were started with.
+///
+/// # Errors
+/// Never, with a signal that is known.
+pub fn outlive_size_limit() -> nix::Result<SigSet> {
+    SigSet::from(Signal::SIGXFSZ).thread_swap_mask(SigmaskHow::SIG_BLOCK)
+}
+
 /// The signals of this process, blocked. Made before any thread is, which then has them blocked too.
 pub struct Signals {
     blocked: SignalFd,
@@ -39,14 +48,14 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Blocks the forwarded signals and SIGCHLD.
-    pub fn block() -> io::Result<Signals> {
+    /// Blocks the forwarded signals and SIGCHLD. The program gets the mask `before`.
+    pub fn block(before: SigSet) -> io::Result<Signals> {
         // An inherited SIG_IGN would reap the program behind our back and lose its exit status.
         // SAFETY: the default action runs no code of ours.
         unsafe { signal::signal(Signal::SIGCHLD, SigHandler::SigDfl)? };
         let mut set: SigSet = FORWARDED.into_iter().collect();
         set.add(Signal::SIGCHLD);
-        let before = set.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        set.thread_block()?;
         Ok(Signals {
             blocked: SignalFd::new(&set)?,
             before,
