@@ -136,20 +136,9 @@ impl Plan {
 /// # Errors
 /// That it is no size.
 pub fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is not a size (like 1024, 8K, 1MiB or 4G)");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match &text[digits.len()..].to_ascii_uppercase()[..] {
-        "" | "B" => 0,
-        "K" | "KB" | "KIB" => 10,
-        "M" | "MB" | "MIB" => 20,
-        "G" | "GB" | "GIB" => 30,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    number
-        .checked_mul(1 << shift)
+    units::bytes(text)
         .filter(|size| *size <= 1 << 50)
-        .ok_or_else(wrong)
+        .ok_or_else(|| format!("`{text}` is not a size (like 1024, 8K, 1MiB or 4G)"))
 }
 
 /// `3s`, `500ms`, `1.5`: seconds above 0.
@@ -157,12 +146,8 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// # Errors
 /// That it is no duration.
 pub fn seconds(text: &str) -> Result<f64, String> {
-    let (digits, unit) = match text.strip_suffix("ms") {
-        Some(digits) => (digits, 1e-3),
-        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
-    };
-    let value: Option<f64> = digits.parse().ok().map(|value: f64| value * unit);
-    value
+    units::nanos(text, Some(1e9))
+        .map(|ns| ns / 1e9)
         .filter(|value| *value > 0.0 && *value <= 86_400.0)
         .ok_or_else(|| format!("`{text}` is not a duration (like 3s or 500ms)"))
 }

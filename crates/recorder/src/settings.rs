@@ -107,7 +107,7 @@ impl Settings {
             let Some(value) = var(name) else {
                 return default;
             };
-            match bytes(&value) {
+            match units::bytes(&value) {
                 Some(size) if (least..=most).contains(&size) => size,
                 _ => {
                     complaints.push(format!(
@@ -290,20 +290,6 @@ pub fn file_name(text: &str) -> String {
     } else {
         clean
     }
-}
-
-fn bytes(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" | "kb" | "kib" => 1 << 10,
-        "m" | "mb" | "mib" => 1 << 20,
-        "g" | "gb" | "gib" => 1 << 30,
-        "t" | "tb" | "tib" => 1 << 40,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
 fn print_bytes(bytes: u64) -> String {
