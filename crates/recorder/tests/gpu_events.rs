@@ -3,7 +3,7 @@
 mod job;
 
 use capture::live::part;
-use job::{Driver, Job};
+use job::{out, recorded, Driver, Job};
 use nccl_abi::{event, state};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -104,27 +104,12 @@ fn late_of(job: &Job) -> Vec<usize> {
     late
 }
 
-/// The capture folder of the job that this process is.
-fn out() -> PathBuf {
-    PathBuf::from(std::env::var_os("NCCLSCOPE_OUT").expect("set"))
-}
-
 /// Calls `each` and waits for `period`, again and again. What a busy machine holds up is not made up for: that would be a
 /// flood.
 fn paced(n: usize, period: Duration, mut each: impl FnMut(usize)) {
     for i in 0..n {
         each(i);
         std::thread::sleep(period);
-    }
-}
-
-/// Waits until the recorder's thread, which a busy machine may hold up, has come so far that `enough` holds of this very
-/// process's capture.
-fn reached(enough: impl Fn(&Process) -> bool) {
-    let began = Instant::now();
-    while !Capture::open(&out()).is_ok_and(|capture| enough(process(&capture))) {
-        assert!(began.elapsed() < Duration::from_secs(60), "it never comes");
-        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -233,7 +218,7 @@ fn job_that_times_all() {
     paced(2_000, Duration::from_micros(500), |i| {
         // There are 1024 pairs of events.
         if i % 500 == 0 && i > 0 {
-            reached(has_times(i));
+            recorded(has_times(i));
         }
         all_reduce(&cuda, &mut comm, 256, 2_000);
     });
@@ -294,7 +279,7 @@ fn job_with_a_sticky_error() {
     let mut comm = Driver::new(1);
     paced(50, Duration::from_millis(2), |i| {
         if i == 40 {
-            reached(has_times(10));
+            recorded(has_times(10));
             cuda.fail(700);
         }
         all_reduce(&cuda, &mut comm, 256, 10_000);
@@ -330,7 +315,7 @@ fn job_whose_gpu_clock_steps() {
     let mut comm = Driver::new(1);
     paced(300, Duration::from_millis(1), |i| {
         if i == 150 {
-            reached(has_times(110));
+            recorded(has_times(110));
             cuda.step(-2_170_000);
         }
         load(&cuda);
@@ -381,7 +366,7 @@ fn job_that_exits_under_way() {
     paced(100, Duration::from_millis(1), |_| {
         all_reduce(&cuda, &mut comm, 256, 10_000);
     });
-    reached(has_times(30));
+    recorded(has_times(30));
     all_reduce(&cuda, &mut comm, 256, 60_000_000_000);
     std::process::exit(0);
 }
@@ -533,7 +518,7 @@ fn job_that_is_killed() {
     let mut comm = Driver::new(1);
     paced(400, Duration::from_millis(1), |i| {
         if i == 300 {
-            reached(has_times(200));
+            recorded(has_times(200));
         }
         all_reduce(&cuda, &mut comm, 256, 10_000);
     });

@@ -3,7 +3,7 @@
 
 mod job;
 
-use job::{Driver, Job};
+use job::{flushed, out, snapshot_file, Driver, Job};
 use std::time::Duration;
 use tables::LiveSource;
 
@@ -17,7 +17,7 @@ fn rest() {
 fn job_without_descriptors() {
     let mut comm = Driver::new(0x21);
     comm.all_reduce(1);
-    rest();
+    snapshot_file();
     let limit = |most| {
         let limit = libc::rlimit {
             rlim_cur: most,
@@ -70,7 +70,7 @@ fn job_without_standard_streams() {
     (0..3).for_each(|fd| unsafe { assert_eq!(libc::close(fd), 0) });
     let mut comm = Driver::new(0x23);
     (0..500).for_each(|i| comm.all_reduce(1 + i % 7));
-    rest();
+    snapshot_file();
     for fd in 0..3 {
         let text = b"what a program says that does not know of it".repeat(100);
         // SAFETY: the bytes are there.
@@ -96,8 +96,8 @@ fn a_program_without_standard_streams_does_not_write_into_the_capture() {
 fn job_of_which_something_is_removed() {
     let mut comm = Driver::new(0x22);
     (0..500).for_each(|i| comm.all_reduce(1 + i % 7));
-    rest();
-    let out = std::path::PathBuf::from(std::env::var_os("NCCLSCOPE_OUT").expect("set"));
+    flushed();
+    let out = out();
     match std::env::var("REMOVED").expect("set").as_str() {
         "folder" => std::fs::remove_dir_all(&out).expect("removed"),
         "live part" => {
