@@ -9,6 +9,7 @@ use crate::problem::Problem;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Folders deeper than this are no part of a capture.
 const MAX_DEPTH: usize = 8;
@@ -175,10 +176,47 @@ pub(crate) fn open(path: &Path) -> std::io::Result<std::fs::File> {
     ))
 }
 
+/// An open file that is kept so, as long as not too many are: a rotated trace file may be removed while it is read.
+#[derive(Debug)]
+pub(crate) struct Held(std::fs::File);
+
+/// How many are held now.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+/// Half of what a process may usually have open, or less. The files of more are opened again by name.
+const MOST_HELD: usize = 400;
+
+impl Held {
+    pub(crate) fn new(file: std::fs::File) -> Option<Held> {
+        let one_more = |n| (n < MOST_HELD).then_some(n + 1);
+        HELD.fetch_update(Relaxed, Relaxed, one_more).ok()?;
+        Some(Held(file))
+    }
+
+    pub(crate) fn file(&self) -> &std::fs::File {
+        &self.0
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        HELD.fetch_sub(1, Relaxed);
+    }
+}
+
 /// The content of a file, unpacked; as much as could be read when it is damaged, with a problem that says so.
 pub(crate) fn load(path: &Path, problems: &mut Vec<Problem>) -> Vec<u8> {
+    load_opened(path, open(path).as_ref(), problems)
+}
+
+/// The same of a file that was opened, or could not be.
+pub(crate) fn load_opened(
+    path: &Path,
+    file: Result<&std::fs::File, &std::io::Error>,
+    problems: &mut Vec<Problem>,
+) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let read = open(path).and_then(|file| {
+    let file = file.map_err(|error| std::io::Error::new(error.kind(), error.to_string()));
+    let read = file.and_then(|file| {
         if path.extension().is_some_and(|e| e == "zst") {
             zstd::Decoder::new(file)?
                 .take(MAX_UNPACKED)
@@ -187,7 +225,7 @@ pub(crate) fn load(path: &Path, problems: &mut Vec<Problem>) -> Vec<u8> {
             let len = file.metadata().map_or(0, |m| m.len().min(MAX_UNPACKED));
             // Without it, reading takes twice the memory at times.
             let _ = bytes.try_reserve_exact(usize::try_from(len).map_or(0, |len| len + 1));
-            (&file).take(MAX_UNPACKED).read_to_end(&mut bytes)
+            file.take(MAX_UNPACKED).read_to_end(&mut bytes)
         }
     });
     if let Err(error) = read {
