@@ -251,7 +251,7 @@ impl Collector {
         let why = match part.liveness(&self.here) {
             Liveness::Dead => return false,
             Liveness::Alive => "",
-            Liveness::Unknown => "  (or dead: another pid name space)",
+            Liveness::Unknown => "  (or dead: another host or pid name space)",
         };
         let host = self.host_of(part);
         self.say(&format!("alive      {host}  {}{why}", shown(trace)));

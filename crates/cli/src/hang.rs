@@ -60,12 +60,14 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
 /// does a pid mean anything.
 fn life(process: &Process, here: &Here) -> Life {
     let number = |key: &str| process.fact(key).and_then(|v| v.parse::<u64>().ok());
-    let Some(boot) = process.fact("boot_id") else {
+    // Empty where there is no /proc.
+    let Some(boot) = process.fact("boot_id").filter(|boot| !boot.is_empty()) else {
         return Life::Unknown;
     };
     if boot != here.boot_id {
         // The same host, started anew: what ran before is gone.
-        return match process.host == here.host && !here.host.is_empty() {
+        let known = !here.host.is_empty() && !here.boot_id.is_empty();
+        return match known && process.host == here.host {
             true => Life::Gone,
             false => Life::Unknown,
         };
