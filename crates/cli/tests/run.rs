@@ -428,6 +428,25 @@ fn a_program_killed_by_a_signal_gives_128_and_its_number() {
 }
 
 #[test]
+fn a_broken_pipe_is_ignored_by_the_program_if_by_the_caller() {
+    let place = Place::new();
+    let script = "kill -PIPE $$; echo still here";
+    for (caller, status) in [("", 128 + libc::SIGPIPE), ("trap '' PIPE; ", 0)] {
+        let command = format!("{caller}exec \"$0\" run -o c -- sh -c '{script}'");
+        let mut run = Command::new("sh");
+        run.args(["-c", &command, env!("CARGO_BIN_EXE_ncclscope")]);
+        run.current_dir(place.path())
+            .env_remove("NCCL_PROFILER_PLUGIN")
+            .env("NCCLSCOPE_PLUGIN", place.path().join("plugin.so"));
+        let done = run.output().expect("started");
+        let said = stdout(&done);
+        assert_eq!(done.status.code(), Some(status), "{caller}: {said}");
+        assert_eq!(said == "still here\n", status == 0, "{caller}: {said}");
+        fs::remove_dir_all(place.path().join("c")).expect("removed");
+    }
+}
+
+#[test]
 fn signals_reach_the_program_once() {
     let place = Place::new();
     for signal in [
