@@ -1054,3 +1054,58 @@ fn names_in_a_shared_folder_cannot_command_the_terminal() {
         "gone       host0  c/host0/\\u{1b}[31mr1.trace\n"
     );
 }
+
+#[test]
+fn live_parts_without_a_capture_folder_are_named_and_stay() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: no shared memory of its own is permitted here");
+        return;
+    }
+    let place = Place::new();
+    let script = "\"$CLIENT\" --exact plays_the_recorder --ignored >/dev/null 2>&1; rm -r c; \
+                  \"$0\" collect; mkdir c; \"$0\" collect c";
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", script, env!("CARGO_BIN_EXE_ncclscope")])
+        .current_dir(place.path());
+    shell
+        .env("CLIENT", std::env::current_exe().expect("known"))
+        .env("PLAY", "shared-memory")
+        .env("TMPDIR", place.path())
+        .env("NCCLSCOPE_OUT", place.path().join("c"));
+    // What others have in shared memory is not to be collected here.
+    let alone = || {
+        let check = |result: i32| match result {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        };
+        let (none, shm) = (c"none".as_ptr(), c"/dev/shm".as_ptr());
+        let (null, private) = (std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
+        // SAFETY: system calls on constants.
+        unsafe {
+            check(libc::unshare(libc::CLONE_NEWNS))?;
+            check(libc::mount(none, c"/".as_ptr(), null, private, null.cast()))?;
+            check(libc::mount(none, shm, c"tmpfs".as_ptr(), 0, null.cast()))
+        }
+    };
+    // SAFETY: as above, and nothing is allocated.
+    unsafe { std::os::unix::process::CommandExt::pre_exec(&mut shell, alone) };
+    let Ok(done) = shell.output() else {
+        eprintln!("skipped: no shared memory of its own is permitted here");
+        return;
+    };
+    let (out, said) = (stdout(&done), stderr(&done));
+    let lines: Vec<&str> = out.lines().collect();
+    let [stray, adopted] = lines[..] else {
+        panic!("{out}{said}")
+    };
+    let folder = place.path().join("c");
+    let way_out = format!("run `ncclscope collect {}`", folder.display());
+    assert!(
+        stray.starts_with("stray      host0  /dev/shm/ncclscope-0/r0-p"),
+        "{stray}"
+    );
+    assert!(stray.contains(&way_out), "{stray}");
+    assert!(said.contains("0 elsewhere, 1 stray"), "{said}");
+    assert!(adopted.starts_with("adopted    host0  "), "{adopted}");
+}

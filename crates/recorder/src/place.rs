@@ -88,7 +88,15 @@ pub fn live_part(
         }
     }
     let local = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
-    let mut mapping = in_file(&local.join(format!("ncclscope-{uid}")), &file, bytes)?;
+    let folder = local.join(format!("ncclscope-{uid}"));
+    let mut mapping = in_file(&folder, &file, bytes).map_err(|error| {
+        let text = format!(
+            "no {} MiB for open calls, neither in /dev/shm beside NCCL's own nor in {}: {error}; TMPDIR may name another folder",
+            bytes >> 20,
+            folder.display()
+        );
+        io::Error::new(error.kind(), text)
+    })?;
     mapping.warning = Some(format!(
         "no room for {} MiB in /dev/shm beside NCCL's own; open calls live in {} (if that is a disk, callbacks may stall)",
         bytes >> 20,
@@ -113,6 +121,7 @@ pub fn spare_memory(bytes: usize) -> io::Result<()> {
     unsafe {
         let base = libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0);
         if base == libc::MAP_FAILED {
+            // As it is: a text of our own would need memory.
             return Err(io::Error::last_os_error());
         }
         libc::munmap(base, bytes);

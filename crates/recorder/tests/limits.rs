@@ -537,11 +537,27 @@ fn job_in_small_shared_memory() {
 }
 
 #[test]
+fn a_setting_with_control_characters_reaches_no_terminal() {
+    let mut job = in_need(&[("NCCLSCOPE_NET", "off\u{1b}[31m\nmore")]);
+    let (status, said) = job.run_saying();
+    assert!(status.success(), "{status}: {said}");
+    assert!(
+        said.contains("NCCLSCOPE_NET=off?[31m?more is none of"),
+        "{said:?}"
+    );
+    assert!(!said.contains('\u{1b}'), "{said:?}");
+}
+
+#[test]
 fn nowhere_for_the_live_part_turns_recording_off_with_a_line() {
     let mut job = in_need(&[("FREE", "0"), ("TMPDIR", "/proc/nowhere")]);
     let (status, said) = job.run_saying();
     assert!(status.success(), "{status}: {said}");
-    assert!(said.contains("recording is off"), "{said}");
+    assert!(
+        said.contains("recording is off: no 3 MiB for open calls, neither in /dev/shm beside NCCL's own nor in /proc/nowhere/ncclscope-"),
+        "{said}"
+    );
+    assert!(said.contains("TMPDIR may name another folder"), "{said}");
 }
 
 #[test]
