@@ -69,7 +69,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     for refused in collector.refused.values() {
-        eprintln!(
+        tell!(
             "error: `{}` can't be adopted: {}",
             shown(&refused.file),
             refused.why
@@ -101,7 +101,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         words.push_str(&format!(", {failed} failed"));
     }
     let next = args.into.as_ref().or(args.folders.first());
-    eprintln!(
+    tell!(
         "{words}{}",
         next.map_or_else(String::new, |d| format!(
             "; next: ncclscope report {}",
@@ -278,7 +278,7 @@ impl Collector {
             self.adopted += 1;
         }
         if let Err(error) = std::fs::remove_file(file) {
-            eprintln!("`{}` is adopted but can't be removed: {error}", shown(file));
+            tell!("`{}` is adopted but can't be removed: {error}", shown(file));
         }
         Ok(())
     }
@@ -321,7 +321,7 @@ impl Collector {
                 // Each node's run wrote one; the first to arrive stands for the job.
                 Ok(Copied::Different) if mark => {}
                 Ok(Copied::Different) => {
-                    eprintln!(
+                    tell!(
                         "error: `{}` is there with other content than `{}`; left alone",
                         shown(&place),
                         shown(&file)
@@ -329,7 +329,7 @@ impl Collector {
                     self.failed += 1;
                 }
                 Err(error) => {
-                    eprintln!(
+                    tell!(
                         "error: `{}` can't be copied to `{}`: {error}",
                         shown(&file),
                         shown(&place)

@@ -167,7 +167,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         notes.push("SLURM_EXPORT_ENV was extended by ncclscope's variables".to_owned());
     }
     if !notes.is_empty() {
-        eprintln!("ncclscope: note: {}", notes.join("; "));
+        tell!("ncclscope: note: {}", notes.join("; "));
     }
 
     let status = match signals.run(&mut command, allow_many_files) {
@@ -188,7 +188,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             .push(format!("`{}/capture.json`: {error}", folder.path.display()));
     }
     if folder.is_creator() || !tally.failed.is_empty() {
-        eprintln!("ncclscope: {}", last_words(&folder, &tally));
+        tell!("ncclscope: {}", last_words(&folder, &tally));
     }
     Ok(ExitCode::from(status))
 }
@@ -242,7 +242,7 @@ fn not_started(program: &OsString, error: &io::Error) -> ExitCode {
         io::ErrorKind::NotFound => (127, format!("`{program}`: command not found")),
         _ => (126, format!("`{program}` can't be run: {error}")),
     };
-    eprintln!("error: {text}\n  hint: see that it runs without `ncclscope run --`");
+    tell!("error: {text}\n  hint: see that it runs without `ncclscope run --`");
     ExitCode::from(status)
 }
 

@@ -313,6 +313,36 @@ fn without_file_sizes(command: &mut Command) -> &mut Command {
 }
 
 #[test]
+fn a_standard_error_that_is_full_or_closed_changes_nothing_for_the_program() {
+    let place = Place::new();
+    // With a note before the start and a line at the end.
+    fs::write(place.path().join("libnccl-profiler.so"), "").expect("written");
+    let full = || {
+        Stdio::from(
+            File::options()
+                .write(true)
+                .open("/dev/full")
+                .expect("there"),
+        )
+    };
+    let closed = || {
+        let (reader, writer) = nix::unistd::pipe().expect("made");
+        drop(reader);
+        Stdio::from(writer)
+    };
+    for (name, stderr) in [("full", full()), ("closed", closed())] {
+        let mut run = place.ncclscope(&["run", "-o", name, "--", "sh", "-c", "echo ran; exit 5"]);
+        run.env("LD_LIBRARY_PATH", place.path()).stderr(stderr);
+        let done = run.output().expect("started");
+        assert_eq!(
+            (done.status.code(), stdout(&done).as_str()),
+            (Some(5), "ran\n"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
 fn a_folder_that_cannot_be_marked_is_refused_and_not_left_behind() {
     let place = Place::new();
     let mut run = place.ncclscope(&["run", "-o", "c", "--", "true"]);
