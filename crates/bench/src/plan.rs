@@ -188,34 +188,15 @@ impl Plan {
 /// `1024`, `1K`, `8MiB`, `1.5G`: powers of 1024, as in nccl-tests.
 ///
 /// # Errors
-/// That it is no size, or no whole number of bytes, or 0.
+/// That it is no size, or 0.
 pub fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is not a size (like 1024, 8K, 1MiB or 1.5G, up to 1024T)");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match &text[digits.len()..].to_ascii_uppercase()[..] {
-        "" | "B" => 0,
-        "K" | "KB" | "KIB" => 10,
-        "M" | "MB" | "MIB" => 20,
-        "G" | "GB" | "GIB" => 30,
-        "T" | "TB" | "TIB" => 40,
-        _ => return Err(wrong()),
-    };
-    if !digits.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
-        return Err(wrong());
+    match units::bytes(text) {
+        Some(0) => Err("a call of no bytes moves nothing; sizes begin at 1".to_owned()),
+        Some(size) if size <= 1 << 50 => Ok(size),
+        _ => Err(format!(
+            "`{text}` is not a size in whole bytes (like 1024, 8K, 1MiB or 1.5G, up to 1024T)"
+        )),
     }
-    let number: f64 = digits.parse().map_err(|_| wrong())?;
-    // Exact up to 2^53.
-    let bytes = number * (1u64 << shift) as f64;
-    if bytes > (1u64 << 50) as f64 {
-        return Err(wrong());
-    }
-    if bytes.fract() != 0.0 {
-        return Err(format!("`{text}` is not a whole number of bytes"));
-    }
-    if bytes == 0.0 {
-        return Err("a call of no bytes moves nothing; sizes begin at 1".to_owned());
-    }
-    Ok(bytes as u64)
 }
 
 /// `3s`, `500ms`, `1.5`: seconds above 0.
@@ -223,12 +204,8 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// # Errors
 /// That it is no duration.
 pub fn seconds(text: &str) -> Result<f64, String> {
-    let (digits, unit) = match text.strip_suffix("ms") {
-        Some(digits) => (digits, 1e-3),
-        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
-    };
-    let value: Option<f64> = digits.parse().ok().map(|value: f64| value * unit);
-    value
+    units::nanos(text, Some(1e9))
+        .map(|ns| ns / 1e9)
         .filter(|value| *value > 0.0 && *value <= 86_400.0)
         .ok_or_else(|| format!("`{text}` is not a duration (like 3s or 500ms)"))
 }
@@ -288,7 +265,7 @@ mod tests {
             assert!(size(text).is_err(), "{text}");
         }
         let parts = size("1.0001K").expect_err("no whole number");
-        assert!(parts.contains("whole number of bytes"), "{parts}");
+        assert!(parts.contains("whole bytes"), "{parts}");
         let nothing = size("0").expect_err("nothing to move");
         assert!(nothing.contains("moves nothing"), "{nothing}");
     }

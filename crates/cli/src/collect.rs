@@ -7,9 +7,10 @@
 
 use crate::run::adopt::{self, Here, Liveness, Outcome, Part};
 use anyhow::{bail, Context};
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{DirBuilder, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,7 +24,8 @@ use tables::printable;
 ///   srun --ntasks-per-node=1 ncclscope collect /local/DIR --into /shared/DIR
 ///
 /// It prints a line for each process that it adopted (adopted), that still runs (alive), whose
-/// last part is on another node (elsewhere), or is lost since its last flush (gone).
+/// last part is on another node (elsewhere), or is lost since its last flush (gone). Without DIR,
+/// also for each whose capture folder is not there (stray).
 ///
 /// Exit status: 0 done, 1 something could not be adopted or copied.
 #[derive(clap::Args)]
@@ -51,9 +53,12 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let mut collector = Collector {
         here: Here::ask(),
         alive: BTreeSet::new(),
+        refused: BTreeMap::new(),
         adopted: 0,
         elsewhere: 0,
+        strays: 0,
         failed: 0,
+        output: Ok(()),
     };
     collector.adopt_leftovers(&args.folders);
     let mut copied = 0;
@@ -63,18 +68,32 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             copied += collector.copy(folder, into)?;
         }
     }
+    for refused in collector.refused.values() {
+        tell!(
+            "error: `{}` can't be adopted: {}",
+            shown(&refused.file),
+            refused.why
+        );
+    }
     let Collector {
         here,
         alive,
+        refused,
         adopted,
         elsewhere,
+        strays,
         failed,
+        output,
     } = collector;
+    let failed = failed + refused.len();
     let mut words = format!(
         "{}: {adopted} adopted, {} alive, {elsewhere} elsewhere",
         here.host,
         alive.len()
     );
+    if strays > 0 {
+        words.push_str(&format!(", {strays} stray"));
+    }
     if args.into.is_some() {
         words.push_str(&format!(", {copied} files copied"));
     }
@@ -82,40 +101,99 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         words.push_str(&format!(", {failed} failed"));
     }
     let next = args.into.as_ref().or(args.folders.first());
-    eprintln!(
+    tell!(
         "{words}{}",
         next.map_or_else(String::new, |d| format!(
             "; next: ncclscope report {}",
-            d.display()
+            shown(d)
         ))
     );
+    output.context("writing the output")?;
     Ok(ExitCode::from(u8::from(failed > 0)))
+}
+
+/// Whatever a path holds, for a terminal.
+fn shown(path: &Path) -> String {
+    printable(&path.to_string_lossy()).into_owned()
+}
+
+/// One name for a trace file, however its path is written; it need not be there.
+fn same_for_all(trace: &Path) -> PathBuf {
+    let folder = trace.parent().filter(|p| !p.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new(".")).canonicalize();
+    match (folder, trace.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => trace.to_owned(),
+    }
 }
 
 struct Collector {
     here: Here,
-    /// Trace files that are still being written.
+    /// Trace files that are still being written, each by [`same_for_all`].
     alive: BTreeSet<PathBuf>,
+    /// Live parts that their captures could not take, by trace file.
+    refused: BTreeMap<PathBuf, Refused>,
     adopted: usize,
     elsewhere: usize,
+    strays: usize,
+    /// Files that could not be copied.
     failed: usize,
+    /// The first failure of standard output, whose reader may go: what was begun is brought to its end.
+    output: io::Result<()>,
+}
+
+/// A dead process's live part that is still where the process left it.
+struct Refused {
+    file: PathBuf,
+    part: Part,
+    why: String,
 }
 
 impl Collector {
     /// Adopts the live parts in this node's memory and temporary folder that belong to `folders`, or all of them.
     fn adopt_leftovers(&mut self, folders: &[PathBuf]) {
-        let wanted = |trace: &Path| match folders {
+        let strays = RefCell::new(Vec::new());
+        let wanted = |file: &Path, trace: &Path| match folders {
             // The recorder's own folder is the only evidence then that this is a capture.
-            [] => trace
-                .parent()
-                .is_some_and(|parent| parent.is_dir() && adopt::inside(parent, trace).is_ok()),
+            [] => {
+                let there = trace
+                    .parent()
+                    .is_some_and(|parent| parent.is_dir() && adopt::inside(parent, trace).is_ok());
+                if !there {
+                    strays
+                        .borrow_mut()
+                        .push((file.to_owned(), trace.to_owned()));
+                }
+                there
+            }
             _ => folders
                 .iter()
                 .any(|folder| adopt::inside(folder, trace).is_ok()),
         };
         for left in adopt::leftovers(wanted) {
-            self.adopt(&left.file, &left.part, &left.trace);
+            self.adopt(left.file, left.part, &left.trace);
         }
+        for (file, trace) in strays.into_inner() {
+            self.stray(&file, &trace);
+        }
+    }
+
+    /// Says that a live part's capture folder is not there, and how to have the part all the same.
+    fn stray(&mut self, file: &Path, trace: &Path) {
+        let Some(part) = adopt::part_at(file) else {
+            return;
+        };
+        if self.runs(&part, trace) {
+            return;
+        }
+        self.strays += 1;
+        let host = self.host_of(&part);
+        // DIR/HOST/NAME.trace.
+        let folder = shown(trace.parent().and_then(Path::parent).unwrap_or(trace));
+        self.say(&format!(
+            "stray      {host}  {}  (there is no {folder}: make it and run `ncclscope collect {folder}`, or remove this file)",
+            shown(file)
+        ));
     }
 
     /// Adopts the live parts that the trace files in `folder` name, and says which ones are out of reach.
@@ -127,77 +205,91 @@ impl Collector {
                 continue;
             };
             let snapshot = Part::of_snapshot(&trace.with_extension("snap"));
-            if snapshot.as_ref().is_some_and(Part::ended) || self.alive.contains(&trace) {
+            let known = same_for_all(&trace);
+            if snapshot.as_ref().is_some_and(Part::ended)
+                || self.alive.contains(&known)
+                || self.refused.contains_key(&known)
+            {
                 continue;
             }
             let host = process.get("host").map_or("?", String::as_str);
             // A node that was restarted has lost its memory, but not its disk.
             let on_this_node =
                 process.get("boot_id") == Some(&self.here.boot_id) || host == self.here.host;
+            let host = printable(host);
             if !on_this_node {
                 self.elsewhere += 1;
-                println!(
-                    "elsewhere  {}  {}  {}",
-                    printable(host),
-                    trace.display(),
+                self.say(&format!(
+                    "elsewhere  {host}  {}  {}",
+                    shown(&trace),
                     printable(place)
-                );
+                ));
                 continue;
             }
             if place != "memfd" {
                 if let Some(part) = adopt::part_at(Path::new(place)) {
-                    self.adopt(Path::new(place), &part, &trace);
+                    self.adopt(PathBuf::from(place), part, &trace);
                     continue;
                 }
             }
             if snapshot.is_some_and(|part| part.liveness(&self.here) != Liveness::Dead) {
-                println!("alive      {}  {}", printable(host), trace.display());
-                self.alive.insert(trace);
+                self.say(&format!("alive      {host}  {}", shown(&trace)));
+                self.alive.insert(known);
             } else {
-                println!("gone       {}  {}", printable(host), trace.display());
+                self.say(&format!("gone       {host}  {}", shown(&trace)));
             }
         }
     }
 
-    fn adopt(&mut self, file: &Path, part: &Part, trace: &Path) {
-        let host = part
-            .process()
-            .remove("host")
-            .unwrap_or_else(|| self.here.host.clone());
-        let host = printable(&host);
-        match part.liveness(&self.here) {
-            Liveness::Dead => {}
-            Liveness::Alive => {
-                println!("alive      {host}  {}", trace.display());
-                self.alive.insert(trace.to_owned());
-                return;
-            }
-            Liveness::Unknown => {
-                println!(
-                    "alive      {host}  {}  (or dead: another pid name space)",
-                    trace.display()
-                );
-                self.alive.insert(trace.to_owned());
-                return;
-            }
+    fn host_of(&self, part: &Part) -> String {
+        let host = part.process().remove("host");
+        printable(host.as_ref().unwrap_or(&self.here.host)).into_owned()
+    }
+
+    /// Whether the writer of `part` may still be there, which is then said.
+    fn runs(&mut self, part: &Part, trace: &Path) -> bool {
+        let why = match part.liveness(&self.here) {
+            Liveness::Dead => return false,
+            Liveness::Alive => "",
+            Liveness::Unknown => "  (or dead: another host or pid name space)",
+        };
+        let host = self.host_of(part);
+        self.say(&format!("alive      {host}  {}{why}", shown(trace)));
+        self.alive.insert(same_for_all(trace));
+        true
+    }
+
+    fn adopt(&mut self, file: PathBuf, part: Part, trace: &Path) {
+        if self.runs(&part, trace) {
+            return;
         }
-        match adopt::adopt(part, trace) {
-            Ok(outcome) => {
-                if let Outcome::Adopted(live) = outcome {
-                    println!("adopted    {host}  {}", live.display());
-                    self.adopted += 1;
-                }
-                if let Err(error) = std::fs::remove_file(file) {
-                    eprintln!(
-                        "`{}` is adopted but can't be removed: {error}",
-                        file.display()
-                    );
-                }
+        if let Err(error) = self.adopt_dead(&file, &part, trace) {
+            let why = printable(&format!("{error:#}")).into_owned();
+            self.refused
+                .insert(same_for_all(trace), Refused { file, part, why });
+        }
+    }
+
+    /// Adopts the part in `file` of a process that is dead, and removes the file.
+    fn adopt_dead(&mut self, file: &Path, part: &Part, trace: &Path) -> anyhow::Result<()> {
+        if let Outcome::Adopted(live) = adopt::adopt(part, trace)? {
+            let host = self.host_of(part);
+            self.say(&format!("adopted    {host}  {}", shown(&live)));
+            self.adopted += 1;
+        }
+        if let Err(error) = std::fs::remove_file(file) {
+            tell!("`{}` is adopted but can't be removed: {error}", shown(file));
+        }
+        Ok(())
+    }
+
+    /// One line on standard output.
+    fn say(&mut self, line: &str) {
+        match writeln!(io::stdout(), "{line}") {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe && self.output.is_ok() => {
+                self.output = Err(error);
             }
-            Err(error) => {
-                eprintln!("error: `{}` can't be adopted: {error:#}", file.display());
-                self.failed += 1;
-            }
+            _ => {}
         }
     }
 
@@ -217,41 +309,58 @@ impl Collector {
         });
         let mut copied = 0;
         for file in files {
-            if self.alive.contains(&adopt::trace_of(&file)) {
+            if self.alive.contains(&same_for_all(&adopt::trace_of(&file))) {
                 continue;
             }
             let below = file.strip_prefix(folder).context("walked from there")?;
-            // The host's folder keeps nodes apart; a file without one gets this node's.
             let mark = below == Path::new("capture.json");
-            let place = if below.components().count() > 1 || mark {
-                into.join(below)
-            } else {
-                into.join(&self.here.host).join(below)
-            };
+            let place = self.place(below, into);
             match copy_file(&file, &place) {
                 Ok(Copied::New) => copied += 1,
                 Ok(Copied::Same) => {}
                 // Each node's run wrote one; the first to arrive stands for the job.
                 Ok(Copied::Different) if mark => {}
                 Ok(Copied::Different) => {
-                    eprintln!(
+                    tell!(
                         "error: `{}` is there with other content than `{}`; left alone",
-                        place.display(),
-                        file.display()
+                        shown(&place),
+                        shown(&file)
                     );
                     self.failed += 1;
                 }
                 Err(error) => {
-                    eprintln!(
+                    tell!(
                         "error: `{}` can't be copied to `{}`: {error}",
-                        file.display(),
-                        place.display()
+                        shown(&file),
+                        shown(&place)
                     );
                     self.failed += 1;
                 }
             }
         }
+        // What a full or read-only folder could not take.
+        let from = folder.canonicalize()?;
+        for (trace, mut refused) in std::mem::take(&mut self.refused) {
+            let below = trace.strip_prefix(&from).ok();
+            let place = below.map(|below| self.place(below, into));
+            let adopted = place.map(|place| self.adopt_dead(&refused.file, &refused.part, &place));
+            if let Some(Err(error)) = &adopted {
+                refused.why = printable(&format!("{error:#}")).into_owned();
+            }
+            if !matches!(adopted, Some(Ok(()))) {
+                self.refused.insert(trace, refused);
+            }
+        }
         Ok(copied)
+    }
+
+    /// Where a file that is at `below` in its capture goes. The host's folder keeps nodes apart; a file without one gets
+    /// this node's.
+    fn place(&self, below: &Path, into: &Path) -> PathBuf {
+        match below.components().count() > 1 || below == Path::new("capture.json") {
+            true => into.join(below),
+            false => into.join(&self.here.host).join(below),
+        }
     }
 }
 
@@ -297,5 +406,23 @@ fn same(a: &mut File, b: &mut File) -> io::Result<bool> {
         if left[..n] != right[..n] {
             return Ok(false);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_file_has_one_name_whether_it_is_there_or_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("there");
+        std::os::unix::fs::symlink(&root, root.join("link")).expect("linked");
+        let same = root.join("r0.trace");
+        assert_eq!(same_for_all(&root.join("link/r0.trace")), same);
+        assert_eq!(
+            same_for_all(Path::new("/nowhere/at/all.trace")),
+            Path::new("/nowhere/at/all.trace")
+        );
     }
 }

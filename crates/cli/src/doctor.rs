@@ -255,8 +255,8 @@ fn memfd() -> Result<(), String> {
 /// Examines and prints.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(library) = &args.probe {
-        println!("{}", probe::here(library).to_json());
-        return Ok(ExitCode::SUCCESS);
+        let found = probe::here(library).to_json();
+        return crate::report::print(|out| writeln!(out, "{found}"));
     }
     let (checks, libraries, next) = match &args.capture {
         Some(folder) => {

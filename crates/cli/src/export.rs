@@ -49,7 +49,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     }
     let capture = open(&args.capture)?;
     for problem in &capture.problems {
-        eprintln!("warning: {problem}");
+        tell!("warning: {problem}");
     }
     match args.to {
         Format::Jsonl => {
@@ -106,7 +106,7 @@ fn to_file(
                 write(&mut out).and_then(|written| out.flush().map(|()| written))
             })
             .with_context(|| writing(path))?;
-            eprintln!("{written} {what} written to {}", path.display());
+            tell!("{written} {what} written to {}", path.display());
             Ok(ExitCode::SUCCESS)
         }
         None => {
@@ -130,10 +130,10 @@ fn is_folder(path: &Path) -> bool {
 fn timeline<'a>(capture: &'a Capture, clocks: Option<&'a Clocks>) -> Timeline<'a> {
     let timeline = Timeline::new(capture, clocks);
     for note in clocks.iter().flat_map(|clocks| &clocks.notes) {
-        eprintln!("warning: {note}");
+        tell!("warning: {note}");
     }
     if timeline.unplaced > 0 {
-        eprintln!(
+        tell!(
             "warning: {} calls have no time and are left out",
             timeline.unplaced
         );
@@ -169,7 +169,7 @@ fn chrome_by_rank(timeline: &Timeline<'_>, folder: &Path) -> anyhow::Result<Exit
         }
         std::io::Result::Ok(())
     })?;
-    eprintln!(
+    tell!(
         "{slices} slices written to {processes} files in {}",
         folder.display()
     );
@@ -189,6 +189,6 @@ fn parquet(capture: &Capture, args: &Args) -> anyhow::Result<ExitCode> {
     }
     let written = progress::show("writing", |_| render::parquet::write(capture, folder));
     let calls = written.with_context(|| writing(folder))?;
-    eprintln!("{calls} calls written to {}", folder.display());
+    tell!("{calls} calls written to {}", folder.display());
     Ok(ExitCode::SUCCESS)
 }

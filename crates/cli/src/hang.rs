@@ -3,7 +3,7 @@
 use crate::report::{open, print};
 use crate::run::adopt::{state, Here};
 use analyze::hang::{Conditions, Life};
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tables::Process;
@@ -27,26 +27,13 @@ pub struct Args {
     all: bool,
 }
 
-/// A time as users write it, in ns.
+/// A time in ns, or in seconds where it has no unit.
 fn time(text: &str) -> anyhow::Result<i64> {
-    let wrong = || anyhow!("expected a time like 10s, 500ms or 5min, found `{text}`");
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let number: f64 = text[..digits].parse().map_err(|_| wrong())?;
-    let unit = match text[digits..].trim() {
-        "ms" => 1e6,
-        "s" | "" => 1e9,
-        "m" | "min" => 60e9,
-        "h" => 3600e9,
-        _ => bail!(wrong()),
-    };
-    let ns = number * unit;
     // A year is more than any job waits.
-    if !(0.0..=3.2e16).contains(&ns) {
-        bail!(wrong());
+    match units::nanos(text, Some(1e9)).filter(|ns| *ns <= 3.2e16) {
+        Some(ns) => Ok(ns as i64),
+        None => bail!("expected a time like 10s, 500ms or 5min, found `{text}`"),
     }
-    Ok(ns as i64)
 }
 
 /// Prints the verdict.
@@ -73,12 +60,14 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
 /// does a pid mean anything.
 fn life(process: &Process, here: &Here) -> Life {
     let number = |key: &str| process.fact(key).and_then(|v| v.parse::<u64>().ok());
-    let Some(boot) = process.fact("boot_id") else {
+    // Empty where there is no /proc.
+    let Some(boot) = process.fact("boot_id").filter(|boot| !boot.is_empty()) else {
         return Life::Unknown;
     };
     if boot != here.boot_id {
         // The same host, started anew: what ran before is gone.
-        return match process.host == here.host && !here.host.is_empty() {
+        let known = !here.host.is_empty() && !here.boot_id.is_empty();
+        return match known && process.host == here.host {
             true => Life::Gone,
             false => Life::Unknown,
         };

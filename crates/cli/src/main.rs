@@ -1,5 +1,13 @@
 //! The words a user types.
 
+/// A line on standard error. Where that is full or closed the line is lost, and what is being done goes on.
+macro_rules! tell {
+    ($($text:tt)*) => {{
+        let line = format!("{}\n", format_args!($($text)*));
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+    }};
+}
+
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -56,7 +64,7 @@ fn main() -> ExitCode {
         Verb::PluginPath(args) => plugin_path::main(args),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
+        tell!("error: {error:#}");
         ExitCode::from(2)
     })
 }

@@ -5,6 +5,7 @@
 
 use anyhow::{bail, Context};
 use std::cmp::Reverse;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -22,8 +23,8 @@ pub struct Args {}
 
 /// Prints the path.
 pub fn main(_: Args) -> anyhow::Result<ExitCode> {
-    println!("{}", find()?.display());
-    Ok(ExitCode::SUCCESS)
+    let plugin = find()?;
+    crate::report::print(|out| writeln!(out, "{}", plugin.display()))
 }
 
 /// The plugin: what `NCCLSCOPE_PLUGIN` names, else the one that came with this executable.

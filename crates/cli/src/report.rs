@@ -39,13 +39,13 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         anyhow::Ok(analyze::report_from(source, given, progress))
     })?;
     if is_given && report.clocks.is_none() {
-        eprintln!("warning: offsets were given, and there are no two hosts that they could be of");
+        tell!("warning: offsets were given, and there are no two hosts that they could be of");
     }
     if let Some(file) = args.html.as_deref().filter(|file| *file != Path::new("-")) {
         let mut page = Vec::new();
         render::html::write(&report, &mut page)?;
         replace(file, &page)?;
-        eprintln!("The report is in {}", file.display());
+        tell!("The report is in {}", file.display());
         return print(|out| writeln!(out, "{}", report.summary));
     }
     let options = Options {

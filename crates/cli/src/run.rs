@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "MODE")]
     mode: Option<Mode>,
 
-    /// Where GPU times come from [default: NCCLSCOPE_TIMING, else host]
+    /// Where GPU times come from [default: NCCLSCOPE_TIMING, else auto]
     #[arg(long, value_enum, value_name = "SOURCE")]
     timing: Option<Timing>,
 
@@ -87,6 +87,7 @@ enum Timing {
 
 /// Runs the program.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
+    let before = child::outlive_size_limit()?;
     let plugin = plugin_path::find()?;
     let env = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
     if env("NCCLSCOPE_RUN_SOCKET").is_some() {
@@ -111,7 +112,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let mut folder = Folder::prepare(output.as_deref(), job.as_ref(), launcher, &args.command)?;
 
     // Blocked before there is a second thread, and so that no signal ends us between here and the program's start.
-    let signals = child::Signals::block()?;
+    let signals = child::Signals::block(before)?;
     let mut variables = vec![
         ("NCCL_PROFILER_PLUGIN".to_owned(), plugin.into_os_string()),
         ("NCCLSCOPE_OUT".to_owned(), folder.out.clone().into()),
@@ -166,7 +167,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         notes.push("SLURM_EXPORT_ENV was extended by ncclscope's variables".to_owned());
     }
     if !notes.is_empty() {
-        eprintln!("ncclscope: note: {}", notes.join("; "));
+        tell!("ncclscope: note: {}", notes.join("; "));
     }
 
     let status = match signals.run(&mut command, allow_many_files) {
@@ -187,7 +188,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             .push(format!("`{}/capture.json`: {error}", folder.path.display()));
     }
     if folder.is_creator() || !tally.failed.is_empty() {
-        eprintln!("ncclscope: {}", last_words(&folder, &tally));
+        tell!("ncclscope: {}", last_words(&folder, &tally));
     }
     Ok(ExitCode::from(status))
 }
@@ -241,14 +242,14 @@ fn not_started(program: &OsString, error: &io::Error) -> ExitCode {
         io::ErrorKind::NotFound => (127, format!("`{program}`: command not found")),
         _ => (126, format!("`{program}` can't be run: {error}")),
     };
-    eprintln!("error: {text}\n  hint: see that it runs without `ncclscope run --`");
+    tell!("error: {text}\n  hint: see that it runs without `ncclscope run --`");
     ExitCode::from(status)
 }
 
 /// Adopts the live parts that dead processes of this capture left in files of this node.
 fn adopt_files(capture: &Path, tally: &mut Tally) {
     let here = adopt::Here::ask();
-    for left in adopt::leftovers(|trace| adopt::inside(capture, trace).is_ok()) {
+    for left in adopt::leftovers(|_, trace| adopt::inside(capture, trace).is_ok()) {
         if left.part.liveness(&here) != adopt::Liveness::Dead {
             tally.alive += 1;
         } else if tally.adopt(&left.part, &left.trace) {
@@ -282,8 +283,8 @@ fn last_words(folder: &Folder, tally: &Tally) -> String {
             .flatten()
             .fold(0, |sum: u64, n| sum.saturating_add(*n));
         words.push_str(&match traces.len() {
-            0 => ": 0 processes, for none loaded NCCL's profiler plugin (needs NCCL 2.23 or newer; NCCL_DEBUG=INFO says \
-                  more)"
+            0 => ": 0 processes; none loaded NCCL's profiler plugin (needs NCCL 2.23 or newer; NCCL_DEBUG=INFO says \
+                  more), or the plugin could not record and has said why"
                 .to_owned(),
             n => format!(
                 ": {n} process{}, {}{known} calls",

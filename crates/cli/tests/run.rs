@@ -295,6 +295,82 @@ fn plays_the_recorder() {
 
 // Running.
 
+/// As `ulimit -f`: no file may be written to.
+fn without_file_sizes(command: &mut Command) -> &mut Command {
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: one system call.
+    unsafe {
+        std::os::unix::process::CommandExt::pre_exec(command, move || {
+            match libc::setrlimit(libc::RLIMIT_FSIZE, &none) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        })
+    }
+}
+
+#[test]
+fn a_standard_error_that_is_full_or_closed_changes_nothing_for_the_program() {
+    let place = Place::new();
+    // With a note before the start and a line at the end.
+    fs::write(place.path().join("libnccl-profiler.so"), "").expect("written");
+    let full = || {
+        Stdio::from(
+            File::options()
+                .write(true)
+                .open("/dev/full")
+                .expect("there"),
+        )
+    };
+    let closed = || {
+        let (reader, writer) = nix::unistd::pipe().expect("made");
+        drop(reader);
+        Stdio::from(writer)
+    };
+    for (name, stderr) in [("full", full()), ("closed", closed())] {
+        let mut run = place.ncclscope(&["run", "-o", name, "--", "sh", "-c", "echo ran; exit 5"]);
+        run.env("LD_LIBRARY_PATH", place.path()).stderr(stderr);
+        let done = run.output().expect("started");
+        assert_eq!(
+            (done.status.code(), stdout(&done).as_str()),
+            (Some(5), "ran\n"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_marked_is_refused_and_not_left_behind() {
+    let place = Place::new();
+    let mut run = place.ncclscope(&["run", "-o", "c", "--", "true"]);
+    let refused = without_file_sizes(&mut run).output().expect("started");
+    assert_eq!(refused.status.code(), Some(2), "{:?}", refused.status);
+    assert!(
+        stderr(&refused).contains("capture.json`: File too large"),
+        "{}",
+        stderr(&refused)
+    );
+    assert!(!place.path().join("c").exists());
+}
+
+#[test]
+fn a_limit_of_file_sizes_ends_the_program_alone() {
+    let place = Place::new();
+    // The program takes the limit for itself and for `run`, its parent, which then can't write the end into capture.json.
+    let script = "prlimit --pid $PPID --fsize=0 && ulimit -f 0 && echo into a file > file";
+    let done = place.run(&["-o", "c", "--", "sh", "-c", script]);
+    let said = stderr(&done);
+    if said.contains("prlimit") {
+        eprintln!("skipped: {said}");
+        return;
+    }
+    assert_eq!(done.status.code(), Some(128 + libc::SIGXFSZ), "{said}");
+    assert!(said.contains("capture.json`: File too large"), "{said}");
+}
+
 #[test]
 fn exit_status_and_streams_are_the_programs() {
     let place = Place::new();
@@ -379,6 +455,25 @@ fn the_program_gets_the_recorders_variables() {
 fn a_program_killed_by_a_signal_gives_128_and_its_number() {
     let done = Place::new().run(&["--", "sh", "-c", "kill -SEGV $$"]);
     assert_eq!(done.status.code(), Some(128 + 11));
+}
+
+#[test]
+fn a_broken_pipe_is_ignored_by_the_program_if_by_the_caller() {
+    let place = Place::new();
+    let script = "kill -PIPE $$; echo still here";
+    for (caller, status) in [("", 128 + libc::SIGPIPE), ("trap '' PIPE; ", 0)] {
+        let command = format!("{caller}exec \"$0\" run -o c -- sh -c '{script}'");
+        let mut run = Command::new("sh");
+        run.args(["-c", &command, env!("CARGO_BIN_EXE_ncclscope")]);
+        run.current_dir(place.path())
+            .env_remove("NCCL_PROFILER_PLUGIN")
+            .env("NCCLSCOPE_PLUGIN", place.path().join("plugin.so"));
+        let done = run.output().expect("started");
+        let said = stdout(&done);
+        assert_eq!(done.status.code(), Some(status), "{caller}: {said}");
+        assert_eq!(said == "still here\n", status == 0, "{caller}: {said}");
+        fs::remove_dir_all(place.path().join("c")).expect("removed");
+    }
 }
 
 #[test]
@@ -893,4 +988,154 @@ fn collect_copies_into_a_shared_folder_and_over_nothing() {
         stderr(&refused)
     );
     assert_eq!(fs::read(&copy).expect("there"), b"other");
+}
+
+#[test]
+fn collect_names_a_process_that_runs_once() {
+    let place = Place::new();
+    let trace = place.path().join("c/host0/r0-p1-aa.trace");
+    write_trace(&trace);
+    // This test's own process is the writer.
+    let image = image(&trace, false);
+    write_snapshot(&image, &trace.with_extension("snap"));
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(shared_memory())
+        .expect("made");
+    let live = shared_memory().join(format!("r0-p{}-once.live", std::process::id()));
+    fs::write(&live, bytes(&image)).expect("written");
+    let done = place
+        .ncclscope(&["collect", "c"])
+        .output()
+        .expect("started");
+    fs::remove_file(live).expect("left alone");
+    let line = format!("alive      host0  {}\n", trace.display());
+    assert_eq!(
+        (done.status.code(), stdout(&done)),
+        (Some(0), line),
+        "{}",
+        stderr(&done)
+    );
+    assert!(stderr(&done).contains("0 adopted, 1 alive"));
+}
+
+#[test]
+fn what_a_folder_cannot_take_is_said_once_and_collected_into_another() {
+    let place = Place::new();
+    killed_alone(&place);
+    let trace = &place.files("trace")[0];
+    // Nobody, root neither, can put a file in the place of a folder.
+    let taken = trace.with_extension("live");
+    fs::create_dir_all(taken.join("in the way")).expect("made");
+    let collect = |args: &[&str]| place.ncclscope(args).output().expect("started");
+    let refused = collect(&["collect", "c"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = stderr(&refused);
+    assert_eq!(said.matches("can't be adopted").count(), 1, "{said}");
+    assert!(said.contains("1 failed"), "{said}");
+    assert_eq!(in_shared_memory(&place).len(), 1);
+
+    let done = collect(&["collect", "c", "--into", "shared"]);
+    assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
+    assert!(stderr(&done).contains("1 adopted"), "{}", stderr(&done));
+    let name = taken.file_name().expect("named");
+    assert!(place.path().join("shared/host0").join(name).is_file());
+    assert_eq!(in_shared_memory(&place), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn what_cannot_be_printed_stops_nothing() {
+    let place = Place::new();
+    killed_alone(&place);
+    let full = || {
+        File::options()
+            .write(true)
+            .open("/dev/full")
+            .expect("there")
+    };
+    let run = |args: &[&str]| {
+        let mut command = place.ncclscope(args);
+        command.stdout(full()).output().expect("started")
+    };
+    for args in [&["collect", "c"][..], &["plugin-path"]] {
+        let done = run(args);
+        assert_eq!(done.status.code(), Some(2), "{args:?}: {}", stderr(&done));
+        assert!(
+            stderr(&done).contains("error: writing the output: No space left"),
+            "{args:?}: {}",
+            stderr(&done)
+        );
+    }
+    assert_adopted(&place, 1);
+}
+
+#[test]
+fn names_in_a_shared_folder_cannot_command_the_terminal() {
+    let place = Place::new();
+    let trace = place.path().join("c/host0/\u{1b}[31mr1.trace");
+    write_trace(&trace);
+    let done = place
+        .ncclscope(&["collect", "c"])
+        .output()
+        .expect("started");
+    assert_eq!(
+        stdout(&done),
+        "gone       host0  c/host0/\\u{1b}[31mr1.trace\n"
+    );
+}
+
+#[test]
+fn live_parts_without_a_capture_folder_are_named_and_stay() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: no shared memory of its own is permitted here");
+        return;
+    }
+    let place = Place::new();
+    let script = "\"$CLIENT\" --exact plays_the_recorder --ignored >/dev/null 2>&1; rm -r c; \
+                  \"$0\" collect; mkdir c; \"$0\" collect c";
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", script, env!("CARGO_BIN_EXE_ncclscope")])
+        .current_dir(place.path());
+    shell
+        .env("CLIENT", std::env::current_exe().expect("known"))
+        .env("PLAY", "shared-memory")
+        .env("TMPDIR", place.path())
+        .env("NCCLSCOPE_OUT", place.path().join("c"));
+    // What others have in shared memory is not to be collected here.
+    let alone = || {
+        let check = |result: i32| match result {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        };
+        let (none, shm) = (c"none".as_ptr(), c"/dev/shm".as_ptr());
+        let (null, private) = (std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
+        // SAFETY: system calls on constants.
+        unsafe {
+            check(libc::unshare(libc::CLONE_NEWNS))?;
+            check(libc::mount(none, c"/".as_ptr(), null, private, null.cast()))?;
+            check(libc::mount(none, shm, c"tmpfs".as_ptr(), 0, null.cast()))
+        }
+    };
+    // SAFETY: as above, and nothing is allocated.
+    unsafe { std::os::unix::process::CommandExt::pre_exec(&mut shell, alone) };
+    let Ok(done) = shell.output() else {
+        eprintln!("skipped: no shared memory of its own is permitted here");
+        return;
+    };
+    let (out, said) = (stdout(&done), stderr(&done));
+    let lines: Vec<&str> = out.lines().collect();
+    let [stray, adopted] = lines[..] else {
+        panic!("{out}{said}")
+    };
+    let folder = place.path().join("c");
+    let way_out = format!("run `ncclscope collect {}`", folder.display());
+    assert!(
+        stray.starts_with("stray      host0  /dev/shm/ncclscope-0/r0-p"),
+        "{stray}"
+    );
+    assert!(stray.contains(&way_out), "{stray}");
+    assert!(said.contains("0 elsewhere, 1 stray"), "{said}");
+    assert!(adopted.starts_with("adopted    host0  "), "{adopted}");
 }

@@ -9,6 +9,7 @@
 //! reads, so whatever the driver costs is in both and cancels.
 
 use crate::event::{Coll, Event, Handle, Seat, StateArgs};
+use crate::output;
 use crate::plugin::{Choice, Identity, Loader, Profiler, Table, Version};
 use anyhow::{bail, Context};
 use clap::Args;
@@ -71,13 +72,13 @@ fn parse_version(text: &str) -> Result<Version, String> {
 /// When the plugin can't be loaded.
 pub fn run(settings: &Settings) -> anyhow::Result<bool> {
     if settings.here {
-        println!("{}", case(settings)?);
+        output::line(case(settings)?)?;
         return Ok(true);
     }
     let program = std::env::current_exe()?;
     let mut previous: Option<(u64, Value)> = None;
     if !settings.json {
-        println!(
+        output::line(format_args!(
             "{:>8} {:>4} {:>14} {:>14} {:>12} {:>10} {:>10} {:>10} {:>8} {:>8}",
             "calls/s",
             "ch",
@@ -89,7 +90,7 @@ pub fn run(settings: &Settings) -> anyhow::Result<bool> {
             "(empty) us",
             "own CPU",
             "RSS MiB"
-        );
+        ))?;
     }
     for rate in &settings.rate {
         for channels in &settings.channels {
@@ -137,9 +138,9 @@ pub fn run(settings: &Settings) -> anyhow::Result<bool> {
                 });
                 case["per_channel_ns"] = json!(per_channel);
                 if settings.json {
-                    println!("{case}");
+                    output::line(&case)?;
                 } else {
-                    print_row(&case);
+                    print_row(&case)?;
                 }
                 if rank == 0 {
                     previous = Some((*rate, case));
@@ -148,12 +149,12 @@ pub fn run(settings: &Settings) -> anyhow::Result<bool> {
         }
     }
     if !settings.json {
-        println!("Costs are medians ± half the middle half; an empty plugin's cost on the same events is subtracted.");
+        output::line("Costs are medians ± half the middle half; an empty plugin's cost on the same events is subtracted.")?;
     }
     Ok(true)
 }
 
-fn print_row(case: &Value) {
+fn print_row(case: &Value) -> std::io::Result<()> {
     let number = |value: &Value, digits: usize| match value.as_f64() {
         Some(n) => format!("{n:.digits$}"),
         None => "-".into(),
@@ -165,7 +166,7 @@ fn print_row(case: &Value) {
     let spread = |value: &str, spread: &str| {
         format!("{} ± {}", number(&case[value], 0), number(&case[spread], 0))
     };
-    println!(
+    output::line(format_args!(
         "{rate:>8} {:>4} {:>14} {:>14} {:>12} {:>10} {:>10} {:>10} {:>7}% {:>8}",
         number(&case["channels"], 0),
         spread("call_ns", "call_spread_ns"),
@@ -176,7 +177,7 @@ fn print_row(case: &Value) {
         number(&case["empty_max_us"], 1),
         number(&case["own_cpu_percent"], 2),
         number(&case["rss_growth_mib"], 1),
-    );
+    ))
 }
 
 static EMPTY_MASK: AtomicI32 = AtomicI32::new(0);

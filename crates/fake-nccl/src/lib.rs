@@ -15,6 +15,7 @@ pub mod core;
 pub mod event;
 mod fault;
 pub mod machine;
+pub mod output;
 pub mod play;
 pub mod plugin;
 pub mod replay;

@@ -6,11 +6,12 @@
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fake_nccl::plugin::Version;
-use fake_nccl::{bench, check, machine, play, replay, Options};
+use fake_nccl::{bench, check, machine, output, play, replay, Options};
 use std::ffi::{c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Plays a job at the C ABI of an NCCL profiler plugin, without a GPU.
 #[derive(Parser)]
@@ -90,14 +91,22 @@ struct How {
     #[arg(long, short)]
     verbose: bool,
     /// Kill what still runs after so many seconds.
-    #[arg(long)]
-    timeout: Option<f64>,
+    #[arg(long, value_parser = seconds)]
+    timeout: Option<Duration>,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Pace {
     Real,
     Fast,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().map(Duration::try_from_secs_f64);
+    match seconds {
+        Some(Ok(time)) => Ok(time),
+        _ => Err("expected a number of seconds".to_owned()),
+    }
 }
 
 fn version(text: &str) -> Result<Version, String> {
@@ -236,10 +245,17 @@ fn run(cli: Cli) -> anyhow::Result<bool> {
                 item,
                 program: std::env::current_exe().ok(),
             };
-            let results = check::check(&selection, |verdict| match json {
-                true => println!("{}", verdict.to_json()),
-                false => println!("{verdict}"),
+            let mut printed = Ok(());
+            let results = check::check(&selection, |verdict| {
+                let line = match json {
+                    true => output::line(verdict.to_json()),
+                    false => output::line(verdict),
+                };
+                if printed.is_ok() {
+                    printed = line;
+                }
             })?;
+            printed?;
             let failed = results.iter().filter(|r| r.failed()).count();
             eprintln!("{} of {} passed", results.len() - failed, results.len());
             Ok(failed == 0)
@@ -256,9 +272,7 @@ impl From<How> for Options {
         Options {
             plugin: how.plugin,
             verbose: how.verbose,
-            timeout: how
-                .timeout
-                .map(|s| std::time::Duration::from_secs_f64(s.max(0.0))),
+            timeout: how.timeout,
             program: std::env::current_exe().ok(),
             ..Options::default()
         }
@@ -275,6 +289,6 @@ fn announce(outcome: play::Outcome) -> anyhow::Result<bool> {
             process.rank, process.pid, process.ended
         );
     }
-    println!("{}", outcome.to_json());
+    output::line(outcome.to_json())?;
     Ok(outcome.as_expected())
 }

@@ -1161,6 +1161,9 @@ fn rank_list(text: &str, limit: usize) -> Option<Vec<usize>> {
 }
 
 /// A size: a number and B, KiB, MiB, GiB, or KB, MB, GB.
+///
+/// Not [`units::bytes`]: a script says exactly what a job does, so KB is 1000 here and a fraction is one. Options and
+/// settings follow nccl-tests, where K, KB and KiB are all 1024.
 pub fn bytes(text: &str) -> Option<u64> {
     let digits = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -1179,18 +1182,9 @@ pub fn bytes(text: &str) -> Option<u64> {
     Some((number * unit as f64) as u64)
 }
 
-/// A time: a number and ns, us, ms or s.
+/// A time: a number and ns, us, ms, s, min or h.
 pub fn nanos(text: &str) -> Option<u64> {
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-    let number: f64 = text[..digits].parse().ok()?;
-    let unit = match &text[digits..] {
-        "ns" => 1.0,
-        "us" | "µs" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        _ => return None,
-    };
-    Some((number * unit).round() as u64)
+    units::nanos(text, None).map(|ns| ns.round() as u64)
 }
 
 fn signed_nanos(text: &str) -> Option<i64> {

@@ -129,3 +129,46 @@ fn documentation_lists_every_word() {
     let script = docs.split("## A script\n\n```\n").nth(1).unwrap();
     fake_nccl::Script::parse(script.split("```").next().unwrap()).unwrap();
 }
+
+#[test]
+fn an_output_that_nobody_reads_or_that_is_full_is_no_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("job.txt"), "all_reduce 1KiB\n").unwrap();
+    let play = |out: std::process::Stdio| {
+        let args = ["play", "job.txt", "--plugin", "none", "--fast"];
+        let mut command = Command::new(program());
+        command.args(args).current_dir(folder.path()).stdout(out);
+        let output = command.stderr(std::process::Stdio::piped()).output();
+        let output = output.unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let (status, said) = play(writer.into());
+    assert_eq!(status, Some(0), "{said}");
+    assert!(!said.contains("panicked"), "{said}");
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let (status, said) = play(full.into());
+    assert_eq!(status, Some(2), "{said}");
+    assert!(
+        said.contains("error: writing the output: No space left"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_time_limit_that_is_none_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for limit in ["inf", "NaN", "1e300", "soon"] {
+        let output = fake_nccl(&["play", "-", "--timeout", limit], folder.path());
+        assert_eq!(output.status.code(), Some(2), "{limit}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains("number of seconds"), "{error}");
+    }
+}

@@ -88,7 +88,15 @@ pub fn live_part(
         }
     }
     let local = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
-    let mut mapping = in_file(&local.join(format!("ncclscope-{uid}")), &file, bytes)?;
+    let folder = local.join(format!("ncclscope-{uid}"));
+    let mut mapping = in_file(&folder, &file, bytes).map_err(|error| {
+        let text = format!(
+            "no {} MiB for open calls, neither in /dev/shm beside NCCL's own nor in {}: {error}; TMPDIR may name another folder",
+            bytes >> 20,
+            folder.display()
+        );
+        io::Error::new(error.kind(), text)
+    })?;
     mapping.warning = Some(format!(
         "no room for {} MiB in /dev/shm beside NCCL's own; open calls live in {} (if that is a disk, callbacks may stall)",
         bytes >> 20,
@@ -113,6 +121,7 @@ pub fn spare_memory(bytes: usize) -> io::Result<()> {
     unsafe {
         let base = libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0);
         if base == libc::MAP_FAILED {
+            // As it is: a text of our own would need memory.
             return Err(io::Error::last_os_error());
         }
         libc::munmap(base, bytes);
@@ -173,7 +182,27 @@ pub fn create(path: &Path) -> io::Result<OwnedFd> {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(OwnedFd::from_raw_fd(fd))
+        beyond_standard_streams(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// `fd` with a number that no program writes to without having opened it: where standard output or error is closed, the
+/// next file that is opened has its number, and gets what the program prints.
+fn beyond_standard_streams(fd: OwnedFd) -> io::Result<OwnedFd> {
+    if fd.as_raw_fd() > libc::STDERR_FILENO {
+        return Ok(fd);
+    }
+    // SAFETY: a descriptor of ours; the new one is owned from here on.
+    unsafe {
+        let moved = libc::fcntl(
+            fd.as_raw_fd(),
+            libc::F_DUPFD_CLOEXEC,
+            libc::STDERR_FILENO + 1,
+        );
+        if moved < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(OwnedFd::from_raw_fd(moved))
     }
 }
 
@@ -220,7 +249,7 @@ fn held_by_run(socket: &str, names: &Names, trace_id: u64, bytes: usize) -> io::
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        let memfd = OwnedFd::from_raw_fd(fd as i32);
+        let memfd = beyond_standard_streams(OwnedFd::from_raw_fd(fd as i32))?;
         let base = map(&memfd, bytes)?;
         let sent = connect(socket).and_then(|connection| {
             let mut path = names.stem.clone().into_os_string();
@@ -257,7 +286,7 @@ fn connect(socket: &str) -> io::Result<OwnedFd> {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        let fd = OwnedFd::from_raw_fd(fd);
+        let fd = beyond_standard_streams(OwnedFd::from_raw_fd(fd))?;
         let mut address: libc::sockaddr_un = std::mem::zeroed();
         address.sun_family = libc::AF_UNIX as libc::sa_family_t;
         if socket.len() >= address.sun_path.len() {

@@ -117,7 +117,11 @@ pub fn get_or_make() -> Option<&'static Recorder> {
 /// One line on stderr.
 pub fn say(line: &str) {
     // Written in one call, so that lines of many ranks do not mix.
-    let line = format!("ncclscope: {line}\n");
+    let mut whole = format!("ncclscope: {line}\n");
+    // Paths and settings may hold what a terminal obeys.
+    if line.contains(char::is_control) {
+        whole = whole.trim_end().replace(char::is_control, "?") + "\n";
+    }
     // A pipe that nobody reads is no reason to wait, and one whose reader has gone no reason to die of SIGPIPE.
     let mut stderr = libc::pollfd {
         fd: 2,
@@ -127,7 +131,7 @@ pub fn say(line: &str) {
     // SAFETY: one pollfd; the buffer is valid for its length.
     unsafe {
         if libc::poll(&mut stderr, 1, 100) == 1 && stderr.revents == libc::POLLOUT {
-            libc::write(2, line.as_ptr().cast(), line.len());
+            libc::write(2, whole.as_ptr().cast(), whole.len());
         }
     }
 }

@@ -4,6 +4,7 @@
 //! instead.
 
 use nccl_abi::event;
+use std::ffi::OsString;
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +66,9 @@ pub struct Settings {
 impl Settings {
     /// From the process's environment.
     pub fn from_env() -> Settings {
-        Settings::read(|name| std::env::var(name).ok())
+        let mut settings = Settings::read(|name| std::env::var(name).ok());
+        settings.complaints.extend(not_text(std::env::vars_os()));
+        settings
     }
 
     /// From any environment.
@@ -104,7 +107,7 @@ impl Settings {
             let Some(value) = var(name) else {
                 return default;
             };
-            match bytes(&value) {
+            match units::bytes(&value) {
                 Some(size) if (least..=most).contains(&size) => size,
                 _ => {
                     complaints.push(format!(
@@ -149,7 +152,18 @@ impl Settings {
         .find_map(|name| var(name));
         let rank = rank(&var);
         let expand = |pattern: &str| expand(pattern, rank.as_deref(), job.as_deref());
-        let out = expand(&var("NCCLSCOPE_OUT").unwrap_or_else(|| "ncclscope-%j".to_owned()));
+        // The path is told in lines of text, to `ncclscope run` and to readers.
+        let is_path = |value: &String| {
+            let usable = !value.contains(char::is_control);
+            if !usable {
+                complaints.push(format!(
+                    "NCCLSCOPE_OUT={value} has control characters; using {OUT}"
+                ));
+            }
+            usable
+        };
+        let out = var("NCCLSCOPE_OUT").filter(is_path);
+        let out = expand(out.as_deref().unwrap_or(OUT));
         Settings {
             out,
             mode,
@@ -182,6 +196,24 @@ impl Settings {
         mask as u32
     }
 }
+
+/// A line for each of our variables whose value is not text, and is not used therefore.
+fn not_text(vars: impl Iterator<Item = (OsString, OsString)>) -> Vec<String> {
+    vars.filter(|(name, value)| {
+        name.as_encoded_bytes().starts_with(b"NCCLSCOPE_") && value.to_str().is_none()
+    })
+    .map(|(name, value)| {
+        format!(
+            "{}={} is not UTF-8; using the default",
+            name.to_string_lossy(),
+            value.to_string_lossy()
+        )
+    })
+    .collect()
+}
+
+/// A folder for the batch job, or for the ranks of one launcher.
+const OUT: &str = "ncclscope-%j";
 
 /// 1 %.
 const BUDGET: f64 = 0.01;
@@ -260,20 +292,6 @@ pub fn file_name(text: &str) -> String {
     }
 }
 
-fn bytes(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" | "kb" | "kib" => 1 << 10,
-        "m" | "mb" | "mib" => 1 << 20,
-        "g" | "gb" | "gib" => 1 << 30,
-        "t" | "tb" | "tib" => 1 << 40,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(unit)
-}
-
 fn print_bytes(bytes: u64) -> String {
     for (unit, name) in [
         (1 << 40, "TiB"),
@@ -320,7 +338,10 @@ mod tests {
             ("NCCLSCOPE_FLUSH", "soon"),
             ("NCCLSCOPE_BUDGET", "lots"),
             ("NCCLSCOPE_MAX_SIZE", "7"),
+            ("NCCLSCOPE_OUT", "a\nb"),
+            ("SLURM_JOB_ID", "42"),
         ]);
+        assert_eq!(s.out, "ncclscope-42");
         assert_eq!(
             (s.mode, s.memory, s.flush, s.budget, s.max_size),
             (Mode::Trace, 4 << 20, None, 0.01, 8 << 30)
@@ -333,8 +354,58 @@ mod tests {
                 "NCCLSCOPE_MAX_SIZE=7 is not a size from 64KiB to 1024TiB (like 64MiB); using 8GiB",
                 "NCCLSCOPE_BUDGET=lots is not a percentage from 0.01 to 100; using 1",
                 "NCCLSCOPE_FLUSH=soon is not a number of seconds from 0.05 to 3600; using the default",
+                "NCCLSCOPE_OUT=a\nb has control characters; using ncclscope-%j",
             ]
         );
+    }
+
+    #[test]
+    fn what_is_not_text_is_said() {
+        use std::os::unix::ffi::OsStringExt;
+        let var = |name: &str, value: &[u8]| (name.into(), OsString::from_vec(value.to_vec()));
+        let vars = [
+            var("NCCLSCOPE_OUT", b"caf\xe9"),
+            var("NCCLSCOPE_NET", b"off"),
+            var("HOME", b"\xff"),
+        ];
+        assert_eq!(
+            not_text(vars.into_iter()),
+            ["NCCLSCOPE_OUT=caf\u{fffd} is not UTF-8; using the default"]
+        );
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_no_settings() {
+        let bad = [
+            (
+                "NCCLSCOPE_BUDGET",
+                &["abc", "0", "-1", "200 %", "NaN", "inf", "1e-9", "%"][..],
+            ),
+            ("NCCLSCOPE_FLUSH", &["0", "-1", "NaN", "inf", "1e9", "1s"]),
+            (
+                "NCCLSCOPE_MEMORY",
+                &[
+                    "0",
+                    "-1MiB",
+                    "65MiB",
+                    "4 MB or so",
+                    "1e6",
+                    "99999999999999999999",
+                ],
+            ),
+            (
+                "NCCLSCOPE_MAX_SIZE",
+                &["63KiB", "1025TiB", "MiB", "18446744073709551615TiB"],
+            ),
+        ];
+        for (name, values) in bad {
+            for value in values {
+                let s = settings(&[(name, value)]);
+                assert_eq!(s.complaints.len(), 1, "{name}={value}");
+                let used = (s.budget, s.flush, s.memory, s.max_size);
+                assert_eq!(used, (0.01, None, 4 << 20, 8 << 30), "{name}={value}");
+            }
+        }
     }
 
     #[test]

@@ -1374,8 +1374,12 @@ fn times(recorder: &Recorder) -> String {
     }
 }
 
-/// The line that tells the user that recording has begun, from the first rank only.
+/// The line that tells the user that recording has begun, from the first rank only. Where nothing can be written there is
+/// another line already.
 pub fn hello(recorder: &Recorder) {
+    if recorder.header().write_errno.load(Relaxed) != 0 {
+        return;
+    }
     let rank = crate::settings::rank(&|name| std::env::var(name).ok());
     if rank.is_none_or(|rank| rank == "0") && std::env::var_os("NCCLSCOPE_QUIET").is_none() {
         let settings = &recorder.settings;

@@ -11,7 +11,7 @@ mod job;
 use capture::live::{flag, part, Odd};
 use fake_nccl::event::{Coll, Descr, Event, Handle, P2p, StateArgs, POISON};
 use fake_nccl::plugin::{Identity, Table, MISDEEDS};
-use job::{release, table, Driver, Job};
+use job::{flushed, recorded, release, table, until, Driver, Job};
 use nccl_abi::{event, state};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_void, CString};
@@ -663,8 +663,7 @@ fn line_06_eight_threads_begin_at_once() {
 fn job_line_07_killed() {
     let mut comm = Driver::new(7);
     (0..2000).for_each(|i| comm.all_reduce(1 + i % 10));
-    // Several flush intervals, also on a slow machine.
-    std::thread::sleep(Duration::from_millis(600));
+    flushed();
     (0..50).for_each(|_| comm.all_reduce(11));
     // SAFETY: ends this process.
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
@@ -772,10 +771,12 @@ fn job_line_09() {
     (0..10).for_each(|_| comm.all_reduce(1));
     *LATE.lock().expect("free") = Some(comm);
     let mut busy = Driver::new(10);
+    static CALLED: AtomicBool = AtomicBool::new(false);
     std::thread::spawn(move || loop {
         busy.all_reduce(2);
+        CALLED.store(true, Release);
     });
-    std::thread::sleep(Duration::from_millis(20));
+    until(|| CALLED.load(Acquire));
     // SAFETY: the thread goes on calling meanwhile, which is the point.
     unsafe { libc::exit(0) }
 }
@@ -1281,8 +1282,8 @@ fn job_line_19() {
     // The row is sealed, and other calls take its place: 20 000 are more than there are rows.
     for i in 0..20_000 {
         comm.all_reduce(200 + i % 50);
-        if i % 500 == 0 {
-            std::thread::sleep(Duration::from_millis(20));
+        if i % 2000 == 0 {
+            recorded(|p| p.sealed + 4000 > i as u64);
         }
     }
     for handle in [kernel, coll, api, group] {
@@ -2079,8 +2080,8 @@ fn job_line_31() {
             comm.kernel(coll, kernels);
         }
     }
-    // Longer than a part that never comes is waited for once others have ended; then a kill, so nothing is hurried.
-    std::thread::sleep(Duration::from_millis(4500));
+    // Seconds, until a part that never comes is given up; then a kill, so nothing is hurried.
+    recorded(|p| p.calls.len() == 40 && p.calls.iter().all(|c| c.sealed));
     // SAFETY: ends this process.
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }

@@ -3,9 +3,9 @@
 mod job;
 
 use capture::live::part;
-use job::{Driver, Job};
+use job::{out, recorded, Driver, Job};
 use nccl_abi::{event, state};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tables::{Call, Capture, Process, Untimed};
 
@@ -76,15 +76,46 @@ fn load(cuda: &Cuda) {
     cuda.kernel(STREAM, 300_000);
 }
 
-/// Calls `each` every `period`, as a paced program does.
-fn paced(n: usize, period: Duration, mut each: impl FnMut(usize)) {
+/// Calls `launch` behind [`load`], and notes its number in `late` if the host took so long that the stream ran dry.
+fn loaded(cuda: &Cuda, late: &mut Vec<usize>, number: usize, launch: impl FnOnce()) {
     let began = Instant::now();
+    load(cuda);
+    launch();
+    if began.elapsed() >= Duration::from_micros(250) {
+        late.push(number);
+    }
+}
+
+/// Where a job says which of its launches were late.
+fn late_file(folder: &Path) -> PathBuf {
+    folder.with_extension("late")
+}
+
+fn tell_late(late: &[usize]) {
+    std::fs::write(late_file(&out()), serde_json::to_vec(late).expect("JSON")).expect("written");
+}
+
+/// The launches of a job that were late: few, or it shows nothing.
+fn late_of(job: &Job) -> Vec<usize> {
+    let file = late_file(&job.folder);
+    let late: Vec<usize> =
+        serde_json::from_slice(&std::fs::read(&file).expect("read")).expect("JSON");
+    let _ = std::fs::remove_file(file);
+    late
+}
+
+/// Calls `each` and waits for `period`, again and again. What a busy machine holds up is not made up for: that would be a
+/// flood.
+fn paced(n: usize, period: Duration, mut each: impl FnMut(usize)) {
     for i in 0..n {
         each(i);
-        while began.elapsed() < period * (i as u32 + 1) {
-            std::thread::sleep(Duration::from_micros(50));
-        }
+        std::thread::sleep(period);
     }
+}
+
+/// Whether the first `n` calls have their times.
+fn has_times(n: usize) -> impl Fn(&Process) -> bool {
+    move |p| p.calls.len() >= n && p.calls[..n].iter().all(|c| time(p, c).is_ok())
 }
 
 fn process(capture: &Capture) -> &Process {
@@ -111,10 +142,13 @@ fn job_of_known_lengths() {
     let cuda = Cuda::load();
     cuda.drift(30);
     let mut comm = Driver::new(1);
+    let mut late = Vec::new();
     paced(300, Duration::from_millis(1), |i| {
-        load(&cuda);
-        all_reduce(&cuda, &mut comm, 256, 20_000 + 1_000 * (i as u64 % 50));
+        loaded(&cuda, &mut late, i, || {
+            all_reduce(&cuda, &mut comm, 256, 20_000 + 1_000 * (i as u64 % 50));
+        });
     });
+    tell_late(&late);
     // As ncclCommDestroy does, which waits for what is under way.
     std::thread::sleep(Duration::from_millis(5));
     comm.finalize();
@@ -128,12 +162,14 @@ fn every_launch_of_a_calm_job_is_timed_and_its_time_is_on_the_hosts_clock() {
     let capture = job.capture();
     let p = process(&capture);
     assert_eq!(p.calls.len(), 300);
+    let late = late_of(&job);
+    assert!(late.len() < 100, "{} launches were late", late.len());
     for (i, call) in p.calls.iter().enumerate() {
         let length = 20_000 + 1_000 * (i as u64 % 50);
         let found = time(p, call).unwrap_or_else(|why| panic!("call {i}: {why:?}"));
         // Within what a float of ms and the steps of 16 ns leave.
         assert!(
-            found.abs_diff(length) <= 200,
+            found.abs_diff(length) <= 200 || late.contains(&i),
             "call {i}: {found} for {length}"
         );
         // Not before its launch, nor before the one before it had ended.
@@ -179,7 +215,11 @@ fn a_flood_is_sampled_and_every_call_is_counted() {
 fn job_that_times_all() {
     let cuda = Cuda::load();
     let mut comm = Driver::new(1);
-    paced(2_000, Duration::from_micros(500), |_| {
+    paced(2_000, Duration::from_micros(500), |i| {
+        // There are 1024 pairs of events.
+        if i % 500 == 0 && i > 0 {
+            recorded(has_times(i));
+        }
         all_reduce(&cuda, &mut comm, 256, 2_000);
     });
     std::thread::sleep(Duration::from_millis(5));
@@ -239,6 +279,7 @@ fn job_with_a_sticky_error() {
     let mut comm = Driver::new(1);
     paced(50, Duration::from_millis(2), |i| {
         if i == 40 {
+            recorded(has_times(10));
             cuda.fail(700);
         }
         all_reduce(&cuda, &mut comm, 256, 10_000);
@@ -274,6 +315,7 @@ fn job_whose_gpu_clock_steps() {
     let mut comm = Driver::new(1);
     paced(300, Duration::from_millis(1), |i| {
         if i == 150 {
+            recorded(has_times(110));
             cuda.step(-2_170_000);
         }
         load(&cuda);
@@ -324,6 +366,7 @@ fn job_that_exits_under_way() {
     paced(100, Duration::from_millis(1), |_| {
         all_reduce(&cuda, &mut comm, 256, 10_000);
     });
+    recorded(has_times(30));
     all_reduce(&cuda, &mut comm, 256, 60_000_000_000);
     std::process::exit(0);
 }
@@ -345,7 +388,8 @@ fn an_exit_without_destroy_keeps_the_times_that_were_known() {
 fn job_of_silent_broadcasts() {
     let cuda = Cuda::load();
     let mut comm = Driver::new(1);
-    let broadcast = |comm: &mut Driver| {
+    let mut late = Vec::new();
+    let mut broadcast = |comm: &mut Driver, number: usize| {
         let group = comm.group(false);
         let api = comm.start(event::COLL_API, group, |u| {
             u.coll_api.func = c"Broadcast".as_ptr();
@@ -356,18 +400,20 @@ fn job_of_silent_broadcasts() {
             u.coll_api.graph_captured = 0;
         });
         comm.stop(api);
-        load(&cuda);
-        comm.state(group, state::GROUP_END_API_START, None);
-        cuda.kernel(STREAM, 40_000);
-        comm.stop(group);
+        loaded(&cuda, &mut late, number, || {
+            comm.state(group, state::GROUP_END_API_START, None);
+            cuda.kernel(STREAM, 40_000);
+            comm.stop(group);
+        });
     };
     // Nothing shows yet that calls launch before they return.
-    broadcast(&mut comm);
+    broadcast(&mut comm, 0);
     all_reduce(&cuda, &mut comm, 256, 10_000);
-    for _ in 0..20 {
-        broadcast(&mut comm);
+    for i in 2..22 {
+        broadcast(&mut comm, i);
         std::thread::sleep(Duration::from_millis(2));
     }
+    tell_late(&late);
     std::thread::sleep(Duration::from_millis(5));
     comm.finalize();
 }
@@ -380,9 +426,15 @@ fn a_call_whose_launch_is_not_told_is_timed_once_its_communicator_is_known_to_bl
     let p = process(&capture);
     assert_eq!(p.calls.len(), 22);
     assert_eq!(time(p, &p.calls[0]), Err(Untimed::NoStamp));
-    let of_broadcasts: Vec<_> = p.calls[2..].iter().map(|c| time(p, c)).collect();
-    let right = |t: &Result<u64, Untimed>| t.is_ok_and(|ns| ns.abs_diff(40_000) < 200);
-    assert!(of_broadcasts.iter().all(right), "{of_broadcasts:?}");
+    let late = late_of(&job);
+    assert!(late.len() < 10, "{} launches were late", late.len());
+    for (i, call) in p.calls.iter().enumerate().skip(2) {
+        let found = time(p, call);
+        assert!(
+            found.is_ok_and(|ns| ns.abs_diff(40_000) < 200 || late.contains(&i)),
+            "call {i}: {found:?}"
+        );
+    }
 }
 
 #[test]
@@ -464,7 +516,10 @@ fn without_a_driver_there_are_host_times_and_a_word_about_it() {
 fn job_that_is_killed() {
     let cuda = Cuda::load();
     let mut comm = Driver::new(1);
-    paced(400, Duration::from_millis(1), |_| {
+    paced(400, Duration::from_millis(1), |i| {
+        if i == 300 {
+            recorded(has_times(200));
+        }
         all_reduce(&cuda, &mut comm, 256, 10_000);
     });
     // SAFETY: ends the process.

@@ -9,7 +9,7 @@
 
 mod job;
 
-use job::{mounts_are_permitted, Driver, Job};
+use job::{flushed, mounts_are_permitted, until, Driver, Job};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -27,6 +27,8 @@ mod shim {
 
     /// The error of every write to a file at a position; 0 none.
     pub static WRITE_ERRNO: AtomicI32 = AtomicI32::new(0);
+    /// Writes that ended with it.
+    pub static WRITES_FAILED: AtomicU64 = AtomicU64::new(0);
     /// How long such a write takes, ms.
     pub static WRITE_MS: AtomicU64 = AtomicU64::new(0);
     /// Bytes that one write takes at most; 0 any.
@@ -55,6 +57,7 @@ mod shim {
         std::thread::sleep(Duration::from_millis(WRITE_MS.load(Relaxed)));
         let errno = WRITE_ERRNO.load(Relaxed);
         if errno != 0 {
+            WRITES_FAILED.fetch_add(1, Relaxed);
             fail(errno);
             return -1;
         }
@@ -203,6 +206,7 @@ fn job_in_need() {
     // A flush or two, with the lack still there.
     std::thread::sleep(Duration::from_millis(150));
     if number("MENDED") != 0 {
+        until(|| shim::WRITES_FAILED.load(Relaxed) > 0);
         shim::WRITE_ERRNO.store(0, Relaxed);
         (0..10).for_each(|_| comm.all_reduce(9));
         std::thread::sleep(Duration::from_millis(150));
@@ -282,8 +286,7 @@ fn a_disk_that_fails_at_the_end_leaves_the_live_part_where_it_is() {
 fn job_whose_disk_fails_at_the_end() {
     let mut comm = Driver::new(0x19);
     (0..100).for_each(|i| comm.all_reduce(1 + i % 7));
-    // All of it is in the capture folder, and nothing is under way.
-    std::thread::sleep(Duration::from_millis(600));
+    flushed();
     shim::WRITE_ERRNO.store(number("WRITE_ERRNO") as i32, Relaxed);
     shim::WRITE_MS.store(number("WRITE_MS") as u64, Relaxed);
     (0..100).for_each(|i| comm.all_reduce(1 + i % 7));
@@ -534,11 +537,27 @@ fn job_in_small_shared_memory() {
 }
 
 #[test]
+fn a_setting_with_control_characters_reaches_no_terminal() {
+    let mut job = in_need(&[("NCCLSCOPE_NET", "off\u{1b}[31m\nmore")]);
+    let (status, said) = job.run_saying();
+    assert!(status.success(), "{status}: {said}");
+    assert!(
+        said.contains("NCCLSCOPE_NET=off?[31m?more is none of"),
+        "{said:?}"
+    );
+    assert!(!said.contains('\u{1b}'), "{said:?}");
+}
+
+#[test]
 fn nowhere_for_the_live_part_turns_recording_off_with_a_line() {
     let mut job = in_need(&[("FREE", "0"), ("TMPDIR", "/proc/nowhere")]);
     let (status, said) = job.run_saying();
     assert!(status.success(), "{status}: {said}");
-    assert!(said.contains("recording is off"), "{said}");
+    assert!(
+        said.contains("recording is off: no 3 MiB for open calls, neither in /dev/shm beside NCCL's own nor in /proc/nowhere/ncclscope-"),
+        "{said}"
+    );
+    assert!(said.contains("TMPDIR may name another folder"), "{said}");
 }
 
 #[test]

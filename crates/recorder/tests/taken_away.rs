@@ -3,7 +3,7 @@
 
 mod job;
 
-use job::{Driver, Job};
+use job::{flushed, out, snapshot_file, Driver, Job};
 use std::time::Duration;
 use tables::LiveSource;
 
@@ -17,7 +17,7 @@ fn rest() {
 fn job_without_descriptors() {
     let mut comm = Driver::new(0x21);
     comm.all_reduce(1);
-    rest();
+    snapshot_file();
     let limit = |most| {
         let limit = libc::rlimit {
             rlim_cur: most,
@@ -63,12 +63,41 @@ fn without_descriptors_for_later_files_every_call_is_counted() {
 }
 
 #[test]
+#[ignore = "played by the test below"]
+fn job_without_standard_streams() {
+    // As a daemon does. Whatever the process opens next has these numbers.
+    // SAFETY: nothing of this process is behind them that it needs.
+    (0..3).for_each(|fd| unsafe { assert_eq!(libc::close(fd), 0) });
+    let mut comm = Driver::new(0x23);
+    (0..500).for_each(|i| comm.all_reduce(1 + i % 7));
+    snapshot_file();
+    for fd in 0..3 {
+        let text = b"what a program says that does not know of it".repeat(100);
+        // SAFETY: the bytes are there.
+        let written = unsafe { libc::write(fd, text.as_ptr().cast(), text.len()) };
+        assert_eq!(written, -1, "descriptor {fd} is somebody's");
+    }
+    (0..500).for_each(|i| comm.all_reduce(1 + i % 7));
+    comm.finalize();
+}
+
+#[test]
+fn a_program_without_standard_streams_does_not_write_into_the_capture() {
+    let mut job = Job::new("job_without_standard_streams").env("NCCLSCOPE_FLUSH", "0.05");
+    assert!(job.run().success());
+    let capture = job.capture();
+    assert_eq!(capture.problems, []);
+    let c = analyze::report(&capture).completeness;
+    assert_eq!((c.announced, c.recorded), (1000, 1000), "{c:#?}");
+}
+
+#[test]
 #[ignore = "played by the tests below"]
 fn job_of_which_something_is_removed() {
     let mut comm = Driver::new(0x22);
     (0..500).for_each(|i| comm.all_reduce(1 + i % 7));
-    rest();
-    let out = std::path::PathBuf::from(std::env::var_os("NCCLSCOPE_OUT").expect("set"));
+    flushed();
+    let out = out();
     match std::env::var("REMOVED").expect("set").as_str() {
         "folder" => std::fs::remove_dir_all(&out).expect("removed"),
         "live part" => {

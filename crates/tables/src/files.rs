@@ -9,11 +9,15 @@ use crate::problem::Problem;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Folders deeper than this are no part of a capture.
 const MAX_DEPTH: usize = 8;
 /// No file of a capture is larger once unpacked; keeps a damaged frame from filling memory.
 const MAX_UNPACKED: u64 = 16 << 30;
+
+/// What is expected of every folder in a capture.
+pub(crate) const LISTED: &str = "a folder that can be listed";
 
 /// The files of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,7 +88,7 @@ fn split(path: &Path) -> Option<(PathBuf, Kind, bool)> {
 }
 
 /// All processes with a file at `path` or below, in order of path.
-pub(crate) fn find(path: &Path) -> Vec<Files> {
+pub(crate) fn find(path: &Path, problems: &mut Vec<Problem>) -> Vec<Files> {
     let mut found = BTreeMap::new();
     let mut add = |file: &Path| {
         let Some((stem, kind, packed)) = split(file) else {
@@ -110,13 +114,13 @@ pub(crate) fn find(path: &Path) -> Vec<Files> {
         }
     };
     if path.is_dir() {
-        walk(path, 0, &mut add);
+        walk(path, 0, problems, &mut add);
     } else if let Some((stem, ..)) = split(path) {
         let folder = path
             .parent()
             .filter(|p| !p.as_os_str().is_empty())
             .unwrap_or(Path::new("."));
-        walk(folder, MAX_DEPTH, &mut |file| {
+        walk(folder, MAX_DEPTH, problems, &mut |file| {
             if split(file).is_some_and(|(other, ..)| other.file_name() == stem.file_name()) {
                 add(file);
             }
@@ -125,15 +129,33 @@ pub(crate) fn find(path: &Path) -> Vec<Files> {
     found.into_values().collect()
 }
 
-fn walk(folder: &Path, depth: usize, each: &mut impl FnMut(&Path)) {
-    // A folder that can't be listed shows as processes that are not there.
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+fn walk(folder: &Path, depth: usize, problems: &mut Vec<Problem>, each: &mut impl FnMut(&Path)) {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) => {
+            problems.push(Problem {
+                file: folder.to_owned(),
+                place: "its names".into(),
+                expected: LISTED.into(),
+                found: error.to_string(),
+            });
+            return;
+        }
+    };
+    for entry in entries.flatten() {
         match entry.file_type() {
-            Ok(kind) if kind.is_dir() && depth < MAX_DEPTH => walk(&entry.path(), depth + 1, each),
+            Ok(kind) if kind.is_dir() && depth < MAX_DEPTH => {
+                walk(&entry.path(), depth + 1, problems, each);
+            }
             Ok(kind) if !kind.is_dir() => each(&entry.path()),
             _ => {}
         }
     }
+}
+
+/// Whether a file has the name of one of a capture's.
+pub(crate) fn is_named(path: &Path) -> bool {
+    split(path).is_some()
 }
 
 /// Opens a regular file: a pipe would never end, and a device need not.
@@ -154,10 +176,47 @@ pub(crate) fn open(path: &Path) -> std::io::Result<std::fs::File> {
     ))
 }
 
+/// An open file that is kept so, as long as not too many are: a rotated trace file may be removed while it is read.
+#[derive(Debug)]
+pub(crate) struct Held(std::fs::File);
+
+/// How many are held now.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+/// Half of what a process may usually have open, or less. The files of more are opened again by name.
+const MOST_HELD: usize = 400;
+
+impl Held {
+    pub(crate) fn new(file: std::fs::File) -> Option<Held> {
+        let one_more = |n| (n < MOST_HELD).then_some(n + 1);
+        HELD.fetch_update(Relaxed, Relaxed, one_more).ok()?;
+        Some(Held(file))
+    }
+
+    pub(crate) fn file(&self) -> &std::fs::File {
+        &self.0
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        HELD.fetch_sub(1, Relaxed);
+    }
+}
+
 /// The content of a file, unpacked; as much as could be read when it is damaged, with a problem that says so.
 pub(crate) fn load(path: &Path, problems: &mut Vec<Problem>) -> Vec<u8> {
+    load_opened(path, open(path).as_ref(), problems)
+}
+
+/// The same of a file that was opened, or could not be.
+pub(crate) fn load_opened(
+    path: &Path,
+    file: Result<&std::fs::File, &std::io::Error>,
+    problems: &mut Vec<Problem>,
+) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let read = open(path).and_then(|file| {
+    let file = file.map_err(|error| std::io::Error::new(error.kind(), error.to_string()));
+    let read = file.and_then(|file| {
         if path.extension().is_some_and(|e| e == "zst") {
             zstd::Decoder::new(file)?
                 .take(MAX_UNPACKED)
@@ -166,7 +225,7 @@ pub(crate) fn load(path: &Path, problems: &mut Vec<Problem>) -> Vec<u8> {
             let len = file.metadata().map_or(0, |m| m.len().min(MAX_UNPACKED));
             // Without it, reading takes twice the memory at times.
             let _ = bytes.try_reserve_exact(usize::try_from(len).map_or(0, |len| len + 1));
-            (&file).take(MAX_UNPACKED).read_to_end(&mut bytes)
+            file.take(MAX_UNPACKED).read_to_end(&mut bytes)
         }
     });
     if let Err(error) = read {

@@ -65,6 +65,18 @@ pub enum OpenError {
         /// The path.
         path: PathBuf,
     },
+    /// This user may not see what is there.
+    Unreadable {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// A file that has no trace file's name, or no folder and no file at all.
+    OtherFile {
+        /// The path.
+        path: PathBuf,
+    },
     /// No trace file in it can be read.
     NoTrace {
         /// The path.
@@ -81,6 +93,20 @@ impl fmt::Display for OpenError {
                 write!(
                     f,
                     "`{}`: expected a capture folder or a trace file, found nothing",
+                    path.display()
+                )
+            }
+            OpenError::Unreadable { path, error } => {
+                write!(
+                    f,
+                    "`{}`: expected a capture that can be read, found: {error}",
+                    path.display()
+                )
+            }
+            OpenError::OtherFile { path } => {
+                write!(
+                    f,
+                    "`{}`: expected a capture folder or a trace file, found something else",
                     path.display()
                 )
             }
@@ -105,12 +131,24 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
+/// What helps who may not read a capture.
+const PRIVATE: &str = "a capture is private to the user whose job it is; read it as that user";
+
 impl OpenError {
     /// The way out, in words.
     pub fn hint(&self) -> &'static str {
         match self {
             OpenError::NotFound { .. } => {
                 "`ncclscope run -o DIR -- COMMAND` records one into DIR"
+            }
+            OpenError::Unreadable { .. } => PRIVATE,
+            OpenError::OtherFile { .. } => {
+                "give the capture folder, or a file in it whose name ends in `.trace`"
+            }
+            OpenError::NoTrace { problems, .. }
+                if problems.iter().any(|p| p.expected == files::LISTED) =>
+            {
+                PRIVATE
             }
             OpenError::NoTrace { problems, .. } if problems.is_empty() => {
                 "a trace file appears with the first communicator; did the job use NCCL, and was NCCLSCOPE_OUT this folder?"

@@ -14,7 +14,7 @@ use crate::births;
 use crate::calls::{Call, Extra, Shape};
 use crate::clock::{Anchor, Clock, Cursor};
 use crate::communicators::Local;
-use crate::files::{self, load, Files};
+use crate::files::{self, load, Files, Held};
 use crate::names::{Name, Names};
 use crate::net_ops;
 use crate::problem::Problem;
@@ -270,12 +270,38 @@ pub(crate) struct Scan {
     texts: Vec<(u8, String)>,
 }
 
+/// The trace files and the live part of one process. A job that goes on makes trace files and removes others meanwhile; then
+/// all is done again, a few times at most.
+fn opened(files: &Files, problems: &mut Vec<Problem>) -> (Trace, BTreeMap<String, String>, Open) {
+    let mut newer = None;
+    for turn in 0.. {
+        let files = newer.as_ref().unwrap_or(files);
+        let mut found = Vec::new();
+        let trace = Trace::load(files, &mut found);
+        let facts = first_facts(&trace.files[0].bytes);
+        let open = open_live(files, &facts, &trace, &mut found);
+        let newest = trace.files.last().map_or(0, |file| file.number);
+        let moved = open.staged_for > newest || files.later.values().any(|path| !path.exists());
+        if moved && turn < 5 {
+            let again = files::find(files.path(), &mut Vec::new())
+                .into_iter()
+                .next();
+            let again = again.filter(|again| again != files);
+            if again.is_some() {
+                newer = again;
+                continue;
+            }
+        }
+        problems.append(&mut found);
+        return (trace, facts, open);
+    }
+    unreachable!("the last turn returns")
+}
+
 /// Goes over the files of one process; `None` when nothing in them is sound.
 pub(crate) fn scan(files: &Files, problems: &mut Vec<Problem>) -> Option<Scan> {
     let path = files.path();
-    let trace = Trace::load(files, problems);
-    let facts = first_facts(&trace.files[0].bytes);
-    let open = open_live(files, &facts, &trace, problems);
+    let (trace, facts, open) = opened(files, problems);
     let view = open.image.as_ref().and_then(Image::view);
     let found = blocks(&trace, &open, problems);
     if found.sound.is_empty() && view.is_none() && trace.id().is_none() {
@@ -326,7 +352,7 @@ pub(crate) fn scan(files: &Files, problems: &mut Vec<Problem>) -> Option<Scan> {
     let texts = std::mem::take(&mut parts.texts);
     let (blocks, shapes, live) = parts.finish(&mut process, view.as_ref(), trace.rotated.as_ref());
     let reader = Reader {
-        paths: trace.files.into_iter().map(|file| file.path).collect(),
+        files: trace.files.into_iter().map(|f| (f.path, f.held)).collect(),
         staged: open.staged,
         blocks,
         shapes,
@@ -414,7 +440,7 @@ struct Rows {
 
 /// Offset of a payload.
 enum Place {
-    /// In which of [`Reader::paths`].
+    /// In which of [`Reader::files`].
     File(usize, u64),
     Staged(usize),
 }
@@ -751,8 +777,8 @@ fn extra(rest: Option<&Rest>, clock: &Clock, extras: &mut Vec<Extra>) -> u32 {
 
 /// Where the calls of a process are.
 pub(crate) struct Reader {
-    /// The trace files.
-    paths: Vec<PathBuf>,
+    /// The trace files, and those that are still open.
+    files: Vec<(PathBuf, Option<Held>)>,
     staged: Vec<u8>,
     blocks: Vec<Rows>,
     shapes: Shapes,
@@ -825,8 +851,10 @@ impl Reader {
             buffer: Vec::new(),
         };
         // What can't be read a second time shows as blocks that are not well formed.
-        opened.files.extend(self.paths.iter().map(|path| {
-            if path.extension().is_some_and(|e| e == "zst") {
+        opened.files.extend(self.files.iter().map(|(path, held)| {
+            if let Some(held) = held {
+                OpenFile::Held(held.file())
+            } else if path.extension().is_some_and(|e| e == "zst") {
                 OpenFile::Unpacked(load(path, &mut Vec::new()))
             } else {
                 files::open(path).map_or(OpenFile::Unpacked(Vec::new()), OpenFile::Plain)
@@ -840,13 +868,14 @@ impl Reader {
 pub(crate) struct Opened<'a> {
     reader: &'a Reader,
     clock: &'a Clock,
-    /// By place in [`Reader::paths`].
-    files: Vec<OpenFile>,
+    /// By place in [`Reader::files`].
+    files: Vec<OpenFile<'a>>,
     decoder: Decoder,
     buffer: Vec<u8>,
 }
 
-enum OpenFile {
+enum OpenFile<'a> {
+    Held(&'a std::fs::File),
     Plain(std::fs::File),
     Unpacked(Vec<u8>),
 }
@@ -963,20 +992,22 @@ impl Opened<'_> {
 fn payload<'a>(
     reader: &'a Reader,
     block: &Rows,
-    files: &'a [OpenFile],
+    files: &'a [OpenFile<'_>],
     buffer: &'a mut Vec<u8>,
 ) -> Option<&'a [u8]> {
     let len = block.bytes as usize;
     match block.place {
         Place::Staged(at) => reader.staged.get(at..at + len),
-        Place::File(file, at) => match files.get(file)? {
-            OpenFile::Plain(file) => {
-                buffer.resize(len, 0);
-                file.read_exact_at(buffer, at).ok()?;
-                Some(buffer)
-            }
-            OpenFile::Unpacked(bytes) => bytes.get(at as usize..at as usize + len),
-        },
+        Place::File(file, at) => {
+            let file = match files.get(file)? {
+                OpenFile::Held(file) => file,
+                OpenFile::Plain(file) => file,
+                OpenFile::Unpacked(bytes) => return bytes.get(at as usize..at as usize + len),
+            };
+            buffer.resize(len, 0);
+            file.read_exact_at(buffer, at).ok()?;
+            Some(buffer)
+        }
     }
 }
 
@@ -1141,7 +1172,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 /// Hands the content of every Callbacks block of a process to `each`, staged ones included, in order.
 pub(crate) fn callback_blocks(path: &Path, mut each: impl FnMut(&[u8])) {
     let mut ignored = Vec::new();
-    let Some(files) = crate::files::find(path).into_iter().next() else {
+    let Some(files) = crate::files::find(path, &mut ignored).into_iter().next() else {
         return;
     };
     let trace = Trace::load(&files, &mut ignored);

@@ -113,17 +113,28 @@ impl Source {
     /// # Errors
     /// As there.
     pub fn open_as(path: &Path, progress: &Progress, how: How) -> Result<Source, OpenError> {
-        if !path.exists() {
-            return Err(OpenError::NotFound {
-                path: path.to_owned(),
-            });
+        let owned = path.to_owned();
+        match path.metadata() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(OpenError::NotFound { path: owned });
+            }
+            Err(error) => return Err(OpenError::Unreadable { path: owned, error }),
+            Ok(meta) if !meta.is_dir() && !files::is_named(path) => {
+                return Err(OpenError::OtherFile { path: owned });
+            }
+            Ok(meta) if meta.is_dir() => {
+                if let Err(error) = std::fs::read_dir(path) {
+                    return Err(OpenError::Unreadable { path: owned, error });
+                }
+            }
+            Ok(_) => {}
         }
         let mut capture = Capture {
             path: path.to_owned(),
             ..Capture::default()
         };
         capture.read_job();
-        let found = files::find(path);
+        let found = files::find(path, &mut capture.problems);
         // Every file is gone over twice.
         progress
             .of

@@ -6,7 +6,7 @@
 //! Rule: a file that it says is gone is left out even when it is there, because its calls are in the account. That is so
 //! when the process ended before it could remove the file.
 
-use crate::files::{load, Files};
+use crate::files::{load_opened, open, Files, Held};
 use crate::problem::Problem;
 use capture::block::{self, Kind};
 use capture::rotated::Rotated;
@@ -17,6 +17,8 @@ pub(crate) struct TraceFile {
     pub number: u32,
     pub path: PathBuf,
     pub bytes: Vec<u8>,
+    /// Where it may be removed before it is read again.
+    pub held: Option<Held>,
 }
 
 /// See the module.
@@ -35,7 +37,10 @@ impl Trace {
         let mut found: Vec<TraceFile> = Vec::new();
         let mut id = None;
         for (number, path) in numbered {
-            let bytes = load(path, problems);
+            let file = open(path);
+            let bytes = load_opened(path, file.as_ref(), problems);
+            let packed = path.extension().is_some_and(|e| e == "zst");
+            let may_go = number > 0 && !packed;
             if let Ok(other) = block::trace_id(&bytes) {
                 if *id.get_or_insert(other) != other {
                     problems.push(Problem {
@@ -51,6 +56,7 @@ impl Trace {
                 number,
                 path: path.clone(),
                 bytes,
+                held: file.ok().filter(|_| may_go).and_then(Held::new),
             });
         }
         // The process ended while it made this one.
@@ -73,6 +79,7 @@ impl Trace {
                 number: 0,
                 path: files.path().to_owned(),
                 bytes: Vec::new(),
+                held: None,
             });
         }
         Trace {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use tables::{Capture, LiveSource};
+use tables::{Capture, LiveSource, OpenError};
 
 const TRACE_ID: u64 = 0x1234;
 
@@ -322,6 +322,71 @@ fn nothing_readable_is_an_error_that_says_what_was_expected() {
         .expect_err("empty")
         .to_string()
         .contains("no trace file"));
+}
+
+#[test]
+fn what_is_no_capture_is_told_from_what_may_not_be_read() {
+    let error = |path: &Path| Capture::open(path).expect_err("no capture");
+    let folder = Folder::new(&[("h/notes.txt", b"hello")]);
+    let at = |name: &str| folder.0.path().join(name);
+    assert!(matches!(error(&at("nowhere")), OpenError::NotFound { .. }));
+    for other in [at("h/notes.txt"), "/dev/null".into()] {
+        assert!(matches!(error(&other), OpenError::OtherFile { .. }));
+    }
+    // A link to itself can't be followed by any user.
+    std::os::unix::fs::symlink(at("loop"), at("loop")).expect("linked");
+    assert!(matches!(error(&at("loop")), OpenError::Unreadable { .. }));
+}
+
+#[test]
+fn folders_that_may_not_be_listed_are_named() {
+    let (trace, _) = trace_file();
+    let folder = Folder::new(&[
+        ("h/a.trace", &trace),
+        ("h/a.live", &live_bytes()),
+        ("other/b.trace", &trace),
+    ]);
+    let mode = |path: &Path, mode| {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(path, mode).expect("set");
+    };
+    let (root, other) = (folder.0.path(), folder.0.path().join("other"));
+    for open in ["", "h"] {
+        mode(&root.join(open), 0o755);
+    }
+    for open in ["h/a.trace", "h/a.live"] {
+        mode(&root.join(open), 0o644);
+    }
+    mode(&other, 0o000);
+    // Nothing is closed to root, but to a thread of root's that reads files as somebody else.
+    let reads = || {
+        // SAFETY: plain calls; the thread ends after.
+        unsafe {
+            if libc::geteuid() == 0 {
+                libc::setfsuid(65534);
+            }
+        }
+        if std::fs::read_dir(root).is_err() {
+            eprintln!("skipped: the folder of temporary files is closed to others");
+            return None;
+        }
+        Some((Capture::open(root), Capture::open(&other)))
+    };
+    let read = std::thread::scope(|scope| scope.spawn(reads).join().expect("no panic"));
+    mode(&other, 0o700);
+    let Some((whole, part)) = read else { return };
+    let whole = whole.expect("what may be read");
+    assert_eq!(whole.processes.len(), 1);
+    let [problem] = &whole.problems[..] else {
+        panic!("{:?}", whole.problems)
+    };
+    assert_eq!(
+        problem.to_string(),
+        "other, its names: expected a folder that can be listed, found Permission denied (os error 13)"
+    );
+    let error = part.expect_err("nothing may be read");
+    assert!(matches!(error, OpenError::Unreadable { .. }), "{error}");
+    assert!(error.hint().contains("private to the user"));
 }
 
 #[test]

@@ -195,3 +195,22 @@ fn any_of_its_files_opens_the_process() {
         assert_eq!(source.expect("opens").rows(), 30, "{name}");
     }
 }
+
+#[test]
+fn files_that_a_running_job_removes_while_they_are_read_are_read_to_their_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for number in [0, 2, 3] {
+        let name = match number {
+            0 => "a.trace".to_owned(),
+            n => format!("a.{n}.trace"),
+        };
+        let bytes = file(1, number, 1);
+        std::fs::write(folder.path().join(name), bytes).expect("written");
+    }
+    let progress = tables::Progress::default();
+    let source = Source::open(folder.path(), &progress).expect("opens");
+    std::fs::remove_file(folder.path().join("a.2.trace")).expect("removed");
+    let capture = source.load(&progress);
+    assert_eq!(capture.problems, []);
+    assert_eq!(seen(&capture), [0, 2, 3]);
+}

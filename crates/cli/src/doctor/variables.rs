@@ -149,24 +149,11 @@ fn expected(takes: &Takes, value: &str) -> Option<String> {
             (!fits).then(|| format!("a percentage from {from} to {to}"))
         }
         Takes::Bytes(from, to) => {
-            let fits = bytes(value).is_some_and(|n| (*from..=*to).contains(&n));
+            let fits = units::bytes(value).is_some_and(|n| (*from..=*to).contains(&n));
             let size = |n: u64| analyze::summary::size(n).replace(' ', "");
             (!fits).then(|| format!("a size from {} to {}, like 64MiB", size(*from), size(*to)))
         }
     }
-}
-
-fn bytes(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" | "kb" | "kib" => 1 << 10,
-        "m" | "mb" | "mib" => 1 << 20,
-        "g" | "gb" | "gib" => 1 << 30,
-        "t" | "tb" | "tib" => 1 << 40,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
 /// Letters to change, add or leave out between two names.
@@ -270,7 +257,7 @@ mod tests {
                     assert_eq!(row[2], format!("{from} to {to}, percent"), "{name}")
                 }
                 Takes::Bytes(from, to) => {
-                    let ends: Vec<Option<u64>> = row[2].split(" to ").map(bytes).collect();
+                    let ends: Vec<Option<u64>> = row[2].split(" to ").map(units::bytes).collect();
                     assert_eq!(ends, [Some(*from), Some(*to)], "{name}");
                 }
                 Takes::Any => {}

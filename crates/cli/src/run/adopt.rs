@@ -37,7 +37,7 @@ pub enum Liveness {
     Alive,
     /// It does not, or the node was restarted since.
     Dead,
-    /// It is in another pid name space, where its pid means nothing to us.
+    /// It is on another host or in another pid name space, where its pid means nothing to us, or there is no /proc.
     Unknown,
 }
 
@@ -153,15 +153,21 @@ impl Part {
 
     /// Whether its writer is still there.
     pub fn liveness(&self, here: &Here) -> Liveness {
-        if self
-            .process()
-            .get("boot_id")
-            .is_some_and(|id| *id != here.boot_id)
-        {
-            return Liveness::Dead;
+        let process = self.process();
+        let (host, boot) = (process.get("host"), process.get("boot_id"));
+        if let Some(boot) = boot.filter(|boot| **boot != here.boot_id) {
+            // Without /proc, as in a bare chroot, neither side knows.
+            let told = !boot.is_empty() && !here.boot_id.is_empty();
+            // The same host, started anew. A temporary folder may be shared by several.
+            let here_before = host.is_none_or(|host| *host == here.host);
+            return match told && here_before {
+                true => Liveness::Dead,
+                false => Liveness::Unknown,
+            };
         }
         let header = self.view().header();
-        if header.pid_namespace.load(Relaxed) != here.pid_namespace {
+        let namespace = header.pid_namespace.load(Relaxed);
+        if namespace == 0 || namespace != here.pid_namespace {
             return Liveness::Unknown;
         }
         match runs(header.pid.load(Relaxed), header.pid_start.load(Relaxed)) {
@@ -372,10 +378,10 @@ pub struct Leftover {
 }
 
 /// The live parts that this user's processes, dead or alive, have in files of this node (in /dev/shm, or where the
-/// recorder goes when that is full), of trace files that are `wanted`.
+/// recorder goes when that is full), of which `wanted(file, trace file)`.
 ///
 /// Of others no more than the first page is read: hundreds may be there of earlier jobs, of megabytes each.
-pub fn leftovers(wanted: impl Fn(&Path) -> bool) -> Vec<Leftover> {
+pub fn leftovers(wanted: impl Fn(&Path, &Path) -> bool) -> Vec<Leftover> {
     let uid = nix::unistd::geteuid().as_raw();
     let local = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
     let mut found = Vec::new();
@@ -390,11 +396,11 @@ pub fn leftovers(wanted: impl Fn(&Path) -> bool) -> Vec<Leftover> {
     found
 }
 
-fn leftovers_in(folder: &Path, wanted: impl Fn(&Path) -> bool) -> Vec<Leftover> {
+fn leftovers_in(folder: &Path, wanted: impl Fn(&Path, &Path) -> bool) -> Vec<Leftover> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let wanted = entries.filter_map(|entry| {
         let file = entry.path();
-        let trace = trace_named_in(&file).filter(|trace| wanted(trace))?;
+        let trace = trace_named_in(&file).filter(|trace| wanted(&file, trace))?;
         let part = part_at(&file)?;
         Some(Leftover { file, trace, part })
     });
@@ -512,7 +518,7 @@ mod tests {
         left("b.live", "/two/h/r0-p1-bb.trace");
         std::fs::write(folder.path().join("c.live"), "short").expect("written");
         let asked = std::cell::RefCell::new(Vec::new());
-        let found = leftovers_in(folder.path(), |trace| {
+        let found = leftovers_in(folder.path(), |_, trace| {
             asked.borrow_mut().push(trace.to_owned());
             trace.starts_with("/two")
         });
@@ -533,6 +539,46 @@ mod tests {
         for file in ["r0-p1-aa.trace", "r0-p1-aa.snap", "r0-p1-aa.12.trace"] {
             let first = trace_of(&Path::new("h").join(file));
             assert_eq!(first, Path::new("h/r0-p1-aa.trace"));
+        }
+    }
+
+    #[test]
+    fn only_a_process_of_this_host_and_name_space_can_be_known_to_be_dead() {
+        let here = Here {
+            host: "node1".to_owned(),
+            boot_id: "aa".to_owned(),
+            pid_namespace: 7,
+        };
+        let liveness = |facts: &str, namespace: u64| {
+            let layout = capture::live::Layout::for_memory(0);
+            let image = Image::zeroed(layout.bytes());
+            // SAFETY: the image is zeroed, long enough and outlives the view.
+            let view = unsafe { View::create(image.words().as_ptr() as *mut u8, &layout) };
+            let header = view.header();
+            for (to, from) in header.process.iter().zip(facts.bytes()) {
+                to.store(from, Relaxed);
+            }
+            header.process_len.store(facts.len() as u32, Relaxed);
+            header.pid.store(u32::MAX, Relaxed);
+            header.pid_namespace.store(namespace, Relaxed);
+            header.magic.store(capture::live::MAGIC, Relaxed);
+            Part::of(image, layout.bytes())
+                .expect("a part")
+                .liveness(&here)
+        };
+        // Its pid is nobody's.
+        assert_eq!(liveness("host=node1\nboot_id=aa\n", 7), Liveness::Dead);
+        // The node was started anew.
+        assert_eq!(liveness("host=node1\nboot_id=bb\n", 7), Liveness::Dead);
+        for (facts, namespace) in [
+            ("host=node2\nboot_id=bb\n", 7),
+            ("host=node1\nboot_id=aa\n", 8),
+            // Recorded where there is no /proc.
+            ("host=node1\nboot_id=\n", 0),
+            ("host=node1\nboot_id=aa\n", 0),
+        ] {
+            let found = liveness(facts, namespace);
+            assert_eq!(found, Liveness::Unknown, "{facts} {namespace}");
         }
     }
 

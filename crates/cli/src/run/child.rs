@@ -15,6 +15,7 @@ use nix::unistd::Pid;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// What is forwarded.
 const FORWARDED: [Signal; 8] = [
@@ -31,6 +32,34 @@ const FORWARDED: [Signal; 8] = [
 /// `si_code` of signals that the kernel sends, the terminal's among them.
 const SI_KERNEL: i32 = 0x80;
 
+/// Has writes beyond the limit of file sizes fail instead of ending this process, which has a program to wait for.
+/// Returns the mask that we were started with.
+///
+/// # Errors
+/// Never, with a signal that is known.
+pub fn outlive_size_limit() -> nix::Result<SigSet> {
+    SigSet::from(Signal::SIGXFSZ).thread_swap_mask(SigmaskHow::SIG_BLOCK)
+}
+
+/// Whether SIGPIPE was ignored when this process was started, as systemd has it for its services. Rust's start-up ignores
+/// it in any case, and `Command` gives its default to programs.
+static PIPE_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// Called before Rust's start-up.
+#[used]
+#[link_section = ".init_array"]
+static ASK: extern "C" fn() = {
+    extern "C" fn ask() {
+        // SAFETY: nothing is changed, and the zeroed struct is filled in.
+        unsafe {
+            let mut found: libc::sigaction = std::mem::zeroed();
+            let asked = libc::sigaction(libc::SIGPIPE, std::ptr::null(), &mut found);
+            PIPE_IGNORED.store(asked == 0 && found.sa_sigaction == libc::SIG_IGN, Relaxed);
+        }
+    }
+    ask
+};
+
 /// The signals of this process, blocked. Made before any thread is, which then has them blocked too.
 pub struct Signals {
     blocked: SignalFd,
@@ -39,14 +68,14 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Blocks the forwarded signals and SIGCHLD.
-    pub fn block() -> io::Result<Signals> {
+    /// Blocks the forwarded signals and SIGCHLD. The program gets the mask `before`.
+    pub fn block(before: SigSet) -> io::Result<Signals> {
         // An inherited SIG_IGN would reap the program behind our back and lose its exit status.
         // SAFETY: the default action runs no code of ours.
         unsafe { signal::signal(Signal::SIGCHLD, SigHandler::SigDfl)? };
         let mut set: SigSet = FORWARDED.into_iter().collect();
         set.add(Signal::SIGCHLD);
-        let before = set.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        set.thread_block()?;
         Ok(Signals {
             blocked: SignalFd::new(&set)?,
             before,
@@ -60,8 +89,15 @@ impl Signals {
     /// When it can't be started.
     pub fn run(&self, command: &mut Command, started: impl FnOnce()) -> io::Result<u8> {
         let before = self.before;
-        // SAFETY: between fork and exec this makes one system call and allocates nothing.
-        unsafe { command.pre_exec(move || Ok(before.thread_set_mask()?)) };
+        let start = move || {
+            if PIPE_IGNORED.load(Relaxed) {
+                // SAFETY: ignoring runs no code of ours.
+                unsafe { signal::signal(Signal::SIGPIPE, SigHandler::SigIgn)? };
+            }
+            Ok(before.thread_set_mask()?)
+        };
+        // SAFETY: between fork and exec this makes two system calls and allocates nothing.
+        unsafe { command.pre_exec(start) };
         let child = Pid::from_raw(command.spawn()?.id() as i32);
         started();
         loop {

@@ -14,6 +14,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use tables::printable;
 
 const MARK: &str = "capture.json";
 /// One empty file per instance that joined; see [`Job::member`].
@@ -69,6 +70,12 @@ impl Folder {
                 output.display()
             );
         };
+        if output.contains(char::is_control) {
+            bail!(
+                "`{}` has control characters\n  hint: name another folder with -o",
+                printable(output)
+            );
+        }
         let (root, rest) = split(&expand(output, job, launcher));
         if !rest.is_empty() && (root.as_os_str().is_empty() || root == Path::new("/")) {
             bail!(
@@ -237,8 +244,14 @@ fn claim(root: &Path, job: Option<&Job>, command: &[OsString]) -> anyhow::Result
         .open(&mark)
     {
         Ok(mut file) => {
-            file.write_all(&text(&record))
-                .with_context(|| format!("`{}`", mark.display()))?;
+            if let Err(error) = file.write_all(&text(&record)) {
+                // Half a mark would make the next attempt take the folder for another capture's.
+                let _ = std::fs::remove_file(&mark);
+                if made {
+                    let _ = std::fs::remove_dir(root);
+                }
+                return Err(error).with_context(|| format!("`{}`", mark.display()));
+            }
             Claim::Created(record)
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match job {

@@ -18,7 +18,7 @@ Capture
 
 1 fail.
 Next: ncclscope doctor, in the job's environment
-2| ncclscope: capture in no_nccl: 0 processes, for none loaded NCCL's profiler plugin (needs NCCL 2.23 or newer; NCCL_DEBUG=INFO says more); next: ncclscope report no_nccl
+2| ncclscope: capture in no_nccl: 0 processes; none loaded NCCL's profiler plugin (needs NCCL 2.23 or newer; NCCL_DEBUG=INFO says more), or the plugin could not record and has said why; next: ncclscope report no_nccl
 [exit 1]
 --- ncclscope run -o failed -- false; ncclscope doctor failed
 Capture
@@ -27,7 +27,7 @@ Capture
 
 1 fail.
 Next: ncclscope doctor, in the job's environment
-2| ncclscope: capture in failed: 0 processes, for none loaded NCCL's profiler plugin (needs NCCL 2.23 or newer; NCCL_DEBUG=INFO says more); next: ncclscope report failed
+2| ncclscope: capture in failed: 0 processes; none loaded NCCL's profiler plugin (needs NCCL 2.23 or newer; NCCL_DEBUG=INFO says more), or the plugin could not record and has said why; next: ncclscope report failed
 [exit 1]
 --- echo 'ranks 1; all_reduce 1KiB x3' | NCCLSCOPE_OUT=alone fake-nccl play -; ncclscope doctor alone
 announced 0, ABI v5

@@ -174,6 +174,61 @@ impl Drop for Job {
     }
 }
 
+/// Waits until `done`. What the recorder's thread does comes when a busy machine lets it: no fixed time is long enough.
+#[track_caller]
+pub fn until(mut done: impl FnMut() -> bool) {
+    let began = std::time::Instant::now();
+    while !done() {
+        assert!(began.elapsed().as_secs() < 60, "it never comes");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
+/// In a job: its capture folder.
+pub fn out() -> PathBuf {
+    PathBuf::from(std::env::var_os("NCCLSCOPE_OUT").expect("set"))
+}
+
+/// In a job: waits until what the recorder's thread has made of this very process's capture is `enough`.
+#[track_caller]
+pub fn recorded(enough: impl Fn(&tables::Process) -> bool) {
+    until(|| {
+        let capture = tables::Capture::open(&out());
+        capture.is_ok_and(|capture| capture.processes.iter().any(&enough))
+    });
+}
+
+/// In a job: its snapshot file, once it is there.
+pub fn snapshot_file() -> PathBuf {
+    let mut found = None;
+    until(|| {
+        let hosts = std::fs::read_dir(out()).into_iter().flatten().flatten();
+        let files = hosts.flat_map(|host| std::fs::read_dir(host.path()).into_iter().flatten());
+        let paths = files.flatten().map(|file| file.path());
+        found = paths
+            .into_iter()
+            .find(|path| path.extension().is_some_and(|e| e == "snap"));
+        found.is_some()
+    });
+    found.expect("waited for")
+}
+
+/// In a job: waits until all that it did so far is in the capture folder. A flush that was under way is not enough, so it
+/// sees two begin and end.
+pub fn flushed() {
+    let snapshot = snapshot_file();
+    let modified = || {
+        snapshot
+            .metadata()
+            .and_then(|m| m.modified())
+            .expect("there")
+    };
+    for _ in 0..2 {
+        let before = modified();
+        until(|| modified() != before);
+    }
+}
+
 /// A counter in a file that both processes map: what the job knows it has done, independent of the recorder.
 pub fn shared_counter(path: &std::path::Path) -> &'static std::sync::atomic::AtomicU64 {
     let file = std::fs::OpenOptions::new()
