@@ -254,10 +254,10 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         Trouble::Failed(why) => (why, 1),
         Trouble::Stopped(signal) => (format!("stopped by signal {signal}"), 128 + signal as u8),
     };
-    eprintln!("error: {why}");
+    tell!("error: {why}");
     let written = write(&ended.table, Some(&plan), Some(&why), args.json.as_deref());
     if let Err(error) = written {
-        eprintln!("error: {error:#}");
+        tell!("error: {error:#}");
     }
     // Without exit handlers: under a launcher a rank is a thread of this process, which may be stuck in NCCL, and CUDA's may
     // wait for a GPU that hangs. Stdout was flushed with every row.
@@ -359,6 +359,6 @@ impl Watch for Follower {
     }
 
     fn note(&mut self, text: &str) {
-        self.aside(|| eprintln!("ncclscope bench: {text}"));
+        self.aside(|| tell!("ncclscope bench: {text}"));
     }
 }

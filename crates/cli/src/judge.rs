@@ -150,7 +150,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     });
     let report = match (judged, stop::asked()) {
         (Err(error), Some(signal)) => {
-            eprintln!("error: {error:#}");
+            tell!("error: {error:#}");
             return Ok(ExitCode::from(128 + signal as u8));
         }
         (judged, _) => judged?,
