@@ -400,9 +400,21 @@ class Steps(Record):
     rows: list[StepsRow]
 
 
+class InheritedFrom(Record):
+    """Lateness that a rank brought along from a communicator, µs summed over ranks."""
+
+    __slots__ = ()
+    communicator: str | None
+    name: str | None
+    cost_rank_us: float
+    waiting_rank_us: float
+    waited_for: int | None
+
+
 class RankArrivals(Record):
     """One GPU of a process, as late and waiting. ``_rank_us`` is summed over ranks, ``_wall_us`` is of the wall."""
 
+    _parts = {"inherited_from": InheritedFrom}
     __slots__ = ()
     rank: int | None
     host: str
@@ -413,6 +425,7 @@ class RankArrivals(Record):
     wait_rank_us: float
     cost_rank_us: float
     inherited_rank_us: float
+    inherited_from: list[InheritedFrom]
     saving_wall_us: float
     excess_wall_us: float
     saving_interval_us: list[float] | None

@@ -13,7 +13,8 @@
 //!
 //! **Own and inherited.** A rank is late by itself only while it is in no NCCL kernel: time that it spent in one, waiting
 //! for others or moving bytes, is inherited, and was charged where it arose. Where it is late to several operations at
-//! the same time, that time counts once for the saving. All this is on the clock of the rank's own GPU.
+//! the same time, that time counts once for the saving. All this is on the clock of the rank's own GPU. [`InheritedFrom`] says on
+//! which communicator it was, and for whom it waited there.
 //!
 //! **Proof.** Over hosts, `last_proved` counts the operations of which the hosts' clocks prove who arrived last: its begin is after every
 //! other's wherever their offset lies within its bounds ([`crate::clocks`]). Of the rest it rests on common ends.
@@ -30,10 +31,13 @@ use std::collections::BTreeMap;
 use tables::calls::Untimed;
 use tables::{Capture, Process};
 
+mod chain;
 mod hosts;
 mod loss;
 mod sampled;
 
+pub use chain::{inherited, InheritedFrom};
+use chain::{Busy, Chains};
 pub(crate) use hosts::hosts;
 pub use sampled::SampledArrivals;
 use sampled::Scale;
@@ -86,6 +90,8 @@ pub struct RankArrivals {
     pub cost_rank_us: f64,
     /// The part of that which was charged before: delays that arose on its other communicators.
     pub inherited_rank_us: f64,
+    /// Where that came from, largest first. Sums to it.
+    pub inherited_from: Vec<InheritedFrom>,
     /// What operations would have ended earlier had it not been late by itself, µs of the wall.
     pub saving_wall_us: f64,
     /// That less the mean of what the other ranks of its operations would save.
@@ -128,6 +134,8 @@ struct Part {
     launch_ns: i64,
     /// Of times that enclose the kernel, their error on the host's clock, ns; 0 where they need not, or are not on that clock.
     error: u32,
+    /// Index of its communicator, [`u32::MAX`] not known.
+    communicator: u32,
 }
 
 /// The sequence of kernels that are no operation of interest: the GPU is in NCCL then.
@@ -148,7 +156,7 @@ pub(crate) const LEVEL: f64 = 0.001;
 /// Of so many ranks, those with the largest saving, it is told what the run loses by them: each takes playing the run again.
 const MOST_LATE: usize = 8;
 
-/// Of more kernels than this nobody's waiting is told: at 68 bytes each they take 2 GiB.
+/// Of more kernels than this nobody's waiting is told: at 76 bytes each they take 2.4 GiB.
 const MOST_PARTS: u64 = 1 << 25;
 
 /// The note on that.
@@ -171,6 +179,8 @@ pub struct Plan(Vec<Way>);
 /// Where the executions of a place go.
 struct Way {
     lane: u32,
+    /// As in [`Part`].
+    communicator: u32,
     /// Whether all ranks of these wait for the last.
     all: bool,
     /// Whether times of these enclose the kernel: CUDA events, and stamps of RING.
@@ -200,6 +210,7 @@ impl Gatherer {
             });
             Way {
                 lane,
+                communicator: place.shape.communicator.unwrap_or(u32::MAX),
                 all,
                 encloses: place.shape.has_events()
                     || capture.names.get(place.shape.algorithm) == Some("RING"),
@@ -237,6 +248,7 @@ impl Gatherer {
             start,
             launch_ns: execution.call.launch_start_ns,
             error: execution.error.filter(|_| way.encloses).unwrap_or(0),
+            communicator: way.communicator,
         });
     }
 
@@ -288,7 +300,7 @@ impl Gatherer {
     ) -> (Option<Arrivals>, Option<Clocks>) {
         let unsampled = std::mem::take(&mut self.unsampled);
         let (operations, proof, clocks) = self.compare(capture, matcher, given);
-        (operations.figures(&proof, &unsampled), clocks)
+        (operations.figures(capture, &proof, &unsampled), clocks)
     }
 
     /// Only how the hosts' clocks stand to each other.
@@ -434,7 +446,12 @@ impl Operations {
     }
 
     /// `unsampled` are calls by row.
-    fn figures(self, proof: &hosts::Proof, unsampled: &[u64]) -> Option<Arrivals> {
+    fn figures(
+        self,
+        capture: &Capture,
+        proof: &hosts::Proof,
+        unsampled: &[u64],
+    ) -> Option<Arrivals> {
         let longest = self.whole.iter().map(|o| o.3 as usize).max()?;
         let busy: Vec<Busy> = self
             .lanes
@@ -442,6 +459,7 @@ impl Operations {
             .map(|lane| Busy::of(&lane.parts))
             .collect();
         let own = self.own(&busy);
+        let mut chains = Chains::new(&self);
         let mut batches: Vec<[Option<Batches>; 2]> = (0..self.lanes.len())
             .map(|_| [Batches::new(longest), Batches::new(longest)])
             .collect();
@@ -482,8 +500,11 @@ impl Operations {
                 if first > *ns {
                     let start = self.part((*lane, *index)).start;
                     let late = u64::from(first - ns);
-                    let free = busy[*lane as usize].free(start.saturating_sub(late), start);
-                    row.inherited_rank_us += cost * (1.0 - free as f64 / late as f64) / 1e3;
+                    let each = cost / late as f64;
+                    let busy = &busy[*lane as usize];
+                    let from = start.saturating_sub(late);
+                    let inherited = chains.add(*lane, busy.within(from, start), each);
+                    row.inherited_rank_us += inherited / 1e3;
                 }
                 wait += f64::from(ns - shortest) / 1e3;
             }
@@ -548,6 +569,7 @@ impl Operations {
                 });
             }
         }
+        chains.finish(capture, &mut ranks);
         self.losses(&mut ranks);
         ranks.retain(|row| row.operations > 0);
         ranks.sort_by(|a, b| {
@@ -611,49 +633,6 @@ impl Operations {
         }
         let launch = self.part(*last).launch_ns;
         (launch != 0).then(|| launch.saturating_sub(others))
-    }
-}
-
-/// When a GPU was in NCCL kernels, on its own clock.
-struct Busy {
-    /// Intervals that do not touch, in order: begin, end, and how long all before took.
-    intervals: Vec<(u64, u64, u64)>,
-}
-
-impl Busy {
-    fn of(parts: &[Part]) -> Busy {
-        let mut all: Vec<(u64, u64)> = parts
-            .iter()
-            .map(|part| (part.start, part.start.saturating_add(part.ns.into())))
-            .collect();
-        all.sort_unstable();
-        let mut intervals: Vec<(u64, u64, u64)> = Vec::new();
-        for (begin, end) in all {
-            match intervals.last_mut() {
-                Some(last) if begin <= last.1 => last.1 = last.1.max(end),
-                Some(last) => {
-                    let before = last.2 + (last.1 - last.0);
-                    intervals.push((begin, end, before));
-                }
-                None => intervals.push((begin, end, 0)),
-            }
-        }
-        Busy { intervals }
-    }
-
-    /// How long it was in kernels before `time`.
-    fn until(&self, time: u64) -> u64 {
-        let after = self.intervals.partition_point(|(begin, ..)| *begin < time);
-        after.checked_sub(1).map_or(0, |index| {
-            let (begin, end, before) = self.intervals[index];
-            before + (end.min(time) - begin)
-        })
-    }
-
-    /// How long it was in none, from one time to another.
-    fn free(&self, from: u64, to: u64) -> u64 {
-        let length = to.saturating_sub(from);
-        length.saturating_sub(self.until(to).saturating_sub(self.until(from)))
     }
 }
 

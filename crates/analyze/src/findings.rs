@@ -190,7 +190,7 @@ fn basis(rank: &RankArrivals, arrivals: &Arrivals) -> String {
     by + &sample
 }
 
-fn who(rank: &RankArrivals) -> String {
+pub(crate) fn who(rank: &RankArrivals) -> String {
     match (rank.rank, rank.device) {
         (Some(number), None) => format!("Rank {number}"),
         (Some(number), Some(device)) => format!("Rank {number} (GPU {device} of {})", rank.host),
@@ -210,6 +210,9 @@ fn late_rank(
 ) -> Finding {
     let share = wall_us.map_or(String::new(), |wall| {
         format!(" ({:.0} % of the run)", 100.0 * loss / wall)
+    });
+    let inherited = rank.mostly_inherited().map_or(String::new(), |from| {
+        format!("; beside that it was late because of other operations: {from}")
     });
     let own_cost = (rank.cost_rank_us - rank.inherited_rank_us).max(0.0);
     let why = rank.launched_late_us + rank.gpu_busy_us;
@@ -242,7 +245,7 @@ fn late_rank(
         wall_interval_us: Some((low, high)),
         evidence: format!(
             "95 % interval {} to {}; it held operations up for {} in all, of which other work may hide a part; others waited {} \
-             rank-seconds for it; {reason}; {}",
+             rank-seconds for it; {reason}{inherited}; {}",
             time(low),
             time(high),
             time(rank.saving_wall_us),

@@ -4,8 +4,12 @@ use crate::layout::{wrap, Table};
 use analyze::Report;
 use std::io::{Result, Write};
 
-/// What was waiting and what was transfer; and ranks that are late where other work hides it.
-pub(crate) fn lines(report: &Report) -> Vec<String> {
+/// Ranks of which it is said that their lateness was another's.
+const INHERITED: usize = 3;
+
+/// What was waiting and what was transfer; ranks that are late where other work hides it, and those late because of others: a few, or
+/// `all`.
+pub(crate) fn lines(report: &Report, all: bool) -> Vec<String> {
     let Some(arrivals) = &report.arrivals else {
         return Vec::new();
     };
@@ -35,6 +39,15 @@ pub(crate) fn lines(report: &Report) -> Vec<String> {
     }));
     let wall_us = report.ranks.wall_us.map(|wall| wall.max);
     lines.extend(analyze::findings::hidden(arrivals, wall_us));
+    let inherited = analyze::arrivals::inherited(arrivals);
+    let shown = if all { inherited.len() } else { INHERITED };
+    let more = inherited.len().saturating_sub(shown);
+    lines.extend(inherited.into_iter().take(shown));
+    if more > 0 {
+        lines.push(format!(
+            "So were {more} more ranks (inherited_from with --json)."
+        ));
+    }
     lines
 }
 
@@ -50,7 +63,7 @@ pub(crate) fn waiting(
     };
     writeln!(out)?;
     writeln!(out, "Waiting for the last rank ({})", arrivals.basis)?;
-    for line in lines(report) {
+    for line in lines(report, all) {
         wrap(out, "  ", "    ", &line)?;
     }
     let blamed = report.findings.iter().any(|f| f.kind == "late_rank");

@@ -46,7 +46,7 @@ impl Page<'_> {
             return;
         };
         self.section("waiting", "Waiting for the last rank", arrivals.basis);
-        self.list(&crate::waiting::lines(self.report));
+        self.list(&crate::waiting::lines(self.report, false));
         self.table_of(
             "arrivals.ranks",
             "Arrivals by rank",

@@ -88,6 +88,7 @@ fn job(
                     let clock = |us: f64| ((us + 1e6 * (*rank as f64 + 3.0)) * 1e3) as u64;
                     stream[group][*rank] = end;
                     lanes[*rank].parts.push(Part {
+                        communicator: u32::MAX,
                         sequence: group as u32,
                         number: numbers[group],
                         ns: ((end - start) * 1e3) as u32,
