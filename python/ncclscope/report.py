@@ -452,10 +452,33 @@ class SampledArrivals(Record):
     saving_interval_us: list[float] | None
 
 
+class Link(Record):
+    """What a GPU has on the network for a communicator, against the others. ``_wall_us`` is of the wall."""
+
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    communicator: str | None
+    state: Literal["send_network", "recv_flush"] | None
+    peer: int | None
+    peer_host: str | None
+    peer_share: float | None
+    operations: int
+    transfer_wall_us: float
+    held_wall_us: float
+    others_wall_us: float
+    excess_wall_us: float
+    excess_interval_us: list[float] | None
+    excess_p: float | None
+    loss_wall_us: float | None
+    loss_interval_us: list[float] | None
+
+
 class Arrivals(Record):
     """Who waited and who was waited for."""
 
-    _parts = {"sampled": SampledArrivals, "ranks": RankArrivals}
+    _parts = {"sampled": SampledArrivals, "ranks": RankArrivals, "links": Link}
     __slots__ = ()
     basis: str
     operations: int
@@ -465,6 +488,7 @@ class Arrivals(Record):
     saving_wall_us: float
     sampled: SampledArrivals | None
     ranks: list[RankArrivals]
+    links: list[Link]
 
 
 class HostClock(Record):
@@ -513,7 +537,7 @@ class Finding(Record):
     """A claim with its evidence."""
 
     __slots__ = ()
-    kind: Literal["late_rank", "differing_operations", "clock_step"]
+    kind: Literal["late_rank", "slow_network", "differing_operations", "clock_step"]
     sentence: str
     wall_us: float | None
     wall_interval_us: list[float] | None

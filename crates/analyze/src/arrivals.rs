@@ -22,7 +22,7 @@
 //! Rule: the sum of `cost_rank_us` over ranks is the sum of `wait_rank_us`, and `inherited_rank_us` is a part of the cost.
 
 use crate::clocks::{Clocks, Given};
-use crate::executions::{Execution, Walk};
+use crate::executions::{Execution, OnNetwork, Walk};
 use crate::interval::{holm, Batches, CONFIDENCE};
 use crate::matching::{Key, Matcher};
 use serde::Serialize;
@@ -33,12 +33,14 @@ use tables::{Capture, Process};
 
 mod chain;
 mod hosts;
+mod links;
 mod loss;
 mod sampled;
 
 pub use chain::{inherited, InheritedFrom};
 use chain::{Busy, Chains};
 pub(crate) use hosts::hosts;
+pub use links::Link;
 pub use sampled::SampledArrivals;
 use sampled::Scale;
 
@@ -67,6 +69,8 @@ pub struct Arrivals {
     pub sampled: Option<SampledArrivals>,
     /// By largest own saving.
     pub ranks: Vec<RankArrivals>,
+    /// What ranks have on the network, by largest excess; empty where that was not recorded, or no two can be compared.
+    pub links: Vec<Link>,
 }
 
 /// One GPU of a process.
@@ -149,6 +153,8 @@ struct Lane {
     pid: u32,
     device: Option<u32>,
     parts: Vec<Part>,
+    /// What parts had on the network, in their order.
+    network: Vec<(u32, OnNetwork)>,
 }
 
 /// Ranks taken for late raise a false alarm in so many jobs at most, all together.
@@ -205,6 +211,7 @@ impl Gatherer {
                     pid: process.pid,
                     device,
                     parts: Vec::new(),
+                    network: Vec::new(),
                 });
                 self.lanes.len() as u32 - 1
             });
@@ -240,7 +247,11 @@ impl Gatherer {
         if self.too_many() {
             return self.forget();
         }
-        self.lanes[way.lane as usize].parts.push(Part {
+        let lane = &mut self.lanes[way.lane as usize];
+        if let Some(network) = execution.network.filter(|_| sequence != OTHER) {
+            lane.network.push((lane.parts.len() as u32, network));
+        }
+        lane.parts.push(Part {
             sequence,
             number,
             ns: u32::try_from(stop.saturating_sub(start)).unwrap_or(u32::MAX),
@@ -268,9 +279,9 @@ impl Gatherer {
 
     #[cold]
     fn forget(&mut self) {
-        self.lanes
-            .iter_mut()
-            .for_each(|lane| lane.parts = Vec::new());
+        for lane in &mut self.lanes {
+            (lane.parts, lane.network) = (Vec::new(), Vec::new());
+        }
     }
 
     /// Takes in what was gathered from later processes, whose sequences and rows are ours by these.
@@ -570,7 +581,9 @@ impl Operations {
             }
         }
         chains.finish(capture, &mut ranks);
-        self.losses(&mut ranks);
+        let mut replay = None;
+        self.losses(&mut ranks, &mut replay);
+        let links = links::links(&self, capture, &mut replay);
         ranks.retain(|row| row.operations > 0);
         ranks.sort_by(|a, b| {
             let by_cost = b.cost_rank_us.total_cmp(&a.cost_rank_us);
@@ -588,11 +601,12 @@ impl Operations {
             saving_wall_us: saving,
             sampled: scale.estimate(unsampled),
             ranks,
+            links,
         })
     }
 
     /// What the run loses by those that are late more than chance gives, for the most late of them. `ranks` are by lane.
-    fn losses(&self, ranks: &mut [RankArrivals]) {
+    fn losses(&self, ranks: &mut [RankArrivals], replay: &mut Option<loss::Replay>) {
         let lanes = ranks.iter().enumerate();
         let judged: Vec<(usize, f64)> = lanes
             .filter_map(|(lane, row)| Some((lane, row.saving_p?)))
@@ -611,7 +625,7 @@ impl Operations {
         if late.is_empty() {
             return;
         }
-        let replay = loss::Replay::new(self);
+        let replay = replay.get_or_insert_with(|| loss::Replay::new(self));
         for lane in late {
             let loss = replay.loss(lane as u32);
             ranks[lane].loss_wall_us = Some(loss.ns / 1e3);

@@ -72,6 +72,23 @@ pub struct Execution<'a> {
     pub launch: Option<u64>,
     /// Waits of the network proxy's steps, summed.
     pub proxy: Option<u64>,
+    /// What it had on the network, where steps were recorded.
+    pub network: Option<OnNetwork>,
+}
+
+/// What a call had on the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OnNetwork {
+    /// How long the network operation that was longest in the network's hands was there, ns.
+    pub longest: u64,
+    /// The peer of that one in the communicator.
+    pub peer: Option<u32>,
+    /// It sends; else it receives.
+    pub sends: bool,
+    /// Bytes sent.
+    pub sent: u64,
+    /// Bytes received.
+    pub received: u64,
 }
 
 impl Execution<'_> {
@@ -213,6 +230,7 @@ impl<'a> Walk<'a> {
             enqueue: enqueue(call, shape),
             launch: between(call.launch_start_ns, call.launch_end_ns),
             proxy: self.proxy(call),
+            network: self.network(call),
         }
     }
 
@@ -250,7 +268,26 @@ impl<'a> Walk<'a> {
             proxy: calls()
                 .filter_map(|call| self.proxy(call))
                 .reduce(u64::saturating_add),
+            network: calls()
+                .filter_map(|call| self.network(call))
+                .reduce(|a, b| OnNetwork {
+                    sent: a.sent.saturating_add(b.sent),
+                    received: a.received.saturating_add(b.received),
+                    ..if b.longest > a.longest { b } else { a }
+                }),
         }
+    }
+
+    fn network(&self, call: &Call) -> Option<OnNetwork> {
+        let extra = (call.extra as usize).checked_sub(1)?;
+        let extra = self.process.extras.get(extra)?;
+        (extra.steps != 0).then(|| OnNetwork {
+            longest: extra.longest_ns,
+            peer: extra.longest_peer.checked_sub(1),
+            sends: extra.longest_sends,
+            sent: extra.bytes_sent,
+            received: extra.bytes_received,
+        })
     }
 
     fn proxy(&self, call: &Call) -> Option<u64> {

@@ -11,6 +11,8 @@ use crate::clocks::Clocks;
 use crate::interval::holm;
 use serde::Serialize;
 
+mod slow_network;
+
 /// Least share of the run.
 const LEAST_SHARE: f64 = 0.01;
 /// Least mean saving of the operations in which a rank was last, µs: the spread of ends.
@@ -19,7 +21,7 @@ const LEAST_US: f64 = 5.0;
 /// A claim with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// `late_rank`, `differing_operations` or `clock_step`.
+    /// `late_rank`, `slow_network`, `differing_operations` or `clock_step`.
     pub kind: &'static str,
     /// The claim.
     pub sentence: String,
@@ -107,6 +109,7 @@ fn of_arrivals(arrivals: &Arrivals, wall_us: Option<f64>) -> Vec<Finding> {
         .into_iter()
         .filter_map(|rank| Some(late_rank(rank, loss(rank, run_us)?, arrivals, wall_us)))
         .collect();
+    found.extend(slow_network::slow_network(arrivals, run_us));
     found.sort_by(|a, b| {
         let wall = |finding: &Finding| finding.wall_us.unwrap_or(0.0);
         wall(b).total_cmp(&wall(a))
@@ -305,6 +308,7 @@ mod tests {
             saving_wall_us: 0.0,
             sampled: None,
             ranks,
+            links: Vec::new(),
         }
     }
 

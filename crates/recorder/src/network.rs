@@ -201,6 +201,40 @@ mod tests {
     }
 
     #[test]
+    fn what_is_in_the_network_s_hands_at_a_time_counts_once() {
+        let network = network();
+        // SAFETY: every field is an atomic integer, for which 0 is a value.
+        let row: Row = unsafe { std::mem::zeroed() };
+        let play = |moves: &[(Option<u8>, Option<u8>, u64)]| {
+            let (name, _) = begin(&network);
+            let op = network.op(name).expect("open");
+            for (from, to, now) in moves {
+                Network::hold(op, from.map(u64::from), *to, *now << 6);
+            }
+            Network::account(op, &row);
+            (row.net_longest.load(Relaxed), row.net_link.load(Relaxed))
+        };
+        // Two steps, from 100 to 150 and from 120 to 170; then one from 200 to 210: 80 units. Peer 6, receiving.
+        let (flush, gpu) = (Some(RECV_FLUSH), Some(5));
+        let two = [
+            (Some(3), flush, 100),
+            (Some(3), flush, 120),
+            (flush, gpu, 150),
+            (flush, gpu, 170),
+            (Some(3), flush, 200),
+            (flush, None, 210),
+            (gpu, None, 300),
+        ];
+        assert_eq!(play(&two), (80, 7 << 1));
+        // A shorter one changes nothing, nor one that is not accounted for: a step that was never over.
+        assert_eq!(play(&[(None, flush, 5), (flush, None, 9)]).0, 80);
+        assert_eq!(play(&[(None, flush, 5)]).0, 80);
+        assert_eq!(play(&[(flush, None, 500)]).0, 80);
+        let send = Some(SEND_NETWORK);
+        assert_eq!(play(&[(Some(1), send, 5), (send, None, 95)]).0, 90);
+    }
+
+    #[test]
     fn names_of_earlier_operations_and_steps_open_nothing() {
         let network = network();
         let (first, _) = begin(&network);

@@ -125,6 +125,59 @@ pub(crate) fn waiting(
     table.write(out, ranks, "ranks")
 }
 
+/// Writes, where a link is to blame or `all` is asked for, what ranks have on the network.
+pub(crate) fn links(report: &Report, ranks: usize, all: bool, out: &mut impl Write) -> Result<()> {
+    let links = report.arrivals.as_ref().map_or(&[][..], |a| &a.links);
+    let blamed = report.findings.iter().any(|f| f.kind == "slow_network");
+    if links.is_empty() || !blamed && !all {
+        return Ok(());
+    }
+    writeln!(out)?;
+    writeln!(
+        out,
+        "Links (largest excess over the median of the others first; ms of the wall, in the network's hands)"
+    )?;
+    let names = [
+        "rank",
+        "host",
+        "comm",
+        "state",
+        "peer",
+        "peer_host",
+        "operations",
+        "transfer",
+        "held",
+        "others",
+        "excess",
+        "loses_wall",
+    ];
+    let mut table = Table::new(names.into_iter(), "><<<><>>>>>>");
+    let ids = crate::text::short_ids(report);
+    for link in links {
+        let none = || "-".to_owned();
+        let ms = |us: f64| format!("{:.3}", us / 1e3);
+        let communicator = link.communicator.as_deref();
+        table.row([
+            link.rank
+                .map_or(format!("pid:{}", link.pid), |rank| rank.to_string()),
+            link.host.clone(),
+            communicator
+                .and_then(|id| ids.get(id).cloned())
+                .unwrap_or_else(none),
+            link.state.map_or_else(none, str::to_owned),
+            link.peer.map_or_else(none, |peer| peer.to_string()),
+            link.peer_host.clone().unwrap_or_else(none),
+            link.operations.to_string(),
+            ms(link.transfer_wall_us),
+            ms(link.held_wall_us),
+            ms(link.others_wall_us),
+            ms(link.excess_wall_us),
+            link.loss_wall_us.map_or_else(none, ms),
+        ]);
+    }
+    table.write(out, ranks, "links")
+}
+
 /// Writes the findings, each with its evidence and advice.
 pub(crate) fn findings(report: &Report, shown: usize, out: &mut impl Write) -> Result<()> {
     if report.findings.is_empty() {

@@ -180,7 +180,7 @@ fn with_nobody_late_the_run_is_as_it_was() {
     ] {
         let (healthy, end) = job(WORLD, &step, 60, |_, _, _| 0.0, 3);
         let replay = Replay::new(&healthy);
-        assert_eq!(replay.without(u32::MAX).iter().max(), Some(&0));
+        assert_eq!(replay.without(u32::MAX, None).iter().max(), Some(&0));
         for lane in 0..4 {
             assert!(replay.loss(lane).ns / 1e3 < 0.01 * end);
         }
