@@ -151,7 +151,7 @@ pub(crate) fn links(report: &Report, ranks: usize, all: bool, out: &mut impl Wri
         "excess",
         "loses_wall",
     ];
-    let mut table = Table::new(names.into_iter(), "><<<><>>>>>>");
+    let mut table = Table::new(names, "><<<><>>>>>>");
     let ids = crate::text::short_ids(report);
     for link in links {
         let none = || "-".to_owned();
