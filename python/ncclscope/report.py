@@ -408,6 +408,7 @@ class InheritedFrom(Record):
     name: str | None
     cost_rank_us: float
     waiting_rank_us: float
+    network_rank_us: float | None
     waited_for: int | None
 
 
@@ -452,6 +453,15 @@ class SampledArrivals(Record):
     saving_interval_us: list[float] | None
 
 
+class OverNetwork(Record):
+    """How much of transfers was the network, µs of the wall."""
+
+    __slots__ = ()
+    operations: int
+    transfer_wall_us: float
+    held_wall_us: float
+
+
 class Link(Record):
     """What a GPU has on the network for a communicator, against the others. ``_wall_us`` is of the wall."""
 
@@ -478,7 +488,7 @@ class Link(Record):
 class Arrivals(Record):
     """Who waited and who was waited for."""
 
-    _parts = {"sampled": SampledArrivals, "ranks": RankArrivals, "links": Link}
+    _parts = {"sampled": SampledArrivals, "ranks": RankArrivals, "over_network": OverNetwork, "links": Link}
     __slots__ = ()
     basis: str
     operations: int
@@ -488,6 +498,7 @@ class Arrivals(Record):
     saving_wall_us: float
     sampled: SampledArrivals | None
     ranks: list[RankArrivals]
+    over_network: OverNetwork | None
     links: list[Link]
 
 

@@ -40,7 +40,7 @@ mod sampled;
 pub use chain::{inherited, InheritedFrom};
 use chain::{Busy, Chains};
 pub(crate) use hosts::hosts;
-pub use links::Link;
+pub use links::{Link, OverNetwork};
 pub use sampled::SampledArrivals;
 use sampled::Scale;
 
@@ -69,6 +69,8 @@ pub struct Arrivals {
     pub sampled: Option<SampledArrivals>,
     /// By largest own saving.
     pub ranks: Vec<RankArrivals>,
+    /// How much of transfers was the network; null where that was not recorded.
+    pub over_network: Option<OverNetwork>,
     /// What ranks have on the network, by largest excess; empty where that was not recorded, or no two can be compared.
     pub links: Vec<Link>,
 }
@@ -422,6 +424,19 @@ impl Operations {
             .map(|(.., place)| *place)
     }
 
+    /// What a part had on the network.
+    fn on_network(&self, (lane, index): Place) -> Option<OnNetwork> {
+        let network = &self.lanes[lane as usize].network;
+        let at = network.binary_search_by_key(&index, |(part, _)| *part);
+        at.ok().map(|at| network[at].1)
+    }
+
+    /// Its transfer, ns.
+    fn shortest(&self, operation: &(usize, usize, u32, u32)) -> u32 {
+        let parts = self.of(operation);
+        parts.map(|place| self.part(place).ns).min().unwrap_or(0)
+    }
+
     /// By lane and part: for how long its rank was late by itself as the last of the operation, ns. `busy` is by lane.
     fn own(&self, busy: &[Busy]) -> Vec<Vec<u32>> {
         let mut own: Vec<Vec<u32>> = self.lanes.iter().map(|l| vec![0; l.parts.len()]).collect();
@@ -470,7 +485,8 @@ impl Operations {
             .map(|lane| Busy::of(&lane.parts))
             .collect();
         let own = self.own(&busy);
-        let mut chains = Chains::new(&self);
+        let held = links::held(&self);
+        let mut chains = Chains::new(&self, held.as_deref());
         let mut batches: Vec<[Option<Batches>; 2]> = (0..self.lanes.len())
             .map(|_| [Batches::new(longest), Batches::new(longest)])
             .collect();
@@ -601,6 +617,7 @@ impl Operations {
             saving_wall_us: saving,
             sampled: scale.estimate(unsampled),
             ranks,
+            over_network: held.map(|held| links::over_network(&self, &held)),
             links,
         })
     }

@@ -309,6 +309,7 @@ mod tests {
             sampled: None,
             ranks,
             links: Vec::new(),
+            over_network: None,
         }
     }
 

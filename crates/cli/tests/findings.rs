@@ -159,6 +159,38 @@ fn a_slow_link_is_named_with_its_peer_and_what_it_costs() {
 }
 
 #[test]
+fn lateness_that_came_over_the_network_says_so() {
+    // Rank 1 is late to its pair because its operation with rank 2, on the other host, takes 6 ms over the network.
+    let script = "ranks 4\nhosts 2\ncomm pair split world every 2\ncomm far ranks 1,2\nrank 1 drag send_network 6ms\n\
+                  repeat 40 {\nall_reduce 1MiB comm=far time=500us\nrank 1 { sync }\nall_reduce 1MiB comm=pair time=100us\nsync\nsleep 1ms\n}";
+    let found = report(script);
+    let arrivals = found.arrivals.expect("arrivals");
+    let late = arrivals
+        .ranks
+        .iter()
+        .find(|r| r.rank == Some(1))
+        .expect("there");
+    let from = &late.inherited_from[0];
+    let far = found
+        .communicators
+        .iter()
+        .find(|c| c.nnodes == Some(2) && c.nranks == Some(2));
+    assert_eq!(
+        from.communicator,
+        far.map(|c| c.communicator.clone()),
+        "{late:?}"
+    );
+    let network = from.network_rank_us.expect("it was recorded");
+    assert!(
+        network > 0.8 * from.cost_rank_us && network > 0.7 * 39.0 * 6_000.0,
+        "{late:?}"
+    );
+    let over = arrivals.over_network.expect("it was recorded");
+    assert_eq!(over.operations, 39);
+    assert!(over.held_wall_us > 0.8 * over.transfer_wall_us, "{over:?}");
+}
+
+#[test]
 fn a_slow_flush_is_named() {
     let script = "ranks 8\nhosts 4\nrank 4 drag recv_flush 2ms\n\
                   repeat 60 {\nall_gather 8MiB time=300us\nsync\nsleep 1ms\n}";

@@ -37,6 +37,15 @@ pub(crate) fn lines(report: &Report, all: bool) -> Vec<String> {
             ms(all.wait_rank_us)
         )
     }));
+    lines.extend(arrivals.over_network.as_ref().map(|network| {
+        format!(
+            "Of {:.3} ms of transfer in {} operations over the network, data was in the network's hands for {:.3} ms, at the rank where it was \
+             longest in each.",
+            network.transfer_wall_us / 1e3,
+            network.operations,
+            network.held_wall_us / 1e3
+        )
+    }));
     let wall_us = report.ranks.wall_us.map(|wall| wall.max);
     lines.extend(analyze::findings::hidden(arrivals, wall_us));
     let inherited = analyze::arrivals::inherited(arrivals);

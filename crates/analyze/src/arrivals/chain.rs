@@ -23,6 +23,8 @@ pub struct InheritedFrom {
     pub cost_rank_us: f64,
     /// Of that: the rank waited there for another; the rest moved bytes, or is not known.
     pub waiting_rank_us: f64,
+    /// Of the rest: data of that operation was in the network's hands; null where that was not recorded.
+    pub network_rank_us: Option<f64>,
     /// The launcher's rank that it waited for most of that time.
     pub waited_for: Option<u32>,
 }
@@ -46,7 +48,13 @@ impl InheritedFrom {
         };
         let doing = match self.waiting_rank_us >= 0.5 * self.cost_rank_us {
             true => format!("{there} ({of_it:.0} % of that)"),
-            false => "where it moved bytes".to_owned(),
+            false => match self.network_rank_us {
+                Some(us) if us >= 0.5 * self.cost_rank_us => format!(
+                    "where it moved bytes ({:.0} % of that in the network's hands)",
+                    100.0 * us / self.cost_rank_us
+                ),
+                _ => "where it moved bytes".to_owned(),
+            },
         };
         format!(
             "{} rank-ms from {}, {doing}",
@@ -172,6 +180,7 @@ struct Sum {
     cost: f64,
     /// By lane that was waited for.
     waiting: BTreeMap<u32, f64>,
+    network: f64,
 }
 
 /// What ranks inherited, under construction.
@@ -181,12 +190,15 @@ pub(super) struct Chains<'a> {
     operations: Vec<Vec<u32>>,
     /// By these: the shortest time, ns, and the lane that it is of.
     shortest: Vec<(u32, u32)>,
+    /// By these: for how much of that data was in the network's hands.
+    held: Option<&'a [u32]>,
     /// By lane, then communicator.
     sums: Vec<BTreeMap<u32, Sum>>,
 }
 
 impl<'a> Chains<'a> {
-    pub(super) fn new(of: &'a Operations) -> Chains<'a> {
+    /// `held` is for how much of each operation's transfer data was in the network's hands.
+    pub(super) fn new(of: &'a Operations, held: Option<&'a [u32]>) -> Chains<'a> {
         let lanes = of.lanes.iter();
         let mut operations: Vec<Vec<u32>> = lanes.map(|l| vec![0; l.parts.len()]).collect();
         let mut shortest = Vec::with_capacity(of.whole.len());
@@ -207,6 +219,7 @@ impl<'a> Chains<'a> {
             of,
             operations,
             shortest,
+            held,
         }
     }
 
@@ -227,9 +240,13 @@ impl<'a> Chains<'a> {
             sum.cost += cost;
             all += cost;
             let operation = self.operations[lane as usize][index as usize] as usize;
-            if let Some((shortest, last)) = operation.checked_sub(1).map(|at| self.shortest[at]) {
+            if let Some(at) = operation.checked_sub(1) {
+                let (shortest, last) = self.shortest[at];
                 let there = part.start.saturating_add((part.ns - shortest).into());
                 let waited = there.min(end).saturating_sub(begin);
+                let moved = (end - begin - waited) as f64;
+                let held = self.held.map_or(0, |held| held[at]);
+                sum.network += moved * each * f64::from(held) / f64::from(shortest.max(1));
                 if waited > 0 && last != lane {
                     *sum.waiting.entry(last).or_insert(0.0) += waited as f64 * each;
                 }
@@ -250,6 +267,7 @@ impl<'a> Chains<'a> {
                     name: of.and_then(|c| c.name.clone()),
                     cost_rank_us: sum.cost / 1e3,
                     waiting_rank_us: sum.waiting.values().fold(0.0, |a, b| a + b) / 1e3,
+                    network_rank_us: self.held.map(|_| sum.network / 1e3),
                     waited_for: most.and_then(|(lane, _)| self.of.lanes[*lane as usize].rank),
                 }
             });

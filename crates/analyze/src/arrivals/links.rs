@@ -62,6 +62,55 @@ pub struct Link {
     pub loss_interval_us: Option<(f64, f64)>,
 }
 
+/// How much of transfers was the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct OverNetwork {
+    /// Operations that used it.
+    pub operations: u64,
+    /// Their transfers, µs of the wall.
+    pub transfer_wall_us: f64,
+    /// Of these: data of the rank whose data was there longest was in the network's hands, µs of the wall.
+    pub held_wall_us: f64,
+}
+
+/// By operation: for how much of its transfer data was in the network's hands, ns; `None` where nothing of that was recorded. 0 of
+/// operations that did not use it.
+pub(super) fn held(of: &Operations) -> Option<Vec<u32>> {
+    let recorded = of.lanes.iter().flat_map(|lane| &lane.network);
+    if recorded
+        .into_iter()
+        .all(|(_, network)| network.longest == 0)
+    {
+        return None;
+    }
+    let held = |whole| {
+        let longest = of.of(whole).filter_map(|place| of.on_network(place));
+        let longest = longest.map(|network| network.longest).max();
+        longest.map_or(0, |held| {
+            of.shortest(whole)
+                .min(u32::try_from(held).unwrap_or(u32::MAX))
+        })
+    };
+    Some(of.whole.iter().map(held).collect())
+}
+
+/// All of it; `held` is by operation.
+pub(super) fn over_network(of: &Operations, held: &[u32]) -> OverNetwork {
+    let mut all = OverNetwork::default();
+    let on_network = |whole: &&_| of.of(whole).any(|place| of.on_network(place).is_some());
+    for (whole, held) in of
+        .whole
+        .iter()
+        .zip(held)
+        .filter(|(whole, _)| on_network(whole))
+    {
+        all.operations += 1;
+        all.transfer_wall_us += f64::from(of.shortest(whole)) / 1e3;
+        all.held_wall_us += f64::from(*held) / 1e3;
+    }
+    all
+}
+
 /// One operation of a link.
 struct Sample {
     start: u64,
@@ -78,16 +127,7 @@ pub(super) fn links(of: &Operations, capture: &Capture, replay: &mut Option<Repl
     if of.lanes.iter().all(|lane| lane.network.is_empty()) {
         return Vec::new();
     }
-    let shortest: Vec<u32> = of
-        .whole
-        .iter()
-        .map(|whole| {
-            of.of(whole)
-                .map(|place| of.part(place).ns)
-                .min()
-                .unwrap_or(0)
-        })
-        .collect();
+    let shortest: Vec<u32> = of.whole.iter().map(|whole| of.shortest(whole)).collect();
     let samples = samples(of);
     let keys: Vec<(u32, u32)> = samples.keys().copied().collect();
     let mut links: Vec<Link> = samples
@@ -141,11 +181,10 @@ fn samples(of: &Operations) -> BTreeMap<(u32, u32), Vec<Sample>> {
     let mut others: Vec<u64> = Vec::new();
     for (operation, whole) in (0..).zip(&of.whole) {
         parts.clear();
-        parts.extend(of.of(whole).filter_map(|(lane, index)| {
-            let network = &of.lanes[lane as usize].network;
-            let at = network.binary_search_by_key(&index, |(part, _)| *part);
-            at.ok().map(|at| ((lane, index), network[at].1))
-        }));
+        parts.extend(
+            of.of(whole)
+                .filter_map(|place| Some((place, of.on_network(place)?))),
+        );
         for (place, this) in &parts {
             // One that was in nobody's hands for long enough to see went both ways.
             let way = |network: &OnNetwork| match this.sends {
