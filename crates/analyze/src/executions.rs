@@ -58,6 +58,8 @@ pub struct Execution<'a> {
     pub captured: bool,
     /// The first execution on its communicator by this rank.
     pub warmup: bool,
+    /// No call of its process is missing before it.
+    pub whole: bool,
     /// Time on the GPU, or why there is none.
     pub gpu: Result<u64, Untimed>,
     /// From first start to last stop, where these are times of NCCL kernels: also of a batch.
@@ -203,6 +205,7 @@ impl<'a> Walk<'a> {
                     self.composite(composite, call)
                 }
             };
+            execution.whole = !steps.gap;
             if !execution.captured {
                 let local = self.places[execution.place].local as usize;
                 execution.warmup = !steps.gap && !steps.begun[local];
@@ -222,6 +225,7 @@ impl<'a> Walk<'a> {
             pieces: 1,
             captured: shape.is(flag::CAPTURED),
             warmup: false,
+            whole: false,
             gpu,
             kernel: matches!(gpu, Ok(_) | Err(Untimed::Fused))
                 .then_some((call.gpu_start, call.gpu_stop)),
@@ -257,6 +261,7 @@ impl<'a> Walk<'a> {
             pieces: composite.calls.len() as u64,
             captured: shape.is(flag::CAPTURED),
             warmup: false,
+            whole: false,
             gpu: kernel.and_then(|(start, stop)| stop.checked_sub(start).ok_or(Untimed::Negative)),
             kernel: kernel.ok(),
             error: calls()

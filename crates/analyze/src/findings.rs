@@ -92,13 +92,16 @@ pub fn hidden(arrivals: &Arrivals, wall_us: Option<f64>) -> Vec<String> {
         .collect()
 }
 
-/// The findings, largest wall time first. `wall_us` is the length of the run.
+/// The findings, largest wall time first. `differing` is of [`crate::mismatch`], `wall_us` the length of the run.
 pub fn findings(
     arrivals: Option<&Arrivals>,
     clocks: Option<&Clocks>,
+    differing: &[(String, u64)],
     wall_us: Option<f64>,
 ) -> Vec<Finding> {
     let mut found = arrivals.map_or(Vec::new(), |arrivals| of_arrivals(arrivals, wall_us));
+    let settings = arrivals.map_or(0, |arrivals| arrivals.differing);
+    found.extend(differing_operations(differing, settings));
     found.extend(clocks.and_then(clock_step));
     found
 }
@@ -114,22 +117,51 @@ fn of_arrivals(arrivals: &Arrivals, wall_us: Option<f64>) -> Vec<Finding> {
         let wall = |finding: &Finding| finding.wall_us.unwrap_or(0.0);
         wall(b).total_cmp(&wall(a))
     });
-    if arrivals.differing > 0 {
-        found.push(Finding {
-            kind: "differing_operations",
-            sentence: format!(
-                "In {} operations, ranks differ in size, datatype, algorithm or protocol.",
-                arrivals.differing
-            ),
-            wall_us: None,
-            wall_interval_us: None,
-            evidence: "calls with the same number on the same communicator".to_owned(),
-            advice:
-                "Make the same calls on all ranks; `ncclscope hang` names the first that differs."
-                    .to_owned(),
-        });
-    }
     found
+}
+
+/// Communicators of which a report names the calls that differ.
+const MOST_DIFFERING: usize = 4;
+
+/// That ranks made different calls at the same place; or else that their operations differ otherwise, so many of them.
+fn differing_operations(differing: &[(String, u64)], chosen: u64) -> Vec<Finding> {
+    let finding = |sentence: String, evidence: String, advice: &str| Finding {
+        kind: "differing_operations",
+        sentence,
+        wall_us: None,
+        wall_interval_us: None,
+        evidence,
+        advice: advice.to_owned(),
+    };
+    if differing.is_empty() && chosen > 0 {
+        return vec![finding(
+            format!(
+                "In {chosen} operations, ranks differ in size, datatype, algorithm or protocol."
+            ),
+            "calls with the same number on the same communicator".to_owned(),
+            "Make the same calls on all ranks, with the same NCCL and the same settings of it.",
+        )];
+    }
+    let more = differing.len().saturating_sub(MOST_DIFFERING);
+    let named = differing.iter().take(MOST_DIFFERING).enumerate();
+    named
+        .map(|(index, (sentence, places))| {
+            let also = match more {
+                more if more > 0 && index + 1 == MOST_DIFFERING => {
+                    format!("; so do ranks on {more} more communicators")
+                }
+                _ => String::new(),
+            };
+            finding(
+                sentence.clone(),
+                format!("{}{also}", match places {
+                    1 => "it is the only place of that communicator where ranks differ".to_owned(),
+                    _ => format!("ranks differ at {places} places of that communicator, of which this is the first"),
+                }),
+                "Make the same calls in the same order on all ranks: what these do is not defined, and they may hang.",
+            )
+        })
+        .collect()
 }
 
 /// That some host's clock was set while the job ran.
@@ -321,7 +353,7 @@ mod tests {
             rank(1, 40_000.0, 0.2),
             rank(2, 300.0, 1e-6),
         ]);
-        let found = findings(Some(&all), None, Some(1e6));
+        let found = findings(Some(&all), None, &[], Some(1e6));
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].sentence,
@@ -334,9 +366,9 @@ mod tests {
             ..late
         };
         let wide = arrivals(vec![wide]);
-        assert!(findings(Some(&wide), None, Some(1e6)).is_empty());
+        assert!(findings(Some(&wide), None, &[], Some(1e6)).is_empty());
         assert_eq!(hidden(&wide, Some(1e6)).len(), 1);
         assert!(hidden(&all, Some(1e6)).is_empty());
-        assert!(findings(None, None, None).is_empty());
+        assert!(findings(None, None, &[], None).is_empty());
     }
 }
