@@ -250,6 +250,12 @@ impl Gatherer {
             );
                 Some((sentence, places.differing))
             };
+        // Which of two communicators was made first is chance: the larger one, then by id.
+        let mut found: Vec<_> = found.into_iter().collect();
+        found.sort_by_key(|(communicator, _)| {
+            let of = capture.communicators.get(*communicator as usize);
+            of.map(|c| (std::cmp::Reverse(c.nranks), c.id.as_str()))
+        });
         found.into_iter().filter_map(say).collect()
     }
 }
