@@ -400,9 +400,22 @@ class Steps(Record):
     rows: list[StepsRow]
 
 
+class InheritedFrom(Record):
+    """Lateness that a rank brought along from a communicator, µs summed over ranks."""
+
+    __slots__ = ()
+    communicator: str | None
+    name: str | None
+    cost_rank_us: float
+    waiting_rank_us: float
+    network_rank_us: float | None
+    waited_for: int | None
+
+
 class RankArrivals(Record):
     """One GPU of a process, as late and waiting. ``_rank_us`` is summed over ranks, ``_wall_us`` is of the wall."""
 
+    _parts = {"inherited_from": InheritedFrom}
     __slots__ = ()
     rank: int | None
     host: str
@@ -413,6 +426,7 @@ class RankArrivals(Record):
     wait_rank_us: float
     cost_rank_us: float
     inherited_rank_us: float
+    inherited_from: list[InheritedFrom]
     saving_wall_us: float
     excess_wall_us: float
     saving_interval_us: list[float] | None
@@ -439,10 +453,42 @@ class SampledArrivals(Record):
     saving_interval_us: list[float] | None
 
 
+class OverNetwork(Record):
+    """How much of transfers was the network, µs of the wall."""
+
+    __slots__ = ()
+    operations: int
+    transfer_wall_us: float
+    held_wall_us: float
+
+
+class Link(Record):
+    """What a GPU has on the network for a communicator, against the others. ``_wall_us`` is of the wall."""
+
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    communicator: str | None
+    state: Literal["send_network", "recv_flush"] | None
+    peer: int | None
+    peer_host: str | None
+    peer_share: float | None
+    operations: int
+    transfer_wall_us: float
+    held_wall_us: float
+    others_wall_us: float
+    excess_wall_us: float
+    excess_interval_us: list[float] | None
+    excess_p: float | None
+    loss_wall_us: float | None
+    loss_interval_us: list[float] | None
+
+
 class Arrivals(Record):
     """Who waited and who was waited for."""
 
-    _parts = {"sampled": SampledArrivals, "ranks": RankArrivals}
+    _parts = {"sampled": SampledArrivals, "ranks": RankArrivals, "over_network": OverNetwork, "links": Link}
     __slots__ = ()
     basis: str
     operations: int
@@ -452,6 +498,8 @@ class Arrivals(Record):
     saving_wall_us: float
     sampled: SampledArrivals | None
     ranks: list[RankArrivals]
+    over_network: OverNetwork | None
+    links: list[Link]
 
 
 class HostClock(Record):
@@ -500,7 +548,7 @@ class Finding(Record):
     """A claim with its evidence."""
 
     __slots__ = ()
-    kind: Literal["late_rank", "differing_operations", "clock_step"]
+    kind: Literal["late_rank", "slow_network", "differing_operations", "clock_step"]
     sentence: str
     wall_us: float | None
     wall_interval_us: list[float] | None

@@ -13,7 +13,8 @@
 //!
 //! **Own and inherited.** A rank is late by itself only while it is in no NCCL kernel: time that it spent in one, waiting
 //! for others or moving bytes, is inherited, and was charged where it arose. Where it is late to several operations at
-//! the same time, that time counts once for the saving. All this is on the clock of the rank's own GPU.
+//! the same time, that time counts once for the saving. All this is on the clock of the rank's own GPU. [`InheritedFrom`] says on
+//! which communicator it was, and for whom it waited there.
 //!
 //! **Proof.** Over hosts, `last_proved` counts the operations of which the hosts' clocks prove who arrived last: its begin is after every
 //! other's wherever their offset lies within its bounds ([`crate::clocks`]). Of the rest it rests on common ends.
@@ -21,7 +22,7 @@
 //! Rule: the sum of `cost_rank_us` over ranks is the sum of `wait_rank_us`, and `inherited_rank_us` is a part of the cost.
 
 use crate::clocks::{Clocks, Given};
-use crate::executions::{Execution, Walk};
+use crate::executions::{Execution, OnNetwork, Walk};
 use crate::interval::{holm, Batches, CONFIDENCE};
 use crate::matching::{Key, Matcher};
 use serde::Serialize;
@@ -30,11 +31,16 @@ use std::collections::BTreeMap;
 use tables::calls::Untimed;
 use tables::{Capture, Process};
 
+mod chain;
 mod hosts;
+mod links;
 mod loss;
 mod sampled;
 
+pub use chain::{inherited, InheritedFrom};
+use chain::{Busy, Chains};
 pub(crate) use hosts::hosts;
+pub use links::{Link, OverNetwork};
 pub use sampled::SampledArrivals;
 use sampled::Scale;
 
@@ -63,6 +69,10 @@ pub struct Arrivals {
     pub sampled: Option<SampledArrivals>,
     /// By largest own saving.
     pub ranks: Vec<RankArrivals>,
+    /// How much of transfers was the network; null where that was not recorded.
+    pub over_network: Option<OverNetwork>,
+    /// What ranks have on the network, by largest excess; empty where that was not recorded, or no two can be compared.
+    pub links: Vec<Link>,
 }
 
 /// One GPU of a process.
@@ -86,6 +96,8 @@ pub struct RankArrivals {
     pub cost_rank_us: f64,
     /// The part of that which was charged before: delays that arose on its other communicators.
     pub inherited_rank_us: f64,
+    /// Where that came from, largest first. Sums to it.
+    pub inherited_from: Vec<InheritedFrom>,
     /// What operations would have ended earlier had it not been late by itself, µs of the wall.
     pub saving_wall_us: f64,
     /// That less the mean of what the other ranks of its operations would save.
@@ -128,6 +140,8 @@ struct Part {
     launch_ns: i64,
     /// Of times that enclose the kernel, their error on the host's clock, ns; 0 where they need not, or are not on that clock.
     error: u32,
+    /// Index of its communicator, [`u32::MAX`] not known.
+    communicator: u32,
 }
 
 /// The sequence of kernels that are no operation of interest: the GPU is in NCCL then.
@@ -141,6 +155,8 @@ struct Lane {
     pid: u32,
     device: Option<u32>,
     parts: Vec<Part>,
+    /// What parts had on the network, in their order.
+    network: Vec<(u32, OnNetwork)>,
 }
 
 /// Ranks taken for late raise a false alarm in so many jobs at most, all together.
@@ -148,7 +164,7 @@ pub(crate) const LEVEL: f64 = 0.001;
 /// Of so many ranks, those with the largest saving, it is told what the run loses by them: each takes playing the run again.
 const MOST_LATE: usize = 8;
 
-/// Of more kernels than this nobody's waiting is told: at 68 bytes each they take 2 GiB.
+/// Of more kernels than this nobody's waiting is told: at 76 bytes each they take 2.4 GiB.
 const MOST_PARTS: u64 = 1 << 25;
 
 /// The note on that.
@@ -171,6 +187,8 @@ pub struct Plan(Vec<Way>);
 /// Where the executions of a place go.
 struct Way {
     lane: u32,
+    /// As in [`Part`].
+    communicator: u32,
     /// Whether all ranks of these wait for the last.
     all: bool,
     /// Whether times of these enclose the kernel: CUDA events, and stamps of RING.
@@ -195,11 +213,13 @@ impl Gatherer {
                     pid: process.pid,
                     device,
                     parts: Vec::new(),
+                    network: Vec::new(),
                 });
                 self.lanes.len() as u32 - 1
             });
             Way {
                 lane,
+                communicator: place.shape.communicator.unwrap_or(u32::MAX),
                 all,
                 encloses: place.shape.has_events()
                     || capture.names.get(place.shape.algorithm) == Some("RING"),
@@ -229,7 +249,11 @@ impl Gatherer {
         if self.too_many() {
             return self.forget();
         }
-        self.lanes[way.lane as usize].parts.push(Part {
+        let lane = &mut self.lanes[way.lane as usize];
+        if let Some(network) = execution.network.filter(|_| sequence != OTHER) {
+            lane.network.push((lane.parts.len() as u32, network));
+        }
+        lane.parts.push(Part {
             sequence,
             number,
             ns: u32::try_from(stop.saturating_sub(start)).unwrap_or(u32::MAX),
@@ -237,6 +261,7 @@ impl Gatherer {
             start,
             launch_ns: execution.call.launch_start_ns,
             error: execution.error.filter(|_| way.encloses).unwrap_or(0),
+            communicator: way.communicator,
         });
     }
 
@@ -256,9 +281,9 @@ impl Gatherer {
 
     #[cold]
     fn forget(&mut self) {
-        self.lanes
-            .iter_mut()
-            .for_each(|lane| lane.parts = Vec::new());
+        for lane in &mut self.lanes {
+            (lane.parts, lane.network) = (Vec::new(), Vec::new());
+        }
     }
 
     /// Takes in what was gathered from later processes, whose sequences and rows are ours by these.
@@ -288,7 +313,7 @@ impl Gatherer {
     ) -> (Option<Arrivals>, Option<Clocks>) {
         let unsampled = std::mem::take(&mut self.unsampled);
         let (operations, proof, clocks) = self.compare(capture, matcher, given);
-        (operations.figures(&proof, &unsampled), clocks)
+        (operations.figures(capture, &proof, &unsampled), clocks)
     }
 
     /// Only how the hosts' clocks stand to each other.
@@ -399,6 +424,19 @@ impl Operations {
             .map(|(.., place)| *place)
     }
 
+    /// What a part had on the network.
+    fn on_network(&self, (lane, index): Place) -> Option<OnNetwork> {
+        let network = &self.lanes[lane as usize].network;
+        let at = network.binary_search_by_key(&index, |(part, _)| *part);
+        at.ok().map(|at| network[at].1)
+    }
+
+    /// Its transfer, ns.
+    fn shortest(&self, operation: &(usize, usize, u32, u32)) -> u32 {
+        let parts = self.of(operation);
+        parts.map(|place| self.part(place).ns).min().unwrap_or(0)
+    }
+
     /// By lane and part: for how long its rank was late by itself as the last of the operation, ns. `busy` is by lane.
     fn own(&self, busy: &[Busy]) -> Vec<Vec<u32>> {
         let mut own: Vec<Vec<u32>> = self.lanes.iter().map(|l| vec![0; l.parts.len()]).collect();
@@ -434,7 +472,12 @@ impl Operations {
     }
 
     /// `unsampled` are calls by row.
-    fn figures(self, proof: &hosts::Proof, unsampled: &[u64]) -> Option<Arrivals> {
+    fn figures(
+        self,
+        capture: &Capture,
+        proof: &hosts::Proof,
+        unsampled: &[u64],
+    ) -> Option<Arrivals> {
         let longest = self.whole.iter().map(|o| o.3 as usize).max()?;
         let busy: Vec<Busy> = self
             .lanes
@@ -442,6 +485,8 @@ impl Operations {
             .map(|lane| Busy::of(&lane.parts))
             .collect();
         let own = self.own(&busy);
+        let held = links::held(&self);
+        let mut chains = Chains::new(&self, held.as_deref());
         let mut batches: Vec<[Option<Batches>; 2]> = (0..self.lanes.len())
             .map(|_| [Batches::new(longest), Batches::new(longest)])
             .collect();
@@ -482,8 +527,11 @@ impl Operations {
                 if first > *ns {
                     let start = self.part((*lane, *index)).start;
                     let late = u64::from(first - ns);
-                    let free = busy[*lane as usize].free(start.saturating_sub(late), start);
-                    row.inherited_rank_us += cost * (1.0 - free as f64 / late as f64) / 1e3;
+                    let each = cost / late as f64;
+                    let busy = &busy[*lane as usize];
+                    let from = start.saturating_sub(late);
+                    let inherited = chains.add(*lane, busy.within(from, start), each);
+                    row.inherited_rank_us += inherited / 1e3;
                 }
                 wait += f64::from(ns - shortest) / 1e3;
             }
@@ -548,7 +596,10 @@ impl Operations {
                 });
             }
         }
-        self.losses(&mut ranks);
+        chains.finish(capture, &mut ranks);
+        let mut replay = None;
+        self.losses(&mut ranks, &mut replay);
+        let links = links::links(&self, capture, &mut replay);
         ranks.retain(|row| row.operations > 0);
         ranks.sort_by(|a, b| {
             let by_cost = b.cost_rank_us.total_cmp(&a.cost_rank_us);
@@ -566,11 +617,13 @@ impl Operations {
             saving_wall_us: saving,
             sampled: scale.estimate(unsampled),
             ranks,
+            over_network: held.map(|held| links::over_network(&self, &held)),
+            links,
         })
     }
 
     /// What the run loses by those that are late more than chance gives, for the most late of them. `ranks` are by lane.
-    fn losses(&self, ranks: &mut [RankArrivals]) {
+    fn losses(&self, ranks: &mut [RankArrivals], replay: &mut Option<loss::Replay>) {
         let lanes = ranks.iter().enumerate();
         let judged: Vec<(usize, f64)> = lanes
             .filter_map(|(lane, row)| Some((lane, row.saving_p?)))
@@ -589,7 +642,7 @@ impl Operations {
         if late.is_empty() {
             return;
         }
-        let replay = loss::Replay::new(self);
+        let replay = replay.get_or_insert_with(|| loss::Replay::new(self));
         for lane in late {
             let loss = replay.loss(lane as u32);
             ranks[lane].loss_wall_us = Some(loss.ns / 1e3);
@@ -611,49 +664,6 @@ impl Operations {
         }
         let launch = self.part(*last).launch_ns;
         (launch != 0).then(|| launch.saturating_sub(others))
-    }
-}
-
-/// When a GPU was in NCCL kernels, on its own clock.
-struct Busy {
-    /// Intervals that do not touch, in order: begin, end, and how long all before took.
-    intervals: Vec<(u64, u64, u64)>,
-}
-
-impl Busy {
-    fn of(parts: &[Part]) -> Busy {
-        let mut all: Vec<(u64, u64)> = parts
-            .iter()
-            .map(|part| (part.start, part.start.saturating_add(part.ns.into())))
-            .collect();
-        all.sort_unstable();
-        let mut intervals: Vec<(u64, u64, u64)> = Vec::new();
-        for (begin, end) in all {
-            match intervals.last_mut() {
-                Some(last) if begin <= last.1 => last.1 = last.1.max(end),
-                Some(last) => {
-                    let before = last.2 + (last.1 - last.0);
-                    intervals.push((begin, end, before));
-                }
-                None => intervals.push((begin, end, 0)),
-            }
-        }
-        Busy { intervals }
-    }
-
-    /// How long it was in kernels before `time`.
-    fn until(&self, time: u64) -> u64 {
-        let after = self.intervals.partition_point(|(begin, ..)| *begin < time);
-        after.checked_sub(1).map_or(0, |index| {
-            let (begin, end, before) = self.intervals[index];
-            before + (end.min(time) - begin)
-        })
-    }
-
-    /// How long it was in none, from one time to another.
-    fn free(&self, from: u64, to: u64) -> u64 {
-        let length = to.saturating_sub(from);
-        length.saturating_sub(self.until(to).saturating_sub(self.until(from)))
     }
 }
 

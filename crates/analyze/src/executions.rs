@@ -58,6 +58,8 @@ pub struct Execution<'a> {
     pub captured: bool,
     /// The first execution on its communicator by this rank.
     pub warmup: bool,
+    /// No call of its process is missing before it.
+    pub whole: bool,
     /// Time on the GPU, or why there is none.
     pub gpu: Result<u64, Untimed>,
     /// From first start to last stop, where these are times of NCCL kernels: also of a batch.
@@ -72,6 +74,23 @@ pub struct Execution<'a> {
     pub launch: Option<u64>,
     /// Waits of the network proxy's steps, summed.
     pub proxy: Option<u64>,
+    /// What it had on the network, where steps were recorded.
+    pub network: Option<OnNetwork>,
+}
+
+/// What a call had on the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OnNetwork {
+    /// How long the network operation that was longest in the network's hands was there, ns.
+    pub longest: u64,
+    /// The peer of that one in the communicator.
+    pub peer: Option<u32>,
+    /// It sends; else it receives.
+    pub sends: bool,
+    /// Bytes sent.
+    pub sent: u64,
+    /// Bytes received.
+    pub received: u64,
 }
 
 impl Execution<'_> {
@@ -186,6 +205,7 @@ impl<'a> Walk<'a> {
                     self.composite(composite, call)
                 }
             };
+            execution.whole = !steps.gap;
             if !execution.captured {
                 let local = self.places[execution.place].local as usize;
                 execution.warmup = !steps.gap && !steps.begun[local];
@@ -205,6 +225,7 @@ impl<'a> Walk<'a> {
             pieces: 1,
             captured: shape.is(flag::CAPTURED),
             warmup: false,
+            whole: false,
             gpu,
             kernel: matches!(gpu, Ok(_) | Err(Untimed::Fused))
                 .then_some((call.gpu_start, call.gpu_stop)),
@@ -213,6 +234,7 @@ impl<'a> Walk<'a> {
             enqueue: enqueue(call, shape),
             launch: between(call.launch_start_ns, call.launch_end_ns),
             proxy: self.proxy(call),
+            network: self.network(call),
         }
     }
 
@@ -239,6 +261,7 @@ impl<'a> Walk<'a> {
             pieces: composite.calls.len() as u64,
             captured: shape.is(flag::CAPTURED),
             warmup: false,
+            whole: false,
             gpu: kernel.and_then(|(start, stop)| stop.checked_sub(start).ok_or(Untimed::Negative)),
             kernel: kernel.ok(),
             error: calls()
@@ -250,7 +273,26 @@ impl<'a> Walk<'a> {
             proxy: calls()
                 .filter_map(|call| self.proxy(call))
                 .reduce(u64::saturating_add),
+            network: calls()
+                .filter_map(|call| self.network(call))
+                .reduce(|a, b| OnNetwork {
+                    sent: a.sent.saturating_add(b.sent),
+                    received: a.received.saturating_add(b.received),
+                    ..if b.longest > a.longest { b } else { a }
+                }),
         }
+    }
+
+    fn network(&self, call: &Call) -> Option<OnNetwork> {
+        let extra = (call.extra as usize).checked_sub(1)?;
+        let extra = self.process.extras.get(extra)?;
+        (extra.steps != 0).then(|| OnNetwork {
+            longest: extra.longest_ns,
+            peer: extra.longest_peer.checked_sub(1),
+            sends: extra.longest_sends,
+            sent: extra.bytes_sent,
+            received: extra.bytes_received,
+        })
     }
 
     fn proxy(&self, call: &Call) -> Option<u64> {

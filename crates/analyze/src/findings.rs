@@ -11,6 +11,8 @@ use crate::clocks::Clocks;
 use crate::interval::holm;
 use serde::Serialize;
 
+mod slow_network;
+
 /// Least share of the run.
 const LEAST_SHARE: f64 = 0.01;
 /// Least mean saving of the operations in which a rank was last, µs: the spread of ends.
@@ -19,7 +21,7 @@ const LEAST_US: f64 = 5.0;
 /// A claim with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// `late_rank`, `differing_operations` or `clock_step`.
+    /// `late_rank`, `slow_network`, `differing_operations` or `clock_step`.
     pub kind: &'static str,
     /// The claim.
     pub sentence: String,
@@ -90,13 +92,16 @@ pub fn hidden(arrivals: &Arrivals, wall_us: Option<f64>) -> Vec<String> {
         .collect()
 }
 
-/// The findings, largest wall time first. `wall_us` is the length of the run.
+/// The findings, largest wall time first. `differing` is of [`crate::mismatch`], `wall_us` the length of the run.
 pub fn findings(
     arrivals: Option<&Arrivals>,
     clocks: Option<&Clocks>,
+    differing: &[(String, u64)],
     wall_us: Option<f64>,
 ) -> Vec<Finding> {
     let mut found = arrivals.map_or(Vec::new(), |arrivals| of_arrivals(arrivals, wall_us));
+    let settings = arrivals.map_or(0, |arrivals| arrivals.differing);
+    found.extend(differing_operations(differing, settings));
     found.extend(clocks.and_then(clock_step));
     found
 }
@@ -107,26 +112,56 @@ fn of_arrivals(arrivals: &Arrivals, wall_us: Option<f64>) -> Vec<Finding> {
         .into_iter()
         .filter_map(|rank| Some(late_rank(rank, loss(rank, run_us)?, arrivals, wall_us)))
         .collect();
+    found.extend(slow_network::slow_network(arrivals, run_us));
     found.sort_by(|a, b| {
         let wall = |finding: &Finding| finding.wall_us.unwrap_or(0.0);
         wall(b).total_cmp(&wall(a))
     });
-    if arrivals.differing > 0 {
-        found.push(Finding {
-            kind: "differing_operations",
-            sentence: format!(
-                "In {} operations, ranks differ in size, datatype, algorithm or protocol.",
-                arrivals.differing
-            ),
-            wall_us: None,
-            wall_interval_us: None,
-            evidence: "calls with the same number on the same communicator".to_owned(),
-            advice:
-                "Make the same calls on all ranks; `ncclscope hang` names the first that differs."
-                    .to_owned(),
-        });
-    }
     found
+}
+
+/// Communicators of which a report names the calls that differ.
+const MOST_DIFFERING: usize = 4;
+
+/// That ranks made different calls at the same place; or else that their operations differ otherwise, so many of them.
+fn differing_operations(differing: &[(String, u64)], chosen: u64) -> Vec<Finding> {
+    let finding = |sentence: String, evidence: String, advice: &str| Finding {
+        kind: "differing_operations",
+        sentence,
+        wall_us: None,
+        wall_interval_us: None,
+        evidence,
+        advice: advice.to_owned(),
+    };
+    if differing.is_empty() && chosen > 0 {
+        return vec![finding(
+            format!(
+                "In {chosen} operations, ranks differ in size, datatype, algorithm or protocol."
+            ),
+            "calls with the same number on the same communicator".to_owned(),
+            "Make the same calls on all ranks, with the same NCCL and the same settings of it.",
+        )];
+    }
+    let more = differing.len().saturating_sub(MOST_DIFFERING);
+    let named = differing.iter().take(MOST_DIFFERING).enumerate();
+    named
+        .map(|(index, (sentence, places))| {
+            let also = match more {
+                more if more > 0 && index + 1 == MOST_DIFFERING => {
+                    format!("; so do ranks on {more} more communicators")
+                }
+                _ => String::new(),
+            };
+            finding(
+                sentence.clone(),
+                format!("{}{also}", match places {
+                    1 => "it is the only place of that communicator where ranks differ".to_owned(),
+                    _ => format!("ranks differ at {places} places of that communicator, of which this is the first"),
+                }),
+                "Make the same calls in the same order on all ranks: what these do is not defined, and they may hang.",
+            )
+        })
+        .collect()
 }
 
 /// That some host's clock was set while the job ran.
@@ -190,7 +225,7 @@ fn basis(rank: &RankArrivals, arrivals: &Arrivals) -> String {
     by + &sample
 }
 
-fn who(rank: &RankArrivals) -> String {
+pub(crate) fn who(rank: &RankArrivals) -> String {
     match (rank.rank, rank.device) {
         (Some(number), None) => format!("Rank {number}"),
         (Some(number), Some(device)) => format!("Rank {number} (GPU {device} of {})", rank.host),
@@ -210,6 +245,9 @@ fn late_rank(
 ) -> Finding {
     let share = wall_us.map_or(String::new(), |wall| {
         format!(" ({:.0} % of the run)", 100.0 * loss / wall)
+    });
+    let inherited = rank.mostly_inherited().map_or(String::new(), |from| {
+        format!("; beside that it was late because of other operations: {from}")
     });
     let own_cost = (rank.cost_rank_us - rank.inherited_rank_us).max(0.0);
     let why = rank.launched_late_us + rank.gpu_busy_us;
@@ -242,7 +280,7 @@ fn late_rank(
         wall_interval_us: Some((low, high)),
         evidence: format!(
             "95 % interval {} to {}; it held operations up for {} in all, of which other work may hide a part; others waited {} \
-             rank-seconds for it; {reason}; {}",
+             rank-seconds for it; {reason}{inherited}; {}",
             time(low),
             time(high),
             time(rank.saving_wall_us),
@@ -302,6 +340,8 @@ mod tests {
             saving_wall_us: 0.0,
             sampled: None,
             ranks,
+            links: Vec::new(),
+            over_network: None,
         }
     }
 
@@ -313,7 +353,7 @@ mod tests {
             rank(1, 40_000.0, 0.2),
             rank(2, 300.0, 1e-6),
         ]);
-        let found = findings(Some(&all), None, Some(1e6));
+        let found = findings(Some(&all), None, &[], Some(1e6));
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].sentence,
@@ -326,9 +366,9 @@ mod tests {
             ..late
         };
         let wide = arrivals(vec![wide]);
-        assert!(findings(Some(&wide), None, Some(1e6)).is_empty());
+        assert!(findings(Some(&wide), None, &[], Some(1e6)).is_empty());
         assert_eq!(hidden(&wide, Some(1e6)).len(), 1);
         assert!(hidden(&all, Some(1e6)).is_empty());
-        assert!(findings(None, None, None).is_empty());
+        assert!(findings(None, None, &[], None).is_empty());
     }
 }

@@ -25,6 +25,7 @@ pub mod hang;
 pub mod interval;
 pub mod job;
 pub mod matching;
+pub mod mismatch;
 pub mod network;
 pub mod notes;
 pub mod operations;
@@ -149,6 +150,7 @@ pub struct Analysis {
     functions: functions::Gatherer,
     matcher: matching::Matcher,
     arrivals: arrivals::Gatherer,
+    mismatch: mismatch::Gatherer,
     warmup: warmup::Gatherer,
     network: network::Gatherer,
     steps: Vec<steps::StepsRow>,
@@ -164,6 +166,7 @@ struct UnderWay {
     steps: Steps,
     matching: matching::Plan,
     arrivals: arrivals::Plan,
+    mismatch: mismatch::Plan,
     ranks: ranks::Gatherer,
     pattern: steps::Gatherer,
     timed: u64,
@@ -180,6 +183,7 @@ impl Default for Analysis {
             functions: functions::Gatherer::default(),
             matcher: matching::Matcher::default(),
             arrivals: arrivals::Gatherer::default(),
+            mismatch: mismatch::Gatherer::default(),
             warmup: warmup::Gatherer::default(),
             network: network::Gatherer::default(),
             steps: Vec::new(),
@@ -216,6 +220,7 @@ impl Analysis {
                 steps: Steps::default(),
                 matching: self.matcher.plan(capture, &walk),
                 arrivals: self.arrivals.plan(capture, process, &walk),
+                mismatch: self.mismatch.plan(capture, &walk),
                 ranks: ranks::Gatherer::new(capture, process, &walk),
                 pattern: steps::Gatherer::default(),
                 timed: 0,
@@ -238,6 +243,7 @@ impl Analysis {
             let operation = self.matcher.add(&mut now.matching, execution, row);
             self.arrivals
                 .add(&now.arrivals, execution, operation.zip(row));
+            self.mismatch.add(&mut now.mismatch, execution);
             match execution.gpu {
                 _ if execution.captured => now.captured += execution.pieces,
                 Ok(_) => now.timed += execution.pieces,
@@ -280,6 +286,7 @@ impl Analysis {
         self.functions.merge(later.functions);
         let sequences = self.matcher.merge(later.matcher, &rows);
         self.arrivals.merge(later.arrivals, &sequences, &rows);
+        self.mismatch.merge(later.mismatch);
         self.warmup.merge(later.warmup);
         self.network.merge(later.network);
         self.steps.extend(later.steps);
@@ -289,6 +296,7 @@ impl Analysis {
     /// The report. Of `capture`, everything but the calls of its processes is looked at.
     pub fn finish(self, capture: &Capture) -> Report {
         let operations = self.operations.finish(capture, &self.matcher);
+        let differing = self.mismatch.finish(capture);
         let too_many = self.arrivals.too_many();
         let given = self.given.as_ref();
         let (arrivals, clocks) = self.arrivals.finish(capture, &self.matcher, given);
@@ -327,8 +335,12 @@ impl Analysis {
             report.notes.push(arrivals::TOO_MANY.to_owned());
         }
         let wall_us = report.ranks.wall_us.map(|wall| wall.max);
-        report.findings =
-            findings::findings(report.arrivals.as_ref(), report.clocks.as_ref(), wall_us);
+        report.findings = findings::findings(
+            report.arrivals.as_ref(),
+            report.clocks.as_ref(),
+            &differing,
+            wall_us,
+        );
         report.next = summary::next(&report);
         report
     }

@@ -6,7 +6,7 @@
 //!
 //! An operation's key is (communicator of the capture, function, number). The number is NCCL's sequence number where it
 //! gave one, because that survives lost rows; else the execution's ordinal in its rank's sequence of that communicator
-//! and function. Replays of CUDA graphs carry their template's sequence number and are counted apart.
+//! and function, as long as no row of the rank is missing before it. Replays of CUDA graphs carry their template's sequence number and are counted apart.
 //!
 //! Rule: time is no part of the key, so clock errors can't mismatch calls. Memory grows with operations, not with calls.
 //! Only functions that every rank of a communicator calls are matched: sends and receives are not.
@@ -181,6 +181,8 @@ impl Matcher {
         let given = execution.call.seq.checked_sub(1);
         let (sequence, number) = match given.filter(|_| !execution.shape.is(flag::REPLAY)) {
             Some(seq) => (sequence, seq),
+            // Behind a lost row it is not known which one this is.
+            None if !execution.whole => return None,
             None => {
                 let ordinal = &mut plan.counters[counter];
                 *ordinal += 1;
@@ -348,6 +350,19 @@ mod tests {
         );
         add(&mut matcher, &capture, &process(function, &[(2, 70)]), 0);
         assert_eq!(shortest(&matcher, &capture), [(0, 10)]);
+    }
+
+    #[test]
+    fn order_tells_nothing_behind_a_lost_row() {
+        let (capture, function) = capture(2);
+        let mut matcher = Matcher::default();
+        let calls = [(0, 50), (0, 60), (0, 70)];
+        add(&mut matcher, &capture, &process(function, &calls), 0);
+        let mut lost = process(function, &[(0, 20), (0, 30), (0, 40)]);
+        lost.calls.remove(1);
+        add(&mut matcher, &capture, &lost, 0);
+        // Its last call is not taken for the second.
+        assert_eq!(shortest(&matcher, &capture), [(0, 20)]);
     }
 
     #[test]

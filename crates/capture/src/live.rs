@@ -554,8 +554,11 @@ pub struct Row {
     pub bytes_received: AtomicU64,
     /// Time in each of [`WAITS`], summed over steps, in units of 64 ticks.
     pub waits: [AtomicU32; 6],
-    /// 0.
-    pub spare_d: AtomicU64,
+    /// Of its network operations, how long the one that was longest in the network's hands was there, in units of 64 ticks;
+    /// see [`crate::net_op::NetOp::held`].
+    pub net_longest: AtomicU32,
+    /// That one: peer + 1, << 1 | 1 sends; 0 none.
+    pub net_link: AtomicU32,
 }
 
 /// The waits of network steps, in the order of [`Row::waits`].

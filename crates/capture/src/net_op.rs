@@ -53,8 +53,9 @@ pub struct NetOp {
     pub begun: AtomicU8,
     /// Which of `steps` are open, a bit each.
     pub open: AtomicU8,
-    /// 0.
-    pub spare: AtomicU64,
+    /// For how long at least one of its steps was in the network's hands (a send accepted and not done, a receive being flushed),
+    /// ticks << 4 | steps that are now; while there are any, less the ticks of when that began.
+    pub held: AtomicU64,
     /// By number modulo 8.
     pub steps: [Step; STEPS],
 }

@@ -79,6 +79,8 @@ pub struct Record {
     pub bytes_sent: u64,
     pub bytes_received: u64,
     pub waits: [u32; 6],
+    pub net_longest: u32,
+    pub net_link: u32,
 }
 
 impl Record {
@@ -135,6 +137,8 @@ impl Record {
             bytes_sent: row.bytes_sent.load(Relaxed),
             bytes_received: row.bytes_received.load(Relaxed),
             waits: std::array::from_fn(|i| row.waits[i].load(Relaxed)),
+            net_longest: row.net_longest.load(Relaxed),
+            net_link: row.net_link.load(Relaxed),
         })
     }
 
@@ -393,8 +397,14 @@ impl Encoder {
         for field in plain {
             Self::push(column, out, records.iter().map(field));
         }
-        if records.iter().any(|r| r.k_error != 0) {
+        // These came later: a block ends with the last that has a value.
+        let linked = records.iter().any(|r| r.net_longest | r.net_link != 0);
+        if linked || records.iter().any(|r| r.k_error != 0) {
             Self::push(column, out, records.iter().map(|r| r.k_error.into()));
+        }
+        if linked {
+            Self::push(column, out, records.iter().map(|r| r.net_longest.into()));
+            Self::push(column, out, records.iter().map(|r| r.net_link.into()));
         }
     }
 }
@@ -659,6 +669,8 @@ pub struct Rest {
     pub bytes_sent: u64,
     pub bytes_received: u64,
     pub waits: [u32; 6],
+    pub net_longest: u32,
+    pub net_link: u32,
 }
 
 /// Decodes blocks that were outlined before. Keeps its memory from block to block.
@@ -703,10 +715,11 @@ impl Decoder {
         let values = &mut self.values;
         values.clear();
         let columns = columns::<31>(&mut reader, n, values)?;
-        let errors = match reader.remaining() {
-            0 => None,
-            _ => Some(reader.column(n, values)?),
+        let mut later = || match reader.remaining() {
+            0 => Some(None),
+            _ => Some(Some(reader.column(n, values)?)),
         };
+        let (errors, longest, links) = (later()?, later()?, later()?);
         let ids = &shapes.dictionaries.get(dictionary as usize)?.ids;
         self.last.clear();
         self.last.resize(shapes.counter_ids.len(), 0);
@@ -789,6 +802,8 @@ impl Decoder {
                 bytes_sent: c(23),
                 bytes_received: c(24),
                 waits: std::array::from_fn(|w| c(25 + w) as u32),
+                net_longest: longest.map_or(0, |longest| longest.at(values, i) as u32),
+                net_link: links.map_or(0, |links| links.at(values, i) as u32),
             });
             each(&r, rest.as_ref());
         }
@@ -835,6 +850,8 @@ impl From<(&Sealed, &Rest, &Shape)> for Record {
             bytes_sent: rest.bytes_sent,
             bytes_received: rest.bytes_received,
             waits: rest.waits,
+            net_longest: rest.net_longest,
+            net_link: rest.net_link,
         }
     }
 }
@@ -872,6 +889,8 @@ impl Record {
             bytes_sent: self.bytes_sent,
             bytes_received: self.bytes_received,
             waits: self.waits,
+            net_longest: self.net_longest,
+            net_link: self.net_link,
         };
         (sealed, rest)
     }
@@ -1016,6 +1035,8 @@ mod tests {
                 },
                 k_seen: b.4,
                 k_error: waits[0] & 3,
+                net_longest: waits[1] & 7,
+                net_link: waits[2] & 3,
                 k_started: b.5,
                 k_stopped: b.6,
                 waits,

@@ -15,7 +15,7 @@ use crate::event::{CeColl, Coll, Event, Handle, P2p, StateArgs, Text};
 use crate::plugin::{Identity, Loader, Profiler};
 use crate::schedule::Kernel;
 use crate::script::{Call, Op, Path};
-use crate::stuck::{Held, Wait};
+use crate::stuck::{Drag, Held, Wait};
 use nccl_abi::event::*;
 use nccl_abi::state;
 use std::ffi::CString;
@@ -108,7 +108,19 @@ struct Work {
     phases: bool,
     sides: Vec<Side>,
     held: Option<Held>,
+    /// When it ends, and what makes its receives and sends take longer.
+    drags: Option<(u64, [Option<Drag>; 2])>,
     mask: u64,
+}
+
+/// A network operation in the middle of its first step.
+struct Paused<'w> {
+    side: &'w Side,
+    channel: u8,
+    op: Handle,
+    step: Handle,
+    /// States that the step has been in.
+    states: usize,
 }
 
 /// A thread of NCCL: the proxy's progress thread, or the profiler thread of 2.31 and later.
@@ -208,10 +220,27 @@ impl Progress {
                 kernels.push(handle);
             }
         }
-        for side in &work.sides {
-            for channel in channels.clone() {
-                self.network(work, side, channel);
+        let drag = |side: &Side| {
+            let (stop, drags) = work.drags?;
+            drags[usize::from(side.send)].map(|drag| (stop.saturating_sub(drag.ns), drag.state))
+        };
+        let mut sides: Vec<&Side> = work.sides.iter().collect();
+        sides.sort_by_key(|side| drag(side).map(|(from, _)| from));
+        let mut paused = Vec::new();
+        for side in sides {
+            if let Some((from, _)) = drag(side) {
+                self.timeline.wait_gpu(from);
             }
+            let pause = drag(side).map(|(_, state)| state);
+            for channel in channels.clone() {
+                paused.extend(self.network(work, side, channel, pause, None));
+            }
+        }
+        if let (false, Some((stop, _))) = (paused.is_empty(), work.drags) {
+            self.timeline.wait_gpu(stop);
+        }
+        for paused in paused {
+            self.network(work, paused.side, paused.channel, None, Some(paused));
         }
         let (Some(start), Some(stop)) = (kernel.start, kernel.stop) else {
             return;
@@ -252,9 +281,17 @@ impl Progress {
         }
     }
 
-    fn network(&self, work: &Work, side: &Side, channel: u8) {
+    /// Plays a network operation; up to its first step's state `pause`, and on from there when it is given back.
+    fn network<'w>(
+        &self,
+        work: &Work,
+        side: &'w Side,
+        channel: u8,
+        pause: Option<u32>,
+        paused: Option<Paused>,
+    ) -> Option<Paused<'w>> {
         if work.mask & FOR_PROXY_OP == 0 {
-            return;
+            return None;
         }
         let table = &self.profiler.table;
         let bytes = side.bytes / u64::from(work.channels.max(1));
@@ -269,7 +306,10 @@ impl Progress {
             chunk: CHUNK as i32,
             send: side.send,
         };
-        self.start(&event, work.parent, self.rank, &mut op);
+        match &paused {
+            Some(paused) => op = paused.op,
+            None => self.start(&event, work.parent, self.rank, &mut op),
+        }
         let states = match side.send {
             true => [
                 state::PROXY_OP_SEND_POSTED,
@@ -293,10 +333,12 @@ impl Progress {
         };
         let held = work.held.and_then(|held| held.stop(side.send, channel));
         if held.is_some_and(|stop| stop.wait == Wait::Queued) {
-            return;
+            return None;
         }
-        old(0, 0);
-        if self.native >= 4 && op != Handle::NULL {
+        if paused.is_none() {
+            old(0, 0);
+        }
+        if self.native >= 4 && op != Handle::NULL && paused.is_none() {
             table.state(op, state::PROXY_OP_IN_PROGRESS, StateArgs::Null);
         }
         let sequence: &[u32] = match side.send {
@@ -325,10 +367,15 @@ impl Progress {
             if work.mask & FOR_PROXY_STEP != 0 {
                 let mut handle = Handle::NULL;
                 let event = Event::ProxyStep { step: step as i32 };
-                self.start(&event, op, self.rank, &mut handle);
+                let resumed = paused.as_ref().filter(|_| step == 0);
+                match resumed {
+                    Some(paused) => handle = paused.step,
+                    None => self.start(&event, op, self.rank, &mut handle),
+                }
+                let done = resumed.map_or(0, |paused| paused.states);
                 // Without a handle for the operation, its steps are started and then left alone.
                 if op != Handle::NULL {
-                    for value in sequence {
+                    for (at, value) in sequence.iter().enumerate().skip(done) {
                         // The size is the previous chunk's until the network took or brought this one.
                         if matches!(
                             *value,
@@ -342,6 +389,15 @@ impl Progress {
                             _ => StateArgs::ProxyStep { bytes: before },
                         };
                         table.state(handle, *value, args);
+                        if step == 0 && pause == Some(*value) {
+                            return Some(Paused {
+                                side,
+                                channel,
+                                op,
+                                step: handle,
+                                states: at + 1,
+                            });
+                        }
                         if *value == upto {
                             // NCCL looks again and again, and says so each time.
                             if *value == state::PROXY_STEP_SEND_PEER_WAIT {
@@ -360,12 +416,13 @@ impl Progress {
             }
         }
         if held.is_some() {
-            return;
+            return None;
         }
         old(2, steps);
         if op != Handle::NULL {
             table.stop(op);
         }
+        None
     }
 }
 
@@ -795,7 +852,16 @@ impl Launcher {
             let kernel = match (task.kernel, all_pairs || plan.len() <= BATCH) {
                 (kernel, true) => kernel,
                 // Later batches start when the one before ends; a kernel that never ends never gets there.
-                (Kernel { start, stop, held }, false) => Kernel {
+                (
+                    Kernel {
+                        start,
+                        stop,
+                        held,
+                        drags,
+                    },
+                    false,
+                ) => Kernel {
+                    drags,
                     held: match i < BATCH {
                         true => held,
                         false => held.map(|_| Held::queued()),
@@ -961,6 +1027,7 @@ impl Launcher {
             phases,
             sides,
             held: task.kernel.held,
+            drags: task.kernel.stop.map(|stop| (stop, task.kernel.drags)),
             mask: p.mask,
         };
         match (&comm.proxy, &comm.profiler_thread) {

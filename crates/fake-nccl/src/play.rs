@@ -937,7 +937,12 @@ impl<'j> Driver<'j> {
             return Flow::Continue(());
         }
         let ends = match act {
-            Act::Late(_) | Act::Slow(_) | Act::Skip | Act::HangInside | Act::Stuck(_) => {
+            Act::Late(_)
+            | Act::Slow(_)
+            | Act::Skip
+            | Act::HangInside
+            | Act::Stuck(_)
+            | Act::Drag(_) => {
                 return Flow::Continue(());
             }
             Act::Fork => None,

@@ -11,7 +11,7 @@
 //! no matching call in the same statement ends by itself, as if buffered.
 
 use crate::script::{Act, Call, Op, Script};
-use crate::stuck::{Held, Stop};
+use crate::stuck::{Drag, Held, Stop};
 
 /// From a call's end on the host to its kernel's start on an idle GPU.
 const LAUNCH_NS: u64 = 5_000;
@@ -25,6 +25,8 @@ pub struct Kernel {
     pub stop: Option<u64>,
     /// Where its network operations stop, if they do not all end.
     pub held: Option<Held>,
+    /// What makes its receives and its sends take longer.
+    pub drags: [Option<Drag>; 2],
 }
 
 /// What a rank does at a statement.
@@ -52,6 +54,8 @@ pub struct Schedule<'s> {
     inside: Vec<bool>,
     /// Where network operations of each rank's next call stop.
     stops: Vec<Vec<Stop>>,
+    /// What makes each rank's receives and sends take longer.
+    drags: Vec<[Option<Drag>; 2]>,
     /// By communicator and rank: when its stream is free.
     stream: Vec<Vec<u64>>,
     /// By rank: when its stream of the program's own kernels is free.
@@ -77,6 +81,7 @@ impl<'s> Schedule<'s> {
             skip: vec![false; ranks],
             inside: vec![false; ranks],
             stops: vec![Vec::new(); ranks],
+            drags: vec![[None; 2]; ranks],
             stream: vec![vec![0; ranks]; comms],
             computed: vec![0; ranks],
             stuck: vec![vec![false; ranks]; comms],
@@ -93,6 +98,9 @@ impl<'s> Schedule<'s> {
             Act::Skip => self.skip[rank] = true,
             Act::HangInside => self.inside[rank] = true,
             Act::Stuck(stop) => self.stops[rank].push(stop),
+            Act::Drag(drag) => {
+                self.drags[rank][usize::from(drag.send)] = Some(drag).filter(|drag| drag.ns > 0)
+            }
             Act::Fork => {}
             Act::Kill | Act::Exit(_) | Act::QuickExit(_) | Act::Abort | Act::Hang => {
                 self.gone[rank] = true
@@ -207,6 +215,32 @@ impl<'s> Schedule<'s> {
         }
     }
 
+    /// What makes receives and sends of a member take longer in these calls: those that go over the network, between neighbours in the
+    /// ring or to a peer.
+    fn drags_of<'c, C: Iterator<Item = &'c Call>>(
+        &self,
+        index: usize,
+        members: &[usize],
+        calls: impl Fn() -> C,
+    ) -> [Option<Drag>; 2] {
+        let n = members.len();
+        let rank = members[index];
+        let calling = self.parts[rank] != Part::None;
+        let far = |peer: usize| self.script.host(members[peer]) != self.script.host(rank);
+        let uses = |send: bool| {
+            calls().any(|call| match call.op {
+                Op::Send | Op::Recv => (call.op == Op::Send) == send && far(call.peer.of(index, n)),
+                op if op.is_p2p() => (0..n).any(far),
+                _ if send => far((index + 1) % n),
+                _ => far((index + n - 1) % n),
+            })
+        };
+        [false, true].map(|send| {
+            let drag = self.drags[rank][usize::from(send)];
+            drag.filter(|_| calling && uses(send))
+        })
+    }
+
     fn launch(&mut self, comm: usize, calls: &[Call]) {
         let script = self.script;
         for instance in &script.comms[comm].instances {
@@ -236,6 +270,11 @@ impl<'s> Schedule<'s> {
                 .filter(calling)
                 .flat_map(|rank| self.stops[*rank].iter().copied())
                 .collect();
+            let drags: Vec<[Option<Drag>; 2]> = (0..members.len())
+                .map(|index| self.drags_of(index, members, on_comm))
+                .collect();
+            let dragged = drags.iter().flatten().flatten().map(|drag| drag.ns);
+            let time = time + dragged.max().unwrap_or(0);
             for (index, rank) in members.iter().copied().enumerate() {
                 let start = arrival(self, rank);
                 let ready = if pairs_only {
@@ -258,7 +297,12 @@ impl<'s> Schedule<'s> {
                     (Some(_), None) => Some(Held::new(&self.stops[rank], &stops)),
                     (None, None) => Some(Held::queued()),
                 };
-                self.kernels[comm][rank] = Kernel { start, stop, held };
+                self.kernels[comm][rank] = Kernel {
+                    start,
+                    stop,
+                    held,
+                    drags: drags[index],
+                };
             }
             for rank in members.iter().copied() {
                 if self.parts[rank] == Part::None {

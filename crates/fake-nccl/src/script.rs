@@ -8,7 +8,7 @@
 
 use crate::event::{self, Text};
 use crate::plugin::Version;
-use crate::stuck::{self, Stop};
+use crate::stuck::{self, Drag, Stop, Wait};
 use std::collections::HashMap;
 
 /// What is wrong with a script.
@@ -141,6 +141,8 @@ pub enum Act {
     Skip,
     /// Its sends or receives of the next call stop on the way.
     Stuck(Stop),
+    /// Its sends or receives take longer from now on.
+    Drag(Drag),
 }
 
 /// Callbacks that a good NCCL would not make, and real ones do.
@@ -802,7 +804,7 @@ impl Parser {
     }
 
     fn act(&mut self) -> Result<Act, Error> {
-        let expected = "late TIME, slow TIME, kill, exit [STATUS], _exit [STATUS], abort, hang, hang_inside, stuck STATE, fork, skip or a block";
+        let expected = "late TIME, slow TIME, kill, exit [STATUS], _exit [STATUS], abort, hang, hang_inside, stuck STATE, drag STATE TIME, fork, skip or a block";
         let word = self.word(expected, |w| Some(w.to_string()))?;
         let status = |parser: &mut Self| match parser.more() {
             None => Ok(0),
@@ -823,6 +825,7 @@ impl Parser {
             "fork" => Act::Fork,
             "skip" => Act::Skip,
             "stuck" => Act::Stuck(self.stop()?),
+            "drag" => Act::Drag(self.drag()?),
             found => return self.fail(self.line(), expected, found),
         })
     }
@@ -849,6 +852,22 @@ impl Parser {
             }
         }
         Ok(stop)
+    }
+
+    fn drag(&mut self) -> Result<Drag, Error> {
+        let states = || {
+            stuck::WORDS
+                .into_iter()
+                .filter_map(|(word, send, wait)| match wait {
+                    Wait::State(state) => Some((word, send, state)),
+                    Wait::Queued => None,
+                })
+        };
+        let words: Vec<&str> = states().map(|(word, ..)| word).collect();
+        let expected = format!("one of {}", words.join(", "));
+        let (_, send, state) = self.word(&expected, |word| states().find(|s| s.0 == word))?;
+        let ns = self.word("a time like 5ms", nanos)?;
+        Ok(Drag { send, state, ns })
     }
 
     fn ranks(&mut self) -> Result<Vec<usize>, Error> {
@@ -1223,6 +1242,7 @@ mod tests {
              fault stale_stop
              reinit tp ; destroy dp
              rank 2 stuck send_network step=5 channel=1
+             rank 3 drag recv_flush 2ms
              rank 3 kill ; rank 4 exit 3 ; no_destroy",
         )
         .unwrap();
@@ -1261,6 +1281,7 @@ mod tests {
         assert!(error("repeat 3 {\nall_reduce 1KiB").contains("expected `}`"));
         assert!(error("all_reduce 1KiB\nranks 4").contains("job settings before"));
         assert!(error("fault nothing").contains("stale_stop, double_stop"));
+        assert!(error("rank 0 drag send_queued 1ms").contains("recv_flush, recv_gpu, found"));
         assert!(error("rank 0 stuck wire").contains("one of send_gpu, send_peer, send_network"));
         assert!(error("rank 0 stuck send_gpu steps=1").contains("expected step=N or channel=N"));
     }

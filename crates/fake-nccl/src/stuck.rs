@@ -2,7 +2,7 @@
 //!
 //! A script's `stuck` gives a rank a [`Stop`] for its sends or its receives. An operation of which a member has one
 //! never ends; what the script does not say of its other network operations, [`Held`] fills in: they are begun and
-//! starve, as behind a network operation that does not move.
+//! starve, as behind a network operation that does not move. A [`Drag`] only makes them, and the operation, take longer.
 
 use nccl_abi::state;
 
@@ -62,6 +62,17 @@ pub struct Stop {
     pub step: u64,
     /// On this channel; `None` on all.
     pub channel: Option<u8>,
+}
+
+/// Sends or receives of a rank that are longer in a state than they need be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drag {
+    /// Sends; else receives.
+    pub send: bool,
+    /// The state of the step.
+    pub state: u32,
+    /// By how much.
+    pub ns: u64,
 }
 
 /// Where the network operations of a rank stop in a call that never ends.

@@ -58,7 +58,8 @@ fn rows(capture: &tables::Capture) -> BTreeMap<Option<u32>, Vec<Row>> {
         .filter(|column| {
             let of_this_run =
                 ["process", "pid", "host", "untimed", "finished"].contains(&column.name);
-            !of_this_run && !column.name.ends_with("_ns")
+            let of_network = column.name.starts_with("net_longest");
+            !of_this_run && !of_network && !column.name.ends_with("_ns")
         })
         .collect();
     let mut all: BTreeMap<_, Vec<Row>> = BTreeMap::new();

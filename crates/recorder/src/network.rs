@@ -10,11 +10,18 @@
 
 use crate::handle::{Handle, Kind};
 use crate::round::Round;
+use capture::live::Row;
 use capture::net_op::{NetOp, Step, STEPS};
 use std::sync::atomic::{
     fence, AtomicU64,
     Ordering::{Relaxed, Release},
 };
+
+/// Index of "send_network" and "recv_flush" in `live::WAITS`: NCCL refreshes a chunk's size just before these two, in which
+/// it is the network's turn.
+pub const SEND_NETWORK: u8 = 2;
+/// See [`SEND_NETWORK`].
+pub const RECV_FLUSH: u8 = 4;
 
 /// The table, and whose turn it is.
 pub struct Network {
@@ -55,6 +62,7 @@ impl Network {
         op.t_start.store(start.now, Relaxed);
         op.t_step.store(0, Relaxed);
         op.bytes.store(0, Relaxed);
+        op.held.store(0, Relaxed);
         op.peer.store(start.peer as u32, Relaxed);
         op.nsteps.store(start.steps.max(0) as u32, Relaxed);
         op.done.store(0, Relaxed);
@@ -104,6 +112,40 @@ impl Network {
         let step = &op.steps[at];
         let open = op.open.load(Relaxed) >> at & 1 == 1;
         (open && step.word.load(Relaxed) == handle.raw()).then_some((op, step))
+    }
+
+    /// A step goes from one wait to the next, `None` before the first and behind the last: for how long some step of the operation
+    /// is in the network's hands.
+    #[inline]
+    pub fn hold(op: &NetOp, from: Option<u64>, to: Option<u8>, now: u64) {
+        let is = |wait: u64| wait == SEND_NETWORK.into() || wait == RECV_FLUSH.into();
+        let (was, will) = (from.is_some_and(is), to.is_some_and(|to| is(to.into())));
+        if was == will {
+            return;
+        }
+        let held = op.held.load(Relaxed);
+        let held = match (will, held & 15) {
+            // A step that was never begun, or begun twice, can't be accounted for.
+            (false, 0) | (true, 15) => return,
+            (true, 0) => held.wrapping_sub(now << 4) + 1,
+            (true, _) => held + 1,
+            (false, 1) => (held - 1).wrapping_add(now << 4),
+            (false, _) => held - 1,
+        };
+        op.held.store(held, Relaxed);
+    }
+
+    /// Tells the row of an operation that is over, if it was in the network's hands longer than all others of the row.
+    #[inline]
+    pub fn account(op: &NetOp, row: &Row) {
+        let held = op.held.load(Relaxed);
+        let longest = (held >> 10).min(u32::MAX.into()) as u32;
+        if held & 15 == 0 && longest > row.net_longest.load(Relaxed) {
+            row.net_longest.store(longest, Relaxed);
+            let peer = op.peer.load(Relaxed).wrapping_add(1) << 1;
+            let send = u32::from(op.send.load(Relaxed) != 0);
+            row.net_link.store(peer | send, Relaxed);
+        }
     }
 
     /// Closes the step that a handle names.
@@ -156,6 +198,40 @@ mod tests {
         assert!(network.step(step).is_none(), "it is over");
         let open = op.open().expect("open");
         assert_eq!((open.done, open.t_step, open.oldest), (1, Some(500), None));
+    }
+
+    #[test]
+    fn what_is_in_the_network_s_hands_at_a_time_counts_once() {
+        let network = network();
+        // SAFETY: every field is an atomic integer, for which 0 is a value.
+        let row: Row = unsafe { std::mem::zeroed() };
+        let play = |moves: &[(Option<u8>, Option<u8>, u64)]| {
+            let (name, _) = begin(&network);
+            let op = network.op(name).expect("open");
+            for (from, to, now) in moves {
+                Network::hold(op, from.map(u64::from), *to, *now << 6);
+            }
+            Network::account(op, &row);
+            (row.net_longest.load(Relaxed), row.net_link.load(Relaxed))
+        };
+        // Two steps, from 100 to 150 and from 120 to 170; then one from 200 to 210: 80 units. Peer 6, receiving.
+        let (flush, gpu) = (Some(RECV_FLUSH), Some(5));
+        let two = [
+            (Some(3), flush, 100),
+            (Some(3), flush, 120),
+            (flush, gpu, 150),
+            (flush, gpu, 170),
+            (Some(3), flush, 200),
+            (flush, None, 210),
+            (gpu, None, 300),
+        ];
+        assert_eq!(play(&two), (80, 7 << 1));
+        // A shorter one changes nothing, nor one that is not accounted for: a step that was never over.
+        assert_eq!(play(&[(None, flush, 5), (flush, None, 9)]).0, 80);
+        assert_eq!(play(&[(None, flush, 5)]).0, 80);
+        assert_eq!(play(&[(flush, None, 500)]).0, 80);
+        let send = Some(SEND_NETWORK);
+        assert_eq!(play(&[(Some(1), send, 5), (send, None, 95)]).0, 90);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::gpu_events::{Ring, Rings, Switch, Timed};
 use crate::handle::{Handle, Kind};
 use crate::intern::{read, text_id, Interner};
 use crate::lock::InitLock;
-use crate::network::{Network, Start};
+use crate::network::{Network, Start, RECV_FLUSH, SEND_NETWORK};
 use crate::place::{self, Mapping, Names};
 use crate::ring::FreeRing;
 use crate::round::Round;
@@ -1213,6 +1213,7 @@ impl Recorder {
             };
             total.store(total.load(Relaxed) + bytes, Relaxed);
         }
+        Network::account(op, row);
         row.net_seen
             .store((self.clock.ticks() >> 10) as u32, Relaxed);
         row.ops_stopped
@@ -1278,6 +1279,8 @@ impl Recorder {
                     .store(row.steps.load(Relaxed).wrapping_add(1), Relaxed),
             }
         }
+        let wait = (before & 7).checked_sub(1);
+        Network::hold(op, wait, next.map(|(wait, _)| wait), now);
         match next {
             Some((wait, _)) => step.wait.store(now << 3 | (u64::from(wait) + 1), Relaxed),
             None => Network::end_step(handle, op, now),
@@ -1402,9 +1405,6 @@ impl Recorder {
 
 /// Index of Broadcast in `names::FUNCS`.
 const BROADCAST: usize = 0;
-/// Index of "send_network" and "recv_flush" in `live::WAITS`: NCCL refreshes a chunk's size just before these two.
-const SEND_NETWORK: u8 = 2;
-const RECV_FLUSH: u8 = 4;
 
 /// What is known of a call when it is announced.
 pub struct Birth {

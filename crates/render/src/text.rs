@@ -102,6 +102,7 @@ fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {
     warmup(report, rows, out)?;
     crate::steps::steps(report, out)?;
     crate::waiting::waiting(report, rows.ranks, rows.ranks == usize::MAX, out)?;
+    crate::waiting::links(report, rows.ranks, rows.ranks == usize::MAX, out)?;
     crate::clocks::clocks(report, rows.ranks, out)?;
     let settings: Vec<String> = report.settings.iter().map(|s| s.summary.clone()).collect();
     list("Settings", &settings, rows.notes, out)?;

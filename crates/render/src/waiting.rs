@@ -4,8 +4,12 @@ use crate::layout::{wrap, Table};
 use analyze::Report;
 use std::io::{Result, Write};
 
-/// What was waiting and what was transfer; and ranks that are late where other work hides it.
-pub(crate) fn lines(report: &Report) -> Vec<String> {
+/// Ranks of which it is said that their lateness was another's.
+const INHERITED: usize = 3;
+
+/// What was waiting and what was transfer; ranks that are late where other work hides it, and those late because of others: a few, or
+/// `all`.
+pub(crate) fn lines(report: &Report, all: bool) -> Vec<String> {
     let Some(arrivals) = &report.arrivals else {
         return Vec::new();
     };
@@ -33,8 +37,26 @@ pub(crate) fn lines(report: &Report) -> Vec<String> {
             ms(all.wait_rank_us)
         )
     }));
+    lines.extend(arrivals.over_network.as_ref().map(|network| {
+        format!(
+            "Of {:.3} ms of transfer in {} operations over the network, data was in the network's hands for {:.3} ms, at the rank where it was \
+             longest in each.",
+            network.transfer_wall_us / 1e3,
+            network.operations,
+            network.held_wall_us / 1e3
+        )
+    }));
     let wall_us = report.ranks.wall_us.map(|wall| wall.max);
     lines.extend(analyze::findings::hidden(arrivals, wall_us));
+    let inherited = analyze::arrivals::inherited(arrivals);
+    let shown = if all { inherited.len() } else { INHERITED };
+    let more = inherited.len().saturating_sub(shown);
+    lines.extend(inherited.into_iter().take(shown));
+    if more > 0 {
+        lines.push(format!(
+            "So were {more} more ranks (inherited_from with --json)."
+        ));
+    }
     lines
 }
 
@@ -50,7 +72,7 @@ pub(crate) fn waiting(
     };
     writeln!(out)?;
     writeln!(out, "Waiting for the last rank ({})", arrivals.basis)?;
-    for line in lines(report) {
+    for line in lines(report, all) {
         wrap(out, "  ", "    ", &line)?;
     }
     let blamed = report.findings.iter().any(|f| f.kind == "late_rank");
@@ -110,6 +132,59 @@ pub(crate) fn waiting(
         table.row(cells.filter(|(name, _)| shown(name)).map(|(_, cell)| cell));
     }
     table.write(out, ranks, "ranks")
+}
+
+/// Writes, where a link is to blame or `all` is asked for, what ranks have on the network.
+pub(crate) fn links(report: &Report, ranks: usize, all: bool, out: &mut impl Write) -> Result<()> {
+    let links = report.arrivals.as_ref().map_or(&[][..], |a| &a.links);
+    let blamed = report.findings.iter().any(|f| f.kind == "slow_network");
+    if links.is_empty() || !blamed && !all {
+        return Ok(());
+    }
+    writeln!(out)?;
+    writeln!(
+        out,
+        "Links (largest excess over the median of the others first; ms of the wall, in the network's hands)"
+    )?;
+    let names = [
+        "rank",
+        "host",
+        "comm",
+        "state",
+        "peer",
+        "peer_host",
+        "operations",
+        "transfer",
+        "held",
+        "others",
+        "excess",
+        "loses_wall",
+    ];
+    let mut table = Table::new(names, "><<<><>>>>>>");
+    let ids = crate::text::short_ids(report);
+    for link in links {
+        let none = || "-".to_owned();
+        let ms = |us: f64| format!("{:.3}", us / 1e3);
+        let communicator = link.communicator.as_deref();
+        table.row([
+            link.rank
+                .map_or(format!("pid:{}", link.pid), |rank| rank.to_string()),
+            link.host.clone(),
+            communicator
+                .and_then(|id| ids.get(id).cloned())
+                .unwrap_or_else(none),
+            link.state.map_or_else(none, str::to_owned),
+            link.peer.map_or_else(none, |peer| peer.to_string()),
+            link.peer_host.clone().unwrap_or_else(none),
+            link.operations.to_string(),
+            ms(link.transfer_wall_us),
+            ms(link.held_wall_us),
+            ms(link.others_wall_us),
+            ms(link.excess_wall_us),
+            link.loss_wall_us.map_or_else(none, ms),
+        ]);
+    }
+    table.write(out, ranks, "links")
 }
 
 /// Writes the findings, each with its evidence and advice.

@@ -132,6 +132,20 @@ pub struct Extra {
     pub bytes_received: u64,
     /// In the order of [`capture::live::WAITS`].
     pub waits_ns: [u64; 6],
+    /// Of its network operations, how long the one that was longest in the network's hands was there: a send accepted and not
+    /// done, a receive being flushed.
+    pub longest_ns: u64,
+    /// That one's peer in the communicator + 1.
+    pub longest_peer: u32,
+    /// It sends.
+    pub longest_sends: bool,
+}
+
+impl Extra {
+    /// The state in which [`Extra::longest_ns`] passed.
+    pub fn longest_state(&self) -> &'static str {
+        capture::live::WAITS[if self.longest_sends { 2 } else { 4 }]
+    }
 }
 
 impl Call {
@@ -414,4 +428,7 @@ columns! {
     "wait_recv_network_ns" "uint" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[3]));
     "wait_recv_flush_ns" "uint" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[4]));
     "wait_recv_gpu_ns" "uint" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[5]));
+    "net_longest_ns" "uint" "ns" |r| r.extra().map_or(Value::Null, |e| nonzero(e.longest_ns));
+    "net_longest_peer" "uint" "" |r| r.extra().map_or(Value::Null, |e| e.longest_peer.checked_sub(1).map_or(Value::Null, |p| Value::Unsigned(p.into())));
+    "net_longest_state" "text" "" |r| r.extra().filter(|e| e.longest_ns != 0).map_or(Value::Null, |e| Value::Text(e.longest_state()));
 }

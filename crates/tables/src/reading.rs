@@ -767,6 +767,9 @@ fn extra(rest: Option<&Rest>, clock: &Clock, extras: &mut Vec<Extra>) -> u32 {
         waits_ns: r
             .waits
             .map(|w| clock.duration(u64::from(w) * 64).unwrap_or(0)),
+        longest_ns: clock.duration(u64::from(r.net_longest) * 64).unwrap_or(0),
+        longest_peer: r.net_link >> 1,
+        longest_sends: r.net_link & 1 != 0,
     };
     if extra == Extra::default() {
         return 0;

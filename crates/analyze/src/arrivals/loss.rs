@@ -384,8 +384,9 @@ impl Replay {
         others.get(others.len() / 2).copied().unwrap_or(i64::MAX)
     }
 
-    /// By how much each operation would have ended earlier, had the rank of `lane` been as early as the median of the others.
-    fn without(&self, lane: u32) -> Vec<i64> {
+    /// By how much each operation would have ended earlier, had the rank of `lane` been as early as the median of the others, or had its
+    /// transfer taken so much less as `shorter` says, ns by operation.
+    fn without(&self, lane: u32, shorter: Option<&[i64]>) -> Vec<i64> {
         let mut earlier = vec![0i64; self.operations.len()];
         let mut others = Vec::new();
         for operation in &self.order {
@@ -403,7 +404,7 @@ impl Replay {
                         .map_or(0, |on| earlier[on.operation as usize])
                 };
                 let begin = node.end.saturating_sub(transfer);
-                let own = match node.lane == lane {
+                let own = match node.lane == lane && shorter.is_none() {
                     true => self.own(index, &mut others),
                     false => 0,
                 };
@@ -419,14 +420,24 @@ impl Replay {
                 }
                 least = least.min(begin.saturating_sub(could));
             }
-            earlier[*operation as usize] = least.max(0);
+            let shorter = shorter.map_or(0, |shorter| shorter[*operation as usize]);
+            earlier[*operation as usize] = least.max(0).saturating_add(shorter);
         }
         earlier
     }
 
     /// What the run loses by the rank of `lane`.
     pub(super) fn loss(&self, lane: u32) -> Loss {
-        let earlier = self.without(lane);
+        self.told(lane, self.without(lane, None))
+    }
+
+    /// What it loses by transfers that take so much longer, ns by operation, as the rank of `lane` sees it.
+    pub(super) fn loss_of(&self, lane: u32, longer: &[i64]) -> Loss {
+        self.told(lane, self.without(lane, Some(longer)))
+    }
+
+    /// `earlier` is by how much operations end earlier.
+    fn told(&self, lane: u32, earlier: Vec<i64>) -> Loss {
         let nodes = &self.lanes[lane as usize];
         // At anchors all work of a step is behind; between them, lateness comes and goes.
         let mut marks: Vec<u32> = nodes.iter().map(|n| self.node(*n).anchor).collect();

@@ -206,3 +206,61 @@ fn a_rank_that_is_late_more_than_others_is_told_from_chance() {
     let (low, high) = first.saving_interval_us.expect("an interval");
     assert!(low > 0.0 && (low..=high).contains(&first.saving_wall_us));
 }
+
+#[test]
+fn inherited_lateness_names_the_communicator_it_came_from() {
+    // Rank 0 comes 90 µs late to the pair of communicator 0, then rank 1 is 40 µs longer in one of its own, alone, so both bring
+    // lateness to communicator 1, where rank 2 waits.
+    let groups: [&[usize]; 3] = [&[0, 1], &[1, 2], &[1]];
+    let mut kernels: Vec<Vec<Kernel>> = vec![Vec::new(); 3];
+    for i in 1..=30 {
+        let begin = 1_000_000 * i;
+        kernels[0].push((0, begin + 90_000, begin + 100_000));
+        kernels[1].push((0, begin, begin + 100_000));
+        kernels[1].push((2, begin + 100_000, begin + 140_000));
+        // 60 µs of its own.
+        kernels[1].push((1, begin + 200_000, begin + 250_000));
+        kernels[2].push((1, begin, begin + 250_000));
+    }
+    let found = job(&groups, &kernels, &[]);
+    let rank = of(&found, 1);
+    // 200 µs late: 10 µs longer than it waited for rank 0 in communicator 0, 40 µs in 2, 60 µs in none.
+    assert!(close(rank.cost_rank_us, 30.0 * 200.0));
+    assert!(close(rank.inherited_rank_us, 30.0 * 140.0));
+    let from: Vec<_> = rank
+        .inherited_from
+        .iter()
+        .map(|from| (from.communicator.as_deref(), from.waited_for))
+        .collect();
+    assert_eq!(from, [(Some("0"), Some(0)), (Some("2"), None)]);
+    let costs = rank.inherited_from.iter().map(|from| from.cost_rank_us);
+    assert!(costs
+        .zip([30.0 * 100.0, 30.0 * 40.0])
+        .all(|(a, b)| close(a, b)));
+    assert!(close(rank.inherited_from[0].waiting_rank_us, 30.0 * 90.0));
+    assert_eq!(rank.inherited_from[1].waiting_rank_us, 0.0);
+    assert_eq!(
+        inherited(&found),
+        ["Rank 1 was late mostly because of other operations: of the 6.000 rank-ms that others waited for it, 3.000 rank-ms from \
+          communicator 0, where it waited for rank 0 (90 % of that); 1.200 rank-ms from communicator 2, where it moved bytes."]
+    );
+    assert!(of(&found, 0).inherited_from.is_empty());
+}
+
+#[test]
+fn lateness_from_two_kernels_at_a_time_is_inherited_once() {
+    let groups: [&[usize]; 3] = [&[0], &[0], &[0, 1]];
+    let mut kernels: Vec<Vec<Kernel>> = vec![Vec::new(); 2];
+    for i in 1..=30 {
+        let begin = 1_000_000 * i;
+        kernels[0].push((0, begin, begin + 80_000));
+        kernels[0].push((1, begin + 20_000, begin + 100_000));
+        kernels[0].push((2, begin + 100_000, begin + 150_000));
+        kernels[1].push((2, begin, begin + 150_000));
+    }
+    let found = job(&groups, &kernels, &[]);
+    let rank = of(&found, 0);
+    let from: Vec<f64> = rank.inherited_from.iter().map(|f| f.cost_rank_us).collect();
+    assert!(close(from[0], 30.0 * 80.0) && close(from[1], 30.0 * 20.0));
+    assert!(close(rank.inherited_rank_us, rank.cost_rank_us));
+}

@@ -196,8 +196,13 @@ impl Judge<'_> {
             (Some(true), Some(ns)) => {
                 details.push(format!("None of them has made a call for {}.", span(ns)))
             }
-            _ => details.push(
-                "Some of them still make calls, so whether the job hangs can't be told yet."
+            // Of a job that was ended the evidence ends there.
+            (_, Some(ns)) => details.push(format!(
+                "Some of them made a call {} before the newest evidence, so whether the job hangs can't be told from it.",
+                span(ns)
+            )),
+            (_, None) => details.push(
+                "When they made calls is not known, so whether the job hangs can't be told."
                     .to_owned(),
             ),
         }

@@ -1,6 +1,6 @@
 //! The sections on what ranks do to each other: findings, steps, waiting, clocks.
 
-use super::columns::{ARRIVALS, CLOCKS, PROCESS, STEPS};
+use super::columns::{ARRIVALS, CLOCKS, LINKS, PROCESS, STEPS};
 use super::{marked, Page};
 use std::fmt::Write as _;
 
@@ -46,13 +46,21 @@ impl Page<'_> {
             return;
         };
         self.section("waiting", "Waiting for the last rank", arrivals.basis);
-        self.list(&crate::waiting::lines(self.report));
+        self.list(&crate::waiting::lines(self.report, false));
         self.table_of(
             "arrivals.ranks",
             "Arrivals by rank",
             &[PROCESS, ARRIVALS],
             "saving_wall_us",
         );
+        if !arrivals.links.is_empty() {
+            self.table_of(
+                "arrivals.links",
+                "Links of the network",
+                &[PROCESS, LINKS],
+                "excess_wall_us",
+            );
+        }
         self.end();
     }
 

@@ -189,6 +189,18 @@ columns! {
         "launched_late_us" "late launch" "ms of the wall" Ms "of the saving: its launch on the host was late as well" NEVER;
         "gpu_busy_us" "busy GPU" "ms of the wall" Ms "of the saving: it was launched in time" NEVER;
     }
+    LINKS {
+        "communicator" "communicator" "" Communicator "the communicator" NO_COMMUNICATOR;
+        "state" "state" "" Text "where most of the time in the network's hands passed" "none that was long enough to be seen";
+        "peer" "peer" "" Count "the launcher's rank that this was with" NOT_KNOWN;
+        "peer_host" "peer's host" "" Text "as the recorder saw it" NOT_KNOWN;
+        "operations" "operations" "" Count "in which it could be compared" NEVER;
+        "transfer_wall_us" "transfer" "ms of the wall" Ms "from the last arrival to the end, of these" NEVER;
+        "held_wall_us" "held" "ms of the wall" Ms "in the network's hands: of the network operations of a call the longest, in which a step was sent and not done, or being flushed" NEVER;
+        "others_wall_us" "others" "ms of the wall" Ms "the same of the median of the ranks that moved as many bytes in the same operation" NEVER;
+        "excess_wall_us" "excess" "ms of the wall" Ms "the difference of both" NEVER;
+        "loss_wall_us" "run loses" "ms of the wall" Ms "what the run would take less, were it as fast as the median of the others" "slower no more than chance gives";
+    }
     CLOCKS {
         "host" "host" "" Text "as the recorder saw it" NEVER;
         "offset_us" "offset" "µs" Figure "its clock less the reference's" NO_OFFSET;
@@ -362,6 +374,7 @@ mod tests {
             ("steps/properties/rows", [PROCESS, STEPS].concat()),
             ("clocks/properties/hosts", CLOCKS.to_vec()),
             ("arrivals/properties/ranks", [PROCESS, ARRIVALS].concat()),
+            ("arrivals/properties/links", [PROCESS, LINKS].concat()),
             (
                 "completeness/properties/ranks",
                 [PROCESS, COMPLETENESS].concat(),

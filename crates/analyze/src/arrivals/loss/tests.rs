@@ -88,6 +88,7 @@ fn job(
                     let clock = |us: f64| ((us + 1e6 * (*rank as f64 + 3.0)) * 1e3) as u64;
                     stream[group][*rank] = end;
                     lanes[*rank].parts.push(Part {
+                        communicator: u32::MAX,
                         sequence: group as u32,
                         number: numbers[group],
                         ns: ((end - start) * 1e3) as u32,
@@ -179,7 +180,7 @@ fn with_nobody_late_the_run_is_as_it_was() {
     ] {
         let (healthy, end) = job(WORLD, &step, 60, |_, _, _| 0.0, 3);
         let replay = Replay::new(&healthy);
-        assert_eq!(replay.without(u32::MAX).iter().max(), Some(&0));
+        assert_eq!(replay.without(u32::MAX, None).iter().max(), Some(&0));
         for lane in 0..4 {
             assert!(replay.loss(lane).ns / 1e3 < 0.01 * end);
         }

@@ -1,0 +1,111 @@
+//! Links of the network that are slower than the others.
+//!
+//! Rule: a link is blamed only where its excess over the median of the others is more than chance gives one of so many (Holm's method), and
+//! is half as long again as they take; where the network is what transfers wait for, because the link is in the network's hands for
+//! half of them; and where the run loses by it, with the lower end of the interval above zero and 1 % of the run at least.
+
+use super::{time, Finding, LEAST_SHARE, LEAST_US};
+use crate::arrivals::{Arrivals, Link, LEVEL};
+use crate::interval::holm;
+
+/// Least ratio to the others.
+const LEAST_RATIO: f64 = 1.5;
+/// Least part of the transfers.
+const LEAST_HELD: f64 = 0.5;
+/// Least part of the operations in which it was one peer, for it to be named.
+const LEAST_PEER: f64 = 0.5;
+
+/// The findings, largest loss first. `run_us` is the length of the run.
+pub(super) fn slow_network(arrivals: &Arrivals, run_us: f64) -> Vec<Finding> {
+    let links = arrivals.links.iter();
+    let judged: Vec<(&Link, f64)> = links
+        .filter_map(|link| Some((link, link.excess_p?)))
+        .collect();
+    let p: Vec<f64> = judged.iter().map(|(_, p)| *p).collect();
+    judged
+        .into_iter()
+        .zip(holm(&p, LEVEL))
+        .filter(|((link, _), slow)| *slow && matters(link, run_us))
+        .filter_map(|((link, _), _)| {
+            let (loss, (low, high)) = link.loss_wall_us.zip(link.loss_interval_us)?;
+            (low > 0.0 && loss >= LEAST_SHARE * run_us).then(|| Finding {
+                kind: "slow_network",
+                sentence: sentence(link, loss, run_us),
+                wall_us: Some(loss),
+                wall_interval_us: Some((low, high)),
+                evidence: evidence(link, (low, high)),
+                advice: advice(link).to_owned(),
+            })
+        })
+        .collect()
+}
+
+fn matters(link: &Link, run_us: f64) -> bool {
+    link.excess_interval_us.is_some_and(|(low, _)| low > 0.0)
+        && link.excess_wall_us >= LEAST_SHARE * run_us
+        && link.excess_wall_us >= LEAST_US * link.operations as f64
+        && link.held_wall_us >= LEAST_RATIO * link.others_wall_us
+        && link.held_wall_us >= LEAST_HELD * link.transfer_wall_us
+}
+
+fn sends(link: &Link) -> bool {
+    link.state == Some("send_network")
+}
+
+fn of_rank(rank: Option<u32>, host: &str) -> String {
+    match rank {
+        Some(rank) => format!("rank {rank} on {host}"),
+        None => format!("a rank on {host}"),
+    }
+}
+
+fn sentence(link: &Link, loss: f64, run_us: f64) -> String {
+    let this = match link.rank {
+        Some(rank) => format!("rank {rank} on {}", link.host),
+        None => format!("pid {} on {}", link.pid, link.host),
+    };
+    let peer = link
+        .peer_host
+        .as_ref()
+        .filter(|_| link.peer_share >= Some(LEAST_PEER))
+        .map(|host| of_rank(link.peer, host));
+    let peer = peer.unwrap_or_else(|| "other hosts".to_owned());
+    let what = match sends(link) {
+        true => format!("The network from {this} to {peer} is slow"),
+        false => format!("What {this} receives from {peer} is flushed slowly"),
+    };
+    format!(
+        "{what}; as fast as the other links of its communicator, the run would take {} less ({:.0} % of the run).",
+        time(loss),
+        100.0 * loss / run_us
+    )
+}
+
+fn evidence(link: &Link, (low, high): (f64, f64)) -> String {
+    let mean = |us: f64| time(us / link.operations.max(1) as f64);
+    let communicator = link.communicator.as_deref().unwrap_or("that is not known");
+    let way = if sends(link) { "sent" } else { "received" };
+    format!(
+        "95 % interval {} to {}; in {} operations of communicator {communicator} its data was in {} for {} of {} of transfer on average, and for {} \
+         at the median of the other ranks that {way} as many bytes in the same operation; waiting for a GPU or for the other side is not in that",
+        time(low),
+        time(high),
+        link.operations,
+        link.state.unwrap_or("the network"),
+        mean(link.held_wall_us),
+        mean(link.transfer_wall_us),
+        mean(link.others_wall_us),
+    )
+}
+
+fn advice(link: &Link) -> &'static str {
+    match sends(link) {
+        true => {
+            "Look at the two hosts' NICs and what is between them: speed and errors (ibstat, perfquery, ethtool -S), cable, congestion; and \
+             whether the receiving host's CPUs are free for NCCL's proxy thread."
+        }
+        false => {
+            "Look at the way from this host's NIC to its GPU: nvidia-smi topo -m, the PCIe links' width and speed (lspci -vv), ACS."
+        }
+    }
+}

@@ -1,0 +1,443 @@
+//! Ranks that made different calls at the same place: another function, size, datatype or root.
+//!
+//! A [`Gatherer`] keeps the first call that it saw at each place, 8 bytes, and compares those of other ranks with it. There are two
+//! kinds of place. By NCCL's sequence number, which is counted for each function of a communicator and survives lost rows, calls differ in size,
+//! datatype or root. By order on the communicator they can differ in function too; that holds as long as no row of the rank is
+//! missing and none of its calls was captured, which others may have made without a graph.
+//!
+//! Rule: whether calls have GPU times, or ended, is of no matter. Sends, receives and what is made of them are not compared.
+
+use crate::executions::{Execution, Walk};
+use crate::matching::is_collective;
+use crate::summary::size;
+use capture::live::flag;
+use std::collections::{BTreeMap, HashMap};
+use tables::{Capture, Name, Process};
+
+/// What ranks must agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Signature {
+    function: Name,
+    datatype: Name,
+    bytes: Option<u64>,
+    root: Option<u32>,
+}
+
+/// Calls at one kind of place on a communicator: in order, or of a function by NCCL's number.
+type Line = (u32, Option<Name>);
+
+/// A call at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    /// Index of its signature; [`Seen::NONE`] where there is none, [`Seen::DIFFER`] where calls were found to differ.
+    signature: u32,
+    /// Its process.
+    process: u32,
+}
+
+impl Seen {
+    const NONE: u32 = u32::MAX;
+    const DIFFER: u32 = u32::MAX - 1;
+    const EMPTY: Seen = Seen {
+        signature: Seen::NONE,
+        process: 0,
+    };
+}
+
+/// Places whose numbers are near each other.
+const PAGE: u64 = 256;
+
+#[derive(Default)]
+struct Places {
+    pages: HashMap<u64, Box<[Seen; PAGE as usize]>>,
+    /// Places at which calls differ, and the first of them.
+    differing: u64,
+    first: Option<(u64, Seen, Seen)>,
+}
+
+impl Places {
+    fn at(&self, number: u64) -> Seen {
+        let page = self.pages.get(&(number / PAGE));
+        page.map_or(Seen::EMPTY, |page| page[(number % PAGE) as usize])
+    }
+
+    fn add(&mut self, number: u64, this: Seen) {
+        let page = self.pages.entry(number / PAGE);
+        let page = page.or_insert_with(|| Box::new([Seen::EMPTY; PAGE as usize]));
+        let seen = &mut page[(number % PAGE) as usize];
+        match seen.signature {
+            Seen::NONE => *seen = this,
+            Seen::DIFFER => {}
+            signature if signature == this.signature => {
+                seen.process = seen.process.min(this.process);
+            }
+            _ => {
+                self.differing += 1;
+                let pair = if seen.process <= this.process {
+                    (*seen, this)
+                } else {
+                    (this, *seen)
+                };
+                if self.first.is_none_or(|(first, ..)| number < first) {
+                    self.first = Some((number, pair.0, pair.1));
+                }
+                seen.signature = Seen::DIFFER;
+            }
+        }
+    }
+}
+
+/// What is gathered.
+#[derive(Default)]
+pub struct Gatherer {
+    known: HashMap<Signature, u32>,
+    lines: HashMap<Line, Places>,
+    processes: u32,
+}
+
+/// Where the executions of one process go.
+pub struct Plan {
+    process: u32,
+    /// By place of the walk: communicator, local, function, signature. `None` for what is not compared.
+    places: Vec<Option<(u32, usize, Name, u32)>>,
+    /// By local: calls so far; `None` once order tells nothing.
+    order: Vec<Option<u64>>,
+}
+
+impl Gatherer {
+    /// Prepares for a process.
+    pub fn plan(&mut self, capture: &Capture, walk: &Walk) -> Plan {
+        let process = self.processes;
+        self.processes += 1;
+        let places = walk.places().iter().map(|place| {
+            let communicator = place.shape.communicator?;
+            is_collective(capture.names.get(place.function)?).then_some(())?;
+            let next = self.known.len() as u32;
+            let signature = *self.known.entry(signature(capture, place)).or_insert(next);
+            Some((
+                communicator,
+                place.local as usize,
+                place.function,
+                signature,
+            ))
+        });
+        Plan {
+            process,
+            places: places.collect(),
+            order: vec![Some(0); walk.locals()],
+        }
+    }
+
+    /// Adds an execution.
+    #[inline]
+    pub fn add(&mut self, plan: &mut Plan, execution: &Execution) {
+        let Some((communicator, local, function, signature)) = plan.places[execution.place] else {
+            return;
+        };
+        let order = &mut plan.order[local];
+        if execution.captured || execution.shape.is(flag::REPLAY) || !execution.whole {
+            *order = None;
+        }
+        if execution.captured || execution.pieces > 1 || execution.call.composite != 0 {
+            return;
+        }
+        let this = Seen {
+            signature,
+            process: plan.process,
+        };
+        if let Some(number) = order {
+            let line = self.lines.entry((communicator, None)).or_default();
+            line.add(*number, this);
+            *number += 1;
+        }
+        let seq = execution.call.seq.checked_sub(1);
+        if let Some(seq) = seq.filter(|_| !execution.shape.is(flag::REPLAY)) {
+            let line = self.lines.entry((communicator, Some(function)));
+            line.or_default().add(seq, this);
+        }
+    }
+
+    /// Takes in what was gathered from the processes that follow.
+    pub fn merge(&mut self, later: Gatherer) {
+        let mut ids = vec![0; later.known.len()];
+        for (signature, id) in later.known {
+            let next = self.known.len() as u32;
+            ids[id as usize] = *self.known.entry(signature).or_insert(next);
+        }
+        let before = self.processes;
+        self.processes += later.processes;
+        let ours = |seen: Seen| Seen {
+            signature: ids
+                .get(seen.signature as usize)
+                .copied()
+                .unwrap_or(seen.signature),
+            process: seen.process + before,
+        };
+        for (line, from) in later.lines {
+            let into = self.lines.entry(line).or_default();
+            // Of their first difference: the lowest process of all at that place, and the lowest that differs from it.
+            let theirs = from.first.map(|(number, a, b)| {
+                let (a, b) = (ours(a), ours(b));
+                match into.at(number) {
+                    here if here.signature >= Seen::DIFFER => (number, a, b),
+                    here if here.signature != a.signature => (number, here, a),
+                    here => (number, here, b),
+                }
+            });
+            for (page, seen) in &from.pages {
+                for (number, seen) in (page * PAGE..).zip(seen.iter()) {
+                    if seen.signature == Seen::DIFFER {
+                        // Counted over there, unless it was here too.
+                        let page = into.pages.entry(*page);
+                        let page = page.or_insert_with(|| Box::new([Seen::EMPTY; PAGE as usize]));
+                        let here = &mut page[(number % PAGE) as usize].signature;
+                        into.differing += u64::from(*here != Seen::DIFFER);
+                        *here = Seen::DIFFER;
+                    } else if seen.signature != Seen::NONE {
+                        into.add(number, ours(*seen));
+                    }
+                }
+            }
+            if let Some((number, ..)) = theirs {
+                if into.first.is_none_or(|(first, ..)| number < first) {
+                    into.first = theirs;
+                }
+            }
+        }
+    }
+
+    /// Of each communicator on which ranks differ, where they do first: a sentence, and in how many places.
+    pub fn finish(&self, capture: &Capture) -> Vec<(String, u64)> {
+        let mut signatures: Vec<(&Signature, &u32)> = self.known.iter().collect();
+        signatures.sort_unstable_by_key(|(_, id)| **id);
+        // The order tells all that differs, where it is known, so it comes before functions by number.
+        let mut found: BTreeMap<u32, (Option<Name>, u64, &Places)> = BTreeMap::new();
+        for ((communicator, function), places) in &self.lines {
+            let Some((number, ..)) = places.first else {
+                continue;
+            };
+            let this = (*function, number, places);
+            let rank = |(function, number, _): &(Option<Name>, u64, &Places)| {
+                (function.is_some(), *number, *function)
+            };
+            let best = found.entry(*communicator).or_insert(this);
+            if rank(&this) < rank(best) {
+                *best = this;
+            }
+        }
+        let say =
+            |(communicator, (function, number, places)): (u32, (Option<Name>, u64, &Places))| {
+                let (_, a, b) = places.first?;
+                let (ours, theirs) = (
+                    signatures[a.signature as usize].0,
+                    signatures[b.signature as usize].0,
+                );
+                let place = match function {
+                    None => format!("call {}", number + 1),
+                    Some(_) => format!("sequence number {number}"),
+                };
+                let communicator = capture.communicators.get(communicator as usize)?;
+                let name = communicator.name.as_ref();
+                let name = name.map_or(String::new(), |name| format!(" ({name})"));
+                let sentence = format!(
+                "{} made {} where {} made {}: {place} on communicator {}{name}. They differ in {}.",
+                who(capture.processes.get(b.process as usize)),
+                theirs.say(capture),
+                who(capture.processes.get(a.process as usize)).replacen("Rank", "rank", 1),
+                ours.say(capture),
+                communicator.id,
+                theirs.against(ours, capture),
+            );
+                Some((sentence, places.differing))
+            };
+        // Which of two communicators was made first is chance: the larger one, then by id.
+        let mut found: Vec<_> = found.into_iter().collect();
+        found.sort_by_key(|(communicator, _)| {
+            let of = capture.communicators.get(*communicator as usize);
+            of.map(|c| (std::cmp::Reverse(c.nranks), c.id.as_str()))
+        });
+        found.into_iter().filter_map(say).collect()
+    }
+}
+
+fn signature(capture: &Capture, place: &crate::executions::Place) -> Signature {
+    Signature {
+        function: place.function,
+        datatype: place.shape.datatype,
+        bytes: capture.bytes_as(place.shape, place.function),
+        root: place.shape.root,
+    }
+}
+
+impl Signature {
+    fn say(&self, capture: &Capture) -> String {
+        let function = capture.names.get(self.function).unwrap_or("a call");
+        let bytes = self
+            .bytes
+            .map_or(String::new(), |b| format!(" of {}", size(b)));
+        format!("{function}{bytes}")
+    }
+
+    /// What differs.
+    fn against(&self, other: &Signature, capture: &Capture) -> String {
+        let name = |name: Name| capture.names.get(name).unwrap_or("none").to_owned();
+        let bytes = |b: Option<u64>| b.map_or("unknown".to_owned(), size);
+        let root = |r: Option<u32>| r.map_or("none".to_owned(), |r| r.to_string());
+        let mut differ = Vec::new();
+        let mut add = |what: &str, differs: bool, a: String, b: String| {
+            if differs {
+                differ.push(format!("{what} {a} and {b}"));
+            }
+        };
+        let (a, b) = (self, other);
+        add(
+            "function",
+            a.function != b.function,
+            name(a.function),
+            name(b.function),
+        );
+        add("size", a.bytes != b.bytes, bytes(a.bytes), bytes(b.bytes));
+        add(
+            "datatype",
+            a.datatype != b.datatype,
+            name(a.datatype),
+            name(b.datatype),
+        );
+        add("root", a.root != b.root, root(a.root), root(b.root));
+        differ.join(", ")
+    }
+}
+
+fn who(process: Option<&Process>) -> String {
+    match process {
+        Some(Process {
+            rank: Some(rank), ..
+        }) => format!("Rank {rank}"),
+        Some(process) => format!("Pid {} on {}", process.pid, process.host),
+        None => "A rank".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::communicator;
+    use tables::{Call, Shape};
+
+    /// Function, elements, root; `None` for a row that is lost.
+    type Made = Option<(&'static str, u64, Option<u32>)>;
+
+    fn capture(ranks: &[Vec<Made>]) -> Capture {
+        let mut capture = Capture::default();
+        let members: Vec<usize> = (0..ranks.len()).collect();
+        capture.communicators.push(communicator(0, &members));
+        let datatype = capture.names.intern("ncclFloat32");
+        for (rank, made) in (0..).zip(ranks) {
+            let mut process = Process {
+                rank: Some(rank),
+                ..Process::default()
+            };
+            let mut counters: HashMap<&str, u64> = HashMap::new();
+            for (ticket, made) in (0..).zip(made) {
+                let Some((function, count, root)) = *made else {
+                    // A lost AllReduce.
+                    *counters.entry("AllReduce").or_default() += 1;
+                    continue;
+                };
+                let seq = counters.entry(function).or_default();
+                *seq += 1;
+                process.calls.push(Call {
+                    ticket,
+                    seq: *seq,
+                    shape: process.shapes.len() as u32,
+                    ..Call::default()
+                });
+                process.shapes.push(Shape {
+                    communicator: Some(0),
+                    nranks: Some(ranks.len() as u32),
+                    function: capture.names.intern(function),
+                    datatype,
+                    count,
+                    root,
+                    ..Shape::default()
+                });
+            }
+            capture.processes.push(process);
+        }
+        capture
+    }
+
+    fn found(capture: &Capture) -> Vec<(String, u64)> {
+        let gathered = |processes: &[Process]| {
+            let mut gatherer = Gatherer::default();
+            for process in processes {
+                let walk = Walk::new(process);
+                let mut plan = gatherer.plan(capture, &walk);
+                walk.for_each(&mut Default::default(), |e| gatherer.add(&mut plan, e));
+            }
+            gatherer
+        };
+        let whole = gathered(&capture.processes).finish(capture);
+        for split in 0..=capture.processes.len() {
+            let mut first = gathered(&capture.processes[..split]);
+            first.merge(gathered(&capture.processes[split..]));
+            assert_eq!(first.finish(capture), whole, "{split}");
+        }
+        whole
+    }
+
+    fn same(n: usize) -> Vec<Made> {
+        vec![Some(("AllReduce", 1024, None)); n]
+    }
+
+    #[test]
+    fn the_first_place_that_differs_is_named_with_what_differs() {
+        let broadcast = |root| Some(("Broadcast", 256, Some(root)));
+        let mut ranks = vec![same(300); 4];
+        assert_eq!(found(&capture(&ranks)), []);
+        for rank in &mut ranks {
+            rank[280] = broadcast(0);
+        }
+        ranks[2][280] = broadcast(1);
+        ranks[3][290] = Some(("AllReduce", 2048, None));
+        assert_eq!(
+            found(&capture(&ranks)),
+            [(
+                "Rank 2 made Broadcast of 1 KiB where rank 0 made Broadcast of 1 KiB: call 281 on communicator 0. They differ in root 1 \
+                 and 0."
+                    .to_owned(),
+                2
+            )]
+        );
+        // Rank 1 makes two calls the other way round than all others.
+        for rank in &mut ranks {
+            rank[100] = Some(("AllGather", 64, None));
+        }
+        ranks[1].swap(100, 101);
+        let found = found(&capture(&ranks));
+        assert_eq!(found[0].1, 4);
+        let sentence = "Rank 1 made AllReduce of 4 KiB where rank 0 made AllGather of 1 KiB: call 101 on communicator 0. They differ in \
+                        function AllReduce and AllGather, size 4 KiB and 1 KiB.";
+        assert_eq!(found[0].0, sentence);
+    }
+
+    #[test]
+    fn lost_rows_make_no_difference_and_hide_none_of_size() {
+        let mut ranks = vec![same(50); 3];
+        ranks[1][7] = None;
+        ranks[2][0] = None;
+        assert_eq!(found(&capture(&ranks)), []);
+        ranks[1][20] = Some(("AllReduce", 2048, None));
+        let found = found(&capture(&ranks));
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            found[0],
+            (
+                "Rank 1 made AllReduce of 8 KiB where rank 0 made AllReduce of 4 KiB: sequence number 20 on communicator 0. They differ in size \
+                 8 KiB and 4 KiB."
+                    .to_owned(),
+                1
+            )
+        );
+    }
+}

@@ -1,0 +1,19 @@
+# Two hosts, whose ring has two links: the one from rank 3 to rank 4 takes 40 ms longer than the other.
+ranks 8
+hosts 2
+rank 3 drag send_network 40ms
+repeat 40 {
+  all_reduce 8MiB time=500us
+  sync
+  sleep 1ms
+}
+--- NCCLSCOPE_TIMING=stamps fake-nccl play job
+announced 320, ABI v5
+--- ncclscope report capture | sed -n '/^Findings/,/^$/p' | sed -E 's/[0-9.]+ (ms|µs|s)/<time>/g; s/[0-9.]+ %/<n> %/g; s/(rank [0-9]) on [^ ]+/\1 on <host>/g' | tr -s ' \n' ' ' ; echo
+Findings (largest wall time first) The network from rank 3 on <host> to rank 4 on <host> is slow; as fast as the other links of its communicator, the run would take <time> less (<n> % of the run). Evidence: <n> % interval <time> to <time>; in 39 operations of communicator 8474c2f2fa01389c its data was in send_network for <time> of <time> of transfer on average, and for <time> at the median of the other ranks that sent as many bytes in the same operation; waiting for a GPU or for the other side is not in that. Look at the two hosts' NICs and what is between them: speed and errors (ibstat, perfquery, ethtool -S), cable, congestion; and whether the receiving host's CPUs are free for NCCL's proxy thread.
+--- ncclscope report capture | sed -n '/^Links/,/^$/p' | awk 'NR > 1 { print $1, $4, $5, $7, $8 }'
+rank state peer operations transfer
+3 send_network 4 39 1579.500
+… links (--all)
+--- ncclscope report capture --json | jq -c '.findings[] | [.kind, (.wall_us / 1000 / (40 * 40) | . > 0.7 and . < 1.3)]'
+["slow_network",true]
