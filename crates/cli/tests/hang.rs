@@ -218,6 +218,28 @@ impl Folder {
     }
 }
 
+impl Drop for Folder {
+    /// Killed ranks leave their live parts in memory, for `ncclscope collect`.
+    fn drop(&mut self) {
+        for live in live_parts(&self.capture()) {
+            let _ = std::fs::remove_file(live);
+        }
+    }
+}
+
+/// The live parts that a capture's trace files name.
+fn live_parts(capture: &Path) -> Vec<PathBuf> {
+    let files = walk(capture).into_iter();
+    let traces = files.filter(|file| file.extension().is_some_and(|e| e == "trace"));
+    let live = |trace: PathBuf| {
+        let bytes = std::fs::read(trace).ok()?;
+        let text = String::from_utf8_lossy(&bytes);
+        let line = text.split("live=").nth(1)?.lines().next()?;
+        Some(PathBuf::from(line))
+    };
+    traces.filter_map(live).collect()
+}
+
 /// Starts fake-nccl with this script.
 fn play(script: &str, timing: &str) -> (Folder, Child) {
     let folder = Folder(tempfile::tempdir().expect("a folder"));
@@ -420,28 +442,19 @@ fn what_network_operations_wait_for_is_known_while_they_hang_after_sigkill_and_f
     let (status, dead) = json(&folder.capture(), &["--after", "1s"]);
     assert!(right(status, &dead), "[{status}] {dead:#}");
     // As on another host: without the live parts.
-    let mut removed = 0;
-    for file in walk(&folder.capture()) {
-        let bytes = std::fs::read(&file).expect("read");
-        let text = String::from_utf8_lossy(&bytes);
-        if file.extension().is_some_and(|e| e == "trace") {
-            let live = text
-                .split("live=")
-                .nth(1)
-                .and_then(|rest| rest.lines().next());
-            std::fs::remove_file(live.expect("a live part")).expect("removed");
-            removed += 1;
-        }
+    let live = live_parts(&folder.capture());
+    assert_eq!(live.len(), 2);
+    for live in live {
+        std::fs::remove_file(live).expect("removed");
     }
-    assert_eq!(removed, 2);
     let (status, far) = json(&folder.capture(), &["--after", "1s"]);
     assert!(right(status, &far), "[{status}] {far:#}");
 }
 
 /// The files below a folder.
 fn walk(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).expect("a folder");
-    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let paths = entries.flatten().map(|entry| entry.path());
     paths
         .flat_map(|path| match path.is_dir() {
             true => walk(&path),

@@ -542,7 +542,8 @@ impl Writer {
             let ran = row.k_stopped.load(Relaxed) != 0
                 || row.k_stop.load(Relaxed) != 0
                 || row.ops_stopped.load(Relaxed) != 0;
-            called |= ran || row.t_end.load(Relaxed) != 0;
+            let group = row.group.load(Relaxed);
+            called |= ran || row.t_end.load(Relaxed) != 0 || self.recorder.group_returned(group);
             executed |= ran;
         }
         Passed { called, executed }

@@ -493,6 +493,34 @@ fn data_loaders_with_and_without_exec_cost_and_hold_nothing() {
     assert_eq!((c.announced, c.recorded), (40, 40), "{c:#?}");
 }
 
+#[test]
+#[ignore = "played by the test below"]
+fn job_whose_kernels_are_not_told() {
+    let mut comm = Driver::new(0xa2a);
+    // A group knows when its calls returned; they have no time of their own for that.
+    let group = comm.group(false);
+    for count in 1..=200 {
+        let api = comm.coll_api(group, count, false);
+        comm.coll(api, count, 2);
+    }
+    comm.stop(group);
+    comm.all_reduce(1);
+    comm.finalize();
+}
+
+#[test]
+fn calls_whose_parts_never_came_are_written_at_the_end() {
+    let mut job = Job::new("job_whose_kernels_are_not_told").env("NCCLSCOPE_TIMING", "stamps");
+    assert!(job.run().success());
+    let capture = job.capture();
+    let process = &capture.processes[0];
+    assert_eq!(process.calls.len(), 201);
+    let open = process.calls.iter().filter(|call| !call.sealed).count();
+    assert_eq!(open, 0, "calls that are in the live part only");
+    let live = process.fact("live").expect("a live part");
+    assert!(!std::path::Path::new(live).exists(), "{live} has served");
+}
+
 /// What the process holds: descriptors, threads, mappings, resident bytes.
 fn held() -> [usize; 4] {
     let count = |folder: &str| std::fs::read_dir(folder).expect("read").count();
