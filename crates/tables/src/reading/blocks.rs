@@ -1,0 +1,117 @@
+//! The sound blocks of a process: those of its trace files, and those that its live part still has staged.
+
+use super::live_part::Open;
+use crate::problem::Problem;
+use crate::trace::{Trace, TraceFile};
+use capture::block::{self, Damage};
+use std::collections::BTreeMap;
+
+/// The sound blocks of the trace files by number, staged ones included.
+pub(super) struct Blocks<'a> {
+    /// Kind and content by number.
+    pub(super) sound: BTreeMap<u32, (u16, &'a [u8])>,
+    /// Blocks that are damaged or not there.
+    pub(super) bad: u64,
+}
+
+/// All sound blocks of the trace files and of the live part's staging area.
+///
+/// A write that was cut short left a part of a block at the end of the file; the staging area has it whole, and then it
+/// is no damage.
+pub(super) fn blocks<'a>(
+    trace: &'a Trace,
+    open: &'a Open,
+    problems: &mut Vec<Problem>,
+) -> Blocks<'a> {
+    let mut sound = BTreeMap::new();
+    let mut damages: Vec<(&TraceFile, Damage)> = Vec::new();
+    let mut next_number = 0;
+    for file in &trace.files {
+        if file.bytes.is_empty() && !open.staged.is_empty() {
+            continue;
+        }
+        let keep = |b: block::Block<'a>| {
+            sound.insert(b.number, (b.kind, b.payload));
+        };
+        block::read_on(&file.bytes, &mut next_number, keep, |d| {
+            damages.push((file, d));
+        });
+    }
+    // Staged blocks have no file header before them.
+    let add = |b: block::Block<'a>| {
+        sound.entry(b.number).or_insert((b.kind, b.payload));
+    };
+    block::read(&open.staged, add, |_| ());
+    let staged_to = open.staged_base + open.staged.len();
+    let made_good = |file: &TraceFile, at: u64, end: u64| {
+        !open.staged.is_empty()
+            && file.number == open.staged_for
+            && at >= open.staged_base as u64
+            && end <= staged_to.max(file.bytes.len()) as u64
+    };
+    let mut bad = 0;
+    for (file, damage) in damages {
+        let (place, expected, found) = match damage {
+            Damage::FileHeader if file.bytes.is_empty() => (
+                "byte 0".into(),
+                "a trace file's header".into(),
+                "an empty file".into(),
+            ),
+            Damage::FileHeader => (
+                "byte 0".into(),
+                "a trace file's header".into(),
+                "other bytes".into(),
+            ),
+            Damage::Format { found } => {
+                let expected = format!("format {}, which this ncclscope reads", capture::FORMAT);
+                (
+                    "byte 8".into(),
+                    expected,
+                    format!("format {found}; a newer ncclscope may read it"),
+                )
+            }
+            Damage::Skipped { at, bytes } if !made_good(file, at, at + bytes) => (
+                format!("byte {at}"),
+                "a block".into(),
+                format!("{bytes} bytes that are none"),
+            ),
+            Damage::Truncated { at } if !made_good(file, at, file.bytes.len() as u64) => (
+                format!("byte {at}"),
+                "a whole block".into(),
+                "the end of the file".into(),
+            ),
+            Damage::Payload { at, number, .. } if !sound.contains_key(&number) => {
+                bad += 1;
+                (
+                    format!("byte {at}, block {number}"),
+                    "content that matches its checksum".into(),
+                    "damaged content".into(),
+                )
+            }
+            Damage::Missing { first, count } => {
+                // A damaged header also shows as a number that is not there; the staging area may have it.
+                let last = first.saturating_add(count);
+                let there = sound.range(first..last).count() as u64 + trace.gone(first, last);
+                let gone = u64::from(count).saturating_sub(there);
+                bad += gone;
+                if gone == 0 {
+                    continue;
+                }
+                let place = format!("block {first}");
+                (
+                    place,
+                    "blocks numbered without a gap".into(),
+                    format!("{gone} missing"),
+                )
+            }
+            _ => continue,
+        };
+        problems.push(Problem {
+            file: file.path.clone(),
+            place,
+            expected,
+            found,
+        });
+    }
+    Blocks { sound, bad }
+}

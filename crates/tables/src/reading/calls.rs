@@ -1,0 +1,384 @@
+//! Decodes the calls of a process, all at once or one range of tickets after another: a [`Reader`].
+
+use super::parts::{Live, Place, Rows};
+use crate::calls::{Call, Extra};
+use crate::clock::{Clock, Cursor};
+use crate::files::{self, load, Held};
+use capture::live::part;
+use capture::rows::{Decoder, Rest, Sealed, Shapes};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+/// A call without its extra.
+#[inline]
+pub(super) fn call(
+    r: &Sealed,
+    shape: &capture::rows::Shape,
+    sealed: bool,
+    clock: &mut Cursor,
+) -> Call {
+    let mut time = |ticks: u64| match ticks {
+        0 => 0,
+        ticks => clock.realtime(ticks).unwrap_or(0),
+    };
+    let (mut gpu_start, mut gpu_stop) = (r.k_start, r.k_stop);
+    if shape.parts & part::EVENTS != 0 {
+        let start = u64::try_from(time(r.k_start)).unwrap_or(0);
+        let length = r.k_stop.wrapping_sub(r.k_start);
+        let known = start != 0 && r.k_stop != 0;
+        gpu_start = if known { start } else { 0 };
+        gpu_stop = if known { start.wrapping_add(length) } else { 0 };
+    }
+    Call {
+        ticket: r.ticket,
+        group: r.group,
+        seq: r.seq,
+        api_ns: time(r.t_api),
+        launch_start_ns: time(r.t_launch0),
+        launch_end_ns: time(r.t_launch1),
+        enqueue_ns: time(r.t_enqueue),
+        return_ns: time(r.t_end),
+        gpu_start,
+        gpu_stop,
+        gpu_seen_ns: time(r.k_seen),
+        gpu_error: r.k_error,
+        shape: r.shape,
+        template: r.template,
+        extra: 0,
+        composite: 0,
+        channels_started: r.k_started,
+        channels_stopped: r.k_stopped,
+        verdict: r.verdict,
+        sealed,
+    }
+}
+
+/// Keeps what few calls have, if there is any; returns what [`Call::extra`] is then.
+pub(super) fn extra(rest: Option<&Rest>, clock: &Clock, extras: &mut Vec<Extra>) -> u32 {
+    let Some(r) = rest.filter(|rest| **rest != Rest::default()) else {
+        return 0;
+    };
+    let extra = Extra {
+        user_tag: r.user_tag,
+        send_buffer: r.send_buffer,
+        recv_buffer: r.recv_buffer,
+        phase_stop: r.phase_stop,
+        ops_started: r.ops_started,
+        ops_stopped: r.ops_stopped,
+        steps: r.steps,
+        bytes_sent: r.bytes_sent,
+        bytes_received: r.bytes_received,
+        // Waits are in units of 64 ticks.
+        waits_ns: r
+            .waits
+            .map(|w| clock.duration(u64::from(w) * 64).unwrap_or(0)),
+        longest_ns: clock.duration(u64::from(r.net_longest) * 64).unwrap_or(0),
+        longest_peer: r.net_link >> 1,
+        longest_sends: r.net_link & 1 != 0,
+    };
+    if extra == Extra::default() {
+        return 0;
+    }
+    extras.push(extra);
+    extras.len() as u32
+}
+
+/// Where the calls of a process are.
+pub(crate) struct Reader {
+    /// The trace files, and those that are still open.
+    pub(super) files: Vec<(PathBuf, Option<Held>)>,
+    pub(super) staged: Vec<u8>,
+    pub(super) blocks: Vec<Rows>,
+    pub(super) shapes: Shapes,
+    pub(super) live: Live,
+}
+
+/// Calls of a range of tickets, by ticket.
+#[derive(Default)]
+pub(crate) struct Part {
+    pub calls: Vec<Call>,
+    pub extras: Vec<Extra>,
+    /// Calls that were in blocks.
+    pub sealed: u64,
+    /// Rows of blocks that begin in the range whose shape is not known.
+    pub shapeless: u64,
+    /// Numbers of blocks that begin in the range and are not well formed.
+    pub malformed: Vec<u32>,
+}
+
+/// Tickets from the first to the second, which is included.
+pub(crate) type Range = (u64, u64);
+
+impl Reader {
+    /// Rows in blocks and in the live part; some may be in both.
+    pub(crate) fn rows(&self) -> u64 {
+        let sealed = self.blocks.iter().map(|b| u64::from(b.outline.rows));
+        sealed.sum::<u64>() + self.live.calls.len() as u64
+    }
+
+    /// Bytes of blocks.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.blocks.iter().map(|b| u64::from(b.bytes)).sum()
+    }
+
+    /// Whether some sealed row has a GPU stamp.
+    pub(crate) fn is_stamped(&self) -> bool {
+        self.blocks.iter().any(|b| b.outline.stamped)
+    }
+
+    /// Ranges of about `rows` calls that hold all tickets, in order.
+    pub(crate) fn ranges(&self, rows: u64) -> Vec<Range> {
+        let mut order: Vec<(u64, u64)> = self
+            .blocks
+            .iter()
+            .map(|b| (b.outline.tickets.0, b.outline.rows.into()))
+            .collect();
+        order.sort_unstable();
+        let mut ranges: Vec<Range> = Vec::new();
+        let (mut from, mut lowest, mut here) = (0, 0, 0);
+        for (ticket, n) in order {
+            if here == 0 {
+                lowest = ticket;
+            } else if here >= rows && ticket > lowest {
+                ranges.push((from, ticket - 1));
+                (from, lowest, here) = (ticket, ticket, 0);
+            }
+            here += n;
+        }
+        ranges.push((from, u64::MAX));
+        ranges
+    }
+
+    /// Opens the file for decoding.
+    pub(crate) fn open<'a>(&'a self, clock: &'a Clock) -> Opened<'a> {
+        let mut opened = Opened {
+            reader: self,
+            clock,
+            files: Vec::new(),
+            decoder: Decoder::new(),
+            buffer: Vec::new(),
+        };
+        // What can't be read a second time shows as blocks that are not well formed.
+        opened.files.extend(self.files.iter().map(|(path, held)| {
+            if let Some(held) = held {
+                OpenFile::Held(held.file())
+            } else if path.extension().is_some_and(|e| e == "zst") {
+                OpenFile::Unpacked(load(path, &mut Vec::new()))
+            } else {
+                files::open(path).map_or(OpenFile::Unpacked(Vec::new()), OpenFile::Plain)
+            }
+        }));
+        opened
+    }
+}
+
+/// Decodes the calls of a process.
+pub(crate) struct Opened<'a> {
+    reader: &'a Reader,
+    clock: &'a Clock,
+    /// By place in [`Reader::files`].
+    files: Vec<OpenFile<'a>>,
+    decoder: Decoder,
+    buffer: Vec<u8>,
+}
+
+enum OpenFile<'a> {
+    Held(&'a std::fs::File),
+    Plain(std::fs::File),
+    Unpacked(Vec<u8>),
+}
+
+impl Opened<'_> {
+    /// The calls of a range of tickets, in place of what `part` held.
+    pub(crate) fn read(&mut self, range: Range, part: &mut Part) {
+        let (from, to) = range;
+        part.extras.clear();
+        part.malformed.clear();
+        part.shapeless = 0;
+        let blocks = self.reader.blocks.iter().filter(|block| {
+            let (low, high) = block.outline.tickets;
+            block.outline.rows > 0 && low <= to && high >= from
+        });
+        let (mut low, mut high, mut rows) = (u64::MAX, 0, 0u64);
+        for block in blocks.clone() {
+            low = low.min(block.outline.tickets.0.max(from));
+            high = high.max(block.outline.tickets.1.min(to));
+            rows += u64::from(block.outline.rows);
+        }
+        let mut shelf = Shelf::new(std::mem::take(&mut part.calls), low, high, rows);
+        let mut cursor = self.clock.cursor();
+        for block in blocks {
+            let payload = payload(self.reader, block, &self.files, &mut self.buffer);
+            let (shapes, dictionary) = (&self.reader.shapes, block.outline.dictionary);
+            let extras = &mut part.extras;
+            let keep = |row: &Sealed, rest: Option<&Rest>| {
+                if row.ticket < from || row.ticket > to {
+                    return;
+                }
+                if let Some(place) = shelf.place(row.ticket) {
+                    let shape = &shapes.list()[row.shape as usize];
+                    *place = call(row, shape, true, &mut cursor);
+                    if rest.is_some() {
+                        place.extra = extra(rest, self.clock, extras);
+                    }
+                }
+            };
+            let decoded = payload.and_then(|p| self.decoder.decode(shapes, dictionary, p, keep));
+            // Damage counts where the block begins, so once.
+            if block.outline.tickets.0 >= from {
+                match decoded {
+                    Some(shapeless) => part.shapeless += shapeless,
+                    None => part.malformed.push(block.number),
+                }
+            }
+        }
+        part.calls = shelf.into_calls();
+        part.sealed = part.calls.len() as u64;
+        self.add_live(range, part);
+    }
+
+    /// Hands the calls that have both stamps to `each`, with what is needed to compare clocks: those of every `of`-th block from `first` on, and with the
+    /// first ones those of the live part.
+    pub(crate) fn stamps(&mut self, first: usize, of: usize, mut each: impl FnMut(&Call)) {
+        let mut cursor = self.clock.cursor();
+        let blocks = self.reader.blocks.iter();
+        for block in blocks.filter(|b| b.outline.stamped).skip(first).step_by(of) {
+            let payload = payload(self.reader, block, &self.files, &mut self.buffer);
+            let (shapes, dictionary) = (&self.reader.shapes, block.outline.dictionary);
+            let stamp = |row: &Sealed, _: Option<&Rest>| {
+                if row.k_start == 0 || row.k_stop == 0 || row.k_seen == 0 {
+                    return;
+                }
+                let mut time = |ticks| cursor.realtime(ticks).unwrap_or(0);
+                let call = Call {
+                    api_ns: time(row.t_api),
+                    launch_start_ns: time(row.t_launch0),
+                    gpu_start: row.k_start,
+                    gpu_stop: row.k_stop,
+                    gpu_seen_ns: time(row.k_seen),
+                    shape: row.shape,
+                    verdict: row.verdict,
+                    ..Call::default()
+                };
+                if call.gpu_seen_ns != 0 {
+                    each(&call);
+                }
+            };
+            let _ = payload.and_then(|p| self.decoder.decode(shapes, dictionary, p, stamp));
+        }
+        let live = self.reader.live.calls.iter().filter(|_| first == 0);
+        live.for_each(each);
+    }
+
+    /// Adds the rows of the live part that were not sealed.
+    fn add_live(&self, (from, to): Range, part: &mut Part) {
+        let live = &self.reader.live;
+        let first = live.calls.partition_point(|call| call.ticket < from);
+        for call in live.calls[first..].iter().take_while(|c| c.ticket <= to) {
+            let sealed = &part.calls[..part.sealed as usize];
+            if sealed
+                .binary_search_by_key(&call.ticket, |c| c.ticket)
+                .is_ok()
+            {
+                continue;
+            }
+            let mut call = *call;
+            if let Some(extra) = (call.extra as usize).checked_sub(1) {
+                part.extras.push(live.extras[extra]);
+                call.extra = part.extras.len() as u32;
+            }
+            part.calls.push(call);
+        }
+        // Two runs, each in order.
+        if part.calls.len() as u64 > part.sealed {
+            part.calls.sort_by_key(|call| call.ticket);
+        }
+    }
+}
+
+/// The content of a block.
+fn payload<'a>(
+    reader: &'a Reader,
+    block: &Rows,
+    files: &'a [OpenFile<'_>],
+    buffer: &'a mut Vec<u8>,
+) -> Option<&'a [u8]> {
+    let len = block.bytes as usize;
+    match block.place {
+        Place::Staged(at) => reader.staged.get(at..at + len),
+        Place::File(file, at) => {
+            let file = match files.get(file)? {
+                OpenFile::Held(file) => file,
+                OpenFile::Plain(file) => file,
+                OpenFile::Unpacked(bytes) => return bytes.get(at as usize..at as usize + len),
+            };
+            buffer.resize(len, 0);
+            file.read_exact_at(buffer, at).ok()?;
+            Some(buffer)
+        }
+    }
+}
+
+/// Calls by ticket, being put there in any order; of several with one ticket the first stays.
+///
+/// Tickets count calls, so each has its place from the start and nothing need be sorted. Only where most tickets of the
+/// range are not there, calls are put in a row and sorted.
+struct Shelf {
+    calls: Vec<Call>,
+    low: u64,
+    /// A bit for each ticket that is there; nothing where calls are put in a row.
+    there: Vec<u64>,
+    n: usize,
+}
+
+impl Shelf {
+    /// A shelf for about `rows` calls with tickets from `low` to `high`, on the memory of `calls`.
+    fn new(mut calls: Vec<Call>, low: u64, high: u64, rows: u64) -> Shelf {
+        let span = high.checked_sub(low).and_then(|n| n.checked_add(1));
+        let places = span
+            .filter(|span| *span <= rows.saturating_mul(2))
+            .unwrap_or(0) as usize;
+        // What is there of earlier calls stays until it is overwritten.
+        calls.resize(places, Call::default());
+        if places == 0 {
+            calls.reserve(rows as usize);
+        }
+        Shelf {
+            calls,
+            low,
+            there: vec![0; places.div_ceil(64)],
+            n: 0,
+        }
+    }
+
+    /// Where the call with this ticket goes, unless it is there.
+    #[inline]
+    fn place(&mut self, ticket: u64) -> Option<&mut Call> {
+        if self.there.is_empty() {
+            self.calls.push(Call::default());
+            return self.calls.last_mut();
+        }
+        let at = usize::try_from(ticket.checked_sub(self.low)?).ok()?;
+        let (word, bit) = (self.there.get_mut(at / 64)?, 1 << (at % 64));
+        if *word & bit != 0 {
+            return None;
+        }
+        *word |= bit;
+        self.n += 1;
+        self.calls.get_mut(at)
+    }
+
+    fn into_calls(mut self) -> Vec<Call> {
+        if self.there.is_empty() {
+            self.calls.sort_by_key(|call| call.ticket);
+            self.calls.dedup_by_key(|call| call.ticket);
+        } else if self.n < self.calls.len() {
+            let mut at = 0;
+            self.calls.retain(|_| {
+                at += 1;
+                self.there[(at - 1) / 64] & 1 << ((at - 1) % 64) != 0
+            });
+        }
+        self.calls
+    }
+}

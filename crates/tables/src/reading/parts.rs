@@ -1,0 +1,291 @@
+//! What is gathered from the blocks and the live part of a process, and put together at the end: [`Parts`].
+
+use super::calls::{call, extra};
+use super::live_part::parse_facts;
+use super::totals::totals;
+use crate::births;
+use crate::calls::{Call, Extra};
+use crate::clock::{Anchor, Clock};
+use crate::communicators::Local;
+use crate::net_ops;
+use crate::process::{Counters, LiveSource, Process};
+use crate::rotation;
+use capture::block::Kind;
+use capture::live::{self, Comm, View};
+use capture::rotated::Rotated;
+use capture::rows::definitions::{self, Definition};
+use capture::rows::{Outline, Record, Shapes};
+use std::collections::BTreeMap;
+use std::mem::offset_of;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// What is gathered from the blocks and the live part before it can be put together.
+#[derive(Default)]
+pub(super) struct Parts {
+    pub(super) texts: Vec<(u8, String)>,
+    anchors: Vec<Anchor>,
+    nanoseconds: bool,
+    comms: BTreeMap<u32, RawComm>,
+    blocks: Vec<Rows>,
+    shapes: Shapes,
+}
+
+/// A sound block of rows.
+pub(super) struct Rows {
+    pub(super) number: u32,
+    pub(super) place: Place,
+    pub(super) bytes: u32,
+    pub(super) outline: Outline,
+}
+
+/// Offset of a payload.
+pub(super) enum Place {
+    /// In which of [`Reader::files`].
+    File(usize, u64),
+    Staged(usize),
+}
+
+/// Calls that were in the live part, by ticket; with what few of them have.
+#[derive(Default)]
+pub(super) struct Live {
+    pub(super) calls: Vec<Call>,
+    pub(super) extras: Vec<Extra>,
+}
+
+/// A communicator with its times still in ticks.
+#[derive(Default)]
+struct RawComm {
+    local: Local,
+    t_init: u64,
+    t_final: u64,
+}
+
+impl Parts {
+    /// Definitions, anchors and counters of the live part.
+    pub(super) fn of_live(&mut self, view: &View, process: &mut Process) {
+        let header = view.header();
+        let len = (header.process_len.load(Acquire) as usize).min(header.process.len());
+        if process.facts.is_empty() {
+            let text: Vec<u8> = header.process[..len]
+                .iter()
+                .map(|b| b.load(Relaxed))
+                .collect();
+            process.facts = parse_facts(&String::from_utf8_lossy(&text));
+        }
+        self.nanoseconds = header.clock.load(Relaxed) == 0;
+        // An odd version says that the newest anchor was being changed when the process died.
+        let torn = header.anchor_version.load(Acquire) % 2 == 1;
+        for anchor in [Some(&header.first), (!torn).then_some(&header.last)]
+            .into_iter()
+            .flatten()
+        {
+            self.anchors.push(Anchor {
+                ticks: anchor.ticks.load(Relaxed),
+                realtime: anchor.realtime.load(Relaxed),
+                monotonic: anchor.monotonic.load(Relaxed),
+            });
+        }
+        for id in 1..=255u8 {
+            if let Some(text) = view.text(id) {
+                self.texts.push((id, text));
+            }
+        }
+        for comm in view.comms() {
+            let mut payload = Vec::new();
+            definitions::put_comm(&mut payload, 0, comm);
+            if let Some(Definition::Comm(_, bytes)) = definitions::read(&payload).first() {
+                self.comm(bytes);
+            }
+        }
+        process.counters = Some(Counters {
+            // As `Header::announced`, but garbage must not overflow.
+            announced: header
+                .born
+                .load(Relaxed)
+                .saturating_add(header.lost[live::Cause::RowsFull as usize].load(Relaxed)),
+            lost: header.lost[..live::CAUSES.len()]
+                .iter()
+                .map(|n| n.load(Relaxed))
+                .collect(),
+            odd: header.odd[..live::ODDS.len()]
+                .iter()
+                .map(|n| n.load(Relaxed))
+                .collect(),
+            unrequested: header.unrequested.load(Relaxed),
+            pages_full: header.pages_full.load(Relaxed),
+            write_errno: header.write_errno.load(Relaxed),
+            state: header.state.load(Relaxed),
+            cuda_error: header.cuda_error.load(Relaxed),
+            in_birth: match process.live {
+                LiveSource::Adopted | LiveSource::Here => births::count(view),
+                // It has the rows that the recorder's thread had seen.
+                LiveSource::Snapshot | LiveSource::None => 0,
+            },
+        });
+    }
+
+    /// One block; false when its content is not well formed.
+    pub(super) fn of_block(
+        &mut self,
+        number: u32,
+        kind: u16,
+        payload: &[u8],
+        place: impl Fn() -> Place,
+        process: &mut Process,
+    ) -> bool {
+        match Kind::from_u16(kind) {
+            Some(Kind::Process) if process.facts.is_empty() => {
+                process.facts = parse_facts(&String::from_utf8_lossy(payload));
+            }
+            Some(Kind::Anchor) => self.anchors.push(Anchor {
+                ticks: u64_at(payload, 0),
+                realtime: u64_at(payload, 16),
+                monotonic: u64_at(payload, 8),
+            }),
+            Some(Kind::Definitions) => {
+                for definition in definitions::read(payload) {
+                    match definition {
+                        Definition::Text(id, text) => {
+                            let text = String::from_utf8_lossy(text).into_owned();
+                            self.texts.push((id, text));
+                        }
+                        Definition::Comm(_, bytes) => self.comm(bytes),
+                    }
+                }
+            }
+            Some(Kind::Rows) => match self.shapes.outline(payload) {
+                Some(outline) => self.blocks.push(Rows {
+                    number,
+                    place: place(),
+                    bytes: payload.len() as u32,
+                    outline,
+                }),
+                None => return false,
+            },
+            _ => {}
+        }
+        true
+    }
+
+    /// The bytes of a [`Comm`]. A communicator is defined again when more is known, so the last word counts, but an end
+    /// that was seen stays.
+    fn comm(&mut self, bytes: &[u8]) {
+        macro_rules! word {
+            ($field:ident) => {
+                u32_at(bytes, offset_of!(Comm, $field))
+            };
+        }
+        let uid = word!(uid);
+        if uid == 0 {
+            return;
+        }
+        let at = offset_of!(Comm, name);
+        let name = bytes.get(at..).unwrap_or(&[]);
+        let name =
+            String::from_utf8_lossy(&name[..name.len().min(word!(name_len) as usize)]).into_owned();
+        let gpu = bytes
+            .get(offset_of!(Comm, gpu)..offset_of!(Comm, gpu) + 16)
+            .unwrap_or(&[]);
+        let known = |n: u32| (n != u32::MAX).then_some(n);
+        let t_final = u64_at(bytes, offset_of!(Comm, t_final));
+        let entry = self.comms.entry(uid).or_default();
+        entry.t_init = u64_at(bytes, offset_of!(Comm, t_init));
+        entry.t_final = entry.t_final.max(t_final);
+        entry.local = Local {
+            uid,
+            abi: word!(abi),
+            hash: u64_at(bytes, offset_of!(Comm, hash)),
+            nranks: word!(nranks),
+            nnodes: word!(nnodes),
+            rank: known(word!(rank)),
+            generation: word!(generation),
+            device: known(word!(device)),
+            gpu: gpu
+                .iter()
+                .any(|b| *b != 0)
+                .then(|| gpu.iter().map(|b| format!("{b:02x}")).collect()),
+            name: (!name.is_empty()).then_some(name),
+            created_ns: None,
+            ended_ns: None,
+        };
+    }
+
+    /// Puts the process together.
+    pub(super) fn finish(
+        mut self,
+        process: &mut Process,
+        view: Option<&View>,
+        rotated: Option<&Rotated>,
+    ) -> (Vec<Rows>, Shapes, Live) {
+        if view.is_none() {
+            // Only the recorder's own word tells whether ticks are nanoseconds.
+            self.nanoseconds = process
+                .fact("clock")
+                .is_some_and(|clock| clock.contains("mono") || clock.contains("vdso"));
+        }
+        let clock = Clock::new(self.anchors, self.nanoseconds);
+        process.communicators = self
+            .comms
+            .into_values()
+            .map(|raw| Local {
+                created_ns: clock.realtime(raw.t_init),
+                ended_ns: clock.realtime(raw.t_final),
+                ..raw.local
+            })
+            .collect();
+        let mut live = Live::default();
+        if let Some(view) = view {
+            let mut cursor = clock.cursor();
+            for row in view.rows() {
+                let Some(mut record) = Record::load(row) else {
+                    continue;
+                };
+                if record.t_end == 0 {
+                    record.t_end = group_end(view, record.group);
+                }
+                let (row, rest) = record.parts(self.shapes.intern(record.shape));
+                let mut call = call(&row, &record.shape, false, &mut cursor);
+                call.extra = extra(Some(&rest), &clock, &mut live.extras);
+                live.calls.push(call);
+            }
+            live.calls.sort_by_key(|call| call.ticket);
+            live.calls.dedup_by_key(|call| call.ticket);
+            process.totals = totals(view, &clock, &mut self.shapes);
+            process.net_ops = net_ops::open(view, &clock);
+        }
+        if let Some(rotated) = rotated {
+            rotation::add(rotated, &clock, &mut self.shapes, process);
+        }
+        process.clock = clock;
+        (self.blocks, self.shapes, live)
+    }
+}
+
+/// When the group with this ticket + 1 returned, if the live part still knows; 0 otherwise.
+fn group_end(view: &View, word: u64) -> u64 {
+    let groups = view.groups();
+    let Some(index) = word
+        .checked_sub(1)
+        .and_then(|ticket| ticket.checked_rem(groups.len() as u64))
+    else {
+        return 0;
+    };
+    let group = &groups[index as usize];
+    if group.word.load(Acquire) == word {
+        group.t_stop.load(Relaxed)
+    } else {
+        0
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes
+        .get(at..at + 4)
+        .map_or(0, |b| u32::from_le_bytes(b.try_into().expect("4 bytes")))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes
+        .get(at..at + 8)
+        .map_or(0, |b| u64::from_le_bytes(b.try_into().expect("8 bytes")))
+}
