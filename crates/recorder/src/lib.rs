@@ -13,6 +13,7 @@ mod callbacks;
 mod clock;
 mod cuda;
 mod events;
+mod facts;
 mod gpu_events;
 mod guard;
 mod handle;

@@ -23,7 +23,7 @@ use crate::ring::FreeRing;
 use crate::round::Round;
 use crate::settings::{Mode, Settings, Timing};
 use crate::templates::Templates;
-use crate::{totals, writer};
+use crate::{facts, totals, writer};
 use capture::live::{
     flag, part, row_state, verdict, Cause, Comm, Group, Header, Layout, Odd, Row, View, COMMS,
     GROUPS, HEADER_BYTES, MAGIC,
@@ -329,12 +329,12 @@ impl Recorder {
         header.trace_id.store(trace_id, Relaxed);
         header.pid.store(self.pid as u32, Relaxed);
         header.clock.store(self.clock as u32, Relaxed);
-        header.pid_start.store(writer::pid_start(), Relaxed);
-        header.pid_namespace.store(writer::pid_namespace(), Relaxed);
+        header.pid_start.store(facts::pid_start(), Relaxed);
+        header.pid_namespace.store(facts::pid_namespace(), Relaxed);
         let anchor = self.clock.anchor();
         clock::store(&header.first, &header.anchor_version, anchor);
         clock::store(&header.last, &header.anchor_version, anchor);
-        let process = writer::process_lines(self, &self.mapping.place, anchor[2]);
+        let process = facts::process_lines(self, &self.mapping.place, anchor[2]);
         for (to, from) in header.process.iter().zip(process.bytes()) {
             to.store(from, Relaxed);
         }
@@ -1476,7 +1476,7 @@ impl Receive for Recorder {
         self.header().state.store(0, Relaxed);
         self.writer.definitions_changed();
         if !self.said_hello.swap(true, Relaxed) {
-            writer::hello(self);
+            facts::hello(self);
         }
         (context, self.mask)
     }

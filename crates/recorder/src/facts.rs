@@ -1,0 +1,248 @@
+//! What a process says of itself: the facts of its capture, and a line for the user.
+
+use crate::cuda;
+use crate::recorder::{say, Recorder};
+use crate::settings::{host, Timing};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Field 22 of /proc/self/stat: when the process started, in clock ticks since boot; 0 when it can't be read.
+pub fn pid_start() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The command name may hold blanks; fields are counted from the parenthesis that closes it.
+    let after = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    after
+        .split_ascii_whitespace()
+        .nth(19)
+        .and_then(|field| field.parse().ok())
+        .unwrap_or(0)
+}
+
+/// Inode of the pid name space; 0 when it can't be read.
+pub fn pid_namespace() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino())
+}
+
+/// The Process block: who writes this trace. The header's own fields come first.
+pub fn process_lines(recorder: &Recorder, live: &str, started: u64) -> String {
+    use std::fmt::Write;
+    let mut lines = String::new();
+    let mut line = |key: &str, value: &str| {
+        let value: String = value
+            .chars()
+            .map(|c| if c == '\n' || c == '\r' { ' ' } else { c })
+            .take(400)
+            .collect();
+        let _ = writeln!(lines, "{key}={value}");
+    };
+    let var = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+    let settings = &recorder.settings;
+    line("ncclscope", env!("CARGO_PKG_VERSION"));
+    line("host", &host());
+    line(
+        "boot_id",
+        std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .unwrap_or_default()
+            .trim(),
+    );
+    line("pid", &std::process::id().to_string());
+    let header = recorder.header();
+    line("pid_start", &header.pid_start.load(Relaxed).to_string());
+    line(
+        "pid_namespace",
+        &header.pid_namespace.load(Relaxed).to_string(),
+    );
+    for (key, names) in [
+        (
+            "world_size",
+            &[
+                "WORLD_SIZE",
+                "SLURM_NTASKS",
+                "OMPI_COMM_WORLD_SIZE",
+                "PMI_SIZE",
+                "FLUX_JOB_SIZE",
+            ][..],
+        ),
+        (
+            "local_rank",
+            &[
+                "LOCAL_RANK",
+                "SLURM_LOCALID",
+                "OMPI_COMM_WORLD_LOCAL_RANK",
+                "FLUX_TASK_LOCAL_ID",
+            ],
+        ),
+        (
+            "job",
+            &[
+                "SLURM_JOB_ID",
+                "PBS_JOBID",
+                "LSB_JOBID",
+                "FLUX_JOB_ID",
+                "TORCHELASTIC_RUN_ID",
+            ],
+        ),
+    ] {
+        if let Some(value) = names.iter().find_map(|name| var(name)) {
+            line(key, &value);
+        }
+    }
+    if let Some(rank) = crate::settings::rank(&|name| var(name)) {
+        line("rank", &rank);
+    }
+    line("mode", &format!("{:?}", settings.mode).to_lowercase());
+    let events = matches!(settings.timing, Timing::Auto | Timing::Events);
+    if events && recorder.driver().is_none() {
+        line("timing", "host");
+        line("timing_because", "the process has no CUDA driver");
+    } else {
+        line("timing", &format!("{:?}", settings.timing).to_lowercase());
+    }
+    if settings.timing == Timing::Auto {
+        line("budget", &format!("{} %", settings.budget * 100.0));
+    }
+    line("mask", &format!("{:#x}", recorder.mask()));
+    if let Some(version) = cuda::nccl_version() {
+        line(
+            "nccl",
+            &format!(
+                "{}.{}.{}",
+                version / 10_000,
+                version / 100 % 100,
+                version % 100
+            ),
+        );
+    }
+    if let Some(version) = cuda::driver_version() {
+        line(
+            "driver",
+            &format!("CUDA {}.{}", version / 1000, version % 1000 / 10),
+        );
+    }
+    line("clock", recorder.clock.name());
+    line("live", live);
+    line("trace", &format!("{}.trace", recorder.names.stem.display()));
+    let command = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let command: Vec<String> = command
+        .split(|b| *b == 0)
+        .filter(|a| !a.is_empty())
+        .map(|a| String::from_utf8_lossy(a).into_owned())
+        .collect();
+    line("command", &command.join(" "));
+    line("started", &started.to_string());
+    let mut variables: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(name, value)| {
+            Some((
+                name.into_string().ok()?,
+                value.to_string_lossy().into_owned(),
+            ))
+        })
+        .filter(|(name, _)| name.starts_with("NCCL"))
+        .collect();
+    variables.sort();
+    for (name, value) in variables {
+        line(&format!("env.{name}"), &value);
+    }
+    // The header keeps so much; a cut line at the end is dropped.
+    let room = std::mem::size_of_val(&recorder.header().process);
+    if lines.len() > room {
+        let mut cut = room;
+        while !lines.is_char_boundary(cut) {
+            cut -= 1;
+        }
+        let end = lines[..cut].rfind('\n').map_or(0, |at| at + 1);
+        lines.truncate(end);
+    }
+    lines
+}
+
+/// Lines with the driver's version and the GPUs of this host by model, as the kernel module tells them without asking
+/// CUDA; empty where it doesn't.
+pub fn host_gpus(proc: &Path) -> String {
+    use std::fmt::Write;
+    let mut lines = String::new();
+    let text = std::fs::read_to_string(proc.join("version")).unwrap_or_default();
+    let numbered =
+        |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
+    let mut words = text.lines().next().unwrap_or("").split_whitespace();
+    if let Some(version) = words.find(numbered) {
+        let _ = writeln!(lines, "driver_version={version}");
+    }
+    let mut models: BTreeMap<String, usize> = BTreeMap::new();
+    let gpus = std::fs::read_dir(proc.join("gpus"));
+    for gpu in gpus.into_iter().flatten().flatten() {
+        let text = std::fs::read_to_string(gpu.path().join("information")).unwrap_or_default();
+        if let Some(model) = text.lines().find_map(|line| line.strip_prefix("Model:")) {
+            *models.entry(model.trim().to_owned()).or_insert(0) += 1;
+        }
+    }
+    if !models.is_empty() {
+        let models: Vec<String> = models
+            .iter()
+            .map(|(model, n)| format!("{n} x {model}"))
+            .collect();
+        let _ = writeln!(lines, "gpus={}", models.join(", "));
+    }
+    lines
+}
+
+/// Where GPU times come from in this process.
+fn times(recorder: &Recorder) -> String {
+    let settings = &recorder.settings;
+    let events = recorder.ring_of(0).is_some();
+    match settings.timing {
+        Timing::Host => "host times only".to_owned(),
+        Timing::Stamps => "GPU times from NCCL's stamps".to_owned(),
+        Timing::Auto if events => format!(
+            "GPU times from CUDA events for at most {} % of the time",
+            settings.budget * 100.0
+        ),
+        Timing::Events if events => "GPU times from CUDA events".to_owned(),
+        _ if recorder.driver().is_none() => {
+            "host times only: this process has no CUDA driver".to_owned()
+        }
+        _ => "host times only: CUDA events need NCCL 2.28 or later".to_owned(),
+    }
+}
+
+/// The line that tells the user that recording has begun, from the first rank only. Where nothing can be written there is
+/// another line already.
+pub fn hello(recorder: &Recorder) {
+    if recorder.header().write_errno.load(Relaxed) != 0 {
+        return;
+    }
+    let rank = crate::settings::rank(&|name| std::env::var(name).ok());
+    if rank.is_none_or(|rank| rank == "0") && std::env::var_os("NCCLSCOPE_QUIET").is_none() {
+        let settings = &recorder.settings;
+        say(&format!(
+            "recording to {} (mode {}, {})",
+            recorder.names.folder.display(),
+            format!("{:?}", settings.mode).to_lowercase(),
+            times(recorder)
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn driver_and_gpus_are_read_where_the_kernel_module_tells_them() {
+        let folder = std::env::temp_dir().join(format!("ncclscope-gpus-{}", std::process::id()));
+        assert_eq!(host_gpus(&folder), "");
+        for gpu in ["0000:01:00.0", "0000:02:00.0"] {
+            let gpu = folder.join("gpus").join(gpu);
+            std::fs::create_dir_all(&gpu).expect("made");
+            let text = "Model: \t\t NVIDIA H200\nIRQ:   \t\t 57\n";
+            std::fs::write(gpu.join("information"), text).expect("written");
+        }
+        let version = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\nGCC version: 12.3.0\n";
+        std::fs::write(folder.join("version"), version).expect("written");
+        let found = host_gpus(&folder);
+        std::fs::remove_dir_all(&folder).expect("removed");
+        assert_eq!(found, "driver_version=580.95.05\ngpus=2 x NVIDIA H200\n");
+    }
+}

@@ -1,0 +1,407 @@
+//! Rows, from their birth to the block or the totals that they end in.
+//!
+//! A row is sealed when all parts that its kind of call has on its communicator have come; parts that never come (an
+//! aborted kernel, a proxy without completion) are waited for only until the communicator has moved on. A stalled
+//! communicator's rows stay live, and only those.
+
+use super::{Writer, NONE};
+use crate::gpu_events::HostClock;
+use crate::recorder::Recorder;
+use crate::settings::{Mode, Timing};
+use crate::totals::key_of_record;
+use capture::block::{self, Kind};
+use capture::live::{flag, part, row_state, Cause, Odd, Row};
+use capture::rows::Record;
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// How long a part that usually follows at once is waited for, ns.
+const SETTLE: u64 = 200_000_000;
+/// How long a part that NCCL has begun and not ended is waited for once the communicator has moved on, ns.
+const AGED: u64 = 3_000_000_000;
+/// Rows looked at behind the oldest one of a communicator.
+const WINDOW: usize = 32;
+
+/// A communicator's rows that are not sealed, oldest first, linked through `Writer::next`.
+#[derive(Clone, Copy)]
+pub(super) struct Queue {
+    pub(super) first: u32,
+    pub(super) last: u32,
+    pub(super) rows: u32,
+    // Ticket + 1 of the newest row that was sealed, and of the newest of which kernel or network events had come.
+    pub(super) sealed: u64,
+    pub(super) executed: u64,
+    // Up to here, rows whose launch was timed have their times, or never will; NONE where nothing is known.
+    pub(super) timed: u32,
+}
+
+/// What later calls of a communicator have done.
+#[derive(Clone, Copy)]
+struct Passed {
+    /// One has returned to the program.
+    called: bool,
+    /// One has run on the GPU or the network.
+    executed: bool,
+}
+
+impl Writer {
+    /// Queues the rows born since the last time.
+    pub(super) fn collect(&mut self) {
+        let recorder = self.recorder;
+        let born = recorder.header().born.load(Acquire);
+        while self.drained < born {
+            let slot = recorder.free.slot_of(self.drained);
+            let row = &self.rows()[slot as usize];
+            let word = row.word.load(Acquire);
+            if word & 3 != row_state::ALIVE
+                || row_state::ticket(word) != self.drained & ((1 << row_state::TICKET_BITS) - 1)
+            {
+                // Its birth is under way; those after it wait a moment too.
+                break;
+            }
+            let uid = row.comm.load(Relaxed);
+            let at = comm_slot(recorder, uid);
+            let queue = &mut self.queues[at];
+            self.next[slot as usize] = NONE;
+            if queue.first == NONE {
+                queue.first = slot;
+            } else {
+                self.next[queue.last as usize] = slot;
+            }
+            queue.last = slot;
+            queue.rows += 1;
+            self.drained += 1;
+            self.waiting += 1;
+        }
+        recorder.header().drained.store(self.drained, Release);
+    }
+
+    /// Takes in the GPU times of launches that have ended since, and joins rows with them; returns how many are under way.
+    pub(super) fn time_launches(&mut self, last: bool) -> usize {
+        let recorder = self.recorder;
+        let Some(driver) = recorder.driver() else {
+            return 0;
+        };
+        self.learn_rate();
+        let clock = HostClock {
+            ticks: &|| recorder.clock.ticks(),
+            ns_per_tick: self.ns_per_tick,
+        };
+        let (rings, switch) = (&recorder.rings, &recorder.switch);
+        let under_way = self.poller.poll(driver, rings, switch, &clock, last);
+        let error = switch.error.load(Relaxed);
+        if error != recorder.header().cuda_error.load(Relaxed) {
+            recorder.header().cuda_error.store(error, Relaxed);
+        }
+        // So that a process that is killed leaves its times with its calls.
+        for at in 0..self.queues.len() {
+            let mut newest = self.queues[at].timed;
+            let mut slot = if newest == NONE {
+                self.queues[at].first
+            } else {
+                self.next[newest as usize]
+            };
+            while slot != NONE {
+                let row = &self.rows()[slot as usize];
+                // Until a call has returned, its launch may still be timed.
+                let group = row.group.load(Relaxed);
+                let returned = row.t_end.load(Acquire) != 0 || recorder.group_returned(group);
+                if !returned || !self.join(at, row) {
+                    break;
+                }
+                (newest, slot) = (slot, self.next[slot as usize]);
+            }
+            self.queues[at].timed = newest;
+        }
+        under_way
+    }
+
+    /// Gives a row the times of its launch. False while they may still come.
+    fn join(&self, at: usize, row: &Row) -> bool {
+        let asked = row.parts.load(Acquire) & part::EVENTS != 0;
+        if !asked || row.k_stop.load(Relaxed) != 0 {
+            return true;
+        }
+        let Some(ring) = self.recorder.ring_of(at) else {
+            return true;
+        };
+        match ring.span(row.event.load(Relaxed), &self.recorder.switch) {
+            None => false,
+            Some(None) => true,
+            Some(Some(span)) => {
+                row.k_start.store(span.start, Relaxed);
+                row.k_error.store(span.error, Relaxed);
+                row.k_stop.store(span.start + span.length, Release);
+                true
+            }
+        }
+    }
+
+    fn learn_rate(&mut self) {
+        let now = self.recorder.clock.ticks();
+        let elapsed = self.started.0.elapsed().as_nanos() as f64;
+        let ticks = now.wrapping_sub(self.started.1) as f64;
+        if ticks > 0.0 && elapsed > 1e6 {
+            self.ns_per_tick = elapsed / ticks;
+        }
+    }
+
+    /// Seals what can be sealed. `all` also seals calls whose later parts have not come and may never.
+    pub(super) fn seal(&mut self, all: bool) {
+        let now = self.recorder.clock.ticks();
+        self.learn_rate();
+        let rows = self.rows().len() as u64;
+        // Under pressure nothing is waited for that is not certain to come.
+        let pressed = self.waiting > rows * 3 / 4;
+        for at in 0..self.queues.len() {
+            if self.queues[at].rows != 0 {
+                self.seal_queue(at, now, all || pressed);
+            }
+        }
+        self.write_batch();
+        let mut busy = self
+            .recorder
+            .writer
+            .busy
+            .lock()
+            .unwrap_or_else(|p| p.into_inner());
+        busy.clear();
+        busy.extend(self.queues.iter().map(|q| q.rows != 0));
+    }
+
+    fn seal_queue(&mut self, at: usize, now: u64, hurried: bool) {
+        let mut previous = NONE;
+        let mut slot = self.queues[at].first;
+        let mut looked = 0;
+        while slot != NONE && looked < WINDOW {
+            let next = self.next[slot as usize];
+            let row = &self.rows()[slot as usize];
+            let timed = self.join(at, row);
+            let record = Record::load(row).and_then(|record| {
+                let passed = self.passed(at, next, record.ticket);
+                self.ready(record, now, passed, timed, hurried)
+            });
+            if let Some(record) = record {
+                let queue = &mut self.queues[at];
+                queue.sealed = queue.sealed.max(record.ticket + 1);
+                if has_run(&record) {
+                    queue.executed = queue.executed.max(record.ticket + 1);
+                }
+                if previous == NONE {
+                    self.queues[at].first = next;
+                } else {
+                    self.next[previous as usize] = next;
+                }
+                if next == NONE {
+                    self.queues[at].last = previous;
+                }
+                self.queues[at].rows -= 1;
+                self.queues[at].timed = NONE;
+                self.records.push(record);
+                self.slots.push(slot);
+                if self.records.len() == self.batch {
+                    self.write_batch();
+                }
+            } else {
+                previous = slot;
+                // Times come soon, and to many at once.
+                looked += usize::from(timed);
+            }
+            slot = next;
+        }
+    }
+
+    /// How far the communicator is past a call, by the one behind it and by those that were sealed.
+    fn passed(&self, at: usize, next: u32, ticket: u64) -> Passed {
+        let queue = &self.queues[at];
+        let (mut called, mut executed) = (queue.sealed > ticket, queue.executed > ticket);
+        if next != NONE {
+            let row = &self.rows()[next as usize];
+            let ran = row.k_stopped.load(Relaxed) != 0
+                || row.k_stop.load(Relaxed) != 0
+                || row.ops_stopped.load(Relaxed) != 0;
+            let group = row.group.load(Relaxed);
+            called |= ran || row.t_end.load(Relaxed) != 0 || self.recorder.group_returned(group);
+            executed |= ran;
+        }
+        Passed { called, executed }
+    }
+
+    /// The row as it is to be written, with what its group knows, if all of its parts have come.
+    /// `timed`: no GPU time of it is waited for.
+    fn ready(
+        &self,
+        mut r: Record,
+        now: u64,
+        passed: Passed,
+        timed: bool,
+        hurried: bool,
+    ) -> Option<Record> {
+        if r.t_end == 0 {
+            r.t_end = self.group_end(&r);
+        }
+        if r.t_end == 0 {
+            return None;
+        }
+        let age = |since: u64| now.saturating_sub(since) as f64 * self.ns_per_tick;
+        let settled = hurried || age(r.t_end) > SETTLE as f64;
+        // A later call that only returned proves nothing: the program may be far ahead of a GPU that waits for a late rank.
+        let aged =
+            passed.executed && age(r.t_end.max(r.k_seen)) > AGED as f64 || passed.called && hurried;
+        let stamps = self.recorder.settings.timing == Timing::Stamps
+            && r.shape.parts & part::COPY_ENGINE == 0;
+        let channels = u16::from(r.shape.nchannels);
+        let ready = if r.shape.flags & flag::CAPTURED != 0 {
+            true
+        } else if !timed {
+            aged
+        } else if r.shape.parts & part::ENQUEUED == 0 {
+            // Broadcast from 2.29 on, symmetric kernels up to 2.30: the API events are all there is.
+            settled
+        } else if r.k_started != r.k_stopped
+            || (stamps && r.k_stopped < channels)
+            || r.ops_started != r.ops_stopped
+        {
+            aged
+        } else {
+            // Kernel events of a call with an unknown number of channels, and operations of the network, begin a little
+            // after the call.
+            let more = (stamps && r.k_stopped == 0)
+                || (r.ops_started == 0 && self.multi_node(r.shape.comm));
+            !more || settled
+        };
+        ready.then_some(r)
+    }
+
+    fn multi_node(&self, uid: u32) -> bool {
+        let comm = &self.recorder.live.comms()[comm_slot(self.recorder, uid)];
+        comm.uid.load(Relaxed) == uid && comm.nnodes.load(Relaxed) > 1
+    }
+
+    /// When the group of a call returned; 0 when it has not. A recycled group's end is lost, and the call's own last
+    /// known time stands for it.
+    fn group_end(&self, r: &Record) -> u64 {
+        let last_known = r.t_launch1.max(r.t_enqueue).max(r.t_api);
+        if r.group == 0 {
+            return last_known;
+        }
+        let groups = self.recorder.live.groups();
+        let group = &groups[(r.group - 1) as usize & (groups.len() - 1)];
+        if group.word.load(Acquire) != r.group {
+            self.recorder.header().odd[Odd::GroupLost as usize].fetch_add(1, Relaxed);
+            return last_known;
+        }
+        group.t_stop.load(Acquire)
+    }
+
+    /// Writes the batch as a block, or folds it into the totals, and frees its rows.
+    fn write_batch(&mut self) {
+        if self.records.is_empty() {
+            return;
+        }
+        match self.why_not() {
+            None if !self.make_room() => self.fold_batch(Some(Cause::WriteFailed)),
+            None => {
+                let number = self.recorder.header().block_number.load(Relaxed);
+                self.buffer.clear();
+                let start = block::begin(&mut self.buffer);
+                self.encoder.encode(&mut self.buffer, &self.records);
+                block::finish(&mut self.buffer, start, Kind::Rows, number);
+                if self.stage() {
+                    self.recorder
+                        .header()
+                        .sealed
+                        .fetch_add(self.records.len() as u64, Relaxed);
+                    self.account();
+                    for i in 0..self.slots.len() {
+                        self.free(self.slots[i]);
+                    }
+                } else {
+                    self.fold_batch(Some(Cause::WriteFailed));
+                }
+            }
+            Some(cause) => self.fold_batch(cause),
+        }
+        self.records.clear();
+        self.slots.clear();
+    }
+
+    /// Why rows are folded instead of written: `Some(None)` in profile mode, where that is what was asked for.
+    fn why_not(&self) -> Option<Option<Cause>> {
+        if self.recorder.settings.mode == Mode::Profile {
+            return Some(None);
+        }
+        if !self.rotation.rotates() && self.size() >= self.recorder.settings.max_size {
+            return Some(Some(Cause::SizeLimit));
+        }
+        None
+    }
+
+    /// Adds the rows of the batch, which is written, to the account of their file.
+    fn account(&mut self) {
+        if !self.rotation.accounts() {
+            return;
+        }
+        for r in &self.records {
+            let times = self.totals.times(r, self.ns_per_tick);
+            self.rotation.add(key_of_record(r, &times), times);
+        }
+    }
+
+    fn fold_batch(&mut self, cause: Option<Cause>) {
+        let header = self.recorder.header();
+        if let Some(cause) = cause {
+            header.lost[cause as usize].fetch_add(self.records.len() as u64, Relaxed);
+        }
+        for i in 0..self.records.len() {
+            self.totals.fold(&self.records[i], self.ns_per_tick);
+            self.free(self.slots[i]);
+            header.undo.ticket.store(0, Release);
+            header.folded.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Gives a row back.
+    fn free(&mut self, slot: u32) {
+        let row = &self.rows()[slot as usize];
+        let word = row.word.load(Relaxed);
+        let generation =
+            (row_state::generation(word) + 1) & ((1 << row_state::GENERATION_BITS) - 1);
+        row.word.store(
+            row_state::word(generation, row_state::ticket(word), row_state::FREE),
+            Release,
+        );
+        clear(row);
+        self.recorder.free.give(slot);
+        self.waiting -= 1;
+    }
+}
+
+/// Whether anything has come from the GPU or the network.
+fn has_run(record: &Record) -> bool {
+    record.k_stopped != 0 || record.k_stop != 0 || record.ops_stopped != 0
+}
+
+/// Zeroes what the other threads wrote, for the next call.
+fn clear(row: &Row) {
+    // SAFETY: lines B to D of the row, 8-byte aligned; the row is free, and every field is an atomic.
+    let words = unsafe {
+        std::slice::from_raw_parts(std::ptr::from_ref(row).cast::<AtomicU64>().add(8), 24)
+    };
+    words.iter().for_each(|word| word.store(0, Relaxed));
+}
+
+/// A communicator's place in the tables, by uid.
+fn comm_slot(recorder: &Recorder, uid: u32) -> usize {
+    let comms = recorder.live.comms();
+    let guess = uid.wrapping_sub(1) as usize % comms.len();
+    if comms[guess].uid.load(Relaxed) == uid {
+        return guess;
+    }
+    comms
+        .iter()
+        .position(|c| c.uid.load(Relaxed) == uid)
+        .unwrap_or(guess)
+}

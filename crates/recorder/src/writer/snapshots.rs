@@ -1,0 +1,140 @@
+//! The snapshot file: the live part without what is free in it, for those who can read the capture folder only.
+
+use super::{Writer, NONE};
+use capture::live::{self, row_state, Row, Section};
+use capture::net_op::NetOp;
+use capture::snapshot;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// At every so many flushes of a process that does nothing, its snapshot is written again: that the clock goes on and no call
+/// comes is what tells a hang from a process that is gone, where only the capture folder can be read.
+const HEARTBEAT: u32 = 5;
+/// [`changes`] as long as nothing has happened.
+pub(super) const NOTHING: u64 = 1;
+
+impl Writer {
+    /// Writes the live part, without what is free in it, to the snapshot file, when anything changed; and every
+    /// [`HEARTBEAT`]th time all the same.
+    pub(super) fn take_snapshot(&mut self, end: bool) {
+        let recorder = self.recorder;
+        let header = recorder.header();
+        let state = changes(header);
+        let collected = self.waiting == 0 && self.drained == header.born.load(Relaxed);
+        let unchanged = state == self.snapshot_state && self.waiting == 0 && !end;
+        self.snapshots_spared = if unchanged {
+            self.snapshots_spared + 1
+        } else {
+            0
+        };
+        if unchanged && !self.snapshots_spared.is_multiple_of(HEARTBEAT) {
+            return;
+        }
+        self.snapshot_state = state;
+        let Some(file) = &self.snapshot else { return };
+        let layout_bytes = header.size.load(Relaxed) as usize;
+        let offsets: Vec<u32> = header
+            .stored_sections()
+            .map(|section| section[0].load(Relaxed))
+            .collect();
+        let at = |section: Section| offsets[section as usize] as usize;
+        let mut out = std::mem::take(&mut self.buffer);
+        snapshot::begin(&mut out);
+        // SAFETY: the live part is `layout_bytes` long, 8-byte aligned, and all of it is valid as atomics.
+        let words = unsafe {
+            std::slice::from_raw_parts(
+                std::ptr::from_ref(header).cast::<AtomicU64>(),
+                layout_bytes / 8,
+            )
+        };
+        let mut span = |at: usize, bytes: usize| {
+            snapshot::span(&mut out, at, &words[at / 8..(at + bytes).div_ceil(8)])
+        };
+        span(0, live::HEADER_BYTES);
+        let used = recorder
+            .live
+            .strings()
+            .iter()
+            .take_while(|s| s.len.load(Relaxed) != 0)
+            .count();
+        span(
+            at(Section::Strings),
+            used * std::mem::size_of::<live::Text>(),
+        );
+        let comms = recorder
+            .live
+            .comms()
+            .iter()
+            .take_while(|c| c.uid.load(Relaxed) != 0)
+            .count();
+        span(
+            at(Section::Comms),
+            comms * std::mem::size_of::<live::Comm>(),
+        );
+        if header.totals_used.load(Relaxed) != 0 {
+            span(
+                at(Section::Totals),
+                std::mem::size_of_val(recorder.live.totals()),
+            );
+            span(
+                at(Section::Pages),
+                header.pages_used.load(Relaxed) as usize * std::mem::size_of::<live::Page>(),
+            );
+        }
+        for queue in &self.queues {
+            let mut slot = queue.first;
+            while slot != NONE {
+                let row = &self.rows()[slot as usize];
+                span(
+                    at(Section::Rows) + slot as usize * std::mem::size_of::<Row>(),
+                    std::mem::size_of::<Row>(),
+                );
+                if let Some(entry) = (row.group.load(Relaxed) as usize).checked_sub(1) {
+                    let entry = entry & (recorder.live.groups().len() - 1);
+                    span(
+                        at(Section::Groups) + entry * std::mem::size_of::<live::Group>(),
+                        std::mem::size_of::<live::Group>(),
+                    );
+                }
+                slot = self.next[slot as usize];
+            }
+        }
+        for (index, op) in recorder.live.net_ops().iter().enumerate() {
+            // One that NCCL never stops outlives its row.
+            let alive = op.open().is_some_and(|open| {
+                let row = self.rows().get(open.row);
+                let word = row.map_or(0, |row| row.word.load(Acquire));
+                word & 3 == row_state::ALIVE && row_state::generation(word) == open.generation
+            });
+            if alive {
+                let bytes = std::mem::size_of::<NetOp>();
+                span(at(Section::NetOps) + index * bytes, bytes);
+            }
+        }
+        snapshot::finish(&mut out, self.snapshots, layout_bytes);
+        match file.write_all_at(&out, snapshot::slot_offset(self.snapshots, out.len())) {
+            Ok(()) => {
+                self.snapshots += 1;
+                let whole = collected && header.staged_len.load(Relaxed) == 0;
+                let covered = if whole { state } else { 0 };
+                recorder.writer.complete.store(covered, Release);
+            }
+            Err(error) => {
+                recorder.writer.complete.store(0, Release);
+                self.complain(&error);
+            }
+        }
+        self.buffer = out;
+    }
+}
+
+/// A number that every call that is announced changes, and everything that is counted; never 0.
+pub(super) fn changes(header: &live::Header) -> u64 {
+    let counted = header.odd.iter().chain(&header.lost);
+    let odd: u64 = counted.map(|c| c.load(Relaxed)).sum();
+    let folded = header.folded.load(Relaxed).rotate_left(40);
+    (header.born.load(Relaxed) ^ odd.rotate_left(20) ^ folded).max(NOTHING)
+}
