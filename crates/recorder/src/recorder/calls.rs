@@ -1,0 +1,400 @@
+//! Groups, API events, tasks and plans: a row, from its announcement to the end of its group.
+
+use super::{prefetch, this_thread, Birth, CommState, Recorder};
+use crate::events::{Api, Task};
+use crate::handle::{Handle, Kind};
+use capture::live::{flag, part, row_state, Cause, Group, Odd, Row, GROUPS};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+impl Recorder {
+    #[inline]
+    pub(super) fn start_group(&self, context: u64, captured: bool, depth: i32) -> u64 {
+        let Some((comm_slot, comm)) = self.comm(context) else {
+            return self.ignored();
+        };
+        if let Some(ring) = comm.ring() {
+            ring.called_by(this_thread());
+        }
+        let ticket = self.header().groups_seen.fetch_add(1, Relaxed);
+        let group = &self.groups[ticket as usize % GROUPS];
+        prefetch(&self.groups[(ticket as usize + 1) % GROUPS]);
+        group.comm.store(comm.uid.load(Relaxed), Relaxed);
+        group.calls.store(0, Relaxed);
+        group.t_start.store(0, Relaxed);
+        group.t_closing.store(0, Relaxed);
+        group.t_stop.store(0, Relaxed);
+        group.first_row.store(0, Relaxed);
+        group.launches.store(0, Relaxed);
+        group.captured.store(captured.into(), Relaxed);
+        group.depth.store(depth as u8, Relaxed);
+        group.word.store(ticket + 1, Release);
+        self.give(Handle::of_ticket(Kind::GroupApi, comm_slot, ticket))
+    }
+
+    #[inline(always)]
+    pub(super) fn start_api(&self, context: u64, parent: u64, api: &Api) -> u64 {
+        let t = self.clock.ticks();
+        let Some((comm_slot, comm)) = self.comm(context) else {
+            return self.ignored();
+        };
+        let uid = comm.uid.load(Relaxed);
+        // A group's context is that of its first call, so the parent may belong to another communicator.
+        let parent = self.read(parent);
+        let group = if parent.is(Kind::GroupApi) {
+            self.group_at(parent)
+        } else {
+            None
+        };
+        let mut flags = if api.p2p { flag::P2P } else { 0 };
+        if api.captured {
+            flags |= flag::CAPTURED;
+        }
+        let call = Birth {
+            t,
+            count: api.count,
+            group: group.map_or(0, |(word, _)| word),
+            stream: api.stream,
+            root: api.root,
+            func: self.name(api.func),
+            datatype: self.name(api.datatype),
+            flags,
+            template: 0,
+        };
+        let born = self.birth(Kind::Api, uid, &call);
+        if let Some((_, group)) = group {
+            let calls = group.calls.load(Relaxed);
+            if calls == 0 {
+                group.t_start.store(t, Relaxed);
+                let first = born.map_or(0, |(handle, _)| handle.slot() + 1);
+                group.first_row.store(first, Relaxed);
+            }
+            group.calls.store(calls.wrapping_add(1), Relaxed);
+        }
+        let handle = match born {
+            Some((handle, row)) => {
+                if api.user_tag != 0 {
+                    row.user_tag.store(api.user_tag, Relaxed);
+                }
+                self.give(handle)
+            }
+            None => self.encode(Kind::Rowless, 0, 0, 0),
+        };
+        if api.captured {
+            let group = call.group;
+            return self.template(
+                comm_slot,
+                uid,
+                api,
+                group,
+                [call.func, call.datatype],
+                handle,
+            );
+        }
+        handle
+    }
+
+    // Inlined, so that the call needn't be in memory on the way that other calls take.
+    #[inline(always)]
+    fn template(
+        &self,
+        comm_slot: u8,
+        uid: u32,
+        api: &Api,
+        group: u64,
+        names: [u8; 2],
+        row: u64,
+    ) -> u64 {
+        let Some((number, template)) = self.templates.add() else {
+            self.header().lost[Cause::TemplatesFull as usize].fetch_add(1, Relaxed);
+            return row;
+        };
+        template.comm.store(uid, Relaxed);
+        template.count.store(api.count, Relaxed);
+        template.stream.store(api.stream, Relaxed);
+        template.group.store(group, Relaxed);
+        template.root.store(api.root as u32, Relaxed);
+        template.func.store(names[0], Relaxed);
+        template.datatype.store(names[1], Relaxed);
+        template.p2p.store(api.p2p.into(), Relaxed);
+        template.row.store(row, Relaxed);
+        template.publish(comm_slot.into());
+        self.encode(Kind::Template, 0, number, 0)
+    }
+
+    #[inline(always)]
+    pub(super) fn start_task(&self, context: u64, parent: u64, task: &Task) -> u64 {
+        let Some((_, comm)) = self.comm(context) else {
+            return self.ignored();
+        };
+        if task.legacy {
+            return self.start_legacy(comm, task);
+        }
+        let parent = self.read(parent);
+        let handle = if parent.is(Kind::Api) || parent.is(Kind::Task) {
+            parent.renamed(Kind::Task, 0)
+        } else {
+            match self.adopt(parent) {
+                Ok(handle) => handle,
+                Err(given) => return given,
+            }
+        };
+        if let Some(row) = self.row(handle) {
+            self.plan(comm, handle.slot(), row, task);
+        }
+        self.give(handle)
+    }
+
+    /// The row of a task whose parent is none: a replay's new one, or the handle to give in its stead.
+    #[cold]
+    fn adopt(&self, parent: Handle) -> Result<Handle, u64> {
+        match parent.kind() {
+            Some(Kind::Template) => self.replay(parent.slot()),
+            Some(Kind::Rowless) => Err(self.encode(Kind::Rowless, 0, 0, 0)),
+            _ => {
+                self.odd(Odd::Orphan);
+                Err(self.ignored())
+            }
+        }
+    }
+
+    /// Fills in line B of a row from its Coll or P2p event.
+    #[inline(always)]
+    fn plan(&self, comm: &CommState, slot: u32, row: &Row, task: &Task) {
+        let mut parts = part::ENQUEUED;
+        row.seq
+            .store(task.sequence.map_or(0, |s| s.wrapping_add(1)), Relaxed);
+        row.algorithm.store(self.name(task.algorithm), Relaxed);
+        row.protocol.store(self.name(task.protocol), Relaxed);
+        row.nchannels.store(task.nchannels, Relaxed);
+        row.nwarps.store(task.nwarps, Relaxed);
+        if let Some(peer) = task.peer {
+            row.peer.store(peer.wrapping_add(1), Relaxed);
+        }
+        if task.symmetric {
+            parts |= part::SYMMETRIC;
+            row.variant.store(self.name(task.variant), Relaxed);
+        }
+        if task.user_tag != 0 {
+            row.user_tag.store(task.user_tag, Relaxed);
+        }
+        if self.buffers {
+            row.send_buffer.store(task.buffers[0], Relaxed);
+            row.recv_buffer.store(task.buffers[1], Relaxed);
+        }
+        let eager = row.flags.load(Relaxed) & (flag::REPLAY | flag::LEGACY) == 0;
+        match eager
+            .then(|| self.launch_of(comm, row.group.load(Relaxed)))
+            .flatten()
+        {
+            Some((launch, ambiguous)) => {
+                row.t_launch0.store(launch.t0.load(Relaxed), Relaxed);
+                row.t_launch1.store(launch.t1.load(Relaxed), Relaxed);
+                parts |= part::LAUNCHED | if ambiguous { part::LAUNCH_AMBIGUOUS } else { 0 };
+                let timed = launch.timed.load(Relaxed);
+                if timed != 0 {
+                    parts |= self.timed(launch, timed, slot, row);
+                }
+            }
+            None => row.t_enqueue.store(self.clock.ticks(), Relaxed),
+        }
+        row.parts.store(parts, Release);
+    }
+
+    pub(super) fn replay(&self, number: u32) -> Result<Handle, u64> {
+        let Some(template) = self.templates.get(number).filter(|t| t.ready()) else {
+            self.odd(Odd::ForeignHandle);
+            return Err(self.ignored());
+        };
+        // Where a plan needs nothing at replay, NCCL announces its tasks once, at capture: that is the template's own
+        // row, which lives until its group has returned.
+        let own = self.read(template.row.load(Relaxed));
+        if own.is(Kind::Api) {
+            let row = self.row_at(own.slot());
+            let word = row.word.load(Acquire);
+            let alive = word & 3 == row_state::ALIVE
+                && row_state::generation(word) as u32 == own.generation();
+            if alive
+                && row.t_end.load(Relaxed) == 0
+                && !self.group_returned(row.group.load(Relaxed))
+            {
+                return Ok(own.renamed(Kind::Task, 0));
+            }
+        }
+        let p2p = if template.p2p.load(Relaxed) != 0 {
+            flag::P2P
+        } else {
+            0
+        };
+        let call = Birth {
+            t: self.clock.ticks(),
+            count: template.count.load(Relaxed),
+            group: template.group.load(Relaxed),
+            stream: template.stream.load(Relaxed),
+            root: template.root.load(Relaxed) as i32,
+            func: template.func.load(Relaxed),
+            datatype: template.datatype.load(Relaxed),
+            flags: flag::REPLAY | p2p,
+            template: number + 1,
+        };
+        match self.birth(Kind::Task, template.comm.load(Relaxed), &call) {
+            Some((handle, _)) => Ok(handle),
+            None => Err(self.encode(Kind::Rowless, 0, 0, 0)),
+        }
+    }
+
+    /// Whether the group with this word has returned to the program; true when its entry was recycled.
+    pub fn group_returned(&self, word: u64) -> bool {
+        if word == 0 {
+            return true;
+        }
+        let group = &self.groups[(word - 1) as usize % GROUPS];
+        group.word.load(Acquire) != word || group.t_stop.load(Acquire) != 0
+    }
+
+    /// Below ABI v5 nothing announces a call but its Coll or P2p.
+    #[inline(never)]
+    pub(super) fn start_legacy(&self, comm: &CommState, task: &Task) -> u64 {
+        let uid = comm.uid.load(Relaxed);
+        if comm.abi.load(Relaxed) < 4 {
+            self.learn(uid, task);
+        }
+        let call = Birth {
+            t: self.clock.ticks(),
+            count: task.count,
+            group: 0,
+            stream: 0,
+            root: task.root,
+            func: self.name(task.func),
+            datatype: self.name(task.datatype),
+            flags: flag::LEGACY | if task.p2p { flag::P2P } else { 0 },
+            template: 0,
+        };
+        let Some((handle, row)) = self.birth(Kind::Task, uid, &call) else {
+            return self.encode(Kind::Rowless, 0, 0, 0);
+        };
+        self.plan(comm, handle.slot(), row, task);
+        self.give(handle)
+    }
+
+    /// ABI v1 to v3 tell a communicator's hash and rank with its first call only.
+    fn learn(&self, uid: u32, task: &Task) {
+        let Some(comm) = self
+            .live
+            .comms()
+            .iter()
+            .find(|c| c.uid.load(Relaxed) == uid)
+        else {
+            return;
+        };
+        if comm.hash.load(Relaxed) == 0 && task.hash != 0 {
+            comm.hash.store(task.hash, Relaxed);
+            self.writer.definitions_changed();
+        }
+        if comm.rank.load(Relaxed) == u32::MAX && task.rank >= 0 {
+            comm.rank.store(task.rank as u32, Relaxed);
+            self.writer.definitions_changed();
+        }
+    }
+
+    pub(super) fn start_copy_engine(
+        &self,
+        parent: u64,
+        sequence: u64,
+        batches: u32,
+        buffers: [u64; 2],
+        tag: u64,
+    ) -> u64 {
+        let given = parent;
+        let parent = self.read(given);
+        match parent.kind() {
+            Some(Kind::Api) => {
+                if let Some(row) = self.row(parent) {
+                    row.seq.store(sequence.wrapping_add(1), Relaxed);
+                    row.ce_batches.store(batches.min(0xffff) as u16, Relaxed);
+                    row.t_enqueue.store(self.clock.ticks(), Relaxed);
+                    if tag != 0 {
+                        row.user_tag.store(tag, Relaxed);
+                    }
+                    if self.buffers {
+                        row.send_buffer.store(buffers[0], Relaxed);
+                        row.recv_buffer.store(buffers[1], Relaxed);
+                    }
+                    row.parts.store(part::ENQUEUED | part::COPY_ENGINE, Release);
+                }
+                self.give(parent.renamed(Kind::Task, 0))
+            }
+            Some(Kind::Template | Kind::Rowless) => self.encode(Kind::Rowless, 0, 0, 0),
+            Some(_) => {
+                self.odd(Odd::Orphan);
+                self.ignored()
+            }
+            None => {
+                self.foreign(given);
+                self.ignored()
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn stop_group(&self, handle: Handle) {
+        let Some((word, group)) = self.group_at(handle) else {
+            return self.odd(Odd::StaleHandle);
+        };
+        let now = self.clock.ticks();
+        if group.calls.load(Relaxed) != 1 {
+            group.t_stop.store(now, Release);
+            return;
+        }
+        if let Some(ring) = self.comms[usize::from(handle.channel())].ring() {
+            self.end_bracket(ring, word, group);
+        }
+        group.t_stop.store(now, Release);
+        // A group of one, by far the commonest: its row gets the time at once and needs the group no more. Where the call
+        // found no row, or has none any more, the row looked at is another group's.
+        let row = self.row_at(group.first_row.load(Relaxed).wrapping_sub(1));
+        if row.group.load(Relaxed) == word && row.word.load(Acquire) & 3 == row_state::ALIVE {
+            row.t_end.store(now, Release);
+        }
+    }
+
+    #[inline]
+    pub(super) fn stop_plan(&self, handle: Handle) {
+        let comm = &self.comms[usize::from(handle.channel())];
+        let popped = comm.popped.load(Relaxed);
+        if popped != comm.pushed.load(Relaxed) {
+            comm.popped.store(popped.wrapping_add(1), Relaxed);
+        }
+    }
+
+    #[inline]
+    pub(super) fn stop_task(&self, handle: Handle) {
+        let Some(row) = self.row(handle) else { return };
+        let parts = row.parts.load(Relaxed);
+        if row.flags.load(Relaxed) & (flag::LEGACY | flag::REPLAY) != 0 {
+            self.unbracketed_ends(row);
+        }
+        row.parts.store(parts | part::ENQUEUE_DONE, Release);
+    }
+
+    #[inline]
+    pub(super) fn group_closes(&self, handle: Handle) {
+        if let Some((word, group)) = self.group_at(handle) {
+            if group.calls.load(Relaxed) > 1 {
+                self.several_close(group);
+            } else if let Some(ring) = self.comms[usize::from(handle.channel())].ring() {
+                self.begin_bracket(ring, word, group);
+            }
+        }
+    }
+
+    #[cold]
+    fn several_close(&self, group: &Group) {
+        group.t_closing.store(self.clock.ticks(), Relaxed);
+    }
+
+    /// What no GroupApi event brackets has returned when it is enqueued, as far as NCCL tells.
+    #[cold]
+    fn unbracketed_ends(&self, row: &Row) {
+        row.t_end.store(self.clock.ticks(), Relaxed);
+    }
+}

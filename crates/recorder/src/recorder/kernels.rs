@@ -1,0 +1,121 @@
+//! Kernel events: the stamps of each channel.
+
+use super::{Channel, Recorder, CHANNELS};
+use crate::handle::{Handle, Kind};
+use capture::live::{flag, verdict, Odd, Row};
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+impl Recorder {
+    #[inline]
+    pub(super) fn start_kernel(&self, context: u64, parent: u64, channel: u8, stamp: u64) -> u64 {
+        let task = self.read(parent);
+        if !task.is(Kind::Task) {
+            return self.unowned(parent, true);
+        }
+        let Some(row) = self.row(task) else {
+            return self.ignored();
+        };
+        let handle = self.give(task.renamed(Kind::KernelCh, channel));
+        row.k_started
+            .store(row.k_started.load(Relaxed).wrapping_add(1), Relaxed);
+        if stamp == 0 {
+            row.verdict
+                .store(row.verdict.load(Relaxed) | verdict::MISSING, Relaxed);
+            return handle;
+        }
+        let earliest = row.k_start.load(Relaxed);
+        if earliest == 0 || stamp < earliest {
+            row.k_start.store(stamp, Relaxed);
+        }
+        let Some((_, comm)) = self.comm(context) else {
+            return handle;
+        };
+        let last = &comm.channels[usize::from(channel) % CHANNELS];
+        let group = row.group.load(Relaxed);
+        let before = last.start.load(Relaxed);
+        if stamp == before || stamp < last.stop.load(Relaxed) {
+            self.overlap(row, group, last, stamp == before);
+        }
+        last.start.store(stamp, Relaxed);
+        last.group.store(group, Relaxed);
+        last.row.store(handle, Relaxed);
+        handle
+    }
+
+    /// Two calls of a communicator share a channel's time. NCCL runs them there one after the other, but for calls fused
+    /// into one batch of a launch, whose stamps lie some 160 ns apart and all span the batch (seen on H200). Any
+    /// other overlap means that at least one of the stamps is another call's.
+    #[cold]
+    fn overlap(&self, row: &Row, group: u64, last: &Channel, equal: bool) {
+        // Below ABI v5 a call's group is not known; what is known to start at one moment then is one batch.
+        let batch = if row.flags.load(Relaxed) & flag::LEGACY != 0 {
+            equal
+        } else {
+            group != 0 && group == last.group.load(Relaxed)
+        };
+        let found = match (batch, equal) {
+            (true, _) => verdict::FUSED,
+            (false, true) => verdict::REPEATED,
+            (false, false) => verdict::BACKWARDS,
+        };
+        row.verdict
+            .store(row.verdict.load(Relaxed) | found, Relaxed);
+        // The first of a batch looks like any other until the second comes.
+        if found == verdict::FUSED {
+            let other = self.read(last.row.load(Relaxed));
+            if let Some(other) = other.is(Kind::KernelCh).then(|| self.row(other)).flatten() {
+                other
+                    .verdict
+                    .store(other.verdict.load(Relaxed) | found, Relaxed);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn kernel_stopped(&self, handle: Handle, stamp: u64) {
+        let Some(row) = self.row(handle) else { return };
+        if stamp == 0 {
+            row.verdict
+                .store(row.verdict.load(Relaxed) | verdict::MISSING, Relaxed);
+            return;
+        }
+        if stamp > row.k_stop.load(Relaxed) {
+            row.k_stop.store(stamp, Relaxed);
+        }
+        if stamp < row.k_start.load(Relaxed) {
+            row.verdict
+                .store(row.verdict.load(Relaxed) | verdict::NEGATIVE, Relaxed);
+        }
+        let Some(comm) = self.comm_of(row.comm.load(Relaxed)) else {
+            return;
+        };
+        let last = &comm.channels[usize::from(handle.channel()) % CHANNELS];
+        let other = self.read(last.row.load(Relaxed));
+        // From 2.31 on, starts of several calls may be delivered before the first one's stop. Without a start of its own
+        // a call overlaps nothing that is known.
+        let started = row.k_start.load(Relaxed) != 0;
+        if started
+            && stamp > last.start.load(Relaxed)
+            && other.is(Kind::KernelCh)
+            && other.slot() != handle.slot()
+        {
+            self.overlap(row, row.group.load(Relaxed), last, false);
+        }
+        // The newest, not the largest: when the GPU's timer steps back, the calls after the step are sound again.
+        last.stop.store(stamp, Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn stop_kernel(&self, handle: Handle) {
+        let Some(row) = self.row(handle) else { return };
+        let stopped = row.k_stopped.load(Relaxed);
+        if stopped >= row.k_started.load(Relaxed) {
+            return self.odd(Odd::DoubleStop);
+        }
+        let nchannels = u16::from(row.nchannels.load(Relaxed));
+        if stopped + 1 >= nchannels {
+            row.k_seen.store(self.clock.ticks(), Relaxed);
+        }
+        row.k_stopped.store(stopped + 1, Release);
+    }
+}

@@ -1,0 +1,190 @@
+//! Launches, and the CUDA events around them.
+
+use super::{this_thread, CommState, Launch, Recorder, LAUNCHES};
+use crate::gpu_events::{Ring, Timed};
+use crate::handle::{Handle, Kind};
+use capture::live::{part, row_state, verdict, Group, Row};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+impl Recorder {
+    #[inline]
+    pub(super) fn start_launch(&self, context: u64, parent: u64, stream: u64) -> u64 {
+        let Some((comm_slot, comm)) = self.comm(context) else {
+            return self.ignored();
+        };
+        let parent = self.read(parent);
+        let handle = if parent.is(Kind::GroupApi) {
+            if let Some((word, group)) = self.group_at(parent) {
+                group
+                    .launches
+                    .store(group.launches.load(Relaxed).wrapping_add(1), Relaxed);
+                if let Some(ring) = comm.ring() {
+                    self.time_launch(comm, ring, word, group, stream);
+                }
+            }
+            parent.renamed(Kind::Launch, comm_slot)
+        } else {
+            // The ticket before the first, which names no group.
+            Handle::of_ticket(Kind::Launch, comm_slot, u64::MAX)
+        };
+        comm.launching_since.store(self.clock.ticks(), Relaxed);
+        self.give(handle)
+    }
+
+    /// Records the first CUDA event of a launch that is to be timed.
+    // Apart, so that nothing of it is in the way where launches are not timed.
+    #[inline(never)]
+    fn time_launch(&self, comm: &CommState, ring: &Ring, word: u64, group: &Group, stream: u64) {
+        let timed = if group.captured.load(Relaxed) != 0 {
+            Timed::No
+        } else {
+            ring.launched_by(this_thread());
+            let (func, count) = self.first_call(word, group);
+            ring.begin(&self.switch, stream, func, count)
+        };
+        comm.launching_on.store(stream, Relaxed);
+        comm.launching_timed.store(timed.pack(), Relaxed);
+    }
+
+    /// Function and count of a group's first call, as far as it has a row.
+    pub(super) fn first_call(&self, word: u64, group: &Group) -> (u8, u64) {
+        self.first_row(word, group).map_or((0, 0), |row| {
+            (row.func.load(Relaxed), row.count.load(Relaxed))
+        })
+    }
+
+    /// The live row of a group's first call.
+    #[inline]
+    pub(super) fn first_row(&self, word: u64, group: &Group) -> Option<&'static Row> {
+        let row = self.row_at(group.first_row.load(Relaxed).checked_sub(1)?);
+        let alive = row.word.load(Acquire) & 3 == row_state::ALIVE;
+        (alive && row.group.load(Relaxed) == word).then_some(row)
+    }
+
+    /// Records the second CUDA event of a launch.
+    #[inline(never)]
+    fn end_timing(&self, comm: &CommState, ring: &Ring) -> u64 {
+        let timed = comm.launching_timed.load(Relaxed);
+        let stream = comm.launching_on.load(Relaxed);
+        match Timed::unpack(timed) {
+            Timed::By(_) if !ring.end(&self.switch, stream) => Timed::No.pack(),
+            _ => timed,
+        }
+    }
+
+    #[inline]
+    pub(super) fn stop_launch(&self, handle: Handle) {
+        let now = self.clock.ticks();
+        let comm = &self.comms[usize::from(handle.channel())];
+        // First of all, so that the GPU isn't kept waiting for it.
+        let timed = comm.ring().map_or(0, |ring| self.end_timing(comm, ring));
+        let since = comm.launching_since.load(Relaxed);
+        let Some((word, group)) = self.group_at(handle) else {
+            return;
+        };
+        group.t_launch[0].store(since, Relaxed);
+        group.t_launch[1].store(now, Relaxed);
+        if group.captured.load(Relaxed) != 0 {
+            return;
+        }
+        let pushed = comm.pushed.load(Relaxed);
+        let launch = &comm.launches[pushed as usize % LAUNCHES];
+        launch.group.store(word, Relaxed);
+        launch.t0.store(since, Relaxed);
+        launch.t1.store(now, Relaxed);
+        launch.timed.store(timed, Relaxed);
+        launch.first_row.store(0, Relaxed);
+        comm.pushed.store(pushed.wrapping_add(1), Release);
+    }
+
+    /// The launch that a plan's first call belongs to: the oldest one of its group that no plan has taken.
+    #[inline]
+    pub(super) fn launch_of<'a>(
+        &self,
+        comm: &'a CommState,
+        group: u64,
+    ) -> Option<(&'a Launch, bool)> {
+        let pushed = comm.pushed.load(Acquire);
+        let mut at = comm.popped.load(Relaxed);
+        let overrun = pushed.wrapping_sub(at) > LAUNCHES as u32;
+        if overrun {
+            at = pushed.wrapping_sub(LAUNCHES as u32);
+        }
+        while at != pushed {
+            let launch = &comm.launches[at as usize % LAUNCHES];
+            if launch.group.load(Relaxed) == group {
+                comm.popped.store(at, Relaxed);
+                return Some((launch, overrun));
+            }
+            at = at.wrapping_add(1);
+        }
+        None
+    }
+
+    /// Joins a row with the CUDA events of its launch; returns what to add to its parts. Calls of one launch share its
+    /// time, which is then none of theirs.
+    #[inline(never)]
+    pub(super) fn timed(&self, launch: &Launch, timed: u64, slot: u32, row: &Row) -> u8 {
+        let fuse = |row: &Row| {
+            let verdict = row.verdict.load(Relaxed) | verdict::FUSED;
+            row.verdict.store(verdict, Relaxed);
+        };
+        match launch.first_row.load(Relaxed).checked_sub(1) {
+            None => launch.first_row.store(slot + 1, Relaxed),
+            Some(first) => {
+                fuse(self.row_at(first));
+                fuse(row);
+            }
+        }
+        match Timed::unpack(timed) {
+            Timed::By(number) => {
+                row.event.store(number, Relaxed);
+                part::EVENTS
+            }
+            Timed::Unsampled => part::UNSAMPLED,
+            Timed::No => 0,
+        }
+    }
+
+    /// A call of a kind that NCCL launches without telling is timed from the group's end to its return, in which it is
+    /// launched if the communicator is a blocking one.
+    #[inline(never)]
+    pub(super) fn begin_bracket(&self, ring: &Ring, word: u64, group: &Group) {
+        if group.captured.load(Relaxed) != 0 {
+            return;
+        }
+        let Some(row) = self.first_row(word, group) else {
+            return;
+        };
+        let (func, count) = (row.func.load(Relaxed), row.count.load(Relaxed));
+        if ring.brackets(func) {
+            let timed = ring.begin(&self.switch, row.stream.load(Relaxed), func, count);
+            ring.bracket(timed);
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn end_bracket(&self, ring: &Ring, word: u64, group: &Group) {
+        let timed = ring.take_bracket();
+        if group.captured.load(Relaxed) != 0 {
+            return;
+        }
+        let Some(row) = self.first_row(word, group) else {
+            return;
+        };
+        let launched = group.launches.load(Relaxed) != 0;
+        ring.learn(row.func.load(Relaxed), launched);
+        if launched {
+            return;
+        }
+        let parts = row.parts.load(Relaxed);
+        match timed {
+            Timed::By(number) if ring.end(&self.switch, row.stream.load(Relaxed)) => {
+                row.event.store(number, Relaxed);
+                row.parts.store(parts | part::EVENTS, Release);
+            }
+            Timed::Unsampled => row.parts.store(parts | part::UNSAMPLED, Release),
+            _ => {}
+        }
+    }
+}
