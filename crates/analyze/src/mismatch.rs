@@ -45,11 +45,17 @@ impl Seen {
 }
 
 /// Places whose numbers are near each other.
-const PAGE: u64 = 256;
+const PAGE: u64 = 32;
+
+type Page = [Seen; PAGE as usize];
 
 #[derive(Default)]
 struct Places {
-    pages: HashMap<u64, Box<[Seen; PAGE as usize]>>,
+    /// Index in `pages`.
+    numbers: HashMap<u64, u32>,
+    pages: Vec<Page>,
+    /// The page that was used last and its index: calls come in order.
+    last: Option<(u64, u32)>,
     /// Places at which calls differ, and the first of them.
     differing: u64,
     first: Option<(u64, Seen, Seen)>,
@@ -57,14 +63,33 @@ struct Places {
 
 impl Places {
     fn at(&self, number: u64) -> Seen {
-        let page = self.pages.get(&(number / PAGE));
-        page.map_or(Seen::EMPTY, |page| page[(number % PAGE) as usize])
+        let page = self.numbers.get(&(number / PAGE));
+        page.map_or(Seen::EMPTY, |page| {
+            self.pages[*page as usize][(number % PAGE) as usize]
+        })
+    }
+
+    #[inline]
+    fn at_mut(&mut self, number: u64) -> &mut Seen {
+        let index = match self.last {
+            Some((page, index)) if page == number / PAGE => index,
+            _ => self.turn_to(number / PAGE),
+        };
+        &mut self.pages[index as usize][(number % PAGE) as usize]
+    }
+
+    fn turn_to(&mut self, page: u64) -> u32 {
+        let next = self.pages.len() as u32;
+        let index = *self.numbers.entry(page).or_insert(next);
+        if index == next {
+            self.pages.push([Seen::EMPTY; PAGE as usize]);
+        }
+        self.last = Some((page, index));
+        index
     }
 
     fn add(&mut self, number: u64, this: Seen) {
-        let page = self.pages.entry(number / PAGE);
-        let page = page.or_insert_with(|| Box::new([Seen::EMPTY; PAGE as usize]));
-        let seen = &mut page[(number % PAGE) as usize];
+        let seen = self.at_mut(number);
         match seen.signature {
             Seen::NONE => *seen = this,
             Seen::DIFFER => {}
@@ -72,16 +97,16 @@ impl Places {
                 seen.process = seen.process.min(this.process);
             }
             _ => {
-                self.differing += 1;
                 let pair = if seen.process <= this.process {
                     (*seen, this)
                 } else {
                     (this, *seen)
                 };
+                seen.signature = Seen::DIFFER;
                 if self.first.is_none_or(|(first, ..)| number < first) {
                     self.first = Some((number, pair.0, pair.1));
                 }
-                seen.signature = Seen::DIFFER;
+                self.differing += 1;
             }
         }
     }
@@ -91,17 +116,29 @@ impl Places {
 #[derive(Default)]
 pub struct Gatherer {
     known: HashMap<Signature, u32>,
-    lines: HashMap<Line, Places>,
+    /// Index in `places`.
+    lines: HashMap<Line, u32>,
+    places: Vec<Places>,
     processes: u32,
 }
 
 /// Where the executions of one process go.
 pub struct Plan {
     process: u32,
-    /// By place of the walk: communicator, local, function, signature. `None` for what is not compared.
-    places: Vec<Option<(u32, usize, Name, u32)>>,
+    /// By place of the walk; `None` for what is not compared.
+    places: Vec<Option<Compared>>,
     /// By local: calls so far; `None` once order tells nothing.
     order: Vec<Option<u64>>,
+}
+
+/// Where the calls of a place of the walk are compared.
+#[derive(Clone, Copy)]
+struct Compared {
+    local: usize,
+    signature: u32,
+    /// Lines, by index: in order, and by number.
+    order: u32,
+    numbers: u32,
 }
 
 impl Gatherer {
@@ -109,32 +146,41 @@ impl Gatherer {
     pub fn plan(&mut self, capture: &Capture, walk: &Walk) -> Plan {
         let process = self.processes;
         self.processes += 1;
-        let places = walk.places().iter().map(|place| {
+        let place_of = |place: &crate::executions::Place| {
             let communicator = place.shape.communicator?;
             is_collective(capture.names.get(place.function)?).then_some(())?;
             let next = self.known.len() as u32;
             let signature = *self.known.entry(signature(capture, place)).or_insert(next);
-            Some((
-                communicator,
-                place.local as usize,
-                place.function,
+            Some(Compared {
+                local: place.local as usize,
                 signature,
-            ))
-        });
+                order: self.line((communicator, None)),
+                numbers: self.line((communicator, Some(place.function))),
+            })
+        };
         Plan {
             process,
-            places: places.collect(),
+            places: walk.places().iter().map(place_of).collect(),
             order: vec![Some(0); walk.locals()],
         }
+    }
+
+    fn line(&mut self, line: Line) -> u32 {
+        let next = self.places.len() as u32;
+        let index = *self.lines.entry(line).or_insert(next);
+        if index == next {
+            self.places.push(Places::default());
+        }
+        index
     }
 
     /// Adds an execution.
     #[inline]
     pub fn add(&mut self, plan: &mut Plan, execution: &Execution) {
-        let Some((communicator, local, function, signature)) = plan.places[execution.place] else {
+        let Some(compared) = plan.places[execution.place] else {
             return;
         };
-        let order = &mut plan.order[local];
+        let order = &mut plan.order[compared.local];
         if execution.captured || execution.shape.is(flag::REPLAY) || !execution.whole {
             *order = None;
         }
@@ -142,18 +188,16 @@ impl Gatherer {
             return;
         }
         let this = Seen {
-            signature,
+            signature: compared.signature,
             process: plan.process,
         };
         if let Some(number) = order {
-            let line = self.lines.entry((communicator, None)).or_default();
-            line.add(*number, this);
+            self.places[compared.order as usize].add(*number, this);
             *number += 1;
         }
         let seq = execution.call.seq.checked_sub(1);
         if let Some(seq) = seq.filter(|_| !execution.shape.is(flag::REPLAY)) {
-            let line = self.lines.entry((communicator, Some(function)));
-            line.or_default().add(seq, this);
+            self.places[compared.numbers as usize].add(seq, this);
         }
     }
 
@@ -174,7 +218,8 @@ impl Gatherer {
             process: seen.process + before,
         };
         for (line, from) in later.lines {
-            let into = self.lines.entry(line).or_default();
+            let (into, from) = (self.line(line), &later.places[from as usize]);
+            let into = &mut self.places[into as usize];
             // Of their first difference: the lowest process of all at that place, and the lowest that differs from it.
             let theirs = from.first.map(|(number, a, b)| {
                 let (a, b) = (ours(a), ours(b));
@@ -184,15 +229,16 @@ impl Gatherer {
                     here => (number, here, b),
                 }
             });
-            for (page, seen) in &from.pages {
-                for (number, seen) in (page * PAGE..).zip(seen.iter()) {
+            for (page, index) in &from.numbers {
+                let seen = &from.pages[*index as usize];
+                for (at, seen) in (0..).zip(seen) {
+                    let number = page * PAGE + at;
                     if seen.signature == Seen::DIFFER {
                         // Counted over there, unless it was here too.
-                        let page = into.pages.entry(*page);
-                        let page = page.or_insert_with(|| Box::new([Seen::EMPTY; PAGE as usize]));
-                        let here = &mut page[(number % PAGE) as usize].signature;
-                        into.differing += u64::from(*here != Seen::DIFFER);
+                        let here = &mut into.at_mut(number).signature;
+                        let new = *here != Seen::DIFFER;
                         *here = Seen::DIFFER;
+                        into.differing += u64::from(new);
                     } else if seen.signature != Seen::NONE {
                         into.add(number, ours(*seen));
                     }
@@ -213,6 +259,7 @@ impl Gatherer {
         // The order tells all that differs, where it is known, so it comes before functions by number.
         let mut found: BTreeMap<u32, (Option<Name>, u64, &Places)> = BTreeMap::new();
         for ((communicator, function), places) in &self.lines {
+            let places = &self.places[*places as usize];
             let Some((number, ..)) = places.first else {
                 continue;
             };
