@@ -107,7 +107,7 @@ pub struct RankArrivals {
     /// How likely a rank that is late no more than the others is to have such a saving; null for too few operations.
     pub saving_p: Option<f64>,
     /// What the run would take less had it been as early as the median of the others, µs of the wall: what of the saving
-    /// nothing else hides. Null for ranks that are not late more than chance gives.
+    /// nothing else hides. Null for ranks that are not late more than chance gives and than ends are spread.
     pub loss_wall_us: Option<f64>,
     /// 95 % interval of the loss; null for too few operations.
     pub loss_interval_us: Option<(f64, f64)>,
@@ -157,6 +157,16 @@ struct Lane {
     parts: Vec<Part>,
     /// What parts had on the network, in their order.
     network: Vec<(u32, OnNetwork)>,
+}
+
+/// Least mean saving of the operations in which a rank was last, µs: the spread of ends.
+pub(crate) const LEAST_US: f64 = 5.0;
+
+impl RankArrivals {
+    /// Whether it was last by more than the ends of operations are spread.
+    pub(crate) fn is_beyond_spread(&self) -> bool {
+        self.saving_wall_us >= LEAST_US * self.last as f64
+    }
 }
 
 /// Ranks taken for late raise a false alarm in so many jobs at most, all together.
@@ -633,6 +643,7 @@ impl Operations {
             .iter()
             .zip(holm(&p, LEVEL))
             .filter_map(|((lane, _), late)| late.then_some(*lane))
+            .filter(|lane| ranks[*lane].is_beyond_spread())
             .collect();
         late.sort_by(|a, b| {
             let saving = |lane: &usize| ranks[*lane].saving_wall_us;

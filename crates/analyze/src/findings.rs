@@ -15,8 +15,6 @@ mod slow_network;
 
 /// Least share of the run.
 const LEAST_SHARE: f64 = 0.01;
-/// Least mean saving of the operations in which a rank was last, µs: the spread of ends.
-const LEAST_US: f64 = 5.0;
 
 /// A claim with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -52,7 +50,7 @@ fn late(arrivals: &Arrivals, wall_us: Option<f64>) -> Vec<&RankArrivals> {
                 && rank.saving_interval_us.is_some_and(|(low, _)| low > 0.0)
                 && rank.excess_wall_us >= LEAST_SHARE * run_us
                 && rank.excess_wall_us >= 0.5 * rank.saving_wall_us
-                && rank.saving_wall_us >= LEAST_US * rank.last as f64
+                && rank.is_beyond_spread()
                 // Where the hosts' clocks prove that others came after it, ends are not common.
                 && 2 * rank.last_refuted.unwrap_or(0) <= rank.last
         })

@@ -96,10 +96,15 @@ struct Item {
     kernel: (u64, u64),
 }
 
+/// What makes two calls the same: communicator, function, datatype, elements.
+type Same = (u32, Name, Name, u64);
+
 /// What is gathered of one process.
 #[derive(Default)]
 pub struct Gatherer {
-    symbols: HashMap<(u32, Name, Name, u64), u32>,
+    symbols: HashMap<Same, u32>,
+    /// By place of the walk: what came there last.
+    latest: Vec<Option<(Same, u32)>>,
     items: Vec<Item>,
     beyond: u64,
 }
@@ -116,9 +121,19 @@ impl Gatherer {
             return;
         }
         let (shape, call) = (execution.shape, execution.call);
-        let next = self.symbols.len() as u32;
         let key = (local, function, shape.datatype, shape.count);
-        let symbol = *self.symbols.entry(key).or_insert(next);
+        if self.latest.len() <= execution.place {
+            self.latest.resize(execution.place + 1, None);
+        }
+        let symbol = match self.latest[execution.place] {
+            Some((same, symbol)) if same == key => symbol,
+            _ => {
+                let next = self.symbols.len() as u32;
+                let symbol = *self.symbols.entry(key).or_insert(next);
+                self.latest[execution.place] = Some((key, symbol));
+                symbol
+            }
+        };
         let times = [call.api_ns, call.launch_start_ns, call.enqueue_ns];
         self.items.push(Item {
             symbol,

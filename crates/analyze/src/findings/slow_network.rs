@@ -4,7 +4,8 @@
 //! is half as long again as they take; where the network is what transfers wait for, because the link is in the network's hands for
 //! half of them; and where the run loses by it, with the lower end of the interval above zero and 1 % of the run at least.
 
-use super::{time, Finding, LEAST_SHARE, LEAST_US};
+use super::{time, Finding, LEAST_SHARE};
+use crate::arrivals::LEAST_US;
 use crate::arrivals::{Arrivals, Link, LEVEL};
 use crate::interval::holm;
 
