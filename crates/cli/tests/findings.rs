@@ -125,37 +125,50 @@ fn report(script: &str) -> analyze::Report {
     })
 }
 
+/// Looks at the report on what a script plays. How long something lasts on the network is up to the machine that plays it, so where it is
+/// busy with others it is played again, twice at most.
+fn in_one_of_three(script: &str, look: impl Fn(analyze::Report)) {
+    for _ in 0..2 {
+        let looked = std::panic::AssertUnwindSafe(|| look(report(script)));
+        if std::panic::catch_unwind(looked).is_ok() {
+            return;
+        }
+    }
+    look(report(script));
+}
+
 #[test]
 fn a_slow_link_is_named_with_its_peer_and_what_it_costs() {
     // Rank 3 sends to rank 4 and rank 7 to rank 0 over the network: 40 ms and 10 ms, of which the operations take the longer.
     let script =
         "ranks 8\nhosts 2\nrank 0..7 drag send_network 10ms\nrank 3 drag send_network 40ms\n\
                   repeat 40 {\nall_reduce 8MiB time=500us\nsync\nsleep 1ms\n}";
-    let slow = report(script);
-    let truth = 40.0 * 30_000.0;
-    let [finding] = &slow.findings[..] else {
-        panic!("{:?}", slow.findings);
-    };
-    assert_eq!(finding.kind, "slow_network");
-    assert!(
-        finding.sentence.starts_with("The network from rank 3 on "),
-        "{finding:?}"
-    );
-    assert!(finding.sentence.contains(" to rank 4 on "), "{finding:?}");
-    assert!(
-        finding.evidence.contains(" in send_network for "),
-        "{finding:?}"
-    );
-    // A sleep is some 0.1 ms late, more on a machine that is busy: that is the error of what is played.
-    let (low, high) = finding.wall_interval_us.expect("an interval");
-    let loss = finding.wall_us.expect("a loss");
-    assert!((0.7..1.3).contains(&(loss / truth)), "{finding:?}");
-    assert!(low < 1.3 * truth && high > 0.7 * truth, "{finding:?}");
-    let links = slow.arrivals.expect("arrivals").links;
-    assert_eq!(links[0].peer, Some(4));
-    assert_eq!(links[0].state, Some("send_network"));
-    let late = links.iter().find(|l| l.rank == Some(7)).expect("there");
-    assert_eq!((late.peer, late.loss_wall_us), (Some(0), None));
+    in_one_of_three(script, |slow| {
+        let truth = 40.0 * 30_000.0;
+        let [finding] = &slow.findings[..] else {
+            panic!("{:?}", slow.findings);
+        };
+        assert_eq!(finding.kind, "slow_network");
+        assert!(
+            finding.sentence.starts_with("The network from rank 3 on "),
+            "{finding:?}"
+        );
+        assert!(finding.sentence.contains(" to rank 4 on "), "{finding:?}");
+        assert!(
+            finding.evidence.contains(" in send_network for "),
+            "{finding:?}"
+        );
+        // A sleep is some 0.1 ms late, more on a machine that is busy: that is the error of what is played.
+        let (low, high) = finding.wall_interval_us.expect("an interval");
+        let loss = finding.wall_us.expect("a loss");
+        assert!((0.7..1.3).contains(&(loss / truth)), "{finding:?}");
+        assert!(low < 1.3 * truth && high > 0.7 * truth, "{finding:?}");
+        let links = slow.arrivals.expect("arrivals").links;
+        assert_eq!(links[0].peer, Some(4));
+        assert_eq!(links[0].state, Some("send_network"));
+        let late = links.iter().find(|l| l.rank == Some(7)).expect("there");
+        assert_eq!((late.peer, late.loss_wall_us), (Some(0), None));
+    });
 }
 
 #[test]
@@ -163,46 +176,49 @@ fn lateness_that_came_over_the_network_says_so() {
     // Rank 1 is late to its pair because its operation with rank 2, on the other host, takes 20 ms over the network.
     let script = "ranks 4\nhosts 2\ncomm pair split world every 2\ncomm far ranks 1,2\nrank 1 drag send_network 20ms\n\
                   repeat 40 {\nall_reduce 1MiB comm=far time=500us\nrank 1 { sync }\nall_reduce 1MiB comm=pair time=100us\nsync\nsleep 1ms\n}";
-    let found = report(script);
-    let arrivals = found.arrivals.expect("arrivals");
-    let late = arrivals
-        .ranks
-        .iter()
-        .find(|r| r.rank == Some(1))
-        .expect("there");
-    let from = &late.inherited_from[0];
-    let far = found
-        .communicators
-        .iter()
-        .find(|c| c.nnodes == Some(2) && c.nranks == Some(2));
-    assert_eq!(
-        from.communicator,
-        far.map(|c| c.communicator.clone()),
-        "{late:?}"
-    );
-    let network = from.network_rank_us.expect("it was recorded");
-    assert!(
-        network > 0.8 * from.cost_rank_us && network > 0.7 * 39.0 * 20_000.0,
-        "{late:?}"
-    );
-    let over = arrivals.over_network.expect("it was recorded");
-    assert_eq!(over.operations, 39);
-    assert!(over.held_wall_us > 0.8 * over.transfer_wall_us, "{over:?}");
+    in_one_of_three(script, |found| {
+        let arrivals = found.arrivals.expect("arrivals");
+        let late = arrivals
+            .ranks
+            .iter()
+            .find(|r| r.rank == Some(1))
+            .expect("there");
+        let from = &late.inherited_from[0];
+        let far = found
+            .communicators
+            .iter()
+            .find(|c| c.nnodes == Some(2) && c.nranks == Some(2));
+        assert_eq!(
+            from.communicator,
+            far.map(|c| c.communicator.clone()),
+            "{late:?}"
+        );
+        let network = from.network_rank_us.expect("it was recorded");
+        assert!(
+            network > 0.8 * from.cost_rank_us && network > 0.7 * 39.0 * 20_000.0,
+            "{late:?}"
+        );
+        let over = arrivals.over_network.expect("it was recorded");
+        assert_eq!(over.operations, 39);
+        assert!(over.held_wall_us > 0.8 * over.transfer_wall_us, "{over:?}");
+    });
 }
 
 #[test]
 fn a_slow_flush_is_named() {
     let script = "ranks 8\nhosts 4\nrank 4 drag recv_flush 20ms\n\
                   repeat 40 {\nall_gather 8MiB time=300us\nsync\nsleep 1ms\n}";
-    let found = report(script).findings;
-    let [finding] = &found[..] else {
-        panic!("{found:?}");
-    };
-    assert!(finding.sentence.starts_with("What rank 4 on "), "{found:?}");
-    assert!(
-        finding.sentence.contains(" receives from rank 3 on "),
-        "{found:?}"
-    );
+    in_one_of_three(script, |report| {
+        let found = report.findings;
+        let [finding] = &found[..] else {
+            panic!("{found:?}");
+        };
+        assert!(finding.sentence.starts_with("What rank 4 on "), "{found:?}");
+        assert!(
+            finding.sentence.contains(" receives from rank 3 on "),
+            "{found:?}"
+        );
+    });
 }
 
 #[test]
