@@ -29,6 +29,7 @@ pub mod mismatch;
 pub mod network;
 pub mod notes;
 pub mod operations;
+mod pages;
 pub mod ranks;
 pub mod roles;
 pub mod sampled;

@@ -12,6 +12,7 @@
 //! Only functions that every rank of a communicator calls are matched: sends and receives are not.
 
 use crate::executions::{Execution, Walk};
+use crate::pages::Pages;
 use capture::live::flag;
 use std::collections::HashMap;
 use tables::{Capture, Name};
@@ -68,9 +69,8 @@ impl Slot {
     }
 }
 
-/// Operations whose numbers are near each other; a number out of line costs a page and no more.
-const PAGE: usize = 256;
-type Page = Box<[Slot; PAGE]>;
+/// Operations of a sequence, by number.
+type Sequence = Pages<Slot, 256>;
 
 /// What the operations of a sequence have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -83,33 +83,6 @@ pub struct Key {
     pub replay: bool,
     /// Numbered by NCCL, else in order.
     pub by_seq: bool,
-}
-
-#[derive(Default)]
-struct Sequence {
-    pages: HashMap<u64, u32>,
-    slots: Vec<Page>,
-    /// The page that was used last and its index.
-    last: Option<(u64, u32)>,
-}
-
-impl Sequence {
-    fn slot(&mut self, number: u64) -> &mut Slot {
-        let page = number / PAGE as u64;
-        let index = match self.last {
-            Some((last, index)) if last == page => index,
-            _ => {
-                let slots = &mut self.slots;
-                let index = *self.pages.entry(page).or_insert_with(|| {
-                    slots.push(Box::new([Slot::EMPTY; PAGE]));
-                    slots.len() as u32 - 1
-                });
-                self.last = Some((page, index));
-                index
-            }
-        };
-        &mut self.slots[index as usize][number as usize % PAGE]
-    }
 }
 
 /// Operations of a capture under construction.
@@ -163,7 +136,7 @@ impl Matcher {
         let index = self.sequences.len() as u32;
         for (offset, by_seq) in [(0, true), (1, false)] {
             self.known.insert(Key { by_seq, ..key }, index + offset);
-            self.sequences.push(Sequence::default());
+            self.sequences.push(Sequence::new(Slot::EMPTY));
         }
         index
     }
@@ -191,11 +164,13 @@ impl Matcher {
         };
         // Without a GPU time it only counts where calls are told apart by their order.
         if let Ok(shortest) = execution.gpu {
-            self.sequences[sequence as usize].slot(number).unite(Slot {
-                row: row.unwrap_or(Slot::NO_ROW),
-                timed: 1,
-                shortest,
-            });
+            self.sequences[sequence as usize]
+                .get_mut(number)
+                .unite(Slot {
+                    row: row.unwrap_or(Slot::NO_ROW),
+                    timed: 1,
+                    shortest,
+                });
         }
         Some((sequence, number))
     }
@@ -210,14 +185,10 @@ impl Matcher {
                 ..key
             }) + u32::from(!key.by_seq);
             sequences[from as usize] = into;
-            let from = &other.sequences[from as usize];
-            for (page, index) in &from.pages {
-                for (i, slot) in from.slots[*index as usize].iter().enumerate() {
-                    let row = rows.get(slot.row as usize).copied().unwrap_or(slot.row);
-                    let into = &mut self.sequences[into as usize];
-                    into.slot(page * PAGE as u64 + i as u64)
-                        .unite(Slot { row, ..*slot });
-                }
+            let into = &mut self.sequences[into as usize];
+            for (number, slot) in other.sequences[from as usize].iter() {
+                let row = rows.get(slot.row as usize).copied().unwrap_or(slot.row);
+                into.get_mut(number).unite(Slot { row, ..*slot });
             }
         }
         sequences
@@ -238,11 +209,7 @@ impl Matcher {
             // Below ABI v4 the number of ranks is not told; those that the capture holds are the best there is.
             let nranks =
                 communicator.map_or(0, |c| c.nranks.map_or(c.members.len(), |n| n as usize));
-            let slots = self.sequences[*index as usize]
-                .slots
-                .iter()
-                .flat_map(|p| p.iter());
-            for slot in slots {
+            for (_, slot) in self.sequences[*index as usize].iter() {
                 if slot.timed as usize == nranks && nranks > 0 && slot.row < Slot::EMPTY.row {
                     each(slot.row, slot.shortest);
                 }

@@ -9,6 +9,7 @@
 
 use crate::executions::{Execution, Walk};
 use crate::matching::is_collective;
+use crate::pages::Pages;
 use crate::summary::size;
 use capture::live::flag;
 use std::collections::{BTreeMap, HashMap};
@@ -44,52 +45,24 @@ impl Seen {
     };
 }
 
-/// Places whose numbers are near each other.
-const PAGE: u64 = 32;
-
-type Page = [Seen; PAGE as usize];
-
-#[derive(Default)]
 struct Places {
-    /// Index in `pages`.
-    numbers: HashMap<u64, u32>,
-    pages: Vec<Page>,
-    /// The page that was used last and its index: calls come in order.
-    last: Option<(u64, u32)>,
+    seen: Pages<Seen, 32>,
     /// Places at which calls differ, and the first of them.
     differing: u64,
     first: Option<(u64, Seen, Seen)>,
 }
 
 impl Places {
-    fn at(&self, number: u64) -> Seen {
-        let page = self.numbers.get(&(number / PAGE));
-        page.map_or(Seen::EMPTY, |page| {
-            self.pages[*page as usize][(number % PAGE) as usize]
-        })
-    }
-
-    #[inline]
-    fn at_mut(&mut self, number: u64) -> &mut Seen {
-        let index = match self.last {
-            Some((page, index)) if page == number / PAGE => index,
-            _ => self.turn_to(number / PAGE),
-        };
-        &mut self.pages[index as usize][(number % PAGE) as usize]
-    }
-
-    fn turn_to(&mut self, page: u64) -> u32 {
-        let next = self.pages.len() as u32;
-        let index = *self.numbers.entry(page).or_insert(next);
-        if index == next {
-            self.pages.push([Seen::EMPTY; PAGE as usize]);
+    fn new() -> Places {
+        Places {
+            seen: Pages::new(Seen::EMPTY),
+            differing: 0,
+            first: None,
         }
-        self.last = Some((page, index));
-        index
     }
 
     fn add(&mut self, number: u64, this: Seen) {
-        let seen = self.at_mut(number);
+        let seen = self.seen.get_mut(number);
         match seen.signature {
             Seen::NONE => *seen = this,
             Seen::DIFFER => {}
@@ -169,7 +142,7 @@ impl Gatherer {
         let next = self.places.len() as u32;
         let index = *self.lines.entry(line).or_insert(next);
         if index == next {
-            self.places.push(Places::default());
+            self.places.push(Places::new());
         }
         index
     }
@@ -223,25 +196,21 @@ impl Gatherer {
             // Of their first difference: the lowest process of all at that place, and the lowest that differs from it.
             let theirs = from.first.map(|(number, a, b)| {
                 let (a, b) = (ours(a), ours(b));
-                match into.at(number) {
+                match into.seen.get(number) {
                     here if here.signature >= Seen::DIFFER => (number, a, b),
                     here if here.signature != a.signature => (number, here, a),
                     here => (number, here, b),
                 }
             });
-            for (page, index) in &from.numbers {
-                let seen = &from.pages[*index as usize];
-                for (at, seen) in (0..).zip(seen) {
-                    let number = page * PAGE + at;
-                    if seen.signature == Seen::DIFFER {
-                        // Counted over there, unless it was here too.
-                        let here = &mut into.at_mut(number).signature;
-                        let new = *here != Seen::DIFFER;
-                        *here = Seen::DIFFER;
-                        into.differing += u64::from(new);
-                    } else if seen.signature != Seen::NONE {
-                        into.add(number, ours(*seen));
-                    }
+            for (number, seen) in from.seen.iter() {
+                if seen.signature == Seen::DIFFER {
+                    // Counted over there, unless it was here too.
+                    let here = &mut into.seen.get_mut(number).signature;
+                    let new = *here != Seen::DIFFER;
+                    *here = Seen::DIFFER;
+                    into.differing += u64::from(new);
+                } else if seen.signature != Seen::NONE {
+                    into.add(number, ours(*seen));
                 }
             }
             if let Some((number, ..)) = theirs {
