@@ -23,7 +23,7 @@
 
 use crate::clocks::{Clocks, Given};
 use crate::executions::{Execution, OnNetwork, Walk};
-use crate::interval::{holm, Batches, CONFIDENCE};
+use crate::interval::{beyond_chance, Batches, CONFIDENCE};
 use crate::matching::{Key, Matcher};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -634,17 +634,8 @@ impl Operations {
 
     /// What the run loses by those that are late more than chance gives, for the most late of them. `ranks` are by lane.
     fn losses(&self, ranks: &mut [RankArrivals], replay: &mut Option<loss::Replay>) {
-        let lanes = ranks.iter().enumerate();
-        let judged: Vec<(usize, f64)> = lanes
-            .filter_map(|(lane, row)| Some((lane, row.saving_p?)))
-            .collect();
-        let p: Vec<f64> = judged.iter().map(|(_, p)| *p).collect();
-        let mut late: Vec<usize> = judged
-            .iter()
-            .zip(holm(&p, LEVEL))
-            .filter_map(|((lane, _), late)| late.then_some(*lane))
-            .filter(|lane| ranks[*lane].is_beyond_spread())
-            .collect();
+        let mut late = beyond_chance(0..ranks.len(), |lane| ranks[*lane].saving_p, LEVEL);
+        late.retain(|lane| ranks[*lane].is_beyond_spread());
         late.sort_by(|a, b| {
             let saving = |lane: &usize| ranks[*lane].saving_wall_us;
             saving(b).total_cmp(&saving(a)).then(a.cmp(b))

@@ -8,7 +8,7 @@
 
 use crate::arrivals::{Arrivals, RankArrivals, LEVEL};
 use crate::clocks::Clocks;
-use crate::interval::holm;
+use crate::interval::beyond_chance;
 use serde::Serialize;
 
 mod slow_network;
@@ -35,27 +35,18 @@ pub struct Finding {
 
 /// The ranks that are late more than chance gives, by as much as matters. `wall_us` is the length of the run.
 fn late(arrivals: &Arrivals, wall_us: Option<f64>) -> Vec<&RankArrivals> {
-    let judged: Vec<&RankArrivals> = arrivals
-        .ranks
-        .iter()
-        .filter(|rank| rank.saving_p.is_some() && rank.saving_interval_us.is_some())
-        .collect();
-    let p: Vec<f64> = judged.iter().filter_map(|rank| rank.saving_p).collect();
     let run_us = run_us(arrivals, wall_us);
-    judged
-        .into_iter()
-        .zip(holm(&p, LEVEL))
-        .filter(|(rank, late)| {
-            *late
-                && rank.saving_interval_us.is_some_and(|(low, _)| low > 0.0)
-                && rank.excess_wall_us >= LEAST_SHARE * run_us
-                && rank.excess_wall_us >= 0.5 * rank.saving_wall_us
-                && rank.is_beyond_spread()
-                // Where the hosts' clocks prove that others came after it, ends are not common.
-                && 2 * rank.last_refuted.unwrap_or(0) <= rank.last
-        })
-        .map(|(rank, _)| rank)
-        .collect()
+    let p = |rank: &&RankArrivals| rank.saving_p.filter(|_| rank.saving_interval_us.is_some());
+    let mut late = beyond_chance(&arrivals.ranks, p, LEVEL);
+    late.retain(|rank| {
+        rank.saving_interval_us.is_some_and(|(low, _)| low > 0.0)
+            && rank.excess_wall_us >= LEAST_SHARE * run_us
+            && rank.excess_wall_us >= 0.5 * rank.saving_wall_us
+            && rank.is_beyond_spread()
+            // Where the hosts' clocks prove that others came after it, ends are not common.
+            && 2 * rank.last_refuted.unwrap_or(0) <= rank.last
+    });
+    late
 }
 
 fn run_us(arrivals: &Arrivals, wall_us: Option<f64>) -> f64 {

@@ -258,6 +258,21 @@ pub fn holm(p: &[f64], level: f64) -> Vec<bool> {
     rejected
 }
 
+/// Those of many that stand out by more than chance gives one of so many, by [`holm`]. `p` says how likely each is by chance; one
+/// without it is not judged.
+pub fn beyond_chance<T>(
+    of: impl IntoIterator<Item = T>,
+    p: impl Fn(&T) -> Option<f64>,
+    level: f64,
+) -> Vec<T> {
+    let judged = of.into_iter().filter_map(|one| p(&one).map(|p| (one, p)));
+    let (judged, p): (Vec<T>, Vec<f64>) = judged.unzip();
+    let rejected = judged.into_iter().zip(holm(&p, level));
+    rejected
+        .filter_map(|(one, out)| out.then_some(one))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,7 +13,7 @@
 
 use super::{loss::Replay, Operations, Place, LEVEL, MOST_LATE};
 use crate::executions::OnNetwork;
-use crate::interval::{holm, Batches};
+use crate::interval::{beyond_chance, Batches};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::{BTreeMap, BTreeSet};
@@ -142,17 +142,7 @@ pub(super) fn links(of: &Operations, capture: &Capture, replay: &mut Option<Repl
             }
         })
         .collect();
-    let judged: Vec<(usize, f64)> = links
-        .iter()
-        .enumerate()
-        .filter_map(|(at, link)| Some((at, link.excess_p?)))
-        .collect();
-    let p: Vec<f64> = judged.iter().map(|(_, p)| *p).collect();
-    let mut slow: Vec<usize> = judged
-        .iter()
-        .zip(holm(&p, LEVEL))
-        .filter_map(|((at, _), slow)| slow.then_some(*at))
-        .collect();
+    let mut slow = beyond_chance(0..links.len(), |at| links[*at].excess_p, LEVEL);
     slow.sort_by(|a, b| {
         let excess = |at: &usize| links[*at].excess_wall_us;
         excess(b).total_cmp(&excess(a)).then(a.cmp(b))

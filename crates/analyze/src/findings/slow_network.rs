@@ -5,9 +5,8 @@
 //! half of them; and where the run loses by it, with the lower end of the interval above zero and 1 % of the run at least.
 
 use super::{time, Finding, LEAST_SHARE};
-use crate::arrivals::LEAST_US;
-use crate::arrivals::{Arrivals, Link, LEVEL};
-use crate::interval::holm;
+use crate::arrivals::{Arrivals, Link, LEAST_US, LEVEL};
+use crate::interval::beyond_chance;
 
 /// Least ratio to the others.
 const LEAST_RATIO: f64 = 1.5;
@@ -18,16 +17,10 @@ const LEAST_PEER: f64 = 0.5;
 
 /// The findings, largest loss first. `run_us` is the length of the run.
 pub(super) fn slow_network(arrivals: &Arrivals, run_us: f64) -> Vec<Finding> {
-    let links = arrivals.links.iter();
-    let judged: Vec<(&Link, f64)> = links
-        .filter_map(|link| Some((link, link.excess_p?)))
-        .collect();
-    let p: Vec<f64> = judged.iter().map(|(_, p)| *p).collect();
-    judged
+    beyond_chance(&arrivals.links, |link| link.excess_p, LEVEL)
         .into_iter()
-        .zip(holm(&p, LEVEL))
-        .filter(|((link, _), slow)| *slow && matters(link, run_us))
-        .filter_map(|((link, _), _)| {
+        .filter(|link| matters(link, run_us))
+        .filter_map(|link| {
             let (loss, (low, high)) = link.loss_wall_us.zip(link.loss_interval_us)?;
             (low > 0.0 && loss >= LEAST_SHARE * run_us).then(|| Finding {
                 kind: "slow_network",
