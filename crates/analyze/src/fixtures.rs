@@ -1,7 +1,10 @@
-//! What tests are made of: random numbers, the same in every run, and communicators.
+//! What tests are made of: random numbers, the same in every run, communicators, and a process's calls gathered.
 
+use crate::arrivals::Gatherer;
+use crate::executions::Walk;
+use crate::matching::Matcher;
 use tables::communicators::Member;
-use tables::Communicator;
+use tables::{Capture, Communicator, Process};
 
 /// SplitMix64.
 pub(crate) struct Random(pub u64);
@@ -39,4 +42,20 @@ pub(crate) fn communicator(index: usize, members: &[usize]) -> Communicator {
         created_ns: None,
         parent: None,
     }
+}
+
+/// Gathers the calls of a process, all of row 0.
+pub(crate) fn gather(
+    capture: &Capture,
+    process: &Process,
+    matcher: &mut Matcher,
+    gatherer: &mut Gatherer,
+) {
+    let walk = Walk::new(process);
+    let mut matching = matcher.plan(capture, &walk);
+    let plan = gatherer.plan(capture, process, &walk);
+    walk.for_each(&mut Default::default(), |execution| {
+        let at = matcher.add(&mut matching, execution, Some(0));
+        gatherer.add(&plan, execution, at.map(|at| (at, 0)));
+    });
 }

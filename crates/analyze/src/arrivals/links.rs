@@ -272,8 +272,7 @@ fn link(capture: &Capture, communicator: u32, samples: &[Sample], shortest: &[u3
 mod tests {
     use super::super::Gatherer;
     use super::*;
-    use crate::executions::Walk;
-    use crate::fixtures::{communicator, Random};
+    use crate::fixtures::{communicator, gather, Random};
     use crate::matching::Matcher;
     use tables::calls::Extra;
     use tables::communicators::Local;
@@ -323,13 +322,7 @@ mod tests {
                 extras: held.iter().map(extra).collect(),
                 ..Process::default()
             };
-            let walk = Walk::new(&process);
-            let mut matching = matcher.plan(&capture, &walk);
-            let plan = gatherer.plan(&capture, &process, &walk);
-            walk.for_each(&mut Default::default(), |execution| {
-                let at = matcher.add(&mut matching, execution, Some(0));
-                gatherer.add(&plan, execution, at.map(|at| (at, 0)));
-            });
+            gather(&capture, &process, &mut matcher, &mut gatherer);
             capture.processes.push(Process {
                 rank: process.rank,
                 host: process.host,

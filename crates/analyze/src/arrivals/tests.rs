@@ -1,7 +1,7 @@
 //! Small jobs with known costs, savings and reasons.
 
 use super::*;
-use crate::fixtures::{communicator, Random};
+use crate::fixtures::{communicator, gather, Random};
 use crate::matching::Matcher;
 use tables::communicators::Local;
 use tables::{Call, Shape};
@@ -48,13 +48,7 @@ fn job(members: &[&[usize]], kernels: &[Vec<Kernel>], launched: &[u64]) -> Arriv
             calls: kernels.iter().enumerate().map(call).collect(),
             ..Process::default()
         };
-        let walk = Walk::new(&process);
-        let mut matching = matcher.plan(&capture, &walk);
-        let plan = gatherer.plan(&capture, &process, &walk);
-        walk.for_each(&mut Default::default(), |execution| {
-            let at = matcher.add(&mut matching, execution, Some(0));
-            gatherer.add(&plan, execution, at.map(|at| (at, 0)));
-        });
+        gather(&capture, &process, &mut matcher, &mut gatherer);
     }
     let (found, _) = gatherer.finish(&capture, &matcher, None);
     found.expect("operations")
