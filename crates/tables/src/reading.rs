@@ -48,7 +48,8 @@ pub(crate) struct Scan {
 /// all is done again, a few times at most.
 fn opened(files: &Files, problems: &mut Vec<Problem>) -> (Trace, BTreeMap<String, String>, Open) {
     let mut newer = None;
-    for turn in 0.. {
+    let mut turns = 5;
+    loop {
         let files = newer.as_ref().unwrap_or(files);
         let mut found = Vec::new();
         let trace = Trace::load(files, &mut found);
@@ -56,11 +57,10 @@ fn opened(files: &Files, problems: &mut Vec<Problem>) -> (Trace, BTreeMap<String
         let open = open_live(files, &facts, &trace, &mut found);
         let newest = trace.files.last().map_or(0, |file| file.number);
         let moved = open.staged_for > newest || files.later.values().any(|path| !path.exists());
-        if moved && turn < 5 {
-            let again = files::find(files.path(), &mut Vec::new())
-                .into_iter()
-                .next();
-            let again = again.filter(|again| again != files);
+        if moved && turns > 0 {
+            turns -= 1;
+            let mut again = files::find(files.path(), &mut Vec::new()).into_iter();
+            let again = again.next().filter(|again| again != files);
             if again.is_some() {
                 newer = again;
                 continue;
@@ -69,7 +69,6 @@ fn opened(files: &Files, problems: &mut Vec<Problem>) -> (Trace, BTreeMap<String
         problems.append(&mut found);
         return (trace, facts, open);
     }
-    unreachable!("the last turn returns")
 }
 
 /// Goes over the files of one process; `None` when nothing in them is sound.
@@ -230,9 +229,7 @@ pub(crate) fn callback_blocks(path: &Path, mut each: impl FnMut(&[u8])) {
     let Some(files) = crate::files::find(path, &mut ignored).into_iter().next() else {
         return;
     };
-    let trace = Trace::load(&files, &mut ignored);
-    let facts = first_facts(&trace.files[0].bytes);
-    let open = open_live(&files, &facts, &trace, &mut ignored);
+    let (trace, _, open) = opened(&files, &mut ignored);
     for (kind, payload) in blocks(&trace, &open, &mut ignored).sound.values() {
         if *kind == Kind::Callbacks as u16 {
             each(payload);
