@@ -162,7 +162,30 @@ struct Lane {
 /// Least mean saving of the operations in which a rank was last, µs: the spread of ends.
 pub(crate) const LEAST_US: f64 = 5.0;
 
+/// Why a rank came last.
+#[derive(Clone, Copy)]
+enum Reason {
+    LateLaunch,
+    BusyGpu,
+}
+
+/// Who came last to an operation, by how much of itself, and why.
+#[derive(Clone, Copy)]
+struct Late {
+    lane: u32,
+    own_us: f64,
+    reason: Option<Reason>,
+}
+
 impl RankArrivals {
+    fn reason(&mut self, reason: Option<Reason>, us: f64) {
+        match reason {
+            Some(Reason::LateLaunch) => self.launched_late_us += us,
+            Some(Reason::BusyGpu) => self.gpu_busy_us += us,
+            None => {}
+        }
+    }
+
     /// Whether it was last by more than the ends of operations are spread.
     pub(crate) fn is_beyond_spread(&self) -> bool {
         self.saving_wall_us >= LEAST_US * self.last as f64
@@ -515,6 +538,7 @@ impl Operations {
         let mut arrivals: Vec<(u32, Place)> = Vec::new();
         let mut costs: Vec<f64> = Vec::new();
         let mut scale = Scale::default();
+        let mut late: Vec<Late> = Vec::with_capacity(self.whole.len());
         for operation in &self.whole {
             arrivals.clear();
             arrivals.extend(self.of(operation).map(|place| (self.part(place).ns, place)));
@@ -571,12 +595,18 @@ impl Operations {
                 true => lateness.and_then(|late| late.launch),
                 false => self.launch_lateness(&arrivals).map(|late| (late, late)),
             };
-            match launch {
-                Some((least, _)) if least as f64 >= 0.5 * own => row.launched_late_us += own / 1e3,
-                Some((_, most)) if (most as f64) < 0.5 * own => row.gpu_busy_us += own / 1e3,
+            let reason = match launch {
+                Some((least, _)) if least as f64 >= 0.5 * own => Some(Reason::LateLaunch),
+                Some((_, most)) if (most as f64) < 0.5 * own => Some(Reason::BusyGpu),
                 // Over hosts the clocks may leave it open.
-                _ => {}
-            }
+                _ => None,
+            };
+            row.reason(reason, own / 1e3);
+            late.push(Late {
+                lane: last.0,
+                own_us: own / 1e3,
+                reason,
+            });
             for (_, (lane, _)) in &arrivals {
                 let mine = if *lane == last.0 { own } else { 0.0 };
                 let others = (own - mine) / (n - 1) as f64;
@@ -608,7 +638,7 @@ impl Operations {
         }
         chains.finish(capture, &mut ranks);
         let mut replay = None;
-        self.losses(&mut ranks, &mut replay);
+        self.losses(&mut ranks, &late, &mut replay);
         let links = links::links(&self, capture, &mut replay);
         ranks.retain(|row| row.operations > 0);
         ranks.sort_by(|a, b| {
@@ -633,7 +663,7 @@ impl Operations {
     }
 
     /// What the run loses by those that are late more than chance gives, for the most late of them. `ranks` are by lane.
-    fn losses(&self, ranks: &mut [RankArrivals], replay: &mut Option<loss::Replay>) {
+    fn losses(&self, ranks: &mut [RankArrivals], by: &[Late], replay: &mut Option<loss::Replay>) {
         let mut late = beyond_chance(0..ranks.len(), |lane| ranks[*lane].saving_p, LEVEL);
         late.retain(|lane| ranks[*lane].is_beyond_spread());
         late.sort_by(|a, b| {
@@ -649,6 +679,17 @@ impl Operations {
             let loss = replay.loss(lane as u32);
             ranks[lane].loss_wall_us = Some(loss.ns / 1e3);
             ranks[lane].loss_interval_us = loss.interval.map(|(a, b)| (a / 1e3, b / 1e3));
+            ranks[lane].launched_late_us = 0.0;
+            ranks[lane].gpu_busy_us = 0.0;
+            for (operation, origin) in replay.origins(lane as u32) {
+                let late = by[operation as usize];
+                if late.lane as usize == lane {
+                    let reason = by[origin as usize]
+                        .reason
+                        .filter(|_| by[origin as usize].lane == late.lane);
+                    ranks[lane].reason(reason.or(late.reason), late.own_us);
+                }
+            }
         }
     }
 

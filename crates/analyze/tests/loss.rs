@@ -162,8 +162,8 @@ fn training(late: &str, host: u64, gpu: u64) -> String {
     format!("ranks 4\nrepeat 40 {{\n{step}join\ncompute {gpu}us\nsync\n}}\n")
 }
 
-/// Asserts that `rank` is blamed for a loss within 10 % of the truth, and nobody without the lateness.
-fn within_a_tenth(slowed: &str, plain: &str, rank: u32) {
+/// Asserts that `rank` is blamed for a loss within 10 % of the truth, and nobody without the lateness. Gives the finding's evidence.
+fn within_a_tenth(slowed: &str, plain: &str, rank: u32) -> String {
     let ((found, long), (healthy, short)) = (played(slowed), played(plain));
     assert!(healthy.findings.is_empty(), "{:?}", healthy.findings);
     let truth = long - short;
@@ -178,6 +178,7 @@ fn within_a_tenth(slowed: &str, plain: &str, rank: u32) {
     );
     let (low, high) = finding.wall_interval_us.expect("an interval");
     assert!(low > 0.0 && low <= loss && loss <= high);
+    finding.evidence.clone()
 }
 
 #[test]
@@ -189,7 +190,13 @@ fn the_loss_is_what_the_run_takes_less_without_the_lateness() {
         ("rank 1 { compute 6ms }", 100, 2_000, 1),
     ];
     for (late, host, gpu, rank) in cases {
-        within_a_tenth(&training(late, host, gpu), &training("", host, gpu), rank);
+        let plain = training("", host, gpu);
+        let evidence = within_a_tenth(&training(late, host, gpu), &plain, rank);
+        let why = match late.contains("compute") {
+            true => "its GPU was busy",
+            false => "its launches came late",
+        };
+        assert!(evidence.contains(why), "{late}: {evidence}");
     }
 }
 

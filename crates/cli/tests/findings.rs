@@ -1,4 +1,5 @@
-//! On 50 healthy jobs no rank is blamed: 15 recorded on GPUs, 35 played from scripts. And one that is late is, and a slow link.
+//! On 50 healthy jobs no rank is blamed: 15 recorded on GPUs, 35 played from scripts. And one that is late is, and a slow link, also on real
+//! GPUs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -75,6 +76,44 @@ fn no_rank_is_blamed_on_fifteen_recorded_jobs() {
     for name in RECORDED {
         assert_eq!(blamed(&data.join(name)), Vec::<String>::new(), "{name}");
     }
+}
+
+#[test]
+fn what_real_jobs_lose_is_told_within_a_tenth() {
+    // What the job took longer than the unslowed one beside it, s (data/README.md).
+    let slowed = [
+        (
+            "slow_host",
+            "Rank 0 ",
+            "its launches came late from the host",
+            3.171,
+        ),
+        (
+            "slow_gpu",
+            "Rank 1 ",
+            "its GPU was busy with other work",
+            4.015,
+        ),
+        (
+            "slow_link",
+            "The network from rank 1 ",
+            "in send_network for",
+            5.458,
+        ),
+    ];
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data");
+    for (name, who, why, truth) in slowed {
+        let capture = Capture::open(&data.join(name)).expect("it opens");
+        let findings = analyze::report(&capture).findings;
+        let [finding] = &findings[..] else {
+            panic!("{name}: {findings:?}");
+        };
+        assert!(finding.sentence.starts_with(who), "{finding:?}");
+        assert!(finding.evidence.contains(why), "{finding:?}");
+        let loss = finding.wall_us.expect("a loss") / 1e6;
+        assert!((loss / truth - 1.0).abs() < 0.1, "{truth}: {finding:?}");
+    }
+    assert_eq!(blamed(&data.join("slow_plain")), Vec::<String>::new());
 }
 
 /// 35 scripts: ranks, hosts and what they do by number, with lateness that hits every rank in turn.

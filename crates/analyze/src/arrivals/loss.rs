@@ -17,7 +17,7 @@
 //!
 //! Rule: with nobody moved, every operation ends when it did.
 
-use super::{Operations, Place};
+use super::{Operations, Place, OTHER};
 use crate::interval::{Batches, CONFIDENCE};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -29,10 +29,12 @@ const AT_ONCE_NS: i64 = 50_000;
 const AT_ONCE_PART: i64 = 4;
 /// Where a larger part than this is queued, work runs beside the operation before.
 const MOSTLY_QUEUED: f64 = 0.25;
+/// Where steps are apart by less than this part of what they are otherwise, work runs beside the operation before.
+const CLEARLY: f64 = 0.7;
+/// Of fewer steps than this, waits tell nothing.
+const LEAST_STEPS: usize = 8;
 /// Waits that differ by less than this tell nothing, ns.
 const ALIKE_NS: f64 = 2_000.0;
-/// So many median deviations from the median are far out.
-const FAR: f64 = 4.0;
 /// Host and GPU clocks are put together anew so often, ns: they drift by less than 0.1 ms meanwhile.
 const WINDOW_NS: i64 = 1_000_000_000;
 /// How far back the kernel is looked for that ended last.
@@ -55,12 +57,16 @@ struct Node {
     end: i64,
     /// Launch on the clock of its GPU; [`i64::MIN`] where it is not known.
     launch: i64,
+    /// As in [`super::Part`].
+    error: i64,
     /// The node of its lane that ended last before it began.
     before: u32,
     /// The node before it on the same communicator.
     previous: u32,
     /// The node at whose end the work before it began.
     anchor: u32,
+    /// Where in the pattern: what it is, and the two before it.
+    position: u32,
     /// It began as soon as `before` was over.
     queued: bool,
     /// When its rank was ready, at `start` or before.
@@ -104,9 +110,11 @@ impl Replay {
                     start,
                     end: start.saturating_add(part.ns.into()),
                     launch: part.launch_ns,
+                    error: part.error.into(),
                     before: NONE,
                     previous: NONE,
                     anchor: NONE,
+                    position: NONE,
                     queued: false,
                     ready: start,
                 });
@@ -118,7 +126,8 @@ impl Replay {
                 .push(of.communicators[of.parts[whole.0].0 as usize]);
         }
         replay.follow(&of.lanes);
-        replay.anchor(&rows);
+        let positions = replay.position(&rows);
+        replay.anchor(positions);
         replay.sort();
         replay.infer();
         replay
@@ -157,7 +166,15 @@ impl Replay {
                 let ended = before.map(|before| self.node(before).end);
                 let node = &mut self.nodes[*index as usize];
                 node.launch = match offset {
-                    Some(offset) if node.launch != 0 => node.launch.saturating_add(offset),
+                    Some(offset) if node.launch != 0 => {
+                        // Times on the host's clock are off by their error at most.
+                        let most = if node.error == 0 {
+                            i64::MAX
+                        } else {
+                            node.error
+                        };
+                        node.launch.saturating_add(offset.min(most))
+                    }
                     _ => i64::MIN,
                 };
                 node.before = before.unwrap_or(NONE);
@@ -193,6 +210,14 @@ impl Replay {
                 *of_window = apart.min(*of_window);
             }
         }
+        for (lane, least) in of.iter().zip(&mut least) {
+            let others = lane.parts.iter().filter(|p| p.sequence == OTHER);
+            for part in others.filter(|part| part.launch_ns != 0) {
+                let start = i64::try_from(part.start).unwrap_or(i64::MAX);
+                let of_window = least.entry(start / WINDOW_NS).or_insert(i64::MAX);
+                *of_window = start.saturating_sub(part.launch_ns).min(*of_window);
+            }
+        }
         least
     }
 
@@ -202,54 +227,58 @@ impl Replay {
         node.launch != i64::MIN && late <= AT_ONCE_NS.max(since / AT_ONCE_PART)
     }
 
-    /// Finds where work depends on the end of the operation before, and so each node's anchor. `rows` says what each node is.
-    fn anchor(&mut self, rows: &[(u32, u32)]) {
-        // Where in the pattern: what it is, and the two before it.
-        let mut contexts: HashMap<[(u32, u32); 3], u32> = HashMap::new();
-        let mut context_of = vec![0u32; self.nodes.len()];
+    /// Finds where in the pattern each node is; `rows` says what it is. Gives the number of places.
+    fn position(&mut self, rows: &[(u32, u32)]) -> usize {
+        let mut positions: HashMap<[(u32, u32); 3], u32> = HashMap::new();
         for lane in &self.lanes {
             let mut recent = [(NONE, NONE); 3];
             for index in lane {
                 recent = [recent[1], recent[2], rows[*index as usize]];
-                let next = contexts.len() as u32;
-                context_of[*index as usize] = *contexts.entry(recent).or_insert(next);
+                let next = positions.len() as u32;
+                self.nodes[*index as usize].position = *positions.entry(recent).or_insert(next);
             }
         }
-        let mut places = vec![Position::default(); contexts.len()];
+        positions.len()
+    }
+
+    /// Finds where work depends on the end of the operation before, and so each node's anchor.
+    fn anchor(&mut self, positions: usize) {
+        let mut places = vec![Position::default(); positions];
         for lane in &self.lanes {
-            let mut times: HashMap<u32, Vec<(f64, f64)>> = HashMap::new();
+            let mut times: HashMap<u32, Times> = HashMap::new();
             for index in lane {
                 let node = self.node(*index);
                 let Some(before) = self.nodes.get(node.before as usize) else {
                     continue;
                 };
-                let context = context_of[*index as usize];
-                let place = &mut places[context as usize];
+                let place = &mut places[node.position as usize];
                 place.all += 1;
                 if node.queued {
                     place.queued += 1;
                     continue;
                 }
-                let since = node.start.saturating_sub(before.start);
-                let launched = Replay::at_once(node, since) && before.launch != i64::MIN;
-                let (after, wait) = match launched {
-                    true => (node.launch, before.launch),
-                    false => (node.start, before.start),
+                let times = times.entry(node.position).or_default();
+                let pair = |after: i64, wait: i64| {
+                    (
+                        after.saturating_sub(before.end) as f64,
+                        before.end.saturating_sub(wait) as f64,
+                    )
                 };
-                times.entry(context).or_default().push((
-                    after.saturating_sub(before.end) as f64,
-                    before.end.saturating_sub(wait) as f64,
-                ));
+                times.by_start.push(pair(node.start, before.start));
+                let since = node.start.saturating_sub(before.start);
+                if Replay::at_once(node, since) && before.launch != i64::MIN {
+                    times.by_launch.push(pair(node.launch, before.launch));
+                }
             }
-            for (context, times) in times {
-                places[context as usize].add(&times);
+            for (position, times) in times {
+                places[position as usize].add(times.alike());
             }
         }
         for lane in &self.lanes {
             let mut anchor = NONE;
             for index in lane {
                 let node = &mut self.nodes[*index as usize];
-                let depends = places[context_of[*index as usize] as usize].depends();
+                let depends = places[node.position as usize].depends();
                 if depends && !node.queued && node.before != NONE {
                     anchor = node.before;
                 }
@@ -289,23 +318,25 @@ impl Replay {
         self.order.extend(left);
     }
 
+    /// How long the work since the operation before took the rank of this node, where its host did not hold it up.
+    fn work(&self, node: &Node) -> Option<i64> {
+        let previous = self.nodes.get(node.previous as usize)?;
+        let since = node.start.saturating_sub(previous.ready);
+        let beside = !node.queued && node.anchor == previous.anchor;
+        // The GPU kept pace with its host: that is the host's time.
+        let of_host = node.launch != i64::MIN
+            && previous.launch != i64::MIN
+            && node.launch.saturating_sub(previous.launch).abs_diff(since)
+                < since.unsigned_abs() / 4;
+        (beside && !of_host && !Replay::at_once(node, since)).then_some(since)
+    }
+
     /// Infers when ranks were ready whose kernels were queued.
     fn infer(&mut self) {
         for at in 0..self.order.len() {
             let (first, last) = self.operations[self.order[at] as usize];
-            // How long the work since the operation before takes a rank that is not held up by its host.
             let work = (first..last)
-                .filter_map(|index| {
-                    let node = self.node(index);
-                    let previous = self.nodes.get(node.previous as usize)?;
-                    let since = node.start.saturating_sub(previous.ready);
-                    let beside = !node.queued && node.anchor == previous.anchor;
-                    // Most of it went by before the launch: that is the host's time.
-                    let of_host = node.launch != i64::MIN
-                        && previous.launch != i64::MIN
-                        && node.launch.saturating_sub(previous.launch) >= since / 2;
-                    (beside && !of_host && !Replay::at_once(node, since)).then_some(since)
-                })
+                .filter_map(|index| self.work(self.node(index)))
                 .min();
             for index in first..last {
                 let node = self.node(index);
@@ -426,6 +457,29 @@ impl Replay {
         earlier
     }
 
+    /// The operations of a lane, each with the one in which its rank became late: where the others' kernels were queued behind the
+    /// operation before, and all work beside it, they may have been ready long since, and it is late as it was there.
+    pub(super) fn origins(&self, lane: u32) -> Vec<(u32, u32)> {
+        let mut origins: Vec<(u32, u32)> = Vec::with_capacity(self.lanes[lane as usize].len());
+        let mut of: HashMap<u32, u32> = HashMap::new();
+        for index in &self.lanes[lane as usize] {
+            let node = self.node(*index);
+            let (first, last) = self.operations[node.operation as usize];
+            let mut others = (first..last).filter(|o| o != index).map(|o| self.node(o));
+            let before = self.nodes.get(node.previous as usize).filter(|previous| {
+                let behind = |other: &Node| {
+                    let before = self.nodes.get(other.before as usize);
+                    other.queued && before.is_some_and(|b| b.operation == previous.operation)
+                };
+                node.anchor == previous.anchor && others.any(behind)
+            });
+            let origin = before.map_or(node.operation, |before| of[&before.operation]);
+            of.insert(node.operation, origin);
+            origins.push((node.operation, origin));
+        }
+        origins
+    }
+
     /// What the run loses by the rank of `lane`.
     pub(super) fn loss(&self, lane: u32) -> Loss {
         self.told(lane, self.without(lane, None))
@@ -454,18 +508,18 @@ impl Replay {
                 interval: None,
             };
         };
-        let batches = Batches::new(marks.len()).map(|mut batches| {
-            let mut before = 0.0;
-            for (index, mark) in marks.iter().enumerate() {
-                batches.add(index, marks.len(), at(*mark) - before, 1.0);
-                before = at(*mark);
+        // The time up to the first is the start-up, which is no sample of the steps.
+        let steps = marks.len() - 1;
+        let batches = Batches::new(steps).map(|mut batches| {
+            for (index, pair) in marks.windows(2).enumerate() {
+                batches.add(index, steps, at(pair[1]) - at(pair[0]), 1.0);
             }
             batches
         });
         let mean = batches.and_then(|batches| batches.mean(0.0));
         let interval = mean.and_then(|mean| {
             let t = StudentsT::new(0.0, 1.0, mean.freedom.max(1.0)).ok()?;
-            let error = mean.error * t.inverse_cdf(0.5 + CONFIDENCE / 2.0) * marks.len() as f64;
+            let error = mean.error * t.inverse_cdf(0.5 + CONFIDENCE / 2.0) * steps as f64;
             Some((total - error, total + error))
         });
         Loss {
@@ -475,62 +529,68 @@ impl Replay {
     }
 }
 
+/// What a rank did at one place of the pattern: time after the end before, and the wait for that end.
+#[derive(Default)]
+struct Times {
+    by_start: Vec<(f64, f64)>,
+    /// Where a kernel began when its host let it.
+    by_launch: Vec<(f64, f64)>,
+}
+
+impl Times {
+    /// As the host made them, where it mostly did: never some so and others so.
+    fn alike(&self) -> &[(f64, f64)] {
+        match 2 * self.by_launch.len() > self.by_start.len() {
+            true => &self.by_launch,
+            false => &self.by_start,
+        }
+    }
+}
+
 /// One place of the pattern, over ranks and steps.
 #[derive(Clone, Default)]
 struct Position {
     all: u64,
     queued: u64,
-    /// Of the time after the end before and the wait before it, as they differ from their rank's median: squares and products.
+    /// How far apart the times after the end before are, and those with the wait before it: sums of squares.
     after: f64,
-    wait: f64,
-    both: f64,
+    with_wait: f64,
     judged: f64,
 }
 
 impl Position {
     /// Adds what one rank did here: the time after the end before, and how long it had waited for that end.
     fn add(&mut self, times: &[(f64, f64)]) {
-        let after = deviations(times.iter().map(|(after, _)| *after));
-        let wait = deviations(times.iter().map(|(_, wait)| *wait));
-        for (after, wait) in after.into_iter().zip(wait) {
-            self.after += after * after;
-            self.wait += wait * wait;
-            self.both += after * wait;
-            self.judged += 1.0;
+        if times.len() < LEAST_STEPS {
+            return;
         }
+        let n = times.len() as f64;
+        self.after += n * apart(times.iter().map(|(after, _)| *after)).powi(2);
+        self.with_wait += n * apart(times.iter().map(|(after, wait)| after + wait)).powi(2);
+        self.judged += n;
     }
 
-    /// Whether work here waits for the end of the operation before: then what comes after it takes as long however long the
-    /// wait was; else it is shorter by as much as the wait is longer.
+    /// Whether work here waits for the end of the operation before: then it takes its time from there, however long the wait was; else
+    /// from where that wait began. Most steps are alike one way or the other; those that something disturbed tell nothing.
     fn depends(&self) -> bool {
         if self.queued as f64 > MOSTLY_QUEUED * self.all as f64 {
             return false;
         }
         let alike = self.judged * ALIKE_NS * ALIKE_NS;
-        if self.wait <= alike {
-            return true;
-        }
-        let slope = self.both / self.wait;
-        let error = (self.after / self.wait / self.judged).sqrt();
-        slope + error > -0.5
+        self.with_wait + alike >= CLEARLY * CLEARLY * self.after
     }
 }
 
-/// By how much values differ from their median; those far out count as less so.
-fn deviations(values: impl Iterator<Item = f64>) -> Vec<f64> {
-    let values: Vec<f64> = values.collect();
-    let middle = |values: &[f64]| {
-        let mut sorted = values.to_vec();
-        sorted.sort_unstable_by(f64::total_cmp);
-        sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
-    };
-    let median = middle(&values);
-    let away: Vec<f64> = values.iter().map(|value| value - median).collect();
-    let usual = middle(&away.iter().map(|away| away.abs()).collect::<Vec<f64>>());
-    let most = FAR * usual;
-    away.into_iter()
-        .map(|away| away.clamp(-most, most))
-        .collect()
+/// How far apart those values are that lie closest to each other, half of all.
+fn apart(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    let half = values.len() / 2;
+    let widths = values
+        .iter()
+        .zip(&values[half..])
+        .map(|(low, high)| high - low);
+    widths.fold(f64::INFINITY, f64::min)
 }
 
 #[cfg(test)]

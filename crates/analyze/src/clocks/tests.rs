@@ -139,7 +139,8 @@ fn clocks(report: &Report) -> &Clocks {
     report.clocks.as_ref().expect("two hosts")
 }
 
-/// A job in which all come within 50 µs, but those that `late` says, in each of so many operations a second for some seconds.
+/// A job in which all come within 50 µs, but those that `late` says, in each of 50 operations a second for some seconds. What is late to one
+/// makes the next later.
 fn job(
     clocks: &[Truth],
     per_host: usize,
@@ -148,11 +149,14 @@ fn job(
     random: &mut Random,
 ) -> Job {
     let mut job = Job::new(clocks, per_host);
+    let ranks = clocks.len() * per_host;
+    let mut at = 1_000_000;
     for i in 0..seconds * 50 {
-        let arrivals: Vec<i64> = (0..clocks.len() * per_host)
+        let arrivals: Vec<i64> = (0..ranks)
             .map(|rank| (random.uniform() * 5e4) as i64 + late(i, rank))
             .collect();
-        job.operation(0, 20_000_000 * i + 1_000_000, &arrivals, 100_000, random);
+        job.operation(0, at, &arrivals, 100_000, random);
+        at += 20_000_000 + (0..ranks).map(|rank| late(i, rank)).max().unwrap_or(0);
     }
     job
 }
@@ -457,7 +461,7 @@ fn what_is_given_is_used_and_held_against_operations() {
     let found = clocks(&wrong);
     assert_eq!(found.hosts[0].contradicted, Some(true));
     assert!(
-        found.notes[0].contains("contradicts the operations of 10 of 10 windows"),
+        found.notes[0].contains("contradicts the operations of 13 of 13 windows"),
         "{:?}",
         found.notes
     );

@@ -80,14 +80,15 @@ fn evidence(link: &Link, (low, high): (f64, f64)) -> String {
     let communicator = link.communicator.as_deref().unwrap_or("that is not known");
     let way = if sends(link) { "sent" } else { "received" };
     format!(
-        "95 % interval {} to {}; in {} operations of communicator {communicator} its data was in {} for {} of {} of transfer on average, and for {} \
-         at the median of the other ranks that {way} as many bytes in the same operation; waiting for a GPU or for the other side is not in that",
+        "95 % interval {} to {}; in {} operations of communicator {communicator}, whose transfer takes {}, its data was in {} for {} on average, and \
+         for {} at the median of the other ranks that {way} as many bytes in the same operation; waiting for a GPU or for the other side is \
+         not in that",
         time(low),
         time(high),
         link.operations,
+        mean(link.transfer_wall_us),
         link.state.unwrap_or("the network"),
         mean(link.held_wall_us),
-        mean(link.transfer_wall_us),
         mean(link.others_wall_us),
     )
 }
