@@ -4,6 +4,8 @@
 #
 #   bench/gpu/bench.sh [OUT]          # RANKS=4 ROUNDS=7 ITERS=2000 LARGE_ITERS=50 NCCL_TESTS=…/nccl-tests/build NCCL=…/libnccl.so.2
 #
+# Calls of 1 KiB are made in CUDA graphs of 100 too: there no host is in the way, which otherwise takes up to twice as long in one start as in another.
+#
 # FUNCTIONS and WARMUP are what is called, in which order, after how many calls. APART=1 runs each of our functions in a process of its
 # own, as nccl-tests does, and not one after the other in one.
 #
@@ -28,30 +30,33 @@ warmup=${WARMUP:-20}
 mkdir -p "$out"
 rm -f "$out"/ours.* "$out"/theirs.*
 
-ours() { # ROUND FROM TO ITERS: data are checked in the first round
-    local check=0 function each="${functions// /,}"
+graph=100
+ours() { # ROUND FROM TO ITERS [graph]: data are checked in the first round
+    local check=0 how= function each="${functions// /,}"
     [ "$1" != 1 ] || check=1
+    [ -z "${5:-}" ] || how="--graph $graph"
     [ -z "${APART:-}" ] || each=$functions
     for function in $each; do
-        local to="$out/ours.$1.$2.${function//,/+}"
-        timeout 100 $pin "$scope" bench "$function" -b "$2" -e "$3" -f 1024 --mode back-to-back -n "$4" -w "$warmup" -c $check \
+        local to="$out/ours.$1.$2${5:-}.${function//,/+}"
+        timeout 100 $pin "$scope" bench "$function" -b "$2" -e "$3" -f 1024 --mode back-to-back -n "$4" $how -w "$warmup" -c $check \
             --gpus "$ranks" ${nccl:+--nccl "$nccl"} --json "$to.json" >"$to.txt" 2>"$to.err" ||
             { echo "round $1: bench ended with $?"; cat "$to.err"; }
     done
 }
-theirs() { # ROUND FROM TO ITERS
-    local function how="-t $ranks"
+theirs() { # ROUND FROM TO ITERS [graph]
+    local function how="-t $ranks" calls="-n $4"
     [ -n "$tests" ] || return
     [ -z "${MPIRUN:-}" ] || how=
+    [ -z "${5:-}" ] || calls="-n $graph -G $4"
     for function in $functions; do
-        timeout 60 $pin ${MPIRUN:-} "$tests/${function}_perf" -b "$2" -e "$3" -f 1024 -n "$4" -w "$warmup" -c 0 $how -g 1 \
-            >"$out/theirs.$1.$2.$function.txt" 2>"$out/theirs.$1.$2.$function.err" ||
+        timeout 60 $pin ${MPIRUN:-} "$tests/${function}_perf" -b "$2" -e "$3" -f 1024 $calls -w "$warmup" -c 0 $how -g 1 \
+            >"$out/theirs.$1.$2${5:-}.$function.txt" 2>"$out/theirs.$1.$2${5:-}.$function.err" ||
             echo "round $1: ${function}_perf ended with $?"
     done
 }
 
 for round in $(seq "$rounds"); do
-    for part in "1K 1M $iters" "1G 1G $large"; do
+    for part in "1K 1M $iters" "1K 1K $((iters / 25)) graph" "1G 1G $large"; do
         if [ $((round % 2)) = 1 ]; then ours $round $part; theirs $round $part; else theirs $round $part; ours $round $part; fi
     done
 done
@@ -77,12 +82,13 @@ def rounds(pattern):
     found = {}
     for file in sorted(glob.glob(os.path.join(sys.argv[1], pattern))):
         number = int(os.path.basename(file).split(".")[1])
+        how = " in graphs" if "graph." in file else ""
         for row in json.load(open(file))["results"]:
             for side in ("out_of_place", "in_place"):
                 if row[side] and row[side]["time"]:
                     # Older releases of nccl-tests don't say which test they are.
                     name = row["experiment_name"] or os.path.basename(file).split(".")[3]
-                    key = name, row["size"], side
+                    key = name + how, row["size"], side
                     found.setdefault(key, {})[number] = row[side]["time"]
     return found
 
@@ -90,7 +96,7 @@ ours, theirs = rounds("ours.*.json"), rounds("theirs.*.json")
 print("back to back: us per call, median over rounds; ours / nccl-tests with its 95 % interval over rounds")
 for key in ours:
     paired = [math.log(ours[key][n] / theirs[key][n]) for n in ours[key] if n in theirs.get(key, {})]
-    text = f"  {key[0]:15} {key[1]:>11} {key[2]:13} {statistics.median(ours[key].values()):10.2f}"
+    text = f"  {key[0]:24} {key[1]:>11} {key[2]:13} {statistics.median(ours[key].values()):10.2f}"
     outside = OUTSIDE.get(len(paired))
     if outside is not None:
         walsh = sorted((a + b) / 2 for i, a in enumerate(paired) for b in paired[i:])

@@ -2,12 +2,13 @@
 """Trains DenseNet-121 on synthetic pictures with DistributedDataParallel, as any script under torchrun does.
 
 Nothing in it knows of a profiler. The options beyond --steps and --batch are --hosts, and ways for a job to go wrong: a rank
-that is slow by a known time, dies, or makes other calls than the rest.
+that is slow by a known time, dies, makes other calls than the rest, or whose network is slow or stops.
 """
 import argparse
 import os
 import signal
 import statistics
+import sys
 import time
 
 os.environ["NCCL_NVLS_ENABLE"] = "0"  # multicast can take a shared host down
@@ -24,6 +25,8 @@ def options():
     parser.add_argument("--slow-rank", type=int)
     parser.add_argument("--slow-ms", type=float, default=20, help="of --slow-rank in each step, before backward (%(default)s)")
     parser.add_argument("--slow-on", choices=["host", "gpu"], default="host", help="it sleeps, or its GPU has more to do")
+    parser.add_argument("--slow-link", metavar="FILE", help="slow_link.c, built: the way out of --link-rank is slow (SLOW_LINK_MBPS) or stops (SLOW_LINK_STOP_MB)")
+    parser.add_argument("--link-rank", type=int, default=0)
     parser.add_argument("--wrong-rank", type=int)
     parser.add_argument("--wrong-step", type=int, default=20, help="in which --wrong-rank goes wrong (%(default)s)")
     parser.add_argument("--wrong", choices=["skip", "order"], default="skip",
@@ -47,12 +50,18 @@ def busy(milliseconds, device):
     return lambda n=round(500 * milliseconds / 1e3 / (time.perf_counter() - began)): rounds(n)
 
 
+def goes_wrong():
+    print("goes wrong now", file=sys.stderr, flush=True)
+
+
 def share_loss(loss, losses, wrong):
     """Two calls after each step; the wrong rank skips the first, or makes it last."""
     import torch.distributed as dist
 
     mean = loss.detach().reshape(1).clone()
-    if wrong is None:
+    if wrong:
+        goes_wrong()
+    else:
         dist.all_reduce(mean)
     dist.all_gather(losses, mean)
     if wrong == "order":
@@ -62,6 +71,9 @@ def share_loss(loss, losses, wrong):
 def main():
     args = options()
     local = int(os.environ["LOCAL_RANK"])
+    if args.slow_link and int(os.environ["RANK"]) == args.link_rank and os.environ.get("LD_PRELOAD") != args.slow_link:
+        os.environ["LD_PRELOAD"] = args.slow_link
+        os.execv(sys.executable, [sys.executable, *sys.argv])
     if args.hosts > 1:
         os.environ["NCCL_HOSTID"] = f"simulated-host-{local * args.hosts // int(os.environ['LOCAL_WORLD_SIZE'])}"
 
@@ -89,6 +101,7 @@ def main():
     times = []
     for step in range(args.steps):
         if rank == args.kill_rank and step == args.kill_step:
+            goes_wrong()
             os.kill(os.getpid(), signal.SIGKILL)
         torch.cuda.synchronize()
         began = time.perf_counter()

@@ -3,17 +3,21 @@
 #
 #   bench/gpu/waits.sh OUT            # needs GPUs, python3 with torch and torchvision, and `make` first
 #
-# RANKS is the number of GPUs. Runs alternate slowed and unslowed (TURNS), so that what the slow rank costs is known as the difference of
-# their times. Hanging jobs are asked while they hang, then killed. HOSTS_LIST has 1, and 2 for simulated hosts; HANGS empty for none.
+# RANKS is the number of GPUs, or of processes that share them. Runs alternate slowed and unslowed (TURNS), so that what the slow rank
+# costs is known as the difference of their times. HOSTS_LIST has 1, and more for simulated hosts, between which NCCL uses sockets: there one
+# rank's way out is slowed too, to LINK_MBPS megabytes a second, and of a hanging job stops after STOP_MB. BATCH is of pictures per GPU: a step of few is bound by its host, one of
+# 256 by its GPU. Hanging jobs are asked SETTLE seconds after they went wrong, on HANG_HOSTS simulated hosts, then killed; HANGS names them.
 set -u
 cd "$(dirname "$0")/../.."
 out=${1:?folder for captures}
 scope=${NCCLSCOPE:-target/release/ncclscope}
 ranks=${RANKS:-$(nvidia-smi -L | grep -c '^GPU')}
-steps=${STEPS:-60}; slow=${SLOW_MS:-40}
+steps=${STEPS:-60}; slow=${SLOW_MS:-40}; batch=${BATCH:-32}
 export NCCL_NVLS_ENABLE=0 NCCL_SOCKET_IFNAME=lo OMP_NUM_THREADS=8
-train="python3 -m torch.distributed.run --nnodes 1 --master-addr 127.0.0.1 --master-port 29511 --nproc-per-node $ranks bench/gpu/ddp_densenet.py"
+train="python3 -m torch.distributed.run --nnodes 1 --master-addr 127.0.0.1 --master-port 29511 --nproc-per-node $ranks bench/gpu/ddp_densenet.py --batch $batch"
 mkdir -p "$out"
+link=$(realpath "$out")/slow_link.so
+cc -O2 -shared -fPIC -o "$link" bench/gpu/slow_link.c -ldl -lpthread
 
 job() { # NAME OPTIONS…: a run, and its report
     local name=$1; shift
@@ -21,12 +25,13 @@ job() { # NAME OPTIONS…: a run, and its report
     "$scope" report "$out/$name" >"$out/$name.report" 2>&1
     "$scope" report "$out/$name" --json >"$out/$name.json"
 }
-hang() { # NAME OPTIONS…: what `hang` says of the job 15 s after it went wrong, and of the killed one
-    local name=$1; shift
-    "$scope" run -o "$out/$name" -- $train --steps 100000 "$@" >"$out/$name.out" 2>"$out/$name.err" </dev/null &
+hang() { # NAME OPTIONS…: what `hang` says of the job some time after it went wrong, and of the killed one
+    local name=$1 waited=0; shift
+    "$scope" run -o "$out/$name" -- $train --steps 100000 --hosts "${HANG_HOSTS:-1}" "$@" >"$out/$name.out" 2>"$out/$name.err" </dev/null &
     local job=$!
-    sleep "${AFTER:-35}"
-    echo "== $name, $(pgrep -fc ddp_densenet.py) processes alive"
+    until grep -q "goes wrong now" "$out/$name.err" || [ $((waited += 1)) -gt "${LIMIT:-60}" ]; do sleep 1; done
+    sleep "${SETTLE:-10}"
+    echo "== $name, $(pgrep -fc ddp_densenet.py) processes alive, ${SETTLE:-10} s after it went wrong"
     timeout 20 "$scope" hang "$out/$name" --after 8s; echo "exit status $?"
     pkill -KILL -f ddp_densenet.py; wait $job
     echo "-- after kill -9 of all"
@@ -39,6 +44,7 @@ for hosts in ${HOSTS_LIST-1}; do
         job "plain.$hosts.$turn" --hosts "$hosts"
         job "host.$hosts.$turn" --hosts "$hosts" --slow-rank 0 --slow-ms "$slow" --slow-on host
         job "gpu.$hosts.$turn" --hosts "$hosts" --slow-rank $last --slow-ms "$slow" --slow-on gpu
+        [ "$hosts" = 1 ] || SLOW_LINK_MBPS=${LINK_MBPS:-500} job "link.$hosts.$turn" --hosts "$hosts" --slow-link "$link" --link-rank $last
     done
 done
 python3 - "$out" "$steps" "$last" <<'P'
@@ -51,15 +57,17 @@ def wall(name):
 for file in sorted(glob.glob(out + "/plain.*.out")):
     _, hosts, turn, _ = os.path.basename(file).split(".")
     plain = wall(f"plain.{hosts}.{turn}")
-    for kind, rank in ("host", 0), ("gpu", last):
+    for kind, rank in ("host", 0), ("gpu", last), ("link", last):
         name = f"{kind}.{hosts}.{turn}"
+        if not os.path.exists(f"{out}/{name}.out"):
+            continue
         slowed = wall(name)
         try:
             report = json.load(open(f"{out}/{name}.json"))
         except ValueError:
             report = {}
-        arrivals = (report.get("arrivals") or {}).get("ranks", [])
-        told = [r for r in arrivals if r["loss_wall_us"] is not None]
+        found = (report.get("arrivals") or {}).get("links" if kind == "link" else "ranks", [])
+        told = [r for r in found if r["loss_wall_us"] is not None]
         text = ", ".join(f"rank {r['rank']} {r['loss_wall_us'] / 1e6:.3f} s {[round(x / 1e6, 3) for x in r['loss_interval_us'] or []]}" for r in told)
         if plain is None or slowed is None:
             print(f"{name}: no figure")
@@ -69,7 +77,10 @@ for file in sorted(glob.glob(out + "/plain.*.out")):
         print(f"{name}: {plain:.3f} s, slowed rank {rank} {slowed:.3f} s, truth {slowed - plain:.3f} s; told: {text or 'nobody'}: {error}")
         print("   ", "\n    ".join(f["text"] if isinstance(f, dict) and "text" in f else str(f) for f in report.get("findings", [])[:2]))
 P
-[ -n "${HANGS-1}" ] || exit 0
-hang skip --wrong-rank $last --wrong-step 60 --wrong skip
-hang order --wrong-rank $last --wrong-step 60 --wrong order
-hang dead --kill-rank $last --kill-step 60
+for name in ${HANGS-skip order dead link}; do
+    case $name in
+    skip | order) hang $name --wrong-rank $last --wrong-step "${WRONG_STEP:-60}" --wrong $name ;;
+    dead) hang $name --kill-rank $last --kill-step "${WRONG_STEP:-60}" ;;
+    link) [ "${HANG_HOSTS:-1}" = 1 ] || SLOW_LINK_STOP_MB=${STOP_MB:-500} hang $name --slow-link "$link" --link-rank $last ;;
+    esac
+done
