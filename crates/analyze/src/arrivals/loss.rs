@@ -11,8 +11,8 @@
 //! launched, and not before as much work as a rank did that was not queued, and was not held up by its host.
 //!
 //! **Anchor.** What a rank computes may depend on the end of an operation, and then moves forward with it, or run
-//! beside it. That shows over the steps at the same place of the pattern: where a longer wait for that end leaves less time
-//! after it, it runs beside. Where waits tell nothing, it is taken to depend. The last operation
+//! beside it. That shows over the steps at the same place of the pattern: most take the same time, counted from that end, or else from
+//! where the wait for it began. Where waits tell nothing, it is taken to depend. The last operation
 //! that a rank's work depended on is its anchor, and lateness that its anchor had on another communicator is inherited.
 //!
 //! Rule: with nobody moved, every operation ends when it did.
@@ -58,15 +58,13 @@ struct Node {
     /// Launch on the clock of its GPU; [`i64::MIN`] where it is not known.
     launch: i64,
     /// As in [`super::Part`].
-    error: i64,
+    error: u32,
     /// The node of its lane that ended last before it began.
     before: u32,
     /// The node before it on the same communicator.
     previous: u32,
     /// The node at whose end the work before it began.
     anchor: u32,
-    /// Where in the pattern: what it is, and the two before it.
-    position: u32,
     /// It began as soon as `before` was over.
     queued: bool,
     /// When its rank was ready, at `start` or before.
@@ -110,11 +108,10 @@ impl Replay {
                     start,
                     end: start.saturating_add(part.ns.into()),
                     launch: part.launch_ns,
-                    error: part.error.into(),
+                    error: part.error,
                     before: NONE,
                     previous: NONE,
                     anchor: NONE,
-                    position: NONE,
                     queued: false,
                     ready: start,
                 });
@@ -126,8 +123,7 @@ impl Replay {
                 .push(of.communicators[of.parts[whole.0].0 as usize]);
         }
         replay.follow(&of.lanes);
-        let positions = replay.position(&rows);
-        replay.anchor(positions);
+        replay.anchor(&rows);
         replay.sort();
         replay.infer();
         replay
@@ -168,12 +164,9 @@ impl Replay {
                 node.launch = match offset {
                     Some(offset) if node.launch != 0 => {
                         // Times on the host's clock are off by their error at most.
-                        let most = if node.error == 0 {
-                            i64::MAX
-                        } else {
-                            node.error
-                        };
-                        node.launch.saturating_add(offset.min(most))
+                        let known = (node.error > 0).then_some(i64::from(node.error));
+                        node.launch
+                            .saturating_add(offset.min(known.unwrap_or(i64::MAX)))
                     }
                     _ => i64::MIN,
                 };
@@ -227,23 +220,20 @@ impl Replay {
         node.launch != i64::MIN && late <= AT_ONCE_NS.max(since / AT_ONCE_PART)
     }
 
-    /// Finds where in the pattern each node is; `rows` says what it is. Gives the number of places.
-    fn position(&mut self, rows: &[(u32, u32)]) -> usize {
+    /// Finds where work depends on the end of the operation before, and so each node's anchor. `rows` says what each node is.
+    fn anchor(&mut self, rows: &[(u32, u32)]) {
+        // Where in the pattern: what it is, and the two before it.
         let mut positions: HashMap<[(u32, u32); 3], u32> = HashMap::new();
+        let mut position_of = vec![0u32; self.nodes.len()];
         for lane in &self.lanes {
             let mut recent = [(NONE, NONE); 3];
             for index in lane {
                 recent = [recent[1], recent[2], rows[*index as usize]];
                 let next = positions.len() as u32;
-                self.nodes[*index as usize].position = *positions.entry(recent).or_insert(next);
+                position_of[*index as usize] = *positions.entry(recent).or_insert(next);
             }
         }
-        positions.len()
-    }
-
-    /// Finds where work depends on the end of the operation before, and so each node's anchor.
-    fn anchor(&mut self, positions: usize) {
-        let mut places = vec![Position::default(); positions];
+        let mut places = vec![Position::default(); positions.len()];
         for lane in &self.lanes {
             let mut times: HashMap<u32, Times> = HashMap::new();
             for index in lane {
@@ -251,13 +241,14 @@ impl Replay {
                 let Some(before) = self.nodes.get(node.before as usize) else {
                     continue;
                 };
-                let place = &mut places[node.position as usize];
+                let position = position_of[*index as usize];
+                let place = &mut places[position as usize];
                 place.all += 1;
                 if node.queued {
                     place.queued += 1;
                     continue;
                 }
-                let times = times.entry(node.position).or_default();
+                let times = times.entry(position).or_default();
                 let pair = |after: i64, wait: i64| {
                     (
                         after.saturating_sub(before.end) as f64,
@@ -278,7 +269,7 @@ impl Replay {
             let mut anchor = NONE;
             for index in lane {
                 let node = &mut self.nodes[*index as usize];
-                let depends = places[node.position as usize].depends();
+                let depends = places[position_of[*index as usize] as usize].depends();
                 if depends && !node.queued && node.before != NONE {
                     anchor = node.before;
                 }
