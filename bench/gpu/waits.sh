@@ -4,9 +4,10 @@
 #   bench/gpu/waits.sh OUT            # needs GPUs, python3 with torch and torchvision, and `make` first
 #
 # RANKS is the number of GPUs, or of processes that share them. Runs alternate slowed and unslowed (TURNS), so that what the slow rank
-# costs is known as the difference of their times. HOSTS_LIST has 1, and more for simulated hosts, between which NCCL uses sockets: there one
-# rank's way out is slowed too, to LINK_MBPS megabytes a second, and of a hanging job stops after STOP_MB. BATCH is of pictures per GPU: a step of few is bound by its host, one of
-# 256 by its GPU. Hanging jobs are asked SETTLE seconds after they went wrong, on HANG_HOSTS simulated hosts, then killed; HANGS names them.
+# costs is known as the difference of their times. BATCH is of pictures per GPU: a step of few is bound by its host, one of 256 by its GPU.
+# HOSTS_LIST has 1, and more for simulated hosts, between which NCCL uses sockets: there one rank's way out is slowed too, to LINK_MBPS
+# megabytes a second. Jobs that hang are asked SETTLE seconds after they went wrong, then killed; HANGS names them, and with HANG_HOSTS
+# above 1 one is among them in which nothing leaves a rank after STOP_MB.
 set -u
 cd "$(dirname "$0")/../.."
 out=${1:?folder for captures}
@@ -64,7 +65,7 @@ for file in sorted(glob.glob(out + "/plain.*.out")):
         slowed = wall(name)
         try:
             report = json.load(open(f"{out}/{name}.json"))
-        except ValueError:
+        except (ValueError, OSError):
             report = {}
         found = (report.get("arrivals") or {}).get("links" if kind == "link" else "ranks", [])
         told = [r for r in found if r["loss_wall_us"] is not None]
@@ -75,7 +76,8 @@ for file in sorted(glob.glob(out + "/plain.*.out")):
         right = next((r["loss_wall_us"] / 1e6 for r in told if r["rank"] == rank), None)
         error = f"{100 * (right / (slowed - plain) - 1):+.1f} %" if right else "not told"
         print(f"{name}: {plain:.3f} s, slowed rank {rank} {slowed:.3f} s, truth {slowed - plain:.3f} s; told: {text or 'nobody'}: {error}")
-        print("   ", "\n    ".join(f["text"] if isinstance(f, dict) and "text" in f else str(f) for f in report.get("findings", [])[:2]))
+        for finding in report.get("findings", [])[:2]:
+            print("   ", finding["sentence"], finding["evidence"])
 P
 for name in ${HANGS-skip order dead link}; do
     case $name in
