@@ -7,7 +7,8 @@
 //! Rule: what a rank inherits from its communicators sums to what it inherits, and nothing of it is charged to anybody here: it was
 //! charged where it arose.
 
-use super::{Arrivals, Operations, Part, Place, RankArrivals};
+use super::operations::{Operations, Part, Place};
+use super::{Arrivals, RankArrivals};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tables::Capture;

@@ -5,7 +5,7 @@
 //!
 //! Rule: an operation of which one kernel's place on its host's clock is not known proves nothing.
 
-use super::{Operations, Place};
+use super::operations::{Operations, Place};
 use crate::clocks::{drift, Given, Observations, Offsets, Side, RESOLUTION_NS};
 use std::collections::HashMap;
 use tables::Capture;

@@ -11,7 +11,9 @@
 //!
 //! Rule: a link is compared within one operation only, so sizes, functions and the load of the network are the same for all.
 
-use super::{loss::Replay, Operations, Place, LEVEL, MOST_LATE};
+use super::loss::Replay;
+use super::operations::{Operations, Place};
+use super::{LEVEL, MOST_LATE};
 use crate::executions::OnNetwork;
 use crate::interval::{beyond_chance, Batches};
 use serde::Serialize;

@@ -17,7 +17,7 @@
 //!
 //! Rule: with nobody moved, every operation ends when it did.
 
-use super::{Operations, Place, OTHER};
+use super::operations::{Lane, Operations, Place, OTHER};
 use crate::interval::{Batches, CONFIDENCE};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -57,7 +57,7 @@ struct Node {
     end: i64,
     /// Launch on the clock of its GPU; [`i64::MIN`] where it is not known.
     launch: i64,
-    /// As in [`super::Part`].
+    /// As in [`super::operations::Part`].
     error: u32,
     /// The node of its lane that ended last before it began.
     before: u32,
@@ -138,7 +138,7 @@ impl Replay {
     }
 
     /// Puts lanes in order, launches on the GPUs' clocks, and says what each node comes after.
-    fn follow(&mut self, of: &[super::Lane]) {
+    fn follow(&mut self, of: &[Lane]) {
         let least = self.least_from_launch(of);
         let mut lanes = std::mem::take(&mut self.lanes);
         for (lane, least) in lanes.iter_mut().zip(&least) {
@@ -180,7 +180,7 @@ impl Replay {
 
     /// By lane and window: the GPU's clock less its host's, at most. A kernel that began as it was launched shows it, and where the
     /// kernel of another rank of the host did, their common end does.
-    fn least_from_launch(&self, of: &[super::Lane]) -> Vec<BTreeMap<i64, i64>> {
+    fn least_from_launch(&self, of: &[Lane]) -> Vec<BTreeMap<i64, i64>> {
         let mut least = vec![BTreeMap::new(); of.len()];
         let mut hosts: HashMap<&str, i64> = HashMap::new();
         for (first, last) in &self.operations {
@@ -449,23 +449,29 @@ impl Replay {
     }
 
     /// The operations of a lane, each with the one in which its rank became late: where the others' kernels were queued behind the
-    /// operation before, and all work beside it, they may have been ready long since, and it is late as it was there.
-    pub(super) fn origins(&self, lane: u32) -> Vec<(u32, u32)> {
+    /// operation before, and all work beside it, they may have been ready long since, and it is late as it was there. Where it became
+    /// later by half of what it held up (`held_ns` by operation) or more, it did so by itself.
+    pub(super) fn origins(&self, lane: u32, held_ns: impl Fn(u32) -> f64) -> Vec<(u32, u32)> {
         let mut origins: Vec<(u32, u32)> = Vec::with_capacity(self.lanes[lane as usize].len());
-        let mut of: HashMap<u32, u32> = HashMap::new();
+        let mut of: HashMap<u32, (u32, i64)> = HashMap::new();
+        let mut others = Vec::new();
         for index in &self.lanes[lane as usize] {
             let node = self.node(*index);
-            let (first, last) = self.operations[node.operation as usize];
-            let mut others = (first..last).filter(|o| o != index).map(|o| self.node(o));
+            let own = self.own(*index, &mut others);
             let before = self.nodes.get(node.previous as usize).filter(|previous| {
+                let (first, last) = self.operations[node.operation as usize];
+                let mut others = (first..last).filter(|o| o != index).map(|o| self.node(o));
                 let behind = |other: &Node| {
                     let before = self.nodes.get(other.before as usize);
                     other.queued && before.is_some_and(|b| b.operation == previous.operation)
                 };
                 node.anchor == previous.anchor && others.any(behind)
             });
-            let origin = before.map_or(node.operation, |before| of[&before.operation]);
-            of.insert(node.operation, origin);
+            let origin = before
+                .and_then(|before| of.get(&before.operation))
+                .filter(|(_, was)| ((own - was) as f64) < 0.5 * held_ns(node.operation))
+                .map_or(node.operation, |(origin, _)| *origin);
+            of.insert(node.operation, (origin, own));
             origins.push((node.operation, origin));
         }
         origins

@@ -4,7 +4,7 @@ use super::*;
 use crate::fixtures::{communicator, gather, Random};
 use crate::matching::Matcher;
 use tables::communicators::Local;
-use tables::{Call, Shape};
+use tables::{Call, Capture, Process, Shape};
 
 /// Communicator, start and stop in ns.
 type Kernel = (usize, u64, u64);

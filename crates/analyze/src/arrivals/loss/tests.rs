@@ -1,6 +1,6 @@
 //! Simulated jobs of which the loss is known: the same job without the lateness.
 
-use super::super::{Lane, Part};
+use super::super::operations::{Lane, Part};
 use super::*;
 use crate::fixtures::Random;
 use crate::matching::Key;
@@ -252,6 +252,24 @@ fn a_gpu_that_its_host_runs_ahead_of_costs_what_it_is_late() {
         _ => 0.0,
     };
     within_a_tenth("asleep", told(two, &bound_by_the_gpu(), 0, asleep));
+}
+
+#[test]
+fn lateness_is_of_the_operation_in_which_it_began() {
+    let busy: Late = |rank, _, place| match (rank, place) {
+        (1, 2) => 100_000.0,
+        (1, 5) => 90_000.0,
+        _ => 0.0,
+    };
+    let (job, _) = job(&[&[0, 1]], &bound_by_the_gpu(), 20, busy, 1);
+    let replay = Replay::new(&job);
+    for (operation, origin) in replay.origins(1, |_| 50e6).split_off(3) {
+        assert_eq!(origin, operation - operation % 3);
+    }
+    // All that it holds up is new.
+    for (operation, origin) in replay.origins(1, |_| f64::MIN) {
+        assert_eq!(origin, operation);
+    }
 }
 
 #[test]

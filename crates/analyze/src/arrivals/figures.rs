@@ -1,0 +1,292 @@
+//! The figures of [`Arrivals`], worked out from operations.
+
+use super::chain::{Busy, Chains};
+use super::operations::{Operations, Place};
+use super::sampled::Scale;
+use super::{hosts, links, loss, Arrivals, RankArrivals, BASIS, LEVEL, MOST_LATE};
+use crate::interval::{beyond_chance, Batches, CONFIDENCE};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+use tables::Capture;
+
+/// Why a rank came last.
+#[derive(Clone, Copy)]
+enum Reason {
+    LateLaunch,
+    BusyGpu,
+}
+
+/// Who came last to an operation, by how much of itself, and why.
+#[derive(Clone, Copy)]
+struct Late {
+    lane: u32,
+    own_us: f64,
+    reason: Option<Reason>,
+}
+
+impl RankArrivals {
+    fn reason(&mut self, reason: Option<Reason>, us: f64) {
+        match reason {
+            Some(Reason::LateLaunch) => self.launched_late_us += us,
+            Some(Reason::BusyGpu) => self.gpu_busy_us += us,
+            None => {}
+        }
+    }
+}
+
+impl Operations {
+    /// By lane and part: for how long its rank was late by itself as the last of the operation, ns. `busy` is by lane.
+    fn own(&self, busy: &[Busy]) -> Vec<Vec<u32>> {
+        let mut own: Vec<Vec<u32>> = self.lanes.iter().map(|l| vec![0; l.parts.len()]).collect();
+        for operation in &self.whole {
+            let (mut last, mut before) = ((u32::MAX, (0, 0)), u32::MAX);
+            for place in self.of(operation) {
+                // Of equals the later place counts as last, as where costs are shared.
+                let this = (self.part(place).ns, place);
+                if this.0 <= last.0 {
+                    before = last.0;
+                    last = this;
+                } else {
+                    before = before.min(this.0);
+                }
+            }
+            let (lane, index) = last.1;
+            own[lane as usize][index as usize] = before - last.0;
+        }
+        for ((lane, own), busy) in self.lanes.iter().zip(&mut own).zip(busy) {
+            let mut order: Vec<u32> = (0..lane.parts.len() as u32)
+                .filter(|index| own[*index as usize] > 0)
+                .collect();
+            order.sort_unstable_by_key(|index| (lane.parts[*index as usize].start, *index));
+            let mut charged = 0;
+            for index in order {
+                let (start, late) = (lane.parts[index as usize].start, &mut own[index as usize]);
+                let from = start.saturating_sub((*late).into()).max(charged);
+                *late = busy.free(from, start) as u32;
+                charged = start;
+            }
+        }
+        own
+    }
+
+    /// `unsampled` are calls by row.
+    pub(super) fn figures(
+        self,
+        capture: &Capture,
+        proof: &hosts::Proof,
+        unsampled: &[u64],
+    ) -> Option<Arrivals> {
+        let longest = self.whole.iter().map(|o| o.3 as usize).max()?;
+        let busy: Vec<Busy> = self
+            .lanes
+            .iter()
+            .map(|lane| Busy::of(&lane.parts))
+            .collect();
+        let own = self.own(&busy);
+        let held = links::held(&self);
+        let mut chains = Chains::new(&self, held.as_deref());
+        let mut batches: Vec<[Option<Batches>; 2]> = (0..self.lanes.len())
+            .map(|_| [Batches::new(longest), Batches::new(longest)])
+            .collect();
+        let mut ranks: Vec<RankArrivals> = self
+            .lanes
+            .iter()
+            .map(|lane| RankArrivals {
+                rank: lane.rank,
+                host: lane.host.clone(),
+                pid: lane.pid,
+                device: lane.device,
+                ..RankArrivals::default()
+            })
+            .collect();
+        let (mut transfer, mut wait, mut saving) = (0.0, 0.0, 0.0);
+        let mut arrivals: Vec<(u32, Place)> = Vec::new();
+        let mut costs: Vec<f64> = Vec::new();
+        let mut scale = Scale::default();
+        let mut late: Vec<Late> = Vec::with_capacity(self.whole.len());
+        for operation in &self.whole {
+            arrivals.clear();
+            arrivals.extend(self.of(operation).map(|place| (self.part(place).ns, place)));
+            // By arrival: the longest time came first.
+            arrivals.sort_unstable_by_key(|(ns, place)| (std::cmp::Reverse(*ns), *place));
+            let (n, first) = (arrivals.len(), arrivals[0].0);
+            let (shortest, (_, last)) = (arrivals[n - 1].0, arrivals[n - 1]);
+            shares(&arrivals, &mut costs);
+            let waits = arrivals
+                .iter()
+                .map(|(ns, _)| u64::from(ns - shortest))
+                .sum();
+            let later = (arrivals[n - 2].0 - shortest).into();
+            scale.add(self.part(last).row, n, waits, later);
+            for ((ns, (lane, index)), cost) in arrivals.iter().zip(&costs) {
+                let row = &mut ranks[*lane as usize];
+                row.operations += 1;
+                row.wait_rank_us += f64::from(ns - shortest) / 1e3;
+                row.cost_rank_us += cost / 1e3;
+                if first > *ns {
+                    let start = self.part((*lane, *index)).start;
+                    let late = u64::from(first - ns);
+                    let each = cost / late as f64;
+                    let busy = &busy[*lane as usize];
+                    let from = start.saturating_sub(late);
+                    let inherited = chains.add(*lane, busy.within(from, start), each);
+                    row.inherited_rank_us += inherited / 1e3;
+                }
+                wait += f64::from(ns - shortest) / 1e3;
+            }
+            let margin = f64::from(arrivals[n - 2].0 - shortest);
+            let own = f64::from(own[last.0 as usize][last.1 as usize]);
+            transfer += f64::from(shortest) / 1e3;
+            saving += margin / 1e3;
+            let row = &mut ranks[last.0 as usize];
+            let over_hosts = proof.is_over_hosts(&arrivals);
+            let lateness = over_hosts
+                .then(|| self.lateness(&arrivals, proof))
+                .flatten();
+            if margin > 0.0 {
+                row.last += 1;
+                if over_hosts {
+                    row.last_over_hosts += 1;
+                    if let Some(late) = lateness {
+                        let (least, most) = late.arrival;
+                        *row.last_proved.get_or_insert(0) += u64::from(least > 0);
+                        *row.last_refuted.get_or_insert(0) += u64::from(most < 0);
+                        *row.late_proved_us.get_or_insert(0.0) += least.max(0) as f64 / 1e3;
+                    }
+                }
+            }
+            row.saving_wall_us += own / 1e3;
+            let launch = match over_hosts {
+                true => lateness.and_then(|late| late.launch),
+                false => self.launch_lateness(&arrivals).map(|late| (late, late)),
+            };
+            let reason = match launch {
+                Some((least, _)) if least as f64 >= 0.5 * own => Some(Reason::LateLaunch),
+                Some((_, most)) if (most as f64) < 0.5 * own => Some(Reason::BusyGpu),
+                // Over hosts the clocks may leave it open.
+                _ => None,
+            };
+            row.reason(reason, own / 1e3);
+            late.push(Late {
+                lane: last.0,
+                own_us: own / 1e3,
+                reason,
+            });
+            for (_, (lane, _)) in &arrivals {
+                let mine = if *lane == last.0 { own } else { 0.0 };
+                let others = (own - mine) / (n - 1) as f64;
+                ranks[*lane as usize].excess_wall_us += (mine - others) / 1e3;
+                let [plain, excess] = &mut batches[*lane as usize];
+                let (index, length) = (operation.2 as usize, operation.3 as usize);
+                if let (Some(plain), Some(excess)) = (plain, excess) {
+                    plain.add(index, length, mine / 1e3, 1.0);
+                    excess.add(index, length, (mine - others) / 1e3, 1.0);
+                }
+            }
+        }
+        intervals(&mut ranks, batches);
+        chains.finish(capture, &mut ranks);
+        let mut replay = None;
+        self.losses(&mut ranks, &late, &mut replay);
+        let links = links::links(&self, capture, &mut replay);
+        ranks.retain(|row| row.operations > 0);
+        ranks.sort_by(|a, b| {
+            let by_cost = b.cost_rank_us.total_cmp(&a.cost_rank_us);
+            b.saving_wall_us
+                .total_cmp(&a.saving_wall_us)
+                .then(by_cost)
+                .then((a.rank, a.pid, a.device).cmp(&(b.rank, b.pid, b.device)))
+        });
+        Some(Arrivals {
+            basis: BASIS,
+            operations: self.whole.len() as u64,
+            differing: self.differing,
+            transfer_wall_us: transfer,
+            wait_rank_us: wait,
+            saving_wall_us: saving,
+            sampled: scale.estimate(unsampled),
+            ranks,
+            over_network: held.map(|held| links::over_network(&self, &held)),
+            links,
+        })
+    }
+
+    /// What the run loses by those that are late more than chance gives, for the most late of them. `ranks` are by lane.
+    fn losses(&self, ranks: &mut [RankArrivals], by: &[Late], replay: &mut Option<loss::Replay>) {
+        let mut late = beyond_chance(0..ranks.len(), |lane| ranks[*lane].saving_p, LEVEL);
+        late.retain(|lane| ranks[*lane].is_beyond_spread());
+        late.sort_by(|a, b| {
+            let saving = |lane: &usize| ranks[*lane].saving_wall_us;
+            saving(b).total_cmp(&saving(a)).then(a.cmp(b))
+        });
+        late.truncate(MOST_LATE);
+        if late.is_empty() {
+            return;
+        }
+        let replay = replay.get_or_insert_with(|| loss::Replay::new(self));
+        for lane in late {
+            let loss = replay.loss(lane as u32);
+            ranks[lane].loss_wall_us = Some(loss.ns / 1e3);
+            ranks[lane].loss_interval_us = loss.interval.map(|(a, b)| (a / 1e3, b / 1e3));
+            ranks[lane].launched_late_us = 0.0;
+            ranks[lane].gpu_busy_us = 0.0;
+            let held_ns = |operation: u32| 1e3 * by[operation as usize].own_us;
+            for (operation, origin) in replay.origins(lane as u32, held_ns) {
+                let (late, first) = (by[operation as usize], by[origin as usize]);
+                if late.lane as usize == lane {
+                    let reason = first.reason.filter(|_| first.lane == late.lane);
+                    ranks[lane].reason(reason.or(late.reason), late.own_us);
+                }
+            }
+        }
+    }
+
+    /// By how much the last to arrive was launched after all others, ns, where one host's clock tells.
+    fn launch_lateness(&self, arrivals: &[(u32, Place)]) -> Option<i64> {
+        let (_, last) = arrivals.last()?;
+        let host = &self.lanes[last.0 as usize].host;
+        let mut others = i64::MIN;
+        for (_, place) in &arrivals[..arrivals.len() - 1] {
+            let launch = self.part(*place).launch_ns;
+            if launch == 0 || self.lanes[place.0 as usize].host != *host {
+                return None;
+            }
+            others = others.max(launch);
+        }
+        let launch = self.part(*last).launch_ns;
+        (launch != 0).then(|| launch.saturating_sub(others))
+    }
+}
+
+/// The cost of each of these ranks, in order of arrival (falling time): waits between one arrival and the next, shared by
+/// those that are not there yet. ns.
+fn shares(arrivals: &[(u32, Place)], costs: &mut Vec<f64>) {
+    costs.clear();
+    costs.resize(arrivals.len(), 0.0);
+    let mut charged = 0.0;
+    for k in 1..arrivals.len() {
+        let gap = f64::from(arrivals[k - 1].0 - arrivals[k].0);
+        charged += gap * k as f64 / (arrivals.len() - k) as f64;
+        costs[k] = charged;
+    }
+}
+
+/// Works out how sure savings are; `batches` are those of a rank, and of what it has more than the others.
+fn intervals(ranks: &mut [RankArrivals], batches: Vec<[Option<Batches>; 2]>) {
+    for (row, [plain, excess]) in ranks.iter_mut().zip(batches) {
+        let mean = |batches: Option<Batches>| batches?.mean(0.0);
+        let t = |freedom: f64| StudentsT::new(0.0, 1.0, freedom.max(1.0)).ok();
+        if let Some(mean) = mean(plain) {
+            let n = row.operations as f64;
+            row.saving_interval_us = t(mean.freedom).map(|t| {
+                let error = mean.error * t.inverse_cdf(0.5 + CONFIDENCE / 2.0);
+                (n * (mean.mean - error), n * (mean.mean + error))
+            });
+        }
+        if let Some(mean) = mean(excess) {
+            row.saving_p = t(mean.freedom).map(|t| match mean.error > 0.0 {
+                true => t.sf(mean.mean / mean.error),
+                false => 0.0,
+            });
+        }
+    }
+}

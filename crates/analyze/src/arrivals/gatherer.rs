@@ -1,0 +1,191 @@
+//! What is kept of each kernel while a capture is read.
+
+use super::operations::{Lane, Operations, Part, OTHER};
+use super::{hosts, Arrivals};
+use crate::clocks::{Clocks, Given};
+use crate::executions::{Execution, Walk};
+use crate::matching::Matcher;
+use std::collections::BTreeMap;
+use tables::calls::Untimed;
+use tables::{Capture, Process};
+
+/// Functions whose ranks all wait for the last.
+const ALL_TO_ALL: [&str; 4] = ["AllReduce", "AllGather", "ReduceScatter", "AlltoAll"];
+
+/// Of more kernels than this nobody's waiting is told: at 76 bytes each they take 2.4 GiB.
+const MOST_PARTS: u64 = 1 << 25;
+
+/// The note on that.
+pub const TOO_MANY: &str =
+    "Who waited for whom is not told: there are more than 33 million timed kernels.";
+
+/// What is gathered.
+#[derive(Default)]
+pub struct Gatherer {
+    lanes: Vec<Lane>,
+    /// Kernels seen. Beyond [`MOST_PARTS`] none is kept.
+    seen: u64,
+    /// By row, calls that were left out of the sample that is timed.
+    unsampled: Vec<u64>,
+}
+
+/// Where the executions of a process go, by place.
+pub struct Plan(Vec<Way>);
+
+/// Where the executions of a place go.
+struct Way {
+    lane: u32,
+    /// As in [`Part`].
+    communicator: u32,
+    /// Whether all ranks of these wait for the last.
+    all: bool,
+    /// Whether times of these enclose the kernel: CUDA events, and stamps of RING.
+    encloses: bool,
+}
+
+impl Gatherer {
+    /// Prepares for a process.
+    pub fn plan(&mut self, capture: &Capture, process: &Process, walk: &Walk) -> Plan {
+        let mut lanes: BTreeMap<Option<u32>, u32> = BTreeMap::new();
+        let mut lane = |place: &crate::executions::Place| {
+            let locals = &mut process.communicators.iter();
+            let device = locals
+                .find(|l| l.uid == place.shape.uid)
+                .and_then(|l| l.device);
+            let function = capture.names.get(place.function);
+            let all = function.is_some_and(|function| ALL_TO_ALL.contains(&function));
+            let lane = *lanes.entry(device).or_insert_with(|| {
+                self.lanes.push(Lane {
+                    rank: process.rank,
+                    host: process.host.clone(),
+                    pid: process.pid,
+                    device,
+                    parts: Vec::new(),
+                    network: Vec::new(),
+                });
+                self.lanes.len() as u32 - 1
+            });
+            Way {
+                lane,
+                communicator: place.shape.communicator.unwrap_or(u32::MAX),
+                all,
+                encloses: place.shape.has_events()
+                    || capture.names.get(place.shape.algorithm) == Some("RING"),
+            }
+        };
+        Plan(walk.places().iter().map(&mut lane).collect())
+    }
+
+    /// Adds an execution, which is operation `at` and counted in `row` where it is to count. Those without a time are left
+    /// out.
+    #[inline]
+    pub fn add(&mut self, plan: &Plan, execution: &Execution, at: Option<((u32, u64), u32)>) {
+        let way = &plan.0[execution.place];
+        let Some((start, stop)) = execution.kernel.filter(|_| !execution.captured) else {
+            let row = at.filter(|_| way.all && execution.gpu == Err(Untimed::Unsampled));
+            if let Some((_, row)) = row {
+                self.leave_out(row, 1);
+            }
+            return;
+        };
+        let counts = |((sequence, number), row): ((u32, u64), u32)| {
+            Some((sequence, u32::try_from(number).ok()?, row))
+        };
+        let at = at.filter(|_| way.all && execution.gpu.is_ok());
+        let (sequence, number, row) = at.and_then(counts).unwrap_or((OTHER, 0, 0));
+        self.seen += 1;
+        if self.too_many() {
+            return self.forget();
+        }
+        let lane = &mut self.lanes[way.lane as usize];
+        if let Some(network) = execution.network.filter(|_| sequence != OTHER) {
+            lane.network.push((lane.parts.len() as u32, network));
+        }
+        lane.parts.push(Part {
+            sequence,
+            number,
+            ns: u32::try_from(stop.saturating_sub(start)).unwrap_or(u32::MAX),
+            row,
+            start,
+            launch_ns: execution.call.launch_start_ns,
+            error: execution.error.filter(|_| way.encloses).unwrap_or(0),
+            communicator: way.communicator,
+        });
+    }
+
+    /// Whether there are more kernels than are looked at.
+    #[inline]
+    pub fn too_many(&self) -> bool {
+        self.seen > MOST_PARTS
+    }
+
+    fn leave_out(&mut self, row: u32, calls: u64) {
+        let row = row as usize;
+        if self.unsampled.len() <= row {
+            self.unsampled.resize(row + 1, 0);
+        }
+        self.unsampled[row] += calls;
+    }
+
+    #[cold]
+    fn forget(&mut self) {
+        for lane in &mut self.lanes {
+            (lane.parts, lane.network) = (Vec::new(), Vec::new());
+        }
+    }
+
+    /// Takes in what was gathered from later processes, whose sequences and rows are ours by these.
+    pub fn merge(&mut self, mut later: Gatherer, sequences: &[u32], rows: &[u32]) {
+        let parts = later.lanes.iter_mut().flat_map(|lane| &mut lane.parts);
+        for part in parts.filter(|part| part.sequence != OTHER) {
+            part.sequence = sequences[part.sequence as usize];
+            part.row = rows[part.row as usize];
+        }
+        for (row, calls) in later.unsampled.iter().enumerate().filter(|(_, n)| **n > 0) {
+            self.leave_out(rows[row], *calls);
+        }
+        self.lanes.append(&mut later.lanes);
+        self.seen += later.seen;
+        if self.too_many() {
+            self.forget();
+        }
+    }
+
+    /// The figures, `None` where no operation has a time on every rank; and how the hosts' clocks stand to each other, `None` for one
+    /// host.
+    pub fn finish(
+        mut self,
+        capture: &Capture,
+        matcher: &Matcher,
+        given: Option<&Given>,
+    ) -> (Option<Arrivals>, Option<Clocks>) {
+        let unsampled = std::mem::take(&mut self.unsampled);
+        let (operations, proof, clocks) = self.compare(capture, matcher, given);
+        (operations.figures(capture, &proof, &unsampled), clocks)
+    }
+
+    /// Only how the hosts' clocks stand to each other.
+    pub fn clocks(
+        self,
+        capture: &Capture,
+        matcher: &Matcher,
+        given: Option<&Given>,
+    ) -> Option<Clocks> {
+        self.compare(capture, matcher, given).2
+    }
+
+    fn compare(
+        self,
+        capture: &Capture,
+        matcher: &Matcher,
+        given: Option<&Given>,
+    ) -> (Operations, hosts::Proof, Option<Clocks>) {
+        let hosts = hosts::hosts(capture);
+        let operations = Operations::new(self.lanes, capture, &matcher.keys());
+        let host_of = operations.host_of(&hosts);
+        let offsets = operations.offsets(&host_of, hosts.len());
+        let clocks = Clocks::new(&hosts, &offsets, given);
+        let proof = hosts::Proof::new(hosts, host_of, offsets, given);
+        (operations, proof, clocks)
+    }
+}
