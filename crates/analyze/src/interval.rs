@@ -129,6 +129,15 @@ impl Mean {
         Some((self.mean - half, self.mean + half))
     }
 
+    /// How likely such a mean is where the true one is 0.
+    pub fn p_by_chance(&self) -> Option<f64> {
+        let t = StudentsT::new(0.0, 1.0, self.freedom.max(1.0)).ok()?;
+        Some(match self.error > 0.0 {
+            true => t.sf(self.mean / self.error),
+            false => 0.0,
+        })
+    }
+
     /// The sum of means that rise and fall together, each times its weight. Their errors add up, as if a slow moment hit
     /// all of them: never too narrow. `None` of nothing.
     pub fn total(parts: &[(f64, Mean)]) -> Option<Mean> {

@@ -4,8 +4,7 @@ use super::chain::{Busy, Chains};
 use super::operations::{Operations, Place};
 use super::sampled::Scale;
 use super::{hosts, links, loss, Arrivals, RankArrivals, BASIS, LEVEL, MOST_LATE};
-use crate::interval::{beyond_chance, Batches, CONFIDENCE};
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use crate::interval::{beyond_chance, Batches};
 use tables::Capture;
 
 /// Why a rank came last.
@@ -15,22 +14,12 @@ enum Reason {
     BusyGpu,
 }
 
-/// Who came last to an operation, by how much of itself, and why.
+/// Who came last to an operation, by how much of itself (ns), and why.
 #[derive(Clone, Copy)]
 struct Late {
     lane: u32,
-    own_us: f64,
+    own: f64,
     reason: Option<Reason>,
-}
-
-impl RankArrivals {
-    fn reason(&mut self, reason: Option<Reason>, us: f64) {
-        match reason {
-            Some(Reason::LateLaunch) => self.launched_late_us += us,
-            Some(Reason::BusyGpu) => self.gpu_busy_us += us,
-            None => {}
-        }
-    }
 }
 
 impl Operations {
@@ -165,10 +154,9 @@ impl Operations {
                 // Over hosts the clocks may leave it open.
                 _ => None,
             };
-            row.reason(reason, own / 1e3);
             late.push(Late {
                 lane: last.0,
-                own_us: own / 1e3,
+                own,
                 reason,
             });
             for (_, (lane, _)) in &arrivals {
@@ -186,7 +174,15 @@ impl Operations {
         intervals(&mut ranks, batches);
         chains.finish(capture, &mut ranks);
         let mut replay = None;
-        self.losses(&mut ranks, &late, &mut replay);
+        self.losses(&mut ranks, &mut late, &mut replay);
+        for Late { lane, own, reason } in late {
+            let row = &mut ranks[lane as usize];
+            match reason {
+                Some(Reason::LateLaunch) => row.launched_late_us += own / 1e3,
+                Some(Reason::BusyGpu) => row.gpu_busy_us += own / 1e3,
+                None => {}
+            }
+        }
         let links = links::links(&self, capture, &mut replay);
         ranks.retain(|row| row.operations > 0);
         ranks.sort_by(|a, b| {
@@ -210,8 +206,14 @@ impl Operations {
         })
     }
 
-    /// What the run loses by those that are late more than chance gives, for the most late of them. `ranks` are by lane.
-    fn losses(&self, ranks: &mut [RankArrivals], by: &[Late], replay: &mut Option<loss::Replay>) {
+    /// What the run loses by those that are late more than chance gives, for the most late of them, and why they are. `ranks` are by lane,
+    /// `last` by operation.
+    fn losses(
+        &self,
+        ranks: &mut [RankArrivals],
+        last: &mut [Late],
+        replay: &mut Option<loss::Replay>,
+    ) {
         let mut late = beyond_chance(0..ranks.len(), |lane| ranks[*lane].saving_p, LEVEL);
         late.retain(|lane| ranks[*lane].is_beyond_spread());
         late.sort_by(|a, b| {
@@ -227,14 +229,12 @@ impl Operations {
             let loss = replay.loss(lane as u32);
             ranks[lane].loss_wall_us = Some(loss.ns / 1e3);
             ranks[lane].loss_interval_us = loss.interval.map(|(a, b)| (a / 1e3, b / 1e3));
-            ranks[lane].launched_late_us = 0.0;
-            ranks[lane].gpu_busy_us = 0.0;
-            let held_ns = |operation: u32| 1e3 * by[operation as usize].own_us;
-            for (operation, origin) in replay.origins(lane as u32, held_ns) {
-                let (late, first) = (by[operation as usize], by[origin as usize]);
-                if late.lane as usize == lane {
-                    let reason = first.reason.filter(|_| first.lane == late.lane);
-                    ranks[lane].reason(reason.or(late.reason), late.own_us);
+            let held = |operation: u32| last[operation as usize].own;
+            for (operation, origin) in replay.origins(lane as u32, held) {
+                let first = last[origin as usize];
+                let this = &mut last[operation as usize];
+                if this.lane as usize == lane && this.lane == first.lane {
+                    this.reason = first.reason.or(this.reason);
                 }
             }
         }
@@ -272,21 +272,11 @@ fn shares(arrivals: &[(u32, Place)], costs: &mut Vec<f64>) {
 
 /// Works out how sure savings are; `batches` are those of a rank, and of what it has more than the others.
 fn intervals(ranks: &mut [RankArrivals], batches: Vec<[Option<Batches>; 2]>) {
-    for (row, [plain, excess]) in ranks.iter_mut().zip(batches) {
-        let mean = |batches: Option<Batches>| batches?.mean(0.0);
-        let t = |freedom: f64| StudentsT::new(0.0, 1.0, freedom.max(1.0)).ok();
-        if let Some(mean) = mean(plain) {
-            let n = row.operations as f64;
-            row.saving_interval_us = t(mean.freedom).map(|t| {
-                let error = mean.error * t.inverse_cdf(0.5 + CONFIDENCE / 2.0);
-                (n * (mean.mean - error), n * (mean.mean + error))
-            });
-        }
-        if let Some(mean) = mean(excess) {
-            row.saving_p = t(mean.freedom).map(|t| match mean.error > 0.0 {
-                true => t.sf(mean.mean / mean.error),
-                false => 0.0,
-            });
-        }
+    for (row, batches) in ranks.iter_mut().zip(batches) {
+        let [saving, excess] = batches.map(|batches| batches?.mean(0.0));
+        let n = row.operations as f64;
+        let interval = saving.and_then(|mean| mean.interval());
+        row.saving_interval_us = interval.map(|(low, high)| (n * low, n * high));
+        row.saving_p = excess.and_then(|mean| mean.p_by_chance());
     }
 }

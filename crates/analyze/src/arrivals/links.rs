@@ -17,7 +17,6 @@ use super::{LEVEL, MOST_LATE};
 use crate::executions::OnNetwork;
 use crate::interval::{beyond_chance, Batches};
 use serde::Serialize;
-use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::{BTreeMap, BTreeSet};
 use tables::Capture;
 
@@ -260,12 +259,7 @@ fn link(capture: &Capture, communicator: u32, samples: &[Sample], shortest: &[u3
     if let Some(mean) = batches.and_then(|batches| batches.mean(0.0)) {
         let n = samples.len() as f64;
         link.excess_interval_us = mean.interval().map(|(low, high)| (n * low, n * high));
-        let t = StudentsT::new(0.0, 1.0, mean.freedom.max(1.0));
-        link.excess_p = t.ok().map(|t| match mean.error > 0.0 {
-            true => t.sf(mean.mean / mean.error),
-            false if mean.mean > 0.0 => 0.0,
-            false => 1.0,
-        });
+        link.excess_p = mean.p_by_chance();
     }
     link
 }

@@ -18,8 +18,7 @@
 //! Rule: with nobody moved, every operation ends when it did.
 
 use super::operations::{Lane, Operations, Place, OTHER};
-use crate::interval::{Batches, CONFIDENCE};
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use crate::interval::Batches;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// A kernel that begins so soon after another was queued behind it, ns.
@@ -94,7 +93,6 @@ impl Replay {
             order: Vec::new(),
         };
         let mut rows = Vec::new();
-        let wide = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX / 2);
         for (operation, whole) in of.whole.iter().enumerate() {
             let first = replay.nodes.len() as u32;
             for (sequence, _, place) in &of.parts[whole.0..whole.1] {
@@ -197,18 +195,14 @@ impl Replay {
                 let apart = node
                     .end
                     .saturating_sub(hosts[of[node.lane as usize].host.as_str()]);
-                let of_window = least[node.lane as usize]
-                    .entry(node.start / WINDOW_NS)
-                    .or_insert(i64::MAX);
-                *of_window = apart.min(*of_window);
+                lower(&mut least[node.lane as usize], node.start, apart);
             }
         }
         for (lane, least) in of.iter().zip(&mut least) {
             let others = lane.parts.iter().filter(|p| p.sequence == OTHER);
             for part in others.filter(|part| part.launch_ns != 0) {
-                let start = i64::try_from(part.start).unwrap_or(i64::MAX);
-                let of_window = least.entry(start / WINDOW_NS).or_insert(i64::MAX);
-                *of_window = start.saturating_sub(part.launch_ns).min(*of_window);
+                let start = wide(part.start);
+                lower(least, start, start.saturating_sub(part.launch_ns));
             }
         }
         least
@@ -450,8 +444,8 @@ impl Replay {
 
     /// The operations of a lane, each with the one in which its rank became late: where the others' kernels were queued behind the
     /// operation before, and all work beside it, they may have been ready long since, and it is late as it was there. Where it became
-    /// later by half of what it held up (`held_ns` by operation) or more, it did so by itself.
-    pub(super) fn origins(&self, lane: u32, held_ns: impl Fn(u32) -> f64) -> Vec<(u32, u32)> {
+    /// later by half of what it held up (`held` by operation, ns) or more, it did so by itself.
+    pub(super) fn origins(&self, lane: u32, held: impl Fn(u32) -> f64) -> Vec<(u32, u32)> {
         let mut origins: Vec<(u32, u32)> = Vec::with_capacity(self.lanes[lane as usize].len());
         let mut of: HashMap<u32, (u32, i64)> = HashMap::new();
         let mut others = Vec::new();
@@ -469,7 +463,7 @@ impl Replay {
             });
             let origin = before
                 .and_then(|before| of.get(&before.operation))
-                .filter(|(_, was)| ((own - was) as f64) < 0.5 * held_ns(node.operation))
+                .filter(|(_, was)| ((own - was) as f64) < 0.5 * held(node.operation))
                 .map_or(node.operation, |(origin, _)| *origin);
             of.insert(node.operation, (origin, own));
             origins.push((node.operation, origin));
@@ -499,14 +493,14 @@ impl Replay {
             marks.clone_from(nodes);
         }
         let at = |node: u32| earlier[self.node(node).operation as usize] as f64;
-        let Some(total) = marks.last().map(|last| at(*last)) else {
+        let (Some(first), Some(last)) = (marks.first(), marks.last()) else {
             return Loss {
                 ns: 0.0,
                 interval: None,
             };
         };
         // The time up to the first is the start-up, which is no sample of the steps.
-        let steps = marks.len() - 1;
+        let (start_up, steps) = (at(*first), marks.len() - 1);
         let batches = Batches::new(steps).map(|mut batches| {
             for (index, pair) in marks.windows(2).enumerate() {
                 batches.add(index, steps, at(pair[1]) - at(pair[0]), 1.0);
@@ -514,16 +508,23 @@ impl Replay {
             batches
         });
         let mean = batches.and_then(|batches| batches.mean(0.0));
-        let interval = mean.and_then(|mean| {
-            let t = StudentsT::new(0.0, 1.0, mean.freedom.max(1.0)).ok()?;
-            let error = mean.error * t.inverse_cdf(0.5 + CONFIDENCE / 2.0) * steps as f64;
-            Some((total - error, total + error))
-        });
+        let whole = |of_step: f64| start_up + steps as f64 * of_step;
+        let interval = mean.and_then(|mean| mean.interval());
         Loss {
-            ns: total,
-            interval,
+            ns: at(*last),
+            interval: interval.map(|(low, high)| (whole(low), whole(high))),
         }
     }
+}
+
+fn wide(ns: u64) -> i64 {
+    i64::try_from(ns).unwrap_or(i64::MAX / 2)
+}
+
+/// Keeps the least of each window.
+fn lower(least: &mut BTreeMap<i64, i64>, at: i64, apart: i64) {
+    let of_window = least.entry(at / WINDOW_NS).or_insert(i64::MAX);
+    *of_window = apart.min(*of_window);
 }
 
 /// What a rank did at one place of the pattern: time after the end before, and the wait for that end.
