@@ -24,9 +24,18 @@ const RECORDED: [&str; 15] = [
     "zero_cta_232",
 ];
 
+/// A job in `data/`.
+fn recorded(name: &str) -> PathBuf {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data");
+    data.join(name)
+}
+
+fn report_on(capture: &Path) -> analyze::Report {
+    analyze::report(&Capture::open(capture).expect("it opens"))
+}
+
 fn blamed(capture: &Path) -> Vec<String> {
-    let capture = Capture::open(capture).expect("it opens");
-    let findings = analyze::report(&capture).findings;
+    let findings = report_on(capture).findings;
     findings.into_iter().map(|f| f.sentence).collect()
 }
 
@@ -72,9 +81,8 @@ fn found(script: &str) -> Vec<String> {
 
 #[test]
 fn no_rank_is_blamed_on_fifteen_recorded_jobs() {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data");
     for name in RECORDED {
-        assert_eq!(blamed(&data.join(name)), Vec::<String>::new(), "{name}");
+        assert_eq!(blamed(&recorded(name)), Vec::<String>::new(), "{name}");
     }
 }
 
@@ -101,10 +109,8 @@ fn what_real_jobs_lose_is_told_within_a_tenth() {
             5.458,
         ),
     ];
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data");
     for (name, who, why, truth) in slowed {
-        let capture = Capture::open(&data.join(name)).expect("it opens");
-        let findings = analyze::report(&capture).findings;
+        let findings = report_on(&recorded(name)).findings;
         let [finding] = &findings[..] else {
             panic!("{name}: {findings:?}");
         };
@@ -113,7 +119,7 @@ fn what_real_jobs_lose_is_told_within_a_tenth() {
         let loss = finding.wall_us.expect("a loss") / 1e6;
         assert!((loss / truth - 1.0).abs() < 0.1, "{truth}: {finding:?}");
     }
-    assert_eq!(blamed(&data.join("slow_plain")), Vec::<String>::new());
+    assert_eq!(blamed(&recorded("slow_plain")), Vec::<String>::new());
 }
 
 /// 35 scripts: ranks, hosts and what they do by number, with lateness that hits every rank in turn.
@@ -159,9 +165,7 @@ fn no_rank_is_blamed_on_thirty_five_scripted_jobs() {
 
 /// The report on what a script plays, at its pace.
 fn report(script: &str) -> analyze::Report {
-    played(script, &[], |capture| {
-        analyze::report(&Capture::open(capture).expect("it opens"))
-    })
+    played(script, &[], report_on)
 }
 
 /// Looks at the report on what a script plays. How long something lasts on the network is up to the machine that plays it, so where it is
@@ -277,11 +281,8 @@ fn waiting_for_gpus_and_the_other_side_is_no_slow_network() {
 
 #[test]
 fn no_link_is_blamed_on_recorded_jobs_of_two_hosts_played_at_their_pace() {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data");
     for name in ["ddp8_two_hosts", "mix_two_hosts_228"] {
-        let found = run(&["replay", "--pace", "real"], &data.join(name), |capture| {
-            analyze::report(&Capture::open(capture).expect("it opens"))
-        });
+        let found = run(&["replay", "--pace", "real"], &recorded(name), report_on);
         let links = found.arrivals.expect("arrivals").links;
         assert!(links.iter().any(|l| l.held_wall_us > 0.0), "{name}");
         let blamed: Vec<_> = found
