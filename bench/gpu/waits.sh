@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Slow ranks and hangs of a real training job, of which the truth is known: what `report` and `hang` say of them.
 #
-#   bench/gpu/waits.sh OUT            # needs GPUs, python3 with torch and torchvision, and `make` first
+#   bench/gpu/waits.sh OUT            # needs GPUs, cc, python3 with torch and torchvision, and `make` first
 #
 # RANKS is the number of GPUs, or of processes that share them. Runs alternate slowed and unslowed (TURNS), so that what the slow rank
 # costs is known as the difference of their times. BATCH is of pictures per GPU: a step of few is bound by its host, one of 256 by its GPU.
