@@ -15,7 +15,9 @@
 use crate::events::{Api, Event, Init, Name, Receive, State, Task};
 use crate::guard::{caught, guard};
 use crate::handle::Kind;
-use crate::recorder::{get, get_or_make, plain, Recorder};
+use crate::recorder::fork_page::{get, plain};
+use crate::recorder::making::get_or_make;
+use crate::recorder::Recorder;
 use capture::callback::What;
 use nccl_abi::{event, result, state};
 use std::ffi::{c_char, c_int, c_void};

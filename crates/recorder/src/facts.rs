@@ -1,7 +1,7 @@
 //! What a process says of itself: the facts of its capture, and a line for the user.
 
 use crate::cuda;
-use crate::recorder::{say, Recorder};
+use crate::recorder::Recorder;
 use crate::settings::{host, Timing};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -186,43 +186,6 @@ pub fn host_gpus(proc: &Path) -> String {
         let _ = writeln!(lines, "gpus={}", models.join(", "));
     }
     lines
-}
-
-/// Where GPU times come from in this process.
-fn times(recorder: &Recorder) -> String {
-    let settings = &recorder.settings;
-    let events = recorder.ring_of(0).is_some();
-    match settings.timing {
-        Timing::Host => "host times only".to_owned(),
-        Timing::Stamps => "GPU times from NCCL's stamps".to_owned(),
-        Timing::Auto if events => format!(
-            "GPU times from CUDA events for at most {} % of the time",
-            settings.budget * 100.0
-        ),
-        Timing::Events if events => "GPU times from CUDA events".to_owned(),
-        _ if recorder.driver().is_none() => {
-            "host times only: this process has no CUDA driver".to_owned()
-        }
-        _ => "host times only: CUDA events need NCCL 2.28 or later".to_owned(),
-    }
-}
-
-/// The line that tells the user that recording has begun, from the first rank only. Where nothing can be written there is
-/// another line already.
-pub fn hello(recorder: &Recorder) {
-    if recorder.header().write_errno.load(Relaxed) != 0 {
-        return;
-    }
-    let rank = crate::settings::rank(&|name| std::env::var(name).ok());
-    if rank.is_none_or(|rank| rank == "0") && std::env::var_os("NCCLSCOPE_QUIET").is_none() {
-        let settings = &recorder.settings;
-        say(&format!(
-            "recording to {} (mode {}, {})",
-            recorder.names.folder.display(),
-            format!("{:?}", settings.mode).to_lowercase(),
-            times(recorder)
-        ));
-    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@
 //! program, which must be the one to see it, and a driver that shuts down must not be called.
 
 use crate::cuda::Driver;
-use crate::recorder::array;
+use crate::recorder::making::array;
 use std::sync::atomic::{
     fence, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
     Ordering::{Acquire, Relaxed, Release, SeqCst},

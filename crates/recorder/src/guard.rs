@@ -25,7 +25,7 @@ pub fn caught<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     };
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
         OFF.store(true, Relaxed);
-        crate::recorder::count_panic();
+        crate::recorder::fork_page::count_panic();
         fallback
     })
 }
@@ -40,7 +40,7 @@ pub mod forced {
     /// Recording is on again, as if none had come yet.
     pub fn forget() {
         OFF.store(false, Relaxed);
-        crate::recorder::resume();
+        crate::recorder::fork_page::resume();
     }
 
     /// Recording is on again, and the next entry point panics.

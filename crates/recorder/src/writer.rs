@@ -7,7 +7,8 @@
 
 use crate::clock;
 use crate::gpu_events::{Poller, PAIRS};
-use crate::recorder::{say, Recorder};
+use crate::recorder::messages::say;
+use crate::recorder::Recorder;
 use crate::rotation::Rotation;
 use crate::totals::Totals;
 use capture::live::Row;
@@ -179,7 +180,7 @@ pub fn start(recorder: &'static Recorder) {
 
 extern "C" fn at_exit() {
     crate::guard::guard((), || {
-        if let Some(recorder) = crate::recorder::get() {
+        if let Some(recorder) = crate::recorder::fork_page::get() {
             // The driver shuts down behind this handler.
             recorder.switch.end();
             let flushed = recorder.writer.flush();
@@ -243,7 +244,7 @@ impl Writer {
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.main()));
         if result.is_err() {
             crate::guard::OFF.store(true, Relaxed);
-            crate::recorder::count_panic();
+            crate::recorder::fork_page::count_panic();
         }
     }
 

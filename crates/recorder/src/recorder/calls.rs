@@ -1,6 +1,9 @@
 //! Groups, API events, tasks and plans: a row, from its announcement to the end of its group.
 
-use super::{prefetch, this_thread, Birth, CommState, Recorder};
+use super::communicators::CommState;
+use super::launches::this_thread;
+use super::rows::{prefetch, Birth};
+use super::Recorder;
 use crate::events::{Api, Task};
 use crate::handle::{Handle, Kind};
 use capture::live::{flag, part, row_state, Cause, Group, Odd, Row, GROUPS};
@@ -240,6 +243,16 @@ impl Recorder {
             Some((handle, _)) => Ok(handle),
             None => Err(self.encode(Kind::Rowless, 0, 0, 0)),
         }
+    }
+
+    /// The group of a handle that names one.
+    #[inline]
+    pub(super) fn group_at(&self, handle: Handle) -> Option<(u64, &'static Group)> {
+        let group = &self.groups[handle.ticket() as usize % GROUPS];
+        let word = group.word.load(Relaxed);
+        handle
+            .is_ticket(word.wrapping_sub(1))
+            .then_some((word, group))
     }
 
     /// Whether the group with this word has returned to the program; true when its entry was recycled.

@@ -1,6 +1,7 @@
 //! Kernel events: the stamps of each channel.
 
-use super::{Channel, Recorder, CHANNELS};
+use super::communicators::{Channel, CHANNELS};
+use super::Recorder;
 use crate::handle::{Handle, Kind};
 use capture::live::{flag, verdict, Odd, Row};
 use std::sync::atomic::Ordering::{Relaxed, Release};

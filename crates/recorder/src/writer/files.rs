@@ -3,7 +3,7 @@
 use super::{Writer, FLUSH};
 use crate::facts::host_gpus;
 use crate::place;
-use crate::recorder::say;
+use crate::recorder::messages::say;
 use capture::block::{self, Kind};
 use capture::live::Odd;
 use capture::rotated;

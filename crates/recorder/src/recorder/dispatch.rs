@@ -1,0 +1,168 @@
+//! Which function an event goes to, and what is answered where none fits.
+
+use super::Recorder;
+use crate::events::{Event, Init, Receive, State};
+use crate::handle::Kind;
+use crate::network::Start;
+use capture::live::Odd;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Receive for Recorder {
+    fn init(&self, init: &Init) -> (u64, u32) {
+        self.init_communicator(init)
+    }
+
+    // Inlined into each adapter's entry point for the event's type: the event is then never built in memory, and the match
+    // is done when compiling.
+    #[inline(always)]
+    fn start(&self, context: u64, kind: u64, parent: u64, event: Event) -> u64 {
+        if self.mask & kind as u32 == 0
+            && kind & (nccl_abi::event::GROUP_API | nccl_abi::event::GROUP) == 0
+        {
+            self.header().unrequested.fetch_add(1, Relaxed);
+        }
+        match event {
+            Event::GroupApi { captured, depth } => self.start_group(context, captured, depth),
+            Event::Api(api) => self.start_api(context, parent, &api),
+            Event::KernelLaunch { stream } => self.start_launch(context, parent, stream),
+            Event::Group => match self.comm(context) {
+                Some((slot, _)) => self.encode(Kind::Plan, slot, 0, 0),
+                None => self.ignored(),
+            },
+            Event::Task(task) => self.start_task(context, parent, &task),
+            Event::CeColl {
+                sequence,
+                batches,
+                buffers,
+                user_tag,
+            } => self.start_copy_engine(parent, sequence, batches, buffers, user_tag),
+            Event::ProxyOp {
+                pid,
+                channel,
+                send,
+                peer,
+                steps,
+            } => self.start_op(parent, pid, |row, now| Start {
+                row,
+                channel,
+                send,
+                peer,
+                steps,
+                now,
+            }),
+            Event::ProxyStep { number } => self.start_step(parent, number),
+            Event::KernelCh { channel, stamp } => {
+                self.start_kernel(context, parent, channel, stamp)
+            }
+            Event::KernelPhase { phase } => {
+                let kernel = self.read(parent);
+                if kernel.is(Kind::KernelCh) {
+                    self.give(kernel.renamed(Kind::Phase, phase))
+                } else {
+                    self.unowned(parent, false)
+                }
+            }
+            Event::Ignored => self.ignored(),
+            Event::Unknown => {
+                self.odd(Odd::UnknownType);
+                self.ignored()
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn stop(&self, given: u64, bits: Option<usize>) {
+        let handle = self.read(given);
+        let handle = bits.map_or(handle, |bits| handle.of_bits(bits));
+        match handle.kind() {
+            Some(Kind::Task) => self.stop_task(handle),
+            Some(Kind::Api | Kind::Template | Kind::Rowless | Kind::Ignored | Kind::Phase) => {}
+            Some(Kind::Launch) => self.stop_launch(handle),
+            Some(Kind::Plan) => self.stop_plan(handle),
+            Some(Kind::GroupApi) => self.stop_group(handle),
+            Some(Kind::KernelCh) => self.stop_kernel(handle),
+            Some(Kind::ProxyOp) => self.stop_op(handle),
+            Some(Kind::ProxyStep) => self.step(handle, None),
+            Some(Kind::Context) => self.odd(Odd::ForeignHandle),
+            None => self.foreign(given),
+        }
+    }
+
+    #[inline(always)]
+    fn state(&self, given: u64, state: State) {
+        let handle = self.read(given);
+        match state {
+            State::KernelStop { stamp } if handle.is(Kind::KernelCh) => {
+                self.kernel_stopped(handle, stamp);
+            }
+            State::GroupClosing if handle.is(Kind::GroupApi) => self.group_closes(handle),
+            State::Step { wait, bytes } if handle.is(Kind::ProxyStep) => {
+                self.step(handle, Some((wait, bytes)));
+            }
+            State::OpProgress { bytes } if handle.is(Kind::ProxyOp) => {
+                if let Some(op) = self.network.op(handle) {
+                    op.bytes.store(bytes, Relaxed);
+                    op.begun.store(1, Relaxed);
+                }
+            }
+            State::OpBegun if handle.is(Kind::ProxyOp) => {
+                if let Some(op) = self.network.op(handle) {
+                    op.begun.store(1, Relaxed);
+                }
+            }
+            State::PhaseStop { stamp } if handle.is(Kind::Phase) => {
+                if let Some(phase) = self
+                    .row(handle)
+                    .and_then(|row| row.phase_stop.get(usize::from(handle.channel())))
+                {
+                    phase.store(phase.load(Relaxed).max(stamp), Relaxed);
+                }
+            }
+            State::Ignored | State::GroupOpened if handle.kind().is_some() => {}
+            State::Unknown => self.other_state(given, false),
+            _ => self.other_state(given, true),
+        }
+    }
+
+    fn finalize(&self, context: u64) {
+        self.finalize_communicator(context);
+    }
+}
+
+impl Recorder {
+    pub(super) fn ignored(&self) -> u64 {
+        self.encode(Kind::Ignored, 0, 0, 0)
+    }
+
+    /// Counts a handle that this process did not give out.
+    #[cold]
+    pub(super) fn foreign(&self, given: u64) {
+        self.odd(if given == 0 {
+            Odd::NullHandle
+        } else {
+            Odd::ForeignHandle
+        });
+    }
+
+    /// What a kernel or network event gets whose parent is no task; `asked` if it would have to be one.
+    #[cold]
+    pub(super) fn unowned(&self, parent: u64, asked: bool) -> u64 {
+        match self.read(parent).kind() {
+            Some(Kind::Rowless) => return self.encode(Kind::Rowless, 0, 0, 0),
+            Some(_) if asked => self.odd(Odd::Orphan),
+            Some(_) => {}
+            None => self.foreign(parent),
+        }
+        self.ignored()
+    }
+
+    /// A state that changes nothing, or that does not fit its handle.
+    #[inline(never)]
+    fn other_state(&self, given: u64, known: bool) {
+        match self.read(given).kind() {
+            None => self.foreign(given),
+            Some(Kind::Ignored | Kind::Rowless) if known => {}
+            Some(_) => self.odd(Odd::UnknownState),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Where the recorder is: what each callback looks up first.
+
+use super::Recorder;
+use capture::live::Odd;
+use std::sync::atomic::{
+    AtomicPtr,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// Where the recorder is, in a private page that the kernel zeroes in a forked child: there, the parent's rows must not
+/// be touched. One load of the page's address and one of its content are all that a callback pays for knowing both.
+static PAGE: AtomicPtr<Page> = AtomicPtr::new(std::ptr::addr_of!(NONE).cast_mut());
+/// The page before there is one.
+static NONE: Page = Page {
+    any: AtomicPtr::new(std::ptr::null_mut()),
+    plain: AtomicPtr::new(std::ptr::null_mut()),
+};
+
+struct Page {
+    any: AtomicPtr<Recorder>,
+    /// The same, unless each callback has more to do than to tell the recorder: `callbacks` mode, or recording is off.
+    plain: AtomicPtr<Recorder>,
+}
+
+fn page() -> &'static Page {
+    // SAFETY: PAGE leads to NONE or to a page that is never unmapped.
+    unsafe { &*PAGE.load(Acquire) }
+}
+
+/// The process's recorder, if there is one and this is the process that made it.
+#[inline]
+pub fn get() -> Option<&'static Recorder> {
+    // SAFETY: null, or a box that this process leaked.
+    unsafe { page().any.load(Acquire).as_ref() }
+}
+
+/// The process's recorder, where an event callback need look no further than [`Receive`].
+#[inline(always)]
+pub fn plain() -> Option<&'static Recorder> {
+    // SAFETY: as above.
+    unsafe { page().plain.load(Acquire).as_ref() }
+}
+
+/// Sends callbacks the plain way again, after a test switched recording off.
+#[cfg(debug_assertions)]
+pub fn resume() {
+    if let Some(recorder) = get().filter(|r| r.callbacks.is_none()) {
+        page()
+            .plain
+            .store(std::ptr::from_ref(recorder).cast_mut(), Release);
+    }
+}
+
+/// Counts a panic that the guard caught.
+pub fn count_panic() {
+    if let Some(recorder) = get() {
+        page().plain.store(std::ptr::null_mut(), Release);
+        recorder.odd(Odd::Panic);
+        recorder.header().state.store(2, Relaxed);
+    }
+}
+
+/// Makes `recorder` the one that [`get`] gives, in a page that is mapped at the first time.
+pub(super) fn publish(recorder: *mut Recorder) -> std::io::Result<()> {
+    if std::ptr::eq(page(), &NONE) {
+        // SAFETY: a new anonymous mapping.
+        let fresh = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                4096,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if fresh == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error());
+        }
+        // SAFETY: the page is ours. On kernels before 4.14 the advice fails; a child that calls NCCL there is on its own.
+        unsafe { libc::madvise(fresh, 4096, libc::MADV_WIPEONFORK) };
+        PAGE.store(fresh.cast(), Release);
+    }
+    // SAFETY: the recorder lives as long as the process.
+    if unsafe { &*recorder }.callbacks.is_none() {
+        page().plain.store(recorder, Release);
+    }
+    page().any.store(recorder, Release);
+    Ok(())
+}

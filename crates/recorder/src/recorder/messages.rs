@@ -1,0 +1,64 @@
+//! What the user is told: lines on stderr, and one in NCCL's own log.
+
+use super::Recorder;
+use crate::settings::Timing;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// One line on stderr.
+pub fn say(line: &str) {
+    // Written in one call, so that lines of many ranks do not mix.
+    let mut whole = format!("ncclscope: {line}\n");
+    // Paths and settings may hold what a terminal obeys.
+    if line.contains(char::is_control) {
+        whole = whole.trim_end().replace(char::is_control, "?") + "\n";
+    }
+    // A pipe that nobody reads is no reason to wait, and one whose reader has gone no reason to die of SIGPIPE.
+    let mut stderr = libc::pollfd {
+        fd: 2,
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: one pollfd; the buffer is valid for its length.
+    unsafe {
+        if libc::poll(&mut stderr, 1, 100) == 1 && stderr.revents == libc::POLLOUT {
+            libc::write(2, whole.as_ptr().cast(), whole.len());
+        }
+    }
+}
+
+/// Where GPU times come from in this process.
+fn times(recorder: &Recorder) -> String {
+    let settings = &recorder.settings;
+    let events = recorder.ring_of(0).is_some();
+    match settings.timing {
+        Timing::Host => "host times only".to_owned(),
+        Timing::Stamps => "GPU times from NCCL's stamps".to_owned(),
+        Timing::Auto if events => format!(
+            "GPU times from CUDA events for at most {} % of the time",
+            settings.budget * 100.0
+        ),
+        Timing::Events if events => "GPU times from CUDA events".to_owned(),
+        _ if recorder.driver().is_none() => {
+            "host times only: this process has no CUDA driver".to_owned()
+        }
+        _ => "host times only: CUDA events need NCCL 2.28 or later".to_owned(),
+    }
+}
+
+/// The line that tells the user that recording has begun, from the first rank only. Where nothing can be written there is
+/// another line already.
+pub fn hello(recorder: &Recorder) {
+    if recorder.header().write_errno.load(Relaxed) != 0 {
+        return;
+    }
+    let rank = crate::settings::rank(&|name| std::env::var(name).ok());
+    if rank.is_none_or(|rank| rank == "0") && std::env::var_os("NCCLSCOPE_QUIET").is_none() {
+        let settings = &recorder.settings;
+        say(&format!(
+            "recording to {} (mode {}, {})",
+            recorder.names.folder.display(),
+            format!("{:?}", settings.mode).to_lowercase(),
+            times(recorder)
+        ));
+    }
+}
