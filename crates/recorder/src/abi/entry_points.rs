@@ -1,0 +1,335 @@
+//! The functions behind each table, for any version.
+
+use super::Abi;
+use crate::events::{Init, Receive};
+use crate::guard::{caught, guard};
+use crate::handle::Kind;
+use crate::recorder::fork_page::{get, plain};
+use crate::recorder::making::get_or_make;
+use crate::recorder::Recorder;
+use capture::callback::What;
+use nccl_abi::{event, result, state};
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+
+/// Handle and context while nothing is recorded; not NULL, because NCCL up to 2.27 drops a NULL group's children.
+const NOTHING: u64 = (Kind::Ignored as u64) << 16;
+
+pub(super) fn init(
+    context: *mut *mut c_void,
+    mask: *mut c_int,
+    init: Init,
+    logger: nccl_abi::Logger,
+) -> c_int {
+    let (given, wanted) = guard((NOTHING, 0), || {
+        let Some(recorder) = get_or_make() else {
+            return (NOTHING, 0);
+        };
+        let (given, wanted) = recorder.init(&init);
+        if let Some(callbacks) = &recorder.callbacks {
+            let mut payload = [0u8; 24 + 96];
+            payload[..8].copy_from_slice(&init.hash.to_le_bytes());
+            for (i, value) in [init.nnodes, init.nranks, init.rank, wanted as i32]
+                .into_iter()
+                .enumerate()
+            {
+                payload[8 + 4 * i..12 + 4 * i].copy_from_slice(&value.to_le_bytes());
+            }
+            let name = if init.name.is_null() {
+                0
+            } else {
+                crate::intern::read(init.name, &mut payload[24..]).len()
+            };
+            callbacks.push(
+                What::Init,
+                init.abi,
+                recorder.clock.ticks(),
+                0,
+                given,
+                &payload[..24 + name],
+            );
+        }
+        log(logger, recorder);
+        (given, wanted)
+    });
+    if !context.is_null() {
+        // SAFETY: NCCL passes the address of its context pointer.
+        unsafe { context.write(given as *mut c_void) };
+    }
+    if !mask.is_null() {
+        // SAFETY: NCCL passes the address of its process-wide mask, which its threads read with atomic loads.
+        unsafe { AtomicI32::from_ptr(mask) }.store(wanted as i32, Relaxed);
+    }
+    result::SUCCESS
+}
+
+/// Tells NCCL's own log where the capture is. At INFO only: its WARN overwrites the error text that users see.
+fn log(logger: nccl_abi::Logger, recorder: &Recorder) {
+    let Some(logger) = logger else { return };
+    let Ok(text) = std::ffi::CString::new(format!(
+        "ncclscope: recording to {}",
+        recorder.names.stem.display()
+    )) else {
+        return;
+    };
+    let flags = nccl_abi::log::INIT | nccl_abi::log::PROFILE;
+    // SAFETY: NCCL's logger takes a printf format and its arguments; both strings outlive the call.
+    unsafe {
+        logger(
+            nccl_abi::log::LEVEL_INFO,
+            flags,
+            c"ncclscope".as_ptr(),
+            0,
+            c"%s".as_ptr(),
+            text.as_ptr(),
+        )
+    };
+}
+
+/// Writes the handle that NCCL will hand back.
+#[inline(always)]
+fn answer(out: *mut *mut c_void, handle: u64) -> c_int {
+    if !out.is_null() {
+        // SAFETY: NCCL passes the address of its handle.
+        unsafe { out.write(handle as *mut c_void) };
+    }
+    result::SUCCESS
+}
+
+type StartOne<A> =
+    unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *mut <A as Abi>::Descr, &Recorder) -> c_int;
+
+/// An ABI's functions by what they are for. They are gone to through tables, as a jump.
+struct Ways<A>(std::marker::PhantomData<A>);
+
+impl<A: Abi> Ways<A> {
+    /// By the place of the type's bit; each makes sure of the type.
+    const START: [StartOne<A>; 16] = [
+        start_one::<A, { event::GROUP }>,
+        start_one::<A, { event::COLL }>,
+        start_one::<A, { event::P2P }>,
+        start_one::<A, { event::PROXY_OP }>,
+        start_one::<A, { event::PROXY_STEP }>,
+        start_any::<A>,
+        start_one::<A, { event::KERNEL_CH }>,
+        start_any::<A>,
+        start_one::<A, { event::GROUP_API }>,
+        start_one::<A, { event::COLL_API }>,
+        start_one::<A, { event::P2P_API }>,
+        start_one::<A, { event::KERNEL_LAUNCH }>,
+        start_any::<A>,
+        start_any::<A>,
+        start_any::<A>,
+        start_one::<A, { event::KERNEL_PHASE }>,
+    ];
+    /// By state, from [`FIRST`] on.
+    const CHANGE: [ChangeOne<A>; 3] = [
+        change_one::<A, { state::KERNEL_CH_STOP }>,
+        change_one::<A, { state::GROUP_START_API_STOP }>,
+        change_one::<A, { state::GROUP_END_API_START }>,
+    ];
+}
+
+pub(super) unsafe extern "C" fn start_event<A: Abi>(
+    context: *mut c_void,
+    out: *mut *mut c_void,
+    d: *mut A::Descr,
+) -> c_int {
+    // SAFETY: NCCL passes a descriptor of the version whose table it took.
+    unsafe {
+        let Some(recorder) = plain() else {
+            return start_slowly::<A>(context, out, d);
+        };
+        let place = (A::kind(d) | 1 << 31).trailing_zeros() as usize % 16;
+        Ways::<A>::START[place](context, out, d, recorder)
+    }
+}
+
+/// The arguments in startEvent's order, so that they stay where they are.
+///
+/// # Safety
+/// `d` is a descriptor of the version.
+unsafe extern "C" fn start_one<A: Abi, const KIND: u64>(
+    context: *mut c_void,
+    out: *mut *mut c_void,
+    d: *mut A::Descr,
+    recorder: &Recorder,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    if unsafe { A::kind(d) } != KIND {
+        // SAFETY: as above.
+        return unsafe { start_slowly::<A>(context, out, d) };
+    }
+    let handle = caught(NOTHING, || {
+        // SAFETY: as the caller promises.
+        let (parent, event) = unsafe { A::read(recorder, d, KIND) };
+        recorder.start(context as u64, KIND, parent, event)
+    });
+    answer(out, handle)
+}
+
+/// # Safety
+/// `d` is a descriptor of the version.
+unsafe extern "C" fn start_any<A: Abi>(
+    context: *mut c_void,
+    out: *mut *mut c_void,
+    d: *mut A::Descr,
+    _: &Recorder,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { start_slowly::<A>(context, out, d) }
+}
+
+/// # Safety
+/// `d` is a descriptor of the version.
+#[inline(never)]
+unsafe extern "C" fn start_slowly<A: Abi>(
+    context: *mut c_void,
+    out: *mut *mut c_void,
+    d: *const A::Descr,
+) -> c_int {
+    let handle = guard(NOTHING, || {
+        let Some(recorder) = get() else {
+            return NOTHING;
+        };
+        // SAFETY: as the caller promises.
+        let kind = unsafe { A::kind(d) };
+        // SAFETY: as above.
+        let (parent, event) = unsafe { A::read(recorder, d, kind) };
+        let handle = recorder.start(context as u64, kind, parent, event);
+        if let Some(callbacks) = &recorder.callbacks {
+            let (version, ticks) = (A::VERSION, recorder.clock.ticks());
+            // SAFETY: as above; what comes back is the part of the descriptor that this event's type defines.
+            let bytes = unsafe { &*A::raw(d, &mut |text| callbacks.text(version, ticks, text)) };
+            callbacks.push(What::Start, version, ticks, context as u64, handle, bytes);
+        }
+        handle
+    });
+    answer(out, handle)
+}
+
+pub(super) unsafe extern "C" fn stop_event<A: Abi>(handle: *mut c_void) -> c_int {
+    let Some(recorder) = plain() else {
+        return stop_slowly::<A>(handle);
+    };
+    STOP[recorder.read(handle as u64).bits()](handle, recorder)
+}
+
+type StopOne = extern "C" fn(*mut c_void, &Recorder) -> c_int;
+
+/// By the bits of the handle's kind.
+const STOP: [StopOne; 16] = [
+    stop_one::<0>,
+    stop_one::<1>,
+    stop_one::<2>,
+    stop_one::<3>,
+    stop_one::<4>,
+    stop_one::<5>,
+    stop_one::<6>,
+    stop_one::<7>,
+    stop_one::<8>,
+    stop_one::<9>,
+    stop_one::<10>,
+    stop_one::<11>,
+    stop_one::<12>,
+    stop_one::<13>,
+    stop_one::<14>,
+    stop_one::<15>,
+];
+
+extern "C" fn stop_one<const BITS: usize>(handle: *mut c_void, recorder: &Recorder) -> c_int {
+    caught((), || recorder.stop(handle as u64, Some(BITS)));
+    result::SUCCESS
+}
+
+#[cold]
+fn stop_slowly<A: Abi>(handle: *mut c_void) -> c_int {
+    guard((), || {
+        let Some(recorder) = get() else { return };
+        recorder.stop(handle as u64, None);
+        if let Some(callbacks) = &recorder.callbacks {
+            let ticks = recorder.clock.ticks();
+            callbacks.push(What::Stop, A::VERSION, ticks, handle as u64, 0, &[]);
+        }
+    });
+    result::SUCCESS
+}
+
+pub(super) unsafe extern "C" fn record_event_state<A: Abi>(
+    handle: *mut c_void,
+    number: u32,
+    args: *mut A::StateArgs,
+) -> c_int {
+    let Some(recorder) = plain() else {
+        return change_slowly::<A>(handle, number, args);
+    };
+    match Ways::<A>::CHANGE.get(number.wrapping_sub(FIRST) as usize) {
+        Some(change) => change(handle, number, args, recorder),
+        None => change_slowly::<A>(handle, number, args),
+    }
+}
+
+type ChangeOne<A> = extern "C" fn(*mut c_void, u32, *mut <A as Abi>::StateArgs, &Recorder) -> c_int;
+/// The first of the states that have a function of their own.
+const FIRST: u32 = state::KERNEL_CH_STOP;
+
+/// Every state that has arguments has 8 bytes of them first.
+#[inline(always)]
+fn first<T>(args: *mut T) -> Option<u64> {
+    const { assert!(std::mem::size_of::<T>() >= 8) };
+    // SAFETY: non-null arguments are whole; all of their bytes are readable.
+    (!args.is_null()).then(|| unsafe { args.cast::<u64>().read_unaligned() })
+}
+
+extern "C" fn change_one<A: Abi, const NUMBER: u32>(
+    handle: *mut c_void,
+    _: u32,
+    args: *mut A::StateArgs,
+    recorder: &Recorder,
+) -> c_int {
+    caught((), || {
+        recorder.state(handle as u64, A::state(NUMBER, first(args)))
+    });
+    result::SUCCESS
+}
+
+#[inline(never)]
+extern "C" fn change_slowly<A: Abi>(
+    handle: *mut c_void,
+    number: u32,
+    args: *mut A::StateArgs,
+) -> c_int {
+    guard((), || {
+        let Some(recorder) = get() else { return };
+        recorder.state(handle as u64, A::state(number, first(args)));
+        if let Some(callbacks) = &recorder.callbacks {
+            let bytes: &[u8] = if args.is_null() {
+                &[]
+            } else {
+                // SAFETY: as for `first`.
+                unsafe { std::slice::from_raw_parts(args.cast(), size_of::<A::StateArgs>()) }
+            };
+            callbacks.push(
+                What::State,
+                A::VERSION,
+                recorder.clock.ticks(),
+                handle as u64,
+                number.into(),
+                bytes,
+            );
+        }
+    });
+    result::SUCCESS
+}
+
+pub(super) unsafe extern "C" fn finalize_context<A: Abi>(context: *mut c_void) -> c_int {
+    guard((), || {
+        let Some(recorder) = get() else { return };
+        if let Some(callbacks) = &recorder.callbacks {
+            let ticks = recorder.clock.ticks();
+            callbacks.push(What::Finalize, A::VERSION, ticks, context as u64, 0, &[]);
+        }
+        recorder.finalize(context as u64);
+    });
+    result::SUCCESS
+}
