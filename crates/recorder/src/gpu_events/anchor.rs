@@ -1,0 +1,153 @@
+//! Anchors: moments at which a GPU's clock and the host's were read together, and the times of launches by them.
+
+use super::ring::{Rings, Span};
+use crate::cuda::Driver;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::time::{Duration, Instant};
+
+/// What two clocks may drift apart, as a share of the time passed: 10 to 100 ppm are told of GPUs.
+const DRIFT: f64 = 100e-6;
+/// Between anchors while launches are timed. Rows wait for the next one, and there is room for some 80 ms of a flood.
+const ANCHOR_EVERY: Duration = Duration::from_millis(20);
+/// An anchor whose bracket is wider than this is tried again.
+const BRACKET_NS: f64 = 20_000.0;
+/// Between two questions for an anchor.
+const BETWEEN_NS: f64 = 2_000.0;
+
+/// A context's newest anchor.
+pub(super) struct Anchor {
+    pub(super) context: u64,
+    pub(super) stream: u64,
+    /// Two, so that an anchor can be compared with the one before it.
+    pub(super) events: [u64; 2],
+    pub(super) newest: usize,
+    pub(super) ticks: u64,
+    /// Half the bracket, ns; infinite before the first anchor.
+    pub(super) half: f64,
+    pub(super) at: Instant,
+    /// The GPU's clock was found to have stepped not after this, ticks.
+    pub(super) stepped: u64,
+}
+
+/// Reads the host's clock and knows its rate.
+pub struct HostClock<'a> {
+    pub ticks: &'a dyn Fn() -> u64,
+    pub ns_per_tick: f64,
+}
+
+/// The times of a launch by the newest anchor; `None` when they can't be right.
+pub(super) fn measure(
+    anchor: &Anchor,
+    driver: &Driver,
+    clock: &HostClock,
+    before: u64,
+    after: u64,
+) -> Result<Option<Span>, u32> {
+    let length = driver.elapsed_ns(before, after)?;
+    let since = driver.elapsed_ns(anchor.events[anchor.newest], before)?;
+    let seen = (clock.ticks)();
+    let error = anchor.half + since.abs() * (DRIFT + f64::from(f32::EPSILON));
+    let ticks = |ns: f64| (ns / clock.ns_per_tick) as i64;
+    let start = anchor.ticks.wrapping_add_signed(ticks(since));
+    let least_end = start.wrapping_add_signed(ticks(length - error));
+    // Nothing ends after it was seen to have ended.
+    let possible = length >= 0.0 && least_end.wrapping_sub(seen) as i64 <= 0;
+    let unspoilt = start.wrapping_sub(anchor.stepped) as i64 > 0;
+    Ok((possible && unspoilt).then(|| Span {
+        start: start & !(GRAIN - 1),
+        length: ((length as u64 + GRAIN / 2) & !(GRAIN - 1)).max(GRAIN),
+        error: rounded_up(error.min(1e9) as u32),
+    }))
+}
+
+/// Rounded up to two binary digits, so that neighbours' errors are mostly equal and take no room in the file.
+fn rounded_up(error: u32) -> u32 {
+    let step = 1 << (30 - (error | 1).leading_zeros().min(30));
+    error.div_ceil(step) * step
+}
+
+/// Times are kept in steps of so many ticks and ns, which is well below what events resolve.
+const GRAIN: u64 = 16;
+
+/// Makes a new anchor if the newest is old, or at once; and says of the launches that ended since the one before whether
+/// their times are right: the GPU's clock and the host's must have gone on alike.
+pub(super) fn refresh(
+    anchor: &mut Anchor,
+    driver: &Driver,
+    rings: &Rings,
+    clock: &HostClock,
+    at_once: bool,
+) -> Result<(), u32> {
+    let known = anchor.half.is_finite();
+    if known && !at_once && anchor.at.elapsed() < ANCHOR_EVERY {
+        return Ok(());
+    }
+    let next = 1 - anchor.newest;
+    let event = anchor.events[next];
+    let mut found = None;
+    // The last try's record is the one that the event stands for.
+    for _ in 0..4 {
+        let before = (clock.ticks)();
+        if !driver.record(event, anchor.stream)? {
+            return Ok(());
+        }
+        let deadline = Instant::now() + Duration::from_millis(2);
+        while !driver.has_ended(event)? {
+            if Instant::now() > deadline {
+                return Ok(());
+            }
+            // Each question takes the driver's lock, which launches need.
+            let asked = (clock.ticks)();
+            while ((clock.ticks)().wrapping_sub(asked) as f64 * clock.ns_per_tick) < BETWEEN_NS {
+                std::hint::spin_loop();
+            }
+        }
+        let width = (clock.ticks)().wrapping_sub(before);
+        let half = width as f64 * clock.ns_per_tick / 2.0;
+        found = Some((before.wrapping_add(width / 2), half));
+        if half * 2.0 < BRACKET_NS {
+            break;
+        }
+    }
+    let Some((ticks, half)) = found else {
+        return Ok(());
+    };
+    if known {
+        let by_gpu = driver.elapsed_ns(anchor.events[anchor.newest], event)?;
+        let by_host = ticks.wrapping_sub(anchor.ticks) as f64 * clock.ns_per_tick;
+        let allowed = half + anchor.half + by_host * (DRIFT + f64::from(f32::EPSILON));
+        if (by_gpu - by_host).abs() > allowed {
+            anchor.stepped = ticks;
+        }
+    }
+    let stepped = anchor.stepped == ticks && known;
+    for ring in rings.all().filter(|ring| ring.context == anchor.context) {
+        let (sure, done) = (ring.sure.load(Relaxed), ring.done.load(Relaxed));
+        if stepped {
+            (0..done.wrapping_sub(sure)).for_each(|i| ring.forget(sure.wrapping_add(i)));
+        }
+        ring.sure.store(done, Release);
+    }
+    (anchor.newest, anchor.ticks, anchor.half, anchor.at) = (next, ticks, half, Instant::now());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_never_rounded_down() {
+        for (error, rounded) in [
+            (0, 0),
+            (1, 1),
+            (3, 3),
+            (5, 6),
+            (1000, 1024),
+            (4500, 6144),
+            (1 << 29, 1 << 29),
+        ] {
+            assert_eq!(rounded_up(error), rounded);
+        }
+    }
+}
