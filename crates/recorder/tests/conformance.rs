@@ -1,17 +1,28 @@
 //! What an NCCL profiler plugin must bear and do, line by line: the checklist of docs/conformance.md.
 //!
-//! A test `line_07_…` shows line 7. Most play a job in a child process: either this binary's own ignored test of the name
-//! it gives to [`Job::new`], which calls the tables that the rlib carries, or fake-nccl with the built plugin
-//! ([`played`], [`checked`]). The parent then reads the capture that was left.
+//! A test `line_07_…` shows line 7. Most play a job in a child process: either an ignored test of this binary ([`job!`]),
+//! which calls the tables that the rlib carries, or fake-nccl with the built plugin ([`played`], [`checked`]). The parent
+//! then reads the capture that was left.
 //!
 //! Rule: every number that is compared was counted on the calling side.
 
 mod job;
 
+/// A job that the ignored test of this name plays, which stands in the same module.
+macro_rules! job {
+    ($test:ident) => {{
+        let _: fn() = $test;
+        let path = concat!(module_path!(), "::", stringify!($test));
+        // The name that the test has in its binary, whose own name comes first.
+        let (_, name) = path.split_once("::").expect("a crate");
+        crate::job::Job::new(name)
+    }};
+}
+
 use capture::live::{flag, part, Odd};
 use fake_nccl::event::{Coll, Descr, Event, Handle, P2p, StateArgs, POISON};
 use fake_nccl::plugin::{Identity, Table, MISDEEDS};
-use job::{flushed, recorded, release, table, until, Driver, Job};
+use job::{flushed, recorded, release, table, until, Driver};
 use nccl_abi::{event, state};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_void, CString};
@@ -458,7 +469,7 @@ fn job_static_plugin() {
 
 #[test]
 fn static_plugin_is_found_in_the_program_itself() {
-    let mut job = Job::new("job_static_plugin");
+    let mut job = job!(job_static_plugin);
     assert!(job.run().success());
     complete(&job.capture(), 7);
 }
@@ -522,7 +533,7 @@ fn line_04_init_never_fails_and_gives_a_context_whatever_the_environment() {
     jobs.push(vec![("LIMIT", "files")]);
     jobs.push(vec![("LIMIT", "size")]);
     for env in jobs {
-        let mut job = Job::new("job_line_04");
+        let mut job = job!(job_line_04);
         for (name, value) in &env {
             job = job.env(name, value);
         }
@@ -554,7 +565,7 @@ fn job_line_04_disk_full() {
 
 #[test]
 fn line_04_a_full_disk_is_counted_and_no_call_is_unaccounted_for() {
-    let mut job = Job::new("job_line_04_disk_full")
+    let mut job = job!(job_line_04_disk_full)
         .env("NCCLSCOPE_FLUSH", "0.05")
         .quietly();
     assert!(job.run().success());
@@ -599,7 +610,7 @@ fn job_line_05() {
 
 #[test]
 fn line_05_a_communicator_is_told_apart_at_both_orders_of_arguments() {
-    let mut job = Job::new("job_line_05");
+    let mut job = job!(job_line_05);
     assert!(job.run().success());
     let capture = job.capture();
     let told: Vec<_> = process(&capture)
@@ -646,7 +657,7 @@ fn job_line_06() {
 
 #[test]
 fn line_06_eight_threads_begin_at_once() {
-    let mut job = Job::new("job_line_06");
+    let mut job = job!(job_line_06);
     assert!(job.run().success());
     let capture = job.capture();
     complete(&capture, 8 * 5 * 100);
@@ -681,7 +692,7 @@ fn job_line_07_exit() {
 #[test]
 fn line_07_without_finalize_kill_loses_one_flush_interval_at_most_and_exit_nothing() {
     use std::os::unix::process::ExitStatusExt;
-    let mut job = Job::new("job_line_07_killed").env("NCCLSCOPE_FLUSH", "0.05");
+    let mut job = job!(job_line_07_killed).env("NCCLSCOPE_FLUSH", "0.05");
     assert_eq!(job.run().signal(), Some(libc::SIGKILL));
     // With the live part, which outlives the process: all (see also `killed_at_any_moment_keeps_every_completed_call`).
     complete(&job.capture(), 2050);
@@ -697,7 +708,7 @@ fn line_07_without_finalize_kill_loses_one_flush_interval_at_most_and_exit_nothi
     assert!(c.recorded >= 2000, "{c:#?}");
     assert!(c.adds_up);
 
-    let mut job = Job::new("job_line_07_exit").env("NCCLSCOPE_FLUSH", "3600");
+    let mut job = job!(job_line_07_exit).env("NCCLSCOPE_FLUSH", "3600");
     assert!(job.run().success());
     let capture = job.capture();
     complete(&capture, 1234);
@@ -740,7 +751,7 @@ fn job_line_08() {
 
 #[test]
 fn line_08_callbacks_after_finalize_change_nothing() {
-    let mut job = Job::new("job_line_08");
+    let mut job = job!(job_line_08);
     assert!(job.run().success());
     let capture = job.capture();
     let p = process(&capture);
@@ -783,7 +794,7 @@ fn job_line_09() {
 
 #[test]
 fn line_09_callbacks_during_and_after_the_exit_handlers_do_no_harm() {
-    let mut job = Job::new("job_line_09");
+    let mut job = job!(job_line_09);
     assert!(job.run().success());
     let capture = job.capture();
     let recorded = calls(&capture, "AllReduce");
@@ -855,7 +866,7 @@ fn job_line_10() {
 
 #[test]
 fn line_10_a_forked_child_neither_touches_its_parents_rows_nor_hangs() {
-    let mut job = Job::new("job_line_10");
+    let mut job = job!(job_line_10);
     assert!(job.run().success());
     let capture = job.capture();
     let counts = |p: &Process| {
@@ -909,7 +920,7 @@ fn job_line_11() {
 #[test]
 fn line_11_every_field_arrives_at_every_version() {
     // The offsets themselves are asserted when nccl-abi is compiled; this is what became of the bytes behind them.
-    let mut job = Job::new("job_line_11").env("NCCLSCOPE_MODE", "full");
+    let mut job = job!(job_line_11).env("NCCLSCOPE_MODE", "full");
     assert!(job.run().success());
     let capture = job.capture();
     complete(&capture, 14);
@@ -1000,7 +1011,7 @@ fn job_line_12() {
 
 #[test]
 fn line_12_type_is_one_byte_up_to_v4_and_eight_from_v5_on() {
-    let mut job = Job::new("job_line_12");
+    let mut job = job!(job_line_12);
     assert!(job.run().success());
     let capture = job.capture();
     assert_eq!(announced(process(&capture)), 7);
@@ -1073,7 +1084,7 @@ fn job_line_13() {
 
 #[test]
 fn line_13_bytes_that_the_type_does_not_define_are_not_read() {
-    let mut job = Job::new("job_line_13");
+    let mut job = job!(job_line_13);
     assert!(job.run().success());
     let capture = job.capture();
     complete(&capture, 21);
@@ -1146,7 +1157,7 @@ fn job_line_14() {
 
 #[test]
 fn lines_14_and_15_unknown_types_states_and_null_arguments_are_ignored() {
-    let mut job = Job::new("job_line_14")
+    let mut job = job!(job_line_14)
         .env("NCCLSCOPE_MODE", "full")
         .env("NCCLSCOPE_TIMING", "stamps");
     assert!(job.run().success());
@@ -1195,7 +1206,7 @@ fn job_line_16() {
 
 #[test]
 fn line_16_null_and_empty_texts_are_taken() {
-    let mut job = Job::new("job_line_16");
+    let mut job = job!(job_line_16);
     assert!(job.run().success());
     let capture = job.capture();
     complete(&capture, 7 * 6);
@@ -1256,7 +1267,7 @@ fn job_line_18() {
 
 #[test]
 fn line_18_every_start_writes_a_handle_that_is_not_null() {
-    let mut job = Job::new("job_line_18");
+    let mut job = job!(job_line_18);
     assert!(job.run().success());
     checked("handles");
 }
@@ -1300,7 +1311,7 @@ fn job_line_19() {
 
 #[test]
 fn line_19_stops_of_null_stopped_and_recycled_handles_have_no_effect_and_are_counted() {
-    let mut job = Job::new("job_line_19")
+    let mut job = job!(job_line_19)
         .env("NCCLSCOPE_TIMING", "stamps")
         .env("NCCLSCOPE_FLUSH", "0.05");
     assert!(job.run().success());
@@ -1373,7 +1384,7 @@ fn job_line_20() {
 
 #[test]
 fn line_20_nothing_that_is_handed_back_is_followed() {
-    let mut job = Job::new("job_line_20");
+    let mut job = job!(job_line_20);
     assert!(
         job.run().success(),
         "a word that was handed back was followed"
@@ -1426,7 +1437,7 @@ fn job_line_21() {
 
 #[test]
 fn line_21_a_proxy_operation_of_another_process_touches_nothing_here() {
-    let mut job = Job::new("job_line_21");
+    let mut job = job!(job_line_21);
     assert!(job.run().success());
     let capture = job.capture();
     let p = process(&capture);
@@ -1494,7 +1505,7 @@ fn job_line_22() {
 
 #[test]
 fn line_22_six_threads_on_one_communicator_lose_and_mix_nothing() {
-    let mut job = Job::new("job_line_22")
+    let mut job = job!(job_line_22)
         .env("NCCLSCOPE_TIMING", "stamps")
         .env("NCCLSCOPE_MEMORY", "16MiB");
     assert!(job.run().success());
@@ -1527,7 +1538,7 @@ fn job_line_23() {
 
 #[test]
 fn line_23_children_join_parents_that_were_stopped() {
-    let mut job = Job::new("job_line_23").env("NCCLSCOPE_TIMING", "stamps");
+    let mut job = job!(job_line_23).env("NCCLSCOPE_TIMING", "stamps");
     assert!(job.run().success());
     let capture = job.capture();
     complete(&capture, 1);
@@ -1583,7 +1594,7 @@ fn job_line_24() {
 
 #[test]
 fn line_24_events_that_never_stop_take_bounded_memory_and_hold_up_nothing() {
-    let mut job = Job::new("job_line_24").env("NCCLSCOPE_FLUSH", "0.05");
+    let mut job = job!(job_line_24).env("NCCLSCOPE_FLUSH", "0.05");
     assert!(job.run().success());
     let capture = job.capture();
     let p = process(&capture);
@@ -1781,7 +1792,7 @@ fn job_line_25() {
 #[test]
 fn line_25_callbacks_allocate_nothing_and_make_no_system_call() {
     for (mode, timing) in [("trace", "stamps"), ("profile", "host"), ("full", "stamps")] {
-        let mut job = Job::new("job_line_25")
+        let mut job = job!(job_line_25)
             .env("NCCLSCOPE_MODE", mode)
             .env("NCCLSCOPE_TIMING", timing);
         job = job
@@ -1831,7 +1842,7 @@ fn job_line_26() {
 #[cfg(debug_assertions)]
 #[test]
 fn line_26_no_panic_leaves_any_entry_point_of_any_table() {
-    let mut job = Job::new("job_line_26").quietly();
+    let mut job = job!(job_line_26).quietly();
     let status = job.run();
     assert!(status.success(), "{status}");
     let capture = job.capture();
@@ -1929,7 +1940,7 @@ fn comm_with_mask(abi: u8, mask: &'static AtomicI32) -> Comm {
 
 #[test]
 fn line_27_the_mask_is_stored_once_and_unrequested_events_are_borne() {
-    let mut job = Job::new("job_line_27").env("NCCLSCOPE_NET", "off");
+    let mut job = job!(job_line_27).env("NCCLSCOPE_NET", "off");
     assert!(job.run().success());
     let capture = job.capture();
     let p = process(&capture);
@@ -2008,7 +2019,7 @@ fn job_line_29() {
 
 #[test]
 fn line_29_stamps_that_can_not_be_right_taint_their_call_and_are_counted() {
-    let mut job = Job::new("job_line_29").env("NCCLSCOPE_TIMING", "stamps");
+    let mut job = job!(job_line_29).env("NCCLSCOPE_TIMING", "stamps");
     assert!(job.run().success());
     let capture = job.capture();
     complete(&capture, 8);
@@ -2058,7 +2069,7 @@ fn job_line_30() {
 
 #[test]
 fn line_30_equal_stamps_of_siblings_are_a_fused_batch() {
-    let mut job = Job::new("job_line_30").env("NCCLSCOPE_TIMING", "stamps");
+    let mut job = job!(job_line_30).env("NCCLSCOPE_TIMING", "stamps");
     assert!(job.run().success());
     let capture = job.capture();
     complete(&capture, 4);
@@ -2088,7 +2099,7 @@ fn job_line_31() {
 
 #[test]
 fn line_31_a_call_completes_whatever_its_channels_say() {
-    let mut job = Job::new("job_line_31")
+    let mut job = job!(job_line_31)
         .env("NCCLSCOPE_TIMING", "stamps")
         .env("NCCLSCOPE_FLUSH", "0.1");
     job.run();
@@ -2139,7 +2150,7 @@ fn job_line_32() {
 
 #[test]
 fn line_32_gpu_time_is_first_start_to_last_stop() {
-    let mut job = Job::new("job_line_32").env("NCCLSCOPE_TIMING", "stamps");
+    let mut job = job!(job_line_32).env("NCCLSCOPE_TIMING", "stamps");
     assert!(job.run().success());
     let capture = job.capture();
     let (call, shape) = calls(&capture, "AllReduce")[0];

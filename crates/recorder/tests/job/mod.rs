@@ -63,11 +63,12 @@ pub struct Job {
 }
 
 impl Job {
-    /// The ignored test `name` of this binary, with a fresh capture folder.
+    /// The ignored test `name` of this binary (with its module, if it is in one), with a fresh capture folder.
     pub fn new(name: &str) -> Job {
         let folder = std::env::temp_dir().join(format!(
-            "ncclscope-test-{}-{name}-{:x}",
+            "ncclscope-test-{}-{}-{:x}",
             std::process::id(),
+            name.replace("::", "-"),
             unique()
         ));
         let mut command = Command::new(std::env::current_exe().expect("test binary"));
