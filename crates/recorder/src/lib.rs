@@ -9,8 +9,10 @@
 //! allocates nothing, makes no system call and does a bounded amount of work; no failure in here reaches the job.
 
 mod abi;
+mod array;
 mod callbacks;
 mod clock;
+mod control;
 mod cuda;
 mod events;
 mod facts;

@@ -14,11 +14,14 @@ use std::time::Duration;
 /// The lock; 0 is free, else the process that holds it.
 pub struct InitLock(AtomicU32);
 
+/// The process's.
+pub static INIT: InitLock = InitLock::new();
+
 /// Held until dropped.
 pub struct Held<'a>(&'a InitLock);
 
 impl InitLock {
-    pub const fn new() -> Self {
+    const fn new() -> Self {
         InitLock(AtomicU32::new(0))
     }
 

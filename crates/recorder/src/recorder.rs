@@ -11,6 +11,7 @@
 
 use crate::callbacks::Callbacks;
 use crate::clock::Clock;
+use crate::control::Control;
 use crate::cuda::Driver;
 use crate::gpu_events::{Ring, Rings, Switch};
 use crate::handle::{Handle, Kind};
@@ -21,7 +22,6 @@ use crate::ring::FreeRing;
 use crate::round::Round;
 use crate::settings::{Settings, Timing};
 use crate::templates::Templates;
-use crate::writer;
 use capture::live::{Group, Header, Odd, Row, View, COMMS, GROUPS};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::OnceLock;
@@ -69,7 +69,7 @@ pub struct Recorder {
     next_uid: AtomicU32,
     comms_alive: AtomicU32,
     said_hello: AtomicBool,
-    pub writer: writer::Control,
+    pub writer: Control,
 }
 
 impl Recorder {

@@ -1,8 +1,8 @@
 //! Of each communicator: the event pairs, and the times of the newest launches.
 
 use super::sampling::Switch;
+use crate::array::array;
 use crate::cuda::Driver;
-use crate::recorder::making::array;
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
     Ordering::{Acquire, Relaxed, Release},

@@ -7,7 +7,7 @@ use crate::events::Init;
 use crate::gpu_events::Ring;
 use crate::handle::Kind;
 use crate::intern::read;
-use crate::lock::InitLock;
+use crate::lock::INIT;
 use capture::live::{Comm, Odd, COMMS};
 use std::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
@@ -18,8 +18,6 @@ use std::sync::atomic::{
 pub(super) const CHANNELS: usize = 64;
 /// Launches of a communicator that wait for their plan to be announced.
 pub(super) const LAUNCHES: usize = 16;
-
-pub(super) static INIT: InitLock = InitLock::new();
 
 /// A communicator, by its slot: what helps to find and check things, private to the process.
 #[repr(C, align(64))]

@@ -1,14 +1,17 @@
 //! The process's recorder, made at its first init.
 
-use super::communicators::{CommState, INIT};
+use super::communicators::CommState;
 use super::fork_page::{get, publish};
 use super::messages::say;
 use super::names::Known;
 use super::Recorder;
+use crate::array::array;
 use crate::callbacks::{self, Callbacks};
 use crate::clock::{self, Clock};
+use crate::control::Control;
 use crate::gpu_events::{Rings, Switch};
 use crate::intern::{text_id, Interner};
+use crate::lock::INIT;
 use crate::network::Network;
 use crate::place;
 use crate::ring::FreeRing;
@@ -92,7 +95,7 @@ impl Recorder {
             free: FreeRing::new(Round::new(cells).ok_or_else(odd_size)?, AtomicU64::new(0)),
             comms: array((0..layout.comms).map(|_| CommState::default()).collect()),
             callbacks,
-            writer: writer::Control::default(),
+            writer: Control::default(),
             salt: (random >> 32) as u16 | 1,
             pid: std::process::id() as i32,
             rows: Round::new(live.rows()).ok_or_else(odd_size)?,
@@ -139,13 +142,6 @@ impl Recorder {
         header.magic.store(MAGIC, Release);
         const { assert!(std::mem::size_of::<Header>() <= HEADER_BYTES) };
     }
-}
-
-/// A table of fixed size, made on the heap.
-pub fn array<T, const N: usize>(entries: Box<[T]>) -> Box<[T; N]> {
-    entries
-        .try_into()
-        .unwrap_or_else(|_| unreachable!("made with the layout's size"))
 }
 
 fn random() -> u64 {

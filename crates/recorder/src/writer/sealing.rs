@@ -4,11 +4,11 @@
 //! aborted kernel, a proxy without completion) are waited for only until the communicator has moved on. A stalled
 //! communicator's rows stay live, and only those.
 
+use super::folding::key_of_record;
 use super::{Writer, NONE};
 use crate::gpu_events::HostClock;
 use crate::recorder::Recorder;
 use crate::settings::{Mode, Timing};
-use crate::totals::key_of_record;
 use capture::block::{self, Kind};
 use capture::live::{flag, part, row_state, Cause, Odd, Row};
 use capture::rows::Record;
