@@ -28,6 +28,7 @@ mod ring;
 mod rotation;
 mod round;
 mod settings;
+mod startup;
 mod templates;
 mod totals;
 mod writer;

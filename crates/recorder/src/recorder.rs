@@ -32,7 +32,7 @@ mod dispatch;
 pub mod fork_page;
 mod kernels;
 mod launches;
-pub mod making;
+mod making;
 pub mod messages;
 mod names;
 mod proxy;

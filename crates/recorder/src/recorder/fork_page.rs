@@ -61,7 +61,7 @@ pub fn count_panic() {
 }
 
 /// Makes `recorder` the one that [`get`] gives, in a page that is mapped at the first time.
-pub(super) fn publish(recorder: *mut Recorder) -> std::io::Result<()> {
+pub fn publish(recorder: &'static Recorder) -> std::io::Result<()> {
     if std::ptr::eq(page(), &NONE) {
         // SAFETY: a new anonymous mapping.
         let fresh = unsafe {
@@ -81,10 +81,10 @@ pub(super) fn publish(recorder: *mut Recorder) -> std::io::Result<()> {
         unsafe { libc::madvise(fresh, 4096, libc::MADV_WIPEONFORK) };
         PAGE.store(fresh.cast(), Release);
     }
-    // SAFETY: the recorder lives as long as the process.
-    if unsafe { &*recorder }.callbacks.is_none() {
-        page().plain.store(recorder, Release);
+    let pointer = std::ptr::from_ref(recorder).cast_mut();
+    if recorder.callbacks.is_none() {
+        page().plain.store(pointer, Release);
     }
-    page().any.store(recorder, Release);
+    page().any.store(pointer, Release);
     Ok(())
 }

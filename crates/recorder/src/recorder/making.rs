@@ -1,58 +1,34 @@
-//! The process's recorder, made at its first init.
+//! A recorder, made of the settings.
 
 use super::communicators::CommState;
-use super::fork_page::{get, publish};
 use super::messages::say;
 use super::names::Known;
 use super::Recorder;
 use crate::array::array;
 use crate::callbacks::{self, Callbacks};
-use crate::clock::{self, Clock};
+use crate::clock::Clock;
 use crate::control::Control;
 use crate::gpu_events::{Rings, Switch};
 use crate::intern::{text_id, Interner};
-use crate::lock::INIT;
 use crate::network::Network;
 use crate::place;
 use crate::ring::FreeRing;
 use crate::round::Round;
 use crate::settings::{Mode, Settings, Timing};
 use crate::templates::Templates;
-use crate::{facts, writer};
-use capture::live::{Header, Layout, View, HEADER_BYTES, MAGIC};
+use capture::live::{Layout, View};
 use nccl_abi::names;
-use std::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64,
-    Ordering::{Relaxed, Release},
-};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::OnceLock;
 
-/// The recorder, made at the process's first init (or a forked child's).
-pub fn get_or_make() -> Option<&'static Recorder> {
-    if let Some(recorder) = get() {
-        return Some(recorder);
-    }
-    let _guard = INIT.lock();
-    if let Some(recorder) = get() {
-        return Some(recorder);
-    }
-    match Recorder::make() {
-        Ok(recorder) => Some(recorder),
-        Err(error) => {
-            say(&format!("recording is off: {error}"));
-            None
-        }
-    }
-}
-
 impl Recorder {
-    fn make() -> std::io::Result<&'static Recorder> {
+    /// A recorder with a live part of its own, which no callback finds yet. `random` tells it from others.
+    pub fn make(random: u64) -> std::io::Result<&'static Recorder> {
         let settings = Settings::from_env();
         for complaint in &settings.complaints {
             say(complaint);
         }
         let clock = Clock::choose();
-        let random = random();
         let names = place::names(&settings, random);
         let layout = Layout::for_memory(settings.memory);
         let ring = if settings.mode == Mode::Callbacks {
@@ -88,7 +64,7 @@ impl Recorder {
         let cells: Box<[AtomicU32]> = (0..layout.rows).map(AtomicU32::new).collect();
         // Leaked like the recorder, which is never dropped.
         let cells: &'static [AtomicU32] = Box::leak(cells);
-        let recorder = Box::leak(Box::new(Recorder {
+        Ok(Box::leak(Box::new(Recorder {
             live,
             header: live.header(),
             clock,
@@ -115,50 +91,6 @@ impl Recorder {
             settings,
             names,
             mapping,
-        }));
-        recorder.fill_in_header(random);
-        publish(recorder)?;
-        writer::start(recorder);
-        Ok(recorder)
+        })))
     }
-
-    fn fill_in_header(&self, trace_id: u64) {
-        let header = self.header();
-        header.trace_id.store(trace_id, Relaxed);
-        header.pid.store(self.pid as u32, Relaxed);
-        header.clock.store(self.clock as u32, Relaxed);
-        header.pid_start.store(facts::pid_start(), Relaxed);
-        header.pid_namespace.store(facts::pid_namespace(), Relaxed);
-        let anchor = self.clock.anchor();
-        clock::store(&header.first, &header.anchor_version, anchor);
-        clock::store(&header.last, &header.anchor_version, anchor);
-        let process = facts::process_lines(self, &self.mapping.place, anchor[2]);
-        for (to, from) in header.process.iter().zip(process.bytes()) {
-            to.store(from, Relaxed);
-        }
-        header
-            .process_len
-            .store(process.len().min(header.process.len()) as u32, Release);
-        header.magic.store(MAGIC, Release);
-        const { assert!(std::mem::size_of::<Header>() <= HEADER_BYTES) };
-    }
-}
-
-fn random() -> u64 {
-    let mut bytes = [0u8; 8];
-    // SAFETY: the buffer is as long as said.
-    let got = unsafe {
-        libc::syscall(
-            libc::SYS_getrandom,
-            bytes.as_mut_ptr(),
-            bytes.len(),
-            libc::GRND_NONBLOCK,
-        )
-    };
-    let entropy = if got == 8 {
-        u64::from_le_bytes(bytes)
-    } else {
-        0
-    };
-    entropy ^ clock::nanoseconds(libc::CLOCK_REALTIME) ^ u64::from(std::process::id()) << 32
 }

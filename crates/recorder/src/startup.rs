@@ -1,0 +1,76 @@
+//! The process's recorder, from the first init on.
+
+use crate::lock::INIT;
+use crate::recorder::fork_page::{get, publish};
+use crate::recorder::messages::say;
+use crate::recorder::Recorder;
+use crate::{clock, facts, writer};
+use capture::live::{Header, HEADER_BYTES, MAGIC};
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+/// The recorder, made at the process's first init (or a forked child's).
+pub fn get_or_make() -> Option<&'static Recorder> {
+    if let Some(recorder) = get() {
+        return Some(recorder);
+    }
+    let _guard = INIT.lock();
+    if let Some(recorder) = get() {
+        return Some(recorder);
+    }
+    match start() {
+        Ok(recorder) => Some(recorder),
+        Err(error) => {
+            say(&format!("recording is off: {error}"));
+            None
+        }
+    }
+}
+
+fn start() -> std::io::Result<&'static Recorder> {
+    let random = random();
+    let recorder = Recorder::make(random)?;
+    fill_in_header(recorder, random);
+    publish(recorder)?;
+    writer::start(recorder);
+    Ok(recorder)
+}
+
+fn fill_in_header(recorder: &Recorder, trace_id: u64) {
+    let header = recorder.header();
+    header.trace_id.store(trace_id, Relaxed);
+    header.pid.store(std::process::id(), Relaxed);
+    header.clock.store(recorder.clock as u32, Relaxed);
+    header.pid_start.store(facts::pid_start(), Relaxed);
+    header.pid_namespace.store(facts::pid_namespace(), Relaxed);
+    let anchor = recorder.clock.anchor();
+    clock::store(&header.first, &header.anchor_version, anchor);
+    clock::store(&header.last, &header.anchor_version, anchor);
+    let process = facts::process_lines(recorder, recorder.live_place(), anchor[2]);
+    for (to, from) in header.process.iter().zip(process.bytes()) {
+        to.store(from, Relaxed);
+    }
+    header
+        .process_len
+        .store(process.len().min(header.process.len()) as u32, Release);
+    header.magic.store(MAGIC, Release);
+    const { assert!(std::mem::size_of::<Header>() <= HEADER_BYTES) };
+}
+
+fn random() -> u64 {
+    let mut bytes = [0u8; 8];
+    // SAFETY: the buffer is as long as said.
+    let got = unsafe {
+        libc::syscall(
+            libc::SYS_getrandom,
+            bytes.as_mut_ptr(),
+            bytes.len(),
+            libc::GRND_NONBLOCK,
+        )
+    };
+    let entropy = if got == 8 {
+        u64::from_le_bytes(bytes)
+    } else {
+        0
+    };
+    entropy ^ clock::nanoseconds(libc::CLOCK_REALTIME) ^ u64::from(std::process::id()) << 32
+}
