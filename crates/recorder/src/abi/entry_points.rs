@@ -5,6 +5,7 @@ use crate::events::{Init, Receive};
 use crate::guard::{caught, guard};
 use crate::handle::Kind;
 use crate::recorder::fork_page::{get, plain};
+use crate::recorder::messages::{hello, log};
 use crate::recorder::Recorder;
 use crate::startup::get_or_make;
 use capture::callback::What;
@@ -26,6 +27,7 @@ pub(super) fn init(
             return (NOTHING, 0);
         };
         let (given, wanted) = recorder.init(&init);
+        hello(recorder);
         if let Some(callbacks) = &recorder.callbacks {
             let mut payload = [0u8; 24 + 96];
             payload[..8].copy_from_slice(&init.hash.to_le_bytes());
@@ -61,29 +63,6 @@ pub(super) fn init(
         unsafe { AtomicI32::from_ptr(mask) }.store(wanted as i32, Relaxed);
     }
     result::SUCCESS
-}
-
-/// Tells NCCL's own log where the capture is. At INFO only: its WARN overwrites the error text that users see.
-fn log(logger: nccl_abi::Logger, recorder: &Recorder) {
-    let Some(logger) = logger else { return };
-    let Ok(text) = std::ffi::CString::new(format!(
-        "ncclscope: recording to {}",
-        recorder.names.stem.display()
-    )) else {
-        return;
-    };
-    let flags = nccl_abi::log::INIT | nccl_abi::log::PROFILE;
-    // SAFETY: NCCL's logger takes a printf format and its arguments; both strings outlive the call.
-    unsafe {
-        logger(
-            nccl_abi::log::LEVEL_INFO,
-            flags,
-            c"ncclscope".as_ptr(),
-            0,
-            c"%s".as_ptr(),
-            text.as_ptr(),
-        )
-    };
 }
 
 /// Writes the handle that NCCL will hand back.

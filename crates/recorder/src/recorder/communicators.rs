@@ -1,6 +1,5 @@
 //! Communicators: their slots, from init to finalize.
 
-use super::messages::hello;
 use super::Recorder;
 use crate::cuda;
 use crate::events::Init;
@@ -148,9 +147,6 @@ impl Recorder {
         self.comms_alive.fetch_add(1, Relaxed);
         self.header().state.store(0, Relaxed);
         self.writer.definitions_changed();
-        if !self.said_hello.swap(true, Relaxed) {
-            hello(self);
-        }
         (context, self.mask)
     }
 

@@ -48,6 +48,9 @@ fn times(recorder: &Recorder) -> String {
 /// The line that tells the user that recording has begun, from the first rank only. Where nothing can be written there is
 /// another line already.
 pub fn hello(recorder: &Recorder) {
+    if recorder.said_hello.swap(true, Relaxed) {
+        return;
+    }
     if recorder.header().write_errno.load(Relaxed) != 0 {
         return;
     }
@@ -61,4 +64,27 @@ pub fn hello(recorder: &Recorder) {
             times(recorder)
         ));
     }
+}
+
+/// Tells NCCL's own log where the capture is. At INFO only: its WARN overwrites the error text that users see.
+pub fn log(logger: nccl_abi::Logger, recorder: &Recorder) {
+    let Some(logger) = logger else { return };
+    let Ok(text) = std::ffi::CString::new(format!(
+        "ncclscope: recording to {}",
+        recorder.names.stem.display()
+    )) else {
+        return;
+    };
+    let flags = nccl_abi::log::INIT | nccl_abi::log::PROFILE;
+    // SAFETY: NCCL's logger takes a printf format and its arguments; both strings outlive the call.
+    unsafe {
+        logger(
+            nccl_abi::log::LEVEL_INFO,
+            flags,
+            c"ncclscope".as_ptr(),
+            0,
+            c"%s".as_ptr(),
+            text.as_ptr(),
+        )
+    };
 }
