@@ -2,7 +2,7 @@
 
 use super::anchor::{measure, refresh, Anchor, HostClock};
 use super::ring::{Ring, Rings, PAIRS};
-use super::sampling::{Switch, BURST, FLOOD};
+use super::sampling::{Pace, Switch};
 use crate::cuda::Driver;
 use std::sync::atomic::{
     fence,
@@ -12,16 +12,12 @@ use std::time::{Duration, Instant};
 
 /// Between looks for launches that have ended.
 const POLL_EVERY: Duration = Duration::from_millis(10);
-/// Between looks at the rate.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The recorder's thread's part.
 #[derive(Default)]
 pub struct Poller {
     anchors: Vec<Anchor>,
-    /// Since when launches are counted for the rate, and how many there were then.
-    since: Option<(Instant, u32)>,
-    calm: u32,
+    pace: Pace,
     relaxed: bool,
     polled: Option<Instant>,
 }
@@ -41,7 +37,7 @@ impl Poller {
         if rings.list[0].load(Relaxed).is_null() {
             return 0;
         }
-        self.rate(rings, switch);
+        self.pace.keep(switch, || rings.launches());
         let full = |ring: &Ring| ring.under_way() > PAIRS / 4;
         let due = self.polled.is_none_or(|at| at.elapsed() >= POLL_EVERY);
         if !last && !due && !rings.all().any(full) {
@@ -126,47 +122,6 @@ impl Poller {
         });
         let newest = self.anchors.len() - 1;
         Ok(&mut self.anchors[newest])
-    }
-
-    /// Sets how sparse the sample must be for the launches of late.
-    fn rate(&mut self, rings: &Rings, switch: &Switch) {
-        if switch.limit == 0.0 {
-            return;
-        }
-        let launches = rings
-            .all()
-            .fold(0u32, |sum, r| sum.wrapping_add(r.launches.load(Relaxed)));
-        let Some((since, before)) = self.since else {
-            self.since = Some((Instant::now(), launches));
-            return;
-        };
-        let passed = since.elapsed();
-        if passed < LOOK_EVERY {
-            return;
-        }
-        self.since = Some((Instant::now(), launches));
-        let rate = f64::from(launches.wrapping_sub(before)) / passed.as_secs_f64();
-        // Between two powers of two the nearer one in cost: up to a quarter above the budget, or well below it.
-        let sparse = (rate / (1.25 * switch.limit)).log2().ceil().max(0.0) as u32;
-        let level = switch.level.load(Relaxed);
-        if sparse >= level {
-            self.calm = 0;
-            switch.level.store(sparse.min(switch.deepest), Relaxed);
-        } else {
-            // A step's calls come in bursts: the level falls slowly.
-            self.calm += 1;
-            if self.calm >= 10 {
-                self.calm = 0;
-                switch.level.store(level - 1, Relaxed);
-            }
-        }
-        let usual = 2.0 * switch.limit * LOOK_EVERY.as_secs_f64();
-        let credit = if switch.level.load(Relaxed) == 0 {
-            BURST
-        } else {
-            (usual as u32).max(FLOOD)
-        };
-        switch.credit.store(credit, Relaxed);
     }
 }
 

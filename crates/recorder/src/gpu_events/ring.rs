@@ -77,7 +77,7 @@ pub struct Ring {
     /// Those of them whose times an anchor behind them has confirmed.
     pub(super) sure: AtomicU32,
     /// Launches seen, timed or not.
-    pub(super) launches: AtomicU32,
+    launches: AtomicU32,
     /// A pair's first event is recorded and its second is not yet.
     open: AtomicBool,
     /// The bracket that is open around a call without a launch event ([`Timed::pack`]).
@@ -334,6 +334,12 @@ impl Rings {
         self.list
             .iter()
             .map_while(|ring| unsafe { ring.load(Acquire).as_ref() })
+    }
+
+    /// Launches seen on all of them, timed or not; wraps round.
+    pub(super) fn launches(&self) -> u32 {
+        self.all()
+            .fold(0u32, |sum, r| sum.wrapping_add(r.launches.load(Relaxed)))
     }
 
     /// A ring for a communicator in the context that is current: a spare one or a new one. Under the init lock.

@@ -4,14 +4,16 @@ use std::sync::atomic::{
     fence, AtomicBool, AtomicU32,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What timing a launch costs the GPU's stream when it is full, ns: 5.4 us were measured on H200, whatever the size.
 const COST_NS: f64 = 5_400.0;
 /// Launches timed without a look at the rate, after a calm time; a step's calls come in bursts.
-pub(super) const BURST: u32 = 256;
+const BURST: u32 = 256;
 /// The same once the burst is used up: a flood gets sparser after each of these.
-pub(super) const FLOOD: u32 = 32;
+const FLOOD: u32 = 32;
+/// Between looks at the rate.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The first calls of each kind are timed whatever the rate.
 const FIRST: u32 = 8;
 /// The sparsest sample with a budget of 1 %, one in `1 << DEEPEST`, whatever the rate: a flood of launches on the fastest machine
@@ -27,13 +29,13 @@ pub struct Switch {
     /// The recorder's thread is in a CUDA function.
     pub(super) polling: AtomicBool,
     /// One in `1 << level` launches is timed.
-    pub(super) level: AtomicU32,
+    level: AtomicU32,
     /// Launches that may be timed before the recorder's thread looks again.
-    pub(super) credit: AtomicU32,
+    credit: AtomicU32,
     /// Launches timed per second at most, as long as that leaves a sample; 0 no limit.
-    pub(super) limit: f64,
+    limit: f64,
     /// The level is at most this.
-    pub(super) deepest: u32,
+    deepest: u32,
 }
 
 impl Switch {
@@ -96,6 +98,56 @@ impl Switch {
             self.credit.store(credit - 1, Relaxed);
         }
         true
+    }
+}
+
+/// Of the recorder's thread: it looks at the rate of launches, and sets the level by it.
+#[derive(Default)]
+pub(super) struct Pace {
+    /// Since when launches are counted for the rate, and how many there were then.
+    since: Option<(Instant, u32)>,
+    /// Looks in a row at which a denser sample would have kept to the budget.
+    calm: u32,
+}
+
+impl Pace {
+    /// Sets how sparse the sample must be for the launches of late.
+    pub(super) fn keep(&mut self, switch: &Switch, launches: impl FnOnce() -> u32) {
+        if switch.limit == 0.0 {
+            return;
+        }
+        let launches = launches();
+        let Some((since, before)) = self.since else {
+            self.since = Some((Instant::now(), launches));
+            return;
+        };
+        let passed = since.elapsed();
+        if passed < LOOK_EVERY {
+            return;
+        }
+        self.since = Some((Instant::now(), launches));
+        let rate = f64::from(launches.wrapping_sub(before)) / passed.as_secs_f64();
+        // Between two powers of two the nearer one in cost: up to a quarter above the budget, or well below it.
+        let sparse = (rate / (1.25 * switch.limit)).log2().ceil().max(0.0) as u32;
+        let level = switch.level.load(Relaxed);
+        if sparse >= level {
+            self.calm = 0;
+            switch.level.store(sparse.min(switch.deepest), Relaxed);
+        } else {
+            // A step's calls come in bursts: the level falls slowly.
+            self.calm += 1;
+            if self.calm >= 10 {
+                self.calm = 0;
+                switch.level.store(level - 1, Relaxed);
+            }
+        }
+        let usual = 2.0 * switch.limit * LOOK_EVERY.as_secs_f64();
+        let credit = if switch.level.load(Relaxed) == 0 {
+            BURST
+        } else {
+            (usual as u32).max(FLOOD)
+        };
+        switch.credit.store(credit, Relaxed);
     }
 }
 
