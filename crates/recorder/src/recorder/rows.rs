@@ -1,4 +1,88 @@
-//! Rows: how one is taken, and how its handle finds it again.
+//! Rows: how a call gets one, and how a handle finds it again.
+//!
+//! # The life of a row
+//!
+//! The live part has a table of rows. A row holds one call at a time, and goes round this chart once for each
+//! call. Each arrow names the thread that takes it, and the function. The *caller* is the thread inside the
+//! NCCL call. The *launcher* enqueues and launches the call; it is often the same thread. The *writer* is the
+//! recorder's own thread.
+//!
+//! ```text
+//!   ┌──> free          the slot waits in the ring of free slots, oldest first; its word says FREE
+//!   │     │
+//!   │     │ caller: `birth` takes the slot, and with it the next ticket (`FreeRing::take`)
+//!   │     v
+//!   │    in birth      the ticket is counted as announced, and no row says so yet
+//!   │     │
+//!   │     │ caller: `birth` fills in line A, then stores ALIVE (Release)
+//!   │     v
+//!   │    alive         callbacks find the row by its handle, and store what happens (the next chart)
+//!   │     │
+//!   │     │ writer: `collect` links it into the queue of its communicator, in order of tickets
+//!   │     v
+//!   │    queued        callbacks still store to it
+//!   │     │
+//!   │     │ writer: `seal_queue` copies it, once `ready` finds that its parts have come, or are given up
+//!   │     v
+//!   │    in the batch
+//!   │     │
+//!   │     ├───────────────────────────────────────────┐
+//!   │     │ writer: `write_batch` stages a block      │ writer: `fold_batch` adds the call to the totals
+//!   │     v                                           v
+//!   │    in a block                                  in the totals (`profile` mode, size limit, full disk)
+//!   │     │                                           │
+//!   │     ├───────────────────────────────────────────┘
+//!   │     │ writer: `free` stores FREE and the next generation (Release), then clears lines B to D
+//!   │     v
+//!   │    cleared
+//!   │     │
+//!   └─────┘ writer: `free` gives the slot back to the ring (`FreeRing::give`)
+//! ```
+//!
+//! The caller takes the row in `start_api`. Two kinds of calls have no such event, and the launcher takes
+//! their row: calls below ABI v5 (`start_legacy`), and replays of captured calls (`replay`). A call that
+//! finds no free slot never has a row: `rowless` counts it in the totals.
+//!
+//! While a row is alive, each of its four cache lines has one thread that stores to it. The four go on side
+//! by side:
+//!
+//! ```text
+//!  line A: caller          line B: launcher           line C: kernel events       line D: network proxy
+//!
+//!  announced               not enqueued               no kernel seen              no operation seen
+//!    │                       │                          │                           │
+//!    │                       │ `start_task`, or         │ `start_kernel`, for       │ `start_op`
+//!    │                       │ `start_copy_engine`      │ each channel              v
+//!    │                       v                          v                         under way <─┐
+//!    │ `stop_group`        enqueued                   running                       │   └──────┘ `step`
+//!    │                       │                          │                           │
+//!    │                       │ `stop_task`              │ `kernel_stopped`, then    │ `stop_op`
+//!    v                       v                          │ `stop_kernel`             v
+//!  returned                enqueue done                 v                         stopped
+//!                                                     stopped
+//! ```
+//!
+//! - Line A: in a group of several calls, `stop_group` stores the time of the return once, in the group, and
+//!   the writer's `ready` reads it there. Where no group is announced (below ABI v5, replays), the launcher's
+//!   `stop_task` stores it.
+//! - Line B: NCCL announces a launch before the calls that are in it. So the launcher's `stop_launch` keeps
+//!   the launch at the communicator, and `start_task` joins each call with it.
+//! - Line C: where GPU times come from CUDA events, nobody delivers kernel events. The writer asks for the
+//!   times (`time_launches`), and `join` stores them. The launcher, or for some kinds of calls the caller
+//!   (`end_bracket`), has said before which pair of events is the call's.
+//!
+//! The writer seals at a flush, or when a quarter of the rows wait. A call that has not returned keeps its
+//! row. For a part that may never come (a kernel that was aborted, an operation without completion), `ready`
+//! waits until a later call of the communicator has run and 3 s have passed. At the end of a job, or when
+//! three quarters of the rows wait, it waits only until a later call has returned.
+//!
+//! If the process dies, a reader finds every row as it was. A ticket without a row is a call in birth. A row
+//! that is alive and also in a block is recognised by its ticket. A call that was half added to the totals is
+//! taken out again with the undo record.
+//!
+//! A handle carries the generation of its row. After `free`, an old handle finds no row: [`Recorder::row`]
+//! counts it as stale. A callback that found the row just before `free` may still store to it. That value
+//! then stands in the row's next call: it is wrong there, and does no other harm.
 
 use super::Recorder;
 use crate::handle::{Handle, Kind};
@@ -38,7 +122,8 @@ impl Recorder {
         None
     }
 
-    /// Takes a row and publishes it; the handle is of `kind`. Without a free row the call is counted in the totals.
+    /// Takes a row and publishes it; the handle is of `kind`. Without a free row the call is counted in the
+    /// totals.
     #[inline(always)]
     pub(super) fn birth(
         &self,
@@ -86,8 +171,9 @@ impl Recorder {
     }
 }
 
-/// Asks for the cache line at `line`, to be written soon. What a call writes first was last touched by the recorder's
-/// thread, so it is in another core's cache; and the locked instruction of the next birth would wait for the stores.
+/// Asks for the cache line at `line`, to be written soon. What a call writes first was last touched by the
+/// recorder's thread, so it is in another core's cache; and the locked instruction of the next birth would
+/// wait for the stores.
 #[inline]
 pub(super) fn prefetch<T>(line: *const T) {
     // SAFETY: a hint that never faults; CPUs without it take it for a no-op.
