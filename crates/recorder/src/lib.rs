@@ -16,6 +16,7 @@ mod control;
 mod cuda;
 mod events;
 mod facts;
+mod free_ring;
 mod gpu_events;
 mod guard;
 mod handle;
@@ -24,7 +25,6 @@ mod lock;
 mod network;
 mod place;
 mod recorder;
-mod ring;
 mod rotation;
 mod round;
 mod settings;
@@ -33,6 +33,6 @@ mod templates;
 mod totals;
 mod writer;
 
+pub use free_ring::{Cells, FreeRing, Word};
 #[cfg(debug_assertions)]
 pub use guard::forced;
-pub use ring::{Cells, FreeRing, Word};

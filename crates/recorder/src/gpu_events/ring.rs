@@ -1,7 +1,7 @@
 //! Of each communicator: the event pairs, and the times of the newest launches.
 
 use super::sampling::Switch;
-use crate::array::array;
+use crate::array;
 use crate::cuda::Driver;
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
@@ -116,7 +116,7 @@ impl Ring {
     /// For the context that is current; `None` without one, or when CUDA makes no events.
     pub fn make(driver: &'static Driver) -> Option<Ring> {
         let context = driver.current_context()?;
-        let pairs: Box<[Pair; PAIRS]> = array(zeroed(PAIRS));
+        let pairs: Box<[Pair; PAIRS]> = array::boxed(zeroed(PAIRS));
         for pair in pairs.iter() {
             pair.before.store(driver.new_event()?, Relaxed);
             pair.after.store(driver.new_event()?, Relaxed);
@@ -134,8 +134,8 @@ impl Ring {
             silent: AtomicU32::new(0),
             caller: AtomicU64::new(0),
             blocking: AtomicU8::new(0),
-            indexes: array(zeroed(FUNCTIONS * CLASSES)),
-            spans: array(zeroed(KEPT)),
+            indexes: array::boxed(zeroed(FUNCTIONS * CLASSES)),
+            spans: array::boxed(zeroed(KEPT)),
             closed: AtomicBool::new(false),
         })
     }

@@ -4,15 +4,15 @@ use super::communicators::CommState;
 use super::messages::say;
 use super::names::Known;
 use super::Recorder;
-use crate::array::array;
+use crate::array;
 use crate::callbacks::{self, Callbacks};
 use crate::clock::Clock;
 use crate::control::Control;
+use crate::free_ring::FreeRing;
 use crate::gpu_events::{Rings, Switch};
 use crate::intern::{text_id, Interner};
 use crate::network::Network;
 use crate::place;
-use crate::ring::FreeRing;
 use crate::round::Round;
 use crate::settings::{Mode, Settings, Timing};
 use crate::templates::Templates;
@@ -69,7 +69,7 @@ impl Recorder {
             header: live.header(),
             clock,
             free: FreeRing::new(Round::new(cells).ok_or_else(odd_size)?, AtomicU64::new(0)),
-            comms: array((0..layout.comms).map(|_| CommState::default()).collect()),
+            comms: array::boxed((0..layout.comms).map(|_| CommState::default()).collect()),
             callbacks,
             writer: Control::default(),
             salt: (random >> 32) as u16 | 1,
