@@ -1,16 +1,19 @@
 //! The seven symbols that NCCL looks up, and the adapters behind them.
 //!
-//! NCCL takes the newest ABI that both sides know, so each version's entry points only ever see that version's layout.
-//! An adapter ([`Abi`]) reads the one union member that the type selects, field by field (unused bytes are garbage, and a
-//! descriptor is never copied whole), as an [`Event`].
+//! NCCL takes the newest ABI that both sides know, so each version's entry points only ever see that
+//! version's layout. Each version has a file: its adapter ([`Abi`]) reads the one union member that the type
+//! selects, field by field, as an [`Event`]. Unused bytes are garbage, and a descriptor is never copied
+//! whole.
 //!
-//! The entry points are generic over the adapter, and [`start_one`] over the event's type too: one small function for each
-//! type that a job sees often, in which the event exists only while compiling. Whatever else there is to do, because it is
-//! rare or because of `callbacks` mode (which also hands on the raw bytes), is done by the `_slowly` functions, which know
-//! the type only when they run.
+//! What the versions share:
 //!
-//! Rule: every entry point goes through [`guard`] or [`caught`], returns success, and writes what NCCL will hand back (handle, context)
-//! whatever happens.
+//! - `entry_points`: the functions that stand in the tables, for any adapter
+//! - `adapter`: the macro that puts an adapter and its table together, and the two shapes of init
+//! - `reading`: descriptors read as events
+//! - `raw`: the bytes that an event's type defines, and its texts, for `callbacks` mode
+//! - `states`: what the number of a state means
+//!
+//! Rule: an adapter reads only what its version and the event's type define.
 
 use crate::events::{Event, State};
 use crate::recorder::Recorder;
@@ -42,10 +45,10 @@ trait Abi {
     /// Its recordEventState's arguments.
     type StateArgs;
 
-    /// The type of an event, one bit of [`event`].
+    /// The type of an event, one bit of [`nccl_abi::event`].
     ///
     /// # Safety
-    /// `d` points to a descriptor of this version; so for the others.
+    /// `d` points to a descriptor of this version; the same holds for the other functions.
     unsafe fn kind(d: *const Self::Descr) -> u64;
     /// The parent and the event, given its type. Inlined, so that the event is never built in memory.
     unsafe fn read(recorder: &Recorder, d: *const Self::Descr, kind: u64) -> (u64, Event);

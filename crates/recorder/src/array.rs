@@ -1,6 +1,6 @@
-//! Tables of fixed size.
+//! Tables of a size that is known when compiling.
 
-/// A table of fixed size, made on the heap.
+/// The entries as a table of fixed size, on the heap. There must be `N` of them.
 pub fn boxed<T, const N: usize>(entries: Box<[T]>) -> Box<[T; N]> {
     entries
         .try_into()

@@ -1,4 +1,11 @@
-//! How other threads talk to the recorder's own.
+//! How other threads talk to the recorder's own thread.
+//!
+//! Inits and finalizes say that definitions changed and ask which slots are idle. The last finalize and the
+//! process's exit ask for a flush. The recorder's thread ([`crate::writer`]) looks at [`Control`] in each of
+//! its turns, and answers there.
+//!
+//! Rule: an event callback may call [`Control::definitions_changed`] and nothing else here, because the rest
+//! takes locks.
 
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -7,44 +14,55 @@ use std::sync::atomic::{
 use std::sync::{Condvar, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
-/// How other threads talk to the writer.
+/// See the module.
 #[derive(Default)]
 pub struct Control {
     pub asked: Mutex<Asked>,
+    /// A flush was asked for.
     pub wake: Condvar,
+    /// `asked` was answered.
     pub done: Condvar,
+    /// Communicators or strings changed since they were last staged.
     pub definitions: AtomicBool,
-    // Communicator slots with rows that are not sealed, by slot.
+    /// Whether a communicator's slot has rows that are not sealed, by slot.
     pub busy: Mutex<Vec<bool>>,
+    /// The thread was started.
     pub running: AtomicBool,
-    // The capture folder holds all that the live part held when this was its [`changes`]; 0 it does not.
+    /// The live part's number of changes (`writer::snapshots::changes`) that the capture folder covers; 0 if
+    /// it does not hold all.
     pub complete: AtomicU64,
+    /// Communicators changed, and their definitions are not staged.
     pub uncovered_definitions: AtomicBool,
 }
 
+/// What is asked of the recorder's thread, and how far it is.
 #[derive(Default)]
 pub struct Asked {
+    /// Flushes asked for so far.
     pub flushes: u64,
+    /// Those of them that are done.
     pub flushed: u64,
-    // The first try to make the files is over.
+    /// The first try to make the files is over.
     pub opened: bool,
 }
 
 impl Control {
-    /// Communicators or strings changed and want to be written.
+    /// Says that communicators or strings changed and must be written.
     pub fn definitions_changed(&self) {
         self.uncovered_definitions.store(true, Relaxed);
         self.definitions.store(true, Release);
     }
 
-    /// Whether a finalized communicator's slot may be used again: its rows are sealed and its definition is written.
+    /// Whether a finalized communicator's slot may be used again: its rows are sealed and its definition is
+    /// written.
     pub fn idle(&self, slot: usize) -> bool {
         let busy = self.busy.lock().unwrap_or_else(|p| p.into_inner());
         !busy.get(slot).copied().unwrap_or(false) && !self.uncovered_definitions.load(Relaxed)
     }
 
-    /// Waits a little for the trace file, which says where the live part is: a process that is killed in its first
-    /// milliseconds is then found like any other. A slow file system is not waited for.
+    /// Waits for the trace file, at most 100 ms. The file says where the live part is, so a process that is
+    /// killed in its first milliseconds is found like any other. The job must not wait longer for a slow file
+    /// system.
     pub fn wait_for_files(&self) {
         let asked = self.asked.lock().unwrap_or_else(|p| p.into_inner());
         let _ = self
@@ -52,14 +70,14 @@ impl Control {
             .wait_timeout_while(asked, Duration::from_millis(100), |asked| !asked.opened);
     }
 
-    /// Asks for the last flush of a capture (more may follow if NCCL starts again) and waits for it, at most a second;
-    /// whether it came to its end. Not for event callbacks.
+    /// Asks for the last flush of a capture and waits for it, at most a second. True if it is done. If NCCL
+    /// starts again, more flushes may follow.
     pub fn flush(&self) -> bool {
         if !self.running.load(Acquire) {
             return false;
         }
         let deadline = Instant::now() + Duration::from_secs(1);
-        // Not waited for without an end: a signal handler that calls exit() may have interrupted the thread that holds it.
+        // Not a plain `lock`: a signal handler may call exit() on the very thread that holds the lock.
         let mut asked = loop {
             match self.asked.try_lock() {
                 Ok(asked) => break asked,

@@ -1,4 +1,4 @@
-//! What a process says of itself: the facts of its capture, and a line for the user.
+//! What a process says of itself in its capture: the facts of its Process block.
 
 use crate::cuda;
 use crate::recorder::Recorder;
@@ -158,8 +158,8 @@ pub fn process_lines(recorder: &Recorder, live: &str, started: u64) -> String {
     lines
 }
 
-/// Lines with the driver's version and the GPUs of this host by model, as the kernel module tells them without asking
-/// CUDA; empty where it doesn't.
+/// Lines with the driver's version and the GPUs of this host by model, as the kernel module tells them
+/// without asking CUDA; empty where it doesn't.
 pub fn host_gpus(proc: &Path) -> String {
     use std::fmt::Write;
     let mut lines = String::new();
@@ -202,7 +202,8 @@ mod tests {
             let text = "Model: \t\t NVIDIA H200\nIRQ:   \t\t 57\n";
             std::fs::write(gpu.join("information"), text).expect("written");
         }
-        let version = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\nGCC version: 12.3.0\n";
+        let version = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  \
+                       Release Build\nGCC version: 12.3.0\n";
         std::fs::write(folder.join("version"), version).expect("written");
         let found = host_gpus(&folder);
         std::fs::remove_dir_all(&folder).expect("removed");

@@ -1,15 +1,15 @@
 //! The ring of free slots: how callers take rows and the recorder's thread gives them back.
 //!
-//! Takers compare-and-swap `born` forward; what they swapped from is their ticket, and the ring's cell at that ticket
-//! names the slot that is now theirs. The one giver stores a slot into the cell at `given` and then moves `given` on
-//! (Release), which takers meet with an Acquire load. Slots go round oldest first.
+//! Takers compare-and-swap `born` forward; what they swapped from is their ticket, and the ring's cell at
+//! that ticket names the slot that is now theirs. The one giver stores a slot into the cell at `given` and
+//! then moves `given` on (Release), which takers meet with an Acquire load. Slots go round oldest first.
 //!
-//! A cell is overwritten only after its ticket's slot was given back (there are as many cells as slots), and the giver
-//! gives a ticket's slot back only after it has read the cell; so the giver may read the cell of any ticket that it has
-//! not yet dealt with.
+//! A cell is overwritten only after its ticket's slot was given back (there are as many cells as slots), and
+//! the giver gives a ticket's slot back only after it has read the cell; so the giver may read the cell of
+//! any ticket that it has not yet dealt with.
 //!
-//! Rule: a slot is owned by one taker, or by the giver, or is in the ring; never two of these. The model check in
-//! `tests/model.rs` runs this file's code on loom's atomics.
+//! Rule: a slot is owned by one taker, or by the giver, or is in the ring; never two of these. The model
+//! check in `tests/model.rs` runs this file's code on loom's atomics.
 
 use crate::round::Round;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

@@ -1,16 +1,26 @@
-//! GPU times from CUDA events: one recorded before a kernel's launch and one behind it, in stream order.
+//! GPU times from CUDA events: one event is recorded before a kernel's launch and one behind it, in stream
+//! order.
 //!
-//! Each communicator has a ring of event pairs, made at its init in the context that is current there. The launching
-//! thread takes the next pair, records its two events and goes on: [`Ring::begin`] and [`Ring::end`]. The recorder's
-//! thread asks for the oldest ones, in order, and keeps their times: [`Poller`]. No other thread calls CUDA, and nothing
-//! is ever waited for in a callback.
+//! - `ring`: each communicator has a [`Ring`] of event pairs, made at its init in the context that is current
+//!   there. The launching thread takes the next pair, records its two events and goes on: [`Ring::begin`] and
+//!   [`Ring::end`].
+//! - `sampling`: before that, the launching thread asks the [`Switch`] whether this launch is in the sample.
+//!   The recorder's thread sets how sparse the sample is, so that timing keeps to its budget.
+//! - `poller`: the recorder's thread asks for the oldest pairs of each ring, in order, and keeps their times:
+//!   [`Poller::poll`].
+//! - `anchor`: times are on the host's clock. Now and then the recorder's thread records an event on a stream
+//!   of our own, which is always idle, between two reads of the host's clock (an anchor).
+//!   `cuEventElapsedTime` to the newest anchor gives the rest. The error of a time is half the bracket, what
+//!   the two clocks may drift apart until then, and what a float can tell.
 //!
-//! Times are told on the host's clock. An event on a stream of our own, which is always idle, is bracketed by two host
-//! reads now and then (an anchor); `cuEventElapsedTime` to the newest anchor gives the rest, with an error that is half the
-//! bracket, what two clocks may drift apart until then ([`DRIFT`]), and what a float can tell.
+//! So a time goes from the launching thread to the ring as two recorded events, from the poller back to the
+//! ring as a `Span`, and the writer joins the row with it (`Ring::span`) when an anchor behind it has
+//! confirmed it.
 //!
-//! Rule: the first failure of CUDA that is not a capture's ends this for the whole process. A sticky error belongs to the
-//! program, which must be the one to see it, and a driver that shuts down must not be called.
+//! No other thread calls CUDA for this, and a callback never waits.
+//!
+//! Rule: the first failure of CUDA that is not a capture's ends this for the whole process. A sticky error
+//! belongs to the program, which must be the first to see it. A driver that shuts down must not be called.
 
 mod anchor;
 mod poller;

@@ -1,12 +1,16 @@
 //! The plugin that NCCL loads.
 //!
-//! [`abi`] exports one table of entry points for each profiler ABI, v1 to v7. Each decodes what NCCL passed into the
-//! [`events`] of one internal trait and hands them, through [`guard`], to the process's [`recorder::Recorder`]. That
-//! writes into the live part (`capture::live`), which outlives the process; [`writer`] is the one thread that seals
-//! finished rows into the trace file. `docs/decisions/0001-recorder.md` says why it is so.
+//! [`abi`] exports one table of entry points for each profiler ABI, v1 to v7. An entry point reads what NCCL
+//! passed as an event of [`events`], and hands it through [`guard`] to the process's [`recorder::Recorder`].
+//! The recorder writes it into the live part (`capture::live`), which outlives the process. [`writer`] is the
+//! one thread of our own: it seals finished rows into the trace file. [`startup`] makes all this at the first
+//! init. `docs/decisions/0001-recorder.md` says why it is so.
 //!
-//! Rules: nothing that NCCL hands back is dereferenced (a handle is a name, see [`handle`]); a callback takes no lock,
-//! allocates nothing, makes no system call and does a bounded amount of work; no failure in here reaches the job.
+//! Rules:
+//!
+//! - Nothing that NCCL hands back is dereferenced: a handle is a name (see [`handle`]).
+//! - A callback takes no lock, allocates nothing, makes no system call and does a bounded amount of work.
+//! - No failure in here reaches the job.
 
 mod abi;
 mod array;

@@ -1,9 +1,9 @@
 //! The lock around init and finalize, which a forked child can take whatever its parent's threads were doing.
 //!
-//! A child has a copy of every lock in the state of that moment, and no thread that would ever release it. So the lock
-//! holds its owner's process id: a child takes over what its parent left.
+//! A child has a copy of every lock in the state of that moment, and no thread that would ever release it. So
+//! the lock holds its owner's process id: a child takes over what its parent left.
 //!
-//! Rule: only init and finalize take it, never an event callback.
+//! Rule: only init and finalize take it, never an event callback. The recorder itself is made under it too.
 
 use std::sync::atomic::{
     AtomicU32,
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The lock; 0 is free, else the process that holds it.
 pub struct InitLock(AtomicU32);
 
-/// The process's.
+/// The process's lock: startup, init and finalize hold it.
 pub static INIT: InitLock = InitLock::new();
 
 /// Held until dropped.

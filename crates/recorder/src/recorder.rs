@@ -1,13 +1,25 @@
 //! The process's recorder: what each callback does to the live part.
 //!
-//! One [`Recorder`] serves the process from its first init to its end. Its state is the live part (shared memory that a
-//! reader may look at any time) and small private tables that only help to find things. [`Receive`] is implemented here;
-//! every method is safe to call from any thread, with any values. What it does for each kind of event is in the modules below.
+//! One [`Recorder`] serves the process from its first init to its end. Its state is the live part (shared
+//! memory that a reader may look at any time) and small private tables that only help to find things.
+//! Callbacks find the recorder through [`fork_page`]. `dispatch` then gives each event to the file that
+//! handles it:
 //!
-//! Who writes what: the thread in the API call writes a row's line A; the launching thread line B; the thread that
-//! delivers kernel events line C; the network proxy's thread line D; the recorder's thread ([`crate::writer`]) seals
-//! rows and writes the totals. Where NCCL breaks that rule, counts may be off by what was lost between two plain stores,
-//! and nothing worse.
+//! - `communicators`: init, finalize, and the slot between them
+//! - `calls`: groups, API events, tasks and plans
+//! - `launches`: kernel launches, and the CUDA events around them
+//! - `kernels`: the stamps of each channel
+//! - `proxy`: network operations and their steps
+//!
+//! These use `rows` (how a call gets a row, and the life of a row as a chart) and `names` (ids of names).
+//! `making` makes a recorder, and [`crate::startup`] sets it to work. [`messages`] has what the user is told.
+//!
+//! Every method is safe to call from any thread, with any values.
+//!
+//! Rule: each line of a row has one writing thread. The thread in the API call writes line A, the launching
+//! thread line B, the thread that delivers kernel events line C, and the network proxy's thread line D. The
+//! recorder's own thread ([`crate::writer`]) seals rows and writes the totals. If NCCL breaks the rule, a
+//! count may be off by what two plain stores lose, and nothing worse happens.
 
 use crate::callbacks::Callbacks;
 use crate::clock::Clock;
@@ -41,7 +53,8 @@ mod rows;
 use communicators::CommState;
 use names::Known;
 
-/// The recorder of one process. What callbacks read comes first and never changes; what others write lies apart.
+/// The recorder of one process. What callbacks read comes first and never changes; what others write lies
+/// apart.
 #[repr(C, align(64))]
 pub struct Recorder {
     pub clock: Clock,

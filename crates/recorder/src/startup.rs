@@ -1,4 +1,10 @@
 //! The process's recorder, from the first init on.
+//!
+//! [`get_or_make`] makes the recorder at the first init, fills in the header of its live part, lets callbacks
+//! find it ([`publish`]), and starts its thread. A forked child that initialises NCCL gets a recorder of its
+//! own in the same way.
+//!
+//! Rule: callbacks find a recorder only after its header is complete.
 
 use crate::lock::INIT;
 use crate::recorder::fork_page::{get, publish};
@@ -8,7 +14,8 @@ use crate::{clock, facts, writer};
 use capture::live::{Header, HEADER_BYTES, MAGIC};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-/// The recorder, made at the process's first init (or a forked child's).
+/// The process's recorder. The first init of the process makes it; `None` if that fails, which the user is
+/// told.
 pub fn get_or_make() -> Option<&'static Recorder> {
     if let Some(recorder) = get() {
         return Some(recorder);

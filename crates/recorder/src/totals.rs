@@ -1,12 +1,15 @@
-//! Totals of the calls that have no row: by kind of call, with a histogram of their times.
+//! The table of totals: calls without a row, counted by kind of call.
 //!
-//! [`total`] finds the entry of a kind, for the recorder's thread and for a callback that found no free row.
+//! [`total`] finds the entry of a kind, or makes it. The recorder's thread uses it for calls that it folds
+//! (`writer/folding.rs`), and a callback for a call that found no free row.
+//!
+//! Rule: an entry's key is stored before its state says so (Release), and never changes.
 
 use capture::live::{Total, View};
 use capture::rotated::Key;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Of a call that never had a row: its algorithm is not known.
+/// The key of a call that never had a row: its algorithm is not known.
 pub fn key_of_birth(comm: u32, count: u64, [func, datatype]: [u8; 2], flags: u8) -> Key {
     Key {
         comm,
@@ -17,7 +20,7 @@ pub fn key_of_birth(comm: u32, count: u64, [func, datatype]: [u8; 2], flags: u8)
     }
 }
 
-/// The totals entry of a key, made if need be; `None` when the table is full.
+/// The entry of a key, which is made if there is none: its index and itself. `None` if the table is full.
 pub fn total<'a>(live: &View<'a>, key: &Key) -> Option<(usize, &'a Total)> {
     let totals = live.totals();
     let mut hash = u64::from(key.comm)
@@ -49,7 +52,8 @@ pub fn total<'a>(live: &View<'a>, key: &Key) -> Option<(usize, &'a Total)> {
                 Err(now) => state = now,
             }
         }
-        // An entry being claimed by another thread is passed over; a second entry with the same key does no harm.
+        // Another thread may just be making an entry here. It is passed over: a second entry with the same
+        // key does no harm.
         if state == 2 && holds(entry, key) {
             return Some((at, entry));
         }

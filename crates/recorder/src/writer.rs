@@ -1,9 +1,15 @@
 //! The recorder's own thread: it seals finished rows into the trace file and keeps everything durable.
 //!
-//! Every few milliseconds it looks at the rows born since, in order of ticket, and queues each at its communicator. Rows
-//! are sealed at a flush, or earlier when many wait: encoded into a block, staged in the live part, and only then freed.
-//! When a row can't be written (`profile` mode, disk full) it is folded into the totals instead, so a call is
-//! always in exactly one place. A trace file that has its share of the size limit is followed by another ([`Rotation`]).
+//! Every few milliseconds it looks at the rows born since, in order of ticket, and queues each at its
+//! communicator. It seals rows at a flush, or earlier if many wait: it encodes them into a block, stages the
+//! block in the live part, and only then frees the rows. If a row can't be written (`profile` mode, disk
+//! full), it folds the call into the totals instead. When a trace file has its share of the size limit, it
+//! begins another ([`Rotation`]).
+//!
+//! `sealing` has the rows, `folding` the totals, `files` the trace files, and `snapshots` the copy of the
+//! live part. Other threads talk to this one through [`crate::control::Control`].
+//!
+//! Rule: a row is freed only after its call is in a block or in the totals. So no call is ever nowhere.
 
 use crate::clock;
 use crate::gpu_events::{Poller, PAIRS};
@@ -30,7 +36,7 @@ use snapshots::{changes, NOTHING};
 
 /// Rows in a block at most: a block then fits in the staging area whatever the rows hold.
 const BATCH: usize = 1024;
-/// Between flushes to a disk of this host.
+/// Time between flushes to a disk of this host.
 const FLUSH: Duration = Duration::from_secs(1);
 
 const NONE: u32 = u32::MAX;
@@ -55,14 +61,15 @@ struct Writer {
     interval: Duration,
     failed: bool,
     snapshot_state: u64,
-    /// Flushes since then at which nothing had changed.
+    /// Flushes since the newest snapshot at which nothing had changed.
     snapshots_spared: u32,
     ns_per_tick: f64,
     started: (Instant, u64),
     poller: Poller,
 }
 
-/// Starts the thread, and has the process's exit ask for a last flush. Without a thread the live part is all there is.
+/// Starts the thread, and makes the process's exit ask for a last flush. Without a thread, the live part is
+/// all there is.
 pub fn start(recorder: &'static Recorder) {
     // SAFETY: the sets are filled in before use, and the mask is put back.
     let result = unsafe {
@@ -82,7 +89,7 @@ pub fn start(recorder: &'static Recorder) {
         Ok(_) => {
             recorder.writer.running.store(true, Release);
             recorder.writer.wait_for_files();
-            // Once a process; a forked child has its parent's handlers.
+            // Once in a process. A forked child has its parent's handlers.
             static REGISTERED: AtomicBool = AtomicBool::new(false);
             if !REGISTERED.swap(true, Relaxed) {
                 // SAFETY: the library is never unloaded (-z nodelete), so the handler stays callable.
@@ -94,7 +101,7 @@ pub fn start(recorder: &'static Recorder) {
                 "no thread for writing ({error}): calls stay in the live part only, {}",
                 recorder.live_place()
             ));
-            // The trace file tells a report where that is.
+            // The trace file says where the live part is.
             Writer::new(recorder).open();
         }
     }
@@ -106,9 +113,10 @@ extern "C" fn at_exit() {
             // The driver shuts down behind this handler.
             recorder.switch.end();
             let flushed = recorder.writer.flush();
-            // Everything is in the capture folder: the live part has served. Were it left, /dev/shm would fill up
-            // with those of ended jobs. NCCL's threads may still call; they find the mapping as before. Where one did
-            // since, or the flush failed or is still under way, it has the only copy of the newest calls.
+            // If everything is in the capture folder, the live part has served, and /dev/shm must not fill up
+            // with those of ended jobs. NCCL's threads may still call; they find the mapping as before. If
+            // one called since, or the flush failed or is still under way, the live part has the only copy of
+            // the newest calls, and stays.
             let place = recorder.live_place();
             let whole = recorder.writer.complete.load(Acquire) == changes(recorder.header());
             if flushed && whole && place.starts_with('/') {
@@ -184,7 +192,8 @@ impl Writer {
         let mut pause = Duration::from_millis(10);
         loop {
             let wanted = self.sleep(pause);
-            // Not only at flushes: a process may be killed before its first one, and one anchor alone tells no time.
+            // Not only at flushes: a process may be killed before its first flush, and one anchor alone tells
+            // no time.
             let header = self.recorder.header();
             let anchor = self.recorder.clock.anchor();
             clock::store(&header.last, &header.anchor_version, anchor);
@@ -193,7 +202,7 @@ impl Writer {
             // Only the ends of a job ask: the last finalize and the exit.
             let end = wanted.is_some();
             let flush = end || Instant::now() >= due;
-            // When rows fill up, those whose times are known wait for nothing.
+            // When rows fill up, the times of launches are confirmed at once.
             let filling = self.waiting > self.recorder.live.rows().len() as u64 / 2;
             let under_way = self.time_launches(end || filling);
             if flush || self.waiting > self.recorder.live.rows().len() as u64 / 4 {
@@ -214,7 +223,7 @@ impl Writer {
                 asked.flushed = asked.flushed.max(upto);
                 self.recorder.writer.done.notify_all();
             }
-            // A busy ring is looked at more often: 8192 rows last 80 ms at 100 000 calls/s.
+            // The busier the process, the shorter the pause: 8192 rows last 80 ms at 100 000 calls/s.
             let came = self.drained - began;
             let many = self.recorder.live.rows().len() as u64 / 16;
             pause = if under_way > PAIRS / 4 {
@@ -248,8 +257,8 @@ impl Writer {
     }
 }
 
-/// All CPUs and a low priority for the calling thread: it must neither be tied to the CPU of the thread that called
-/// NCCL nor take it away from the job.
+/// Gives the calling thread all CPUs and a low priority. It must not be tied to the CPU of the thread that
+/// called NCCL, nor take that CPU away from the job.
 fn own_scheduling() {
     // SAFETY: plain system calls on locals; failures leave things as they were.
     unsafe {

@@ -1,6 +1,6 @@
-//! One version's adapter, its init, and the table that NCCL looks up.
+//! Puts an adapter and its table together. Each version's file uses `adapter!` once.
 
-/// One ABI's adapter and the table that NCCL looks up.
+/// One ABI's adapter (`This`) and the table that NCCL looks up. The file names its descriptors `abi`.
 macro_rules! adapter {
     ($version:literal, $symbol:ident, $init:item, $read:item, $raw:item, $state:expr) => {
         struct This;
@@ -40,6 +40,7 @@ macro_rules! adapter {
     };
 }
 
+/// The init of v1 to v3, which tells nothing of the communicator.
 macro_rules! old_init {
     ($version:literal) => {
         unsafe extern "C" fn init_context(context: *mut *mut c_void, mask: *mut c_int) -> c_int {
@@ -56,6 +57,7 @@ macro_rules! old_init {
     };
 }
 
+/// The init from v5 on. That of v4 has its arguments in another order.
 macro_rules! new_init {
     ($version:literal) => {
         #[allow(clippy::too_many_arguments)]

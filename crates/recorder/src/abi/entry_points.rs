@@ -1,4 +1,12 @@
-//! The functions behind each table, for any version.
+//! The functions that stand in each table, for any version.
+//!
+//! They are generic over the adapter, and [`start_one`] over the event's type too. So there is one small
+//! function for each type that a job sees often, in which the event exists only while compiling. The
+//! `_slowly` functions do whatever else there is to do: what is rare, and `callbacks` mode, which also hands
+//! on the raw bytes. They know the type only when they run.
+//!
+//! Rule: every entry point goes through [`guard`] or [`caught`], returns success, and writes what NCCL will
+//! hand back (handle, context) whatever happens.
 
 use super::Abi;
 use crate::events::{Init, Receive};
@@ -13,7 +21,8 @@ use nccl_abi::{event, result, state};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-/// Handle and context while nothing is recorded; not NULL, because NCCL up to 2.27 drops a NULL group's children.
+/// Handle and context while nothing is recorded. Not NULL, because NCCL up to 2.27 drops the children of a
+/// NULL group.
 const NOTHING: u64 = (Kind::Ignored as u64) << 16;
 
 pub(super) fn init(
@@ -78,11 +87,11 @@ fn answer(out: *mut *mut c_void, handle: u64) -> c_int {
 type StartOne<A> =
     unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *mut <A as Abi>::Descr, &Recorder) -> c_int;
 
-/// An ABI's functions by what they are for. They are gone to through tables, as a jump.
+/// Dispatch tables of an ABI: one function for each type of event, and one for each state that is common.
 struct Ways<A>(std::marker::PhantomData<A>);
 
 impl<A: Abi> Ways<A> {
-    /// By the place of the type's bit; each makes sure of the type.
+    /// Indexed by the place of the type's bit. Each function makes sure of the type.
     const START: [StartOne<A>; 16] = [
         start_one::<A, { event::GROUP }>,
         start_one::<A, { event::COLL }>,
@@ -101,7 +110,7 @@ impl<A: Abi> Ways<A> {
         start_any::<A>,
         start_one::<A, { event::KERNEL_PHASE }>,
     ];
-    /// By state, from [`FIRST`] on.
+    /// Indexed by state, from [`FIRST`] on.
     const CHANGE: [ChangeOne<A>; 3] = [
         change_one::<A, { state::KERNEL_CH_STOP }>,
         change_one::<A, { state::GROUP_START_API_STOP }>,
@@ -124,7 +133,8 @@ pub(super) unsafe extern "C" fn start_event<A: Abi>(
     }
 }
 
-/// The arguments in startEvent's order, so that they stay where they are.
+/// Starts an event of one type. The arguments are in startEvent's order, so that they stay in their
+/// registers.
 ///
 /// # Safety
 /// `d` is a descriptor of the version.
@@ -196,7 +206,7 @@ pub(super) unsafe extern "C" fn stop_event<A: Abi>(handle: *mut c_void) -> c_int
 
 type StopOne = extern "C" fn(*mut c_void, &Recorder) -> c_int;
 
-/// By the bits of the handle's kind.
+/// Dispatch table of stopEvent, indexed by the bits of the handle's kind.
 const STOP: [StopOne; 16] = [
     stop_one::<0>,
     stop_one::<1>,
@@ -252,7 +262,7 @@ type ChangeOne<A> = extern "C" fn(*mut c_void, u32, *mut <A as Abi>::StateArgs, 
 /// The first of the states that have a function of their own.
 const FIRST: u32 = state::KERNEL_CH_STOP;
 
-/// Every state that has arguments has 8 bytes of them first.
+/// The first 8 bytes of a state's arguments. Every state that has arguments has at least 8 bytes.
 #[inline(always)]
 fn first<T>(args: *mut T) -> Option<u64> {
     const { assert!(std::mem::size_of::<T>() >= 8) };

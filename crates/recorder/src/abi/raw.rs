@@ -8,13 +8,14 @@ macro_rules! upto {
     }};
 }
 
-/// Bytes before the union.
+/// The bytes before the union: all that an unknown type defines.
 macro_rules! header_only {
     ($d:ident) => {
         std::ptr::slice_from_raw_parts($d.cast::<u8>(), 24)
     };
 }
 
+/// The texts and bytes of a Coll.
 macro_rules! text_coll {
     ($d:ident, $text:ident) => {{
         let c = &raw const (*$d).u.coll;
@@ -25,6 +26,7 @@ macro_rules! text_coll {
     }};
 }
 
+/// The texts and bytes of a P2p.
 macro_rules! text_p2p {
     ($d:ident, $text:ident) => {{
         let p = &raw const (*$d).u.p2p;
@@ -33,6 +35,7 @@ macro_rules! text_p2p {
     }};
 }
 
+/// The texts and bytes of what v5, v6 and v7 share.
 macro_rules! text_api {
     ($d:ident, $text:ident, $kind:expr) => {
         match $kind {
@@ -59,6 +62,7 @@ macro_rules! text_api {
     };
 }
 
+/// The texts and bytes of a collective of the copy engines.
 macro_rules! text_ce {
     ($d:ident, $text:ident) => {{
         let c = &raw const (*$d).u.ce_coll;

@@ -1,6 +1,6 @@
 //! Descriptors read as events: what several versions share.
 
-/// The events that all versions share.
+/// The events that are the same in all versions.
 macro_rules! proxy_events {
     ($d:ident, $kind:expr) => {
         match $kind {
@@ -24,13 +24,14 @@ macro_rules! proxy_events {
     };
 }
 
+/// A name that NCCL passes as text.
 macro_rules! text {
     ($field:expr) => {
         Name::Text($field)
     };
 }
 
-/// Coll of v2 to v4, P2p likewise: what they lack is given.
+/// Coll of v2 to v6. The caller gives what some of these versions lack.
 macro_rules! coll_task {
     ($c:ident, hash: $hash:expr, rank: $rank:expr, channels: $channels:expr) => {
         Event::Task(Task {
@@ -56,6 +57,7 @@ macro_rules! coll_task {
     };
 }
 
+/// P2p from v2 on, likewise.
 macro_rules! p2p_task {
     ($p:ident, hash: $hash:expr, rank: $rank:expr, channels: $channels:expr, tag: $tag:expr) => {
         Event::Task(Task {
@@ -81,7 +83,7 @@ macro_rules! p2p_task {
     };
 }
 
-/// The events of v5 and up that the versions share; `$tag` is the userTag of a member where there is one.
+/// The events that v5, v6 and v7 share. `$tag` is the userTag of a member, if the version has one.
 macro_rules! api_events {
     ($d:ident, $kind:expr, $member:ident => $tag:expr) => {
         match $kind {
@@ -133,6 +135,7 @@ macro_rules! api_events {
     };
 }
 
+/// A collective of the copy engines, from v6 on.
 macro_rules! ce_event {
     ($d:ident, $c:ident => $tag:expr) => {{
         let $c = &raw const (*$d).u.ce_coll;

@@ -17,7 +17,7 @@ fn wait(number: u32) -> Option<u8> {
     })
 }
 
-/// The state of an ABI up to v3; `moved` is the operation's transSize, if arguments came.
+/// A state up to v3. `moved` is the operation's transSize, if arguments came.
 #[inline(always)]
 pub(super) fn old_state(number: u32, moved: Option<u64>) -> State {
     match (number, moved) {
@@ -31,7 +31,7 @@ pub(super) fn old_state(number: u32, moved: Option<u64>) -> State {
     }
 }
 
-/// The state of an ABI from v4 on; the arguments' first 8 bytes serve every state that has any.
+/// A state from v4 on. The first 8 bytes of its arguments are all that any state needs.
 #[inline(always)]
 pub(super) fn new_state(number: u32, args: Option<u64>, newest: u32) -> State {
     let value = args.unwrap_or(0);

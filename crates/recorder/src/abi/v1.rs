@@ -1,4 +1,4 @@
-//! ABI v1.
+//! The adapter of v1 (NCCL 2.23): names are numbers, and init tells nothing of the communicator.
 
 use super::entry_points::{finalize_context, init, record_event_state, start_event, stop_event};
 use super::states::old_state;

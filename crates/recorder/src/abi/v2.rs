@@ -1,4 +1,4 @@
-//! ABI v2.
+//! The adapter of v2 (NCCL 2.24 and 2.25): names are texts from here on.
 
 use super::entry_points::{finalize_context, init, record_event_state, start_event, stop_event};
 use super::states::old_state;

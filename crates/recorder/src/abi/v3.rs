@@ -1,4 +1,4 @@
-//! ABI v3.
+//! The adapter of v3 (NCCL 2.26): KernelCh comes, without a stamp.
 
 use super::entry_points::{finalize_context, init, record_event_state, start_event, stop_event};
 use super::states::old_state;

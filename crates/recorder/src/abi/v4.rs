@@ -1,4 +1,4 @@
-//! ABI v4.
+//! The adapter of v4 (NCCL 2.27): init tells who the communicator is, and KernelCh has the GPU's stamp.
 
 use super::entry_points::{finalize_context, init, record_event_state, start_event, stop_event};
 use super::states::new_state;

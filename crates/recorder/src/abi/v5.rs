@@ -1,4 +1,4 @@
-//! ABI v5.
+//! The adapter of v5 (NCCL 2.28): API calls and kernel launches are announced.
 
 use super::entry_points::{finalize_context, init, record_event_state, start_event, stop_event};
 use super::states::new_state;

@@ -1,4 +1,4 @@
-//! ABI v6.
+//! The adapter of v6 (NCCL 2.29 and 2.30): collectives of the copy engines come.
 
 use super::entry_points::{finalize_context, init, record_event_state, start_event, stop_event};
 use super::states::new_state;

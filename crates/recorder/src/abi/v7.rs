@@ -1,4 +1,4 @@
-//! ABI v7.
+//! The adapter of v7 (NCCL 2.31 and 2.32): kernel phases, user tags and the variant of a kernel come.
 
 use super::entry_points::{finalize_context, init, record_event_state, start_event, stop_event};
 use super::states::new_state;

@@ -1,17 +1,24 @@
-//! Anchors: moments at which a GPU's clock and the host's were read together, and the times of launches by them.
+//! Anchors: moments at which a GPU's clock and the host's were read together, and the times of launches by
+//! them.
+//!
+//! [`refresh`] makes an anchor when the newest one is old. [`measure`] tells the time of a launch by the
+//! newest anchor.
+//!
+//! Rule: a time is given out only after the next anchor has shown that both clocks went on alike.
 
 use super::ring::{Rings, Span};
 use crate::cuda::Driver;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::{Duration, Instant};
 
-/// What two clocks may drift apart, as a share of the time passed: 10 to 100 ppm are told of GPUs.
+/// How far two clocks may drift apart, as a share of the time passed: for GPUs, 10 to 100 ppm are reported.
 const DRIFT: f64 = 100e-6;
-/// Between anchors while launches are timed. Rows wait for the next one, and there is room for some 80 ms of a flood.
+/// Time between anchors while launches are timed. Rows wait for the next anchor, and there is room for some
+/// 80 ms of a flood.
 const ANCHOR_EVERY: Duration = Duration::from_millis(20);
-/// An anchor whose bracket is wider than this is tried again.
+/// An anchor with a wider bracket than this is tried again.
 const BRACKET_NS: f64 = 20_000.0;
-/// Between two questions for an anchor.
+/// Delay between two polls of an anchor's event: each poll takes the driver's lock.
 const BETWEEN_NS: f64 = 2_000.0;
 
 /// A context's newest anchor.
@@ -25,11 +32,11 @@ pub(super) struct Anchor {
     /// Half the bracket, ns; infinite before the first anchor.
     pub(super) half: f64,
     pub(super) at: Instant,
-    /// The GPU's clock was found to have stepped not after this, ticks.
+    /// The newest anchor that showed a step of the GPU's clock, ticks: times before it are not believed.
     pub(super) stepped: u64,
 }
 
-/// Reads the host's clock and knows its rate.
+/// The host's clock: how to read it, and its rate.
 pub struct HostClock<'a> {
     pub ticks: &'a dyn Fn() -> u64,
     pub ns_per_tick: f64,
@@ -60,17 +67,19 @@ pub(super) fn measure(
     }))
 }
 
-/// Rounded up to two binary digits, so that neighbours' errors are mostly equal and take no room in the file.
+/// Rounds up to two binary digits: the errors of neighbours are then mostly equal, and take no room in the
+/// file.
 fn rounded_up(error: u32) -> u32 {
     let step = 1 << (30 - (error | 1).leading_zeros().min(30));
     error.div_ceil(step) * step
 }
 
-/// Times are kept in steps of so many ticks and ns, which is well below what events resolve.
+/// Times are kept in steps of so many ticks and ns. Events resolve much less.
 const GRAIN: u64 = 16;
 
-/// Makes a new anchor if the newest is old, or at once; and says of the launches that ended since the one before whether
-/// their times are right: the GPU's clock and the host's must have gone on alike.
+/// Makes a new anchor if the newest is old, or `at_once`. The new anchor then confirms the times of the
+/// launches that ended since the one before, if the GPU's clock and the host's went on alike; else these
+/// times are forgotten.
 pub(super) fn refresh(
     anchor: &mut Anchor,
     driver: &Driver,
@@ -85,7 +94,7 @@ pub(super) fn refresh(
     let next = 1 - anchor.newest;
     let event = anchor.events[next];
     let mut found = None;
-    // The last try's record is the one that the event stands for.
+    // The event stands for its newest record, so the last try counts.
     for _ in 0..4 {
         let before = (clock.ticks)();
         if !driver.record(event, anchor.stream)? {
@@ -96,7 +105,7 @@ pub(super) fn refresh(
             if Instant::now() > deadline {
                 return Ok(());
             }
-            // Each question takes the driver's lock, which launches need.
+            // Launches need the driver's lock, too.
             let asked = (clock.ticks)();
             while ((clock.ticks)().wrapping_sub(asked) as f64 * clock.ns_per_tick) < BETWEEN_NS {
                 std::hint::spin_loop();

@@ -10,10 +10,10 @@ use std::sync::atomic::{
 };
 use std::time::{Duration, Instant};
 
-/// Between looks for launches that have ended.
+/// Time between two looks for launches that have ended.
 const POLL_EVERY: Duration = Duration::from_millis(10);
 
-/// The recorder's thread's part.
+/// See the module.
 #[derive(Default)]
 pub struct Poller {
     anchors: Vec<Anchor>,
@@ -23,9 +23,9 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// Takes in the launches that have ended since; returns how many are under way. Unless a ring fills up, that is once in
-    /// [`POLL_EVERY`], because every question takes the driver's lock. `last` asks at once and confirms them all, because nobody will
-    /// ask again.
+    /// Takes in the launches that have ended since; returns how many are under way. Unless a ring fills up,
+    /// it asks once in [`POLL_EVERY`] only, because every question takes the driver's lock. `last` asks at
+    /// once and confirms all times, because nobody will ask again.
     pub fn poll(
         &mut self,
         driver: &Driver,
@@ -45,11 +45,13 @@ impl Poller {
         }
         self.polled = Some(Instant::now());
         switch.polling.store(true, Release);
-        // Between the store and the load: whoever switches off sees the one, or is seen by the other.
+        // Between the store of `polling` and the load of `off`: either `Switch::end` sees that this thread
+        // polls, or this thread sees that it must not.
         fence(SeqCst);
         let mut under_way = 0;
         if !switch.is_off() {
-            // Queries while another thread captures a graph would end its capture; for this thread alone they are allowed.
+            // A query would end the capture of a graph by another thread. This setting of the calling thread
+            // allows it.
             if !self.relaxed {
                 driver.relax_capture();
                 self.relaxed = true;
@@ -125,5 +127,5 @@ impl Poller {
     }
 }
 
-/// CUDA's own word for it, told when an anchor's stream or events can't be made.
+/// CUDA's own number for it, which stands for a failure to make an anchor's stream or events.
 const OUT_OF_MEMORY: u32 = 2;

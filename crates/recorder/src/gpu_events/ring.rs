@@ -1,4 +1,11 @@
-//! Of each communicator: the event pairs, and the times of the newest launches.
+//! The event pairs of a communicator, and the times of its newest launches.
+//!
+//! A pair goes through three counts, each of which follows the one before: `pushed` (the launching thread
+//! recorded both events), `done` (the poller saw them end and kept their [`Span`]), `sure` (an anchor behind
+//! them confirmed the time).
+//!
+//! Rule: only the launching thread moves `pushed`, and only the recorder's thread moves `done` and `sure`. A
+//! pair is recorded again only after it is done.
 
 use super::sampling::Switch;
 use crate::array;
@@ -8,22 +15,24 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Launches of a communicator whose times are not known yet, at most.
+/// Launches of a communicator that can wait for their times.
 pub const PAIRS: usize = 1024;
-/// Times that are kept until their rows are sealed: a launch has at least one row, and a live part of usual size 8192.
+/// Times that are kept until their rows are sealed. A launch has at least one row, and a live part of the
+/// usual size has 8192.
 const KEPT: usize = 8192;
-/// Functions and size classes that are counted apart for sampling.
+/// Functions that are counted apart for sampling.
 const FUNCTIONS: usize = 16;
+/// Classes of size that are counted apart for sampling.
 const CLASSES: usize = 32;
 
-/// What became of a launch, in place of its number.
+/// How a launch is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timed {
     /// By this pair.
     By(u32),
     /// Left out to keep to the budget.
     Unsampled,
-    /// All pairs are under way, the launch is captured into a graph, or timing has ended.
+    /// Not at all: all pairs are under way, the launch is captured into a graph, or timing has ended.
     No,
 }
 
@@ -58,23 +67,23 @@ pub struct Span {
     pub error: u32,
 }
 
-/// One launch under way.
+/// The two events around one launch.
 #[derive(Default)]
 pub(super) struct Pair {
     pub(super) before: AtomicU64,
     pub(super) after: AtomicU64,
 }
 
-/// Of a communicator: the event pairs, and the times of the newest launches.
+/// See the module.
 pub struct Ring {
     driver: &'static Driver,
     pub(super) context: u64,
     pub(super) pairs: Box<[Pair; PAIRS]>,
     /// Pairs recorded so far, by the launching thread.
     pub(super) pushed: AtomicU32,
-    /// Those of them that have ended; their times are in `spans`.
+    /// Pairs of these that have ended; their times are in `spans`.
     pub(super) done: AtomicU32,
-    /// Those of them whose times an anchor behind them has confirmed.
+    /// Pairs of these with times that an anchor behind them has confirmed.
     pub(super) sure: AtomicU32,
     /// Launches seen, timed or not.
     launches: AtomicU32,
@@ -82,18 +91,20 @@ pub struct Ring {
     open: AtomicBool,
     /// The bracket that is open around a call without a launch event ([`Timed::pack`]).
     bracket: AtomicU64,
-    /// Bits: functions (by number) whose launches NCCL does not tell of.
+    /// Bits: functions (by number) that NCCL launches without an event.
     silent: AtomicU32,
     /// The thread of the newest group; 0 none.
     caller: AtomicU64,
     /// Whether the communicator's calls launch before they return: 0 not known, 1 yes, 2 not always.
     blocking: AtomicU8,
+    /// Launches so far of each function and class of size.
     indexes: Box<[AtomicU32; FUNCTIONS * CLASSES]>,
     spans: Box<[Kept; KEPT]>,
     /// Its communicator was finalized: nobody launches any more.
     closed: AtomicBool,
 }
 
+/// The time of a launch, in `spans`.
 #[derive(Default)]
 struct Kept {
     /// The pair's number + 1; 0 none, or being written.
@@ -113,7 +124,7 @@ fn zeroed<T: Default>(n: usize) -> Box<[T]> {
 }
 
 impl Ring {
-    /// For the context that is current; `None` without one, or when CUDA makes no events.
+    /// A ring for the context that is current; `None` without one, or if CUDA makes no events.
     pub fn make(driver: &'static Driver) -> Option<Ring> {
         let context = driver.current_context()?;
         let pairs: Box<[Pair; PAIRS]> = array::boxed(zeroed(PAIRS));
@@ -140,8 +151,8 @@ impl Ring {
         })
     }
 
-    /// Before a launch on `stream` whose first call is of this function (its number) and count. Records the first event if
-    /// the launch is to be timed.
+    /// Before a launch on `stream`: records the first event, if the launch is in the sample. `func` (the
+    /// number of its name) and `count` are those of the launch's first call.
     #[inline]
     pub fn begin(&self, switch: &Switch, stream: u64, func: u8, count: u64) -> Timed {
         self.launches
@@ -149,7 +160,7 @@ impl Ring {
         if switch.is_off() {
             return Timed::No;
         }
-        // A launch that never ended leaves its pair for the next.
+        // If the launch before never ended, this one gets its pair.
         self.open.store(false, Relaxed);
         let class = (64 - count.leading_zeros() as usize) / 2 % CLASSES;
         let index = &self.indexes[usize::from(func) % FUNCTIONS * CLASSES + class];
@@ -162,7 +173,8 @@ impl Ring {
         if pushed.wrapping_sub(self.done.load(Acquire)) >= PAIRS as u32 {
             return Timed::No;
         }
-        // NCCL launches where its communicator lives; a program that switches contexts in between is left alone.
+        // NCCL launches in its communicator's context. If the program has switched contexts, it is left
+        // alone.
         if self.driver.current_context() != Some(self.context) {
             return Timed::No;
         }
@@ -180,7 +192,7 @@ impl Ring {
         }
     }
 
-    /// Behind the launch that [`Ring::begin`] timed.
+    /// Behind the launch that [`Ring::begin`] timed: records the second event. True if the pair is complete.
     #[inline]
     pub fn end(&self, switch: &Switch, stream: u64) -> bool {
         if !self.open.load(Relaxed) || switch.is_off() {
@@ -211,7 +223,8 @@ impl Ring {
         }
     }
 
-    /// A launch begins on this thread: that of its call, or one of NCCL's own where the communicator is non-blocking.
+    /// A launch begins on this thread. It is the thread of the call, or one of NCCL's own if the communicator
+    /// is non-blocking.
     #[inline]
     pub fn launched_by(&self, thread: u64) {
         let blocking = self.blocking.load(Relaxed);
@@ -221,8 +234,9 @@ impl Ring {
         }
     }
 
-    /// Whether a call of this function is to be timed from its group's end to its return: NCCL does not tell of its launch,
-    /// and other launches have shown that this communicator's calls launch before they return.
+    /// Whether a call of this function is to be timed from its group's end to its return. That is so if NCCL
+    /// launches it without an event, and if other launches have shown that this communicator's calls launch
+    /// before they return.
     #[inline]
     pub fn brackets(&self, func: u8) -> bool {
         self.silent.load(Relaxed) & function_bit(func) != 0 && self.blocking.load(Relaxed) == 1
@@ -243,12 +257,12 @@ impl Ring {
         }
     }
 
-    /// Keeps what [`Ring::begin`] said for the call's return.
+    /// Keeps the answer of [`Ring::begin`] for the call's return.
     pub fn bracket(&self, timed: Timed) {
         self.bracket.store(timed.pack(), Relaxed);
     }
 
-    /// See [`Ring::bracket`].
+    /// Takes out what [`Ring::bracket`] kept.
     #[inline]
     pub fn take_bracket(&self) -> Timed {
         let packed = self.bracket.load(Relaxed);
@@ -258,7 +272,7 @@ impl Ring {
         Timed::unpack(packed)
     }
 
-    /// Launches whose times are not known yet.
+    /// Launches that have no times yet.
     pub(super) fn under_way(&self) -> usize {
         let pushed = self.pushed.load(Acquire);
         pushed.wrapping_sub(self.done.load(Relaxed)) as usize
@@ -269,7 +283,7 @@ impl Ring {
         self.closed.store(true, Release);
     }
 
-    /// Whether another communicator of this context may have it: closed, and nothing under way.
+    /// Whether another communicator of this context may have it: it is closed, and nothing is under way.
     fn is_spare(&self, context: u64) -> bool {
         self.context == context
             && self.closed.load(Acquire)
@@ -285,7 +299,7 @@ impl Ring {
         self.closed.store(false, Release);
     }
 
-    /// The times of a launch: `None` while they are not known, `Some(None)` when they never will be.
+    /// The times of a launch: `None` while they are not known, `Some(None)` if they never will be.
     pub fn span(&self, number: u32, switch: &Switch) -> Option<Option<Span>> {
         let sure = self.sure.load(Acquire).wrapping_sub(number) as i32 > 0;
         if !sure {
@@ -319,7 +333,7 @@ pub struct Rings {
     pub(super) list: [AtomicPtr<Ring>; RINGS],
 }
 
-/// Rings at most: a communicator beyond has host times only.
+/// Rings at most. A communicator beyond them has host times only.
 const RINGS: usize = 64;
 
 impl Rings {
@@ -342,7 +356,8 @@ impl Rings {
             .fold(0u32, |sum, r| sum.wrapping_add(r.launches.load(Relaxed)))
     }
 
-    /// A ring for a communicator in the context that is current: a spare one or a new one. Under the init lock.
+    /// A ring for a communicator in the context that is current: a spare one or a new one. Under the init
+    /// lock.
     pub fn take(&self, driver: &'static Driver) -> Option<&'static Ring> {
         let context = driver.current_context()?;
         if let Some(spare) = self.all().find(|ring| ring.is_spare(context)) {

@@ -1,4 +1,10 @@
 //! Which launches are timed, so that timing them keeps to its budget.
+//!
+//! One in `1 << level` launches is timed. The launching thread asks [`Switch::wants`] for each launch; it
+//! notices a flood at once, because its credit runs out. The recorder's thread looks at the rate of launches
+//! some milliseconds later, and sets level and credit by it ([`Pace::keep`]).
+//!
+//! The switch also says whether CUDA may be called at all.
 
 use std::sync::atomic::{
     fence, AtomicBool, AtomicU32,
@@ -6,23 +12,23 @@ use std::sync::atomic::{
 };
 use std::time::{Duration, Instant};
 
-/// What timing a launch costs the GPU's stream when it is full, ns: 5.4 us were measured on H200, whatever the size.
+/// What it costs a GPU's busy stream to time a launch, ns: 5.4 us were measured on H200, for every size.
 const COST_NS: f64 = 5_400.0;
-/// Launches timed without a look at the rate, after a calm time; a step's calls come in bursts.
+/// Launches that are timed after a calm time before anybody looks at the rate: a step's calls come in bursts.
 const BURST: u32 = 256;
-/// The same once the burst is used up: a flood gets sparser after each of these.
+/// The same after the burst is used up: the sample of a flood gets sparser after each so many.
 const FLOOD: u32 = 32;
 /// Between looks at the rate.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The first calls of each kind are timed whatever the rate.
 const FIRST: u32 = 8;
-/// The sparsest sample with a budget of 1 %, one in `1 << DEEPEST`, whatever the rate: a flood of launches on the fastest machine
-/// seen (one each 9 us) then costs 1.8 %. A smaller budget may go deeper.
+/// The highest level with a budget of 1 %, whatever the rate. A flood of launches on the fastest machine seen
+/// (one each 9 us) then costs 1.8 %. A smaller budget may go deeper.
 const DEEPEST: u32 = 5;
 
-/// Whether CUDA may still be called by this process, and how much of the launches is timed.
+/// Whether this process may still call CUDA, and which share of the launches is timed.
 pub struct Switch {
-    /// 1 once no CUDA function may be called any more.
+    /// True once no CUDA function may be called any more.
     off: AtomicBool,
     /// CUDA's error that ended it; 0 none.
     pub error: AtomicU32,
@@ -32,7 +38,7 @@ pub struct Switch {
     level: AtomicU32,
     /// Launches that may be timed before the recorder's thread looks again.
     credit: AtomicU32,
-    /// Launches timed per second at most, as long as that leaves a sample; 0 no limit.
+    /// Launches that may be timed per second, as long as that leaves a sample; 0 no limit.
     limit: f64,
     /// The level is at most this.
     deepest: u32,
@@ -60,7 +66,8 @@ impl Switch {
         self.off.load(Acquire)
     }
 
-    /// No CUDA function is called from now on; waits until none is being called by the recorder's thread, at most 100 ms.
+    /// From now on no CUDA function is called. Waits until the recorder's thread is out of CUDA, at most 100
+    /// ms.
     pub fn end(&self) {
         self.off.store(true, Release);
         fence(SeqCst);
@@ -78,7 +85,7 @@ impl Switch {
         self.off.store(true, Release);
     }
 
-    /// Whether the `index`-th launch of its kind is of the sample.
+    /// Whether the `index`-th launch of its kind is in the sample.
     #[inline]
     pub(super) fn wants(&self, index: u32) -> bool {
         if self.limit == 0.0 {
@@ -89,7 +96,7 @@ impl Switch {
         if !first && !sampled(index, level) {
             return false;
         }
-        // The rate is known some milliseconds later only: a flood is noticed here.
+        // The rate is known only some milliseconds later, so a flood must be noticed here.
         let credit = self.credit.load(Relaxed);
         if credit == 0 {
             self.level.store((level + 1).min(self.deepest), Relaxed);
@@ -101,7 +108,7 @@ impl Switch {
     }
 }
 
-/// Of the recorder's thread: it looks at the rate of launches, and sets the level by it.
+/// The recorder's thread's part: it looks at the rate of launches, and sets the level by it.
 #[derive(Default)]
 pub(super) struct Pace {
     /// Since when launches are counted for the rate, and how many there were then.
@@ -111,7 +118,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Sets how sparse the sample must be for the launches of late.
+    /// Sets how sparse the sample must be, by the rate since the last look.
     pub(super) fn keep(&mut self, switch: &Switch, launches: impl FnOnce() -> u32) {
         if switch.limit == 0.0 {
             return;
@@ -127,7 +134,7 @@ impl Pace {
         }
         self.since = Some((Instant::now(), launches));
         let rate = f64::from(launches.wrapping_sub(before)) / passed.as_secs_f64();
-        // Between two powers of two the nearer one in cost: up to a quarter above the budget, or well below it.
+        // Of two powers of two, the one nearer in cost: up to a quarter above the budget, or well below it.
         let sparse = (rate / (1.25 * switch.limit)).log2().ceil().max(0.0) as u32;
         let level = switch.level.load(Relaxed);
         if sparse >= level {
@@ -151,9 +158,10 @@ impl Pace {
     }
 }
 
-/// Nested samples of one in `1 << level`: what is in a sparser one is in each denser one. Ranks that agree on the level
-/// take the same calls, and share those of the sparser sample where they don't. Mixed, so that no stride of a model's
-/// layers can line up with it.
+/// Whether an index is in the sample of one in `1 << level`. The samples are nested: what is in a sparser one
+/// is in each denser one. So ranks with the same level take the same calls, and ranks with different levels
+/// share those of the sparser sample. The index is mixed, so that no stride of a model's layers can line up
+/// with the sample.
 fn sampled(index: u32, level: u32) -> bool {
     let mut mixed = index.wrapping_add(0x9e37_79b9);
     mixed = (mixed ^ mixed >> 16).wrapping_mul(0x85eb_ca6b);

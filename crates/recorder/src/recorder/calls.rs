@@ -1,4 +1,9 @@
-//! Groups, API events, tasks and plans: a row, from its announcement to the end of its group.
+//! Groups, API events, tasks and plans: a row, from its announcement to the return of its call.
+//!
+//! From ABI v5 on, NCCL tells of a call in this order: GroupApi start, CollApi or P2pApi, (launch,) Group
+//! (the plan), Coll or P2p, and the stop of GroupApi. The API event takes the row, the Coll or P2p event
+//! fills in line B, and the stop of the group says that the call returned. Below v5, and in replays of CUDA
+//! graphs, Coll or P2p does it all.
 
 use super::communicators::CommState;
 use super::launches::this_thread;
@@ -147,7 +152,8 @@ impl Recorder {
         self.give(handle)
     }
 
-    /// The row of a task whose parent is none: a replay's new one, or the handle to give in its stead.
+    /// The row of a task with a parent that is no row: the new row of a replay. `Err` is the handle to give
+    /// if there is none.
     #[cold]
     fn adopt(&self, parent: Handle) -> Result<Handle, u64> {
         match parent.kind() {
@@ -160,7 +166,7 @@ impl Recorder {
         }
     }
 
-    /// Fills in line B of a row from its Coll or P2p event.
+    /// Fills in line B of a row from its Coll or P2p event, and joins it with its launch.
     #[inline(always)]
     fn plan(&self, comm: &CommState, slot: u32, row: &Row, task: &Task) {
         let mut parts = part::ENQUEUED;
@@ -208,8 +214,8 @@ impl Recorder {
             self.odd(Odd::ForeignHandle);
             return Err(self.ignored());
         };
-        // Where a plan needs nothing at replay, NCCL announces its tasks once, at capture: that is the template's own
-        // row, which lives until its group has returned.
+        // If a plan needs nothing at replay, NCCL announces its tasks once, at capture. They belong to the
+        // template's own row, which is there until its group has returned.
         let own = self.read(template.row.load(Relaxed));
         if own.is(Kind::Api) {
             let row = self.row_at(own.slot());
@@ -264,7 +270,7 @@ impl Recorder {
         group.word.load(Acquire) != word || group.t_stop.load(Acquire) != 0
     }
 
-    /// Below ABI v5 nothing announces a call but its Coll or P2p.
+    /// Below ABI v5, Coll or P2p is the first that NCCL tells of a call.
     #[inline(never)]
     pub(super) fn start_legacy(&self, comm: &CommState, task: &Task) -> u64 {
         let uid = comm.uid.load(Relaxed);
@@ -289,7 +295,7 @@ impl Recorder {
         self.give(handle)
     }
 
-    /// ABI v1 to v3 tell a communicator's hash and rank with its first call only.
+    /// ABI v1 to v3 tell a communicator's hash and rank only with its calls.
     fn learn(&self, uid: u32, task: &Task) {
         let Some(comm) = self
             .live
@@ -362,8 +368,8 @@ impl Recorder {
             self.end_bracket(ring, word, group);
         }
         group.t_stop.store(now, Release);
-        // A group of one, by far the commonest: its row gets the time at once and needs the group no more. Where the call
-        // found no row, or has none any more, the row looked at is another group's.
+        // A group of one call, by far the commonest: its row gets the time at once and needs the group no
+        // more. If the call found no row, or its row was given away, the row here belongs to another group.
         let row = self.row_at(group.first_row.load(Relaxed).wrapping_sub(1));
         if row.group.load(Relaxed) == word && row.word.load(Acquire) & 3 == row_state::ALIVE {
             row.t_end.store(now, Release);
@@ -405,7 +411,7 @@ impl Recorder {
         group.t_closing.store(self.clock.ticks(), Relaxed);
     }
 
-    /// What no GroupApi event brackets has returned when it is enqueued, as far as NCCL tells.
+    /// A call without a GroupApi event counts as returned once it is enqueued: NCCL tells no more.
     #[cold]
     fn unbracketed_ends(&self, row: &Row) {
         row.t_end.store(self.clock.ticks(), Relaxed);

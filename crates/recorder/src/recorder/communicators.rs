@@ -1,4 +1,11 @@
-//! Communicators: their slots, from init to finalize.
+//! Communicators: init, finalize, and the slot between them.
+//!
+//! A communicator has a slot in two tables. `capture::live::Comm` is what readers see: who it is.
+//! [`CommState`] is private, and helps callbacks to find and check things: the context that NCCL was given,
+//! launches that wait for their plan, and the newest stamps of each channel.
+//!
+//! Rule: init and finalize hold [`INIT`]. A slot is used again only after its communicator was finalized, its
+//! rows were sealed and its definition was written.
 
 use super::Recorder;
 use crate::cuda;
@@ -13,30 +20,34 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Channels that stamps are checked on; NCCL has at most 64.
+/// Channels on which stamps are checked. NCCL has at most 64.
 pub(super) const CHANNELS: usize = 64;
-/// Launches of a communicator that wait for their plan to be announced.
+/// Launches of a communicator that can wait for NCCL to announce their plan.
 pub(super) const LAUNCHES: usize = 16;
 
-/// A communicator, by its slot: what helps to find and check things, private to the process.
+/// The private half of a communicator's slot.
 #[repr(C, align(64))]
 pub struct CommState {
-    /// The context that NCCL was given; 0 while free.
+    /// The context that NCCL was given; 0 while the slot is free.
     pub(super) context: AtomicU64,
-    /// Uid in the live part; 0 free.
+    /// Uid in the live part; 0 while the slot is free.
     pub(super) uid: AtomicU32,
     /// Times this slot was used.
     pub(super) generation: AtomicU32,
     pub(super) abi: AtomicU8,
-    /// Its CUDA events, where launches are timed by them.
+    /// Its CUDA events, if they time its launches.
     pub(super) ring: AtomicPtr<Ring>,
-    /// Start of the launch under way, ticks.
+    /// When the launch under way began, ticks.
     pub(super) launching_since: AtomicU64,
-    /// Its stream, and whether it is timed ([`Timed::pack`]).
+    /// The stream of that launch.
     pub(super) launching_on: AtomicU64,
+    /// Whether that launch is timed ([`crate::gpu_events::Timed::pack`]).
     pub(super) launching_timed: AtomicU64,
+    /// Launches put into `launches` so far, by the launching thread.
     pub(super) pushed: AtomicU32,
+    /// Launches taken out again, at the stop of their plan. Those between `popped` and `pushed` wait.
     pub(super) popped: AtomicU32,
+    /// A ring of the newest launches.
     pub(super) launches: [Launch; LAUNCHES],
     pub(super) channels: [Channel; CHANNELS],
 }
@@ -75,13 +86,13 @@ pub(super) struct Launch {
     pub(super) group: AtomicU64,
     pub(super) t0: AtomicU64,
     pub(super) t1: AtomicU64,
-    /// [`Timed::pack`].
+    /// Whether it is timed ([`crate::gpu_events::Timed::pack`]).
     pub(super) timed: AtomicU64,
-    /// Slot + 1 of its first call's row; 0 while none is known.
+    /// The row of its first call: slot + 1; 0 while none is known.
     pub(super) first_row: AtomicU32,
 }
 
-/// The newest stamps of a channel, whosever they were.
+/// The newest stamps of a channel, of whichever call.
 #[derive(Default)]
 pub(super) struct Channel {
     pub(super) start: AtomicU64,
@@ -96,7 +107,8 @@ impl Recorder {
         let gpu = cuda::current_gpu();
         let _guard = INIT.lock();
         let comms = self.live.comms();
-        // A process may drive several ranks of a communicator, so only the same rank says that this is another one.
+        // The same communicator once more only if the rank is the same too: a process may drive several ranks
+        // of one.
         let same = |c: &&Comm| {
             c.uid.load(Relaxed) != 0
                 && init.hash != 0
@@ -105,7 +117,8 @@ impl Recorder {
                 && c.rank.load(Relaxed) == init.rank as u32
         };
         let generation = comms.iter().filter(same).count();
-        // The oldest finalized slot is reused last of all the free ones, so that its calls are long sealed by then.
+        // A slot that was never used comes first. Then the one that was finalized first: its calls are long
+        // sealed.
         let slot = (0..comms.len())
             .find(|i| comms[*i].uid.load(Relaxed) == 0)
             .or_else(|| {
@@ -166,20 +179,21 @@ impl Recorder {
         }
         self.writer.definitions_changed();
         if self.comms_alive.fetch_sub(1, Relaxed) == 1 {
-            // The last communicator: NCCL will dlclose us (in vain) and may itself be unloaded.
+            // The last communicator. NCCL now calls dlclose, which does not unload us; NCCL itself may be
+            // unloaded.
             self.interner.forget();
             self.writer.flush();
         }
     }
 
-    /// The CUDA events of a new communicator, or null: not asked for, no driver, or a release that does not say when it
-    /// launches.
+    /// The CUDA events of a new communicator. Null if they were not asked for, if there is no driver, or if
+    /// this release does not announce its launches.
     fn ring(&self, abi: u8) -> *mut Ring {
         let ring = (abi >= 5)
             .then(|| self.rings.take(self.driver()?))
             .flatten();
         ring.map_or(std::ptr::null_mut(), |ring| {
-            // From 2.29 on NCCL tells of a Broadcast's launch no more.
+            // From 2.29 on, NCCL does not announce the launch of a Broadcast.
             if abi >= 6 {
                 ring.learn(self.broadcast(), false);
             }
@@ -192,7 +206,7 @@ impl Recorder {
     pub(super) fn comm(&self, context: u64) -> Option<(u8, &CommState)> {
         let slot = self.read(context).slot() as u8;
         let comm = &self.comms[usize::from(slot)];
-        // A free entry holds 0, which a program may pass as well.
+        // A free slot holds 0, and a program may pass 0.
         if comm.context.load(Acquire) == context && context != 0 {
             return Some((slot, comm));
         }
@@ -200,7 +214,8 @@ impl Recorder {
         None
     }
 
-    /// A communicator's slot, by uid: uids are given out in order and slots reused, so the place is looked up.
+    /// A communicator's slot, by its uid. Uids are given out in order, so the slot is usually `uid - 1`;
+    /// after slots were used again it must be searched for.
     #[inline]
     pub(super) fn comm_of(&self, uid: u32) -> Option<&CommState> {
         let guess = &self.comms[uid.wrapping_sub(1) as usize % COMMS];

@@ -1,4 +1,10 @@
-//! Which function an event goes to, and what is answered where none fits.
+//! Which function an event goes to, and what is answered if none fits.
+//!
+//! `start` goes by the event's type, `stop` by the kind of the handle, `state` by both. Every start is
+//! answered with a handle, which names what the event's children and its stop belong to: a row, a group, a
+//! network operation; or nothing (`Kind::Ignored`), or a call that is only counted (`Kind::Rowless`).
+//!
+//! Rule: what does not fit is counted (`Odd`) and changes nothing else.
 
 use super::Recorder;
 use crate::events::{Event, Init, Receive, State};
@@ -12,8 +18,8 @@ impl Receive for Recorder {
         self.init_communicator(init)
     }
 
-    // Inlined into each adapter's entry point for the event's type: the event is then never built in memory, and the match
-    // is done when compiling.
+    // Inlined into the entry point for each type of event. So the event is never built in memory, and the
+    // compiler does the match.
     #[inline(always)]
     fn start(&self, context: u64, kind: u64, parent: u64, event: Event) -> u64 {
         if self.mask & kind as u32 == 0
@@ -134,7 +140,7 @@ impl Recorder {
         self.encode(Kind::Ignored, 0, 0, 0)
     }
 
-    /// Counts a handle that this process did not give out.
+    /// Counts a handle that this process did not give out, or a null one.
     #[cold]
     pub(super) fn foreign(&self, given: u64) {
         self.odd(if given == 0 {
@@ -144,7 +150,8 @@ impl Recorder {
         });
     }
 
-    /// What a kernel or network event gets whose parent is no task; `asked` if it would have to be one.
+    /// The handle for a kernel or network event with a parent that is no task. If the parent must be a task
+    /// (`asked`), that is counted.
     #[cold]
     pub(super) fn unowned(&self, parent: u64, asked: bool) -> u64 {
         match self.read(parent).kind() {
@@ -156,7 +163,7 @@ impl Recorder {
         self.ignored()
     }
 
-    /// A state that changes nothing, or that does not fit its handle.
+    /// A state that changes nothing, or that does not fit its handle. `known`: the ABI has this state.
     #[inline(never)]
     fn other_state(&self, given: u64, known: bool) {
         match self.read(given).kind() {

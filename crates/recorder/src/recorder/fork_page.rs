@@ -1,4 +1,11 @@
 //! Where the recorder is: what each callback looks up first.
+//!
+//! The address of the recorder lies in a private page that the kernel zeroes in a forked child, because a
+//! child must not touch its parent's rows. So one load of the page's address and one of its content tell a
+//! callback both: whether there is a recorder, and whether this process made it.
+//!
+//! [`get`] finds the recorder. [`plain`] finds it only if an event callback has nothing to do but to hand the
+//! event on.
 
 use super::Recorder;
 use capture::live::Odd;
@@ -7,8 +14,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Where the recorder is, in a private page that the kernel zeroes in a forked child: there, the parent's rows must not
-/// be touched. One load of the page's address and one of its content are all that a callback pays for knowing both.
+/// The page's address.
 static PAGE: AtomicPtr<Page> = AtomicPtr::new(std::ptr::addr_of!(NONE).cast_mut());
 /// The page before there is one.
 static NONE: Page = Page {
@@ -17,8 +23,10 @@ static NONE: Page = Page {
 };
 
 struct Page {
+    /// The recorder that this process made, or null.
     any: AtomicPtr<Recorder>,
-    /// The same, unless each callback has more to do than to tell the recorder: `callbacks` mode, or recording is off.
+    /// The same, but null in `callbacks` mode and if recording is off: each callback then has more to do, or
+    /// less.
     plain: AtomicPtr<Recorder>,
 }
 
@@ -34,14 +42,14 @@ pub fn get() -> Option<&'static Recorder> {
     unsafe { page().any.load(Acquire).as_ref() }
 }
 
-/// The process's recorder, where an event callback need look no further than [`Receive`].
+/// The process's recorder, if an event callback only has to hand its event on to it.
 #[inline(always)]
 pub fn plain() -> Option<&'static Recorder> {
     // SAFETY: as above.
     unsafe { page().plain.load(Acquire).as_ref() }
 }
 
-/// Sends callbacks the plain way again, after a test switched recording off.
+/// Lets [`plain`] find the recorder again, after a test switched recording off.
 #[cfg(debug_assertions)]
 pub fn resume() {
     if let Some(recorder) = get().filter(|r| r.callbacks.is_none()) {
@@ -51,7 +59,7 @@ pub fn resume() {
     }
 }
 
-/// Counts a panic that the guard caught.
+/// Counts a panic that the guard caught, and says in the header that recording is off.
 pub fn count_panic() {
     if let Some(recorder) = get() {
         page().plain.store(std::ptr::null_mut(), Release);
@@ -77,7 +85,8 @@ pub fn publish(recorder: &'static Recorder) -> std::io::Result<()> {
         if fresh == libc::MAP_FAILED {
             return Err(std::io::Error::last_os_error());
         }
-        // SAFETY: the page is ours. On kernels before 4.14 the advice fails; a child that calls NCCL there is on its own.
+        // SAFETY: the page is ours. On kernels before 4.14 the advice fails; a child that calls NCCL there is
+        // on its own.
         unsafe { libc::madvise(fresh, 4096, libc::MADV_WIPEONFORK) };
         PAGE.store(fresh.cast(), Release);
     }

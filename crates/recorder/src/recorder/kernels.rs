@@ -1,4 +1,7 @@
 //! Kernel events: the stamps of each channel.
+//!
+//! A row keeps the earliest start and the latest stop of its channels. Each stamp is also held against the
+//! newest ones of its channel (`Channel`): if it can't be right, a verdict in the row says so.
 
 use super::communicators::{Channel, CHANNELS};
 use super::Recorder;
@@ -43,12 +46,13 @@ impl Recorder {
         handle
     }
 
-    /// Two calls of a communicator share a channel's time. NCCL runs them there one after the other, but for calls fused
-    /// into one batch of a launch, whose stamps lie some 160 ns apart and all span the batch (seen on H200). Any
-    /// other overlap means that at least one of the stamps is another call's.
+    /// Two calls of a communicator overlap on a channel. NCCL runs calls there one after the other, but for
+    /// calls that it fused into one batch of a launch: their stamps lie some 160 ns apart, and all span the
+    /// batch (seen on H200). Any other overlap means that at least one of the stamps is another call's.
     #[cold]
     fn overlap(&self, row: &Row, group: u64, last: &Channel, equal: bool) {
-        // Below ABI v5 a call's group is not known; what is known to start at one moment then is one batch.
+        // Below ABI v5 a call's group is not known. Two calls that start at the same moment are then taken
+        // for one batch.
         let batch = if row.flags.load(Relaxed) & flag::LEGACY != 0 {
             equal
         } else {
@@ -92,8 +96,8 @@ impl Recorder {
         };
         let last = &comm.channels[usize::from(handle.channel()) % CHANNELS];
         let other = self.read(last.row.load(Relaxed));
-        // From 2.31 on, starts of several calls may be delivered before the first one's stop. Without a start of its own
-        // a call overlaps nothing that is known.
+        // From 2.31 on, NCCL may deliver the starts of several calls before the stop of the first. A call
+        // without a start of its own overlaps nothing that is known.
         let started = row.k_start.load(Relaxed) != 0;
         if started
             && stamp > last.start.load(Relaxed)
@@ -102,7 +106,8 @@ impl Recorder {
         {
             self.overlap(row, row.group.load(Relaxed), last, false);
         }
-        // The newest, not the largest: when the GPU's timer steps back, the calls after the step are sound again.
+        // The newest, not the largest: if the GPU's timer steps back, the calls after the step are sound
+        // again.
         last.stop.store(stamp, Relaxed);
     }
 

@@ -1,4 +1,11 @@
 //! Launches, and the CUDA events around them.
+//!
+//! NCCL links a launch to its group only, and tells of it before it announces the calls. So a launch waits in
+//! a queue of its communicator ([`Launch`]), and the calls of its plan take it from there (`launch_of`). Some
+//! calls are launched without an event: they are timed from the group's end to the call's return
+//! (`begin_bracket`, `end_bracket`).
+//!
+//! Rule: in event callbacks, nothing but [`Ring::begin`] and [`Ring::end`] calls CUDA.
 
 use super::communicators::{CommState, Launch, LAUNCHES};
 use super::Recorder;
@@ -33,7 +40,7 @@ impl Recorder {
     }
 
     /// Records the first CUDA event of a launch that is to be timed.
-    // Apart, so that nothing of it is in the way where launches are not timed.
+    // A function of its own, so that launches that are not timed do not carry its code.
     #[inline(never)]
     fn time_launch(&self, comm: &CommState, ring: &Ring, word: u64, group: &Group, stream: u64) {
         let timed = if group.captured.load(Relaxed) != 0 {
@@ -47,7 +54,7 @@ impl Recorder {
         comm.launching_timed.store(timed.pack(), Relaxed);
     }
 
-    /// Function and count of a group's first call, as far as it has a row.
+    /// Function and count of a group's first call; zeros if that has no row.
     pub(super) fn first_call(&self, word: u64, group: &Group) -> (u8, u64) {
         self.first_row(word, group).map_or((0, 0), |row| {
             (row.func.load(Relaxed), row.count.load(Relaxed))
@@ -98,7 +105,8 @@ impl Recorder {
         comm.pushed.store(pushed.wrapping_add(1), Release);
     }
 
-    /// The launch that a plan's first call belongs to: the oldest one of its group that no plan has taken.
+    /// The launch of a plan's calls: the oldest one of their group that no plan has taken. True beside it if
+    /// launches were lost, so that this may be another's.
     #[inline]
     pub(super) fn launch_of<'a>(
         &self,
@@ -122,8 +130,8 @@ impl Recorder {
         None
     }
 
-    /// Joins a row with the CUDA events of its launch; returns what to add to its parts. Calls of one launch share its
-    /// time, which is then none of theirs.
+    /// Joins a row with the CUDA events of its launch; returns the part to add to the row. If several calls
+    /// share a launch, its time belongs to none of them.
     #[inline(never)]
     pub(super) fn timed(&self, launch: &Launch, timed: u64, slot: u32, row: &Row) -> u8 {
         let fuse = |row: &Row| {
@@ -147,8 +155,8 @@ impl Recorder {
         }
     }
 
-    /// A call of a kind that NCCL launches without telling is timed from the group's end to its return, in which it is
-    /// launched if the communicator is a blocking one.
+    /// Begins to time a call that NCCL launches without an event. A blocking communicator launches it between
+    /// the end of the group and the return of the call.
     #[inline(never)]
     pub(super) fn begin_bracket(&self, ring: &Ring, word: u64, group: &Group) {
         if group.captured.load(Relaxed) != 0 {
@@ -164,6 +172,8 @@ impl Recorder {
         }
     }
 
+    /// Ends what [`Recorder::begin_bracket`] began, and learns whether calls of this function are launched
+    /// with an event.
     #[inline(never)]
     pub(super) fn end_bracket(&self, ring: &Ring, word: u64, group: &Group) {
         let timed = ring.take_bracket();

@@ -1,4 +1,4 @@
-//! A recorder, made of the settings.
+//! Makes a recorder: from the environment's settings to the live part and the private tables.
 
 use super::communicators::CommState;
 use super::messages::say;

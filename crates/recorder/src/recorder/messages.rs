@@ -1,4 +1,6 @@
-//! What the user is told: lines on stderr, and one in NCCL's own log.
+//! What the user is told: lines on stderr, and one line in NCCL's own log.
+//!
+//! Rule: none of these is called from an event callback.
 
 use super::Recorder;
 use crate::settings::Timing;
@@ -6,13 +8,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// One line on stderr.
 pub fn say(line: &str) {
-    // Written in one call, so that lines of many ranks do not mix.
+    // One write, so that lines of many ranks do not mix.
     let mut whole = format!("ncclscope: {line}\n");
-    // Paths and settings may hold what a terminal obeys.
+    // Paths and settings may hold control characters, which a terminal obeys.
     if line.contains(char::is_control) {
         whole = whole.trim_end().replace(char::is_control, "?") + "\n";
     }
-    // A pipe that nobody reads is no reason to wait, and one whose reader has gone no reason to die of SIGPIPE.
+    // If nobody reads the pipe, the job must not wait; if the reader has gone, the job must not die of
+    // SIGPIPE.
     let mut stderr = libc::pollfd {
         fd: 2,
         events: libc::POLLOUT,
@@ -45,8 +48,8 @@ fn times(recorder: &Recorder) -> String {
     }
 }
 
-/// The line that tells the user that recording has begun, from the first rank only. Where nothing can be written there is
-/// another line already.
+/// Says once in a process, and on the first rank only, that recording has begun. If nothing can be written,
+/// the user has another line already.
 pub fn hello(recorder: &Recorder) {
     if recorder.said_hello.swap(true, Relaxed) {
         return;
@@ -66,7 +69,8 @@ pub fn hello(recorder: &Recorder) {
     }
 }
 
-/// Tells NCCL's own log where the capture is. At INFO only: its WARN overwrites the error text that users see.
+/// Says in NCCL's own log where the capture is. At INFO only, because WARN overwrites the error text that
+/// users see.
 pub fn log(logger: nccl_abi::Logger, recorder: &Recorder) {
     let Some(logger) = logger else { return };
     let Ok(text) = std::ffi::CString::new(format!(

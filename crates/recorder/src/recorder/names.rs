@@ -1,11 +1,15 @@
-//! Ids of names: of those that NCCL passes as texts, and of those that ABI v1 passes as numbers.
+//! Ids of names.
+//!
+//! From ABI v2 on, NCCL passes names as texts, and the interner knows the id of each. ABI v1 passes numbers:
+//! [`Known`] has the ids of the names that these numbers stand for, which were entered when the recorder was
+//! made.
 
 use super::Recorder;
 use crate::events::Name;
 use capture::stamps;
 use nccl_abi::names;
 
-/// Ids of the strings that v1 passes as numbers.
+/// Ids of the names that v1 passes as numbers, by number.
 pub(super) struct Known {
     pub(super) funcs: Vec<u8>,
     pub(super) datatypes: Vec<u8>,
@@ -27,7 +31,7 @@ impl Recorder {
         self.known.funcs[BROADCAST]
     }
 
-    /// Ids of the algorithms whose stamps of the end come too early.
+    /// Ids of the algorithms for which NCCL stamps the end too early.
     pub fn early_algorithms(&self) -> Vec<u8> {
         let named = names::ALGOS.iter().zip(&self.known.algos);
         named
@@ -36,7 +40,7 @@ impl Recorder {
             .collect()
     }
 
-    /// The id of a v1 number's name; 0 when it has none.
+    /// The name of a function that v1 passes as a number. Its id is 0 if the number has no name.
     pub fn known_func(&self, value: u8) -> Name {
         Name::Known(
             self.known

@@ -1,4 +1,7 @@
-//! Network operations and their steps, as the proxy's thread tells them.
+//! Network operations and their steps, as the proxy's thread tells of them.
+//!
+//! An operation is an entry of [`Network`]'s table while it is open. At each change of one of its steps, what
+//! the step waited for and moved is added to the row of its call.
 
 use super::Recorder;
 use crate::handle::{Handle, Kind};
@@ -15,7 +18,7 @@ impl Recorder {
         pid: i32,
         op: impl FnOnce(Handle, u64) -> Start,
     ) -> u64 {
-        // With PXN another process's operation runs here; its context and parent are names of that process.
+        // With PXN, another process's operation runs here. Its context and parent are names of that process.
         if pid != self.pid {
             self.odd(Odd::ForeignPid);
             return self.ignored();
@@ -70,7 +73,7 @@ impl Recorder {
 
     #[inline]
     pub(super) fn start_step(&self, parent: u64, number: i32) -> u64 {
-        // A step carries no pid: only an operation that this process was told of vouches for it.
+        // A step carries no pid. It is of this process only if its operation is.
         let owner = self.read(parent);
         if !owner.is(Kind::ProxyOp) {
             return self.unowned(parent, false);
@@ -89,7 +92,8 @@ impl Recorder {
             return self.odd(Odd::DoubleStop);
         };
         let before = step.wait.load(Relaxed);
-        // NCCL says again that a send waits for its peer each time it looks; the wait goes on.
+        // NCCL repeats a state each time that it looks, for example that a send waits for its peer. The wait
+        // goes on.
         if next.is_some_and(|(wait, _)| before & 7 == u64::from(wait) + 1) {
             return;
         }

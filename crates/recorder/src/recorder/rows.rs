@@ -132,7 +132,7 @@ impl Recorder {
         call: &Birth,
     ) -> Option<(Handle, &'static Row)> {
         let Some((ticket, slot)) = self.free.take(&self.header().born) else {
-            // One by one, so that the call needn't be in memory on the way that calls take.
+            // Field by field, so that other calls need not be built in memory.
             self.rowless(comm, call.count, [call.func, call.datatype], call.flags);
             return None;
         };

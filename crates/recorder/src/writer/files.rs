@@ -1,4 +1,5 @@
-//! Blocks into the live part's staging area and from there into trace files, one after another within the size limit.
+//! Trace files: blocks go into the live part's staging area, and from there into one trace file after
+//! another, within the size limit.
 
 use super::{Writer, FLUSH};
 use crate::facts::host_gpus;
@@ -17,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
-/// Between flushes to a network file system, where few large writes are kind; a call is there 5 s after it ended, the time
-/// of the write itself included.
+/// Time between flushes to a network file system, which bears few large writes better. A call is there 5 s
+/// after it ended, with the time of the write itself.
 const NETWORK_FLUSH: Duration = Duration::from_millis(4500);
 
 impl Writer {
@@ -28,7 +29,7 @@ impl Writer {
         header.staged_base.load(Relaxed) + header.staged_len.load(Relaxed)
     }
 
-    /// Begins the next trace file when this one has its share; false when that can't be done.
+    /// Begins the next trace file if this one has its share. False if that can't be done.
     pub(super) fn make_room(&mut self) -> bool {
         if !self.rotation.is_full(self.size(), self.batch) {
             return true;
@@ -49,8 +50,8 @@ impl Writer {
 
     /// Begins another trace file, with the account of the one that is removed for it.
     ///
-    /// Whenever the process ends meanwhile, a call is in one place: the account counts from the moment when it is whole in
-    /// the new file, and nothing is staged until the new file's number is known.
+    /// If the process ends meanwhile, each call is in one place: the account counts once it is whole in the
+    /// new file, and nothing is staged until the header has the new file's number.
     fn next_file(&mut self) -> io::Result<()> {
         let header = self.recorder.header();
         let first_block = header.block_number.load(Relaxed);
@@ -77,7 +78,7 @@ impl Writer {
         if let Some(Err(error)) = removed {
             self.complain(&error);
         }
-        // What is needed to read its rows must not go with other files.
+        // The file must have all that is needed to read its rows, because the others may be removed.
         self.encoder.restart();
         self.strings_written = 0;
         self.recorder.writer.definitions.store(true, Relaxed);
@@ -100,7 +101,7 @@ impl Writer {
         };
         let header = self.recorder.header();
         loop {
-            // Said as it happens: the process may end before the ring is empty.
+            // Counted as it happens, because the process may end before the ring is empty.
             let dropped = callbacks.dropped.load(Relaxed);
             header.odd[Odd::CallbacksDropped as usize].store(dropped, Relaxed);
             let number = header.block_number.load(Relaxed);
@@ -114,7 +115,7 @@ impl Writer {
             let full = self.size() >= self.recorder.settings.max_size;
             if full || !self.stage() {
                 callbacks.dropped.fetch_add(taken, Relaxed);
-                // A disk that takes nothing now may do so before the ring is full.
+                // The disk takes nothing now, but may do so again before the ring is full.
                 if !full {
                     return;
                 }
@@ -184,7 +185,7 @@ impl Writer {
         }
     }
 
-    /// Opens the trace file and the snapshot file, new ones. What fails is tried again at later flushes.
+    /// Opens a new trace file and a new snapshot file. If that fails, later flushes try again.
     pub(super) fn open(&mut self) {
         let (trace, snapshot) = match self.make_files() {
             Ok(files) => files,
@@ -208,10 +209,10 @@ impl Writer {
             .iter()
             .map(|b| b.load(Relaxed))
             .collect();
-        // First in the file, before anything that was staged while the folder could not be made; and at once, because it
-        // says where the live part is.
+        // First in the file, before anything that was staged while the folder could not be made; and at once,
+        // because it says where the live part is.
         if header.block_number.load(Relaxed) == 0 {
-            // Read here and not with the other facts, which the first communicator's init waits for.
+            // Read here and not with the other facts, because the first communicator's init waits for those.
             let gpus = host_gpus(Path::new("/proc/driver/nvidia"));
             self.block(Kind::Process, |out| {
                 out.extend(process);
@@ -221,7 +222,8 @@ impl Writer {
         }
     }
 
-    /// A new trace file with its header, and a new snapshot file; or neither, so that a full disk can be tried again.
+    /// A new trace file with its header, and a new snapshot file; or neither, so that a full disk can be
+    /// tried again.
     fn make_files(&self) -> io::Result<(File, File)> {
         let names = &self.recorder.names;
         private_folders(names.stem.parent().unwrap_or(&names.folder))?;

@@ -1,7 +1,10 @@
 //! Folds calls into the totals, with a histogram of their times.
 //!
-//! Rule: a time goes into a sum only if it can be believed. What only all calls of a process together can tell (a start before
-//! the launch) is not known here.
+//! [`Totals`] judges which time of a call can be believed ([`Totals::times`]) and adds the call to its entry
+//! ([`Totals::fold`]).
+//!
+//! Rule: a time goes into a sum only if it can be believed. This file sees one call at a time. So it does not
+//! know what only all calls of a process together show, for example a start before the launch.
 
 use crate::cuda;
 use crate::recorder::Recorder;
@@ -18,16 +21,16 @@ use std::sync::atomic::{
 /// See the module.
 pub struct Totals {
     recorder: &'static Recorder,
-    /// Ids of the algorithms whose stamps of the end come too early.
+    /// Ids of the algorithms for which NCCL stamps the end too early.
     early: Vec<u8>,
     /// NCCL's release, once it is known.
     nccl: Option<u32>,
-    /// Communicators whose stamps are another kernel's from some call on, and the group of that call.
+    /// Communicators with stamps of other kernels from some call on, and the group of that call.
     spoilt: Vec<(u32, u64)>,
 }
 
 impl Totals {
-    /// Without any.
+    /// With no call folded yet.
     pub fn new(recorder: &'static Recorder) -> Totals {
         Totals {
             recorder,
@@ -37,7 +40,8 @@ impl Totals {
         }
     }
 
-    /// The times of a call that totals are made of. A communicator's calls come in the order in which they were sealed.
+    /// The times of a call, as the totals count them. A communicator's calls come in the order in which they
+    /// are sealed.
     pub fn times(&mut self, r: &Record, ns_per_tick: f64) -> Times {
         let bad = verdict::REPEATED
             | verdict::BACKWARDS
@@ -59,7 +63,7 @@ impl Totals {
         let s = &r.shape;
         let spoilt = self.spoilt.iter().find(|(comm, _)| *comm == s.comm);
         if let Some((_, group)) = spoilt {
-            // What is launched together with it is still in step.
+            // The calls that are launched together with it still have their own stamps.
             if r.group == 0 || r.group != *group {
                 return false;
             }
@@ -87,7 +91,8 @@ impl Totals {
             .is_some_and(|nccl| stamps::spoils(nccl, is_broadcast, is_to_itself, s.flags, s.parts))
     }
 
-    /// Adds a call to the totals. The undo record is set first, so that a reader after a crash can tell a half-done fold.
+    /// Adds a call to the totals. The undo record is set first, so that a reader after a crash can take back
+    /// a half-done fold.
     pub fn fold(&mut self, r: &Record, ns_per_tick: f64) {
         let times = self.times(r, ns_per_tick);
         let live = &self.recorder.live;
@@ -155,7 +160,7 @@ impl Totals {
     }
 }
 
-/// Of a call with such times.
+/// The key of a call with these times.
 pub fn key_of_record(r: &Record, times: &Times) -> Key {
     let s = &r.shape;
     let timed = if times.gpu.is_some() { flag::TIMED } else { 0 };

@@ -1,8 +1,9 @@
-//! Rows, from their birth to the block or the totals that they end in.
+//! Sealing: takes rows from their birth to the block or the totals that they end in. `recorder/rows.rs` has
+//! the chart.
 //!
-//! A row is sealed when all parts that its kind of call has on its communicator have come; parts that never come (an
-//! aborted kernel, a proxy without completion) are waited for only until the communicator has moved on. A stalled
-//! communicator's rows stay live, and only those.
+//! A row is sealed when all parts have come that its kind of call has on its communicator. Some parts never
+//! come: an aborted kernel does not stop, and a proxy may report no completion. The recorder waits for these
+//! only until the communicator has moved on. If a communicator stalls, its rows stay live, and no others.
 
 use super::folding::key_of_record;
 use super::{Writer, NONE};
@@ -17,11 +18,11 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// How long a part that usually follows at once is waited for, ns.
+/// How long the recorder waits for a part that usually follows at once, ns.
 const SETTLE: u64 = 200_000_000;
-/// How long a part that NCCL has begun and not ended is waited for once the communicator has moved on, ns.
+/// How long it waits for a part that NCCL has begun and not ended, once the communicator has moved on, ns.
 const AGED: u64 = 3_000_000_000;
-/// Rows looked at behind the oldest one of a communicator.
+/// Rows of a communicator that are looked at in a pass, from the oldest on, while they can't be sealed.
 const WINDOW: usize = 32;
 
 /// A communicator's rows that are not sealed, oldest first, linked through `Writer::next`.
@@ -30,10 +31,10 @@ pub(super) struct Queue {
     pub(super) first: u32,
     pub(super) last: u32,
     pub(super) rows: u32,
-    // Ticket + 1 of the newest row that was sealed, and of the newest of which kernel or network events had come.
+    // Ticket + 1 of the newest row that was sealed, and of the newest sealed one that had run (`has_run`).
     pub(super) sealed: u64,
     pub(super) executed: u64,
-    // Up to here, rows whose launch was timed have their times, or never will; NONE where nothing is known.
+    // The last row up to which all rows have the times of their launches, or never will; NONE if not known.
     pub(super) timed: u32,
 }
 
@@ -58,7 +59,7 @@ impl Writer {
             if word & 3 != row_state::ALIVE
                 || row_state::ticket(word) != self.drained & ((1 << row_state::TICKET_BITS) - 1)
             {
-                // Its birth is under way; those after it wait a moment too.
+                // Its birth is under way. The rows after it wait a moment too.
                 break;
             }
             let uid = row.comm.load(Relaxed);
@@ -78,7 +79,8 @@ impl Writer {
         recorder.header().drained.store(self.drained, Release);
     }
 
-    /// Takes in the GPU times of launches that have ended since, and joins rows with them; returns how many are under way.
+    /// Takes in the GPU times of launches that have ended since, and joins rows with them; returns how many
+    /// are under way.
     pub(super) fn time_launches(&mut self, last: bool) -> usize {
         let recorder = self.recorder;
         let Some(driver) = recorder.driver() else {
@@ -95,7 +97,8 @@ impl Writer {
         if error != recorder.header().cuda_error.load(Relaxed) {
             recorder.header().cuda_error.store(error, Relaxed);
         }
-        // So that a process that is killed leaves its times with its calls.
+        // At once, and not only when a row is sealed, so that a process that is killed leaves its times with
+        // its calls.
         for at in 0..self.queues.len() {
             let mut newest = self.queues[at].timed;
             let mut slot = if newest == NONE {
@@ -118,7 +121,7 @@ impl Writer {
         under_way
     }
 
-    /// Gives a row the times of its launch. False while they may still come.
+    /// Gives a row the times of its launch. False as long as they may still come.
     fn join(&self, at: usize, row: &Row) -> bool {
         let asked = row.parts.load(Acquire) & part::EVENTS != 0;
         if !asked || row.k_stop.load(Relaxed) != 0 {
@@ -148,12 +151,12 @@ impl Writer {
         }
     }
 
-    /// Seals what can be sealed. `all` also seals calls whose later parts have not come and may never.
+    /// Seals what can be sealed. With `all`, that includes calls with parts that have not come and may never.
     pub(super) fn seal(&mut self, all: bool) {
         let now = self.recorder.clock.ticks();
         self.learn_rate();
         let rows = self.rows().len() as u64;
-        // Under pressure nothing is waited for that is not certain to come.
+        // Under pressure the recorder waits only for what is certain to come.
         let pressed = self.waiting > rows * 3 / 4;
         for at in 0..self.queues.len() {
             if self.queues[at].rows != 0 {
@@ -206,14 +209,14 @@ impl Writer {
                 }
             } else {
                 previous = slot;
-                // Times come soon, and to many at once.
+                // A row that waits for its time does not count: times come soon, and to many rows at once.
                 looked += usize::from(timed);
             }
             slot = next;
         }
     }
 
-    /// How far the communicator is past a call, by the one behind it and by those that were sealed.
+    /// How far the communicator is past a call, judged by the call behind it and by the sealed ones.
     fn passed(&self, at: usize, next: u32, ticket: u64) -> Passed {
         let queue = &self.queues[at];
         let (mut called, mut executed) = (queue.sealed > ticket, queue.executed > ticket);
@@ -230,7 +233,7 @@ impl Writer {
     }
 
     /// The row as it is to be written, with what its group knows, if all of its parts have come.
-    /// `timed`: no GPU time of it is waited for.
+    /// `timed`: it has its GPU time, or gets none.
     fn ready(
         &self,
         mut r: Record,
@@ -247,7 +250,8 @@ impl Writer {
         }
         let age = |since: u64| now.saturating_sub(since) as f64 * self.ns_per_tick;
         let settled = hurried || age(r.t_end) > SETTLE as f64;
-        // A later call that only returned proves nothing: the program may be far ahead of a GPU that waits for a late rank.
+        // A later call that only returned proves nothing: the program may be far ahead of a GPU that waits
+        // for a late rank.
         let aged =
             passed.executed && age(r.t_end.max(r.k_seen)) > AGED as f64 || passed.called && hurried;
         let stamps = self.recorder.settings.timing == Timing::Stamps
@@ -266,8 +270,8 @@ impl Writer {
         {
             aged
         } else {
-            // Kernel events of a call with an unknown number of channels, and operations of the network, begin a little
-            // after the call.
+            // If the number of channels is not known, kernel events begin a little after the call; so do
+            // network operations.
             let more = (stamps && r.k_stopped == 0)
                 || (r.ops_started == 0 && self.multi_node(r.shape.comm));
             !more || settled
@@ -280,8 +284,8 @@ impl Writer {
         comm.uid.load(Relaxed) == uid && comm.nnodes.load(Relaxed) > 1
     }
 
-    /// When the group of a call returned; 0 when it has not. A recycled group's end is lost, and the call's own last
-    /// known time stands for it.
+    /// When the group of a call returned; 0 if it has not. If the group's entry was given away, its end is
+    /// lost, and the call's own last known time stands for it.
     fn group_end(&self, r: &Record) -> u64 {
         let last_known = r.t_launch1.max(r.t_enqueue).max(r.t_api);
         if r.group == 0 {
@@ -328,7 +332,7 @@ impl Writer {
         self.slots.clear();
     }
 
-    /// Why rows are folded instead of written: `Some(None)` in profile mode, where that is what was asked for.
+    /// Why rows are folded instead of written. `Some(None)`: in profile mode, because that was asked for.
     fn why_not(&self) -> Option<Option<Cause>> {
         if self.recorder.settings.mode == Mode::Profile {
             return Some(None);
@@ -363,7 +367,7 @@ impl Writer {
         }
     }
 
-    /// Gives a row back.
+    /// Frees a row and gives its slot back.
     fn free(&mut self, slot: u32) {
         let row = &self.rows()[slot as usize];
         let word = row.word.load(Relaxed);

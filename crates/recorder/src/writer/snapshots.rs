@@ -1,4 +1,5 @@
-//! The snapshot file: the live part without what is free in it, for those who can read the capture folder only.
+//! The snapshot file: a copy of the live part, without what is free in it. It is for readers who can only
+//! read the capture folder.
 
 use super::{Writer, NONE};
 use capture::live::{self, row_state, Row, Section};
@@ -10,15 +11,14 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// At every so many flushes of a process that does nothing, its snapshot is written again: that the clock goes on and no call
-/// comes is what tells a hang from a process that is gone, where only the capture folder can be read.
+/// The snapshot of a process that does nothing is written again at every so many flushes. Its clock then goes
+/// on while no call comes. So a reader of the capture folder can tell a hang from a process that is gone.
 const HEARTBEAT: u32 = 5;
-/// [`changes`] as long as nothing has happened.
+/// What [`changes`] gives as long as nothing has happened.
 pub(super) const NOTHING: u64 = 1;
 
 impl Writer {
-    /// Writes the live part, without what is free in it, to the snapshot file, when anything changed; and every
-    /// [`HEARTBEAT`]th time all the same.
+    /// Writes the snapshot if anything changed, and every [`HEARTBEAT`]th time in any case.
     pub(super) fn take_snapshot(&mut self, end: bool) {
         let recorder = self.recorder;
         let header = recorder.header();
@@ -103,7 +103,7 @@ impl Writer {
             }
         }
         for (index, op) in recorder.live.net_ops().iter().enumerate() {
-            // One that NCCL never stops outlives its row.
+            // NCCL may never stop an operation, which then outlives its row.
             let alive = op.open().is_some_and(|open| {
                 let row = self.rows().get(open.row);
                 let word = row.map_or(0, |row| row.word.load(Acquire));
@@ -131,7 +131,7 @@ impl Writer {
     }
 }
 
-/// A number that every call that is announced changes, and everything that is counted; never 0.
+/// A number that changes with every announced call and with everything that is counted; never 0.
 pub(super) fn changes(header: &live::Header) -> u64 {
     let counted = header.odd.iter().chain(&header.lost);
     let odd: u64 = counted.map(|c| c.load(Relaxed)).sum();
