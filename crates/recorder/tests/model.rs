@@ -1,8 +1,9 @@
 //! Model check of the ring of free slots and of a row's life, on loom's atomics.
 //!
-//! The ring is the very code that the recorder runs (`free_ring.rs`); the row around it repeats, store for store, what
-//! `recorder::birth`, and `collect` and `free` of the writer, do: fields relaxed, ALIVE with Release, fields read after an
-//! Acquire, FREE with Release, slot given back. Loom runs every interleaving of two callers and the recorder's thread.
+//! The ring is the very code that the recorder runs (`free_ring.rs`); the row around it repeats, store for
+//! store, what `recorder::birth`, and `collect` and `free` of the writer, do: fields relaxed, ALIVE with
+//! Release, fields read after an Acquire, FREE with Release, slot given back. Loom runs every interleaving of
+//! two callers and the recorder's thread.
 
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use loom::sync::Arc;

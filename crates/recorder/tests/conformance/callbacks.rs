@@ -1,4 +1,5 @@
-//! Lines 25 to 27: what a callback must never do.
+//! Lines 25 to 27: a callback allocates nothing, makes no system call, never panics outward, and stores the
+//! mask once.
 
 use crate::comm::{one_of_each, Comm, ABIS, MASK, REDUCE};
 use crate::job::{table, Driver};

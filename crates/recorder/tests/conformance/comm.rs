@@ -1,4 +1,4 @@
-//! The calling side: a communicator at any ABI, and what is called on it.
+//! The calling side: a communicator at any ABI, and the events that a test sends to it.
 
 use crate::job::table;
 use fake_nccl::event::{Coll, Event, Handle, P2p};
@@ -14,7 +14,7 @@ pub static MASK: AtomicI32 = AtomicI32::new(0);
 pub struct Comm {
     pub table: Table,
     pub context: Handle,
-    /// Where the plugin was told of the communicator's hash: v1 to v3 only in each call.
+    /// The communicator's hash. v1 to v3 tell it with each call, the others at init.
     pub hash: u64,
 }
 
@@ -55,7 +55,8 @@ impl Comm {
         self.table.seat.abi >= 5
     }
 
-    /// A collective up to its Coll event, in the order of the ABI's own NCCL; its handles for the API and the Coll.
+    /// A collective up to its Coll event, in the order of the ABI's own NCCL; its handles for the API and the
+    /// Coll.
     pub fn coll(&self, coll: Coll) -> (Handle, Handle) {
         let coll = Coll {
             comm_hash: self.hash,
@@ -174,7 +175,7 @@ pub const SEND: P2p = P2p {
     tag: 0,
 };
 
-/// One event of each type that an ABI has, children after the parents that [`Comm::start`] is given none of.
+/// One event of each type that an ABI has. Each comes after those that could be its parent.
 pub fn one_of_each(abi: u8) -> Vec<Event> {
     let all = [
         Event::Group,

@@ -1,4 +1,4 @@
-//! Lines 11 to 17: what is read of a descriptor.
+//! Lines 11 to 17: what is read of a descriptor, and what is not.
 
 use crate::comm::{one_of_each, Comm, ABIS, REDUCE, SEND};
 use crate::playing::{at, checked, played};
@@ -26,7 +26,8 @@ fn job_line_11() {
 
 #[test]
 fn line_11_every_field_arrives_at_every_version() {
-    // The offsets themselves are asserted when nccl-abi is compiled; this is what became of the bytes behind them.
+    // The offsets themselves are asserted when nccl-abi is compiled; this is what became of the bytes behind
+    // them.
     let mut job = job!(job_line_11).env("NCCLSCOPE_MODE", "full");
     assert!(job.run().success());
     let capture = job.capture();
@@ -317,7 +318,8 @@ fn line_16_null_and_empty_texts_are_taken() {
     assert!(job.run().success());
     let capture = job.capture();
     complete(&capture, 7 * 6);
-    // v1 has numbers for names; from v2 on there are no names behind the empty texts, and each other text is kept.
+    // v1 has numbers for names; from v2 on there are no names behind the empty texts, and each other text is
+    // kept.
     let p = process(&capture);
     let named = |text: Option<&str>| {
         p.calls

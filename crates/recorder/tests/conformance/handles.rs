@@ -1,4 +1,4 @@
-//! Lines 18 to 24: handles and threads.
+//! Lines 18 to 24: handles that are stale, foreign or null, and threads that share a communicator.
 
 use crate::comm::{one_of_each, Comm, ABIS, REDUCE};
 use crate::job::{recorded, Driver};
@@ -220,8 +220,8 @@ fn line_21_a_proxy_operation_of_another_process_touches_nothing_here() {
 fn job_line_22() {
     let comm = Driver::new(0x22);
     let shared = std::sync::Arc::new(comm);
-    // One thread announces, one launches, one delivers kernels, one stops what it did not start: as in NCCL, each
-    // handing on to the next. Two such teams on one communicator.
+    // One thread announces, one launches, one delivers kernels, one stops what it did not start: as in NCCL,
+    // each handing on to the next. Two such teams on one communicator.
     std::thread::scope(|scope| {
         for team in 0..2u64 {
             let (to_stop, stops) = std::sync::mpsc::sync_channel::<usize>(256);
@@ -292,7 +292,8 @@ fn line_22_six_threads_on_one_communicator_lose_and_mix_nothing() {
 #[ignore = "played by line 23"]
 fn job_line_23() {
     let mut comm = Driver::new(0x23);
-    // `coll_api` and `coll` stop their event before the next begins, and the group ends before the kernel does.
+    // `coll_api` and `coll` stop their event before the next begins, and the group ends before the kernel
+    // does.
     comm.all_reduce(10);
     comm.finalize();
 }
@@ -344,7 +345,8 @@ fn job_line_24() {
     }
     let grown = resident().saturating_sub(before);
     assert!(grown < 8 << 20, "{grown} bytes more");
-    // What comes later finds its place, and the communicator's other calls are sealed without waiting for these.
+    // What comes later finds its place, and the communicator's other calls are sealed without waiting for
+    // these.
     for _ in 0..100 {
         comm.all_reduce(2);
         std::thread::sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! Lines 7 to 10: how a recorder ends, and what comes after.
+//! Lines 7 to 10: what remains after a kill or an exit, and callbacks after the end or in a forked child.
 
 use crate::comm::{one_of_each, Comm, ABIS, REDUCE};
 use crate::job::{flushed, until, Driver};
@@ -38,7 +38,8 @@ fn line_07_without_finalize_kill_loses_one_flush_interval_at_most_and_exit_nothi
     use std::os::unix::process::ExitStatusExt;
     let mut job = job!(job_line_07_killed).env("NCCLSCOPE_FLUSH", "0.05");
     assert_eq!(job.run().signal(), Some(libc::SIGKILL));
-    // With the live part, which outlives the process: all (see also `killed_at_any_moment_keeps_every_completed_call`).
+    // With the live part, which outlives the process: all (see also
+    // `killed_at_any_moment_keeps_every_completed_call`).
     complete(&job.capture(), 2050);
     // The node is gone, and the live part with it.
     let live = process(&job.capture())

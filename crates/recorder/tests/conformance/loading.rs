@@ -1,4 +1,4 @@
-//! Lines 1 to 6: how the plugin is loaded, and its init.
+//! Lines 1 to 6: the library and its symbols, and inits that never fail.
 
 use crate::comm::{Comm, ABIS, MASK, REDUCE, SEND};
 use crate::job::{release, table, Driver};

@@ -1,20 +1,21 @@
 //! What an NCCL profiler plugin must bear and do, line by line: the checklist of docs/conformance.md.
 //!
-//! A test `line_07_…` shows line 7. Most play a job in a child process: either an ignored test of this binary ([`job!`]),
-//! which calls the tables that the rlib carries, or fake-nccl with the built plugin ([`played`], [`checked`]). The parent
-//! then reads the capture that was left.
+//! A test `line_07_…` shows line 7. Most tests play a job in a child process: either an ignored test of this
+//! binary ([`job!`]), which calls the tables that the rlib carries, or fake-nccl with the built plugin
+//! ([`playing`]). The parent then reads the capture that was left ([`reading`]).
 //!
-//! Rule: every number that is compared was counted on the calling side.
+//! Rule: every number that is compared was counted on the calling side ([`comm`]).
 
 #[path = "../job/mod.rs"]
 mod job;
 
-/// A job that the ignored test of this name plays, which stands in the same module.
+/// A job: the ignored test `$test` of the same module plays it, in a process of its own.
 macro_rules! job {
     ($test:ident) => {{
+        // A job that no test plays would do nothing, with success.
         let _: fn() = $test;
         let path = concat!(module_path!(), "::", stringify!($test));
-        // The name that the test has in its binary, whose own name comes first.
+        // The path begins with the binary's name, and the test's name is what follows.
         let (_, name) = path.split_once("::").expect("a crate");
         crate::job::Job::new(name)
     }};

@@ -1,4 +1,4 @@
-//! Lines 33 to 38: what a report makes of the calls.
+//! Lines 33 to 38: what a report makes of the calls: bytes, composites, replays, keys and counters.
 
 use crate::comm::ABIS;
 use crate::playing::{at, played};
@@ -14,7 +14,8 @@ fn line_33_bytes_follow_nccl_tests_at_every_version_and_type() {
         reduce_scatter 4000 f64 ; broadcast 4000 f32 ; broadcast 4000 i64 ; reduce 4000 bf16";
     for abi in [4, 5, 6, 7] {
         let (outcome, capture) = played(script, &[], at(abi));
-        // fake-nccl knows what the program asked for; the datatype may be lost on the way (bytes as Int8 below v5).
+        // fake-nccl knows what the program asked for; the datatype may be lost on the way (bytes as Int8
+        // below v5).
         let expected: u64 = outcome
             .announced()
             .operations
@@ -53,7 +54,8 @@ fn line_34_rooted_and_all_to_all_operations_are_put_together() {
     let expected =
         [("AlltoAll", 15), ("Gather", 12), ("Scatter", 9)].map(|(f, n)| (f.to_owned(), (3000, n)));
     assert_eq!(found, BTreeMap::from(expected));
-    // Sends and receives have no sequence number of NCCL's; their order in a process is that of their tickets.
+    // Sends and receives have no sequence number of NCCL's; their order in a process is that of their
+    // tickets.
     for p in &capture.processes {
         assert!(p.calls.iter().all(|c| c.seq == 0));
         assert!(p
@@ -130,7 +132,8 @@ fn line_37_the_same_call_has_the_same_key_on_every_rank() {
         for call in &p.calls {
             let s = &p.shapes[call.shape as usize];
             let function = capture.names.get(s.function).expect("named");
-            // NCCL numbers what it announces; of what it doesn't, the order on the communicator is the number.
+            // NCCL numbers what it announces; of what it doesn't, the order on the communicator is the
+            // number.
             let number = if call.seq != 0 {
                 (true, call.seq)
             } else {

@@ -1,4 +1,4 @@
-//! Jobs and checks of fake-nccl with the built plugin.
+//! Jobs of fake-nccl, and items of `fake-nccl check`, with the built plugin.
 
 use crate::job::release;
 use std::path::PathBuf;

@@ -1,9 +1,9 @@
-//! The reading side: what a job left.
+//! The reading side: what a job left in its capture.
 
 use capture::live::Odd;
 use tables::{Call, Capture, Process, Shape};
 
-/// This process's capture is read by the parent, which must not find more than was announced.
+/// The one process of the capture.
 pub fn process(capture: &Capture) -> &Process {
     assert_eq!(capture.processes.len(), 1);
     &capture.processes[0]

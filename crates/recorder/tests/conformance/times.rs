@@ -1,4 +1,4 @@
-//! Lines 28 to 32: GPU times, and those that can not be right.
+//! Lines 28 to 32: GPU times, and the stamps that can not be right.
 
 use crate::job::{recorded, Driver};
 use crate::playing::{at, played};
@@ -212,7 +212,8 @@ fn line_32_gpu_time_is_first_start_to_last_stop() {
         (call.gpu_start, call.gpu_stop, call.gpu_ns(shape)),
         (1000, 9000, Ok(8000))
     );
-    // TREE, NVLS and send/receive end before their stamp of the end says so; they have no time that can be believed.
+    // TREE, NVLS and send/receive end before their stamp of the end says so; they have no time that can be
+    // believed.
     let stamped = |script: &str, mode| {
         let env = [("NCCLSCOPE_TIMING", "stamps"), ("NCCLSCOPE_MODE", mode)];
         let (_, capture) = played(script, &env, at(5));

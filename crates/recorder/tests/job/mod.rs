@@ -1,7 +1,8 @@
-//! Jobs that call the plugin's own tables, each in a process of its own because a recorder lives as long as its process.
+//! Jobs that call the plugin's own tables, each in a process of its own because a recorder lives as long as
+//! its process.
 //!
-//! A test runs [`Job::run`], which starts this test binary again with the name of an ignored test; that one plays the
-//! job with [`Driver`]. The parent then reads the capture like a report would.
+//! A test runs [`Job::run`], which starts this test binary again with the name of an ignored test; that one
+//! plays the job with [`Driver`]. The parent then reads the capture like a report would.
 #![allow(dead_code)]
 
 use fake_nccl::event::Seat;
@@ -63,7 +64,8 @@ pub struct Job {
 }
 
 impl Job {
-    /// The ignored test `name` of this binary (with its module, if it is in one), with a fresh capture folder.
+    /// The ignored test `name` of this binary (with its module, if it is in one), with a fresh capture
+    /// folder.
     pub fn new(name: &str) -> Job {
         let folder = std::env::temp_dir().join(format!(
             "ncclscope-test-{}-{}-{:x}",
@@ -146,8 +148,8 @@ impl Job {
         self
     }
 
-    /// Brings what a process that was killed before it could make a file left in this host's memory into the folder, as
-    /// `ncclscope collect` does; whether there was any.
+    /// Brings what a process that was killed before it could make a file left in this host's memory into the
+    /// folder, as `ncclscope collect` does; whether there was any.
     pub fn collect(&self) -> bool {
         let left = live_parts_of(&self.started);
         for live in &left {
@@ -175,7 +177,8 @@ impl Drop for Job {
     }
 }
 
-/// Waits until `done`. What the recorder's thread does comes when a busy machine lets it: no fixed time is long enough.
+/// Waits until `done`. What the recorder's thread does comes when a busy machine lets it: no fixed time is
+/// long enough.
 #[track_caller]
 pub fn until(mut done: impl FnMut() -> bool) {
     let began = std::time::Instant::now();
@@ -214,8 +217,8 @@ pub fn snapshot_file() -> PathBuf {
     found.expect("waited for")
 }
 
-/// In a job: waits until all that it did so far is in the capture folder. A flush that was under way is not enough, so it
-/// sees two begin and end.
+/// In a job: waits until all that it did so far is in the capture folder. A flush that was under way is not
+/// enough, so it sees two begin and end.
 pub fn flushed() {
     let snapshot = snapshot_file();
     let modified = || {
