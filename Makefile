@@ -13,9 +13,11 @@ ARM := aarch64-unknown-linux-gnu
 PYTESTS := .tools/python
 # What users get: the plugin and the command, and what `ncclscope judge` measures with.
 SHIPPED := -p recorder -p ncclscope -p empty-plugin -p preload
+# Tests look at what the portable plugins export and need. Link-time optimisation changes neither, and takes minutes.
+UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_TARGET_DIR=$(TARGET)/portable
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: all build debug portable cross wheel demo test test-python golden bench-report locked fuzz damage sanitize soak deny clean
+.PHONY: all build debug portable cross portable-plugins wheel demo test test-python golden bench-report locked fuzz damage sanitize soak deny clean
 
 all: build
 
@@ -46,6 +48,11 @@ $(TOOLS)/.wheel: $(TOOLS)/.installed
 	$(TOOLS)/bin/pip install --quiet maturin==1.16.0 auditwheel==6.8.2
 	touch $@
 
+portable-plugins: $(TOOLS)/.installed ## Both portable plugins, built quickly for the tests
+	rustup target add $(X86) $(ARM)
+	$(UNOPTIMISED) $(ZIGBUILD) --release -p recorder --target $(X86).$(GLIBC)
+	$(UNOPTIMISED) $(ZIGBUILD) --release -p recorder --target $(ARM).$(GLIBC)
+
 wheel: portable cross debug $(TOOLS)/.wheel $(PYTESTS)/.installed ## Wheels for x86-64 and aarch64 in dist/, the first one tried in an empty environment
 	rm -rf dist
 	scripts/wheel.sh $(X86) $(TARGET)/$(X86)/release
@@ -59,10 +66,10 @@ locked: ## Cargo.lock files say what the Cargo.toml files ask for
 	cargo metadata --locked --format-version 1 > /dev/null
 	cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
 
-test: locked debug portable cross $(PYTESTS)/.installed ## Everything that is tested without a GPU
+test: locked debug portable-plugins $(PYTESTS)/.installed ## Everything that is tested without a GPU
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	NCCLSCOPE_PORTABLE_PLUGINS="$(abspath $(TARGET)/$(X86)/release/$(PLUGIN)):$(abspath $(TARGET)/$(ARM)/release/$(PLUGIN))" \
+	NCCLSCOPE_PORTABLE_PLUGINS="$(abspath $(TARGET)/portable/$(X86)/release/$(BUILT)):$(abspath $(TARGET)/portable/$(ARM)/release/$(BUILT))" \
 	NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
 	cargo test --workspace
 	scripts/test-aarch64.sh
