@@ -1,0 +1,332 @@
+//! Reads the payload of a Rows block: [`Shapes`] takes in what it defines, a [`Decoder`] hands out its rows.
+
+use super::{Rest, Sealed, Shape};
+use crate::varint::{unzigzag, Column, Reader};
+use std::collections::HashMap;
+
+/// What stands before the rows of a block.
+struct Head {
+    dictionary: u64,
+    shift: u32,
+    unit: i64,
+    first_shape: u64,
+    shapes: Vec<Shape>,
+    rows: usize,
+}
+
+// A row costs some bits at least; a column of one value does not, hence the fixed bound. The recorder's blocks have 1024
+// rows at most.
+fn bounded(n: u64) -> Option<usize> {
+    usize::try_from(n).ok().filter(|n| *n <= 1 << 16)
+}
+
+/// Numbers of shapes are at most this; the recorder begins a new dictionary at 2^16.
+const LAST_SHAPE: u64 = 1 << 20;
+
+impl Head {
+    fn read(reader: &mut Reader) -> Option<Head> {
+        let dictionary = reader.get()?;
+        let shift = u32::try_from(reader.get()?).ok().filter(|s| *s < 32)?;
+        let unit = reader.get()?.max(1) as i64;
+        let first_shape = reader.get()?;
+        let n = bounded(reader.get()?)?;
+        let mut values = Vec::new();
+        let columns = columns::<14>(reader, n, &mut values)?;
+        let shape = |i: usize| {
+            let c = |k: usize| columns[k].at(&values, i);
+            Shape {
+                comm: c(0) as u32,
+                func: c(1) as u8,
+                datatype: c(2) as u8,
+                flags: c(3) as u8,
+                parts: c(4) as u8,
+                algorithm: c(5) as u8,
+                protocol: c(6) as u8,
+                variant: c(7) as u8,
+                nchannels: c(8) as u8,
+                nwarps: (c(8) >> 8) as u8,
+                count: c(9),
+                root: unzigzag(c(10)) as i32,
+                peer: c(11) as u32,
+                stream: c(12),
+                ce_batches: c(13) as u16,
+            }
+        };
+        let shapes = (0..n).map(shape).collect();
+        Some(Head {
+            dictionary,
+            shift,
+            unit,
+            first_shape,
+            shapes,
+            rows: bounded(reader.get()?)?,
+        })
+    }
+}
+
+fn columns<const N: usize>(
+    reader: &mut Reader,
+    n: usize,
+    values: &mut Vec<u64>,
+) -> Option<[Column; N]> {
+    let mut columns = [Column::default(); N];
+    for column in &mut columns {
+        *column = reader.column(n, values)?;
+    }
+    Some(columns)
+}
+
+/// What is known of a block before its rows are decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outline {
+    /// Which of the file's dictionaries it uses, by [`Shapes`]'s count.
+    pub dictionary: u32,
+    /// Rows in it.
+    pub rows: u32,
+    /// Lowest and highest ticket; the first above the second where there are no rows.
+    pub tickets: (u64, u64),
+    /// Whether some row has a GPU stamp.
+    pub stamped: bool,
+}
+
+/// The distinct shapes of a trace file, and the dictionaries that name them.
+///
+/// Every block is [outlined](Shapes::outline) first, in file order. After that blocks are decoded in any order, each by
+/// itself, so that threads can share them.
+#[derive(Debug, Default)]
+pub struct Shapes {
+    list: Vec<Shape>,
+    ids: HashMap<Shape, u32>,
+    /// By shape: the number of its communicator and function, which NCCL's sequence numbers count for.
+    counters: Vec<u32>,
+    counter_ids: HashMap<(u32, u8), u32>,
+    dictionaries: Vec<Dictionary>,
+    scratch: Vec<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Dictionary {
+    number: u64,
+    /// Index into the list + 1 by the shape's number, 0 where its definition is lost.
+    ids: Vec<u32>,
+}
+
+impl Shapes {
+    /// The shapes by id, in order of first definition.
+    pub fn list(&self) -> &[Shape] {
+        &self.list
+    }
+
+    /// The id of a shape, which is its index in the list.
+    pub fn intern(&mut self, shape: Shape) -> u32 {
+        if let Some(id) = self.ids.get(&shape) {
+            return *id;
+        }
+        let id = self.list.len() as u32;
+        self.list.push(shape);
+        self.ids.insert(shape, id);
+        let next = self.counter_ids.len() as u32;
+        let counter = self.counter_ids.entry((shape.comm, shape.func));
+        self.counters.push(*counter.or_insert(next));
+        id
+    }
+
+    /// Takes in the shapes that a block defines, and tells what else is needed before it is decoded; `None` when the
+    /// payload is not well formed (its checksum being right, a writer's fault).
+    pub fn outline(&mut self, payload: &[u8]) -> Option<Outline> {
+        let mut reader = Reader::new(payload);
+        let head = Head::read(&mut reader)?;
+        let new = self.dictionaries.last().map(|d| d.number) != Some(head.dictionary);
+        if new {
+            self.dictionaries.push(Dictionary {
+                number: head.dictionary,
+                ids: Vec::new(),
+            });
+        }
+        if !head.shapes.is_empty() {
+            let first = usize::try_from(head.first_shape.min(LAST_SHAPE + 1)).ok()?;
+            if first + head.shapes.len() > LAST_SHAPE as usize + 1 {
+                return None;
+            }
+            let ids: Vec<u32> = head.shapes.iter().map(|s| self.intern(*s) + 1).collect();
+            let dictionary = &mut self.dictionaries.last_mut()?.ids;
+            if dictionary.len() < first + ids.len() {
+                dictionary.resize(first + ids.len(), 0);
+            }
+            dictionary[first..first + ids.len()].copy_from_slice(&ids);
+        }
+        let mut outline = Outline {
+            dictionary: self.dictionaries.len() as u32 - 1,
+            rows: head.rows as u32,
+            tickets: (u64::MAX, 0),
+            stamped: false,
+        };
+        if head.rows > 0 {
+            let mut ticket = reader.get()?.wrapping_sub(1);
+            let (_t_api, _group) = (reader.get()?, reader.get()?);
+            self.scratch.clear();
+            let deltas = reader.column(head.rows, &mut self.scratch)?;
+            let (mut low, mut high) = outline.tickets;
+            for row in 0..head.rows {
+                let delta = unzigzag(deltas.at(&self.scratch, row)) as u64;
+                ticket = ticket.wrapping_add(delta).wrapping_add(1);
+                (low, high) = (low.min(ticket), high.max(ticket));
+            }
+            outline.tickets = (low, high);
+            for _ in 1..STAMPS {
+                reader.skip_column(head.rows)?;
+            }
+            outline.stamped = reader.skip_column(head.rows)?;
+        }
+        Some(outline)
+    }
+}
+
+/// The column of GPU starts.
+const STAMPS: usize = 9;
+
+/// Decodes blocks that were outlined before. Keeps its memory from block to block.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    values: Vec<u64>,
+    /// Last sequence number by counter.
+    last: Vec<u64>,
+}
+
+impl Decoder {
+    /// A decoder.
+    pub fn new() -> Self {
+        Decoder::default()
+    }
+
+    /// Hands the rows of a payload to `each`, with what few rows have where the block has any of it. Returns how many rows
+    /// have no shape, because the block that defines it is damaged or missing; `None`, before any row is handed out, when
+    /// the payload is not well formed.
+    pub fn decode(
+        &mut self,
+        shapes: &Shapes,
+        dictionary: u32,
+        payload: &[u8],
+        mut each: impl FnMut(&Sealed, Option<&Rest>),
+    ) -> Option<u64> {
+        let mut reader = Reader::new(payload);
+        let Head {
+            shift,
+            unit,
+            rows: n,
+            ..
+        } = Head::read(&mut reader)?;
+        if n == 0 {
+            return Some(0);
+        }
+        let (mut ticket, mut api, mut group) = (
+            reader.get()?.wrapping_sub(1),
+            reader.get()? as i64,
+            reader.get()?.wrapping_sub(1),
+        );
+        let values = &mut self.values;
+        values.clear();
+        let columns = columns::<31>(&mut reader, n, values)?;
+        let mut later = || match reader.remaining() {
+            0 => Some(None),
+            _ => Some(Some(reader.column(n, values)?)),
+        };
+        let (errors, longest, links) = (later()?, later()?, later()?);
+        let ids = &shapes.dictionaries.get(dictionary as usize)?.ids;
+        self.last.clear();
+        self.last.resize(shapes.counter_ids.len(), 0);
+        let rest_there = [13, 14]
+            .into_iter()
+            .chain(17..31)
+            .any(|k| !columns[k].is_zero(values));
+        let ticks = |units: i64| ((units.max(0)) as u64) << shift;
+        let (mut last_start, mut shapeless) = (0i64, 0);
+        // After a row without a shape it is not known whose sequence number it was that moved on.
+        let mut seq_known = true;
+        for i in 0..n {
+            let c = |k: usize| columns[k].at(values, i);
+            let since = |k: usize, base: u64| match c(k) {
+                0 => 0,
+                delta => ticks(unzigzag(delta - 1).wrapping_add((base >> shift) as i64)).max(1),
+            };
+            let after_start = |k: usize, start: u64| match c(k) {
+                0 => 0,
+                delta => start.wrapping_add(unzigzag(delta - 1).wrapping_mul(unit) as u64),
+            };
+            ticket = ticket.wrapping_add(unzigzag(c(0)) as u64).wrapping_add(1);
+            api = api.wrapping_add(unzigzag(c(3)));
+            // The first row's group is given whole; its column entry is relative to itself.
+            let groups = if i == 0 { 0 } else { unzigzag(c(8)) as u64 };
+            group = group.wrapping_add(groups).wrapping_add(1);
+            let mut k_start = 0;
+            if c(STAMPS) != 0 {
+                last_start = last_start.wrapping_add(unzigzag(c(STAMPS) - 1));
+                k_start = last_start.wrapping_mul(unit) as u64;
+            }
+            let id = usize::try_from(c(1))
+                .ok()
+                .and_then(|number| ids.get(number));
+            let Some(shape) = id.and_then(|id| id.checked_sub(1)) else {
+                shapeless += 1;
+                seq_known &= c(2) == 0;
+                continue;
+            };
+            let mut r = Sealed {
+                ticket,
+                shape,
+                t_api: ticks(api),
+                group,
+                k_start,
+                k_stop: after_start(10, k_start),
+                k_error: errors.map_or(0, |errors| errors.at(values, i) as u32),
+                verdict: c(15) as u16,
+                template: c(16) as u32,
+                ..Sealed::default()
+            };
+            if c(2) != 0 && seq_known {
+                let last = &mut self.last[shapes.counters[shape as usize] as usize];
+                r.seq = last.wrapping_add(unzigzag(c(2) - 1) as u64).wrapping_add(1);
+                *last = r.seq;
+            }
+            r.t_launch0 = since(4, r.t_api);
+            let base = known_or(r.t_launch0, r.t_api);
+            r.t_launch1 = since(5, base);
+            let base = known_or(r.t_launch1, r.t_api);
+            r.t_enqueue = since(6, base);
+            let base = known_or(r.t_enqueue, base);
+            r.t_end = since(7, base);
+            r.k_seen = since(11, known_or(r.t_end, base));
+            (r.k_started, r.k_stopped) = match c(12) {
+                0 => {
+                    let channels = shapes.list[shape as usize].nchannels.into();
+                    (channels, channels)
+                }
+                both => ((both - 1) as u16, ((both - 1) >> 16) as u16),
+            };
+            let rest = rest_there.then(|| Rest {
+                user_tag: c(17),
+                send_buffer: c(18),
+                recv_buffer: c(19),
+                phase_stop: [after_start(13, k_start), after_start(14, k_start)],
+                ops_started: c(20) as u32,
+                ops_stopped: c(21) as u32,
+                steps: c(22) as u32,
+                bytes_sent: c(23),
+                bytes_received: c(24),
+                waits: std::array::from_fn(|w| c(25 + w) as u32),
+                net_longest: longest.map_or(0, |longest| longest.at(values, i) as u32),
+                net_link: links.map_or(0, |links| links.at(values, i) as u32),
+            });
+            each(&r, rest.as_ref());
+        }
+        Some(shapeless)
+    }
+}
+
+fn known_or(time: u64, other: u64) -> u64 {
+    if time != 0 {
+        time
+    } else {
+        other
+    }
+}
