@@ -16,6 +16,7 @@
 
 pub mod block;
 pub mod callback;
+mod fields;
 pub mod live;
 pub mod net_op;
 pub mod rotated;

@@ -1,7 +1,7 @@
 //! The bytes of format 1, kept as they were first written: `format1_rows.hex` is never made again.
 //!
-//! The rows begin as live rows of arbitrary bytes and as records that name their fields. So each byte of a live row
-//! and each named field has its place in the hex, and one that is mixed up with another shows.
+//! The rows begin as live rows of arbitrary bytes and as records that name their fields. So each byte of a
+//! live row and each named field has its place in the hex, and one that is mixed up with another shows.
 
 use capture::live::{part, row_state, Layout, Section, View};
 use capture::rows::{Decoder, Encoder, Record, Shape, Shapes};

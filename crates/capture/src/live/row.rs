@@ -1,6 +1,7 @@
 //! One call in the live part: a [`Row`], and the bits of its words.
 
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8};
+use crate::fields::{call_fields, Live};
+use std::sync::atomic::AtomicU64;
 
 /// Words that say what became of a call, by [`Row::flags`].
 pub mod flag {
@@ -38,7 +39,8 @@ pub mod part {
 
 /// Bits of [`Row::verdict`]: evidence against the stamps of this call, gathered where it is.
 pub mod verdict {
-    /// A stamp equals the one of another call on the same communicator and channel that was not launched with it.
+    /// A stamp equals the one of another call on the same communicator and channel that was not launched
+    /// with it.
     pub const REPEATED: u16 = 1;
     /// Overlaps a call of another launch on the same communicator and channel.
     pub const BACKWARDS: u16 = 2;
@@ -82,117 +84,32 @@ pub mod row_state {
     }
 }
 
-/// One call, updated in place from birth until it is sealed. Four cache lines, each with one writing thread.
-#[repr(C, align(64))]
-pub struct Row {
-    // Line A: the calling thread.
-    /// `generation << 46 | ticket << 2 | state`. Birth: the caller takes a slot off the ring of free slots, stores the
-    /// fields of this line, then ALIVE (Release), which the Acquire loads of the recorder's thread and of readers
-    /// meet. Death: the recorder's thread stores FREE with the next generation once the row is in a block or in the
-    /// totals, clears lines B to D, and puts the slot back on the ring (Release), which the next taker meets (Acquire).
-    pub word: AtomicU64,
-    /// API call entered, ticks.
-    pub t_api: AtomicU64,
-    /// Elements, as the program gave them.
-    pub count: AtomicU64,
-    /// Group ticket + 1; 0 none.
-    pub group: AtomicU64,
-    /// cudaStream_t, as a number.
-    pub stream: AtomicU64,
-    /// Communicator uid.
-    pub comm: AtomicU32,
-    /// Root, or -1.
-    pub root: AtomicU32,
-    /// String id.
-    pub func: AtomicU8,
-    /// String id.
-    pub datatype: AtomicU8,
-    /// [`flag`] bits.
-    pub flags: AtomicU8,
-    /// 0.
-    pub spare_a: AtomicU8,
-    /// For a replay: its template's number + 1.
-    pub template: AtomicU32,
-    /// The API call returned (GroupApi stop; Group stop below v5), ticks; 0 not yet, or to be read from the group.
-    pub t_end: AtomicU64,
-
-    // Line B: the thread that launches.
-    /// KernelLaunch start, ticks; 0 unknown.
-    pub t_launch0: AtomicU64,
-    /// KernelLaunch stop, ticks; 0 unknown.
-    pub t_launch1: AtomicU64,
-    /// Coll, P2p or CeColl start, ticks; 0 not yet.
-    pub t_enqueue: AtomicU64,
-    /// NCCL's seqNumber + 1; 0 none.
-    pub seq: AtomicU64,
-    /// v7 userTag.
-    pub user_tag: AtomicU64,
-    /// Peer of a send or receive + 1; 0 unknown.
-    pub peer: AtomicU32,
-    /// String id.
-    pub algorithm: AtomicU8,
-    /// String id.
-    pub protocol: AtomicU8,
-    /// String id of v7's kernelVariant.
-    pub variant: AtomicU8,
-    /// [`part`] bits.
-    pub parts: AtomicU8,
-    /// Channels that NCCL says it uses.
-    pub nchannels: AtomicU8,
-    /// Warps per channel.
-    pub nwarps: AtomicU8,
-    /// Copy-engine: batches.
-    pub ce_batches: AtomicU16,
-    /// Number of the CUDA events around its launch, where it has [`part::EVENTS`].
-    pub event: AtomicU32,
-    /// Send buffer (`full` mode).
-    pub send_buffer: AtomicU64,
-
-    // Line C: the thread that delivers kernel events, or the recorder's thread where times are of CUDA events.
-    /// Earliest start stamp over channels, GPU ns; 0 none. Of CUDA events: the first one's time, ticks.
-    pub k_start: AtomicU64,
-    /// Latest stop stamp over channels, GPU ns; 0 none. Of CUDA events: `k_start` and the ns between the two.
-    pub k_stop: AtomicU64,
-    /// Host time of the newest kernel callback, ticks.
-    pub k_seen: AtomicU64,
-    /// Channels started and stopped.
-    pub k_started: AtomicU16,
-    /// See `k_started`.
-    pub k_stopped: AtomicU16,
-    /// [`verdict`] bits.
-    pub verdict: AtomicU16,
-    /// 0.
-    pub spare_c: AtomicU16,
-    /// v7 phases, initial sync and compute: latest end over channels, GPU ns; 0 none.
-    pub phase_stop: [AtomicU64; 2],
-    /// Receive buffer (`full` mode); written by the launching thread before any kernel event exists.
-    pub recv_buffer: AtomicU64,
-    /// Of CUDA events: error of `k_start`, ns.
-    pub k_error: AtomicU32,
-    /// 0.
-    pub spare_c2: AtomicU32,
-
-    // Line D: the network proxy's thread.
-    /// ProxyOps started and stopped.
-    pub ops_started: AtomicU32,
-    /// See `ops_started`.
-    pub ops_stopped: AtomicU32,
-    /// Steps finished.
-    pub steps: AtomicU32,
-    /// Host time of the newest network callback, ticks >> 10.
-    pub net_seen: AtomicU32,
-    /// Bytes accepted by the network.
-    pub bytes_sent: AtomicU64,
-    /// Bytes received.
-    pub bytes_received: AtomicU64,
-    /// Time in each of [`WAITS`], summed over steps, in units of 64 ticks.
-    pub waits: [AtomicU32; 6],
-    /// Of its network operations, how long the one that was longest in the network's hands was there, in units of 64 ticks;
-    /// see [`crate::net_op::NetOp::held`].
-    pub net_longest: AtomicU32,
-    /// That one: peer + 1, << 1 | 1 sends; 0 none.
-    pub net_link: AtomicU32,
+macro_rules! row {
+    ($(
+        #[doc = $doc:literal]
+        $who:ident $name:ident: $type:tt $(= $column:literal $(<< $bits:literal)? $($coding:ident)?)?;
+    )*) => {
+        /// One call, updated in place from birth until it is sealed: four cache lines, each with one writing
+        /// thread.
+        #[repr(C, align(64))]
+        pub struct Row {
+            /// `generation << 46 | ticket << 2 | state`.
+            ///
+            /// Birth: the caller takes a slot off the ring of free slots, stores the fields of line A, then
+            /// ALIVE (Release). The Acquire loads of the recorder's thread and of readers meet it.
+            ///
+            /// Death: once the row is in a block or in the totals, the recorder's thread stores FREE with
+            /// the next generation, clears lines B to D, and puts the slot back on the ring (Release). The
+            /// next caller that takes the slot meets that (Acquire).
+            pub word: AtomicU64,
+            $(
+                #[doc = $doc]
+                pub $name: Live<$type>,
+            )*
+        }
+    };
 }
+call_fields!(row);
 
 /// The waits of network steps, in the order of [`Row::waits`].
 pub const WAITS: [&str; 6] = [
