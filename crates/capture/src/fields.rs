@@ -33,6 +33,7 @@
 //!
 //! Rule: the order is that of the bytes in a live row, and a column keeps its number. Both are the format.
 
+use crate::varint::{unzigzag, zigzag};
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed};
 
 /// Calls the macro `$make` with the fields of a call.
@@ -153,8 +154,14 @@ pub(crate) use call_fields;
 pub trait Field: Copy {
     /// What a live row has in its place.
     type Live;
+    /// How many columns it takes.
+    const COLUMNS: usize;
     /// Its value in a live row.
     fn load(live: &Self::Live) -> Self;
+    /// What stands in the `i`th of its columns, if that is plain.
+    fn number(&self, i: usize) -> u64;
+    /// The value from what stands in its columns.
+    fn from_numbers(number: impl Fn(usize) -> u64) -> Self;
 }
 
 /// What a live row has in place of a `T`: the atomic integer of the same size, or an array of them.
@@ -164,9 +171,18 @@ macro_rules! unsigned {
     ($($type:ty, $live:ty;)*) => { $(
         impl Field for $type {
             type Live = $live;
+            const COLUMNS: usize = 1;
             #[inline]
             fn load(live: &$live) -> $type {
                 live.load(Relaxed)
+            }
+            #[inline]
+            fn number(&self, _: usize) -> u64 {
+                (*self).into()
+            }
+            #[inline]
+            fn from_numbers(number: impl Fn(usize) -> u64) -> $type {
+                number(0) as $type
             }
         }
     )* };
@@ -179,18 +195,37 @@ unsigned! {
     u64, AtomicU64;
 }
 
+/// A small number of either sign; in columns by [`zigzag`].
 impl Field for i32 {
     type Live = AtomicU32;
+    const COLUMNS: usize = 1;
     #[inline]
     fn load(live: &AtomicU32) -> i32 {
         live.load(Relaxed) as i32
+    }
+    #[inline]
+    fn number(&self, _: usize) -> u64 {
+        zigzag((*self).into())
+    }
+    #[inline]
+    fn from_numbers(number: impl Fn(usize) -> u64) -> i32 {
+        unzigzag(number(0)) as i32
     }
 }
 
 impl<T: Field, const N: usize> Field for [T; N] {
     type Live = [T::Live; N];
+    const COLUMNS: usize = N;
     #[inline]
     fn load(live: &[T::Live; N]) -> [T; N] {
         std::array::from_fn(|i| T::load(&live[i]))
+    }
+    #[inline]
+    fn number(&self, i: usize) -> u64 {
+        self[i].number(0)
+    }
+    #[inline]
+    fn from_numbers(number: impl Fn(usize) -> u64) -> [T; N] {
+        std::array::from_fn(|i| T::from_numbers(|_| number(i)))
     }
 }

@@ -17,6 +17,7 @@
 //! Rule: a shape is defined in the block that first uses it or in an earlier one with the same dictionary number. A
 //! dictionary is begun anew about every MiB, so a damaged block costs at most the rows up to there.
 
+mod columns;
 mod decode;
 pub mod definitions;
 mod encode;
@@ -27,3 +28,12 @@ mod tests;
 pub use decode::{Decoder, Outline, Shapes};
 pub use encode::Encoder;
 pub use record::{Record, Rest, Sealed, Shape};
+
+/// A time, or another one if it is not known.
+fn known_or(time: u64, other: u64) -> u64 {
+    if time != 0 {
+        time
+    } else {
+        other
+    }
+}

@@ -1,6 +1,7 @@
 //! Reads the payload of a Rows block: [`Shapes`] takes in what it defines, a [`Decoder`] hands out its rows.
 
-use super::{Rest, Sealed, Shape};
+use super::columns::{column, ALWAYS, COLUMNS, REST, SHAPE_COLUMNS};
+use super::{known_or, Rest, Sealed, Shape};
 use crate::varint::{unzigzag, Column, Reader};
 use std::collections::HashMap;
 
@@ -31,27 +32,11 @@ impl Head {
         let first_shape = reader.get()?;
         let n = bounded(reader.get()?)?;
         let mut values = Vec::new();
-        let columns = columns::<14>(reader, n, &mut values)?;
-        let shape = |i: usize| {
-            let c = |k: usize| columns[k].at(&values, i);
-            Shape {
-                comm: c(0) as u32,
-                func: c(1) as u8,
-                datatype: c(2) as u8,
-                flags: c(3) as u8,
-                parts: c(4) as u8,
-                algorithm: c(5) as u8,
-                protocol: c(6) as u8,
-                variant: c(7) as u8,
-                nchannels: c(8) as u8,
-                nwarps: (c(8) >> 8) as u8,
-                count: c(9),
-                root: unzigzag(c(10)) as i32,
-                peer: c(11) as u32,
-                stream: c(12),
-                ce_batches: c(13) as u16,
-            }
-        };
+        let mut columns = [Column::default(); SHAPE_COLUMNS];
+        for column in &mut columns {
+            *column = reader.column(n, &mut values)?;
+        }
+        let shape = |i: usize| Shape::from_columns(|k| columns[k].at(&values, i));
         let shapes = (0..n).map(shape).collect();
         Some(Head {
             dictionary,
@@ -62,18 +47,6 @@ impl Head {
             rows: bounded(reader.get()?)?,
         })
     }
-}
-
-fn columns<const N: usize>(
-    reader: &mut Reader,
-    n: usize,
-    values: &mut Vec<u64>,
-) -> Option<[Column; N]> {
-    let mut columns = [Column::default(); N];
-    for column in &mut columns {
-        *column = reader.column(n, values)?;
-    }
-    Some(columns)
 }
 
 /// What is known of a block before its rows are decoded.
@@ -173,7 +146,7 @@ impl Shapes {
                 (low, high) = (low.min(ticket), high.max(ticket));
             }
             outline.tickets = (low, high);
-            for _ in 1..STAMPS {
+            for _ in column::ticket + 1..column::k_start {
                 reader.skip_column(head.rows)?;
             }
             outline.stamped = reader.skip_column(head.rows)?;
@@ -181,9 +154,6 @@ impl Shapes {
         Some(outline)
     }
 }
-
-/// The column of GPU starts.
-const STAMPS: usize = 9;
 
 /// Decodes blocks that were outlined before. Keeps its memory from block to block.
 #[derive(Debug, Default)]
@@ -226,19 +196,22 @@ impl Decoder {
         );
         let values = &mut self.values;
         values.clear();
-        let columns = columns::<31>(&mut reader, n, values)?;
-        let mut later = || match reader.remaining() {
-            0 => Some(None),
-            _ => Some(Some(reader.column(n, values)?)),
-        };
-        let (errors, longest, links) = (later()?, later()?, later()?);
+        // A column that came later than the block is not there. It is the first of the values then, which is 0.
+        values.push(0);
+        let mut columns = [Column::default(); COLUMNS];
+        for (k, column) in columns.iter_mut().enumerate() {
+            if k >= ALWAYS && reader.remaining() == 0 {
+                break;
+            }
+            *column = reader.column(n, values)?;
+        }
         let ids = &shapes.dictionaries.get(dictionary as usize)?.ids;
         self.last.clear();
         self.last.resize(shapes.counter_ids.len(), 0);
-        let rest_there = [13, 14]
-            .into_iter()
-            .chain(17..31)
-            .any(|k| !columns[k].is_zero(values));
+        let is_there = |k: usize| !columns[k].is_zero(values);
+        let rest_there = REST
+            .iter()
+            .any(|(first, n)| (*first..first + n).any(is_there));
         let ticks = |units: i64| ((units.max(0)) as u64) << shift;
         let (mut last_start, mut shapeless) = (0i64, 0);
         // After a row without a shape it is not known whose sequence number it was that moved on.
@@ -253,22 +226,28 @@ impl Decoder {
                 0 => 0,
                 delta => start.wrapping_add(unzigzag(delta - 1).wrapping_mul(unit) as u64),
             };
-            ticket = ticket.wrapping_add(unzigzag(c(0)) as u64).wrapping_add(1);
-            api = api.wrapping_add(unzigzag(c(3)));
+            ticket = ticket
+                .wrapping_add(unzigzag(c(column::ticket)) as u64)
+                .wrapping_add(1);
+            api = api.wrapping_add(unzigzag(c(column::t_api)));
             // The first row's group is given whole; its column entry is relative to itself.
-            let groups = if i == 0 { 0 } else { unzigzag(c(8)) as u64 };
+            let groups = if i == 0 {
+                0
+            } else {
+                unzigzag(c(column::group)) as u64
+            };
             group = group.wrapping_add(groups).wrapping_add(1);
             let mut k_start = 0;
-            if c(STAMPS) != 0 {
-                last_start = last_start.wrapping_add(unzigzag(c(STAMPS) - 1));
+            if c(column::k_start) != 0 {
+                last_start = last_start.wrapping_add(unzigzag(c(column::k_start) - 1));
                 k_start = last_start.wrapping_mul(unit) as u64;
             }
-            let id = usize::try_from(c(1))
+            let id = usize::try_from(c(column::shape))
                 .ok()
                 .and_then(|number| ids.get(number));
             let Some(shape) = id.and_then(|id| id.checked_sub(1)) else {
                 shapeless += 1;
-                seq_known &= c(2) == 0;
+                seq_known &= c(column::seq) == 0;
                 continue;
             };
             let mut r = Sealed {
@@ -277,56 +256,42 @@ impl Decoder {
                 t_api: ticks(api),
                 group,
                 k_start,
-                k_stop: after_start(10, k_start),
-                k_error: errors.map_or(0, |errors| errors.at(values, i) as u32),
-                verdict: c(15) as u16,
-                template: c(16) as u32,
+                k_stop: after_start(column::k_stop, k_start),
                 ..Sealed::default()
             };
-            if c(2) != 0 && seq_known {
+            if c(column::seq) != 0 && seq_known {
                 let last = &mut self.last[shapes.counters[shape as usize] as usize];
-                r.seq = last.wrapping_add(unzigzag(c(2) - 1) as u64).wrapping_add(1);
+                let delta = unzigzag(c(column::seq) - 1) as u64;
+                r.seq = last.wrapping_add(delta).wrapping_add(1);
                 *last = r.seq;
             }
-            r.t_launch0 = since(4, r.t_api);
+            r.t_launch0 = since(column::t_launch0, r.t_api);
             let base = known_or(r.t_launch0, r.t_api);
-            r.t_launch1 = since(5, base);
+            r.t_launch1 = since(column::t_launch1, base);
             let base = known_or(r.t_launch1, r.t_api);
-            r.t_enqueue = since(6, base);
+            r.t_enqueue = since(column::t_enqueue, base);
             let base = known_or(r.t_enqueue, base);
-            r.t_end = since(7, base);
-            r.k_seen = since(11, known_or(r.t_end, base));
-            (r.k_started, r.k_stopped) = match c(12) {
+            r.t_end = since(column::t_end, base);
+            r.k_seen = since(column::k_seen, known_or(r.t_end, base));
+            (r.k_started, r.k_stopped) = match c(column::k_started) {
                 0 => {
                     let channels = shapes.list[shape as usize].nchannels.into();
                     (channels, channels)
                 }
                 both => ((both - 1) as u16, ((both - 1) >> 16) as u16),
             };
-            let rest = rest_there.then(|| Rest {
-                user_tag: c(17),
-                send_buffer: c(18),
-                recv_buffer: c(19),
-                phase_stop: [after_start(13, k_start), after_start(14, k_start)],
-                ops_started: c(20) as u32,
-                ops_stopped: c(21) as u32,
-                steps: c(22) as u32,
-                bytes_sent: c(23),
-                bytes_received: c(24),
-                waits: std::array::from_fn(|w| c(25 + w) as u32),
-                net_longest: longest.map_or(0, |longest| longest.at(values, i) as u32),
-                net_link: links.map_or(0, |links| links.at(values, i) as u32),
+            r.read_plain(c);
+            let rest = rest_there.then(|| {
+                let phase_stop = |i| after_start(column::phase_stop + i, k_start);
+                let mut rest = Rest {
+                    phase_stop: std::array::from_fn(phase_stop),
+                    ..Rest::default()
+                };
+                rest.read_plain(c);
+                rest
             });
             each(&r, rest.as_ref());
         }
         Some(shapeless)
-    }
-}
-
-fn known_or(time: u64, other: u64) -> u64 {
-    if time != 0 {
-        time
-    } else {
-        other
     }
 }

@@ -1,6 +1,7 @@
 //! Turns records into the payload of a Rows block: an [`Encoder`].
 
-use super::{Record, Shape};
+use super::columns::{column, ALWAYS, PLAIN, SHAPE_COLUMNS};
+use super::{known_or, Record, Shape};
 use crate::varint::{put, put_column, zigzag};
 use std::collections::HashMap;
 
@@ -17,7 +18,8 @@ pub struct Encoder {
     dictionary: u64,
     written: usize,
     column: Vec<u64>,
-    fresh: Vec<Shape>,
+    /// Columns of the shapes that the block defines.
+    fresh: [Vec<u64>; SHAPE_COLUMNS],
     numbers: Vec<u64>,
 }
 
@@ -41,13 +43,15 @@ impl Encoder {
             self.restart();
         }
         let known = self.shapes.len() as u64;
-        self.fresh.clear();
+        self.fresh.iter_mut().for_each(Vec::clear);
         self.numbers.clear();
         for record in records {
             let next = self.shapes.len() as u64;
             let number = *self.shapes.entry(record.shape).or_insert(next);
-            if number == next && number >= known + self.fresh.len() as u64 {
-                self.fresh.push(record.shape);
+            if number == next && number >= known + self.fresh[0].len() as u64 {
+                let values = record.shape.to_columns();
+                let columns = self.fresh.iter_mut().zip(values);
+                columns.for_each(|(column, value)| column.push(value));
             }
             self.numbers.push(number);
         }
@@ -57,11 +61,13 @@ impl Encoder {
             u64::from(TICK_SHIFT),
             unit,
             known,
-            self.fresh.len() as u64,
+            self.fresh[0].len() as u64,
         ] {
             put(out, value);
         }
-        self.shape_columns(out);
+        for column in &self.fresh {
+            put_column(out, column);
+        }
         put(out, records.len() as u64);
         let Some(first) = records.first() else { return };
         put(out, first.ticket);
@@ -71,44 +77,21 @@ impl Encoder {
         self.written += out.len() - start;
     }
 
-    fn push(column: &mut Vec<u64>, out: &mut Vec<u8>, values: impl Iterator<Item = u64>) {
-        column.clear();
-        column.extend(values);
-        put_column(out, column);
-    }
-
-    fn shape_columns(&mut self, out: &mut Vec<u8>) {
-        let (column, fresh) = (&mut self.column, &self.fresh);
-        let fields: [fn(&Shape) -> u64; 14] = [
-            |s| s.comm.into(),
-            |s| s.func.into(),
-            |s| s.datatype.into(),
-            |s| s.flags.into(),
-            |s| s.parts.into(),
-            |s| s.algorithm.into(),
-            |s| s.protocol.into(),
-            |s| s.variant.into(),
-            |s| u64::from(s.nchannels) | u64::from(s.nwarps) << 8,
-            |s| s.count,
-            |s| zigzag(s.root.into()),
-            |s| s.peer.into(),
-            |s| s.stream,
-            |s| s.ce_batches.into(),
-        ];
-        for field in fields {
-            Self::push(column, out, fresh.iter().map(field));
-        }
-    }
-
     fn row_columns(&mut self, out: &mut Vec<u8>, records: &[Record], unit: u64) {
-        let column = &mut self.column;
         let t = |ticks: u64| (ticks >> TICK_SHIFT) as i64;
         // 0 when unknown, else 1 + the difference.
-        let since = |time: u64, base: i64| {
+        let since = |time: u64, base: u64| {
             if time == 0 {
                 0
             } else {
-                1 + zigzag(t(time) - base)
+                1 + zigzag(t(time) - t(base))
+            }
+        };
+        let after_start = |time: u64, r: &Record| {
+            if time == 0 {
+                0
+            } else {
+                zigzag((time as i64).wrapping_sub(r.k_start as i64) / unit as i64).wrapping_add(1)
             }
         };
         let pairs = || {
@@ -116,22 +99,25 @@ impl Encoder {
                 .iter()
                 .scan(&records[0], |last, r| Some((std::mem::replace(last, r), r)))
         };
+        let mut columns = Columns {
+            out: &mut *out,
+            values: &mut self.column,
+            next: 0,
+        };
 
         let mut expected = records[0].ticket.wrapping_sub(1);
-        Self::push(
-            column,
-            out,
+        columns.put(
+            column::ticket,
             records.iter().map(|r| {
                 let delta = r.ticket.wrapping_sub(expected).wrapping_sub(1);
                 expected = r.ticket;
                 zigzag(delta as i64)
             }),
         );
-        put_column(out, &self.numbers);
+        columns.put(column::shape, self.numbers.iter().copied());
         let mut predicted: HashMap<(u32, u8), u64> = HashMap::new();
-        Self::push(
-            column,
-            out,
+        columns.put(
+            column::seq,
             records.iter().map(|r| {
                 if r.seq == 0 {
                     return 0;
@@ -142,45 +128,34 @@ impl Encoder {
                 zigzag(delta as i64).wrapping_add(1)
             }),
         );
-        Self::push(
-            column,
-            out,
+        columns.put(
+            column::t_api,
             pairs().map(|(last, r)| zigzag(t(r.t_api) - t(last.t_api))),
         );
-        Self::push(
-            column,
-            out,
-            records.iter().map(|r| since(r.t_launch0, t(r.t_api))),
+        columns.put(
+            column::t_launch0,
+            records.iter().map(|r| since(r.t_launch0, r.t_api)),
         );
-        Self::push(
-            column,
-            out,
-            records
-                .iter()
-                .map(|r| since(r.t_launch1, t(base_launch1(r)))),
+        columns.put(
+            column::t_launch1,
+            records.iter().map(|r| since(r.t_launch1, base_launch1(r))),
         );
-        Self::push(
-            column,
-            out,
-            records
-                .iter()
-                .map(|r| since(r.t_enqueue, t(base_enqueue(r)))),
+        columns.put(
+            column::t_enqueue,
+            records.iter().map(|r| since(r.t_enqueue, base_enqueue(r))),
         );
-        Self::push(
-            column,
-            out,
-            records.iter().map(|r| since(r.t_end, t(base_end(r)))),
+        columns.put(
+            column::t_end,
+            records.iter().map(|r| since(r.t_end, base_end(r))),
         );
-        Self::push(
-            column,
-            out,
+        columns.put(
+            column::group,
             pairs()
                 .map(|(last, r)| zigzag(r.group.wrapping_sub(last.group).wrapping_sub(1) as i64)),
         );
         let mut last_start = 0i64;
-        Self::push(
-            column,
-            out,
+        columns.put(
+            column::k_start,
             records.iter().map(|r| {
                 if r.k_start == 0 {
                     return 0;
@@ -194,108 +169,85 @@ impl Encoder {
                 value
             }),
         );
-        let after_start = |time: u64, r: &Record| {
-            if time == 0 {
-                0
-            } else {
-                zigzag((time as i64).wrapping_sub(r.k_start as i64) / unit as i64).wrapping_add(1)
-            }
-        };
-        Self::push(
-            column,
-            out,
+        columns.put(
+            column::k_stop,
             records.iter().map(|r| after_start(r.k_stop, r)),
         );
-        Self::push(
-            column,
-            out,
-            records.iter().map(|r| since(r.k_seen, t(base_seen(r)))),
+        columns.put(
+            column::k_seen,
+            records.iter().map(|r| since(r.k_seen, base_seen(r))),
         );
-        Self::push(
-            column,
-            out,
+        columns.put(
+            column::k_started,
             records.iter().map(|r| {
-                if r.k_started == r.k_stopped && (r.k_started == r.shape.nchannels.into()) {
+                if r.k_started == r.k_stopped && r.k_started == r.shape.nchannels.into() {
                     0
                 } else {
                     1 + (u64::from(r.k_started) | u64::from(r.k_stopped) << 16)
                 }
             }),
         );
-        Self::push(
-            column,
-            out,
-            records.iter().map(|r| after_start(r.phase_stop[0], r)),
-        );
-        Self::push(
-            column,
-            out,
-            records.iter().map(|r| after_start(r.phase_stop[1], r)),
-        );
-        let plain: [fn(&Record) -> u64; 16] = [
-            |r| r.verdict.into(),
-            |r| r.template.into(),
-            |r| r.user_tag,
-            |r| r.send_buffer,
-            |r| r.recv_buffer,
-            |r| r.ops_started.into(),
-            |r| r.ops_stopped.into(),
-            |r| r.steps.into(),
-            |r| r.bytes_sent,
-            |r| r.bytes_received,
-            |r| r.waits[0].into(),
-            |r| r.waits[1].into(),
-            |r| r.waits[2].into(),
-            |r| r.waits[3].into(),
-            |r| r.waits[4].into(),
-            |r| r.waits[5].into(),
-        ];
-        for field in plain {
-            Self::push(column, out, records.iter().map(field));
+        for phase in 0..2 {
+            columns.put(
+                column::phase_stop + phase,
+                records.iter().map(|r| after_start(r.phase_stop[phase], r)),
+            );
         }
-        // These came later: a block ends with the last that has a value.
-        let linked = records.iter().any(|r| r.net_longest | r.net_link != 0);
-        if linked || records.iter().any(|r| r.k_error != 0) {
-            Self::push(column, out, records.iter().map(|r| r.k_error.into()));
+        // The others are plain. Of those that came later, what follows the last one with a value is taken back.
+        let mut end = columns.out.len();
+        for (k, plain) in PLAIN.iter().enumerate() {
+            let Some((values, i)) = plain else { continue };
+            let before = columns.out.len();
+            let has_value = columns.put_filled(k, |to| values(records, *i, to));
+            // The network's two columns came together.
+            let belongs = k == column::net_link && end == before;
+            if k < ALWAYS || has_value || belongs {
+                end = columns.out.len();
+            }
         }
-        if linked {
-            Self::push(column, out, records.iter().map(|r| r.net_longest.into()));
-            Self::push(column, out, records.iter().map(|r| r.net_link.into()));
-        }
+        out.truncate(end);
+    }
+}
+
+/// The columns of a row under construction, in order.
+struct Columns<'a> {
+    out: &'a mut Vec<u8>,
+    values: &'a mut Vec<u64>,
+    /// Number of the next one.
+    next: usize,
+}
+
+impl Columns<'_> {
+    fn put(&mut self, column: usize, values: impl Iterator<Item = u64>) {
+        self.put_filled(column, |to| to.extend(values));
+    }
+
+    /// Appends a column of the values that `fill` appends to an empty list. Whether any of them is not 0.
+    fn put_filled(&mut self, column: usize, fill: impl FnOnce(&mut Vec<u64>)) -> bool {
+        debug_assert_eq!(column, self.next, "columns are written in order");
+        self.next += 1;
+        self.values.clear();
+        fill(self.values);
+        put_column(self.out, self.values);
+        self.values.iter().any(|value| *value != 0)
     }
 }
 
 // Each host time is written as the difference to the nearest one that is known before it.
 fn base_launch1(r: &Record) -> u64 {
-    if r.t_launch0 != 0 {
-        r.t_launch0
-    } else {
-        r.t_api
-    }
+    known_or(r.t_launch0, r.t_api)
 }
 
 fn base_enqueue(r: &Record) -> u64 {
-    if r.t_launch1 != 0 {
-        r.t_launch1
-    } else {
-        r.t_api
-    }
+    known_or(r.t_launch1, r.t_api)
 }
 
 fn base_end(r: &Record) -> u64 {
-    if r.t_enqueue != 0 {
-        r.t_enqueue
-    } else {
-        base_enqueue(r)
-    }
+    known_or(r.t_enqueue, base_enqueue(r))
 }
 
 fn base_seen(r: &Record) -> u64 {
-    if r.t_end != 0 {
-        r.t_end
-    } else {
-        base_end(r)
-    }
+    known_or(r.t_end, base_end(r))
 }
 
 /// The largest power of two up to 1024 that divides every stamp of the block.

@@ -1,5 +1,7 @@
 use super::*;
+use crate::live::{row_state, Row};
 use proptest::prelude::*;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The records of a block and how many have no shape.
 fn decode(
@@ -83,7 +85,33 @@ fn record() -> impl Strategy<Value = Record> {
         })
 }
 
+/// A live row of any bytes, as a record: whatever fields there are have any values.
+fn live_record() -> impl Strategy<Value = Record> {
+    let word = prop_oneof![Just(0u64), 0..100u64, any::<u64>()];
+    (0..1000u64, prop::array::uniform32(word)).prop_map(|(ticket, words)| {
+        // SAFETY: a Row is 256 bytes of atomic integers, for which any bytes are values.
+        let row: Row = unsafe { std::mem::transmute(words) };
+        let word = row_state::word(0, ticket, row_state::ALIVE);
+        row.word.store(word, Relaxed);
+        let mut r = Record::load(&row).expect("alive");
+        // Host times lose their lowest four bits.
+        let times = [&mut r.t_api, &mut r.t_launch0, &mut r.t_launch1];
+        let later = [&mut r.t_enqueue, &mut r.t_end, &mut r.k_seen];
+        times.into_iter().chain(later).for_each(|time| *time &= !15);
+        r
+    })
+}
+
 proptest! {
+    #[test]
+    fn live_rows_round_trip(records in prop::collection::vec(live_record(), 1..20)) {
+        let mut payload = Vec::new();
+        Encoder::new().encode(&mut payload, &records);
+        let mut shapes = Shapes::default();
+        let outline = shapes.outline(&payload).expect("well formed");
+        prop_assert_eq!(decode(&mut Decoder::new(), &shapes, &payload, outline), (records, 0));
+    }
+
     #[test]
     fn records_round_trip(blocks in prop::collection::vec(prop::collection::vec(record(), 0..40), 1..4)) {
         let (mut encoder, mut shapes, mut decoder) = (Encoder::new(), Shapes::default(), Decoder::new());
@@ -108,6 +136,40 @@ proptest! {
         }
         let _ = definitions::read(&bytes);
     }
+}
+
+#[test]
+fn the_spec_has_every_column() {
+    let spec = include_str!("../../SPEC.md");
+    let (_, table) = spec.split_once("| | column | value |").expect("a table");
+    let (table, _) = table.split_once("\n\n").expect("its end");
+    let number = |text: &str| text.trim().parse::<usize>().ok();
+    let mut found = Vec::new();
+    for cell in table.lines().filter_map(|line| line.split('|').nth(1)) {
+        match cell.split_once(" to ") {
+            Some((first, last)) => {
+                found.extend(number(first).expect("a number")..=number(last).expect("one"))
+            }
+            None => found.extend(cell.split(',').filter_map(number)),
+        }
+    }
+    assert_eq!(found, Vec::from_iter(0..columns::COLUMNS));
+}
+
+/// What only few rows have, and of that only what came later than the first columns.
+#[test]
+fn a_row_with_nothing_but_a_late_column_keeps_it() {
+    let record = Record {
+        ticket: 1,
+        net_longest: 7,
+        ..Record::default()
+    };
+    let mut payload = Vec::new();
+    Encoder::new().encode(&mut payload, &[record]);
+    let mut shapes = Shapes::default();
+    let outline = shapes.outline(&payload).expect("well formed");
+    let decoded = decode(&mut Decoder::new(), &shapes, &payload, outline);
+    assert_eq!(decoded, (vec![record], 0));
 }
 
 #[test]
