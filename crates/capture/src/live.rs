@@ -1,15 +1,19 @@
-//! The live part: one process's open rows, totals, counters and unwritten blocks, in memory that outlives the process.
+//! The live part of a process: its open rows, totals, counters and unwritten blocks, in memory that
+//! outlives it.
 //!
 //! ```text
 //! Header 4096 B │ Strings │ Comms │ Groups │ Totals │ Histogram pages │ Rows │ Network operations │ Staging
 //! ```
 //!
-//! Every field is an atomic that one thread at a time stores to, so a reader (the recorder's own thread, another
-//! process, or a report after the writer's death) sees whole values. What orders them is said at each field; the
-//! life of a row is at [`Row::word`].
+//! `layout.rs` has the [`Header`] and the sections, `row.rs` one call, `totals.rs` the calls without a row,
+//! `causes.rs` why calls and callbacks were lost. A [`View`] of `view.rs` finds all of them in bytes.
+//!
+//! Every field is an atomic that one thread at a time stores to. So a reader sees whole values, whether it
+//! is the recorder's own thread, another process, or a report after the writer's death. Each field says
+//! what orders it; the life of a row is at [`Row::word`].
 //!
 //! The logical trace file is the bytes of the newest file up to [`Header::staged_base`], then the first
-//! [`Header::staged_len`] bytes of the staging area, so a write that was cut short is made good from the live part.
+//! [`Header::staged_len`] bytes of the staging area. So the live part completes a write that was cut short.
 
 mod causes;
 mod layout;

@@ -1,21 +1,22 @@
-//! Finished calls as columns.
-//!
-//! A call is a [`Record`]; what many calls share (communicator, function, size, algorithm …) is its [`Shape`], written
-//! once per dictionary and named by number. The rest is differences between neighbours, one column a field, in the
-//! codings of [`crate::varint`]. A recorded training job takes about 10 bytes a call with host times.
+//! Finished calls as columns: the payload of a Rows block.
 //!
 //! ```text
-//! payload of a Rows block (all integers varint)
-//!   dictionary number │ tick shift │ GPU unit │ first new shape │ n new shapes │ 14 shape columns of n
-//!   n rows │ first ticket │ first t_api >> shift │ first group │ 31 columns of n, in the order of `encode`
-//!   │ where times are of CUDA events: a column of n, their errors
+//! live row ──▶ Record ──▶ Encoder ──▶ payload ──▶ Shapes, Decoder ──▶ Sealed and Rest
+//!          load        (encode.rs)                 (decode.rs)
 //! ```
 //!
-//! Host times are kept in units of `1 << shift` ticks. GPU times are kept in units that divide all of the block's
-//! stamps, so nothing of them is lost.
+//! A call is a [`Record`] (`record.rs`). What many calls share (communicator, function, size, algorithm …)
+//! is its [`Shape`]. A shape is written once per dictionary, and calls name it by number. All else is
+//! written as differences between neighbours, in the codings of [`crate::varint`], one column after
+//! another. Which column a field has is in `columns.rs`. A recorded training job takes about 10 bytes a
+//! call with host times.
 //!
-//! Rule: a shape is defined in the block that first uses it or in an earlier one with the same dictionary number. A
-//! dictionary is begun anew about every MiB, so a damaged block costs at most the rows up to there.
+//! The recorder gives records to an [`Encoder`]. A reader shows [`Shapes`] the blocks in the order of the
+//! file. Then it may give them to [`Decoder`]s in any order, one for each thread. Names that shapes have as
+//! numbers are in blocks of their own, the [`definitions`].
+//!
+//! Rule: a shape is defined in the block that first uses it, or in an earlier one with the same dictionary
+//! number. A new dictionary begins about every MiB, so a damaged block costs at most the rows up to there.
 
 mod columns;
 mod decode;

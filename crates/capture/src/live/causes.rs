@@ -1,6 +1,7 @@
-//! Why a call has no row of its own, or a callback no effect.
+//! Why a call has no row of its own, or a callback had no effect: [`Cause`] and [`Odd`], and their names in
+//! reports.
 
-/// Why a call has no row of its own, or a callback no effect; indexes into [`Header::lost`](super::Header::lost).
+/// Why a call has no row of its own: indexes into [`Header::lost`](super::Header::lost).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Cause {
@@ -10,10 +11,10 @@ pub enum Cause {
     SizeLimit = 1,
     /// The trace file could not be written (disk full, quota, folder gone).
     WriteFailed = 2,
-    /// A captured call whose later replays can't be named: more captured calls than the template table holds.
+    /// There were more captured calls than the template table holds. Replays of this one can't be recognised.
     TemplatesFull = 3,
-    /// The totals table was full too, so the call is in no table. It is also counted under its first cause, but for
-    /// `profile` mode, where there is none.
+    /// The totals table was full too, so the call is in no table. It is also counted under its first cause;
+    /// in `profile` mode there is no other.
     TotalsFull = 4,
 }
 
@@ -26,13 +27,13 @@ pub const CAUSES: [&str; 5] = [
     "totals_full",
 ];
 
-/// Callbacks that had no row to go to, and why; indexes into [`Header::odd`](super::Header::odd).
+/// Why a callback had no effect: indexes into [`Header::odd`](super::Header::odd).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Odd {
     /// A handle that this process never gave out (another process's, or garbage).
     ForeignHandle = 0,
-    /// A handle whose row has been sealed since.
+    /// A handle of a row that has been sealed since.
     StaleHandle = 1,
     /// A null handle.
     NullHandle = 2,
@@ -46,7 +47,7 @@ pub enum Odd {
     ForeignPid = 6,
     /// A stop for something already stopped.
     DoubleStop = 7,
-    /// A Coll or P2p whose announcing row is gone or was never given.
+    /// A Coll or P2p without the row that its API event began: the row is gone, or there never was one.
     Orphan = 8,
     /// A child of a call that has no row.
     Rowless = 9,

@@ -1,4 +1,15 @@
 //! What lies where in a live part: its [`Header`], and the sections that a [`Layout`] sizes.
+//!
+//! A section begins at a multiple of 4096. `Layout::for_memory(0)`, the smallest standard layout, has these:
+//!
+//! ```text
+//!       0   Header
+//!    4096   Strings, 255 of 48 bytes       544768   Rows, 1024 of 256
+//!   16384   Comms, 256 of 176              806912   Network operations, 512 of 192
+//!   61440   Groups, 2048 of 64             905216   Staging, 262144 bytes
+//!  192512   Totals, 512 of 176            1167360   the end
+//!  282624   Histogram pages, 1024 of 256
+//! ```
 
 use super::{Cause, Page, Row, Total, Undo};
 use crate::net_op::NetOp;
@@ -15,7 +26,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"NCSLIVE1");
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Anchor {
-    /// The recorder's clock: TSC ticks, or nanoseconds of CLOCK_MONOTONIC where the TSC is not used.
+    /// The recorder's clock: TSC ticks, or ns of CLOCK_MONOTONIC if the TSC is not used.
     pub ticks: AtomicU64,
     /// CLOCK_MONOTONIC, ns.
     pub monotonic: AtomicU64,
@@ -23,7 +34,7 @@ pub struct Anchor {
     pub realtime: AtomicU64,
 }
 
-/// What a live part starts with. Sizes and offsets are fixed at creation; the rest moves.
+/// What a live part starts with. Sizes and offsets are fixed at creation; other fields change.
 #[repr(C)]
 pub struct Header {
     /// [`MAGIC`], stored last at creation (Release).
@@ -32,15 +43,15 @@ pub struct Header {
     pub format: AtomicU32,
     /// Bytes of the whole image.
     pub size: AtomicU32,
-    /// Of strings, comms, groups, totals, pages, rows, staging: offset of the first and how many (bytes for staging).
+    /// Offset and number of strings, comms, groups, totals, pages, rows and staged bytes.
     pub sections: [[AtomicU32; 2]; 7],
     /// Random id shared with the trace file's header.
     pub trace_id: AtomicU64,
-    /// The writer, as itself sees its pid.
+    /// The writer's pid, as the writer sees it.
     pub pid: AtomicU32,
     /// Clock of `ticks`: 0 vDSO monotonic ns, 1 TSC, 2 the aarch64 virtual counter.
     pub clock: AtomicU32,
-    /// Start time of the process in clock ticks since boot, field 22 of /proc/PID/stat; tells a recycled pid.
+    /// When the process started: field 22 of /proc/PID/stat. Processes with the same pid differ in it.
     pub pid_start: AtomicU64,
     /// Inode of the pid name space.
     pub pid_namespace: AtomicU64,
@@ -50,10 +61,10 @@ pub struct Header {
     pub last: Anchor,
     /// See `last`.
     pub anchor_version: AtomicU64,
-    /// Rows born: the next ticket. A compare-and-swap at each birth. Announced calls are these and those that found
-    /// no row; see [`Header::announced`].
+    /// Rows born, which is the next ticket. A compare-and-swap at each birth. Calls that found no row are
+    /// not in it: see [`Header::announced`].
     pub born: AtomicU64,
-    /// Tickets below this one have been looked at by the recorder's thread.
+    /// The recorder's thread has seen all tickets below this one.
     pub drained: AtomicU64,
     /// Rows written to blocks.
     pub sealed: AtomicU64,
@@ -63,7 +74,7 @@ pub struct Header {
     pub lost: [AtomicU64; 8],
     /// Callbacks without effect, by [`Odd`](super::Odd).
     pub odd: [AtomicU64; 24],
-    /// Bytes in the trace file that is written to, before the staged ones.
+    /// Bytes of the present trace file before the staged ones.
     pub staged_base: AtomicU64,
     /// Bytes in the staging area. Stored (Release) after the bytes.
     pub staged_len: AtomicU64,
@@ -79,27 +90,28 @@ pub struct Header {
     pub totals_used: AtomicU32,
     /// Histogram pages in use.
     pub pages_used: AtomicU32,
-    /// Histogram counts that found no page: in totals, not in percentiles.
+    /// Times that found no histogram page free: they count in totals, not in percentiles.
     pub pages_full: AtomicU64,
     /// Undo record of the fold in progress; see [`Undo`].
     pub undo: Undo,
-    /// Starts of events that were not asked for (RAS can change the mask).
+    /// Starts of events that the recorder did not ask for (NCCL's RAS can change the mask).
     pub unrequested: AtomicU64,
     /// Bytes of `process`. Stored (Release) after them.
     pub process_len: AtomicU32,
     /// Who this is, the `key=value` lines of [`crate::block::Kind::Process`].
     pub process: [AtomicU8; 2560],
-    /// Number of the trace file that is written to, which `staged_base` and `staged_len` are about; stored while nothing
-    /// is staged.
+    /// Number of the present trace file, to which `staged_base` and `staged_len` belong. Stored while
+    /// nothing is staged.
     pub trace_number: AtomicU32,
-    /// CUDA's error that ended the timing of launches by events; 0 none.
+    /// CUDA's error that ended the timing by CUDA events; 0 none.
     pub cuda_error: AtomicU32,
-    /// Of the open network operations: offset of the first and how many. 0 and 0 in a live part of before there were any.
+    /// Offset and number of open network operations. Both are 0 in the live part of an older recorder.
     pub net_ops: [AtomicU32; 2],
 }
 
 impl Header {
-    /// Calls that NCCL announced: CollApi and P2pApi starts (Coll and P2p below ABI v5) and graph replays it showed.
+    /// Calls that NCCL announced: starts of CollApi and P2pApi (Coll and P2p below ABI v5), and graph
+    /// replays.
     pub fn announced(&self) -> u64 {
         self.born
             .load(Acquire)
@@ -112,9 +124,9 @@ impl Header {
     }
 }
 
-/// The facts about the process, from the first [`HEADER_BYTES`] of an image: who left it is known without reading the rest.
+/// The facts about the process, from the first [`HEADER_BYTES`] of an image: who left it.
 ///
-/// `None` when `start` is no start of a live part of this format.
+/// `None` if `start` is not the start of a live part of this format.
 pub fn facts(start: &[u8]) -> Option<&[u8]> {
     let u32_at = |at: usize| Some(u32::from_le_bytes(start.get(at..at + 4)?.try_into().ok()?));
     let magic = start.get(offset_of!(Header, magic)..)?.get(..8)?;
@@ -161,7 +173,7 @@ pub struct Comm {
     pub t_init: AtomicU64,
     /// Finalize time, ticks; 0 while alive.
     pub t_final: AtomicU64,
-    /// GPU UUID's 16 bytes where it could be asked; else 0.
+    /// The GPU's UUID, 16 bytes; 0 if it is not known.
     pub gpu: [AtomicU64; 2],
     /// Bytes of `name`.
     pub name_len: AtomicU32,
@@ -251,9 +263,10 @@ pub enum Section {
 /// How many sections there are.
 pub(super) const SECTIONS: usize = 8;
 
-/// How sections lie one behind the other. The staging area is last, of which the end is seldom used: in a child that was
-/// forked while another thread looked up a library, glibc's first look-up unmaps where ld.so.cache lay in the parent, and
-/// that is where the end of a new mapping may lie.
+/// The sections in the order of their offsets. Staging is last because its end is seldom used, and the end
+/// of a mapping may go away in a forked child: if another thread of the parent was looking up a library at
+/// the fork, glibc's first look-up in the child unmaps the place that ld.so.cache had in the parent, and
+/// the end of a new mapping may be there.
 const ORDER: [Section; SECTIONS] = [
     Section::Strings,
     Section::Comms,
@@ -278,7 +291,7 @@ pub(super) const ELEMENT: [usize; SECTIONS] = [
 ];
 
 impl Layout {
-    /// The largest standard layout that fits in `bytes`: rows scale, from 1024 up to 131 072.
+    /// The largest standard layout that fits in `bytes`. It has from 1024 to 131 072 rows.
     pub fn for_memory(bytes: usize) -> Layout {
         let mut layout = Layout {
             strings: 255,
@@ -340,6 +353,24 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_smallest_layout_is_as_in_the_example() {
+        let layout = Layout::for_memory(0);
+        let sections = layout.sections();
+        let first = ORDER.map(|section| sections[section as usize]);
+        let expected = [
+            [4096, 255],
+            [16384, 256],
+            [61440, 2048],
+            [192512, 512],
+            [282624, 1024],
+            [544768, 1024],
+            [806912, 512],
+            [905216, 262144],
+        ];
+        assert_eq!((first, layout.bytes()), (expected, 1167360));
+    }
 
     #[test]
     fn default_layout_fits_in_four_mebibytes() {

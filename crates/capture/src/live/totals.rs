@@ -1,13 +1,17 @@
-//! Calls that have no row of their own: counts and a histogram, by what they were.
+//! Calls without a row of their own: counts and a histogram for each kind of call.
+//!
+//! A [`Total`] is an entry by communicator, size, names and flags. Its histogram has a [`Page`] for each
+//! octave of durations that it met. The recorder's thread folds rows into entries; [`Undo`] lets a reader
+//! take back a fold that the process did not live to finish.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8};
 
-/// The state of a totals entry before the fold in progress, so that a reader can take a half-done fold back.
+/// The state of an entry before the fold in progress, so that a reader can take a half-done fold back.
 #[repr(C)]
 #[derive(Default)]
 pub struct Undo {
-    /// Ticket + 1 of the row being folded; 0 when no fold is under way. Set (Release) after the other fields, cleared
-    /// (Release) after the row is free.
+    /// Ticket + 1 of the row being folded; 0 if no fold is in progress. Set (Release) after the other
+    /// fields, and cleared (Release) after the row is free.
     pub ticket: AtomicU64,
     /// The entry.
     pub entry: AtomicU32,
@@ -19,7 +23,7 @@ pub struct Undo {
     pub bucket_before: AtomicU64,
 }
 
-/// Counts and a histogram for calls that have no row of their own, by what they were.
+/// Counts and a histogram for one kind of call.
 #[repr(C)]
 pub struct Total {
     /// 0 free, 1 being claimed, 2 ready. Stored (Release) after the key.
@@ -38,7 +42,7 @@ pub struct Total {
     pub spare: AtomicU16,
     /// Calls that never had a row, counted at birth by the calling thread (`fetch_add`).
     pub rowless: AtomicU64,
-    /// Calls whose rows were folded, by the recorder's thread.
+    /// Calls with rows that the recorder's thread folded.
     pub calls: AtomicU64,
     /// Those of them with a GPU time.
     pub timed: AtomicU64,
@@ -59,8 +63,8 @@ pub type Page = [AtomicU32; 64];
 
 /// The histogram bucket of a duration: (octave, bucket in it).
 ///
-/// Below 64 ns buckets are 1 ns wide; above, each octave has 64 equal buckets, so a value differs from its bucket's
-/// middle by at most 1/128 of itself (0.8 %).
+/// Below 64 ns buckets are 1 ns wide. Above, each octave has 64 equal buckets, so a value differs from its
+/// bucket's middle by at most 1/128 of itself (0.8 %).
 pub fn bucket(ns: u64) -> (usize, usize) {
     let ns = ns.min((1 << 53) - 1);
     if ns < 64 {

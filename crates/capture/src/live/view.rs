@@ -1,4 +1,6 @@
 //! The bytes of a live part: a [`View`] borrows them, an [`Image`] owns them.
+//!
+//! Rule: [`View::open`] checks that every section lies in the bytes, so any bytes can be looked at.
 
 use super::layout::{ELEMENT, SECTIONS};
 use super::{Comm, Group, Header, Layout, Page, Row, Section, Text, Total, HEADER_BYTES, MAGIC};
@@ -27,8 +29,9 @@ macro_rules! section {
         #[inline]
         pub fn $name(&self) -> &'a [$type] {
             let [at, count] = self.sections[Section::$section as usize];
-            // SAFETY: the constructors checked that the section lies in the image, which lives for 'a, and that offsets
-            // are page aligned; every field of the element types is an atomic integer, valid for any bytes.
+            // SAFETY: the constructors checked that the section lies in the image, which lives for 'a, and
+            // that offsets are page aligned; every field of the element types is an atomic integer, valid
+            // for any bytes.
             unsafe { std::slice::from_raw_parts(self.base.add(at as usize).cast(), count as usize) }
         }
     };
@@ -58,7 +61,7 @@ impl<'a> View<'a> {
 
     /// The view of an image made elsewhere.
     ///
-    /// `None` when it is no live part of this format, or when its sections do not lie inside `image`.
+    /// `None` if it is no live part of this format, or if its sections do not lie inside `image`.
     pub fn open(image: &'a [AtomicU64]) -> Option<View<'a>> {
         let bytes = std::mem::size_of_val(image);
         let base: *const u8 = image.as_ptr().cast();
@@ -121,7 +124,7 @@ impl<'a> View<'a> {
         staging, Staging, AtomicU8
     );
     section!(
-        /// Open network operations; none in a live part of before there were any.
+        /// Open network operations; none in the live part of an older recorder.
         net_ops, NetOps, NetOp
     );
 

@@ -1,15 +1,16 @@
 //! Which columns of a block the fields of a call have, made from [`call_fields`].
 //!
-//! [`column`] has the number of each field's first column. Plain columns need no other code: [`PLAIN`] takes their
-//! values from records, `read_plain` puts them back. `encode.rs` and `decode.rs` have the code for the others.
+//! [`column`] has the number of each field's first column. Plain columns need no other code: [`PLAIN`]
+//! takes their values from records, and `read_plain` puts them back. `encode.rs` and `decode.rs` have the
+//! code for the others.
 
 use super::{Record, Rest, Sealed, Shape};
 use crate::fields::{call_fields, Field};
 
-/// Columns that every block has. Those after them came later: a block may end before them.
+/// Columns that every block has. The columns after them came later, so a block may end before these.
 pub(super) const ALWAYS: usize = 31;
 
-/// What appends the values of a plain column, and which element of its field that column has.
+/// Appends the values of a plain column to a list; and the element of the field that the column has.
 pub(super) type Plain = (fn(&[Record], usize, &mut Vec<u64>), usize);
 
 macro_rules! columns {

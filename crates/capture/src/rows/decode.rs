@@ -1,4 +1,9 @@
-//! Reads the payload of a Rows block: [`Shapes`] takes in what it defines, a [`Decoder`] hands out its rows.
+//! Reads the payloads of Rows blocks: [`Shapes`] takes in what they define, a [`Decoder`] hands out their
+//! rows.
+//!
+//! `encode.rs` draws the bytes.
+//!
+//! Rule: no bytes make it panic, and damaged ones take no more memory than sound ones.
 
 use super::columns::{column, ALWAYS, COLUMNS, REST, SHAPE_COLUMNS};
 use super::{known_or, Rest, Sealed, Shape};
@@ -15,13 +20,13 @@ struct Head {
     rows: usize,
 }
 
-// A row costs some bits at least; a column of one value does not, hence the fixed bound. The recorder's blocks have 1024
-// rows at most.
+/// A number of rows or shapes, if it may be true. A column of equal values is short however many there are,
+/// so the payload's length is no bound. The recorder's blocks have 1024 rows at most.
 fn bounded(n: u64) -> Option<usize> {
     usize::try_from(n).ok().filter(|n| *n <= 1 << 16)
 }
 
-/// Numbers of shapes are at most this; the recorder begins a new dictionary at 2^16.
+/// Highest number of a shape. The recorder begins a new dictionary at 2^16.
 const LAST_SHAPE: u64 = 1 << 20;
 
 impl Head {
@@ -52,11 +57,11 @@ impl Head {
 /// What is known of a block before its rows are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outline {
-    /// Which of the file's dictionaries it uses, by [`Shapes`]'s count.
+    /// The dictionary that it uses, as [`Shapes`] counts them.
     pub dictionary: u32,
     /// Rows in it.
     pub rows: u32,
-    /// Lowest and highest ticket; the first above the second where there are no rows.
+    /// Lowest and highest ticket; without rows the first is above the second.
     pub tickets: (u64, u64),
     /// Whether some row has a GPU stamp.
     pub stamped: bool,
@@ -64,13 +69,14 @@ pub struct Outline {
 
 /// The distinct shapes of a trace file, and the dictionaries that name them.
 ///
-/// Every block is [outlined](Shapes::outline) first, in file order. After that blocks are decoded in any order, each by
-/// itself, so that threads can share them.
+/// Every block is [outlined](Shapes::outline) first, in the order of the file. After that each block can be
+/// decoded by itself, so that threads can share the work.
 #[derive(Debug, Default)]
 pub struct Shapes {
     list: Vec<Shape>,
     ids: HashMap<Shape, u32>,
-    /// By shape: the number of its communicator and function, which NCCL's sequence numbers count for.
+    /// For each shape, the number of its pair of communicator and function: NCCL numbers calls for each
+    /// such pair.
     counters: Vec<u32>,
     counter_ids: HashMap<(u32, u8), u32>,
     dictionaries: Vec<Dictionary>,
@@ -80,7 +86,7 @@ pub struct Shapes {
 #[derive(Debug, Default)]
 struct Dictionary {
     number: u64,
-    /// Index into the list + 1 by the shape's number, 0 where its definition is lost.
+    /// For each number of a shape, its index in the list + 1; 0 if its definition is lost.
     ids: Vec<u32>,
 }
 
@@ -104,8 +110,8 @@ impl Shapes {
         id
     }
 
-    /// Takes in the shapes that a block defines, and tells what else is needed before it is decoded; `None` when the
-    /// payload is not well formed (its checksum being right, a writer's fault).
+    /// Takes in the shapes that a block defines, and returns what must be known before it is decoded.
+    /// `None` if the payload is not well formed; since its checksum was right, that is the writer's fault.
     pub fn outline(&mut self, payload: &[u8]) -> Option<Outline> {
         let mut reader = Reader::new(payload);
         let head = Head::read(&mut reader)?;
@@ -155,7 +161,7 @@ impl Shapes {
     }
 }
 
-/// Decodes blocks that were outlined before. Keeps its memory from block to block.
+/// Decodes blocks that were outlined before. It keeps its memory from block to block.
 #[derive(Debug, Default)]
 pub struct Decoder {
     values: Vec<u64>,
@@ -169,9 +175,10 @@ impl Decoder {
         Decoder::default()
     }
 
-    /// Hands the rows of a payload to `each`, with what few rows have where the block has any of it. Returns how many rows
-    /// have no shape, because the block that defines it is damaged or missing; `None`, before any row is handed out, when
-    /// the payload is not well formed.
+    /// Hands the rows of a payload to `each`, with their [`Rest`] if any row of the block has one.
+    ///
+    /// Returns how many rows were left out because the block that defines their shape is damaged or
+    /// missing. `None` if the payload is not well formed; then no row has been handed out.
     pub fn decode(
         &mut self,
         shapes: &Shapes,
@@ -196,7 +203,7 @@ impl Decoder {
         );
         let values = &mut self.values;
         values.clear();
-        // A column that came later than the block is not there. It is the first of the values then, which is 0.
+        // A column that the block does not have stays at the default, the first of these values: 0.
         values.push(0);
         let mut columns = [Column::default(); COLUMNS];
         for (k, column) in columns.iter_mut().enumerate() {
@@ -214,7 +221,7 @@ impl Decoder {
             .any(|(first, n)| (*first..first + n).any(is_there));
         let ticks = |units: i64| ((units.max(0)) as u64) << shift;
         let (mut last_start, mut shapeless) = (0i64, 0);
-        // After a row without a shape it is not known whose sequence number it was that moved on.
+        // A row without a shape has moved on the sequence number of some function, and it is not known which.
         let mut seq_known = true;
         for i in 0..n {
             let c = |k: usize| columns[k].at(values, i);
@@ -230,7 +237,7 @@ impl Decoder {
                 .wrapping_add(unzigzag(c(column::ticket)) as u64)
                 .wrapping_add(1);
             api = api.wrapping_add(unzigzag(c(column::t_api)));
-            // The first row's group is given whole; its column entry is relative to itself.
+            // The first row's group stands before the columns, so its entry in the column has no meaning.
             let groups = if i == 0 {
                 0
             } else {

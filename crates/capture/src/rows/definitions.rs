@@ -1,4 +1,14 @@
-//! Strings and communicators, appended to a Definitions payload.
+//! The payload of a Definitions block: strings and communicators, one after the other.
+//!
+//! ```text
+//! string         1 u8 │ id u8 │ length u8 │ bytes
+//! communicator   2 u8 │ place in the table u16 │ length u16 │ the bytes of a Comm
+//! ```
+//!
+//! Example: `01 01 09 41 6c 6c 52 65 64 75 63 65` is string 1, which has 9 bytes: AllReduce.
+//!
+//! Rule: the same string may be defined again, and a communicator whenever more is known about it. So each
+//! file can begin with all that its rows need. The length lets a reader take a longer `Comm` than its own.
 
 use crate::live::{Comm, Text};
 use std::sync::atomic::Ordering::Relaxed;

@@ -34,7 +34,7 @@ macro_rules! records {
             )*
         }
 
-        /// A row of a block: a [`Record`] whose shape has a number, without what few rows have.
+        /// A row of a block: a [`Record`] with a number for its shape, and without its [`Rest`].
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Sealed {
             /// Unique in the process, in order of announcement.
