@@ -10,8 +10,20 @@ use crate::fields::{call_fields, Field};
 /// Columns that every block has. The columns after them came later, so a block may end before these.
 pub(super) const ALWAYS: usize = 31;
 
-/// Appends the values of a plain column to a list; and the element of the field that the column has.
-pub(super) type Plain = (fn(&[Record], usize, &mut Vec<u64>), usize);
+/// A column that holds the values of a field as they are, or those of one element if the field is an array.
+#[derive(Clone, Copy)]
+pub(super) struct Plain {
+    /// Appends the values that records have for this element.
+    values: fn(&[Record], usize, &mut Vec<u64>),
+    element: usize,
+}
+
+impl Plain {
+    /// Appends the values that records have.
+    pub(super) fn put(self, records: &[Record], to: &mut Vec<u64>) {
+        (self.values)(records, self.element, to);
+    }
+}
 
 macro_rules! columns {
     ($(
@@ -148,7 +160,7 @@ const fn put_plain(
             columns[first + i].is_none(),
             "two fields have the same column"
         );
-        columns[first + i] = Some((values, i));
+        columns[first + i] = Some(Plain { values, element: i });
         i += 1;
     }
 }

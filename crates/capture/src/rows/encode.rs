@@ -234,9 +234,9 @@ impl Encoder {
         // taken back.
         let mut end = columns.out.len();
         for (k, plain) in PLAIN.iter().enumerate() {
-            let Some((values, i)) = plain else { continue };
+            let Some(plain) = plain else { continue };
             let before = columns.out.len();
-            let has_value = columns.put_filled(k, |to| values(records, *i, to));
+            let has_value = columns.put_filled(k, |to| plain.put(records, to));
             // The network's two columns came together.
             let belongs = k == column::net_link && end == before;
             if k < ALWAYS || has_value || belongs {
