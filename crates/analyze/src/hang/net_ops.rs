@@ -1,11 +1,10 @@
 //! The network operations of a call that does not end.
 //!
-//! [`NetOps`] has the open ones of a [`Stall`], each an [`Open`], and those of them that wait for no other (`roots`).
+//! `Judge::open` gives those of a [`Stall`] that are open, each an [`Open`]; `roots` follows them.
 //!
 //! Rule: how many a rank has is known only where as many are there as were counted when they began and ended.
 
 use super::places::Stall;
-use super::roots::{Graph, Root};
 use super::Judge;
 use capture::live::{flag, Odd};
 use std::collections::BTreeMap;
@@ -26,13 +25,6 @@ pub(super) struct Open<'a> {
     pub vague: bool,
 }
 
-/// The open network operations of a stalled operation, by seat, channel and direction.
-pub(super) struct NetOps<'a> {
-    pub all: Vec<Open<'a>>,
-    /// By importance.
-    pub roots: Vec<Root>,
-}
-
 /// An index into `capture::live::WAITS`, by name.
 pub(super) mod wait {
     pub const SEND_GPU: Option<u8> = Some(0);
@@ -44,8 +36,8 @@ pub(super) mod wait {
 }
 
 impl<'a> Judge<'a> {
-    /// The open network operations of a stalled operation.
-    pub(super) fn net_ops(&self, stall: &Stall) -> NetOps<'a> {
+    /// The open network operations of a stalled operation, by seat, channel and direction.
+    pub(super) fn open(&self, stall: &Stall) -> Vec<Open<'a>> {
         let place = &self.places.places[stall.place];
         let seat_of: BTreeMap<u32, usize> = place
             .seats
@@ -67,18 +59,7 @@ impl<'a> Judge<'a> {
                 });
             }
         }
-        let mut net_ops = NetOps {
-            all,
-            roots: Vec::new(),
-        };
-        let told = |open: &Open| {
-            let seat = &place.seats[open.seat];
-            steps_are_recorded(&self.capture.processes[seat.process])
-        };
-        if net_ops.all.iter().all(told) {
-            net_ops.roots = Graph::new(self, stall, &net_ops.all).roots();
-        }
-        net_ops
+        all
     }
 
     /// The open network operations of a seat that belong to a stalled operation.

@@ -8,7 +8,7 @@
 //! Rule: two halves are held against each other only if both stood so at some time. That a rank has no such half open
 //! counts only where all its open ones are known, and none may run in another process's proxy.
 
-use super::net_ops::{wait, Open};
+use super::net_ops::{steps_are_recorded, wait, Open};
 use super::places::Stall;
 use super::Judge;
 use serde::Serialize;
@@ -61,6 +61,13 @@ pub(super) struct Root {
     pub inferred: bool,
 }
 
+/// The open network operations of a stalled operation, by seat, channel and direction, and the roots of them.
+pub(super) struct NetOps<'a> {
+    pub all: Vec<Open<'a>>,
+    /// By importance.
+    pub roots: Vec<Root>,
+}
+
 /// What an open network operation is followed to.
 enum Next {
     Others,
@@ -68,7 +75,7 @@ enum Next {
 }
 
 /// The open network operations of an operation, and what their ranks are known to have done.
-pub(super) struct Graph<'g> {
+struct Graph<'g> {
     all: &'g [Open<'g>],
     /// The first that a seat has open to or from a peer (`true` sends) on a channel.
     halves: BTreeMap<(usize, usize, bool, u8), usize>,
@@ -86,9 +93,26 @@ pub(super) struct Graph<'g> {
     ring: bool,
 }
 
+impl<'a> Judge<'a> {
+    /// The open network operations of a stalled operation, and which of them the others wait for.
+    pub(super) fn net_ops(&self, stall: &Stall) -> NetOps<'a> {
+        let all = self.open(stall);
+        let seats = &self.places.places[stall.place].seats;
+        let told = |open: &Open| {
+            let process = seats[open.seat].process;
+            steps_are_recorded(&self.capture.processes[process])
+        };
+        let roots = match all.iter().all(told) {
+            true => Graph::new(self, stall, &all).roots(),
+            false => Vec::new(),
+        };
+        NetOps { all, roots }
+    }
+}
+
 impl<'g> Graph<'g> {
     /// `all` are the open network operations of `stall`.
-    pub fn new(judge: &Judge, stall: &Stall, all: &'g [Open<'g>]) -> Graph<'g> {
+    fn new(judge: &Judge, stall: &Stall, all: &'g [Open<'g>]) -> Graph<'g> {
         let seats = &judge.places.places[stall.place].seats;
         let foreign = seats.iter().any(|seat| judge.serves_others(seat.process));
         let hosts = judge.hosts(stall);
@@ -122,7 +146,7 @@ impl<'g> Graph<'g> {
     }
 
     /// The network operations that wait for no other, the oldest wait first: the others came to wait for it.
-    pub fn roots(&self) -> Vec<Root> {
+    fn roots(&self) -> Vec<Root> {
         let mut roots = Vec::new();
         for (at, open) in self.all.iter().enumerate() {
             if let Next::Root(cause, half, seats) = self.follow(open) {
