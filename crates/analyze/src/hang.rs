@@ -8,17 +8,24 @@
 //! Rule: the verdict is a function of the capture and its [`Conditions`]. Nobody is named for want of evidence: what may
 //! be hidden by a missing file, lost rows or host timing is said, and [`Hang::certain`] is then false.
 
+mod alignment;
+mod mismatch;
 mod net_ops;
 mod places;
+mod reached;
 mod roots;
 mod say;
 mod say_net_ops;
+mod waits;
 
 use crate::job::{ranges, ProblemRow};
-use places::{Lack, Lane, Mismatch, Place, Places, Reached, Stall, Wait};
+use mismatch::Mismatch;
+use places::{Lane, Place, Places};
+use reached::Reached;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::{Capture, LiveSource};
+use waits::{Lack, Stall, Wait};
 
 pub use roots::Cause;
 pub use say_net_ops::NetOpRow;
@@ -285,7 +292,10 @@ struct Found {
 
 impl<'a> Judge<'a> {
     fn new(capture: &'a Capture, conditions: &Conditions) -> Judge<'a> {
-        let places = Places::new(capture);
+        let mut places = Places::new(capture);
+        for place in &mut places.places {
+            alignment::align(capture, place);
+        }
         let (waits, stalls) = places.waits();
         let evidence: Vec<Option<i64>> =
             capture.processes.iter().map(|p| p.clock.newest()).collect();
@@ -304,12 +314,12 @@ impl<'a> Judge<'a> {
                 .collect();
             let mut before: Option<i64> = None;
             for call in &process.calls {
-                let newest = places::newest(call);
+                let newest = reached::newest(call);
                 if let Some(node) = node_of[call.shape as usize] {
                     active[node] = active[node].max(newest);
                 }
                 // Times of a damaged file may be anything, so far from each other.
-                if let (Some(before), Some(now)) = (before, places::known(call.api_ns)) {
+                if let (Some(before), Some(now)) = (before, reached::known(call.api_ns)) {
                     longest_pause = longest_pause.max(now.saturating_sub(before));
                 }
                 before = before.max(newest);
@@ -536,7 +546,7 @@ impl<'a> Judge<'a> {
         match (new(&mismatch.most), new(&mismatch.odd)) {
             (true, false) => {
                 std::mem::swap(&mut mismatch.most, &mut mismatch.odd);
-                mismatch.how = places::How::Differs;
+                mismatch.how = mismatch::How::Differs;
             }
             (false, true) => {}
             _ => mismatch.tied = true,
@@ -733,7 +743,7 @@ impl<'a> Judge<'a> {
                     .max();
                 // An operation that ended on this rank had everybody in it.
                 let ended = last.is_none_or(|call| {
-                    places::reached(process, &process.calls[call as usize]) == Reached::Finished
+                    reached::reached(process, &process.calls[call as usize]) == Reached::Finished
                 });
                 (!ended).then_some(index)
             })
@@ -1009,7 +1019,7 @@ impl<'a> Judge<'a> {
             let newest = |lane: Lane| {
                 let calls = &own.calls[lane as usize];
                 let index = calls.iter().rposition(|call| {
-                    places::reached(process, &process.calls[*call as usize]) >= at_least
+                    reached::reached(process, &process.calls[*call as usize]) >= at_least
                 })?;
                 let base = if lane == Lane::Eager {
                     own.base
@@ -1062,7 +1072,7 @@ impl<'a> Judge<'a> {
             root: shape.root,
             peer: shape.peer.filter(|_| function == shape.function),
             seq: call.seq.checked_sub(1),
-            age_s: self.ago(places::known(call.api_ns)).map(seconds),
+            age_s: self.ago(reached::known(call.api_ns)).map(seconds),
         }
     }
 

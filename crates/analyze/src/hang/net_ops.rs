@@ -4,7 +4,7 @@
 //!
 //! Rule: how many a rank has is known only where as many are there as were counted when they began and ended.
 
-use super::places::Stall;
+use super::waits::Stall;
 use super::Judge;
 use capture::live::{flag, Odd};
 use std::collections::BTreeMap;

@@ -9,7 +9,7 @@
 //! counts only where all its open ones are known, and none may run in another process's proxy.
 
 use super::net_ops::{steps_are_recorded, wait, Open};
-use super::places::Stall;
+use super::waits::Stall;
 use super::Judge;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};

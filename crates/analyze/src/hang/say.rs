@@ -3,8 +3,10 @@
 //! Rule: the first sentence names ranks and the call, or says what is missing that would tell. It is true as it stands,
 //! whatever a missing file may hold.
 
-use super::places::{How, Lack, Lane, Mismatch, Place, Stall, Wait};
+use super::mismatch::{How, Mismatch};
+use super::places::{Lane, Place};
 use super::roots::{Cause, Half};
+use super::waits::{Lack, Stall, Wait};
 use super::{CallRow, Found, Judge, Root, State, Verdict};
 use crate::job::ranges;
 use crate::summary::size;

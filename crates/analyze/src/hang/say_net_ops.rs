@@ -1,9 +1,9 @@
 //! What an operation that does not end waits for in the network, in words and as rows.
 
 use super::net_ops::{steps_are_recorded, wait, Open};
-use super::places::Stall;
 use super::roots::{Cause, Half, NetOps, Root};
 use super::say::{capital, span};
+use super::waits::Stall;
 use super::{seconds, CallRow, Judge};
 use crate::job::ranges;
 use capture::live::WAITS;
