@@ -1,5 +1,6 @@
 //! Ranks that disagree about an operation.
 
+use super::judge::{Found, Judge};
 use super::places::{Lane, Places};
 use std::collections::{BTreeMap, HashMap};
 use tables::{Name, Shape};
@@ -180,4 +181,55 @@ fn same_group(
     };
     let (one, other) = (extent(a)?, extent(b)?);
     (one == other && one.1 - one.0 > 1).then_some(one.1)
+}
+
+impl Judge<'_> {
+    pub(super) fn mismatch(&self) -> Option<Found> {
+        let mismatches = self.places.mismatches();
+        let quiet = |m: &Mismatch| {
+            let seats = &self.places.places[m.place].seats;
+            let active = seats.iter().filter_map(|s| self.active[s.node]).max();
+            self.ago(active)
+        };
+        let open = |m: &&Mismatch| !self.places.places[m.place].is_over();
+        let first = mismatches
+            .iter()
+            .filter(open)
+            .min_by_key(|m| {
+                let call = self.places.places[m.place].seats[m.most[0]]
+                    .call(Lane::Eager, m.ordinal)
+                    .map(|call| self.places.made(m.place, (m.most[0], call)).0.api_ns);
+                (call, m.place)
+            })?
+            .clone();
+        let first = self.settle(first);
+        let lasted = quiet(&first);
+        let hang = lasted.filter(|ns| *ns >= self.brief_ns).map(|_| true);
+        Some(self.say_mismatch(&first, hang, lasted))
+    }
+
+    /// Where as many made one call as another, those are the odd ones whose order is new.
+    fn settle(&self, mut mismatch: Mismatch) -> Mismatch {
+        if mismatch.odd.len() != mismatch.most.len() {
+            return mismatch;
+        }
+        let new = |seats: &[usize]| {
+            seats.iter().any(|seat| {
+                let own = &self.places.places[mismatch.place].seats[*seat];
+                let call = own.call(Lane::Eager, mismatch.ordinal);
+                let before = mismatch.ordinal.checked_sub(1);
+                let before = before.and_then(|before| own.call(Lane::Eager, before));
+                call.is_some_and(|call| self.strayed(own.process, before, call))
+            })
+        };
+        match (new(&mismatch.most), new(&mismatch.odd)) {
+            (true, false) => {
+                std::mem::swap(&mut mismatch.most, &mut mismatch.odd);
+                mismatch.how = How::Differs;
+            }
+            (false, true) => {}
+            _ => mismatch.tied = true,
+        }
+        mismatch
+    }
 }

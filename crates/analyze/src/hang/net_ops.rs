@@ -4,8 +4,8 @@
 //!
 //! Rule: how many a rank has is known only where as many are there as were counted when they began and ended.
 
+use super::judge::Judge;
 use super::waits::Stall;
-use super::Judge;
 use capture::live::{flag, Odd};
 use std::collections::BTreeMap;
 use tables::process::Counters;

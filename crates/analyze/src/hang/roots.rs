@@ -8,9 +8,9 @@
 //! Rule: two halves are held against each other only if both stood so at some time. That a rank has no such half open
 //! counts only where all its open ones are known, and none may run in another process's proxy.
 
+use super::judge::Judge;
 use super::net_ops::{steps_are_recorded, wait, Open};
 use super::waits::Stall;
-use super::Judge;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 

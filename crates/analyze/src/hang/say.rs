@@ -3,11 +3,13 @@
 //! Rule: the first sentence names ranks and the call, or says what is missing that would tell. It is true as it stands,
 //! whatever a missing file may hold.
 
+use super::judge::{Found, Judge};
 use super::mismatch::{How, Mismatch};
 use super::places::{Lane, Place};
 use super::roots::{Cause, Half};
+use super::wait_for::Root;
 use super::waits::{Lack, Stall, Wait};
-use super::{CallRow, Found, Judge, Root, State, Verdict};
+use super::{CallRow, State, Verdict};
 use crate::job::ranges;
 use crate::summary::size;
 use capture::live::WAITS;

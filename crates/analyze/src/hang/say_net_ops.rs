@@ -1,10 +1,11 @@
 //! What an operation that does not end waits for in the network, in words and as rows.
 
+use super::judge::Judge;
 use super::net_ops::{steps_are_recorded, wait, Open};
 use super::roots::{Cause, Half, NetOps, Root};
 use super::say::{capital, span};
 use super::waits::Stall;
-use super::{seconds, CallRow, Judge};
+use super::{seconds, CallRow};
 use crate::job::ranges;
 use capture::live::WAITS;
 use serde::Serialize;

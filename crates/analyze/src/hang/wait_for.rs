@@ -1,0 +1,210 @@
+//! Who waits for whom, and those that wait for nobody.
+
+use super::judge::{Found, Judge};
+use super::liveness::State;
+use super::waits::Lack;
+use super::Verdict;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Ranks that wait for nobody and that others wait for, in one wait.
+pub(super) struct Root {
+    pub index: usize,
+    pub seats: Vec<usize>,
+    /// Dead ones first, those that may come last.
+    pub order: u32,
+    pub waiters: usize,
+    /// The call is the one that comes next in their pattern.
+    pub expected: bool,
+}
+
+impl Judge<'_> {
+    /// Follows who waits for whom to those that wait for nobody.
+    pub(super) fn chains(&self) -> Option<Found> {
+        let mut edges: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        for wait in &self.waits {
+            for waiting in &wait.waiting {
+                let to = edges.entry(self.node(wait.place, *waiting)).or_default();
+                to.extend(wait.missing.iter().map(|m| self.node(wait.place, *m)));
+            }
+        }
+        // One that lacks what it is in itself, of two of its communicators' ranks, waits for nobody else.
+        for (node, to) in &mut edges {
+            to.remove(node);
+        }
+        let stalled: BTreeSet<usize> = self
+            .stalls
+            .iter()
+            .flat_map(|stall| &self.places.places[stall.place].seats)
+            .map(|seat| seat.node)
+            .collect();
+        let waits_for = |node: usize| edges.get(&node).is_some_and(|to| !to.is_empty());
+        let gone = |place: usize, seat: usize| {
+            matches!(
+                self.state(place, seat),
+                State::Dead | State::Ended | State::Stopped | State::Silent
+            ) || self.places.places[place].seats[seat].ended_ns.is_some()
+        };
+        // How many nodes wait for one, over others too.
+        let mut back: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (from, to) in &edges {
+            for node in to {
+                back.entry(*node).or_default().push(*from);
+            }
+        }
+        let waiters = |node: usize| {
+            let (mut seen, mut next) = (BTreeSet::from([node]), vec![node]);
+            while let Some(node) = next.pop() {
+                for from in back.get(&node).into_iter().flatten() {
+                    if seen.insert(*from) {
+                        next.push(*from);
+                    }
+                }
+            }
+            seen.len() - 1
+        };
+        let mut roots: Vec<Root> = Vec::new();
+        for (index, wait) in self.waits.iter().enumerate() {
+            let seats: Vec<usize> = wait
+                .missing
+                .iter()
+                .copied()
+                .filter(|seat| {
+                    let node = self.node(wait.place, *seat);
+                    gone(wait.place, *seat) || !waits_for(node) && !stalled.contains(&node)
+                })
+                .collect();
+            if let Some(first) = seats.first().copied() {
+                let rank = |seat: usize| match self.state(wait.place, seat) {
+                    State::Dead => 0,
+                    State::Ended => 1,
+                    _ if gone(wait.place, seat) => 2,
+                    _ => 3,
+                };
+                let order = seats.iter().map(|s| rank(*s)).min().unwrap_or(3);
+                let seats = seats.into_iter().filter(|s| rank(*s) == order).collect();
+                let waiters = waiters(self.node(wait.place, first));
+                let process = self.places.places[wait.place].seats[first].process;
+                roots.push(Root {
+                    index,
+                    seats,
+                    order,
+                    waiters,
+                    expected: self.is_expected(wait, process),
+                });
+            }
+        }
+        roots.sort_by_key(|root| {
+            let wait = &self.waits[root.index];
+            (
+                root.order,
+                std::cmp::Reverse(root.waiters),
+                // Of what one rank lacks: what it is in, else what comes next in its pattern.
+                std::cmp::Reverse(wait.lack == Lack::Launch),
+                wait.lack == Lack::Call,
+                !root.expected,
+                wait.since_ns.is_none(),
+                wait.since_ns,
+                root.index,
+            )
+        });
+        let judged: Vec<Found> = roots.iter().map(|root| self.root(root, &roots)).collect();
+        let mut stalls: Vec<Found> = self.stalls.iter().map(|stall| self.stall(stall)).collect();
+        // A GPU that one waits for may be busy with another.
+        stalls.sort_by_key(|found| {
+            (
+                found.verdict != Verdict::Dead,
+                found.cause.is_none(),
+                found.cause,
+            )
+        });
+        let cycle = (judged.is_empty() && self.stalls.is_empty())
+            .then(|| self.cycle(&edges))
+            .flatten();
+        let all: Vec<Found> = judged.into_iter().chain(stalls).chain(cycle).collect();
+        // A hang goes before a doubt, and a doubt before what is no hang; then the order above.
+        let weight = |found: &Found| match found.hang {
+            Some(true) => 0,
+            None => 1,
+            Some(false) if found.verdict == Verdict::Stopped => 2,
+            Some(false) => 3,
+        };
+        let best = all.iter().map(weight).min()?;
+        let stopped = all
+            .iter()
+            .position(|found| found.verdict == Verdict::Stopped);
+        let first = all.iter().position(|found| weight(found) == best)?;
+        // While a rank is stopped, nothing that only lasts proves anything.
+        let chosen = match stopped {
+            Some(stopped) if !matches!(all[first].verdict, Verdict::Dead | Verdict::Left) => {
+                stopped
+            }
+            _ => first,
+        };
+        all.into_iter().nth(chosen)
+    }
+
+    /// A smallest ring of nodes that wait for each other, from the lowest node on.
+    pub(super) fn cycle(&self, edges: &BTreeMap<usize, BTreeSet<usize>>) -> Option<Found> {
+        let mut best: Option<Vec<usize>> = None;
+        // Each ring is found from each of its nodes; a bound keeps thousands of ranks cheap.
+        for start in edges.keys().take(4096) {
+            let mut from: BTreeMap<usize, usize> = BTreeMap::new();
+            let mut next = std::collections::VecDeque::from([*start]);
+            'search: while let Some(node) = next.pop_front() {
+                for to in edges.get(&node).into_iter().flatten() {
+                    if to == start {
+                        let mut ring = vec![node];
+                        while *ring.last()? != *start {
+                            ring.push(from[ring.last()?]);
+                        }
+                        ring.reverse();
+                        if best.as_ref().is_none_or(|b| ring.len() < b.len()) {
+                            best = Some(ring);
+                        }
+                        break 'search;
+                    }
+                    if !from.contains_key(to) {
+                        from.insert(*to, node);
+                        next.push_back(*to);
+                    }
+                }
+            }
+            if best.as_ref().is_some_and(|b| b.len() == 2) {
+                break;
+            }
+        }
+        let ring = best?;
+        let steps: Vec<(usize, usize, usize)> = ring
+            .iter()
+            .enumerate()
+            .filter_map(|(i, node)| {
+                let to = ring[(i + 1) % ring.len()];
+                self.waits.iter().enumerate().find_map(|(index, wait)| {
+                    let seat = |seats: &[usize], node: usize| {
+                        let is = |s: &&usize| self.node(wait.place, **s) == node;
+                        seats.iter().find(is).copied()
+                    };
+                    Some((index, seat(&wait.waiting, *node)?, seat(&wait.missing, to)?))
+                })
+            })
+            .collect();
+        let since = steps.iter().filter_map(|(w, ..)| self.waits[*w].since_ns);
+        let active = ring.iter().filter_map(|node| self.active[*node]);
+        let lasted = self.ago(since.chain(active).max());
+        let hang = self.by_time(lasted);
+        // Of ranks whose order is as it always was, and one whose order is new, the latter went astray.
+        let astray: Vec<usize> = (0..steps.len())
+            .filter(|step| {
+                let before = (step + steps.len() - 1) % steps.len();
+                self.is_astray(steps[*step], steps[before])
+            })
+            .collect();
+        Some(match astray[..] {
+            [step] => {
+                let before = (step + steps.len() - 1) % steps.len();
+                self.say_astray(&steps, step, before, hang, lasted)
+            }
+            _ => self.say_cycle(&steps, hang, lasted),
+        })
+    }
+}
