@@ -1,6 +1,6 @@
 //! Does the job hang: who waits, in which call, and for whom?
 //!
-//! [`hang`] puts every rank's calls side by side (`places`), which gives operations that some ranks are in and others
+//! [`hang`] puts every rank's calls side by side (`calls`), which gives operations that some ranks are in and others
 //! lack. Ranks that wait are followed to the ones that wait for nobody: those are named. What can't end by itself is a
 //! hang at once: a rank that is dead or has left, calls that do not fit. All else is a hang only by time, because a rank
 //! that computes for long looks like one that never comes: see [`Conditions`].
@@ -9,12 +9,12 @@
 //! be hidden by a missing file, lost rows or host timing is said, and [`Hang::certain`] is then false.
 
 mod alignment;
+mod calls;
 mod judge;
 mod liveness;
 mod mismatch;
 mod net_ops;
 mod pattern;
-mod places;
 mod progress;
 mod reached;
 mod roots;

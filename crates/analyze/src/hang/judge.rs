@@ -1,13 +1,13 @@
 //! The verdict, from who waits for whom.
 
+use super::calls::{Calls, CommunicatorCalls};
 use super::liveness::State;
-use super::places::{Place, Places};
 use super::progress::CallRow;
 use super::reached::{self, Reached};
 use super::roots::Cause;
 use super::say_net_ops::NetOpRow;
 use super::wait_for::Root;
-use super::waits::{Lack, Stall, Wait};
+use super::waits::{waits, Lack, Stall, Wait};
 use super::{alignment, seconds, Blamed, Conditions, Hang, Verdict, WaitRow, SCHEMA, SECOND};
 use std::collections::{BTreeMap, BTreeSet};
 use tables::Capture;
@@ -20,11 +20,11 @@ const PATIENCE_NS: i64 = 120 * SECOND;
 /// Everything that the verdict is made of.
 pub(super) struct Judge<'a> {
     pub capture: &'a Capture,
-    pub places: Places<'a>,
+    pub calls: Calls<'a>,
     pub states: Vec<State>,
     /// By process: newest evidence, ns since 1970.
     pub evidence: Vec<Option<i64>>,
-    /// By node: newest host time of a call.
+    /// By vertex: newest host time of a call.
     pub active: Vec<Option<i64>>,
     pub as_of: Option<i64>,
     pub brief_ns: i64,
@@ -49,31 +49,34 @@ pub(super) struct Found {
 
 impl<'a> Judge<'a> {
     pub(super) fn new(capture: &'a Capture, conditions: &Conditions) -> Judge<'a> {
-        let mut places = Places::new(capture);
-        for place in &mut places.places {
-            alignment::align(capture, place);
-        }
-        let (waits, stalls) = places.waits();
+        let mut calls = Calls::new(capture);
+        alignment::align(&mut calls);
+        let (waits, stalls) = waits(&calls);
         let evidence: Vec<Option<i64>> =
             capture.processes.iter().map(|p| p.clock.newest()).collect();
         let as_of = evidence.iter().flatten().copied().max();
-        let mut active = vec![None; places.nodes];
+        let mut active = vec![None; calls.vertices];
         let mut longest_pause = 0;
-        let mut nodes: Vec<BTreeMap<u32, usize>> = vec![BTreeMap::new(); capture.processes.len()];
-        for seat in places.places.iter().flat_map(|place| &place.seats) {
-            nodes[seat.process].insert(seat.uid, seat.node);
+        let mut vertices: Vec<BTreeMap<u32, usize>> =
+            vec![BTreeMap::new(); capture.processes.len()];
+        for member in calls
+            .communicators
+            .iter()
+            .flat_map(|communicator| &communicator.ranks)
+        {
+            vertices[member.process].insert(member.uid, member.vertex);
         }
-        for (process, nodes) in capture.processes.iter().zip(&nodes) {
-            let node_of: Vec<Option<usize>> = process
+        for (process, vertices) in capture.processes.iter().zip(&vertices) {
+            let vertex_of: Vec<Option<usize>> = process
                 .shapes
                 .iter()
-                .map(|shape| nodes.get(&shape.uid).copied())
+                .map(|shape| vertices.get(&shape.uid).copied())
                 .collect();
             let mut before: Option<i64> = None;
             for call in &process.calls {
                 let newest = reached::newest(call);
-                if let Some(node) = node_of[call.shape as usize] {
-                    active[node] = active[node].max(newest);
+                if let Some(vertex) = vertex_of[call.shape as usize] {
+                    active[vertex] = active[vertex].max(newest);
                 }
                 // Times of a damaged file may be anything, so far from each other.
                 if let (Some(before), Some(now)) = (before, reached::known(call.api_ns)) {
@@ -91,7 +94,7 @@ impl<'a> Judge<'a> {
         };
         let mut judge = Judge {
             capture,
-            places,
+            calls,
             states: Vec::new(),
             evidence,
             active,
@@ -112,8 +115,8 @@ impl<'a> Judge<'a> {
             .or_else(|| self.chains())
             .unwrap_or_else(|| self.quiet());
         let next = self.next(&found);
-        let seat = |(place, seat): &(usize, usize)| {
-            let s = &self.places.places[*place].seats[*seat];
+        let member = |(communicator, member): &(usize, usize)| {
+            let s = &self.calls.communicators[*communicator].ranks[*member];
             let process = &self.capture.processes[s.process];
             Blamed {
                 global_rank: process.rank,
@@ -128,7 +131,7 @@ impl<'a> Judge<'a> {
             hang: found.hang,
             verdict: found.verdict,
             certain: found.certain,
-            blamed: found.blamed.iter().map(seat).collect(),
+            blamed: found.blamed.iter().map(member).collect(),
             sentence: found.sentence,
             details: found.details,
             next,
@@ -158,30 +161,30 @@ impl<'a> Judge<'a> {
         }
     }
 
-    pub(super) fn node(&self, place: usize, seat: usize) -> usize {
-        self.places.places[place].seats[seat].node
+    pub(super) fn vertex(&self, communicator: usize, member: usize) -> usize {
+        self.calls.communicators[communicator].ranks[member].vertex
     }
 
-    pub(super) fn state(&self, place: usize, seat: usize) -> State {
-        self.states[self.places.places[place].seats[seat].process]
+    pub(super) fn state(&self, communicator: usize, member: usize) -> State {
+        self.states[self.calls.communicators[communicator].ranks[member].process]
     }
 
     /// How long a rank that others wait for has done nothing that they do not know of.
-    pub(super) fn away(&self, wait: &Wait, seat: usize) -> Option<i64> {
-        let s = &self.places.places[wait.place].seats[seat];
+    pub(super) fn away(&self, wait: &Wait, member: usize) -> Option<i64> {
+        let s = &self.calls.communicators[wait.communicator].ranks[member];
         let until = self.evidence[s.process]?;
         let since = wait.since_ns?;
-        let since = since.max(self.active[s.node].unwrap_or(since));
+        let since = since.max(self.active[s.vertex].unwrap_or(since));
         Some(until.saturating_sub(since).max(0))
     }
 
     pub(super) fn root(&self, root: &Root, roots: &[Root]) -> Found {
         let wait = &self.waits[root.index];
-        let place = &self.places.places[wait.place];
-        let first = root.seats[0];
+        let communicator = &self.calls.communicators[wait.communicator];
+        let first = root.ranks[0];
         let others = self.ago(wait.since_ns);
-        let ended = place.seats[first].ended_ns.is_some();
-        let (verdict, hang) = match self.state(wait.place, first) {
+        let ended = communicator.ranks[first].ended_ns.is_some();
+        let (verdict, hang) = match self.state(wait.communicator, first) {
             State::Dead => (Verdict::Dead, Some(true)),
             State::Ended => (Verdict::Left, Some(true)),
             State::Stopped => (Verdict::Stopped, Some(false)),
@@ -193,7 +196,7 @@ impl<'a> Judge<'a> {
                     Lack::Launch => Verdict::Inside,
                     Lack::Start => Verdict::NotBegun,
                 };
-                let away = root.seats.iter().filter_map(|s| self.away(wait, *s)).max();
+                let away = root.ranks.iter().filter_map(|s| self.away(wait, *s)).max();
                 let by_others = self.by_time(others);
                 (
                     verdict,
@@ -219,17 +222,17 @@ impl<'a> Judge<'a> {
         )
     }
 
-    /// Why the rank of this seat may be waiting itself: a communicator where it is in the newest call of all, of whose
-    /// ranks some are not known. Gives that place.
-    pub(super) fn blind(&self, wait: &Wait, seat: usize) -> Option<usize> {
-        let node = self.node(wait.place, seat);
-        self.places
-            .places
+    /// Why the rank of this member may be waiting itself: a communicator where it is in the newest call of all, of whose
+    /// ranks some are not known. Gives that communicator.
+    pub(super) fn blind(&self, wait: &Wait, member: usize) -> Option<usize> {
+        let vertex = self.vertex(wait.communicator, member);
+        self.calls
+            .communicators
             .iter()
             .enumerate()
-            .find_map(|(index, place)| {
-                let own = place.seats.iter().find(|s| s.node == node)?;
-                if !place.is_partial() || own.ended_ns.is_some() {
+            .find_map(|(index, communicator)| {
+                let own = communicator.ranks.iter().find(|s| s.vertex == vertex)?;
+                if !communicator.is_partial() || own.ended_ns.is_some() {
                     return None;
                 }
                 let process = &self.capture.processes[own.process];
@@ -246,30 +249,30 @@ impl<'a> Judge<'a> {
     }
 
     /// Whether a rank may lack an earlier call on another communicator, of whose ranks some are not known.
-    pub(super) fn may_lack_more(&self, wait: &Wait, seat: usize) -> bool {
-        let node = self.node(wait.place, seat);
-        let mut places = self.places.places.iter().enumerate();
+    pub(super) fn may_lack_more(&self, wait: &Wait, member: usize) -> bool {
+        let vertex = self.vertex(wait.communicator, member);
+        let mut calls = self.calls.communicators.iter().enumerate();
         wait.lack == Lack::Call
-            && places.any(|(index, place)| {
-                index != wait.place
-                    && place.is_partial()
-                    && place
-                        .seats
+            && calls.any(|(index, communicator)| {
+                index != wait.communicator
+                    && communicator.is_partial()
+                    && communicator
+                        .ranks
                         .iter()
-                        .any(|s| s.node == node && s.ended_ns.is_none())
+                        .any(|s| s.vertex == vertex && s.ended_ns.is_none())
             })
     }
 
     pub(super) fn stall(&self, stall: &Stall) -> Found {
-        let place = &self.places.places[stall.place];
+        let communicator = &self.calls.communicators[stall.communicator];
         // What still moves, however slowly, does not hang.
         let lasted = self.ago(stall.since_ns.max(self.moved(stall)));
-        let stopped = place
-            .seats
+        let stopped = communicator
+            .ranks
             .iter()
             .position(|s| self.states[s.process] == State::Stopped);
-        let dead = place
-            .seats
+        let dead = communicator
+            .ranks
             .iter()
             .position(|s| self.states[s.process] == State::Dead);
         let hang = match (dead, stopped) {
@@ -282,18 +285,19 @@ impl<'a> Judge<'a> {
 
     /// Nobody is seen to wait.
     pub(super) fn quiet(&self) -> Found {
-        let open: Vec<&Place> = self
-            .places
-            .places
+        let open: Vec<(usize, &CommunicatorCalls)> = self
+            .calls
+            .communicators
             .iter()
-            .filter(|place| !place.is_over() && place.seats.len() as u32 + place.nabsent > 1)
+            .enumerate()
+            .filter(|(_, communicator)| !communicator.is_over() && communicator.is_shared())
             .collect();
         let lasted = self.ago(self.active.iter().flatten().copied().max());
         let is = |state: State| {
             open.iter()
-                .flat_map(|place| &place.seats)
-                .filter(|seat| seat.ended_ns.is_none())
-                .map(|seat| seat.process)
+                .flat_map(|(_, communicator)| &communicator.ranks)
+                .filter(|member| member.ended_ns.is_none())
+                .map(|member| member.process)
                 .filter(|process| self.states[*process] == state)
                 .collect::<BTreeSet<usize>>()
         };
@@ -311,14 +315,14 @@ impl<'a> Judge<'a> {
 
     pub(super) fn wait_row(&self, wait: &Wait) -> WaitRow {
         WaitRow {
-            call: self.call_row(wait.place, wait.call, wait.ordinal, wait.lane),
+            call: self.call_row(wait.communicator, wait.call, wait.ordinal, wait.lane),
             lack: match wait.lack {
                 Lack::Call => "call",
                 Lack::Launch => "launch",
                 Lack::Start => "start",
             },
-            waiting: self.numbers(wait.place, &wait.waiting),
-            missing: self.numbers(wait.place, &wait.missing),
+            waiting: self.numbers(wait.communicator, &wait.waiting),
+            missing: self.numbers(wait.communicator, &wait.missing),
             for_s: self.ago(wait.since_ns).map(seconds),
         }
     }

@@ -37,7 +37,9 @@ impl Judge<'_> {
         if lives.iter().any(|life| *life != Life::Gone) {
             return;
         }
-        let process = |place: usize, seat: usize| self.places.places[place].seats[seat].process;
+        let process = |communicator: usize, member: usize| {
+            self.calls.communicators[communicator].ranks[member].process
+        };
         let precise = |process: usize| {
             let live = self.capture.processes[process].live;
             matches!(live, LiveSource::Here | LiveSource::Adopted)
@@ -64,10 +66,10 @@ impl Judge<'_> {
             }
         };
         for wait in &self.waits {
-            let of = |seats: &[usize]| -> Vec<usize> {
-                seats
+            let of = |ranks: &[usize]| -> Vec<usize> {
+                ranks
                     .iter()
-                    .map(|seat| process(wait.place, *seat))
+                    .map(|member| process(wait.communicator, *member))
                     .collect()
             };
             let waiting = of(&wait.waiting);
@@ -76,8 +78,10 @@ impl Judge<'_> {
             }
         }
         for stall in &self.stalls {
-            let seats = 0..self.places.places[stall.place].seats.len();
-            let all: Vec<usize> = seats.map(|seat| process(stall.place, seat)).collect();
+            let ranks = 0..self.calls.communicators[stall.communicator].ranks.len();
+            let all: Vec<usize> = ranks
+                .map(|member| process(stall.communicator, member))
+                .collect();
             for suspect in &all {
                 judge(*suspect, &all, stall.since_ns);
             }

@@ -1,7 +1,7 @@
 //! Ranks that disagree about an operation.
 
+use super::calls::{Calls, Lane};
 use super::judge::{Found, Judge};
-use super::places::{Lane, Places};
 use std::collections::{BTreeMap, HashMap};
 use tables::{Name, Shape};
 
@@ -17,9 +17,9 @@ struct Key {
 /// Ranks that disagree about an operation.
 #[derive(Clone, Debug)]
 pub(super) struct Mismatch {
-    pub place: usize,
+    pub communicator: usize,
     pub ordinal: u64,
-    /// Those that made what most made, by seat.
+    /// Those that made what most made, by member.
     pub most: Vec<usize>,
     /// The others.
     pub odd: Vec<usize>,
@@ -39,7 +39,7 @@ pub(super) enum How {
     Differs,
 }
 
-impl Places<'_> {
+impl Calls<'_> {
     /// The first operation of each communicator about which its ranks disagree.
     pub fn mismatches(&self) -> Vec<Mismatch> {
         let mut known: HashMap<Key, u32> = HashMap::new();
@@ -62,34 +62,34 @@ impl Places<'_> {
             };
             keys.push(process.shapes.iter().map(key).collect());
         }
-        (0..self.places.len())
-            .filter_map(|place| self.mismatch(place, &keys))
+        (0..self.communicators.len())
+            .filter_map(|communicator| self.mismatch(communicator, &keys))
             .collect()
     }
 
     fn mismatch(&self, index: usize, keys: &[Vec<u32>]) -> Option<Mismatch> {
-        let place = &self.places[index];
+        let communicator = &self.communicators[index];
         let lane = Lane::Eager;
-        let of = |seat: usize, ordinal: u64| {
-            let s = &place.seats[seat];
+        let of = |member: usize, ordinal: u64| {
+            let s = &communicator.ranks[member];
             let call = &self.capture.processes[s.process].calls[s.call(lane, ordinal)? as usize];
             Some((keys[s.process][call.shape as usize], call.group))
         };
-        let reference = (0..place.seats.len())
-            .filter(|s| place.seats[*s].base.is_some())
-            .max_by_key(|s| (place.seats[*s].calls[0].len(), std::cmp::Reverse(*s)))?;
+        let reference = (0..communicator.ranks.len())
+            .filter(|s| communicator.ranks[*s].base.is_some())
+            .max_by_key(|s| (communicator.ranks[*s].calls[0].len(), std::cmp::Reverse(*s)))?;
         let mut first: Option<u64> = None;
-        for seat in (0..place.seats.len()).filter(|s| *s != reference) {
-            let Some(base) = place.seats[seat].base else {
+        for member in (0..communicator.ranks.len()).filter(|s| *s != reference) {
+            let Some(base) = communicator.ranks[member].base else {
                 continue;
             };
-            let mut ordinal = base.max(place.seats[reference].base?);
-            while let (Some(a), Some(b)) = (of(reference, ordinal), of(seat, ordinal)) {
+            let mut ordinal = base.max(communicator.ranks[reference].base?);
+            while let (Some(a), Some(b)) = (of(reference, ordinal), of(member, ordinal)) {
                 if first.is_some_and(|first| ordinal >= first) {
                     break;
                 }
                 if a.0 != b.0 {
-                    match same_group(&of, reference, seat, ordinal) {
+                    match same_group(&of, reference, member, ordinal) {
                         // Within a group NCCL puts calls into an order of its own.
                         Some(next) => {
                             ordinal = next;
@@ -106,33 +106,35 @@ impl Places<'_> {
         }
         let ordinal = first?;
         let mut by_key: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-        for seat in 0..place.seats.len() {
-            if let Some((key, _)) = of(seat, ordinal) {
-                by_key.entry(key).or_default().push(seat);
+        for member in 0..communicator.ranks.len() {
+            if let Some((key, _)) = of(member, ordinal) {
+                by_key.entry(key).or_default().push(member);
             }
         }
         let most = by_key
             .values()
-            .max_by_key(|seats| (seats.len(), std::cmp::Reverse(seats[0])))?
+            .max_by_key(|ranks| (ranks.len(), std::cmp::Reverse(ranks[0])))?
             .clone();
         let odd: Vec<usize> = by_key
             .values()
             .flatten()
             .copied()
-            .filter(|seat| !most.contains(seat))
+            .filter(|member| !most.contains(member))
             .collect();
         let mut odd = odd;
         odd.sort_unstable();
-        let key = |seat: usize, ordinal: u64| of(seat, ordinal).map(|(key, _)| key);
-        let sample = *most.iter().max_by_key(|s| place.seats[**s].entered(lane))?;
-        let swapped = |seat: usize| {
-            key(seat, ordinal) == key(sample, ordinal + 1)
-                && key(seat, ordinal + 1) == key(sample, ordinal)
+        let key = |member: usize, ordinal: u64| of(member, ordinal).map(|(key, _)| key);
+        let sample = *most
+            .iter()
+            .max_by_key(|s| communicator.ranks[**s].entered(lane))?;
+        let swapped = |member: usize| {
+            key(member, ordinal) == key(sample, ordinal + 1)
+                && key(member, ordinal + 1) == key(sample, ordinal)
         };
-        let left_out = |seat: usize| {
+        let left_out = |member: usize| {
             let mut compared = 0;
             for at in ordinal..ordinal + 64 {
-                match (key(seat, at), key(sample, at + 1)) {
+                match (key(member, at), key(sample, at + 1)) {
                     (Some(a), Some(b)) if a == b => compared += 1,
                     (Some(_), Some(_)) => return false,
                     _ => break,
@@ -148,7 +150,7 @@ impl Places<'_> {
             How::Differs
         };
         Some(Mismatch {
-            place: index,
+            communicator: index,
             ordinal,
             most,
             odd,
@@ -158,23 +160,23 @@ impl Places<'_> {
     }
 }
 
-/// If the calls around `ordinal` are the same set in one group on both seats, the ordinal after that group.
+/// If the calls around `ordinal` are the same set in one group on both ranks, the ordinal after that group.
 fn same_group(
     of: &impl Fn(usize, u64) -> Option<(u32, u64)>,
     a: usize,
     b: usize,
     ordinal: u64,
 ) -> Option<u64> {
-    let extent = |seat: usize| {
-        let (_, group) = of(seat, ordinal).filter(|(_, group)| *group != 0)?;
-        let inside = |at: &u64| of(seat, *at).is_some_and(|(_, g)| g == group);
+    let extent = |member: usize| {
+        let (_, group) = of(member, ordinal).filter(|(_, group)| *group != 0)?;
+        let inside = |at: &u64| of(member, *at).is_some_and(|(_, g)| g == group);
         let mut begin = ordinal;
         while begin > 0 && inside(&(begin - 1)) {
             begin -= 1;
         }
         let end = (ordinal..).take_while(inside).last()? + 1;
         let mut keys: Vec<u32> = (begin..end)
-            .filter_map(|at| Some(of(seat, at)?.0))
+            .filter_map(|at| Some(of(member, at)?.0))
             .collect();
         keys.sort_unstable();
         Some((begin, end, keys))
@@ -185,21 +187,21 @@ fn same_group(
 
 impl Judge<'_> {
     pub(super) fn mismatch(&self) -> Option<Found> {
-        let mismatches = self.places.mismatches();
+        let mismatches = self.calls.mismatches();
         let quiet = |m: &Mismatch| {
-            let seats = &self.places.places[m.place].seats;
-            let active = seats.iter().filter_map(|s| self.active[s.node]).max();
+            let ranks = &self.calls.communicators[m.communicator].ranks;
+            let active = ranks.iter().filter_map(|s| self.active[s.vertex]).max();
             self.ago(active)
         };
-        let open = |m: &&Mismatch| !self.places.places[m.place].is_over();
+        let open = |m: &&Mismatch| !self.calls.communicators[m.communicator].is_over();
         let first = mismatches
             .iter()
             .filter(open)
             .min_by_key(|m| {
-                let call = self.places.places[m.place].seats[m.most[0]]
+                let call = self.calls.communicators[m.communicator].ranks[m.most[0]]
                     .call(Lane::Eager, m.ordinal)
-                    .map(|call| self.places.made(m.place, (m.most[0], call)).0.api_ns);
-                (call, m.place)
+                    .map(|call| self.calls.made(m.communicator, (m.most[0], call)).0.api_ns);
+                (call, m.communicator)
             })?
             .clone();
         let first = self.settle(first);
@@ -213,9 +215,9 @@ impl Judge<'_> {
         if mismatch.odd.len() != mismatch.most.len() {
             return mismatch;
         }
-        let new = |seats: &[usize]| {
-            seats.iter().any(|seat| {
-                let own = &self.places.places[mismatch.place].seats[*seat];
+        let new = |ranks: &[usize]| {
+            ranks.iter().any(|member| {
+                let own = &self.calls.communicators[mismatch.communicator].ranks[*member];
                 let call = own.call(Lane::Eager, mismatch.ordinal);
                 let before = mismatch.ordinal.checked_sub(1);
                 let before = before.and_then(|before| own.call(Lane::Eager, before));

@@ -17,8 +17,8 @@ const PROXY_STEP: u64 = 16;
 /// A network operation and whose it is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open<'a> {
-    pub seat: usize,
-    /// Seat of the peer, if the capture has it.
+    pub member: usize,
+    /// RankCalls of the peer, if the capture has it.
     pub peer: Option<usize>,
     pub op: &'a NetOp,
     /// Below ABI v4 a send does not say that it waits for its peer: it seems to wait for its GPU.
@@ -36,24 +36,24 @@ pub(super) mod wait {
 }
 
 impl<'a> Judge<'a> {
-    /// The open network operations of a stalled operation, by seat, channel and direction.
+    /// The open network operations of a stalled operation, by member, channel and direction.
     pub(super) fn open(&self, stall: &Stall) -> Vec<Open<'a>> {
-        let place = &self.places.places[stall.place];
-        let seat_of: BTreeMap<u32, usize> = place
-            .seats
+        let communicator = &self.calls.communicators[stall.communicator];
+        let member_of: BTreeMap<u32, usize> = communicator
+            .ranks
             .iter()
             .enumerate()
-            .filter_map(|(seat, own)| Some((own.rank?, seat)))
+            .filter_map(|(member, own)| Some((own.rank?, member)))
             .collect();
         let mut all = Vec::new();
-        for (seat, own) in place.seats.iter().enumerate() {
+        for (member, own) in communicator.ranks.iter().enumerate() {
             let process = &self.capture.processes[own.process];
             let local = process.communicators.iter().find(|l| l.uid == own.uid);
             let vague = local.is_none_or(|local| local.abi < 4);
-            for op in self.of_seat(stall, seat) {
+            for op in self.of_member(stall, member) {
                 all.push(Open {
-                    seat,
-                    peer: op.peer.and_then(|peer| seat_of.get(&peer).copied()),
+                    member,
+                    peer: op.peer.and_then(|peer| member_of.get(&peer).copied()),
                     op,
                     vague,
                 });
@@ -62,9 +62,9 @@ impl<'a> Judge<'a> {
         all
     }
 
-    /// The open network operations of a seat that belong to a stalled operation.
-    fn of_seat(&self, stall: &Stall, seat: usize) -> Vec<&'a NetOp> {
-        let own = &self.places.places[stall.place].seats[seat];
+    /// The open network operations of a member that belong to a stalled operation.
+    fn of_member(&self, stall: &Stall, member: usize) -> Vec<&'a NetOp> {
+        let own = &self.calls.communicators[stall.communicator].ranks[member];
         let process: &'a Process = &self.capture.processes[own.process];
         let of = |ticket: u64| {
             let first = process.net_ops.partition_point(|t| t.ticket < ticket);
@@ -94,28 +94,28 @@ impl<'a> Judge<'a> {
 
     /// The newest time at which a network operation of a stalled operation got further, ns since 1970.
     pub(super) fn moved(&self, stall: &Stall) -> Option<i64> {
-        (0..self.places.places[stall.place].seats.len())
-            .flat_map(|seat| self.of_seat(stall, seat))
+        (0..self.calls.communicators[stall.communicator].ranks.len())
+            .flat_map(|member| self.of_member(stall, member))
             .map(|op| op.since_ns)
             .filter(|since| *since != 0)
             .max()
     }
 
-    /// By seat, the first of those whose GPUs pass data to each other without the network: those of a host, as NCCL
+    /// By member, the first of those whose GPUs pass data to each other without the network: those of a host, as NCCL
     /// sees hosts.
     pub(super) fn hosts(&self, stall: &Stall) -> Vec<usize> {
-        let place = &self.places.places[stall.place];
-        let communicator = &self.capture.communicators[place.communicator];
-        let seats = 0..place.seats.len();
+        let calls = &self.calls.communicators[stall.communicator];
+        let communicator = &self.capture.communicators[stall.communicator];
+        let members = 0..calls.ranks.len();
         if communicator.nnodes.is_some() && communicator.nnodes == communicator.nranks {
-            return seats.collect();
+            return members.collect();
         }
         let mut first = BTreeMap::new();
-        seats
-            .map(|seat| {
-                let process = &self.capture.processes[place.seats[seat].process];
+        members
+            .map(|member| {
+                let process = &self.capture.processes[calls.ranks[member].process];
                 let host = (&process.host, process.fact("env.NCCL_HOSTID"));
-                *first.entry(host).or_insert(seat)
+                *first.entry(host).or_insert(member)
             })
             .collect()
     }
@@ -127,9 +127,9 @@ impl<'a> Judge<'a> {
         counters.is_none_or(foreign)
     }
 
-    /// How many network operations a seat has had of a stalled operation; `None` unless all that are open are known.
-    pub(super) fn counted(&self, stall: &Stall, seat: usize) -> Option<u64> {
-        let own = &self.places.places[stall.place].seats[seat];
+    /// How many network operations a member has had of a stalled operation; `None` unless all that are open are known.
+    pub(super) fn counted(&self, stall: &Stall, member: usize) -> Option<u64> {
+        let own = &self.calls.communicators[stall.communicator].ranks[member];
         let process = &self.capture.processes[own.process];
         if !steps_are_recorded(process) {
             return None;
@@ -153,7 +153,7 @@ impl<'a> Judge<'a> {
                 pieces.map(ops).fold((0, 0), sum)
             }
         };
-        (open == self.of_seat(stall, seat).len() as u64).then_some(started)
+        (open == self.of_member(stall, member).len() as u64).then_some(started)
     }
 }
 

@@ -12,20 +12,20 @@ impl Judge<'_> {
         (lacked, _, missing): (usize, usize, usize),
     ) -> bool {
         let wait = &self.waits[index];
-        let own = &self.places.places[wait.place].seats[waiting];
+        let own = &self.calls.communicators[wait.communicator].ranks[waiting];
         let call = match wait.ordinal {
             Some(ordinal) => own.call(wait.lane, ordinal),
             None => (wait.call.0 == waiting).then_some(wait.call.1),
         };
         let lacked = &self.waits[lacked];
-        let seats = &self.places.places[lacked.place].seats;
-        let there = &seats[missing];
+        let ranks = &self.calls.communicators[lacked.communicator].ranks;
+        let there = &ranks[missing];
         let before: Vec<u32> = match lacked.ordinal {
             Some(_) => there.calls[lacked.lane as usize].clone(),
             None => {
-                let (_, shape) = self.places.made(lacked.place, lacked.call);
+                let (_, shape) = self.calls.made(lacked.communicator, lacked.call);
                 let send = self.capture.names.get(shape.function) != Some("Send");
-                let peer = seats[lacked.call.0].rank;
+                let peer = ranks[lacked.call.0].rank;
                 let last = peer
                     .zip(lacked.met.checked_sub(1))
                     .and_then(|(peer, number)| there.pair(send, peer, number));
@@ -82,14 +82,14 @@ impl Judge<'_> {
         };
         let of = &self.capture.processes[process];
         let theirs = &of.shapes[of.calls[expected as usize].shape as usize];
-        let (_, ours) = self.places.made(wait.place, wait.call);
-        let place = Some(self.places.places[wait.place].communicator as u32);
+        let (_, ours) = self.calls.made(wait.communicator, wait.call);
+        let communicator = Some(wait.communicator as u32);
         let half = if wait.ordinal.is_some() {
             theirs.function == ours.function
         } else {
-            theirs.peer == self.places.places[wait.place].seats[wait.call.0].rank
+            theirs.peer == self.calls.communicators[wait.communicator].ranks[wait.call.0].rank
         };
-        half && theirs.communicator == place && theirs.count == ours.count
+        half && theirs.communicator == communicator && theirs.count == ours.count
     }
 
     /// Whether a call follows another than each such call before did, or is followed by it for the first time.

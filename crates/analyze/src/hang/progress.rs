@@ -1,8 +1,8 @@
 //! How far each rank got.
 
+use super::calls::{CommunicatorCalls, Lane};
 use super::judge::Judge;
 use super::liveness::State;
-use super::places::{self, Lane, Place};
 use super::reached::{self, Reached};
 use super::seconds;
 use crate::job::ranges;
@@ -79,25 +79,30 @@ pub struct RankState {
 
 impl Judge<'_> {
     pub(super) fn communicators(&self) -> Vec<CommunicatorState> {
-        let of = |(index, place): (usize, &Place)| {
-            let communicator = &self.capture.communicators[place.communicator];
+        let of = |(index, calls): (usize, &CommunicatorCalls)| {
+            let communicator = &self.capture.communicators[index];
             CommunicatorState {
                 communicator: communicator.id.clone(),
                 name: communicator.name.clone(),
                 nranks: communicator.nranks,
-                absent: (place.nabsent == 0 || !place.absent.is_empty())
-                    .then(|| ranges(place.absent.iter().copied())),
-                over: place.is_over(),
-                ranks: (0..place.seats.len())
-                    .map(|seat| self.rank_state(index, seat))
+                absent: (calls.nabsent == 0 || !calls.absent.is_empty())
+                    .then(|| ranges(calls.absent.iter().copied())),
+                over: calls.is_over(),
+                ranks: (0..calls.ranks.len())
+                    .map(|member| self.rank_state(index, member))
                     .collect(),
             }
         };
-        self.places.places.iter().enumerate().map(of).collect()
+        self.calls
+            .communicators
+            .iter()
+            .enumerate()
+            .map(of)
+            .collect()
     }
 
-    pub(super) fn rank_state(&self, place: usize, seat: usize) -> RankState {
-        let own = &self.places.places[place].seats[seat];
+    pub(super) fn rank_state(&self, communicator: usize, member: usize) -> RankState {
+        let own = &self.calls.communicators[communicator].ranks[member];
         let process = &self.capture.processes[own.process];
         let last = |at_least: Reached| {
             let newest = |lane: Lane| {
@@ -112,11 +117,11 @@ impl Judge<'_> {
                 };
                 Some((calls[index], base.map(|b| b + index as u64), lane))
             };
-            let lanes = places::LANES.into_iter().filter_map(newest);
+            let lanes = super::calls::LANES.into_iter().filter_map(newest);
             let pieces = own.newest_piece(process, at_least);
             let found = lanes.chain(pieces.map(|call| (call, None, Lane::Eager)));
             let (call, ordinal, lane) = found.max_by_key(|(call, ..)| *call)?;
-            Some(self.call_row(place, (seat, call), ordinal, lane))
+            Some(self.call_row(communicator, (member, call), ordinal, lane))
         };
         RankState {
             rank: own.rank,
@@ -135,17 +140,17 @@ impl Judge<'_> {
 
     pub(super) fn call_row(
         &self,
-        place: usize,
+        communicator: usize,
         at: (usize, u32),
         ordinal: Option<u64>,
         lane: Lane,
     ) -> CallRow {
-        let (call, shape) = self.places.made(place, at);
-        let of = &self.places.places[place];
+        let (call, shape) = self.calls.made(communicator, at);
+        let of = &self.calls.communicators[communicator];
         let name = |name| self.capture.names.get(name).map(str::to_owned);
-        let function = self.places.function(place, at);
+        let function = self.calls.function(communicator, at);
         CallRow {
-            communicator: Some(self.capture.communicators[of.communicator].id.clone()),
+            communicator: Some(self.capture.communicators[communicator].id.clone()),
             number: ordinal
                 .filter(|_| of.numbered || lane == Lane::Replay)
                 .map(|o| o + 1),

@@ -55,13 +55,13 @@ pub(super) struct Root {
     pub at: usize,
     /// The other half.
     pub half: Half,
-    /// Seats that it names.
-    pub seats: Vec<usize>,
+    /// Members that it names.
+    pub ranks: Vec<usize>,
     /// It is inferred from how far others are ahead.
     pub inferred: bool,
 }
 
-/// The open network operations of a stalled operation, by seat, channel and direction, and the roots of them.
+/// The open network operations of a stalled operation, by member, channel and direction, and the roots of them.
 pub(super) struct NetOps<'a> {
     pub all: Vec<Open<'a>>,
     /// By importance.
@@ -77,15 +77,15 @@ enum Next {
 /// The open network operations of an operation, and what their ranks are known to have done.
 struct Graph<'g> {
     all: &'g [Open<'g>],
-    /// The first that a seat has open to or from a peer (`true` sends) on a channel.
+    /// The first that a member has open to or from a peer (`true` sends) on a channel.
     halves: BTreeMap<(usize, usize, bool, u8), usize>,
-    /// By seat: the first seat of its host.
+    /// By member: the first member of its host.
     hosts: Vec<usize>,
     /// Hosts and channels on which a network operation waits for something else than GPUs.
     held: BTreeSet<(usize, u8)>,
-    /// By seat: newest evidence, ns since 1970.
+    /// By member: newest evidence, ns since 1970.
     seen: Vec<i64>,
-    /// By seat: network operations that it has had; `None` where some may be elsewhere.
+    /// By member: network operations that it has had; `None` where some may be elsewhere.
     counted: Vec<Option<u64>>,
     /// When a network operation got further last.
     moved: i64,
@@ -97,9 +97,9 @@ impl<'a> Judge<'a> {
     /// The open network operations of a stalled operation, and which of them the others wait for.
     pub(super) fn net_ops(&self, stall: &Stall) -> NetOps<'a> {
         let all = self.open(stall);
-        let seats = &self.places.places[stall.place].seats;
+        let ranks = &self.calls.communicators[stall.communicator].ranks;
         let told = |open: &Open| {
-            let process = seats[open.seat].process;
+            let process = ranks[open.member].process;
             steps_are_recorded(&self.capture.processes[process])
         };
         let roots = match all.iter().all(told) {
@@ -113,22 +113,24 @@ impl<'a> Judge<'a> {
 impl<'g> Graph<'g> {
     /// `all` are the open network operations of `stall`.
     fn new(judge: &Judge, stall: &Stall, all: &'g [Open<'g>]) -> Graph<'g> {
-        let seats = &judge.places.places[stall.place].seats;
-        let foreign = seats.iter().any(|seat| judge.serves_others(seat.process));
+        let ranks = &judge.calls.communicators[stall.communicator].ranks;
+        let foreign = ranks
+            .iter()
+            .any(|member| judge.serves_others(member.process));
         let hosts = judge.hosts(stall);
         let (mut halves, mut held) = (BTreeMap::new(), BTreeSet::new());
         for (index, open) in all.iter().enumerate() {
             let channel = open.op.channel;
             if let Some(peer) = open.peer {
                 halves
-                    .entry((open.seat, peer, open.op.send, channel))
+                    .entry((open.member, peer, open.op.send, channel))
                     .or_insert(index);
             }
             if !matches!(open.op.wait, wait::SEND_GPU | wait::RECV_GPU) {
-                held.insert((hosts[open.seat], channel));
+                held.insert((hosts[open.member], channel));
             }
         }
-        let (_, shape) = judge.places.made(stall.place, stall.call);
+        let (_, shape) = judge.calls.made(stall.communicator, stall.call);
         let algorithm = judge.capture.names.get(shape.algorithm);
         let evidence = |process: usize| judge.evidence[process].unwrap_or(i64::MIN);
         Graph {
@@ -136,9 +138,12 @@ impl<'g> Graph<'g> {
             halves,
             hosts,
             held,
-            seen: seats.iter().map(|seat| evidence(seat.process)).collect(),
-            counted: (0..seats.len())
-                .map(|seat| judge.counted(stall, seat).filter(|_| !foreign))
+            seen: ranks
+                .iter()
+                .map(|member| evidence(member.process))
+                .collect(),
+            counted: (0..ranks.len())
+                .map(|member| judge.counted(stall, member).filter(|_| !foreign))
                 .collect(),
             moved: all.iter().map(|o| o.op.since_ns).max().unwrap_or(0),
             ring: stall.ordinal.is_some() && algorithm == Some("RING"),
@@ -149,14 +154,14 @@ impl<'g> Graph<'g> {
     fn roots(&self) -> Vec<Root> {
         let mut roots = Vec::new();
         for (at, open) in self.all.iter().enumerate() {
-            if let Next::Root(cause, half, seats) = self.follow(open) {
+            if let Next::Root(cause, half, ranks) = self.follow(open) {
                 // Where others moved after what is known of it, it may have moved as well.
-                let newest = self.seen[open.seat] >= self.moved;
+                let newest = self.seen[open.member] >= self.moved;
                 roots.push(Root {
                     cause: if newest { cause } else { Cause::Unknown },
                     at,
                     half,
-                    seats,
+                    ranks,
                     inferred: false,
                 });
             }
@@ -178,7 +183,8 @@ impl<'g> Graph<'g> {
                 .iter_mut()
                 .for_each(|root| root.cause = Cause::Unknown);
         }
-        if roots.is_empty() && self.ring && (0..self.seen.len()).all(|seat| self.is_known(seat)) {
+        if roots.is_empty() && self.ring && (0..self.seen.len()).all(|member| self.is_known(member))
+        {
             roots = self.least_sent();
         }
         roots.sort_by_key(|root| {
@@ -188,9 +194,9 @@ impl<'g> Graph<'g> {
         roots
     }
 
-    /// Whether all network operations of a seat are known as they are now.
-    fn is_known(&self, seat: usize) -> bool {
-        self.counted[seat].is_some() && self.seen[seat] >= self.moved
+    /// Whether all network operations of a member are known as they are now.
+    fn is_known(&self, member: usize) -> bool {
+        self.counted[member].is_some() && self.seen[member] >= self.moved
     }
 
     fn half(&self, open: &Open) -> Half {
@@ -200,11 +206,11 @@ impl<'g> Graph<'g> {
         if op.since_ns == 0 || self.seen[peer] < op.since_ns {
             return Half::Unknown;
         }
-        let key = (peer, open.seat, !op.send, op.channel);
+        let key = (peer, open.member, !op.send, op.channel);
         match (self.halves.get(&key), self.counted[peer]) {
             (Some(index), _) => {
                 let since = self.all[*index].op.since_ns;
-                match self.seen[open.seat] >= since {
+                match self.seen[open.member] >= since {
                     true => Half::Open(*index),
                     false => Half::Unknown,
                 }
@@ -222,14 +228,14 @@ impl<'g> Graph<'g> {
             Half::Open(index) => Some(self.all[index].op.wait),
             _ => None,
         };
-        let both = || std::iter::once(open.seat).chain(open.peer).collect();
-        let root = |cause, seats| Next::Root(cause, half, seats);
+        let both = || std::iter::once(open.member).chain(open.peer).collect();
+        let root = |cause, ranks| Next::Root(cause, half, ranks);
         match open.op.wait {
-            wait::RECV_FLUSH => root(Cause::Flush, vec![open.seat]),
+            wait::RECV_FLUSH => root(Cause::Flush, vec![open.member]),
             wait::SEND_GPU if open.vague => match theirs {
                 Some(wait::RECV_NETWORK) => self.gpu(open, half),
                 Some(_) => Next::Others,
-                None => root(Cause::Unknown, vec![open.seat]),
+                None => root(Cause::Unknown, vec![open.member]),
             },
             wait::RECV_GPU | wait::SEND_GPU => self.gpu(open, half),
             wait::RECV_NETWORK => match (half, theirs) {
@@ -238,18 +244,18 @@ impl<'g> Graph<'g> {
                     root(Cause::Network, both())
                 }
                 (_, Some(_)) => Next::Others,
-                _ => root(Cause::Unknown, vec![open.seat]),
+                _ => root(Cause::Unknown, vec![open.member]),
             },
             wait::SEND_PEER | wait::SEND_NETWORK => match (half, theirs) {
                 // Where that waits for the network as well, it tells of both.
                 (_, Some(_)) => Next::Others,
                 (Half::Closed, _) => root(Cause::Network, both()),
                 (Half::None, _) => root(Cause::Receiver, open.peer.into_iter().collect()),
-                _ => root(Cause::Unknown, vec![open.seat]),
+                _ => root(Cause::Unknown, vec![open.member]),
             },
             // Not begun, or the network does not take it.
-            _ if open.op.send => root(Cause::Proxy, vec![open.seat]),
-            _ => root(Cause::Receiver, vec![open.seat]),
+            _ if open.op.send => root(Cause::Proxy, vec![open.member]),
+            _ => root(Cause::Receiver, vec![open.member]),
         }
     }
 
@@ -257,21 +263,21 @@ impl<'g> Graph<'g> {
     fn gpu(&self, open: &Open, half: Half) -> Next {
         if self
             .held
-            .contains(&(self.hosts[open.seat], open.op.channel))
+            .contains(&(self.hosts[open.member], open.op.channel))
         {
             return Next::Others;
         }
-        let there = self.beside(open.seat);
-        match there.iter().all(|seat| self.is_known(*seat)) {
+        let there = self.beside(open.member);
+        match there.iter().all(|member| self.is_known(*member)) {
             true => Next::Root(Cause::Gpu, half, there),
-            false => Next::Root(Cause::Unknown, half, vec![open.seat]),
+            false => Next::Root(Cause::Unknown, half, vec![open.member]),
         }
     }
 
-    /// The seats of a seat's host.
-    fn beside(&self, seat: usize) -> Vec<usize> {
+    /// The ranks of a member's host.
+    fn beside(&self, member: usize) -> Vec<usize> {
         (0..self.hosts.len())
-            .filter(|other| self.hosts[*other] == self.hosts[seat])
+            .filter(|other| self.hosts[*other] == self.hosts[member])
             .collect()
     }
 
@@ -295,14 +301,14 @@ impl<'g> Graph<'g> {
                         cause: Cause::Gpu,
                         at,
                         half: Half::Unknown,
-                        seats: self.beside(self.all[at].seat),
+                        ranks: self.beside(self.all[at].member),
                         inferred: true,
                     });
                 }
                 _ => return Vec::new(),
             }
         }
-        let alike = found.windows(2).all(|two| two[0].seats == two[1].seats);
+        let alike = found.windows(2).all(|two| two[0].ranks == two[1].ranks);
         if alike {
             found
         } else {

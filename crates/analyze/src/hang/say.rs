@@ -3,9 +3,9 @@
 //! Rule: the first sentence names ranks and the call, or says what is missing that would tell. It is true as it stands,
 //! whatever a missing file may hold.
 
+use super::calls::{CommunicatorCalls, Lane};
 use super::judge::{Found, Judge};
 use super::mismatch::{How, Mismatch};
-use super::places::{Lane, Place};
 use super::roots::{Cause, Half};
 use super::wait_for::Root;
 use super::waits::{Lack, Stall, Wait};
@@ -19,53 +19,53 @@ use std::collections::BTreeSet;
 const NAMED: usize = 64;
 
 impl Judge<'_> {
-    /// The launcher's ranks of seats, where they are known and tell them apart, else their ranks in the communicator.
-    pub(super) fn numbers(&self, place: usize, seats: &[usize]) -> String {
-        let of = &self.places.places[place];
+    /// The launcher's ranks of ranks, where they are known and tell them apart, else their ranks in the communicator.
+    pub(super) fn numbers(&self, communicator: usize, ranks: &[usize]) -> String {
+        let of = &self.calls.communicators[communicator];
         match self.by_launcher(of) {
             true => ranges(
-                seats
+                ranks
                     .iter()
-                    .filter_map(|s| self.capture.processes[of.seats[*s].process].rank),
+                    .filter_map(|s| self.capture.processes[of.ranks[*s].process].rank),
             ),
-            false => ranges(seats.iter().filter_map(|s| of.seats[*s].rank)),
+            false => ranges(ranks.iter().filter_map(|s| of.ranks[*s].rank)),
         }
     }
 
-    /// Whether every seat's process has a rank of its own.
-    fn by_launcher(&self, place: &Place) -> bool {
-        let ranks: BTreeSet<_> = place
-            .seats
+    /// Whether every member's process has a rank of its own.
+    fn by_launcher(&self, communicator: &CommunicatorCalls) -> bool {
+        let ranks: BTreeSet<_> = communicator
+            .ranks
             .iter()
             .filter_map(|s| {
                 let process = &self.capture.processes[s.process];
                 Some((process.rank?, process.restart))
             })
             .collect();
-        ranks.len() == place.seats.len()
+        ranks.len() == communicator.ranks.len()
     }
 
-    /// `rank 3`, `ranks 3 and 5`, `rank 1 of communicator x`, `pid 71 on node-2`.
-    pub(super) fn ranks(&self, place: usize, seats: &[usize]) -> String {
-        let of = &self.places.places[place];
-        let numbers = self.numbers(place, seats);
+    /// `rank 3`, `ranks 3 and 5`, `rank 1 of communicator x`, `pid 71 on vertex-2`.
+    pub(super) fn ranks(&self, communicator: usize, ranks: &[usize]) -> String {
+        let of = &self.calls.communicators[communicator];
+        let numbers = self.numbers(communicator, ranks);
         if numbers.is_empty() {
             let title = |s: &usize| {
-                let process = &self.capture.processes[of.seats[*s].process];
+                let process = &self.capture.processes[of.ranks[*s].process];
                 format!("pid {} on {}", process.pid, process.host)
             };
-            let titles: Vec<String> = seats.iter().take(8).map(title).collect();
+            let titles: Vec<String> = ranks.iter().take(8).map(title).collect();
             return titles.join(", ");
         }
-        let plural = if seats.len() > 1 { "ranks" } else { "rank" };
+        let plural = if ranks.len() > 1 { "ranks" } else { "rank" };
         match self.by_launcher(of) {
             true => format!("{plural} {numbers}"),
-            false => format!("{plural} {numbers} of {}", self.communicator(place)),
+            false => format!("{plural} {numbers} of {}", self.communicator(communicator)),
         }
     }
 
-    fn communicator(&self, place: usize) -> String {
-        let communicator = &self.capture.communicators[self.places.places[place].communicator];
+    fn communicator(&self, communicator: usize) -> String {
+        let communicator = &self.capture.communicators[communicator];
         match &communicator.name {
             Some(name) => format!("communicator {} ({name})", communicator.id),
             None => format!("communicator {}", communicator.id),
@@ -73,13 +73,13 @@ impl Judge<'_> {
     }
 
     /// `AllReduce of 1 MiB, call 58 on communicator x`.
-    fn call(&self, place: usize, call: &CallRow) -> String {
+    fn call(&self, communicator: usize, call: &CallRow) -> String {
         let function = call.function.as_deref().unwrap_or("a call");
         let replay = if call.replay { "replay of " } else { "" };
         let bytes = call
             .bytes
             .map_or(String::new(), |b| format!(" of {}", size(b)));
-        let on = self.communicator(place);
+        let on = self.communicator(communicator);
         match (call.number, call.seq) {
             (Some(number), _) => format!("{replay}{function}{bytes}, call {number} on {on}"),
             (None, Some(seq)) => {
@@ -91,7 +91,7 @@ impl Judge<'_> {
 
     /// The call that those who lack it should have made: a send's other half is a receive.
     fn lacking(&self, wait: &Wait) -> CallRow {
-        let mut row = self.call_row(wait.place, wait.call, wait.ordinal, wait.lane);
+        let mut row = self.call_row(wait.communicator, wait.call, wait.ordinal, wait.lane);
         let other = match row.function.as_deref() {
             Some("Send") => Some("Recv"),
             Some("Recv") => Some("Send"),
@@ -99,22 +99,24 @@ impl Judge<'_> {
         };
         if let Some(other) = other {
             row.function = Some(other.to_owned());
-            row.peer = self.places.places[wait.place].seats[wait.call.0].rank;
+            row.peer = self.calls.communicators[wait.communicator].ranks[wait.call.0].rank;
         }
         row
     }
 
-    fn named(&self, place: usize, row: &CallRow) -> String {
-        let call = self.call(place, row);
-        let seats = &self.places.places[place].seats;
+    fn named(&self, communicator: usize, row: &CallRow) -> String {
+        let call = self.call(communicator, row);
+        let ranks = &self.calls.communicators[communicator].ranks;
         let other = row
             .peer
-            .and_then(|peer| seats.iter().position(|s| s.rank == Some(peer)));
+            .and_then(|peer| ranks.iter().position(|s| s.rank == Some(peer)));
         match (other, row.function.as_deref()) {
             (Some(other), Some("Recv")) => {
-                format!("{call}, from {}", self.ranks(place, &[other]))
+                format!("{call}, from {}", self.ranks(communicator, &[other]))
             }
-            (Some(other), Some("Send")) => format!("{call}, to {}", self.ranks(place, &[other])),
+            (Some(other), Some("Send")) => {
+                format!("{call}, to {}", self.ranks(communicator, &[other]))
+            }
             _ => call,
         }
     }
@@ -126,17 +128,17 @@ impl Judge<'_> {
         lasted: Option<i64>,
     ) -> Found {
         let Mismatch {
-            place,
+            communicator,
             ordinal,
             most,
             odd,
             tied,
             how,
         } = mismatch;
-        let of = &self.places.places[*place];
-        let row = |seat: usize, ordinal: u64| {
-            let call = of.seats[seat].call(Lane::Eager, ordinal)?;
-            Some(self.call_row(*place, (seat, call), Some(ordinal), Lane::Eager))
+        let of = &self.calls.communicators[*communicator];
+        let row = |member: usize, ordinal: u64| {
+            let call = of.ranks[member].call(Lane::Eager, ordinal)?;
+            Some(self.call_row(*communicator, (member, call), Some(ordinal), Lane::Eager))
         };
         let short = |row: Option<CallRow>| {
             let Some(row) = row else {
@@ -151,8 +153,11 @@ impl Judge<'_> {
         let expected = row(most[0], *ordinal);
         let call = expected
             .as_ref()
-            .map_or("a call".to_owned(), |row| self.call(*place, row));
-        let (odd_ranks, most_ranks) = (self.ranks(*place, odd), self.ranks(*place, most));
+            .map_or("a call".to_owned(), |row| self.call(*communicator, row));
+        let (odd_ranks, most_ranks) = (
+            self.ranks(*communicator, odd),
+            self.ranks(*communicator, most),
+        );
         let ours = row(odd[0], *ordinal);
         let sentence = match how {
             How::LeftOut => format!(
@@ -210,7 +215,7 @@ impl Judge<'_> {
                     .to_owned(),
             ),
         }
-        self.mention_absent(*place, &mut details);
+        self.mention_absent(*communicator, &mut details);
         Found {
             verdict: Verdict::Mismatch,
             hang,
@@ -220,7 +225,7 @@ impl Judge<'_> {
             blamed: odd
                 .iter()
                 .chain(most.iter().filter(|_| *tied))
-                .map(|seat| (*place, *seat))
+                .map(|member| (*communicator, *member))
                 .collect(),
             call: expected,
             waited_ns: lasted,
@@ -239,13 +244,13 @@ impl Judge<'_> {
         blind: Option<usize>,
     ) -> Found {
         let wait = &self.waits[root.index];
-        let place = wait.place;
+        let communicator = wait.communicator;
         let row = self.lacking(wait);
-        let call = self.named(place, &row);
-        let who = self.ranks(place, &root.seats);
-        let many = root.seats.len() > 1;
+        let call = self.named(communicator, &row);
+        let who = self.ranks(communicator, &root.ranks);
+        let many = root.ranks.len() > 1;
         let has = if many { "have" } else { "has" };
-        let waiting = match self.ranks(place, &wait.waiting) {
+        let waiting = match self.ranks(communicator, &wait.waiting) {
             ranks if wait.waiting.len() <= NAMED => ranks,
             _ => format!("{} ranks", wait.waiting.len()),
         };
@@ -265,7 +270,7 @@ impl Judge<'_> {
                 "{has} launched {call}, and the GPU has not begun it; {waiting} {wait_s}{time}"
             ),
         };
-        let first = &self.places.places[place].seats[root.seats[0]];
+        let first = &self.calls.communicators[communicator].ranks[root.ranks[0]];
         let process = &self.capture.processes[first.process];
         let is = if many { "are" } else { "is" };
         let mut details = Vec::new();
@@ -297,18 +302,18 @@ impl Judge<'_> {
                 process.pid, process.host
             )),
             Verdict::Dead | Verdict::Left => {
-                details.push(self.last_words(place, root.seats[0]));
+                details.push(self.last_words(communicator, root.ranks[0]));
             }
             Verdict::Silent => details.push(format!(
                 "Whether pid {} lives can only be asked on {}; ask there.",
                 process.pid, process.host
             )),
             _ => {
-                details.push(self.last_words(place, root.seats[0]));
+                details.push(self.last_words(communicator, root.ranks[0]));
                 details.extend(self.when(hang, others_ns));
             }
         }
-        if self.may_lack_more(wait, root.seats[0]) {
+        if self.may_lack_more(wait, root.ranks[0]) {
             details.push(capital(format!(
                 "{who} may lack an earlier call with ranks that are not in the capture."
             )));
@@ -321,13 +326,16 @@ impl Judge<'_> {
             .filter(|other| other.index != root.index)
             .map(|other| {
                 let wait = &self.waits[other.index];
-                let call = self.named(wait.place, &self.lacking(wait));
-                let lack = if other.seats.len() > 1 {
+                let call = self.named(wait.communicator, &self.lacking(wait));
+                let lack = if other.ranks.len() > 1 {
                     "lack"
                 } else {
                     "lacks"
                 };
-                format!("{} {lack} {call}", self.ranks(wait.place, &other.seats))
+                format!(
+                    "{} {lack} {call}",
+                    self.ranks(wait.communicator, &other.ranks)
+                )
             })
             .collect();
         if !others.is_empty() {
@@ -338,7 +346,7 @@ impl Judge<'_> {
             }
             details.push(format!("Others wait apart from this: {text}."));
         }
-        self.mention_absent(place, &mut details);
+        self.mention_absent(communicator, &mut details);
         let sentence = match blind {
             Some(index) if verdict != Verdict::Silent && hang != Some(false) => {
                 let unknown = self.unknown(index);
@@ -352,10 +360,14 @@ impl Judge<'_> {
             hang,
             certain: blind.is_none()
                 && verdict != Verdict::Silent
-                && !self.may_lack_more(wait, root.seats[0]),
+                && !self.may_lack_more(wait, root.ranks[0]),
             sentence: capital(sentence),
             details,
-            blamed: root.seats.iter().map(|seat| (place, *seat)).collect(),
+            blamed: root
+                .ranks
+                .iter()
+                .map(|member| (communicator, *member))
+                .collect(),
             call: Some(row),
             waited_ns: others_ns,
             net_ops: Vec::new(),
@@ -365,31 +377,35 @@ impl Judge<'_> {
 
     /// Ranks of a communicator of which not all is known.
     fn unknown(&self, index: usize) -> String {
-        let place = &self.places.places[index];
-        if !place.absent.is_empty() {
-            let text = ranges(place.absent.iter().copied());
-            let plural = if place.nabsent > 1 { "ranks" } else { "rank" };
+        let communicator = &self.calls.communicators[index];
+        if !communicator.absent.is_empty() {
+            let text = ranges(communicator.absent.iter().copied());
+            let plural = if communicator.nabsent > 1 {
+                "ranks"
+            } else {
+                "rank"
+            };
             return format!("the absent {plural} {text} of {}", self.communicator(index));
         }
-        if place.nabsent > 0 {
+        if communicator.nabsent > 0 {
             return format!(
                 "{} absent ranks of {}",
-                place.nabsent,
+                communicator.nabsent,
                 self.communicator(index)
             );
         }
-        let seats: Vec<usize> = (0..place.seats.len())
-            .filter(|s| place.seats[*s].base.is_none())
+        let ranks: Vec<usize> = (0..communicator.ranks.len())
+            .filter(|s| communicator.ranks[*s].base.is_none())
             .collect();
-        if seats.is_empty() {
+        if ranks.is_empty() {
             return format!("ranks of {} with lost rows", self.communicator(index));
         }
-        self.ranks(index, &seats)
+        self.ranks(index, &ranks)
     }
 
     fn mention_absent(&self, index: usize, details: &mut Vec<String>) {
-        let place = &self.places.places[index];
-        if place.nabsent > 0 {
+        let communicator = &self.calls.communicators[index];
+        if communicator.nabsent > 0 {
             details.push(format!(
                 "What {} did is not known: nothing of it is in the capture.",
                 self.unknown(index)
@@ -414,10 +430,10 @@ impl Judge<'_> {
         }
     }
 
-    /// The last that is known of a seat.
-    fn last_words(&self, place: usize, seat: usize) -> String {
-        let state = self.rank_state(place, seat);
-        let who = self.ranks(place, &[seat]);
+    /// The last that is known of a member.
+    fn last_words(&self, communicator: usize, member: usize) -> String {
+        let state = self.rank_state(communicator, member);
+        let who = self.ranks(communicator, &[member]);
         let at = format!("pid {} on {}", state.pid, state.host);
         match &state.entered {
             Some(row) => {
@@ -434,7 +450,7 @@ impl Judge<'_> {
                 });
                 format!(
                     "The last call of {who} there ({at}) is {}: {how}{ago}.",
-                    self.call(place, row)
+                    self.call(communicator, row)
                 )
             }
             None => format!("No call of {who} ({at}) on this communicator is known."),
@@ -449,15 +465,15 @@ impl Judge<'_> {
         hang: Option<bool>,
         lasted: Option<i64>,
     ) -> Found {
-        let place = &self.places.places[stall.place];
+        let communicator = &self.calls.communicators[stall.communicator];
         let net_ops = self.net_ops(stall);
         let row = self.stalled_call(stall, &net_ops);
-        let call = self.call(stall.place, &row);
+        let call = self.call(stall.communicator, &row);
         let time = lasted.map_or(String::new(), |ns| format!(" for {}", span(ns)));
-        let all = if place.is_partial() {
-            format!("All {} ranks that are known", place.seats.len())
+        let all = if communicator.is_partial() {
+            format!("All {} ranks that are known", communicator.ranks.len())
         } else {
-            format!("All {} ranks", place.seats.len())
+            format!("All {} ranks", communicator.ranks.len())
         };
         let mut details = Vec::new();
         let mut verdict = Verdict::NoProgress;
@@ -473,40 +489,44 @@ impl Judge<'_> {
         let not_ended = match stall.ordinal {
             Some(_) => format!("{all} are in {call}, and it has not ended{time}"),
             None => {
-                let open = net_ops.all.iter().map(|open| open.seat);
-                let seats: BTreeSet<usize> = open.chain([stall.call.0]).collect();
-                let seats: Vec<usize> = seats.into_iter().collect();
-                let who = capital(are(&self.ranks(stall.place, &seats), seats.len()));
+                let open = net_ops.all.iter().map(|open| open.member);
+                let ranks: BTreeSet<usize> = open.chain([stall.call.0]).collect();
+                let ranks: Vec<usize> = ranks.into_iter().collect();
+                let who = capital(are(&self.ranks(stall.communicator, &ranks), ranks.len()));
                 format!("{who} in {call}, and it has not ended{time}")
             }
         };
-        let sentence = if let Some(seat) = dead {
+        let sentence = if let Some(member) = dead {
             verdict = Verdict::Dead;
-            blamed.push((stall.place, seat));
+            blamed.push((stall.communicator, member));
             format!(
                 "{} is dead; {all} were in {call}, and it has not ended{time}.",
-                self.ranks(stall.place, &[seat])
+                self.ranks(stall.communicator, &[member])
             )
-        } else if let Some(seat) = stopped {
+        } else if let Some(member) = stopped {
             verdict = Verdict::Stopped;
-            blamed.push((stall.place, seat));
+            blamed.push((stall.communicator, member));
             format!(
                 "No hang: {} is stopped by a signal or a debugger while {all} are in {call}.",
-                self.ranks(stall.place, &[seat])
+                self.ranks(stall.communicator, &[member])
             )
         } else if hang == Some(false) {
             format!("No hang: {all} are in {call}, and it goes on{time}.")
-        } else if place.is_partial() {
+        } else if communicator.is_partial() {
             verdict = Verdict::Unknown;
             details.extend(op);
             format!(
                 "{not_ended}; what {} did is not known.",
-                self.unknown(stall.place)
+                self.unknown(stall.communicator)
             )
         } else if stall.inside {
             format!("{all} are inside {call}, and none has launched it{time}.")
         } else if let (Some(op), Some(root)) = (op, root) {
-            blamed.extend(root.seats.iter().map(|seat| (stall.place, *seat)));
+            blamed.extend(
+                root.ranks
+                    .iter()
+                    .map(|member| (stall.communicator, *member)),
+            );
             details.push(format!("{not_ended}."));
             op
         } else {
@@ -539,33 +559,38 @@ impl Judge<'_> {
 
     /// What the network did for a stalled operation: who is behind, and in which waits.
     fn network(&self, stall: &Stall) -> Vec<String> {
-        let place = &self.places.places[stall.place];
+        let communicator = &self.calls.communicators[stall.communicator];
         let Some(ordinal) = stall.ordinal else {
             return Vec::new();
         };
-        let of = |(seat, own): (usize, &super::places::Seat)| {
+        let of = |(member, own): (usize, &super::calls::RankCalls)| {
             let process = &self.capture.processes[own.process];
             let call = &process.calls[own.call(stall.lane, ordinal)? as usize];
             let extra = process.extras.get((call.extra as usize).checked_sub(1)?)?;
-            (extra.ops_started > 0).then_some((seat, extra))
+            (extra.ops_started > 0).then_some((member, extra))
         };
-        let all: Vec<_> = place.seats.iter().enumerate().filter_map(of).collect();
+        let all: Vec<_> = communicator
+            .ranks
+            .iter()
+            .enumerate()
+            .filter_map(of)
+            .collect();
         if all.is_empty() {
             return Vec::new();
         }
         let open: Vec<usize> = all
             .iter()
             .filter(|(_, e)| e.ops_started > e.ops_stopped)
-            .map(|(seat, _)| *seat)
+            .map(|(member, _)| *member)
             .collect();
         let mut said = Vec::new();
         if !open.is_empty() {
             said.push(format!(
                 "The network has unfinished operations for it on {}.",
-                self.ranks(stall.place, &open)
+                self.ranks(stall.communicator, &open)
             ));
         }
-        let Some((seat, least)) = all
+        let Some((member, least)) = all
             .iter()
             .min_by_key(|(_, e)| e.bytes_sent + e.bytes_received)
         else {
@@ -584,7 +609,7 @@ impl Judge<'_> {
         });
         said.push(format!(
             "{} moved least: {} sent, {} received in {} steps{wait}.",
-            capital(self.ranks(stall.place, &[*seat])),
+            capital(self.ranks(stall.communicator, &[*member])),
             size(least.bytes_sent),
             size(least.bytes_received),
             least.steps
@@ -593,7 +618,7 @@ impl Judge<'_> {
         said
     }
 
-    /// `steps` are (wait, seat that waits, seat that it waits for), round the ring.
+    /// `steps` are (wait, member that waits, member that it waits for), round the ring.
     pub(super) fn say_cycle(
         &self,
         steps: &[(usize, usize, usize)],
@@ -604,12 +629,12 @@ impl Judge<'_> {
             .iter()
             .map(|(index, waiting, missing)| {
                 let wait = &self.waits[*index];
-                let row = self.call_row(wait.place, wait.call, wait.ordinal, wait.lane);
+                let row = self.call_row(wait.communicator, wait.call, wait.ordinal, wait.lane);
                 format!(
                     "{} is in {} and waits for {}",
-                    self.ranks(wait.place, &[*waiting]),
-                    self.call(wait.place, &row),
-                    self.ranks(wait.place, &[*missing])
+                    self.ranks(wait.communicator, &[*waiting]),
+                    self.call(wait.communicator, &row),
+                    self.ranks(wait.communicator, &[*missing])
                 )
             })
             .collect();
@@ -624,12 +649,12 @@ impl Judge<'_> {
             "Each may lie behind the other on a stream: calls on several communicators need one order on all ranks."
                 .to_owned(),
         );
-        let partial = steps
-            .iter()
-            .any(|(wait, ..)| self.places.places[self.waits[*wait].place].is_partial());
+        let partial = steps.iter().any(|(wait, ..)| {
+            self.calls.communicators[self.waits[*wait].communicator].is_partial()
+        });
         let first = steps.first().map(|(index, ..)| {
             let wait = &self.waits[*index];
-            self.call_row(wait.place, wait.call, wait.ordinal, wait.lane)
+            self.call_row(wait.communicator, wait.call, wait.ordinal, wait.lane)
         });
         Found {
             verdict: Verdict::Cycle,
@@ -639,7 +664,7 @@ impl Judge<'_> {
             details,
             blamed: steps
                 .iter()
-                .map(|(index, waiting, _)| (self.waits[*index].place, *waiting))
+                .map(|(index, waiting, _)| (self.waits[*index].communicator, *waiting))
                 .collect(),
             call: first,
             waited_ns: lasted,
@@ -662,8 +687,8 @@ impl Judge<'_> {
         let own = &self.waits[index];
         let lacked = &self.waits[steps[before].0];
         let row = self.lacking(lacked);
-        let made = self.call_row(own.place, own.call, own.ordinal, own.lane);
-        let who = self.ranks(own.place, &[waiting]);
+        let made = self.call_row(own.communicator, own.call, own.ordinal, own.lane);
+        let who = self.ranks(own.communicator, &[waiting]);
         let start = if hang == Some(false) {
             "No hang so far, but "
         } else {
@@ -671,9 +696,9 @@ impl Judge<'_> {
         };
         let sentence = format!(
             "{start}{who} went on to {} without {}, which {} {} in{}.",
-            self.call(own.place, &made),
-            self.named(lacked.place, &row),
-            self.ranks(lacked.place, &lacked.waiting),
+            self.call(own.communicator, &made),
+            self.named(lacked.communicator, &row),
+            self.ranks(lacked.communicator, &lacked.waiting),
             if lacked.waiting.len() > 1 {
                 "wait"
             } else {
@@ -690,7 +715,7 @@ impl Judge<'_> {
             verdict: Verdict::Missing,
             sentence: capital(sentence),
             details,
-            blamed: vec![(own.place, waiting)],
+            blamed: vec![(own.communicator, waiting)],
             call: Some(row),
             ..cycle
         }
@@ -703,7 +728,7 @@ impl Judge<'_> {
         lasted: Option<i64>,
         brief: bool,
         odd: [BTreeSet<usize>; 3],
-        open: &[&Place],
+        open: &[(usize, &CommunicatorCalls)],
     ) -> Found {
         let titles = |processes: &BTreeSet<usize>| {
             let ranks: Option<Vec<u32>> = processes
@@ -724,8 +749,8 @@ impl Judge<'_> {
             format!("{} ago", span(ns))
         });
         let [dead, stopped, silent] = odd;
-        let seats: usize = open.iter().map(|p| p.seats.len()).max().unwrap_or(0);
-        let absent = open.iter().find(|p| p.is_partial());
+        let ranks: usize = open.iter().map(|(_, p)| p.ranks.len()).max().unwrap_or(0);
+        let absent = open.iter().find(|(_, p)| p.is_partial());
         let (verdict, hang, sentence) = if over {
             let text = "No hang: all communicators that are in the capture have ended.";
             (Verdict::NoHang, Some(false), text.to_owned())
@@ -750,18 +775,17 @@ impl Judge<'_> {
                 have(&titles(&silent), silent.len())
             );
             (Verdict::Silent, None, text)
-        } else if let Some(place) = absent {
-            let index = place.communicator;
+        } else if let Some((index, communicator)) = absent.copied() {
             let text = format!(
                 "Can't tell: the {} known ranks of {} have made the same calls, the newest {last}; what {} did is not known.",
-                place.seats.len(),
+                communicator.ranks.len(),
                 self.communicator(index),
                 self.unknown(index)
             );
             (Verdict::Unknown, None, text)
         } else {
             let text = format!(
-                "Can't tell: all {seats} ranks have made the same calls, the newest {last}, and whether their GPUs have ended them is not recorded."
+                "Can't tell: all {ranks} ranks have made the same calls, the newest {last}, and whether their GPUs have ended them is not recorded."
             );
             (Verdict::Unknown, None, text)
         };
@@ -788,9 +812,9 @@ impl Judge<'_> {
 
     pub(super) fn next(&self, found: &Found) -> String {
         let folder = self.capture.path.display();
-        let process = found.blamed.first().map(|(place, seat)| {
-            let seat = &self.places.places[*place].seats[*seat];
-            &self.capture.processes[seat.process]
+        let process = found.blamed.first().map(|(communicator, member)| {
+            let member = &self.calls.communicators[*communicator].ranks[*member];
+            &self.capture.processes[member.process]
         });
         match (found.verdict, process) {
             (Verdict::NoHang, _) => format!("ncclscope report {folder}"),

@@ -47,18 +47,18 @@ pub struct NetOpRow {
 impl Judge<'_> {
     /// The rows of a stall's network operations, those first that wait for no other.
     pub(super) fn net_op_rows(&self, stall: &Stall, net_ops: &NetOps) -> Vec<NetOpRow> {
-        let place = &self.places.places[stall.place];
+        let communicator = &self.calls.communicators[stall.communicator];
         let cause_of: BTreeMap<usize, Cause> =
             net_ops.roots.iter().map(|r| (r.at, r.cause)).collect();
         let roots = net_ops.roots.iter().map(|root| root.at);
         let others = (0..net_ops.all.len()).filter(|at| !cause_of.contains_key(at));
         let row = |at: usize| {
             let open = &net_ops.all[at];
-            let seat = &place.seats[open.seat];
-            let process = &self.capture.processes[seat.process];
+            let member = &communicator.ranks[open.member];
+            let process = &self.capture.processes[member.process];
             NetOpRow {
                 global_rank: process.rank,
-                rank: seat.rank,
+                rank: member.rank,
                 host: process.host.clone(),
                 direction: if open.op.send { "send" } else { "receive" },
                 peer: open.op.peer,
@@ -87,16 +87,16 @@ impl Judge<'_> {
     pub(super) fn stalled_call(&self, stall: &Stall, net_ops: &NetOps) -> CallRow {
         let piece = || {
             let open = &net_ops.all[net_ops.roots.first()?.at];
-            let seat = &self.places.places[stall.place].seats[open.seat];
-            let calls = &self.capture.processes[seat.process].calls;
+            let member = &self.calls.communicators[stall.communicator].ranks[open.member];
+            let calls = &self.capture.processes[member.process].calls;
             let call = calls.binary_search_by_key(&open.op.ticket, |call| call.ticket);
-            Some((open.seat, call.ok()? as u32))
+            Some((open.member, call.ok()? as u32))
         };
         let call = match stall.ordinal {
             Some(_) => stall.call,
             None => piece().unwrap_or(stall.call),
         };
-        self.call_row(stall.place, call, stall.ordinal, stall.lane)
+        self.call_row(stall.communicator, call, stall.ordinal, stall.lane)
     }
 
     /// The first sentence: the network operation that the others wait for.
@@ -108,9 +108,9 @@ impl Judge<'_> {
         call: &str,
     ) -> String {
         let open = &net_ops.all[root.at];
-        let who = |seat: usize| self.ranks(stall.place, &[seat]);
-        let host = |seat: usize| {
-            let process = self.places.places[stall.place].seats[seat].process;
+        let who = |member: usize| self.ranks(stall.communicator, &[member]);
+        let host = |member: usize| {
+            let process = self.calls.communicators[stall.communicator].ranks[member].process;
             self.capture.processes[process].host.as_str()
         };
         let channels = BTreeSet::from([open.op.channel]);
@@ -128,8 +128,8 @@ impl Judge<'_> {
         let look = match root.cause {
             Cause::Network => {
                 let (from, to) = match open.op.send {
-                    true => (Some(open.seat), open.peer),
-                    false => (open.peer, Some(open.seat)),
+                    true => (Some(open.member), open.peer),
+                    false => (open.peer, Some(open.member)),
                 };
                 match (from.map(host), to.map(host)) {
                     (Some(from), Some(to)) if from != to => format!(
@@ -142,8 +142,8 @@ impl Judge<'_> {
             Cause::Receiver if !op.send => {
                 format!(
                     ": look at the network proxy of {} on {}",
-                    who(open.seat),
-                    host(open.seat)
+                    who(open.member),
+                    host(open.member)
                 )
             }
             Cause::Receiver => open.peer.map_or(String::new(), |peer| {
@@ -151,23 +151,23 @@ impl Judge<'_> {
             }),
             Cause::Flush => format!(
                 ": the data is there, look at PCIe and GPUDirect RDMA on {} (NCCL_NET_GDR_LEVEL)",
-                host(open.seat)
+                host(open.member)
             ),
             Cause::Gpu | Cause::Unknown => String::new(),
             Cause::Proxy => format!(
                 ": look at the network proxy of {} on {}",
-                who(open.seat),
-                host(open.seat)
+                who(open.member),
+                host(open.member)
             ),
         };
         let half = half.map_or(String::new(), |half| format!("; {half}"));
         if root.cause == Cause::Gpu {
-            let gpu = match root.seats.len() {
+            let gpu = match root.ranks.len() {
                 1 => "the GPU",
                 _ => "a GPU",
             };
-            let of = self.ranks(stall.place, &root.seats);
-            let host = host(open.seat);
+            let of = self.ranks(stall.communicator, &root.ranks);
+            let host = host(open.member);
             return capital(format!(
                 "{gpu} of {of} on {host} holds up {call}, not the network: {own} {state}{half}."
             ));
@@ -183,13 +183,13 @@ impl Judge<'_> {
             false => ("receive", "from"),
         };
         let peer = match (open.peer, op.peer) {
-            (Some(peer), _) => self.ranks(stall.place, &[peer]),
+            (Some(peer), _) => self.ranks(stall.communicator, &[peer]),
             (None, Some(peer)) => format!("rank {peer} of the communicator"),
             (None, None) => "an unknown rank".to_owned(),
         };
         format!(
             "{}'s {what} {way} {peer} on {}",
-            self.ranks(stall.place, &[open.seat]),
+            self.ranks(stall.communicator, &[open.member]),
             said(channels)
         )
     }
@@ -198,7 +198,7 @@ impl Judge<'_> {
     fn say_half(&self, stall: &Stall, net_ops: &NetOps, root: &Root) -> Option<String> {
         let open = &net_ops.all[root.at];
         let what = if open.op.send { "receive" } else { "send" };
-        let peer = self.ranks(stall.place, &[open.peer?]);
+        let peer = self.ranks(stall.communicator, &[open.peer?]);
         Some(match root.half {
             Half::Open(index) => {
                 let theirs = &net_ops.all[index];
@@ -226,7 +226,7 @@ impl Judge<'_> {
         if first.cause == Cause::Gpu {
             said.push("Work that was given to it before may keep it busy.".to_owned());
         }
-        if first.cause == Cause::Gpu && first.seats.len() > 1 {
+        if first.cause == Cause::Gpu && first.ranks.len() > 1 {
             said.push(
                 "Which of their GPUs can't be told: data between them leaves no trace.".to_owned(),
             );
@@ -240,8 +240,12 @@ impl Judge<'_> {
         let what = |root: &Root| {
             let open = &net_ops.all[root.at];
             match root.cause {
-                Cause::Gpu => (root.cause, root.seats.clone(), None),
-                _ => (root.cause, vec![open.seat], Some((open.peer, open.op.send))),
+                Cause::Gpu => (root.cause, root.ranks.clone(), None),
+                _ => (
+                    root.cause,
+                    vec![open.member],
+                    Some((open.peer, open.op.send)),
+                ),
             }
         };
         let mut alike: Vec<(&Root, BTreeSet<u8>)> = Vec::new();
@@ -286,9 +290,9 @@ impl Judge<'_> {
         if net_ops.all.is_empty() {
             return None;
         }
-        let seats = &self.places.places[stall.place].seats;
+        let ranks = &self.calls.communicators[stall.communicator].ranks;
         let told =
-            |open: &Open| steps_are_recorded(&self.capture.processes[seats[open.seat].process]);
+            |open: &Open| steps_are_recorded(&self.capture.processes[ranks[open.member].process]);
         Some(match net_ops.all.iter().all(told) {
             true if net_ops.all.iter().any(|open| open.vague) => {
                 "Which of its network operations the others wait for can't be told: below ABI v4 a send does not say whether it waits for its GPU or for its peer."
@@ -298,7 +302,7 @@ impl Judge<'_> {
             false => {
                 let mut sides: BTreeMap<_, (&Open, BTreeSet<u8>)> = BTreeMap::new();
                 for open in &net_ops.all {
-                    let key = (open.seat, open.op.send, open.op.peer);
+                    let key = (open.member, open.op.send, open.op.peer);
                     let channels = &mut sides.entry(key).or_insert((open, BTreeSet::new())).1;
                     channels.insert(open.op.channel);
                 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Ranks that wait for nobody and that others wait for, in one wait.
 pub(super) struct Root {
     pub index: usize,
-    pub seats: Vec<usize>,
+    pub ranks: Vec<usize>,
     /// Dead ones first, those that may come last.
     pub order: u32,
     pub waiters: usize,
@@ -23,38 +23,46 @@ impl Judge<'_> {
         let mut edges: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
         for wait in &self.waits {
             for waiting in &wait.waiting {
-                let to = edges.entry(self.node(wait.place, *waiting)).or_default();
-                to.extend(wait.missing.iter().map(|m| self.node(wait.place, *m)));
+                let to = edges
+                    .entry(self.vertex(wait.communicator, *waiting))
+                    .or_default();
+                to.extend(
+                    wait.missing
+                        .iter()
+                        .map(|m| self.vertex(wait.communicator, *m)),
+                );
             }
         }
         // One that lacks what it is in itself, of two of its communicators' ranks, waits for nobody else.
-        for (node, to) in &mut edges {
-            to.remove(node);
+        for (vertex, to) in &mut edges {
+            to.remove(vertex);
         }
         let stalled: BTreeSet<usize> = self
             .stalls
             .iter()
-            .flat_map(|stall| &self.places.places[stall.place].seats)
-            .map(|seat| seat.node)
+            .flat_map(|stall| &self.calls.communicators[stall.communicator].ranks)
+            .map(|member| member.vertex)
             .collect();
-        let waits_for = |node: usize| edges.get(&node).is_some_and(|to| !to.is_empty());
-        let gone = |place: usize, seat: usize| {
+        let waits_for = |vertex: usize| edges.get(&vertex).is_some_and(|to| !to.is_empty());
+        let gone = |communicator: usize, member: usize| {
             matches!(
-                self.state(place, seat),
+                self.state(communicator, member),
                 State::Dead | State::Ended | State::Stopped | State::Silent
-            ) || self.places.places[place].seats[seat].ended_ns.is_some()
+            ) || self.calls.communicators[communicator].ranks[member]
+                .ended_ns
+                .is_some()
         };
-        // How many nodes wait for one, over others too.
+        // How many vertices wait for one, over others too.
         let mut back: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (from, to) in &edges {
-            for node in to {
-                back.entry(*node).or_default().push(*from);
+            for vertex in to {
+                back.entry(*vertex).or_default().push(*from);
             }
         }
-        let waiters = |node: usize| {
-            let (mut seen, mut next) = (BTreeSet::from([node]), vec![node]);
-            while let Some(node) = next.pop() {
-                for from in back.get(&node).into_iter().flatten() {
+        let waiters = |vertex: usize| {
+            let (mut seen, mut next) = (BTreeSet::from([vertex]), vec![vertex]);
+            while let Some(vertex) = next.pop() {
+                for from in back.get(&vertex).into_iter().flatten() {
                     if seen.insert(*from) {
                         next.push(*from);
                     }
@@ -64,29 +72,30 @@ impl Judge<'_> {
         };
         let mut roots: Vec<Root> = Vec::new();
         for (index, wait) in self.waits.iter().enumerate() {
-            let seats: Vec<usize> = wait
+            let ranks: Vec<usize> = wait
                 .missing
                 .iter()
                 .copied()
-                .filter(|seat| {
-                    let node = self.node(wait.place, *seat);
-                    gone(wait.place, *seat) || !waits_for(node) && !stalled.contains(&node)
+                .filter(|member| {
+                    let vertex = self.vertex(wait.communicator, *member);
+                    gone(wait.communicator, *member)
+                        || !waits_for(vertex) && !stalled.contains(&vertex)
                 })
                 .collect();
-            if let Some(first) = seats.first().copied() {
-                let rank = |seat: usize| match self.state(wait.place, seat) {
+            if let Some(first) = ranks.first().copied() {
+                let rank = |member: usize| match self.state(wait.communicator, member) {
                     State::Dead => 0,
                     State::Ended => 1,
-                    _ if gone(wait.place, seat) => 2,
+                    _ if gone(wait.communicator, member) => 2,
                     _ => 3,
                 };
-                let order = seats.iter().map(|s| rank(*s)).min().unwrap_or(3);
-                let seats = seats.into_iter().filter(|s| rank(*s) == order).collect();
-                let waiters = waiters(self.node(wait.place, first));
-                let process = self.places.places[wait.place].seats[first].process;
+                let order = ranks.iter().map(|s| rank(*s)).min().unwrap_or(3);
+                let ranks = ranks.into_iter().filter(|s| rank(*s) == order).collect();
+                let waiters = waiters(self.vertex(wait.communicator, first));
+                let process = self.calls.communicators[wait.communicator].ranks[first].process;
                 roots.push(Root {
                     index,
-                    seats,
+                    ranks,
                     order,
                     waiters,
                     expected: self.is_expected(wait, process),
@@ -143,17 +152,17 @@ impl Judge<'_> {
         all.into_iter().nth(chosen)
     }
 
-    /// A smallest ring of nodes that wait for each other, from the lowest node on.
+    /// A smallest ring of vertices that wait for each other, from the lowest vertex on.
     pub(super) fn cycle(&self, edges: &BTreeMap<usize, BTreeSet<usize>>) -> Option<Found> {
         let mut best: Option<Vec<usize>> = None;
-        // Each ring is found from each of its nodes; a bound keeps thousands of ranks cheap.
+        // Each ring is found from each of its vertices; a bound keeps thousands of ranks cheap.
         for start in edges.keys().take(4096) {
             let mut from: BTreeMap<usize, usize> = BTreeMap::new();
             let mut next = std::collections::VecDeque::from([*start]);
-            'search: while let Some(node) = next.pop_front() {
-                for to in edges.get(&node).into_iter().flatten() {
+            'search: while let Some(vertex) = next.pop_front() {
+                for to in edges.get(&vertex).into_iter().flatten() {
                     if to == start {
-                        let mut ring = vec![node];
+                        let mut ring = vec![vertex];
                         while *ring.last()? != *start {
                             ring.push(from[ring.last()?]);
                         }
@@ -164,7 +173,7 @@ impl Judge<'_> {
                         break 'search;
                     }
                     if !from.contains_key(to) {
-                        from.insert(*to, node);
+                        from.insert(*to, vertex);
                         next.push_back(*to);
                     }
                 }
@@ -177,19 +186,23 @@ impl Judge<'_> {
         let steps: Vec<(usize, usize, usize)> = ring
             .iter()
             .enumerate()
-            .filter_map(|(i, node)| {
+            .filter_map(|(i, vertex)| {
                 let to = ring[(i + 1) % ring.len()];
                 self.waits.iter().enumerate().find_map(|(index, wait)| {
-                    let seat = |seats: &[usize], node: usize| {
-                        let is = |s: &&usize| self.node(wait.place, **s) == node;
-                        seats.iter().find(is).copied()
+                    let member = |ranks: &[usize], vertex: usize| {
+                        let is = |s: &&usize| self.vertex(wait.communicator, **s) == vertex;
+                        ranks.iter().find(is).copied()
                     };
-                    Some((index, seat(&wait.waiting, *node)?, seat(&wait.missing, to)?))
+                    Some((
+                        index,
+                        member(&wait.waiting, *vertex)?,
+                        member(&wait.missing, to)?,
+                    ))
                 })
             })
             .collect();
         let since = steps.iter().filter_map(|(w, ..)| self.waits[*w].since_ns);
-        let active = ring.iter().filter_map(|node| self.active[*node]);
+        let active = ring.iter().filter_map(|vertex| self.active[*vertex]);
         let lasted = self.ago(since.chain(active).max());
         let hang = self.by_time(lasted);
         // Of ranks whose order is as it always was, and one whose order is new, the latter went astray.
