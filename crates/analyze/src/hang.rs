@@ -1,173 +1,114 @@
 //! Does the job hang: who waits, in which call, and for whom?
 //!
-//! [`hang`] puts every rank's calls side by side (`calls`), which gives operations that some ranks are in and others
-//! lack. Ranks that wait are followed to the ones that wait for nobody: those are named. What can't end by itself is a
-//! hang at once: a rank that is dead or has left, calls that do not fit. All else is a hang only by time, because a rank
-//! that computes for long looks like one that never comes: see [`Conditions`].
+//! [`hang`] goes in four steps, each with types of its own:
 //!
-//! Rule: the verdict is a function of the capture and its [`Conditions`]. Nobody is named for want of evidence: what may
-//! be hidden by a missing file, lost rows or host timing is said, and [`Hang::certain`] is then false.
+//! 1. `calls` puts every rank's calls side by side, also after lost rows (`alignment`). `reached` is how far a
+//!    call came, `evidence` and `liveness` what is known of each process; [`RankProgress`] has all of these.
+//! 2. `waits` finds operations that some ranks are in and others lack, and operations that all are in and
+//!    that do not end.
+//! 3. `wait_for` follows ranks that wait to those that wait for nobody, and `network` does the same with the
+//!    network operations of a call that does not end; `mismatch` finds calls that do not fit.
+//! 4. `judge` chooses the [`Verdict`]. What can't end by itself is a hang at once: a rank that is dead or has
+//!    left, calls that do not fit. All else is a hang only by time (`limits`).
+//!
+//! Rule: the verdict is a function of the capture and its [`Conditions`], and it is facts, not words. Nobody
+//! is named for want of evidence: what may be hidden by a missing file, lost rows or host timing is a fact of
+//! its own, and [`Verdict::certain`] is then false.
 
 mod alignment;
 mod calls;
+mod case;
+mod evidence;
 mod judge;
+mod limits;
 mod liveness;
 mod mismatch;
-mod net_ops;
+mod network;
 mod pattern;
 mod progress;
 mod reached;
-mod roots;
-mod say;
-mod say_net_ops;
+pub mod say;
+mod verdict;
 mod wait_for;
 mod waits;
 
-use crate::job::ProblemRow;
-use judge::Judge;
-use serde::Serialize;
+use crate::job::{problems, ProblemRow};
+use case::Case;
+use judge::judge;
+use progress::{call_row, communicators};
+use std::path::PathBuf;
 use tables::Capture;
 
-pub use liveness::State;
-pub use progress::{CallRow, CommunicatorState, RankState};
-pub use roots::Cause;
-pub use say_net_ops::NetOpRow;
+pub use case::Conditions;
+pub use limits::ByTime;
+pub use liveness::{Life, State};
+pub use mismatch::{Aspect, How};
+pub use network::{Cause, Counted, Half, NetOpRow, NetSink, NetWait, Network, Stage, Unfollowed};
+pub use progress::{CallRow, CommunicatorProgress, Member, Members, RankProgress, Unknown};
+pub use reached::Reached;
+pub use verdict::{
+    Astray, Because, Cycle, CycleStep, Kind, Lacking, Mismatch, Outcome, ProcessName, Quiet,
+    Reason, Sink, Stall, Verdict,
+};
+pub use waits::Lack;
 
-/// The format of [`Hang`].
-pub const SCHEMA: &str = "ncclscope.hang/1";
-
-const SECOND: i64 = 1_000_000_000;
-
-/// What the system says about a process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Life {
-    /// It runs on this host.
-    Running,
-    /// It is on this host, and a signal or a debugger has stopped it.
-    Stopped,
-    /// It was on this host and is gone.
-    Gone,
-    /// It is on another host or in another pid name space.
-    #[default]
-    Unknown,
-}
-
-/// What the verdict depends on beside the capture.
-#[derive(Clone, Debug, Default)]
-pub struct Conditions {
-    /// What is known of each process, in the capture's order; missing ones are [`Life::Unknown`].
-    pub lives: Vec<Life>,
-    /// From how long a wait on is a hang, ns. `None`: 120 s, and at least twice the longest pause between two calls that
-    /// a rank of this job has come back from.
-    pub after_ns: Option<i64>,
-}
-
-/// What kind of verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// Nobody waits for long.
-    NoHang,
-    /// Ranks made different calls at the same place.
-    Mismatch,
-    /// Ranks did not make a call that others are in.
-    Missing,
-    /// Ranks are in a call and have not launched it, as others have.
-    Inside,
-    /// GPUs have not begun a kernel that others run.
-    NotBegun,
-    /// All are in, and it does not end.
-    NoProgress,
-    /// Ranks wait for each other in different operations.
-    Cycle,
-    /// Ranks that others wait for are dead.
-    Dead,
-    /// Ranks that others wait for have left.
-    Left,
-    /// Ranks that others wait for are stopped by a signal or a debugger.
-    Stopped,
-    /// Ranks that others wait for write no more.
-    Silent,
-    /// The capture does not hold what would tell.
-    Unknown,
-}
-
-/// The answer.
-#[derive(Clone, Debug, Serialize)]
+/// The answer, as facts.
+#[derive(Clone, Debug)]
 pub struct Hang {
-    /// [`SCHEMA`].
-    pub schema: &'static str,
-    /// Whether the job hangs; null when it can't be told.
-    pub hang: Option<bool>,
-    /// What kind of verdict.
+    /// The folder of the capture.
+    pub capture: PathBuf,
+    /// What was found.
     pub verdict: Verdict,
-    /// Whether nothing that is missing could name another rank or call.
-    pub certain: bool,
-    /// The verdict.
-    pub sentence: String,
-    /// What belongs to it.
-    pub details: Vec<String>,
-    /// What to do.
-    pub next: String,
-    /// The ranks that it names.
-    pub blamed: Vec<Blamed>,
-    /// The call that they lack, or are in.
-    pub call: Option<CallRow>,
-    /// Of a call that all are in and that does not end: why its network operations do not; null where that can't be told, or
-    /// it has none.
-    pub cause: Option<Cause>,
-    /// Its open network operations, those first that wait for no other.
-    pub net_ops: Vec<NetOpRow>,
-    /// For how long others have waited, s; null when nobody does or times are not known.
-    pub waited_s: Option<f64>,
-    /// From how long on that is a hang, s.
-    pub after_s: f64,
-    /// The newest evidence: ns since 1970.
+    /// From how long on a wait is a hang, ns.
+    pub after_ns: i64,
+    /// The newest evidence, ns since 1970.
     pub as_of_ns: Option<i64>,
-    /// Where each rank stands.
-    pub communicators: Vec<CommunicatorState>,
-    /// All operations that some ranks are in and others lack.
+    /// How far each rank got.
+    pub communicators: Vec<CommunicatorProgress>,
+    /// All operations that some ranks are in and others lack: the edges of the wait-for graph.
     pub waits: Vec<WaitRow>,
     /// What was unsound in the capture.
     pub problems: Vec<ProblemRow>,
 }
 
-/// A rank that a verdict names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Blamed {
-    /// The launcher's rank.
-    pub global_rank: Option<u32>,
-    /// Rank in the communicator.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    pub pid: u32,
-    /// Its state.
-    pub state: State,
-}
-
-/// An operation that some are in and others lack.
-#[derive(Clone, Debug, Serialize)]
+/// An operation that some ranks are in and others lack.
+#[derive(Clone, Debug)]
 pub struct WaitRow {
-    /// The operation.
+    /// The call as one of those made it that are in it.
     pub call: CallRow,
-    /// `call`, `launch` or `start`: what is lacking.
-    pub lack: &'static str,
-    /// Launcher's ranks, else ranks of the communicator, that are in it.
-    pub waiting: String,
-    /// Those that lack it.
-    pub missing: String,
-    /// Since the first of them entered, s.
-    pub for_s: Option<f64>,
+    /// What is lacking.
+    pub lack: Lack,
+    /// Ranks that are in it.
+    pub waiting: Members,
+    /// Ranks that lack it.
+    pub missing: Members,
+    /// Since the first of those entered that are in it, ns.
+    pub for_ns: Option<i64>,
 }
 
 /// Whether the job of `capture` hangs.
 pub fn hang(capture: &Capture, conditions: &Conditions) -> Hang {
-    Judge::new(capture, conditions).verdict()
-}
-
-/// To the millisecond, so that reports do not depend on how floats are printed.
-fn seconds(ns: i64) -> f64 {
-    (ns as f64 / 1e6).round() / 1e3
+    let case = Case::new(capture, conditions);
+    let wait = |wait: &waits::Wait| {
+        let members = |members: &Vec<usize>| Members {
+            communicator: wait.communicator,
+            members: members.clone(),
+        };
+        WaitRow {
+            call: call_row(&case, wait.communicator, wait.call, wait.ordinal, wait.lane),
+            lack: wait.lack,
+            waiting: members(&wait.waiting),
+            missing: members(&wait.missing),
+            for_ns: case.ago(wait.since_ns),
+        }
+    };
+    Hang {
+        capture: capture.path.clone(),
+        verdict: judge(&case),
+        after_ns: case.limits.patience_ns,
+        as_of_ns: case.evidence.as_of,
+        communicators: communicators(&case),
+        waits: case.waits.iter().map(wait).collect(),
+        problems: problems(capture),
+    }
 }

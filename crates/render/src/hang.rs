@@ -3,7 +3,8 @@
 //! Ranks of a communicator that stand at the same calls share a line.
 
 use crate::layout::{wrap, write_printable, Table};
-use analyze::hang::{CallRow, CommunicatorState, Hang, NetOpRow, RankState};
+use analyze::hang::say::answer::{Answer, Call, Communicator, NetOp, Rank};
+use analyze::hang::Hang;
 use analyze::job::ranges;
 use analyze::summary::size;
 use std::io::{Result, Write};
@@ -20,7 +21,7 @@ const COMMUNICATORS: usize = 6;
 /// # Errors
 /// Those of `out`.
 pub fn json(hang: &Hang, out: &mut impl Write) -> Result<()> {
-    crate::json::pretty(hang, out)
+    crate::json::pretty(&Answer::new(hang), out)
 }
 
 /// Writes `hang` as text; `all` leaves no rank out.
@@ -29,26 +30,29 @@ pub fn json(hang: &Hang, out: &mut impl Write) -> Result<()> {
 /// Those of `out`.
 pub fn text(hang: &Hang, all: bool, out: &mut impl Write) -> Result<()> {
     let mut text = Vec::new();
-    body(hang, all, &mut text)?;
+    body(&Answer::new(hang), all, &mut text)?;
     write_printable(&text, out)
 }
 
-fn body(hang: &Hang, all: bool, out: &mut Vec<u8>) -> Result<()> {
-    wrap(out, "", "", &hang.sentence)?;
-    for detail in &hang.details {
+fn body(answer: &Answer, all: bool, out: &mut Vec<u8>) -> Result<()> {
+    wrap(out, "", "", &answer.sentence)?;
+    for detail in &answer.details {
         wrap(out, "  ", "    ", detail)?;
     }
-    net_ops(&hang.net_ops, if all { usize::MAX } else { LINES }, out)?;
+    net_ops(&answer.net_ops, if all { usize::MAX } else { LINES }, out)?;
     // Where somebody waits comes first, then by first use.
-    let waits = |c: &CommunicatorState| {
+    let waits = |c: &Communicator| {
         let here = |id: &Option<String>| id.as_ref() == Some(&c.communicator);
-        hang.waits.iter().any(|wait| here(&wait.call.communicator))
-            || hang
+        answer
+            .waits
+            .iter()
+            .any(|wait| here(&wait.call.communicator))
+            || answer
                 .call
                 .as_ref()
                 .is_some_and(|call| here(&call.communicator))
     };
-    let mut order: Vec<&CommunicatorState> = hang.communicators.iter().collect();
+    let mut order: Vec<&Communicator> = answer.communicators.iter().collect();
     order.sort_by_key(|c| (c.over, !waits(c)));
     let shown = if all { order.len() } else { COMMUNICATORS };
     for communicator in order.iter().take(shown) {
@@ -58,10 +62,14 @@ fn body(hang: &Hang, all: bool, out: &mut Vec<u8>) -> Result<()> {
         writeln!(out)?;
         writeln!(out, "{} more communicators: --all", order.len() - shown)?;
     }
-    if !hang.problems.is_empty() {
+    if !answer.problems.is_empty() {
         writeln!(out)?;
         writeln!(out, "Problems")?;
-        for p in hang.problems.iter().take(if all { usize::MAX } else { 4 }) {
+        for p in answer
+            .problems
+            .iter()
+            .take(if all { usize::MAX } else { 4 })
+        {
             let text = format!(
                 "{}, {}: expected {}, found {}",
                 p.file, p.place, p.expected, p.found
@@ -70,10 +78,10 @@ fn body(hang: &Hang, all: bool, out: &mut Vec<u8>) -> Result<()> {
         }
     }
     writeln!(out)?;
-    writeln!(out, "Next: {}", hang.next)
+    writeln!(out, "Next: {}", answer.next)
 }
 
-fn state(of: &CommunicatorState, lines: usize, out: &mut impl Write) -> Result<()> {
+fn state(of: &Communicator, lines: usize, out: &mut impl Write) -> Result<()> {
     writeln!(out)?;
     let mut title = format!("Communicator {}", of.communicator);
     if let Some(name) = &of.name {
@@ -107,7 +115,7 @@ fn state(of: &CommunicatorState, lines: usize, out: &mut impl Write) -> Result<(
     let mut table = Table::new(names, "<<<>>>>>>>");
     for group in groups(&of.ranks) {
         let (first, rest) = (group[0], &group[1..]);
-        let newest = |pick: fn(&RankState) -> Option<f64>| {
+        let newest = |pick: fn(&Rank) -> Option<f64>| {
             let all = std::iter::once(&first).chain(rest);
             let oldest = all.filter_map(|rank| pick(rank)).reduce(f64::max);
             oldest.map_or("-".to_owned(), |s| format!("{s:.1}"))
@@ -115,7 +123,7 @@ fn state(of: &CommunicatorState, lines: usize, out: &mut impl Write) -> Result<(
         let ranks: Option<Vec<u32>> = group.iter().map(|r| r.rank).collect();
         table.row([
             ranks.map_or(format!("pid:{}", first.pid), ranges),
-            format!("{:?}", first.state).to_lowercase(),
+            first.state.to_owned(),
             first.entered.as_ref().map_or("-".to_owned(), name),
             newest(|r| r.entered.as_ref()?.age_s),
             number(&first.entered),
@@ -130,12 +138,14 @@ fn state(of: &CommunicatorState, lines: usize, out: &mut impl Write) -> Result<(
 }
 
 /// The open network operations of the call that does not end.
-fn net_ops(rows: &[NetOpRow], lines: usize, out: &mut impl Write) -> Result<()> {
+fn net_ops(rows: &[NetOp], lines: usize, out: &mut impl Write) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
     writeln!(out)?;
-    let title = "Network operations of the call that are not over (those first that wait for no other; peers are ranks of the communicator; seconds)";
+    let title =
+        "Network operations of the call that are not over (those first that wait for no other; \
+                 peers are ranks of the communicator; seconds)";
     wrap(out, "", "  ", title)?;
     let names = [
         "rank",
@@ -160,17 +170,16 @@ fn net_ops(rows: &[NetOpRow], lines: usize, out: &mut impl Write) -> Result<()> 
             row.for_s.map_or("-".to_owned(), |s| format!("{s:.1}")),
             row.steps_done.to_string(),
             row.steps.to_string(),
-            row.cause
-                .map_or("-".to_owned(), |cause| format!("{cause:?}").to_lowercase()),
+            row.cause.unwrap_or("-").to_owned(),
         ]);
     }
     table.write(out, lines, "net_ops")
 }
 
 /// Ranks that stand at the same calls in the same state, by first of them.
-fn groups(ranks: &[RankState]) -> Vec<Vec<&RankState>> {
-    let same = |a: &RankState, b: &RankState| {
-        let calls = |r: &RankState| {
+fn groups(ranks: &[Rank]) -> Vec<Vec<&Rank>> {
+    let same = |a: &Rank, b: &Rank| {
+        let calls = |r: &Rank| {
             [
                 &r.entered,
                 &r.enqueued,
@@ -185,7 +194,7 @@ fn groups(ranks: &[RankState]) -> Vec<Vec<&RankState>> {
         };
         a.state == b.state && calls(a) == calls(b)
     };
-    let mut groups: Vec<Vec<&RankState>> = Vec::new();
+    let mut groups: Vec<Vec<&Rank>> = Vec::new();
     for rank in ranks {
         match groups.iter_mut().find(|group| same(group[0], rank)) {
             Some(group) => group.push(rank),
@@ -195,7 +204,7 @@ fn groups(ranks: &[RankState]) -> Vec<Vec<&RankState>> {
     groups
 }
 
-fn name(call: &CallRow) -> String {
+fn name(call: &Call) -> String {
     let function = call.function.as_deref().unwrap_or("unknown");
     let bytes = call
         .bytes
@@ -203,11 +212,11 @@ fn name(call: &CallRow) -> String {
     format!("{function}{bytes}")
 }
 
-fn number_of(call: &CallRow) -> Option<u64> {
+fn number_of(call: &Call) -> Option<u64> {
     call.number.or(call.seq)
 }
 
-fn number(call: &Option<CallRow>) -> String {
+fn number(call: &Option<Call>) -> String {
     match call {
         None => "-".to_owned(),
         Some(call) => match number_of(call) {

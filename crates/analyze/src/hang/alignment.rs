@@ -1,10 +1,10 @@
 //! Puts the calls of ranks with lost rows beside those of the other ranks.
 //!
-//! [`align`] gives every rank the ordinal of its first call: by order if all its calls are known, else by NCCL's sequence
-//! numbers, which count the calls of each function on a communicator.
+//! [`align`] gives every rank the ordinal of its first call: by order if all its calls are known, else by
+//! NCCL's sequence numbers, which count the calls of each function on a communicator.
 //!
-//! Rule: a call has an ordinal only if no call between it and the rank's newest one is missing, and if the rank shares a
-//! sequence number with the reference: the rank of which most is known.
+//! Rule: a call has an ordinal only if no call between it and the rank's newest one is missing, and if the
+//! rank shares a sequence number with the reference: the rank of which most is known.
 
 use super::calls::{Calls, CommunicatorCalls, RankCalls};
 use std::collections::HashMap;
@@ -89,7 +89,8 @@ fn unbroken(process: &Process, calls: &[u32]) -> usize {
         let call = &process.calls[*call as usize];
         let function = process.shapes[call.shape as usize].function;
         match (call.seq, next.get(&function)) {
-            // NCCL has not given the newest calls a number yet. An older call without a number may hide a gap.
+            // NCCL has not given the newest calls a number yet. An older call without a number may hide a
+            // gap.
             (0, _) if next.is_empty() => {}
             (0, _) => return index + 1,
             (seq, Some(next)) if seq + 1 != *next => return index + 1,

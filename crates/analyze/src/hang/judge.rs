@@ -1,329 +1,377 @@
-//! The verdict, from who waits for whom.
+//! Chooses the verdict.
+//!
+//! [`judge`] asks in this order: do ranks make different calls; where does the wait-for graph end, in sinks,
+//! in operations that do not end, or in a cycle; and if nobody is seen to wait, why not. Each answer is a
+//! [`Verdict`] with its evidence.
+//!
+//! Rule: of several answers the first that is a hang is chosen, then the first that is undecided, then what
+//! is none. While a rank is stopped, no other wait proves anything, because all may wait for that rank.
 
-use super::calls::{Calls, CommunicatorCalls};
+use super::calls::{CommunicatorCalls, Lane};
+use super::case::Case;
 use super::liveness::State;
-use super::progress::CallRow;
-use super::reached::{self, Reached};
-use super::roots::Cause;
-use super::say_net_ops::NetOpRow;
-use super::wait_for::Root;
-use super::waits::{waits, Lack, Stall, Wait};
-use super::{alignment, seconds, Blamed, Conditions, Hang, Verdict, WaitRow, SCHEMA, SECOND};
-use std::collections::{BTreeMap, BTreeSet};
-use tables::Capture;
+use super::mismatch::{differing, first_mismatch};
+use super::network::{moved, network};
+use super::progress::{call_row, CallRow, Member, Members};
+use super::reached::{reached, Reached};
+use super::verdict::{
+    Astray, Because, Cycle, CycleStep, Kind, Lacking, Mismatch, Outcome, ProcessName, Quiet,
+    Reason, Sink, Stall, Verdict,
+};
+use super::wait_for::{self, is_astray, Step, WaitForGraph};
+use super::waits::{self, Lack, Wait};
+use std::collections::BTreeSet;
 
-/// Waits up to this long are part of any job.
-const BRIEF_NS: i64 = 5 * SECOND;
-/// Without a limit of the user's, a wait is a hang from here on; longer than checkpoints of a minute or two.
-const PATIENCE_NS: i64 = 120 * SECOND;
-
-/// Everything that the verdict is made of.
-pub(super) struct Judge<'a> {
-    pub capture: &'a Capture,
-    pub calls: Calls<'a>,
-    pub states: Vec<State>,
-    /// By process: newest evidence, ns since 1970.
-    pub evidence: Vec<Option<i64>>,
-    /// By vertex: newest host time of a call.
-    pub active: Vec<Option<i64>>,
-    pub as_of: Option<i64>,
-    pub brief_ns: i64,
-    pub patience_ns: i64,
-    pub waits: Vec<Wait>,
-    pub stalls: Vec<Stall>,
+/// The verdict.
+pub(super) fn judge(case: &Case) -> Verdict {
+    mismatch(case)
+        .map(Verdict::Mismatch)
+        .or_else(|| waits_end(case))
+        .unwrap_or_else(|| Verdict::Quiet(quiet(case)))
 }
 
-/// A verdict without its words.
-pub(super) struct Found {
-    pub verdict: Verdict,
-    pub hang: Option<bool>,
-    pub certain: bool,
-    pub sentence: String,
-    pub details: Vec<String>,
-    pub blamed: Vec<(usize, usize)>,
-    pub call: Option<CallRow>,
-    pub waited_ns: Option<i64>,
-    pub net_ops: Vec<NetOpRow>,
-    pub cause: Option<Cause>,
-}
-
-impl<'a> Judge<'a> {
-    pub(super) fn new(capture: &'a Capture, conditions: &Conditions) -> Judge<'a> {
-        let mut calls = Calls::new(capture);
-        alignment::align(&mut calls);
-        let (waits, stalls) = waits(&calls);
-        let evidence: Vec<Option<i64>> =
-            capture.processes.iter().map(|p| p.clock.newest()).collect();
-        let as_of = evidence.iter().flatten().copied().max();
-        let mut active = vec![None; calls.vertices];
-        let mut longest_pause = 0;
-        let mut vertices: Vec<BTreeMap<u32, usize>> =
-            vec![BTreeMap::new(); capture.processes.len()];
-        for member in calls
-            .communicators
-            .iter()
-            .flat_map(|communicator| &communicator.ranks)
-        {
-            vertices[member.process].insert(member.uid, member.vertex);
-        }
-        for (process, vertices) in capture.processes.iter().zip(&vertices) {
-            let vertex_of: Vec<Option<usize>> = process
-                .shapes
-                .iter()
-                .map(|shape| vertices.get(&shape.uid).copied())
-                .collect();
-            let mut before: Option<i64> = None;
-            for call in &process.calls {
-                let newest = reached::newest(call);
-                if let Some(vertex) = vertex_of[call.shape as usize] {
-                    active[vertex] = active[vertex].max(newest);
-                }
-                // Times of a damaged file may be anything, so far from each other.
-                if let (Some(before), Some(now)) = (before, reached::known(call.api_ns)) {
-                    longest_pause = longest_pause.max(now.saturating_sub(before));
-                }
-                before = before.max(newest);
-            }
-        }
-        let (brief_ns, patience_ns) = match conditions.after_ns {
-            Some(after) => (after.min(BRIEF_NS), after),
-            None => {
-                let longest = longest_pause.min(24 * 3600 * SECOND);
-                (BRIEF_NS.max(longest), PATIENCE_NS.max(2 * longest))
-            }
-        };
-        let mut judge = Judge {
-            capture,
-            calls,
-            states: Vec::new(),
-            evidence,
-            active,
-            as_of,
-            brief_ns,
-            patience_ns,
-            waits,
-            stalls,
-        };
-        judge.states = judge.states(&conditions.lives);
-        judge.died_first(&conditions.lives);
-        judge
+fn members(communicator: usize, members: &[usize]) -> Members {
+    Members {
+        communicator,
+        members: members.to_vec(),
     }
+}
 
-    pub(super) fn verdict(self) -> Hang {
-        let found = self
-            .mismatch()
-            .or_else(|| self.chains())
-            .unwrap_or_else(|| self.quiet());
-        let next = self.next(&found);
-        let member = |(communicator, member): &(usize, usize)| {
-            let s = &self.calls.communicators[*communicator].ranks[*member];
-            let process = &self.capture.processes[s.process];
-            Blamed {
-                global_rank: process.rank,
-                rank: s.rank,
+fn mismatch(case: &Case) -> Option<Mismatch> {
+    let found = first_mismatch(case)?;
+    let of = case.of(found.communicator);
+    let call = |member: usize| {
+        let call = of.ranks[member].call(Lane::Eager, found.ordinal)?;
+        let at = (member, call);
+        let ordinal = Some(found.ordinal);
+        Some(call_row(case, found.communicator, at, ordinal, Lane::Eager))
+    };
+    let active = of
+        .ranks
+        .iter()
+        .filter_map(|own| case.evidence.active[own.vertex]);
+    let quiet_ns = case.ago(active.max());
+    let (made, expected) = (call(found.odd[0]), call(found.most[0]));
+    let both = made.as_ref().zip(expected.as_ref());
+    Some(Mismatch {
+        differ_in: both.map(|(made, expected)| differing(made, expected)),
+        made,
+        expected,
+        odd: members(found.communicator, &found.odd),
+        most: members(found.communicator, &found.most),
+        tied: found.tied,
+        how: found.how,
+        quiet_ns,
+        hang: quiet_ns
+            .filter(|ns| *ns >= case.limits.brief_ns)
+            .map(|_| true),
+        partial: of.is_partial(),
+    })
+}
+
+/// Where the waits end that there are.
+fn waits_end(case: &Case) -> Option<Verdict> {
+    let graph = WaitForGraph::new(case);
+    let sinks = graph.sinks();
+    let mut all: Vec<Verdict> = sinks
+        .iter()
+        .map(|found| Verdict::Sink(sink(case, found)))
+        .collect();
+    if all.is_empty() && case.stalls.is_empty() {
+        all.extend(
+            graph
+                .cycle()
+                .map(|steps| Verdict::Cycle(cycle(case, &steps))),
+        );
+    }
+    let mut stalls: Vec<Stall> = case.stalls.iter().map(|found| stall(case, found)).collect();
+    // A GPU that one operation waits for may be busy with another.
+    stalls.sort_by_key(|stall| {
+        let dead = matches!(stall.outcome, Outcome::Dead(_));
+        let cause = stall.network.cause();
+        (!dead, cause.is_none(), cause)
+    });
+    all.extend(stalls.into_iter().map(Verdict::Stall));
+    let chosen = choose(&all)?;
+    let mut verdict = all.swap_remove(chosen);
+    if let Verdict::Sink(sink) = &mut verdict {
+        let others = sinks.iter().enumerate().filter(|(at, _)| *at != chosen);
+        sink.others = others.map(|(_, other)| lacking(case, other)).collect();
+    }
+    Some(verdict)
+}
+
+/// Which of these verdicts it is, by index.
+fn choose(all: &[Verdict]) -> Option<usize> {
+    let weight = |verdict: &Verdict| match verdict.hang() {
+        Some(true) => 0,
+        None => 1,
+        Some(false) if verdict.kind() == Kind::Stopped => 2,
+        Some(false) => 3,
+    };
+    let best = all.iter().map(weight).min()?;
+    let first = all.iter().position(|verdict| weight(verdict) == best)?;
+    let stopped = all
+        .iter()
+        .position(|verdict| verdict.kind() == Kind::Stopped);
+    // Those that are dead or have left will not come, whoever else is stopped.
+    let proven = matches!(all[first].kind(), Kind::Dead | Kind::Left);
+    Some(stopped.filter(|_| !proven).unwrap_or(first))
+}
+
+/// The call that those who lack it should have made: a send's other half is a receive.
+fn lacked_call(case: &Case, wait: &Wait) -> CallRow {
+    let mut row = call_row(case, wait.communicator, wait.call, wait.ordinal, wait.lane);
+    let other = match row.function.as_deref() {
+        Some("Send") => Some("Recv"),
+        Some("Recv") => Some("Send"),
+        _ => None,
+    };
+    if let Some(other) = other {
+        row.function = Some(other.to_owned());
+        row.peer = case.member(wait.communicator, wait.call.0).rank;
+    }
+    row
+}
+
+fn lacking(case: &Case, sink: &wait_for::Sink) -> Lacking {
+    let wait = &case.waits[sink.wait];
+    Lacking {
+        ranks: members(wait.communicator, &sink.members),
+        call: lacked_call(case, wait),
+    }
+}
+
+fn sink(case: &Case, found: &wait_for::Sink) -> Sink {
+    let wait = &case.waits[found.wait];
+    let first = found.members[0];
+    let waited = case.ago(wait.since_ns);
+    let reason = match case.state(wait.communicator, first) {
+        State::Dead => Reason::Dead,
+        State::Ended => Reason::Ended,
+        State::Stopped => Reason::Stopped,
+        State::Silent => Reason::Silent(case.limits.by_time(waited)),
+        State::Running if case.member(wait.communicator, first).ended_ns.is_some() => {
+            Reason::Destroyed
+        }
+        State::Running => {
+            let members = found.members.iter();
+            let away = members.filter_map(|member| away(case, wait, *member)).max();
+            Reason::Running(case.limits.by_time_of_ranks(away, waited))
+        }
+    };
+    let Lacking { ranks, call } = lacking(case, found);
+    Sink {
+        ranks,
+        lack: wait.lack,
+        call,
+        waiting: members(wait.communicator, &wait.waiting),
+        for_ns: waited,
+        may_lack_earlier: may_lack_earlier(case, wait, first),
+        may_wait_on: match reason {
+            Reason::Silent(_) | Reason::Running(_) => may_wait_on(case, wait, first),
+            _ => None,
+        },
+        reason,
+        others: Vec::new(),
+    }
+}
+
+/// For how long a member has made no call while others waited for it, ns.
+fn away(case: &Case, wait: &Wait, member: usize) -> Option<i64> {
+    let own = case.member(wait.communicator, member);
+    let until = case.evidence.newest[own.process]?;
+    let since = wait.since_ns?;
+    let since = since.max(case.evidence.active[own.vertex].unwrap_or(since));
+    Some(until.saturating_sub(since).max(0))
+}
+
+/// The communicator on which a member may wait itself: it is in its newest call there, and of the other ranks
+/// not all is known.
+fn may_wait_on(case: &Case, wait: &Wait, member: usize) -> Option<usize> {
+    let vertex = case.member(wait.communicator, member).vertex;
+    let is_in = |communicator: &CommunicatorCalls| {
+        let own = communicator.ranks.iter().find(|own| own.vertex == vertex)?;
+        if !communicator.is_partial() || own.ended_ns.is_some() {
+            return None;
+        }
+        let process = &case.capture.processes[own.process];
+        let collectives = own.calls.iter().flatten().copied();
+        let piece = own.newest_piece(process, Reached::Entered);
+        let last = &process.calls[collectives.chain(piece).max()? as usize];
+        // An operation that ended on this rank had everybody in it.
+        (reached(process, last) != Reached::Finished).then_some(())
+    };
+    let mut all = case.calls.communicators.iter();
+    all.position(|communicator| is_in(communicator).is_some())
+}
+
+/// Whether a member may lack an earlier call on another communicator: one that it has not left and of which
+/// not all is known.
+fn may_lack_earlier(case: &Case, wait: &Wait, member: usize) -> bool {
+    let vertex = case.member(wait.communicator, member).vertex;
+    let mut all = case.calls.communicators.iter().enumerate();
+    wait.lack == Lack::Call
+        && all.any(|(index, other)| {
+            let mut ranks = other.ranks.iter();
+            index != wait.communicator
+                && other.is_partial()
+                && ranks.any(|own| own.vertex == vertex && own.ended_ns.is_none())
+        })
+}
+
+fn stall(case: &Case, found: &waits::Stall) -> Stall {
+    let of = case.of(found.communicator);
+    let in_state = |state: State| {
+        let mut members = 0..of.ranks.len();
+        members.find(|member| case.state(found.communicator, *member) == state)
+    };
+    // What still moves, however slowly, does not hang.
+    let for_ns = case.ago(found.since_ns.max(moved(case, found)));
+    let by_time = case.limits.by_time(for_ns);
+    let outcome = if let Some(dead) = in_state(State::Dead) {
+        Outcome::Dead(dead)
+    } else if let Some(stopped) = in_state(State::Stopped) {
+        Outcome::Stopped(stopped)
+    } else if by_time.hang() == Some(false) {
+        Outcome::GoesOn
+    } else if of.is_partial() {
+        Outcome::Unknown
+    } else if found.inside {
+        Outcome::NotLaunched
+    } else {
+        Outcome::Stuck
+    };
+    let (network, ticket) = network(case, found);
+    // A send or receive that the others wait for is the one to name.
+    let piece = || {
+        let member = network.open[network.sinks.first()?.op].member;
+        let calls = &case.calls.process(found.communicator, member).calls;
+        let call = calls.binary_search_by_key(&ticket?, |call| call.ticket);
+        Some((member, call.ok()? as u32))
+    };
+    let (call, ranks) = match found.ordinal {
+        Some(_) => (found.call, (0..of.ranks.len()).collect()),
+        None => {
+            let open = network.open.iter().map(|open| open.member);
+            let ranks: BTreeSet<usize> = open.chain([found.call.0]).collect();
+            (piece().unwrap_or(found.call), ranks.into_iter().collect())
+        }
+    };
+    Stall {
+        call: call_row(case, found.communicator, call, found.ordinal, found.lane),
+        ranks: Members {
+            communicator: found.communicator,
+            members: ranks,
+        },
+        piece: found.ordinal.is_none(),
+        outcome,
+        for_ns,
+        by_time,
+        network,
+    }
+}
+
+fn cycle(case: &Case, steps: &[Step]) -> Cycle {
+    let wait = |step: &Step| &case.waits[step.wait];
+    let vertex = |step: &Step| case.member(wait(step).communicator, step.waiting).vertex;
+    let since = steps.iter().filter_map(|step| wait(step).since_ns);
+    let active = steps
+        .iter()
+        .filter_map(|step| case.evidence.active[vertex(step)]);
+    let for_ns = case.ago(since.chain(active).max());
+    let before = |step: usize| (step + steps.len() - 1) % steps.len();
+    // If only one rank came to its call in a new order, that one went astray.
+    let astray: Vec<usize> = (0..steps.len())
+        .filter(|step| is_astray(case, steps[*step], steps[before(*step)]))
+        .collect();
+    let astray = match astray[..] {
+        [step] => {
+            let lacked = wait(&steps[before(step)]);
+            Some(Astray {
+                step,
+                lacked: lacked_call(case, lacked),
+                waiting: members(lacked.communicator, &lacked.waiting),
+            })
+        }
+        _ => None,
+    };
+    let step = |step: &Step| {
+        let wait = wait(step);
+        let member = |member: usize| Member {
+            communicator: wait.communicator,
+            member,
+        };
+        CycleStep {
+            waiting: member(step.waiting),
+            call: call_row(case, wait.communicator, wait.call, wait.ordinal, wait.lane),
+            missing: member(step.missing),
+        }
+    };
+    let mut communicators = steps.iter().map(|step| case.of(wait(step).communicator));
+    Cycle {
+        partial: communicators.any(CommunicatorCalls::is_partial),
+        steps: steps.iter().map(step).collect(),
+        astray,
+        for_ns,
+        by_time: case.limits.by_time(for_ns),
+    }
+}
+
+/// Nobody is seen to wait.
+fn quiet(case: &Case) -> Quiet {
+    let all = case.calls.communicators.iter().enumerate();
+    let open: Vec<(usize, &CommunicatorCalls)> = all
+        .filter(|(_, communicator)| !communicator.is_over() && communicator.is_shared())
+        .collect();
+    let newest_call_ns = case.ago(case.evidence.active.iter().flatten().copied().max());
+    let in_state = |state: State| {
+        let ranks = open
+            .iter()
+            .flat_map(|(_, communicator)| &communicator.ranks);
+        let processes: BTreeSet<usize> = ranks
+            .filter(|own| own.ended_ns.is_none())
+            .map(|own| own.process)
+            .filter(|process| case.states[*process] == state)
+            .collect();
+        let name = |process: usize| {
+            let process = &case.capture.processes[process];
+            ProcessName {
+                rank: process.rank,
                 host: process.host.clone(),
                 pid: process.pid,
-                state: self.states[s.process],
             }
         };
-        Hang {
-            schema: SCHEMA,
-            hang: found.hang,
-            verdict: found.verdict,
-            certain: found.certain,
-            blamed: found.blamed.iter().map(member).collect(),
-            sentence: found.sentence,
-            details: found.details,
-            next,
-            call: found.call,
-            cause: found.cause,
-            net_ops: found.net_ops,
-            waited_s: found.waited_ns.map(seconds),
-            after_s: seconds(self.patience_ns),
-            as_of_ns: self.as_of,
-            communicators: self.communicators(),
-            waits: self.waits.iter().map(|wait| self.wait_row(wait)).collect(),
-            problems: crate::job::problems(self.capture),
-        }
-    }
-
-    /// Since then, as of the newest evidence.
-    pub(super) fn ago(&self, since: Option<i64>) -> Option<i64> {
-        Some(self.as_of?.saturating_sub(since?).max(0))
-    }
-
-    /// A hang by time alone: yes from the patience on, no while it is brief.
-    pub(super) fn by_time(&self, lasted: Option<i64>) -> Option<bool> {
-        match lasted? {
-            ns if ns >= self.patience_ns => Some(true),
-            ns if ns <= self.brief_ns => Some(false),
-            _ => None,
-        }
-    }
-
-    pub(super) fn vertex(&self, communicator: usize, member: usize) -> usize {
-        self.calls.communicators[communicator].ranks[member].vertex
-    }
-
-    pub(super) fn state(&self, communicator: usize, member: usize) -> State {
-        self.states[self.calls.communicators[communicator].ranks[member].process]
-    }
-
-    /// How long a rank that others wait for has done nothing that they do not know of.
-    pub(super) fn away(&self, wait: &Wait, member: usize) -> Option<i64> {
-        let s = &self.calls.communicators[wait.communicator].ranks[member];
-        let until = self.evidence[s.process]?;
-        let since = wait.since_ns?;
-        let since = since.max(self.active[s.vertex].unwrap_or(since));
-        Some(until.saturating_sub(since).max(0))
-    }
-
-    pub(super) fn root(&self, root: &Root, roots: &[Root]) -> Found {
-        let wait = &self.waits[root.index];
-        let communicator = &self.calls.communicators[wait.communicator];
-        let first = root.ranks[0];
-        let others = self.ago(wait.since_ns);
-        let ended = communicator.ranks[first].ended_ns.is_some();
-        let (verdict, hang) = match self.state(wait.communicator, first) {
-            State::Dead => (Verdict::Dead, Some(true)),
-            State::Ended => (Verdict::Left, Some(true)),
-            State::Stopped => (Verdict::Stopped, Some(false)),
-            State::Silent => (Verdict::Silent, self.by_time(others)),
-            State::Running if ended => (Verdict::Left, Some(true)),
-            State::Running => {
-                let verdict = match wait.lack {
-                    Lack::Call => Verdict::Missing,
-                    Lack::Launch => Verdict::Inside,
-                    Lack::Start => Verdict::NotBegun,
-                };
-                let away = root.ranks.iter().filter_map(|s| self.away(wait, *s)).max();
-                let by_others = self.by_time(others);
-                (
-                    verdict,
-                    match (self.by_time(away), by_others) {
-                        // It still makes other calls, however long these wait.
-                        (Some(false), Some(true)) => None,
-                        (Some(false), _) => Some(false),
-                        (Some(true), Some(true)) => Some(true),
-                        _ => None,
-                    },
-                )
-            }
-        };
-        let blind = self.blind(wait, first);
-        let proven = matches!(verdict, Verdict::Dead | Verdict::Left | Verdict::Stopped);
-        self.say_root(
-            root,
-            roots,
-            verdict,
-            hang,
-            others,
-            blind.filter(|_| !proven),
-        )
-    }
-
-    /// Why the rank of this member may be waiting itself: a communicator where it is in the newest call of all, of whose
-    /// ranks some are not known. Gives that communicator.
-    pub(super) fn blind(&self, wait: &Wait, member: usize) -> Option<usize> {
-        let vertex = self.vertex(wait.communicator, member);
-        self.calls
-            .communicators
+        let names: Vec<ProcessName> = processes.into_iter().map(name).collect();
+        (!names.is_empty()).then_some(names)
+    };
+    let mut processes = case.capture.processes.iter().zip(&case.states);
+    let over = open.is_empty()
+        || processes.all(|(process, state)| process.ended || *state == State::Ended);
+    let active = newest_call_ns.is_none_or(|ns| ns <= case.limits.brief_ns);
+    let partial = open
+        .iter()
+        .find(|(_, communicator)| communicator.is_partial());
+    let because = if over {
+        Because::Over
+    } else if let Some(stopped) = in_state(State::Stopped) {
+        Because::Stopped(stopped)
+    } else if let Some(dead) = in_state(State::Dead) {
+        Because::Dead(dead)
+    } else if active {
+        Because::Active
+    } else if let Some(silent) = in_state(State::Silent) {
+        Because::Silent(silent)
+    } else if let Some((communicator, _)) = partial {
+        Because::Partial(*communicator)
+    } else {
+        let ranks = open
             .iter()
-            .enumerate()
-            .find_map(|(index, communicator)| {
-                let own = communicator.ranks.iter().find(|s| s.vertex == vertex)?;
-                if !communicator.is_partial() || own.ended_ns.is_some() {
-                    return None;
-                }
-                let process = &self.capture.processes[own.process];
-                let last = own.calls.iter().flatten().copied();
-                let last = last
-                    .chain(own.newest_piece(process, Reached::Entered))
-                    .max();
-                // An operation that ended on this rank had everybody in it.
-                let ended = last.is_none_or(|call| {
-                    reached::reached(process, &process.calls[call as usize]) == Reached::Finished
-                });
-                (!ended).then_some(index)
-            })
-    }
-
-    /// Whether a rank may lack an earlier call on another communicator, of whose ranks some are not known.
-    pub(super) fn may_lack_more(&self, wait: &Wait, member: usize) -> bool {
-        let vertex = self.vertex(wait.communicator, member);
-        let mut calls = self.calls.communicators.iter().enumerate();
-        wait.lack == Lack::Call
-            && calls.any(|(index, communicator)| {
-                index != wait.communicator
-                    && communicator.is_partial()
-                    && communicator
-                        .ranks
-                        .iter()
-                        .any(|s| s.vertex == vertex && s.ended_ns.is_none())
-            })
-    }
-
-    pub(super) fn stall(&self, stall: &Stall) -> Found {
-        let communicator = &self.calls.communicators[stall.communicator];
-        // What still moves, however slowly, does not hang.
-        let lasted = self.ago(stall.since_ns.max(self.moved(stall)));
-        let stopped = communicator
-            .ranks
-            .iter()
-            .position(|s| self.states[s.process] == State::Stopped);
-        let dead = communicator
-            .ranks
-            .iter()
-            .position(|s| self.states[s.process] == State::Dead);
-        let hang = match (dead, stopped) {
-            (Some(_), _) => Some(true),
-            (_, Some(_)) => Some(false),
-            _ => self.by_time(lasted),
-        };
-        self.say_stall(stall, dead, stopped, hang, lasted)
-    }
-
-    /// Nobody is seen to wait.
-    pub(super) fn quiet(&self) -> Found {
-        let open: Vec<(usize, &CommunicatorCalls)> = self
-            .calls
-            .communicators
-            .iter()
-            .enumerate()
-            .filter(|(_, communicator)| !communicator.is_over() && communicator.is_shared())
-            .collect();
-        let lasted = self.ago(self.active.iter().flatten().copied().max());
-        let is = |state: State| {
-            open.iter()
-                .flat_map(|(_, communicator)| &communicator.ranks)
-                .filter(|member| member.ended_ns.is_none())
-                .map(|member| member.process)
-                .filter(|process| self.states[*process] == state)
-                .collect::<BTreeSet<usize>>()
-        };
-        let (dead, stopped, silent) = (is(State::Dead), is(State::Stopped), is(State::Silent));
-        let over = open.is_empty()
-            || self
-                .capture
-                .processes
-                .iter()
-                .enumerate()
-                .all(|(i, p)| p.ended || self.states[i] == State::Ended);
-        let brief = lasted.is_none_or(|ns| ns <= self.brief_ns);
-        self.say_quiet(over, lasted, brief, [dead, stopped, silent], &open)
-    }
-
-    pub(super) fn wait_row(&self, wait: &Wait) -> WaitRow {
-        WaitRow {
-            call: self.call_row(wait.communicator, wait.call, wait.ordinal, wait.lane),
-            lack: match wait.lack {
-                Lack::Call => "call",
-                Lack::Launch => "launch",
-                Lack::Start => "start",
-            },
-            waiting: self.numbers(wait.communicator, &wait.waiting),
-            missing: self.numbers(wait.communicator, &wait.missing),
-            for_s: self.ago(wait.since_ns).map(seconds),
-        }
+            .map(|(_, communicator)| communicator.ranks.len());
+        Because::NotRecorded(ranks.max().unwrap_or(0))
+    };
+    Quiet {
+        because,
+        newest_call_ns,
     }
 }

@@ -1,11 +1,14 @@
 //! How far a call came on one rank.
+//!
+//! Rule: a stage is reached only if something was recorded that proves it. What the timing of the run does
+//! not record, the GPU's part above all, leaves a call at an earlier stage.
 
 use capture::live::part;
 use tables::{Call, Process};
 
 /// How far a call came on one rank, by what was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Reached {
+pub enum Reached {
     /// The program is in it; NCCL has not planned it.
     Entered,
     /// NCCL has planned it.
@@ -50,7 +53,8 @@ pub(super) fn reached(process: &Process, call: &Call) -> Reached {
     } else if call.sealed
         || call.return_ns != 0
         || call.launch_end_ns != 0
-        // When the call returned is forgotten early; it goes on to its launch from there without waiting for anybody.
+        // When the call returned is forgotten early; it goes on to its launch from there without waiting for
+        // anybody.
         || shape.parts & part::ENQUEUE_DONE != 0
     {
         Reached::Launched

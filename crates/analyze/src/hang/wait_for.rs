@@ -1,65 +1,133 @@
-//! Who waits for whom, and those that wait for nobody.
+//! The wait-for graph of the job: which ranks wait for which, and where that ends.
+//!
+//! A vertex of the [`WaitForGraph`] is a process, or one GPU of a process with several, over all
+//! communicators. An edge runs from a vertex that waits in an operation to each vertex that lacks it.
+//! Followed to its end, the graph leads to a [`Sink`]: ranks that others wait for and that wait for nobody
+//! themselves. If there is none, ranks wait for each other in a cycle of [`Step`]s.
+//!
+//! Rule: ranks that are dead, silent, stopped or have left are sinks, whatever they waited for before. Sinks
+//! stand in the order in which they explain most, and that order is the same on every run.
 
-use super::judge::{Found, Judge};
+use super::case::Case;
 use super::liveness::State;
-use super::waits::Lack;
-use super::Verdict;
-use std::collections::{BTreeMap, BTreeSet};
+use super::pattern::{expected, strayed};
+use super::waits::{Lack, Wait};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Ranks that wait for nobody and that others wait for, in one wait.
-pub(super) struct Root {
-    pub index: usize,
-    pub ranks: Vec<usize>,
-    /// Dead ones first, those that may come last.
-    pub order: u32,
-    pub waiters: usize,
-    /// The call is the one that comes next in their pattern.
-    pub expected: bool,
+/// Vertices from which a cycle is sought: a bound that keeps thousands of ranks cheap.
+const STARTS: usize = 4096;
+
+/// Members that others wait for in one wait, and that wait for nobody.
+pub(super) struct Sink {
+    /// Index of the wait.
+    pub wait: usize,
+    /// Only the most hopeless of them: dead ones, else those that have ended, and so on.
+    pub members: Vec<usize>,
 }
 
-impl Judge<'_> {
-    /// Follows who waits for whom to those that wait for nobody.
-    pub(super) fn chains(&self) -> Option<Found> {
+/// One edge of a cycle.
+#[derive(Clone, Copy)]
+pub(super) struct Step {
+    /// Index of the wait.
+    pub wait: usize,
+    /// The member that waits.
+    pub waiting: usize,
+    /// The member that it waits for, which waits in the next step.
+    pub missing: usize,
+}
+
+/// See the module.
+pub(super) struct WaitForGraph<'c> {
+    case: &'c Case<'c>,
+    /// By vertex: those that it waits for.
+    edges: BTreeMap<usize, BTreeSet<usize>>,
+}
+
+impl<'c> WaitForGraph<'c> {
+    pub fn new(case: &'c Case) -> WaitForGraph<'c> {
         let mut edges: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
-        for wait in &self.waits {
+        for wait in &case.waits {
+            let vertex = |member: &usize| case.member(wait.communicator, *member).vertex;
             for waiting in &wait.waiting {
-                let to = edges
-                    .entry(self.vertex(wait.communicator, *waiting))
-                    .or_default();
-                to.extend(
-                    wait.missing
-                        .iter()
-                        .map(|m| self.vertex(wait.communicator, *m)),
-                );
+                let to = edges.entry(vertex(waiting)).or_default();
+                to.extend(wait.missing.iter().map(vertex));
             }
         }
-        // One that lacks what it is in itself, of two of its communicators' ranks, waits for nobody else.
+        // A process with two ranks on one communicator may be in an operation with one and lack it with the
+        // other.
         for (vertex, to) in &mut edges {
             to.remove(vertex);
         }
-        let stalled: BTreeSet<usize> = self
+        WaitForGraph { case, edges }
+    }
+
+    /// The ranks that wait for nobody, those first that explain most.
+    pub fn sinks(&self) -> Vec<Sink> {
+        let case = self.case;
+        let waits_for = |vertex: usize| self.edges.get(&vertex).is_some_and(|to| !to.is_empty());
+        let stalled: BTreeSet<usize> = case
             .stalls
             .iter()
-            .flat_map(|stall| &self.calls.communicators[stall.communicator].ranks)
-            .map(|member| member.vertex)
+            .flat_map(|stall| &case.of(stall.communicator).ranks)
+            .map(|own| own.vertex)
             .collect();
-        let waits_for = |vertex: usize| edges.get(&vertex).is_some_and(|to| !to.is_empty());
-        let gone = |communicator: usize, member: usize| {
-            matches!(
-                self.state(communicator, member),
-                State::Dead | State::Ended | State::Stopped | State::Silent
-            ) || self.calls.communicators[communicator].ranks[member]
-                .ended_ns
-                .is_some()
-        };
-        // How many vertices wait for one, over others too.
+        let waiters = self.waiters();
+        let mut found = Vec::new();
+        for (index, wait) in case.waits.iter().enumerate() {
+            let gone = |member: usize| {
+                case.state(wait.communicator, member) != State::Running
+                    || case.member(wait.communicator, member).ended_ns.is_some()
+            };
+            // Those that surely never come go before those that may.
+            let order = |member: usize| match case.state(wait.communicator, member) {
+                State::Dead => 0,
+                State::Ended => 1,
+                _ if gone(member) => 2,
+                _ => 3,
+            };
+            let ends_here = |member: &usize| {
+                let vertex = case.member(wait.communicator, *member).vertex;
+                gone(*member) || !waits_for(vertex) && !stalled.contains(&vertex)
+            };
+            let members: Vec<usize> = wait.missing.iter().copied().filter(ends_here).collect();
+            let Some(first) = members.first().copied() else {
+                continue;
+            };
+            let least = members.iter().map(|member| order(*member)).min();
+            let least = least.unwrap_or(3);
+            let own = case.member(wait.communicator, first);
+            let key = (
+                least,
+                Reverse(waiters(own.vertex)),
+                // If one rank lacks several operations: the one that it is in, else the one that comes next
+                // in its pattern.
+                Reverse(wait.lack == Lack::Launch),
+                wait.lack == Lack::Call,
+                !is_expected(case, wait, own.process),
+                (wait.since_ns.is_none(), wait.since_ns),
+                index,
+            );
+            let alike = members.into_iter().filter(|member| order(*member) == least);
+            let sink = Sink {
+                wait: index,
+                members: alike.collect(),
+            };
+            found.push((key, sink));
+        }
+        found.sort_by_key(|(key, _)| *key);
+        found.into_iter().map(|(_, sink)| sink).collect()
+    }
+
+    /// How many vertices wait for a vertex, directly or over others.
+    fn waiters(&self) -> impl Fn(usize) -> usize {
         let mut back: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for (from, to) in &edges {
+        for (from, to) in &self.edges {
             for vertex in to {
                 back.entry(*vertex).or_default().push(*from);
             }
         }
-        let waiters = |vertex: usize| {
+        move |vertex| {
             let (mut seen, mut next) = (BTreeSet::from([vertex]), vec![vertex]);
             while let Some(vertex) = next.pop() {
                 for from in back.get(&vertex).into_iter().flatten() {
@@ -69,105 +137,46 @@ impl Judge<'_> {
                 }
             }
             seen.len() - 1
-        };
-        let mut roots: Vec<Root> = Vec::new();
-        for (index, wait) in self.waits.iter().enumerate() {
-            let ranks: Vec<usize> = wait
-                .missing
-                .iter()
-                .copied()
-                .filter(|member| {
-                    let vertex = self.vertex(wait.communicator, *member);
-                    gone(wait.communicator, *member)
-                        || !waits_for(vertex) && !stalled.contains(&vertex)
-                })
-                .collect();
-            if let Some(first) = ranks.first().copied() {
-                let rank = |member: usize| match self.state(wait.communicator, member) {
-                    State::Dead => 0,
-                    State::Ended => 1,
-                    _ if gone(wait.communicator, member) => 2,
-                    _ => 3,
-                };
-                let order = ranks.iter().map(|s| rank(*s)).min().unwrap_or(3);
-                let ranks = ranks.into_iter().filter(|s| rank(*s) == order).collect();
-                let waiters = waiters(self.vertex(wait.communicator, first));
-                let process = self.calls.communicators[wait.communicator].ranks[first].process;
-                roots.push(Root {
-                    index,
-                    ranks,
-                    order,
-                    waiters,
-                    expected: self.is_expected(wait, process),
-                });
-            }
         }
-        roots.sort_by_key(|root| {
-            let wait = &self.waits[root.index];
-            (
-                root.order,
-                std::cmp::Reverse(root.waiters),
-                // Of what one rank lacks: what it is in, else what comes next in its pattern.
-                std::cmp::Reverse(wait.lack == Lack::Launch),
-                wait.lack == Lack::Call,
-                !root.expected,
-                wait.since_ns.is_none(),
-                wait.since_ns,
-                root.index,
-            )
-        });
-        let judged: Vec<Found> = roots.iter().map(|root| self.root(root, &roots)).collect();
-        let mut stalls: Vec<Found> = self.stalls.iter().map(|stall| self.stall(stall)).collect();
-        // A GPU that one waits for may be busy with another.
-        stalls.sort_by_key(|found| {
-            (
-                found.verdict != Verdict::Dead,
-                found.cause.is_none(),
-                found.cause,
-            )
-        });
-        let cycle = (judged.is_empty() && self.stalls.is_empty())
-            .then(|| self.cycle(&edges))
-            .flatten();
-        let all: Vec<Found> = judged.into_iter().chain(stalls).chain(cycle).collect();
-        // A hang goes before a doubt, and a doubt before what is no hang; then the order above.
-        let weight = |found: &Found| match found.hang {
-            Some(true) => 0,
-            None => 1,
-            Some(false) if found.verdict == Verdict::Stopped => 2,
-            Some(false) => 3,
-        };
-        let best = all.iter().map(weight).min()?;
-        let stopped = all
-            .iter()
-            .position(|found| found.verdict == Verdict::Stopped);
-        let first = all.iter().position(|found| weight(found) == best)?;
-        // While a rank is stopped, nothing that only lasts proves anything.
-        let chosen = match stopped {
-            Some(stopped) if !matches!(all[first].verdict, Verdict::Dead | Verdict::Left) => {
-                stopped
-            }
-            _ => first,
-        };
-        all.into_iter().nth(chosen)
     }
 
-    /// A smallest ring of vertices that wait for each other, from the lowest vertex on.
-    pub(super) fn cycle(&self, edges: &BTreeMap<usize, BTreeSet<usize>>) -> Option<Found> {
+    /// A smallest cycle, from its lowest vertex on.
+    pub fn cycle(&self) -> Option<Vec<Step>> {
+        let ring = self.ring()?;
+        let step = |(index, vertex): (usize, &usize)| {
+            let to = ring[(index + 1) % ring.len()];
+            let mut waits = self.case.waits.iter().enumerate();
+            waits.find_map(|(index, wait)| {
+                let member = |members: &[usize], vertex: usize| {
+                    let of = |member: &usize| self.case.member(wait.communicator, *member).vertex;
+                    members.iter().copied().find(|member| of(member) == vertex)
+                };
+                Some(Step {
+                    wait: index,
+                    waiting: member(&wait.waiting, *vertex)?,
+                    missing: member(&wait.missing, to)?,
+                })
+            })
+        };
+        Some(ring.iter().enumerate().filter_map(step).collect())
+    }
+
+    /// The vertices of a smallest cycle.
+    fn ring(&self) -> Option<Vec<usize>> {
         let mut best: Option<Vec<usize>> = None;
-        // Each ring is found from each of its vertices; a bound keeps thousands of ranks cheap.
-        for start in edges.keys().take(4096) {
+        // Each cycle is found from each of its vertices.
+        for start in self.edges.keys().take(STARTS) {
             let mut from: BTreeMap<usize, usize> = BTreeMap::new();
-            let mut next = std::collections::VecDeque::from([*start]);
+            let mut next = VecDeque::from([*start]);
             'search: while let Some(vertex) = next.pop_front() {
-                for to in edges.get(&vertex).into_iter().flatten() {
+                for to in self.edges.get(&vertex).into_iter().flatten() {
                     if to == start {
                         let mut ring = vec![vertex];
                         while *ring.last()? != *start {
                             ring.push(from[ring.last()?]);
                         }
                         ring.reverse();
-                        if best.as_ref().is_none_or(|b| ring.len() < b.len()) {
+                        if best.as_ref().is_none_or(|best| ring.len() < best.len()) {
                             best = Some(ring);
                         }
                         break 'search;
@@ -178,46 +187,54 @@ impl Judge<'_> {
                     }
                 }
             }
-            if best.as_ref().is_some_and(|b| b.len() == 2) {
+            if best.as_ref().is_some_and(|best| best.len() == 2) {
                 break;
             }
         }
-        let ring = best?;
-        let steps: Vec<(usize, usize, usize)> = ring
-            .iter()
-            .enumerate()
-            .filter_map(|(i, vertex)| {
-                let to = ring[(i + 1) % ring.len()];
-                self.waits.iter().enumerate().find_map(|(index, wait)| {
-                    let member = |ranks: &[usize], vertex: usize| {
-                        let is = |s: &&usize| self.vertex(wait.communicator, **s) == vertex;
-                        ranks.iter().find(is).copied()
-                    };
-                    Some((
-                        index,
-                        member(&wait.waiting, *vertex)?,
-                        member(&wait.missing, to)?,
-                    ))
-                })
-            })
-            .collect();
-        let since = steps.iter().filter_map(|(w, ..)| self.waits[*w].since_ns);
-        let active = ring.iter().filter_map(|vertex| self.active[*vertex]);
-        let lasted = self.ago(since.chain(active).max());
-        let hang = self.by_time(lasted);
-        // Of ranks whose order is as it always was, and one whose order is new, the latter went astray.
-        let astray: Vec<usize> = (0..steps.len())
-            .filter(|step| {
-                let before = (step + steps.len() - 1) % steps.len();
-                self.is_astray(steps[*step], steps[before])
-            })
-            .collect();
-        Some(match astray[..] {
-            [step] => {
-                let before = (step + steps.len() - 1) % steps.len();
-                self.say_astray(&steps, step, before, hang, lasted)
-            }
-            _ => self.say_cycle(&steps, hang, lasted),
-        })
+        best
     }
+}
+
+/// Whether a wait is for the call that this process is expected to make next.
+fn is_expected(case: &Case, wait: &Wait, process: usize) -> bool {
+    let of = &case.capture.processes[process];
+    let Some(expected) = expected(of) else {
+        return false;
+    };
+    let theirs = &of.shapes[of.calls[expected].shape as usize];
+    let (_, ours) = case.calls.made(wait.communicator, wait.call);
+    let fits = match wait.ordinal {
+        Some(_) => theirs.function == ours.function,
+        None => theirs.peer == case.member(wait.communicator, wait.call.0).rank,
+    };
+    fits && theirs.communicator == Some(wait.communicator as u32) && theirs.count == ours.count
+}
+
+/// Whether the rank that waits in `step` came to that call in a new order, since its last call on the
+/// communicator of the step `before`, in which others wait for it.
+pub(super) fn is_astray(case: &Case, step: Step, before: Step) -> bool {
+    let wait = &case.waits[step.wait];
+    let own = case.member(wait.communicator, step.waiting);
+    let call = match wait.ordinal {
+        Some(ordinal) => own.call(wait.lane, ordinal),
+        None => (wait.call.0 == step.waiting).then_some(wait.call.1),
+    };
+    let Some(call) = call else {
+        return false;
+    };
+    let lacked = &case.waits[before.wait];
+    let there = case.member(lacked.communicator, before.missing);
+    let earlier: Vec<u32> = match lacked.ordinal {
+        Some(_) => there.calls[lacked.lane as usize].clone(),
+        None => {
+            let (_, shape) = case.calls.made(lacked.communicator, lacked.call);
+            let send = case.capture.names.get(shape.function) != Some("Send");
+            let peer = case.member(lacked.communicator, lacked.call.0).rank;
+            let last = peer.zip(lacked.met.checked_sub(1));
+            let last = last.and_then(|(peer, number)| there.pair(send, peer, number));
+            last.into_iter().collect()
+        }
+    };
+    let from = earlier.into_iter().filter(|b| *b < call).max();
+    strayed(&case.capture.processes[own.process], from, call)
 }

@@ -1,11 +1,12 @@
 //! Operations that can't end, and operations that do not end.
 //!
-//! [`waits`] compares the ranks of each communicator, lane by lane, and finds at most one operation in each: the first that
-//! is open. It is a [`Wait`] if some ranks are in it and some lack it: these are the edges of the wait-for graph. It is a
-//! [`Stall`] if all known ranks are in it and it is seen not to end. Sends and receives that lack their other half are
-//! waits as well.
+//! [`waits`] compares the ranks of each communicator, lane by lane, and finds at most one operation in each:
+//! the first that is open. It is a [`Wait`] if some ranks are in it and some lack it: these are the edges of
+//! the wait-for graph. It is a [`Stall`] if all known ranks are in it and it is seen not to end. Sends and
+//! receives that lack their other half are waits as well.
 //!
-//! Rule: a rank lacks an operation only if all its calls are known, so that none of them can be that operation.
+//! Rule: a rank lacks an operation only if all its calls are known, so that none of them can be that
+//! operation.
 
 use super::calls::{Calls, CommunicatorCalls, Lane, RankCalls, LANES};
 use super::reached::{known, newest, reached, Reached};
@@ -242,8 +243,8 @@ impl<'c> Search<'c, '_> {
         });
     }
 
-    /// Sends and receives without their other half. Those that lack the same rank are one wait, in the first such call.
-    /// If there is none, the sends and receives that are seen not to end are one stall.
+    /// Sends and receives without their other half. Those that lack the same rank are one wait, in the first
+    /// such call. If there is none, the sends and receives that are seen not to end are one stall.
     fn pairs(&mut self, communicator: usize) {
         let ranks = &self.of(communicator).ranks;
         let by_rank: HashMap<u32, usize> = ranks
