@@ -27,7 +27,6 @@ mod network;
 mod pattern;
 mod progress;
 mod reached;
-pub mod say;
 mod verdict;
 mod wait_for;
 mod waits;

@@ -1,8 +1,8 @@
 //! Words for ranks that wait for each other.
 
 use super::names::{call, call_and_peer, capital, for_time, one, ranks, span};
-use super::{when, Said};
-use crate::hang::{Astray, Cycle, CycleStep, Hang, Member};
+use super::phrases::{when, Said};
+use analyze::hang::{Astray, Cycle, CycleStep, Hang, Member};
 
 pub(super) fn say(hang: &Hang, cycle: &Cycle) -> Said {
     let ring = ring(hang, cycle);

@@ -1,11 +1,11 @@
 //! Words for the network operations of an operation that does not end.
 
 use super::names::{capital, for_time, one, rank, ranks, span};
-use crate::hang::{
+use analyze::hang::{
     Cause, Counted, Half, Hang, Members, NetOpRow, NetSink, NetWait, Stage, Stall, Unfollowed,
 };
-use crate::job::ranges;
-use crate::summary::size;
+use analyze::job::ranges;
+use analyze::summary::size;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Network operations that are named beside the first; more are counted.

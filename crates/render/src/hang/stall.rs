@@ -1,8 +1,9 @@
 //! Words for an operation that all ranks are in and that does not end.
 
 use super::names::{are, call, capital, for_time, of, one, ranks, unknown};
-use super::{network, when, Said};
-use crate::hang::{Hang, Outcome, Stall};
+use super::network;
+use super::phrases::{when, Said};
+use analyze::hang::{Hang, Outcome, Stall};
 
 pub(super) fn say(hang: &Hang, stall: &Stall) -> Said {
     let communicator = stall.ranks.communicator;

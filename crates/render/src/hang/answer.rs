@@ -5,12 +5,13 @@
 //! Rule: units stand in the names, times are seconds to the millisecond, and what is not known is null.
 
 use super::names::{numbers, rank, seconds};
-use super::{next, said, Said};
-use crate::hang::{
+use super::phrases::Said;
+use super::words::{next, said};
+use analyze::hang::{
     CallRow, Cause, CommunicatorProgress, Hang, Kind, Lack, Member, NetOpRow, RankProgress, Stage,
     State, Unknown, Verdict, WaitRow,
 };
-use crate::job::{ranges, ProblemRow};
+use analyze::job::{ranges, ProblemRow};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -3,9 +3,9 @@
 //! Rule: a rank is the launcher's if every process of its communicator has one of its own, else the
 //! communicator's. A rank without a number is named by its process.
 
-use crate::hang::{CallRow, CommunicatorProgress, Hang, Members, RankProgress, Unknown};
-use crate::job::ranges;
-use crate::summary::size;
+use analyze::hang::{CallRow, CommunicatorProgress, Hang, Members, RankProgress, Unknown};
+use analyze::job::ranges;
+use analyze::summary::size;
 
 /// Processes without a rank of which a sentence has the names.
 const PIDS: usize = 8;

@@ -3,8 +3,8 @@
 use super::names::{
     call, call_and_peer, capital, for_time, one, rank, ranks, seconds, span, unknown,
 };
-use super::{absent, when, Said};
-use crate::hang::{Hang, Lack, Lacking, Reached, Reason, Sink};
+use super::phrases::{absent, when, Said};
+use analyze::hang::{Hang, Lack, Lacking, Reached, Reason, Sink};
 
 /// Waiting ranks that are named; more are counted.
 const NAMED: usize = 64;

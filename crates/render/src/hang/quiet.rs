@@ -1,9 +1,9 @@
 //! Words for a job in which nobody is seen to wait.
 
 use super::names::{are, capital, communicator, have, of, span, unknown};
-use super::Said;
-use crate::hang::{Because, Hang, ProcessName, Quiet};
-use crate::job::ranges;
+use super::phrases::Said;
+use analyze::hang::{Because, Hang, ProcessName, Quiet};
+use analyze::job::ranges;
 
 /// Processes that are named one by one.
 const NAMED: usize = 8;

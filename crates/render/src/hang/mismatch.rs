@@ -1,9 +1,9 @@
 //! Words for ranks that made different calls at the same place.
 
 use super::names::{call, capital, operation, ranks, span};
-use super::{absent, Said};
-use crate::hang::{Aspect, CallRow, Hang, How, Mismatch};
-use crate::summary::size;
+use super::phrases::{absent, Said};
+use analyze::hang::{Aspect, CallRow, Hang, How, Mismatch};
+use analyze::summary::size;
 
 pub(super) fn say(hang: &Hang, mismatch: &Mismatch) -> Said {
     let (odd, most) = (ranks(hang, &mismatch.odd), ranks(hang, &mismatch.most));

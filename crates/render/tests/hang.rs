@@ -7,9 +7,9 @@
 
 mod ring;
 
-use analyze::hang::say::answer::Answer;
 use analyze::hang::{hang, Cause, Conditions, Kind, Life};
 use capture::live::{flag, part, ODDS};
+use render::hang::Answer;
 use ring::{Channel, Stuck};
 use std::collections::HashMap;
 use tables::calls::Extra;
