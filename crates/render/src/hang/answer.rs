@@ -5,8 +5,8 @@
 //! Rule: units stand in the names, times are seconds to the millisecond, and what is not known is null.
 
 use super::names::{numbers, rank, seconds};
-use super::phrases::Said;
-use super::words::{next, said};
+use super::phrases::Words;
+use super::words::{next, words};
 use analyze::hang::{
     CallRow, Cause, CommunicatorProgress, Hang, Kind, Lack, Member, NetOpRow, RankProgress, Stage,
     State, Unknown, Verdict, WaitRow,
@@ -192,7 +192,7 @@ pub struct Wait {
 impl Answer {
     /// The answer that these facts give.
     pub fn new(hang: &Hang) -> Answer {
-        let Said { sentence, details } = said(hang);
+        let Words { sentence, details } = words(hang);
         let verdict = &hang.verdict;
         let communicators = hang.communicators.iter();
         Answer {
@@ -369,5 +369,78 @@ fn wait(hang: &Hang, row: &WaitRow) -> Wait {
         waiting: numbers(hang, &row.waiting),
         missing: numbers(hang, &row.missing),
         for_s: row.for_ns.map(seconds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use analyze::hang::NetWait;
+    use std::collections::BTreeSet;
+
+    /// The names that the schema allows at a place.
+    fn allowed(pointer: &str) -> BTreeSet<String> {
+        let schema: serde_json::Value = serde_json::from_str(crate::hang::SCHEMA).expect("JSON");
+        let names = schema.pointer(pointer).and_then(|names| names.as_array());
+        let names = names.expect("an enum").iter();
+        names
+            .filter_map(|name| name.as_str().map(str::to_owned))
+            .collect()
+    }
+
+    fn names<T: Copy>(all: &[T], name: fn(T) -> &'static str) -> BTreeSet<String> {
+        all.iter().map(|one| name(*one).to_owned()).collect()
+    }
+
+    #[test]
+    fn the_schema_allows_every_name_and_no_other() {
+        let kinds = [
+            Kind::NoHang,
+            Kind::Mismatch,
+            Kind::Missing,
+            Kind::Inside,
+            Kind::NotBegun,
+            Kind::NoProgress,
+            Kind::Cycle,
+            Kind::Dead,
+            Kind::Left,
+            Kind::Stopped,
+            Kind::Silent,
+            Kind::Unknown,
+        ];
+        assert_eq!(names(&kinds, kind), allowed("/properties/verdict/enum"));
+        let states = [
+            State::Running,
+            State::Stopped,
+            State::Ended,
+            State::Dead,
+            State::Silent,
+        ];
+        let blamed = "/properties/blamed/items/properties/state/enum";
+        assert_eq!(names(&states, state), allowed(blamed));
+        let causes = [
+            Cause::Network,
+            Cause::Receiver,
+            Cause::Flush,
+            Cause::Gpu,
+            Cause::Proxy,
+            Cause::Unknown,
+        ];
+        assert_eq!(names(&causes, cause), allowed("/properties/cause/enum"));
+        let lacks = [Lack::Call, Lack::Launch, Lack::Start];
+        let wait = "/properties/waits/items/properties/lack/enum";
+        assert_eq!(names(&lacks, lack), allowed(wait));
+        let stages = [
+            Stage::NotBegun,
+            Stage::NotTaken,
+            Stage::Waits(NetWait::SendGpu),
+            Stage::Waits(NetWait::SendPeer),
+            Stage::Waits(NetWait::SendNetwork),
+            Stage::Waits(NetWait::RecvNetwork),
+            Stage::Waits(NetWait::RecvFlush),
+            Stage::Waits(NetWait::RecvGpu),
+        ];
+        let net_op = "/properties/net_ops/items/properties/state/enum";
+        assert_eq!(names(&stages, stage), allowed(net_op));
     }
 }

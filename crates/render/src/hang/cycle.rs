@@ -1,10 +1,11 @@
-//! Words for ranks that wait for each other.
+//! Words for ranks that wait for each other: each with its call, and the one that went astray if that is
+//! known.
 
 use super::names::{call, call_and_peer, capital, for_time, one, ranks, span};
-use super::phrases::{when, Said};
+use super::phrases::{when, Words};
 use analyze::hang::{Astray, Cycle, CycleStep, Hang, Member};
 
-pub(super) fn say(hang: &Hang, cycle: &Cycle) -> Said {
+pub(super) fn words(hang: &Hang, cycle: &Cycle) -> Words {
     let ring = ring(hang, cycle);
     let mut details: Vec<String> = when(hang, cycle.by_time).into_iter().collect();
     details.push(
@@ -13,14 +14,14 @@ pub(super) fn say(hang: &Hang, cycle: &Cycle) -> Said {
             .to_owned(),
     );
     match &cycle.astray {
-        None => Said {
+        None => Words {
             sentence: ring,
             details,
         },
         Some(astray) => {
             let who = name(hang, cycle.steps[astray.step].waiting);
             let before = format!("Every time before, {who} came to that call after another one.");
-            Said {
+            Words {
                 sentence: capital(left_out(hang, cycle, astray)),
                 details: [before, ring].into_iter().chain(details).collect(),
             }

@@ -1,11 +1,12 @@
-//! Words for ranks that made different calls at the same place.
+//! Words for ranks that made different calls at the same place: who made which call, what differs between
+//! the two, and whether the ranks still make calls.
 
 use super::names::{call, capital, operation, ranks, span};
-use super::phrases::{absent, Said};
+use super::phrases::{absent, Words};
 use analyze::hang::{Aspect, CallRow, Hang, How, Mismatch};
 use analyze::summary::size;
 
-pub(super) fn say(hang: &Hang, mismatch: &Mismatch) -> Said {
+pub(super) fn words(hang: &Hang, mismatch: &Mismatch) -> Words {
     let (odd, most) = (ranks(hang, &mismatch.odd), ranks(hang, &mismatch.most));
     let expected = mismatch.expected.as_ref();
     let expected = expected.map_or("a call".to_owned(), |row| call(hang, row));
@@ -35,7 +36,7 @@ pub(super) fn say(hang: &Hang, mismatch: &Mismatch) -> Said {
         (_, None) => "When they made calls is not known, so whether the job hangs can't be told.".to_owned(),
     });
     details.extend(absent(hang, mismatch.odd.communicator));
-    Said {
+    Words {
         sentence: capital(sentence),
         details,
     }

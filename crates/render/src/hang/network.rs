@@ -1,4 +1,7 @@
-//! Words for the network operations of an operation that does not end.
+//! Words for the network operations of an operation that does not end: the one that the others wait for, with
+//! its other half and where to look, and what is known of the rest.
+//!
+//! Rule: a cause is named only if it is known. Else the words say what is not recorded.
 
 use super::names::{capital, for_time, one, rank, ranks, span};
 use analyze::hang::{

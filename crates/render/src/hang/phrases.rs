@@ -1,10 +1,10 @@
-//! Phrases that several kinds of verdict share.
+//! What the words of all verdicts share: [`Words`] itself, and phrases about time and absent ranks.
 
 use super::names::{span, unknown};
 use analyze::hang::{ByTime, Hang, Unknown};
 
 /// The first sentence, and what belongs to it.
-pub(super) struct Said {
+pub(super) struct Words {
     pub sentence: String,
     pub details: Vec<String>,
 }

@@ -1,14 +1,14 @@
-//! Words for a job in which nobody is seen to wait.
+//! Words for a job in which nobody is seen to wait: why that is no hang, or what hides whether it is one.
 
 use super::names::{are, capital, communicator, have, of, span, unknown};
-use super::phrases::Said;
+use super::phrases::Words;
 use analyze::hang::{Because, Hang, ProcessName, Quiet};
 use analyze::job::ranges;
 
 /// Processes that are named one by one.
 const NAMED: usize = 8;
 
-pub(super) fn say(hang: &Hang, quiet: &Quiet) -> Said {
+pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
     let newest = quiet.newest_call_ns;
     let last = newest.map_or("at an unknown time".to_owned(), |ns| {
         format!("{} ago", span(ns))
@@ -51,7 +51,7 @@ pub(super) fn say(hang: &Hang, quiet: &Quiet) -> Said {
         ],
         _ => Vec::new(),
     };
-    Said {
+    Words {
         sentence: capital(sentence),
         details,
     }

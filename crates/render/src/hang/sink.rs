@@ -1,9 +1,12 @@
-//! Words for ranks that others wait for and that wait for nobody.
+//! Words for ranks that others wait for and that wait for nobody: what they lack, why they do not come, and
+//! what is known of them.
+//!
+//! Rule: if such a rank may wait itself for ranks of which nothing is known, the first sentence says so.
 
 use super::names::{
     call, call_and_peer, capital, for_time, one, rank, ranks, seconds, span, unknown,
 };
-use super::phrases::{absent, when, Said};
+use super::phrases::{absent, when, Words};
 use analyze::hang::{Hang, Lack, Lacking, Reached, Reason, Sink};
 
 /// Waiting ranks that are named; more are counted.
@@ -11,8 +14,8 @@ const NAMED: usize = 64;
 /// Other sinks that are named; more are counted.
 const OTHERS: usize = 4;
 
-pub(super) fn say(hang: &Hang, sink: &Sink) -> Said {
-    Said {
+pub(super) fn words(hang: &Hang, sink: &Sink) -> Words {
+    Words {
         sentence: capital(sentence(hang, sink)),
         details: details(hang, sink),
     }

@@ -1,11 +1,14 @@
 //! Words for an operation that all ranks are in and that does not end.
+//!
+//! The first sentence names a rank that is dead or stopped, else the network operation that the others wait
+//! for (`network`), else the operation alone.
 
 use super::names::{are, call, capital, for_time, of, one, ranks, unknown};
 use super::network;
-use super::phrases::{when, Said};
+use super::phrases::{when, Words};
 use analyze::hang::{Hang, Outcome, Stall};
 
-pub(super) fn say(hang: &Hang, stall: &Stall) -> Said {
+pub(super) fn words(hang: &Hang, stall: &Stall) -> Words {
     let communicator = stall.ranks.communicator;
     let call = call(hang, &stall.call);
     let time = for_time(stall.for_ns);
@@ -51,7 +54,7 @@ pub(super) fn say(hang: &Hang, stall: &Stall) -> Said {
         details.extend(network::details(hang, stall));
         details.extend(when(hang, stall.by_time));
     }
-    Said {
+    Words {
         sentence: capital(sentence),
         details,
     }

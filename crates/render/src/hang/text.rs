@@ -1,6 +1,10 @@
 //! The answer as text: the verdict first, then what it rests on.
 //!
-//! Ranks of a communicator that stand at the same calls share a line.
+//! [`write`] prints the sentences of an [`Answer`] and its rows as tables: the network operations of the call
+//! that does not end, and for each communicator how far its ranks got. Ranks that stand at the same calls
+//! share a line.
+//!
+//! Rule: the tables show what JSON has, and what is left out is counted.
 
 use super::answer::{Answer, Call, Communicator, NetOp, Rank};
 use crate::layout::{wrap, Table};

@@ -1,24 +1,24 @@
 //! A verdict in words.
 //!
-//! [`said`] has a file for each kind of verdict: it gives the first sentence, and what belongs to it.
-//! [`next`] is the command to type after it.
+//! [`words`] gives the [`Words`] of a verdict, from the file of its kind. [`next`] is the command to type
+//! after them.
 //!
 //! Rule: the first sentence names ranks and the call, or says what is missing that would tell. It is true as
 //! it stands, whatever a missing file may hold. Nothing is decided here: every sentence follows from the
 //! facts.
 
 use super::names::rank;
-use super::phrases::Said;
+use super::phrases::Words;
 use super::{cycle, mismatch, quiet, sink, stall};
 use analyze::hang::{Hang, Kind, Verdict};
 
-pub(super) fn said(hang: &Hang) -> Said {
+pub(super) fn words(hang: &Hang) -> Words {
     match &hang.verdict {
-        Verdict::Mismatch(mismatch) => mismatch::say(hang, mismatch),
-        Verdict::Sink(sink) => sink::say(hang, sink),
-        Verdict::Stall(stall) => stall::say(hang, stall),
-        Verdict::Cycle(cycle) => cycle::say(hang, cycle),
-        Verdict::Quiet(quiet) => quiet::say(hang, quiet),
+        Verdict::Mismatch(mismatch) => mismatch::words(hang, mismatch),
+        Verdict::Sink(sink) => sink::words(hang, sink),
+        Verdict::Stall(stall) => stall::words(hang, stall),
+        Verdict::Cycle(cycle) => cycle::words(hang, cycle),
+        Verdict::Quiet(quiet) => quiet::words(hang, quiet),
     }
 }
 
