@@ -27,6 +27,8 @@ mod network;
 mod pattern;
 mod progress;
 mod reached;
+#[cfg(test)]
+mod tests;
 mod verdict;
 mod wait_for;
 mod waits;
