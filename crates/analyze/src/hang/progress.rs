@@ -218,20 +218,7 @@ fn rank_progress(case: &Case, communicator: usize, member: usize) -> RankProgres
         let (call, ordinal, lane) = newest_call(at_least)?;
         Some(call_row(case, communicator, (member, call), ordinal, lane))
     };
-    let entered = last(Reached::Entered);
-    // Times are compared as they are printed, to the millisecond.
-    let ms = |ns: i64| (ns as f64 / 1e6).round();
-    let is_entered = |row: &CallRow| {
-        let row = (row.age_ns.map(ms), row.seq);
-        entered
-            .as_ref()
-            .is_some_and(|entered| row == (entered.age_ns.map(ms), entered.seq))
-    };
-    let stages = [Reached::Finished, Reached::Started, Reached::Launched];
-    let came = stages
-        .into_iter()
-        .find(|stage| last(*stage).is_some_and(|row| is_entered(&row)));
-    let came = entered.as_ref().map(|_| came.unwrap_or(Reached::Entered));
+    let came = |(call, ..): (u32, _, _)| reached(process, &process.calls[call as usize]);
     RankProgress {
         rank: own.rank,
         global_rank: process.rank,
@@ -239,8 +226,8 @@ fn rank_progress(case: &Case, communicator: usize, member: usize) -> RankProgres
         pid: process.pid,
         state: case.states[own.process],
         evidence_age_ns: case.ago(case.evidence.newest[own.process]),
-        entered,
-        came,
+        entered: last(Reached::Entered),
+        came: newest_call(Reached::Entered).map(came),
         enqueued: last(Reached::Enqueued),
         launched: last(Reached::Launched),
         started: last(Reached::Started),

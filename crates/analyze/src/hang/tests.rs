@@ -104,6 +104,21 @@ fn a_rank_that_lacks_a_call_is_the_sink_and_its_progress_ends_before() {
 }
 
 #[test]
+fn a_call_is_not_taken_for_another_of_the_same_millisecond() {
+    let all: &[Made] = &[(0, 8, true), (0, 8, false)];
+    let mut capture = job(&[&[0, 1]], &[all, all]);
+    for process in &mut capture.processes {
+        for (index, call) in process.calls.iter_mut().enumerate() {
+            call.api_ns = START + 1000 * index as i64;
+        }
+    }
+    let found = of(&capture);
+    let came = found.communicators[0].ranks.iter().map(|rank| rank.came);
+    // Its first call ended, and the one that it is in did not.
+    assert!(came.eq([Some(Reached::Launched); 2]));
+}
+
+#[test]
 fn the_wait_for_graph_is_followed_over_communicators() {
     // Rank 0 waits for rank 1, which waits for rank 2.
     let communicators: &[&[usize]] = &[&[0, 1], &[1, 2]];
