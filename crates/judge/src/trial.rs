@@ -13,7 +13,7 @@ use crate::overhead::overhead;
 use crate::plan::{Plan, Profiler, OUT};
 use crate::process::{self, Ran};
 use crate::random::Random;
-use crate::records;
+use crate::readers;
 use crate::report::*;
 use crate::truth::{self, Key, Truth};
 use anyhow::{bail, Context};
@@ -171,7 +171,7 @@ fn one(
         run.failed = true;
         if profiler.records {
             // For what it leaves in shared memory.
-            records::read(&out, None, plan.folder.is_some())?;
+            readers::read(&out, None, plan.folder.is_some())?;
         }
         return Ok(run);
     }
@@ -229,7 +229,7 @@ fn one(
     };
     run.done = truth.as_ref().map(Truth::total);
     let mut files = Vec::new();
-    records::list(&out, &mut files)?;
+    readers::list(&out, &mut files)?;
     let sizes = files.iter().filter_map(|f| Some(f.metadata().ok()?.len()));
     run.output_bytes = sizes.sum();
     run.ran = Some(ran);
@@ -237,7 +237,7 @@ fn one(
         judge(plan, truth, &out, sum, &who, notes)?;
     } else if profiler.records && matches!(case.source, Source::Callbacks) {
         // Read for what it leaves in shared memory.
-        records::read(&out, None, plan.folder.is_some())?;
+        readers::read(&out, None, plan.folder.is_some())?;
     }
     Ok(run)
 }
@@ -294,7 +294,7 @@ fn judge(
     who: &str,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<()> {
-    let records = records::read(out, truth.nranks, plan.folder.is_some())?;
+    let records = readers::read(out, truth.nranks, plan.folder.is_some())?;
     if let Some(file) = records.foreign_files.first() {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         notes.push(format!(

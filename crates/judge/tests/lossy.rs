@@ -169,7 +169,7 @@ fn a_killed_rank_leaves_every_call_in_ncclscope_s_capture_and_none_in_the_lossy_
         .all(|r| r.peak_mib > 1.0 && r.wall_s > 0.0));
     // What is kept is the capture with all of that in it, and not what is left of it without the shared memory.
     let kept = runs.path().join("runs/case-0/round-0/2/out");
-    let kept = judge::records::read(&kept, Some(2), true).expect("read");
+    let kept = judge::readers::read(&kept, Some(2), true).expect("read");
     assert_eq!((kept.rows.len(), kept.unreadable), (101, 0));
     // Nothing of these runs is left in shared memory. What other tests run at the same time has its own there.
     let runs = runs.path().display().to_string();
