@@ -7,10 +7,10 @@
 
 use std::path::PathBuf;
 
-/// What a row is, where CUDA graphs are.
+/// What a row is, in a job that may have CUDA graphs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// A call that was made and executed, or a profiler that doesn't tell.
+    /// A call that was made and executed, or a row of a profiler that doesn't say.
     #[default]
     Call,
     /// A captured call.
@@ -28,7 +28,7 @@ pub struct Record {
     pub rank: Option<u32>,
     /// NCCL's name of the function, whole operations where the profiler unites their pieces.
     pub function: String,
-    /// By nccl-tests' convention; none where the profiler gives no size.
+    /// By nccl-tests' convention; none if the profiler gives no size.
     pub bytes: Option<u64>,
     /// How many calls the row stands for.
     pub number: u64,
@@ -40,8 +40,8 @@ pub struct Record {
     pub time_ns: Option<u64>,
     /// What it is.
     pub kind: Kind,
-    /// The sends and receives that the profiler united to this, with their bytes: what the program called,
-    /// where it made them itself.
+    /// The sends and receives that the profiler united to this row, with their bytes. If the program made
+    /// them itself, they are what it called.
     pub pieces: Vec<(&'static str, u64)>,
 }
 
@@ -54,7 +54,7 @@ pub struct Records {
     pub rows: Vec<Record>,
     /// Rows that can't be read.
     pub unreadable: u64,
-    /// Calls that the profiler itself says it lost; none where it doesn't say.
+    /// Calls that the profiler itself says it lost; none if it doesn't say.
     pub admitted: Option<u64>,
     /// Files in no known format.
     pub foreign_files: Vec<PathBuf>,

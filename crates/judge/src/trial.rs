@@ -1,10 +1,10 @@
 //! Does what a plan says.
 //!
-//! Every round runs a [`Case`] once without a profiler and once under each, in a random order. A run has a folder: `out`
-//! for the profiler's files, and beside it what the work prints and counts.
+//! Every round runs a [`Case`] once without a profiler and once under each, in a random order. A run has a
+//! folder: `out` for the profiler's files, and beside it what the work prints and counts.
 //!
-//! Rule: a run that fails is no figure: it is named in the report's notes, and its round has no pair for that profiler. What
-//! fails without a profiler too is not run again.
+//! Rule: a run that fails gives no figure. The report's notes name it, and its round has no pair for that
+//! profiler. A case that fails without a profiler too is not run again.
 
 use crate::accuracy::{self, percentile, Times};
 use crate::cases::{cases, Case, Source};
@@ -67,7 +67,8 @@ pub fn run(plan: &Plan, told: &mut dyn FnMut(u64, u64)) -> anyhow::Result<Report
         .with_context(|| format!("could not make `{}`", folder.display()))?;
     if std::fs::read_dir(folder)?.next().is_some() {
         bail!(
-            "expected a new or an empty folder for the runs' files, found some in `{}`, which would be taken for this run's",
+            "expected a new or an empty folder for the runs' files, found some in `{}`, \
+             which would be taken for this run's",
             folder.display()
         );
     }
@@ -260,7 +261,8 @@ fn counter_against(bench: &Truth, counts: &Path, case: &str) -> Vec<String> {
     let (mut united, mut sends) = (Vec::new(), 0);
     let mut notes = Vec::new();
     for (function, made) in by_function(bench) {
-        // Over all ranks, as many sends as receives: one for each rank and call, or one for each rank and other rank.
+        // Over all ranks, as many sends as receives: one for each rank and call, or one for each rank and
+        // other rank.
         let pieces = match &*function {
             "SendRecv" | "Gather" | "Scatter" => made,
             "AlltoAll" => made * u64::from(bench.nranks.unwrap_or(1)),
@@ -279,7 +281,8 @@ fn counter_against(bench: &Truth, counts: &Path, case: &str) -> Vec<String> {
     if !united.is_empty() {
         let (sent, received) = (saw("Send"), saw("Recv"));
         notes.push(format!(
-            "{case}: of {}, the benchmark made {sends} sends and as many receives, and the counter saw {sent} and {received}",
+            "{case}: of {}, the benchmark made {sends} sends and as many receives, \
+             and the counter saw {sent} and {received}",
             united.join(", ")
         ));
     }
