@@ -12,6 +12,7 @@
 
 use crate::announced::{Announced, Operation, Times};
 use crate::event::{CeColl, Coll, Event, Handle, P2p, StateArgs, Text};
+use crate::lock::lock;
 use crate::plugin::{Identity, Loader, Profiler};
 use crate::schedule::Kernel;
 use crate::script::{Call, Op, Path};
@@ -21,7 +22,7 @@ use nccl_abi::state;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{channel, Receiver, Sender};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 const FOR_COLL: u64 = COLL | PROXY_OP | PROXY_STEP | KERNEL_CH | NET_PLUGIN;
@@ -155,10 +156,6 @@ impl Worker {
             let _ = thread.join();
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What the progress thread calls its plugin with.

@@ -14,6 +14,7 @@ pub mod check;
 pub mod core;
 pub mod event;
 mod fault;
+mod lock;
 pub mod machine;
 pub mod output;
 pub mod play;

@@ -11,6 +11,7 @@
 use crate::announced::Announced;
 use crate::core::{comm_name, Captured, Communicator, Launcher, Mode, Origin, Task, Timeline};
 use crate::fault;
+use crate::lock::lock;
 use crate::machine;
 use crate::plugin::{Choice, Identity, Loader, Version};
 use crate::schedule::{self, instance, Kernel, Part, Schedule};
@@ -26,7 +27,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{channel, Sender};
-use std::sync::{Arc, Barrier, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Tells ncclscope that stamps are of a time of their own; other plugins ignore it.
@@ -362,10 +363,6 @@ fn listen(lines: BufReader<UnixStream>, heard: &Mutex<Heard>) {
         }
         heard.stuck |= said.get("stuck").is_some();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn realtime_ns() -> u64 {

@@ -9,12 +9,13 @@
 //! error from `init` has the release's own effect), and nothing else reads a handle or a context.
 
 use crate::event::{Descr, Event, Handle, Seat, StateArgs};
+use crate::lock::lock;
 use core::ffi::{c_char, c_int, c_ulong, c_void, CStr};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use nccl_abi::{event, state, v1, v4, v5, SYMBOLS};
 use std::ffi::{CString, OsString};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// A simulated NCCL release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -610,10 +611,6 @@ impl Loader {
             version: version.to_string(),
         })
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What NCCL would hand to dlopen, in order; `None` in the list stands for the program itself.

@@ -9,6 +9,7 @@
 
 use crate::announced::{Announced, Operation, Times};
 use crate::event::{Descr, Handle, StateArgs, DESCR_BYTES};
+use crate::lock::lock;
 use crate::play::{Control, Options, Outcome, Process, Start};
 use crate::plugin::{Choice, Identity, Loader, Profiler, Version};
 use anyhow::{bail, Context};
@@ -581,8 +582,7 @@ pub(crate) fn process(
                     std::thread::sleep(left);
                 }
             }
-            let mut replayer = replayer.lock().unwrap_or_else(PoisonError::into_inner);
-            replayer.play(&record);
+            lock(&replayer).play(&record);
         }
     };
     std::thread::scope(|scope| {
