@@ -175,7 +175,7 @@ pub fn check(
     let plugin = selection.plugin.as_deref();
     let program = match &selection.program {
         Some(program) => program.clone(),
-        None => crate::play::beside("fake-nccl")?,
+        None => crate::processes::beside("fake-nccl")?,
     };
     let mut verdicts = Vec::new();
     let words = ITEMS.iter().map(|i| (i.word, i.what));

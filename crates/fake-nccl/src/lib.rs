@@ -11,18 +11,23 @@
 pub mod announced;
 pub mod bench;
 pub mod check;
+mod control;
 pub mod core;
 pub mod event;
 mod fault;
 mod lock;
 pub mod machine;
+pub mod outcome;
 pub mod output;
 pub mod play;
 pub mod plugin;
+pub mod processes;
+pub mod rank_process;
 pub mod replay;
 pub mod schedule;
 pub mod script;
 pub mod stuck;
 
-pub use play::{play, Options};
+pub use play::play;
+pub use processes::Options;
 pub use script::Script;

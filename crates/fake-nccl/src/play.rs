@@ -1,131 +1,33 @@
 //! Plays a script: one process for each rank, or threads of this one.
 //!
-//! [`play`] starts the processes, lets them begin together, and gathers what each announced. A process runs a `Driver`
-//! per thread, which walks the script's statements, asks the [`Schedule`] what its ranks do and when, and has a
-//! [`Launcher`] do it. Parent and child talk over a socket that the child finds as its standard input: one JSON line
-//! each for the order, `ready`, `go`, and the result.
+//! [`play`] starts the processes ([`crate::processes`]) and gathers what each announced. A process runs a `Driver` per
+//! thread, which walks the script's statements, asks the [`Schedule`] what its ranks do and when, and has a
+//! [`Launcher`] do it.
 //!
 //! Rule: a process says what it announced before it does anything that may end it, so the count is right also for a rank
-//! that kills itself. A crash that the script did not ask for is reported as one.
+//! that kills itself.
 
 use crate::announced::Announced;
+use crate::control::{realtime_ns, Control};
 use crate::core::{comm_name, Captured, Communicator, Launcher, Mode, Origin, Task, Timeline};
 use crate::fault;
 use crate::lock::lock;
 use crate::machine;
 use crate::plugin::{Choice, Identity, Loader, Version};
+use crate::processes::{beside, run_processes, Start, RANK_PROCESS, STAMPS};
 use crate::schedule::{self, instance, Kernel, Part, Schedule};
 use crate::script::{Act, Call, Script, Statement};
-use anyhow::{bail, Context};
+use anyhow::bail;
 use serde_json::{json, Value};
-use std::collections::hash_map::{Entry, HashMap};
-use std::io::{BufRead, BufReader, Write};
+use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::mpsc::{channel, Sender};
 use std::sync::{Arc, Barrier, Mutex, OnceLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-/// Tells ncclscope that stamps are of a time of their own; other plugins ignore it.
-pub const STAMPS: (&str, &str) = ("NCCLSCOPE_STAMPS", "replayed");
-
-/// The hidden word that makes the program a rank's process.
-pub const RANK_PROCESS: &str = "rank-process";
-
-/// How to play, beside the script.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// `NCCL_PROFILER_PLUGIN`; `None` takes this process's environment.
-    pub plugin: Option<String>,
-    /// The release, where it isn't the script's.
-    pub nccl: Option<Version>,
-    /// Symbols above this ABI are taken as absent; 0 is no limit.
-    pub highest_abi: u8,
-    /// Don't wait for virtual time. Stamps then lie ahead of the host's clock.
-    pub fast: bool,
-    /// All ranks are threads of this process.
-    pub in_process: bool,
-    /// Print what the plugin logs at INFO.
-    pub verbose: bool,
-    /// Kill what still runs after this time, as a plugin that deadlocks does.
-    pub timeout: Option<Duration>,
-    /// Environment of the processes, beside what is inherited.
-    pub env: Vec<(String, String)>,
-    /// The fake-nccl program; `None` looks beside the running one.
-    pub program: Option<PathBuf>,
-}
-
-/// How a process ended and what it announced.
-#[derive(Clone, Debug)]
-pub struct Process {
-    /// Its first rank.
-    pub rank: usize,
-    /// Its id.
-    pub pid: u32,
-    /// `exit N` or `signal N`.
-    pub ended: String,
-    /// Whether that is what the script asked for.
-    pub expected: bool,
-    /// What it announced; `None` if it crashed before it could say.
-    pub announced: Option<Announced>,
-}
-
-/// What came of a job.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// The release that was simulated.
-    pub nccl: Version,
-    /// The ABI that the plugin was called with, or why there was no plugin.
-    pub abi: Result<u8, String>,
-    /// Each process.
-    pub processes: Vec<Process>,
-}
-
-impl Outcome {
-    /// All processes together.
-    pub fn announced(&self) -> Announced {
-        let mut sum = Announced::default();
-        for process in &self.processes {
-            if let Some(announced) = &process.announced {
-                sum.merge(announced);
-            }
-        }
-        sum
-    }
-
-    /// Whether every process ended as the script says.
-    pub fn as_expected(&self) -> bool {
-        self.processes.iter().all(|p| p.expected)
-    }
-
-    /// The line that the program prints.
-    pub fn to_json(&self) -> Value {
-        let mut line = json!({"schema": "fake-nccl.announced/1", "nccl": self.nccl.to_string()});
-        match &self.abi {
-            Ok(abi) => line["abi"] = json!(abi),
-            Err(why) => {
-                line["abi"] = Value::Null;
-                line["no_plugin"] = json!(why);
-            }
-        }
-        if let Value::Object(sum) = self.announced().to_json() {
-            line.as_object_mut().expect("an object").extend(sum);
-        }
-        let processes = self.processes.iter().map(|p| {
-            json!({
-                "rank": p.rank, "pid": p.pid, "ended": p.ended, "expected": p.expected,
-                "announced": p.announced.as_ref().map(Announced::total),
-                "operations": p.announced.as_ref().map(|a| a.to_json()["operations"].take()),
-            })
-        });
-        line["processes"] = processes.collect();
-        line
-    }
-}
+pub use crate::outcome::{Outcome, Process};
+pub use crate::processes::Options;
 
 /// Plays a script, with source `source`, and waits for its end.
 ///
@@ -187,252 +89,12 @@ pub fn play(source: &str, options: &Options) -> anyhow::Result<Outcome> {
     })
 }
 
-/// A program beside the running one, or above it where tests run.
-///
-/// # Errors
-/// When it isn't there.
-pub fn beside(name: &str) -> anyhow::Result<PathBuf> {
-    let running = std::env::current_exe()?;
-    let folders = running.ancestors().skip(1).take(2);
-    let found = folders.map(|f| f.join(name)).find(|p| p.is_file());
-    found.with_context(|| {
-        format!(
-            "expected the program `{name}` beside `{}`, found none; build it, or name it",
-            running.display()
-        )
-    })
-}
-
-/// A process to start.
-pub(crate) struct Start {
-    /// Its first rank.
-    pub rank: usize,
-    /// What to run.
-    pub command: Command,
-    /// What to tell it.
-    pub order: Value,
-}
-
-struct Running {
-    rank: usize,
-    child: Child,
-    control: UnixStream,
-    result: Arc<Mutex<Heard>>,
-    listener: Option<std::thread::JoinHandle<()>>,
-}
-
-#[derive(Default)]
-struct Heard {
-    ready: Option<Result<u8, String>>,
-    announced: Option<Announced>,
-    ending: Option<String>,
-    stuck: bool,
-}
-
-/// Starts processes, lets them begin together, and gathers what they say. When only processes are left that wait for
-/// ever, they are ended after `linger`, but not before their progress threads have delivered what is due.
-pub(crate) fn run_processes(
-    starts: Vec<Start>,
-    timeout: Option<Duration>,
-    linger: Duration,
-) -> anyhow::Result<(Result<u8, String>, Vec<Process>)> {
-    let began = Instant::now();
-    let late = || timeout.is_some_and(|limit| began.elapsed() > limit);
-    let mut running = Vec::new();
-    for mut start in starts {
-        let (ours, theirs) = UnixStream::pair()?;
-        let child = start
-            .command
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
-            // Our standard output is the announcement; what a plugin prints must not mix with it.
-            .stdout(std::io::stderr())
-            .spawn()
-            .with_context(|| format!("could not start {:?}", start.command.get_program()))?;
-        // The command holds our copy of the child's end, which must close for the child's death to show.
-        drop(start.command);
-        writeln!(&ours, "{}", start.order)?;
-        let result = Arc::<Mutex<Heard>>::default();
-        let (lines, heard) = (BufReader::new(ours.try_clone()?), result.clone());
-        let listener = std::thread::spawn(move || listen(lines, &heard));
-        running.push(Running {
-            rank: start.rank,
-            child,
-            control: ours,
-            result,
-            listener: Some(listener),
-        });
-    }
-    // Begin together: when each is ready, or dead.
-    loop {
-        let waiting = running.iter_mut().any(|r| {
-            let dead = matches!(r.child.try_wait(), Ok(Some(_)));
-            lock(&r.result).ready.is_none() && !dead
-        });
-        if !waiting || late() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let begin = realtime_ns() + 2_000_000;
-    for r in &running {
-        // A process that died before this shows in its status.
-        let _ = writeln!(&r.control, "{}", json!({"go": begin}));
-    }
-    let linger = linger.max(Duration::from_millis(200));
-    let mut ended = HashMap::new();
-    let mut stuck_since: Option<Instant> = None;
-    while ended.len() < running.len() {
-        let mut all_stuck = true;
-        for r in &mut running {
-            if ended.contains_key(&r.child.id()) {
-                continue;
-            }
-            match r.child.try_wait()? {
-                Some(status) => {
-                    ended.insert(r.child.id(), status);
-                }
-                None => all_stuck &= lock(&r.result).stuck,
-            }
-        }
-        let signal = if late() { libc::SIGKILL } else { libc::SIGTERM };
-        if all_stuck {
-            stuck_since.get_or_insert_with(Instant::now);
-        }
-        if stuck_since.is_some_and(|since| since.elapsed() >= linger) || late() {
-            // As a launcher does when the rest of the job is over.
-            for r in &mut running {
-                if let Entry::Vacant(place) = ended.entry(r.child.id()) {
-                    // SAFETY: our child, which we haven't waited for, so its id is still its own.
-                    unsafe { libc::kill(r.child.id() as i32, signal) };
-                    place.insert(r.child.wait()?);
-                }
-            }
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let mut abi = Err("no process was ready".to_string());
-    let mut processes = Vec::new();
-    for mut r in running {
-        if let Some(listener) = r.listener.take() {
-            let _ = listener.join();
-        }
-        let heard = std::mem::take(&mut *lock(&r.result));
-        if let Some(ready) = heard.ready {
-            abi = ready;
-        }
-        let status = ended[&r.child.id()];
-        let status = match (status.code(), status.signal()) {
-            (Some(code), _) => format!("exit {code}"),
-            (None, Some(signal)) => format!("signal {signal}"),
-            (None, None) => "unknown".into(),
-        };
-        let asked = match heard.ending {
-            Some(ending) => ending,
-            None if heard.stuck => "signal 15".into(),
-            None => "exit 0".into(),
-        };
-        processes.push(Process {
-            rank: r.rank,
-            pid: r.child.id(),
-            expected: asked == status,
-            ended: status,
-            announced: heard.announced,
-        });
-    }
-    Ok((abi, processes))
-}
-
-fn listen(lines: BufReader<UnixStream>, heard: &Mutex<Heard>) {
-    for line in lines.lines() {
-        let Some(said) = line
-            .ok()
-            .and_then(|l| serde_json::from_str::<Value>(&l).ok())
-        else {
-            return;
-        };
-        let mut heard = lock(heard);
-        if let Some(abi) = said.get("ready") {
-            let why = said["no_plugin"].as_str().unwrap_or("unknown").to_string();
-            heard.ready = Some(abi.as_u64().map(|a| a as u8).ok_or(why));
-        }
-        if let Some(result) = said.get("result") {
-            heard.announced = Announced::from_json(result);
-        }
-        if let Some(ending) = said["ending"].as_str() {
-            heard.ending = Some(ending.into());
-        }
-        heard.stuck |= said.get("stuck").is_some();
-    }
-}
-
-fn realtime_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |d| d.as_nanos() as u64)
-}
-
-/// A child's end of the control socket.
-pub(crate) struct Control {
-    stream: UnixStream,
-    lines: Mutex<BufReader<UnixStream>>,
-}
-
-impl Control {
-    /// Takes the socket away from standard input, which becomes empty.
-    pub(crate) fn from_stdin() -> anyhow::Result<Control> {
-        let null = std::fs::File::open("/dev/null")?;
-        // SAFETY: plain descriptor calls; the duplicate is ours alone and closes on exec and with its owner.
-        let stream = unsafe {
-            let own = libc::fcntl(0, libc::F_DUPFD_CLOEXEC, 3);
-            if own < 0 {
-                bail!(
-                    "expected a socket as standard input: {}",
-                    std::io::Error::last_os_error()
-                );
-            }
-            libc::dup2(null.as_raw_fd(), 0);
-            UnixStream::from(OwnedFd::from_raw_fd(own))
-        };
-        let lines = Mutex::new(BufReader::new(stream.try_clone()?));
-        Ok(Control { stream, lines })
-    }
-
-    pub(crate) fn receive(&self) -> anyhow::Result<Value> {
-        let mut line = String::new();
-        lock(&self.lines).read_line(&mut line)?;
-        serde_json::from_str(&line).context("the starting process is gone")
-    }
-
-    pub(crate) fn say(&self, what: &Value) {
-        // Without a parent there is no one to tell, and the job goes on as one does without its launcher.
-        let _ = writeln!(&self.stream, "{what}");
-    }
-
-    /// Waits for the common beginning.
-    pub(crate) fn begin(&self, abi: Result<u8, String>) -> anyhow::Result<u64> {
-        self.say(&match abi {
-            Ok(abi) => json!({"ready": abi}),
-            Err(why) => json!({"ready": null, "no_plugin": why}),
-        });
-        self.receive()?["go"]
-            .as_u64()
-            .context("expected a time to begin")
-    }
-}
-
-/// What a rank's process does: everything after [`RANK_PROCESS`] on the command line. `told` hears which release the
-/// process is to be, before the plugin is loaded.
-///
-/// # Errors
-/// When the starting process is gone or speaks otherwise.
-pub fn rank_process(told: impl Fn(Version)) -> anyhow::Result<()> {
-    let control = Control::from_stdin()?;
-    let order = control.receive()?;
-    if let Some(order) = order.get("replay") {
-        return crate::replay::process(&control, order, told);
-    }
-    let order = order
-        .get("play")
-        .context("expected an order to play or replay")?;
+/// What a process of a played script does.
+pub(crate) fn process(
+    control: Control,
+    order: &Value,
+    told: impl Fn(Version),
+) -> anyhow::Result<()> {
     let mut script = Script::parse(order["script"].as_str().unwrap_or_default())?;
     script.nccl = Version(order["nccl"].as_u64().unwrap_or_default() as u32);
     told(script.nccl);

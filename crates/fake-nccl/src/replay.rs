@@ -8,10 +8,12 @@
 //! called at the recorded ABI, so no shim comes between: what was recorded is what a shim, if any, let through.
 
 use crate::announced::{Announced, Operation, Times};
+use crate::control::Control;
 use crate::event::{Descr, Handle, StateArgs, DESCR_BYTES};
 use crate::lock::lock;
-use crate::play::{Control, Options, Outcome, Process, Start};
+use crate::outcome::{Outcome, Process};
 use crate::plugin::{Choice, Identity, Loader, Profiler, Version};
+use crate::processes::{beside, run_processes, Options, Start, RANK_PROCESS, STAMPS};
 use anyhow::{bail, Context};
 use capture::block::{self, Kind};
 use capture::callback::{self, What};
@@ -116,7 +118,7 @@ fn trace_files(capture: &Path) -> anyhow::Result<Vec<PathBuf>> {
 pub fn replay(capture: &Path, options: &Options, real_pace: bool) -> anyhow::Result<Outcome> {
     let program = match &options.program {
         Some(program) => program.clone(),
-        None => crate::play::beside("fake-nccl")?,
+        None => beside("fake-nccl")?,
     };
     let mut starts = Vec::new();
     let mut nccl = None;
@@ -132,8 +134,8 @@ pub fn replay(capture: &Path, options: &Options, real_pace: bool) -> anyhow::Res
         let recorded = trace.process.get("nccl").and_then(|v| Version::parse(v));
         nccl = options.nccl.or(recorded).or(nccl);
         let mut command = Command::new(&program);
-        command.arg(crate::play::RANK_PROCESS);
-        command.env(crate::play::STAMPS.0, crate::play::STAMPS.1);
+        command.arg(RANK_PROCESS);
+        command.env(STAMPS.0, STAMPS.1);
         for (key, variable) in [
             ("rank", "RANK"),
             ("world_size", "WORLD_SIZE"),
@@ -165,7 +167,7 @@ pub fn replay(capture: &Path, options: &Options, real_pace: bool) -> anyhow::Res
         );
     }
     let (abi, processes): (_, Vec<Process>) =
-        crate::play::run_processes(starts, options.timeout, Duration::ZERO)?;
+        run_processes(starts, options.timeout, Duration::ZERO)?;
     Ok(Outcome {
         nccl: nccl.unwrap_or(newest()),
         abi,
