@@ -7,9 +7,9 @@
 //! written; nothing that depends on what the plugin records is judged here.
 
 use crate::event::{Descr, Event, Handle};
-use crate::fault;
+use crate::fault::{self, FAULTS};
+use crate::hash::mix;
 use crate::plugin::{Choice, Identity, Loader, Profiler, Version, MISDEEDS};
-use crate::script::{mix, FAULTS};
 use anyhow::{bail, Context};
 use nccl_abi::{event, state};
 use serde_json::{json, Value};

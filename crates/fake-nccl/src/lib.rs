@@ -15,6 +15,7 @@ mod control;
 pub mod core;
 pub mod event;
 mod fault;
+mod hash;
 mod lock;
 pub mod machine;
 pub mod outcome;

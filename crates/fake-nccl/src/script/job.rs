@@ -1,0 +1,69 @@
+//! A whole job, as a script says it.
+
+use super::statement::Statement;
+use crate::plugin::Version;
+
+/// A job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Script {
+    /// The release that the script asks for.
+    pub nccl: Version,
+    /// Ranks of the job.
+    pub ranks: usize,
+    /// Hosts; ranks are dealt out in blocks.
+    pub hosts: usize,
+    /// Ranks of one process.
+    pub per_process: usize,
+    /// The ranks of a process are driven by one thread, in one group per call.
+    pub one_thread: bool,
+    /// How far the virtual GPU runs behind the host, so that a late process still launches before its stamps.
+    pub lead_ns: u64,
+    /// How long ranks that wait for ever are left alone before they are ended.
+    pub linger_ns: u64,
+    /// Host time of one call.
+    pub host_cost_ns: u64,
+    /// Offset of each rank's GPU clock.
+    pub gpu_offset_ns: Vec<i64>,
+    /// How far each host's clock is ahead; empty where all are on this machine's clock, under its name.
+    pub host_clock_ns: Vec<i64>,
+    /// What communicator names mean.
+    pub comms: Vec<Comm>,
+    /// Names of graphs.
+    pub graphs: Vec<String>,
+    /// What happens.
+    pub body: Vec<Statement>,
+    /// Destroy the communicators at the end.
+    pub destroy: bool,
+}
+
+/// One name in the script; a split gives it several communicators, of which a rank is in at most one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comm {
+    /// Name in the script.
+    pub name: String,
+    /// commName, if any.
+    pub label: Option<String>,
+    /// Communicators.
+    pub instances: Vec<Instance>,
+}
+
+/// One communicator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Instance {
+    /// The hash that its ranks share.
+    pub hash: u64,
+    /// Job ranks in order of communicator rank.
+    pub members: Vec<usize>,
+}
+
+impl Script {
+    /// The host of a rank.
+    pub fn host(&self, rank: usize) -> usize {
+        rank * self.hosts / self.ranks
+    }
+
+    /// Ranks of the process that drives `first`.
+    pub fn process_ranks(&self, first: usize) -> std::ops::Range<usize> {
+        first..(first + self.per_process).min(self.ranks)
+    }
+}
