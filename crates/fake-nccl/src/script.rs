@@ -15,10 +15,7 @@ mod statement;
 mod tokens;
 mod values;
 
-use crate::plugin::Version;
 use parser::Parser;
-use std::collections::HashMap;
-use tokens::tokens;
 
 pub use crate::fault::{Fault, FAULTS};
 pub use call::{Call, Op, Path, Peer};
@@ -32,30 +29,7 @@ impl Script {
     /// # Errors
     /// The first line that can't be read, with what was expected there.
     pub fn parse(source: &str) -> Result<Script, Error> {
-        let script = Script {
-            nccl: Version(22809),
-            ranks: 1,
-            hosts: 1,
-            per_process: 1,
-            one_thread: false,
-            lead_ns: 50_000_000,
-            linger_ns: 0,
-            host_cost_ns: 10_000,
-            gpu_offset_ns: vec![0],
-            host_clock_ns: Vec::new(),
-            comms: Vec::new(),
-            graphs: Vec::new(),
-            body: Vec::new(),
-            destroy: true,
-        };
-        let mut parser = Parser {
-            tokens: tokens(source),
-            at: 0,
-            script,
-            names: HashMap::new(),
-            splits: HashMap::new(),
-            destroyed_by_hand: false,
-        };
+        let mut parser = Parser::new(source, grammar::statement);
         let body = parser.statements(false)?;
         let mut script = parser.script;
         script.body.extend(body);

@@ -76,6 +76,14 @@ impl Op {
         )
     }
 
+    /// Copy engines can do it.
+    pub(super) fn has_copy_engine(self) -> bool {
+        matches!(
+            self,
+            Op::AllGather | Op::AlltoAll | Op::Gather | Op::Scatter
+        )
+    }
+
     /// By how much the communicator's size divides nccl-tests' size to give the call's count.
     pub fn divisor(self, ranks: usize) -> u64 {
         match self {

@@ -56,6 +56,28 @@ pub struct Instance {
     pub members: Vec<usize>,
 }
 
+/// A job of one rank that does nothing.
+impl Default for Script {
+    fn default() -> Self {
+        Script {
+            nccl: Version(22809),
+            ranks: 1,
+            hosts: 1,
+            per_process: 1,
+            one_thread: false,
+            lead_ns: 50_000_000,
+            linger_ns: 0,
+            host_cost_ns: 10_000,
+            gpu_offset_ns: vec![0],
+            host_clock_ns: Vec::new(),
+            comms: Vec::new(),
+            graphs: Vec::new(),
+            body: Vec::new(),
+            destroy: true,
+        }
+    }
+}
+
 impl Script {
     /// The host of a rank.
     pub fn host(&self, rank: usize) -> usize {

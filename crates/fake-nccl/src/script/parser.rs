@@ -3,37 +3,61 @@
 use super::error::Error;
 use super::job::{Comm, Instance, Script};
 use super::statement::Statement;
-use super::tokens::Token;
+use super::tokens::{tokens, Token};
 use super::values::rank_list;
 use crate::hash::mix;
 use std::collections::HashMap;
 
+/// What a statement came to; `None` if nothing happens at its place in the job.
+pub(super) type Said = Result<Option<Statement>, Error>;
+
+/// Reads the rest of a statement. It gets the statement's first word, and whether nothing came before.
+type ReadStatement = fn(&mut Parser, &Token, bool) -> Said;
+
+/// A script that is being read.
 pub(super) struct Parser {
-    pub(super) tokens: Vec<Token>,
-    pub(super) at: usize,
+    tokens: Vec<Token>,
+    at: usize,
+    statement: ReadStatement,
+    /// What is known so far.
     pub(super) script: Script,
+    /// Index in [`Script::comms`] by name.
     pub(super) names: HashMap<String, usize>,
     /// How often each communicator was split so far.
     pub(super) splits: HashMap<usize, u32>,
-    pub(super) destroyed_by_hand: bool,
 }
 
 impl Parser {
+    /// At the first word of `source`.
+    pub(super) fn new(source: &str, statement: ReadStatement) -> Parser {
+        Parser {
+            tokens: tokens(source),
+            at: 0,
+            statement,
+            script: Script::default(),
+            names: HashMap::new(),
+            splits: HashMap::new(),
+        }
+    }
+
+    /// The next word, or what stands in its place.
     pub(super) fn peek(&self) -> Option<&Token> {
         self.tokens.get(self.at)
     }
 
-    pub(super) fn next(&mut self) -> Option<Token> {
+    fn next(&mut self) -> Option<Token> {
         let token = self.tokens.get(self.at).cloned();
         self.at += usize::from(token.is_some());
         token
     }
 
+    /// The line of the next word. After a statement's first word it is that statement's line.
     pub(super) fn line(&self) -> usize {
         let at = self.at.min(self.tokens.len().saturating_sub(1));
         self.tokens.get(at).map_or(1, |t| t.line)
     }
 
+    /// The error that at this line something else was expected.
     pub(super) fn fail<T>(
         &self,
         line: usize,
@@ -74,19 +98,23 @@ impl Parser {
         }
     }
 
-    pub(super) fn end(&mut self) -> Result<(), Error> {
+    /// The end of a statement that has no block.
+    pub(super) fn ends(&mut self, said: impl Into<Option<Statement>>) -> Said {
         match self.peek().map(|t| (t.line, t.text.clone())) {
-            None => Ok(()),
-            Some((_, text)) if text == ";" || text == "}" => Ok(()),
-            Some((line, text)) => self.fail(line, "the end of the statement", &text),
+            Some((line, text)) if text != ";" && text != "}" => {
+                self.fail(line, "the end of the statement", &text)
+            }
+            _ => Ok(said.into()),
         }
     }
 
+    /// The statements between braces.
     pub(super) fn block(&mut self) -> Result<Vec<Statement>, Error> {
         self.word("`{`", |w| (w == "{").then_some(()))?;
         self.statements(true)
     }
 
+    /// All statements to the end of the script, or of a block if `nested`.
     pub(super) fn statements(&mut self, nested: bool) -> Result<Vec<Statement>, Error> {
         let mut out = Vec::new();
         loop {
@@ -100,20 +128,22 @@ impl Parser {
             match token.text.as_str() {
                 ";" => {}
                 "}" if nested => return Ok(out),
-                word => {
-                    let word = word.to_string();
-                    self.statement(&word, token.line, nested, &mut out)?;
+                _ => {
+                    let first = !nested && out.is_empty();
+                    out.extend((self.statement)(self, &token, first)?);
                 }
             }
         }
     }
 
+    /// Ranks of the job.
     pub(super) fn ranks(&mut self) -> Result<Vec<usize>, Error> {
         let limit = self.script.ranks;
         let expected = format!("ranks below {limit}, like 2, 0..7 or 0,3,4");
         self.word(&expected, |w| rank_list(w, limit))
     }
 
+    /// A communicator that was made before.
     pub(super) fn known_comm(&mut self) -> Result<usize, Error> {
         if self.peek().is_some_and(|t| t.text == "world") {
             self.world();
@@ -124,6 +154,7 @@ impl Parser {
         })
     }
 
+    /// A communicator that statements after this one can name.
     pub(super) fn add(
         &mut self,
         name: String,
@@ -161,6 +192,7 @@ impl Parser {
         id
     }
 
+    /// Makes the default communicator if there is none at all.
     pub(super) fn world_if_none(&mut self) {
         if self.names.is_empty() {
             self.world();

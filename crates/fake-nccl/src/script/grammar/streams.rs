@@ -1,0 +1,16 @@
+//! The GPUs' streams: kernels of the program's own, and what waits for what.
+
+use crate::script::parser::{Parser, Said};
+use crate::script::statement::Statement;
+use crate::script::values::nanos;
+
+/// `compute TIME`
+pub(super) fn compute(parser: &mut Parser) -> Said {
+    let time = parser.word("a time like 10ms", nanos)?;
+    parser.ends(Statement::Compute(time))
+}
+
+/// `join`
+pub(super) fn join(parser: &mut Parser) -> Said {
+    parser.ends(Statement::Join)
+}
