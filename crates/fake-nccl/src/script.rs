@@ -88,6 +88,13 @@ mod tests {
         let error = |source| Script::parse(source).unwrap_err().to_string();
         assert!(error("ranks 2\nall_redcue 1MiB").starts_with("line 2: expected a statement"));
         assert!(error("ranks 2\nall_redcue 1MiB").ends_with("found `all_redcue`"));
+        for word in [grammar::statements(), grammar::calls()].concat() {
+            let error = error("all_redcue 1MiB");
+            assert!(
+                error.contains(&format!("{word}, ")) || error.contains(&format!("{word})")),
+                "{word}"
+            );
+        }
         assert_eq!(
             error("all_reduce"),
             "line 1: expected a size like 64MiB, found the end of the statement"

@@ -70,7 +70,15 @@ const STATEMENTS: [Word; 25] = [
     does("fault", faults::fault),
 ];
 
-const WORDS: &str = "a statement (nccl, ranks, hosts, per_process, one_thread, gpu_offset, host_clock, lead, linger, host_cost, comm, repeat, group, rank, graph, replay, sleep, rate, sync, destroy, reinit, no_destroy, fault) or a call (all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, gather, scatter, send, recv)";
+/// The words of all statements.
+pub(super) fn statements() -> Vec<&'static str> {
+    STATEMENTS.iter().map(|s| s.word).collect()
+}
+
+/// The words of all calls.
+pub(super) fn calls() -> Vec<&'static str> {
+    Op::ALL.iter().map(|(_, word, _)| *word).collect()
+}
 
 /// Reads the statement that begins with `word`. `first` if nothing came before it.
 pub(super) fn statement(parser: &mut Parser, word: &Token, first: bool) -> Said {
@@ -78,7 +86,9 @@ pub(super) fn statement(parser: &mut Parser, word: &Token, first: bool) -> Said 
         return calls::call(parser, *op);
     }
     let Some(known) = STATEMENTS.iter().find(|s| s.word == word.text) else {
-        return parser.fail(word.line, WORDS, &word.text);
+        let (statements, calls) = (statements().join(", "), calls().join(", "));
+        let expected = format!("a statement ({statements}) or a call ({calls})");
+        return parser.fail(word.line, expected, &word.text);
     };
     if known.setting && !(first && parser.script.comms.is_empty()) {
         let expected = "job settings before the first communicator or call";
