@@ -20,6 +20,7 @@ use parser::Parser;
 pub use crate::fault::{Fault, FAULTS};
 pub use call::{Call, Op, Path, Peer};
 pub use error::Error;
+pub use grammar::{calls, statements};
 pub use job::{Comm, Instance, Script};
 pub use statement::{Act, Statement};
 
@@ -88,7 +89,7 @@ mod tests {
         let error = |source| Script::parse(source).unwrap_err().to_string();
         assert!(error("ranks 2\nall_redcue 1MiB").starts_with("line 2: expected a statement"));
         assert!(error("ranks 2\nall_redcue 1MiB").ends_with("found `all_redcue`"));
-        for word in [grammar::statements(), grammar::calls()].concat() {
+        for word in [statements(), calls()].concat() {
             let error = error("all_redcue 1MiB");
             assert!(
                 error.contains(&format!("{word}, ")) || error.contains(&format!("{word})")),

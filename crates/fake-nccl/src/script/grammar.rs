@@ -70,13 +70,13 @@ const STATEMENTS: [Word; 25] = [
     does("fault", faults::fault),
 ];
 
-/// The words of all statements.
-pub(super) fn statements() -> Vec<&'static str> {
+/// The words of all statements but the calls.
+pub fn statements() -> Vec<&'static str> {
     STATEMENTS.iter().map(|s| s.word).collect()
 }
 
 /// The words of all calls.
-pub(super) fn calls() -> Vec<&'static str> {
+pub fn calls() -> Vec<&'static str> {
     Op::ALL.iter().map(|(_, word, _)| *word).collect()
 }
 
