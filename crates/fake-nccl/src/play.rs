@@ -9,10 +9,10 @@
 
 use crate::announced::Announced;
 use crate::control::{realtime_ns, Control};
-use crate::core::{comm_name, Captured, Communicator, Launcher, Mode, Origin, Task, Timeline};
 use crate::fault;
 use crate::lock::lock;
 use crate::machine;
+use crate::nccl::{comm_name, Captured, Communicator, Launcher, Mode, Origin, Task, Timeline};
 use crate::plugin::{Choice, Identity, Loader, Version};
 use crate::processes::{beside, run_processes, Start, RANK_PROCESS, STAMPS};
 use crate::schedule::{self, instance, Kernel, Part, Schedule};

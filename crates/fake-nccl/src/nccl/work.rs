@@ -1,0 +1,28 @@
+//! What the threads of a communicator are handed.
+
+use crate::event::Handle;
+use crate::schedule::Kernel;
+use crate::stuck::{Drag, Held};
+
+/// Network work of one operation on one side.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Side {
+    pub(super) peer: i32,
+    pub(super) send: bool,
+    pub(super) bytes: u64,
+}
+
+/// What the threads of a communicator are handed for one operation.
+#[derive(Clone, Debug)]
+pub(super) struct Work {
+    pub(super) parent: Handle,
+    pub(super) first_channel: u8,
+    pub(super) channels: u8,
+    pub(super) kernel: Option<Kernel>,
+    pub(super) phases: bool,
+    pub(super) sides: Vec<Side>,
+    pub(super) held: Option<Held>,
+    /// When it ends, and what makes its receives and sends take longer.
+    pub(super) drags: Option<(u64, [Option<Drag>; 2])>,
+    pub(super) mask: u64,
+}
