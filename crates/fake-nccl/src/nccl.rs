@@ -14,6 +14,7 @@ mod communicator;
 mod copy_engine;
 mod graph;
 mod group;
+mod kernel_channels;
 mod launch;
 mod launcher;
 mod masks;

@@ -1,55 +1,227 @@
-//! Network operations and their steps.
+//! ProxyOp and ProxyStep: network operations and their steps.
 
 use super::masks::{FOR_PROXY_OP, FOR_PROXY_STEP};
 use super::progress::Progress;
 use super::work::{Side, Work};
 use crate::event::{Event, Handle, StateArgs};
-use crate::stuck::Wait;
+use crate::stuck::{Stop, Wait};
 use nccl_abi::state;
 
+/// Bytes of one step.
 const CHUNK: u64 = 512 << 10;
 
-/// A network operation in the middle of its first step.
-pub(super) struct Paused<'w> {
-    pub(super) side: &'w Side,
-    pub(super) channel: u8,
-    pub(super) op: Handle,
-    pub(super) step: Handle,
-    /// States that the step has been in.
-    pub(super) states: usize,
+/// A network operation of one side on one channel.
+struct NetworkOp<'w> {
+    progress: &'w Progress,
+    side: &'w Side,
+    channel: u8,
+    parent: Handle,
+    mask: u64,
+    /// Where it stops for ever.
+    held: Option<Stop>,
+    steps: u64,
+    /// Bytes of each step.
+    chunk: usize,
+    handle: Handle,
+}
+
+/// A step in the middle of its states.
+struct Step {
+    handle: Handle,
+    /// States that it has been in.
+    states: usize,
 }
 
 impl Progress {
-    /// Plays a network operation; up to its first step's state `pause`, and on from there when it is given back.
-    pub(super) fn network<'w>(
-        &self,
+    /// Plays the network operations of an operation. One that is dragged begins late enough to be in the dragged state
+    /// for as long as the script says, and goes on from there when the operation ends.
+    pub(super) fn network(&self, work: &Work) {
+        let drag = |side: &Side| {
+            let (stop, drags) = work.drags?;
+            drags[usize::from(side.send)].map(|drag| (stop.saturating_sub(drag.ns), drag.state))
+        };
+        let mut sides: Vec<&Side> = work.sides.iter().collect();
+        sides.sort_by_key(|side| drag(side).map(|(from, _)| from));
+        let mut paused = Vec::new();
+        for side in sides {
+            if let Some((from, _)) = drag(side) {
+                self.timeline.wait_gpu(from);
+            }
+            let pause = drag(side).map(|(_, state)| state);
+            for channel in work.channels() {
+                if let Some(mut op) = NetworkOp::new(self, work, side, channel) {
+                    let step = op.begin(pause);
+                    paused.extend(step.map(|step| (op, step)));
+                }
+            }
+        }
+        if let (false, Some((stop, _))) = (paused.is_empty(), work.drags) {
+            self.timeline.wait_gpu(stop);
+        }
+        for (op, step) in paused {
+            op.go_on(Some(step), None);
+        }
+    }
+}
+
+impl<'w> NetworkOp<'w> {
+    /// `None` if no plugin wants to know of it.
+    fn new(
+        progress: &'w Progress,
         work: &Work,
         side: &'w Side,
         channel: u8,
-        pause: Option<u32>,
-        paused: Option<Paused>,
-    ) -> Option<Paused<'w>> {
+    ) -> Option<NetworkOp<'w>> {
         if work.mask & FOR_PROXY_OP == 0 {
             return None;
         }
-        let table = &self.profiler.table;
         let bytes = side.bytes / u64::from(work.channels.max(1));
         let steps = bytes.div_ceil(CHUNK).clamp(1, 64);
-        let chunk = (bytes / steps) as usize;
-        let mut op = Handle::NULL;
+        Some(NetworkOp {
+            progress,
+            side,
+            channel,
+            parent: work.parent,
+            mask: work.mask,
+            held: work.held.and_then(|held| held.stop(side.send, channel)),
+            steps,
+            chunk: (bytes / steps) as usize,
+            handle: Handle::NULL,
+        })
+    }
+
+    /// Plays it to its end, or to where it stops for ever; or up to the state `pause` of its first step, which it gives.
+    fn begin(&mut self, pause: Option<u32>) -> Option<Step> {
         let event = Event::ProxyOp {
             pid: std::process::id() as i32,
-            channel,
-            peer: side.peer,
-            steps: steps as i32,
+            channel: self.channel,
+            peer: self.side.peer,
+            steps: self.steps as i32,
             chunk: CHUNK as i32,
-            send: side.send,
+            send: self.side.send,
         };
-        match &paused {
-            Some(paused) => op = paused.op,
-            None => self.start(&event, work.parent, self.rank, &mut op),
+        let progress = self.progress;
+        progress.start(&event, self.parent, progress.rank, &mut self.handle);
+        if self.held.is_some_and(|stop| stop.wait == Wait::Queued) {
+            return None;
         }
-        let states = match side.send {
+        self.counted(0, 0);
+        if progress.native >= 4 {
+            self.state(state::PROXY_OP_IN_PROGRESS, StateArgs::Null);
+        }
+        self.go_on(None, pause)
+    }
+
+    /// Plays its steps, the first one from `resumed` on.
+    fn go_on(&self, mut resumed: Option<Step>, pause: Option<u32>) -> Option<Step> {
+        let last = self.held.map(|stop| stop.step.min(self.steps - 1));
+        // Of a network operation that stops, one more step is under way behind the one that does not end.
+        let begun = last.map_or(self.steps, |last| (last + 2).min(self.steps));
+        let mut told = 0;
+        for step in 0..begun {
+            let ends = last.is_none_or(|last| step < last);
+            if self.mask & FOR_PROXY_STEP != 0 {
+                let until = match self.held.map(|stop| stop.wait) {
+                    _ if ends => None,
+                    Some(Wait::State(wait))
+                        if last == Some(step) && self.step_states().contains(&wait) =>
+                    {
+                        Some(wait)
+                    }
+                    _ => Some(self.step_states()[0]),
+                };
+                let pause = pause.filter(|_| step == 0);
+                let paused = self.step(step, resumed.take(), pause, until, &mut told);
+                if paused.is_some() {
+                    return paused;
+                }
+            }
+            if ends {
+                self.counted(1, step + 1);
+            }
+        }
+        if self.held.is_none() {
+            self.counted(2, self.steps);
+            if self.handle != Handle::NULL {
+                self.progress.profiler.table.stop(self.handle);
+            }
+        }
+        None
+    }
+
+    /// Plays one step from `resumed` on: to its end, or for ever in the state `until`; or up to the state `pause`.
+    /// `told` is the size that the states tell.
+    fn step(
+        &self,
+        step: u64,
+        resumed: Option<Step>,
+        pause: Option<u32>,
+        until: Option<u32>,
+        told: &mut usize,
+    ) -> Option<Step> {
+        let progress = self.progress;
+        let table = &progress.profiler.table;
+        let begin = || {
+            let mut handle = Handle::NULL;
+            let event = Event::ProxyStep { step: step as i32 };
+            progress.start(&event, self.handle, progress.rank, &mut handle);
+            Step { handle, states: 0 }
+        };
+        let Step { handle, states } = resumed.unwrap_or_else(begin);
+        // Without a handle for the operation, its steps are started and then left alone.
+        if self.handle == Handle::NULL {
+            return None;
+        }
+        for (at, value) in self.step_states().iter().enumerate().skip(states) {
+            // The size is the previous chunk's until the network took or brought this one.
+            if matches!(
+                *value,
+                state::PROXY_STEP_SEND_WAIT | state::PROXY_STEP_RECV_FLUSH_WAIT
+            ) {
+                *told = self.chunk;
+            }
+            let args = match progress.version {
+                ..22600 => StateArgs::Null,
+                22600..22700 => StateArgs::Empty,
+                _ => StateArgs::ProxyStep { bytes: *told },
+            };
+            table.state(handle, *value, args);
+            if pause == Some(*value) {
+                let states = at + 1;
+                return Some(Step { handle, states });
+            }
+            if until == Some(*value) {
+                // NCCL looks again and again, and says so each time.
+                if *value == state::PROXY_STEP_SEND_PEER_WAIT {
+                    table.state(handle, *value, args);
+                }
+                return None;
+            }
+        }
+        table.stop(handle);
+        None
+    }
+
+    /// The states of a step, in order.
+    fn step_states(&self) -> &'static [u32] {
+        match self.side.send {
+            true if self.progress.native >= 4 => &[
+                state::PROXY_STEP_SEND_GPU_WAIT,
+                state::PROXY_STEP_SEND_PEER_WAIT,
+                state::PROXY_STEP_SEND_WAIT,
+            ],
+            true => &[state::PROXY_STEP_SEND_GPU_WAIT, state::PROXY_STEP_SEND_WAIT],
+            false => &[
+                state::PROXY_STEP_RECV_WAIT,
+                state::PROXY_STEP_RECV_FLUSH_WAIT,
+                state::PROXY_STEP_RECV_GPU_WAIT,
+            ],
+        }
+    }
+
+    /// One of the three states that up to ABI v3 count an operation's steps.
+    fn counted(&self, which: usize, steps: u64) {
+        let states = match self.side.send {
             true => [
                 state::PROXY_OP_SEND_POSTED,
                 state::PROXY_OP_SEND_TRANSMITTED,
@@ -61,106 +233,19 @@ impl Progress {
                 state::PROXY_OP_RECV_DONE,
             ],
         };
-        let old = |which: usize, steps: u64| {
-            if self.native < 4 && op != Handle::NULL {
-                let args = StateArgs::ProxyOp {
-                    bytes: chunk * steps as usize,
-                    steps: steps as i32,
-                };
-                table.state(op, states[which], args);
-            }
-        };
-        let held = work.held.and_then(|held| held.stop(side.send, channel));
-        if held.is_some_and(|stop| stop.wait == Wait::Queued) {
-            return None;
-        }
-        if paused.is_none() {
-            old(0, 0);
-        }
-        if self.native >= 4 && op != Handle::NULL && paused.is_none() {
-            table.state(op, state::PROXY_OP_IN_PROGRESS, StateArgs::Null);
-        }
-        let sequence: &[u32] = match side.send {
-            true if self.native >= 4 => &[
-                state::PROXY_STEP_SEND_GPU_WAIT,
-                state::PROXY_STEP_SEND_PEER_WAIT,
-                state::PROXY_STEP_SEND_WAIT,
-            ],
-            true => &[state::PROXY_STEP_SEND_GPU_WAIT, state::PROXY_STEP_SEND_WAIT],
-            false => &[
-                state::PROXY_STEP_RECV_WAIT,
-                state::PROXY_STEP_RECV_FLUSH_WAIT,
-                state::PROXY_STEP_RECV_GPU_WAIT,
-            ],
-        };
-        // Of a network operation that stops, one more step is under way behind the one that does not end.
-        let last = held.map(|stop| stop.step.min(steps - 1));
-        let mut before = 0;
-        for step in 0..last.map_or(steps, |last| (last + 2).min(steps)) {
-            let ends = last.is_none_or(|last| step < last);
-            let upto = match held.map(|stop| stop.wait) {
-                Some(Wait::State(wait)) if last == Some(step) && sequence.contains(&wait) => wait,
-                _ if !ends => sequence[0],
-                _ => u32::MAX,
+        if self.progress.native < 4 {
+            let args = StateArgs::ProxyOp {
+                bytes: self.chunk * steps as usize,
+                steps: steps as i32,
             };
-            if work.mask & FOR_PROXY_STEP != 0 {
-                let mut handle = Handle::NULL;
-                let event = Event::ProxyStep { step: step as i32 };
-                let resumed = paused.as_ref().filter(|_| step == 0);
-                match resumed {
-                    Some(paused) => handle = paused.step,
-                    None => self.start(&event, op, self.rank, &mut handle),
-                }
-                let done = resumed.map_or(0, |paused| paused.states);
-                // Without a handle for the operation, its steps are started and then left alone.
-                if op != Handle::NULL {
-                    for (at, value) in sequence.iter().enumerate().skip(done) {
-                        // The size is the previous chunk's until the network took or brought this one.
-                        if matches!(
-                            *value,
-                            state::PROXY_STEP_SEND_WAIT | state::PROXY_STEP_RECV_FLUSH_WAIT
-                        ) {
-                            before = chunk;
-                        }
-                        let args = match self.version {
-                            ..22600 => StateArgs::Null,
-                            22600..22700 => StateArgs::Empty,
-                            _ => StateArgs::ProxyStep { bytes: before },
-                        };
-                        table.state(handle, *value, args);
-                        if step == 0 && pause == Some(*value) {
-                            return Some(Paused {
-                                side,
-                                channel,
-                                op,
-                                step: handle,
-                                states: at + 1,
-                            });
-                        }
-                        if *value == upto {
-                            // NCCL looks again and again, and says so each time.
-                            if *value == state::PROXY_STEP_SEND_PEER_WAIT {
-                                table.state(handle, *value, args);
-                            }
-                            break;
-                        }
-                    }
-                    if ends {
-                        table.stop(handle);
-                    }
-                }
-            }
-            if ends {
-                old(1, step + 1);
-            }
+            self.state(states[which], args);
         }
-        if held.is_some() {
-            return None;
+    }
+
+    /// A state of the operation; none for a plugin that gave no handle.
+    fn state(&self, value: u32, args: StateArgs) {
+        if self.handle != Handle::NULL {
+            self.progress.profiler.table.state(self.handle, value, args);
         }
-        old(2, steps);
-        if op != Handle::NULL {
-            table.stop(op);
-        }
-        None
     }
 }

@@ -26,3 +26,10 @@ pub(super) struct Work {
     pub(super) drags: Option<(u64, [Option<Drag>; 2])>,
     pub(super) mask: u64,
 }
+
+impl Work {
+    /// The channels that it uses.
+    pub(super) fn channels(&self) -> std::ops::Range<u8> {
+        self.first_channel..self.first_channel + self.channels
+    }
+}
