@@ -21,6 +21,7 @@ mod masks;
 mod plan;
 mod progress;
 mod proxy;
+mod task_events;
 mod timeline;
 mod work;
 mod worker;

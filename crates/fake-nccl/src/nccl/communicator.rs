@@ -2,6 +2,7 @@
 
 use super::progress::Progress;
 use super::timeline::Timeline;
+use super::work::Work;
 use super::worker::Worker;
 use crate::event::{Event, Handle, StateArgs};
 use crate::plugin::{Identity, Loader, Profiler};
@@ -94,6 +95,31 @@ impl Communicator {
         }
     }
 
+    /// Hands work to the threads: network operations to the proxy, and KernelCh events to the profiler thread if there is
+    /// one.
+    pub(super) fn post(&self, work: Work) {
+        let seen = work.kernel.is_some();
+        match (&self.proxy, &self.profiler_thread) {
+            (Some(proxy), Some(profiler)) => {
+                if !work.sides.is_empty() {
+                    proxy.send(Work {
+                        kernel: None,
+                        ..work.clone()
+                    });
+                }
+                if seen {
+                    profiler.send(Work {
+                        sides: Vec::new(),
+                        ..work
+                    });
+                }
+            }
+            (Some(proxy), None) if seen || !work.sides.is_empty() => proxy.send(work),
+            _ => {}
+        }
+    }
+
+    /// The events wanted at this moment, of those that the release knows.
     pub(super) fn mask(&self) -> u64 {
         let known = nccl_abi::event::known(self.native).unwrap_or(0);
         self.profiler.as_ref().map_or(0, Profiler::mask) & known

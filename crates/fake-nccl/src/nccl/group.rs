@@ -1,36 +1,47 @@
 //! Groups of API calls.
 
+use super::communicator::Communicator;
 use super::launcher::{Captured, Launcher, Mode};
 use super::masks::{FOR_COLL_API, FOR_GROUP_API, FOR_P2P_API};
 use super::plan::{count, func, parts, Part, Planned, Task};
 use crate::announced::Times;
 use crate::event::{Event, Handle};
 use nccl_abi::state;
+use std::ops::ControlFlow;
 
 impl Launcher {
     /// Plays a group. For [`Mode::Capture`] the result can be replayed.
     pub fn group(&self, tasks: &[Task], explicit: bool, mode: Mode) -> Captured {
-        let captured = mode == Mode::Capture;
         // A communicator of one rank, or a count of 0, makes no event at all.
-        let tasks: Vec<Task> = tasks
-            .iter()
-            .filter(|t| self.comms[t.comm].size() > 1 && count(t.call, &self.comms[t.comm]) > 0)
-            .copied()
-            .collect();
-        let mut planned = Vec::new();
-        let Some(first) = tasks.first() else {
-            return Captured { tasks, planned };
+        let moves_data = |t: &&Task| {
+            let comm = &self.comms[t.comm];
+            comm.size() > 1 && count(t.call, comm) > 0
+        };
+        let mut group = Captured {
+            tasks: tasks.iter().filter(moves_data).copied().collect(),
+            planned: Vec::new(),
+        };
+        let Some(first) = group.tasks.first() else {
+            return group;
         };
         let first = &self.comms[first.comm];
-        let api = first.native >= 5;
-        let mut group_api = Handle::NULL;
-        if api && first.mask() & FOR_GROUP_API != 0 {
-            let depth = if explicit { 2 } else { 1 };
-            let event = Event::GroupApi { captured, depth };
-            first.start(&event, Handle::NULL, first.api_rank(), &mut group_api);
-            first.state(group_api, state::GROUP_START_API_STOP);
+        let handle = group_start(first, explicit, mode == Mode::Capture);
+        if self.calls(&mut group, handle, mode).is_break() {
+            return group;
         }
-        for (index, task) in tasks.iter().enumerate() {
+        first.state(handle, state::GROUP_END_API_START);
+        for comm in group.communicators() {
+            self.launch(comm, &group, handle, mode);
+        }
+        if handle != Handle::NULL {
+            first.stop(handle);
+        }
+        group
+    }
+
+    /// The API calls of a group. Breaks if the first one is never left.
+    fn calls(&self, group: &mut Captured, handle: Handle, mode: Mode) -> ControlFlow<()> {
+        for (index, task) in group.tasks.iter().enumerate() {
             let comm = &self.comms[task.comm];
             let mut times = Times {
                 calls: 1,
@@ -38,47 +49,35 @@ impl Launcher {
             };
             for part in parts(task.call, comm) {
                 let mask = comm.mask();
-                let mut handle = Handle::NULL;
-                let bit = if part == Part::Coll {
-                    FOR_COLL_API
-                } else {
-                    FOR_P2P_API
+                let mut api = Handle::NULL;
+                let bits = match part {
+                    Part::Coll => FOR_COLL_API,
+                    Part::Send(_) | Part::Recv(_) => FOR_P2P_API,
                 };
-                if api && mask & bit != 0 {
-                    let told = self.api(task, part, group_api, captured, &mut handle);
+                if comm.native >= 5 && mask & bits != 0 {
+                    let captured = mode == Mode::Capture;
+                    let told = self.api(task, part, handle, captured, &mut api);
                     times.announced += u64::from(told);
                     if mode == Mode::Inside {
                         self.count(task, times, &[]);
-                        return Captured { tasks, planned };
+                        return ControlFlow::Break(());
                     }
-                    comm.stop(handle);
+                    comm.stop(api);
                 }
-                planned.push(Planned {
+                group.planned.push(Planned {
                     task: index,
                     part,
-                    api: handle,
+                    api,
                     mask,
                 });
             }
             self.count(task, times, &[]);
         }
-        if group_api != Handle::NULL {
-            first.state(group_api, state::GROUP_END_API_START);
-        }
-        let mut launched = vec![false; self.comms.len()];
-        for task in &tasks {
-            if std::mem::replace(&mut launched[task.comm], true) {
-                continue;
-            }
-            self.launch(task.comm, &tasks, &planned, group_api, mode);
-        }
-        if group_api != Handle::NULL {
-            first.stop(group_api);
-        }
-        Captured { tasks, planned }
+        ControlFlow::Continue(())
     }
 
-    pub(super) fn api(
+    /// CollApi or P2pApi; whether the plugin was called.
+    fn api(
         &self,
         task: &Task,
         part: Part,
@@ -114,4 +113,16 @@ impl Launcher {
         }
         told
     }
+}
+
+/// GroupApi, up to the end of ncclGroupStart; null if no plugin wants it.
+fn group_start(comm: &Communicator, explicit: bool, captured: bool) -> Handle {
+    let mut handle = Handle::NULL;
+    if comm.native >= 5 && comm.mask() & FOR_GROUP_API != 0 {
+        let depth = if explicit { 2 } else { 1 };
+        let event = Event::GroupApi { captured, depth };
+        comm.start(&event, Handle::NULL, comm.api_rank(), &mut handle);
+        comm.state(handle, state::GROUP_START_API_STOP);
+    }
+    handle
 }

@@ -13,6 +13,19 @@ pub struct Captured {
     pub(super) planned: Vec<Planned>,
 }
 
+impl Captured {
+    /// The communicators of its calls, in the order of their first calls.
+    pub(super) fn communicators(&self) -> Vec<usize> {
+        let mut found = Vec::new();
+        for task in &self.tasks {
+            if !found.contains(&task.comm) {
+                found.push(task.comm);
+            }
+        }
+        found
+    }
+}
+
 /// How a group is played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -34,6 +47,7 @@ pub struct Launcher {
 }
 
 impl Launcher {
+    /// Counts what was announced, and under which names of functions.
     pub(super) fn count(&self, task: &Task, times: Times, functions: &[Text]) {
         let comm = &self.comms[task.comm];
         let mut announced = lock(&self.announced);
