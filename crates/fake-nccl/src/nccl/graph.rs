@@ -1,9 +1,8 @@
 //! Captured groups: what a replay of a CUDA graph shows a plugin.
 
 use super::communicator::Communicator;
-use super::launch::Play;
 use super::launcher::{Captured, Launcher};
-use super::plan::{plan_of, sides, Planned, Task};
+use super::plan::{plan_of, sides, Planned, Play, Task};
 use crate::announced::Times;
 use crate::schedule::Kernel;
 use crate::script::Path;

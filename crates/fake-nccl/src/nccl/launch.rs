@@ -5,7 +5,7 @@ use super::copy_engine::copy_engine;
 use super::graph::replays_show;
 use super::launcher::{Captured, Launcher, Mode};
 use super::masks::FOR_GROUP;
-use super::plan::{plan_of, Part, Planned, Task};
+use super::plan::{plan_of, Part, Planned, Play, Task};
 use super::task_events::TaskEvent;
 use crate::event::{Event, Handle};
 use crate::schedule::Kernel;
@@ -15,14 +15,6 @@ use nccl_abi::event::KERNEL_LAUNCH;
 
 /// Collectives that share one device batch, and with it their stamps.
 const BATCH: usize = 8;
-
-/// Why a plan's events are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Play {
-    Now,
-    Capture,
-    Replay,
-}
 
 impl Launcher {
     /// Launches what a group does on one communicator.

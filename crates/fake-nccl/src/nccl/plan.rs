@@ -27,6 +27,14 @@ pub(super) enum Part {
     Recv(usize),
 }
 
+/// Why a plan's events are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Play {
+    Now,
+    Capture,
+    Replay,
+}
+
 /// A part that goes to a kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Planned {

@@ -1,12 +1,11 @@
 //! Coll and P2p: the parts of a plan, and the work behind them that the communicator's threads get.
 
 use super::communicator::Communicator;
-use super::launch::Play;
 use super::launcher::Launcher;
 use super::masks::{FOR_COLL, FOR_P2P};
 use super::plan::{
     channels, count, func, launched_count, proto, sides, suffix, told_channels, variant, Part,
-    Planned, Task,
+    Planned, Play, Task,
 };
 use super::work::Work;
 use crate::announced::Times;
