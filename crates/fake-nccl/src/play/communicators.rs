@@ -38,7 +38,7 @@ impl Driver<'_> {
     }
 
     pub(super) fn destroy(&mut self, id: usize, who: &[bool]) -> Flow {
-        self.drain_host_callbacks();
+        self.host_callbacks.drain();
         for rank in self.mine.clone() {
             if !who[rank] {
                 continue;
@@ -50,6 +50,13 @@ impl Driver<'_> {
                 self.launcher.comms[index].destroy(&self.job.loader);
             }
         }
+        Flow::Continue(())
+    }
+
+    /// Destroys a communicator of `who`, and makes it again.
+    pub(super) fn reinit(&mut self, id: usize, who: &[bool]) -> Flow {
+        self.destroy(id, who)?;
+        self.create(id, who);
         Flow::Continue(())
     }
 }

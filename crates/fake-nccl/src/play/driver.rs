@@ -1,11 +1,10 @@
 //! One thread of the job and the ranks it drives.
 
-use super::cuda::{Graph, HostCallback};
+use super::cuda::{Graph, HostCallbacks};
 use super::job::Job;
 use crate::nccl::{Launcher, Timeline};
 use crate::schedule::Schedule;
 use std::collections::HashMap;
-use std::sync::mpsc::Sender;
 
 /// One thread of the job and the ranks it drives.
 pub(super) struct Driver<'j> {
@@ -16,7 +15,7 @@ pub(super) struct Driver<'j> {
     /// By script communicator and rank: index in the launcher.
     pub(super) open: HashMap<(usize, usize), usize>,
     pub(super) graphs: HashMap<usize, Graph>,
-    pub(super) host_callbacks: Option<(Sender<HostCallback>, std::thread::JoinHandle<()>)>,
+    pub(super) host_callbacks: HostCallbacks,
     pub(super) fault_seed: u64,
 }
 
@@ -32,7 +31,7 @@ impl<'j> Driver<'j> {
             },
             open: HashMap::new(),
             graphs: HashMap::new(),
-            host_callbacks: None,
+            host_callbacks: HostCallbacks::default(),
             fault_seed: 0,
         }
     }

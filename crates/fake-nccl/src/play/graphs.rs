@@ -1,16 +1,22 @@
 //! CUDA graphs: captured, and replayed by a thread of the CUDA driver.
 
-use super::cuda::{Graph, HostCallback};
+use super::cuda::Graph;
 use super::driver::Driver;
-use crate::nccl::Mode;
+use crate::nccl::{Captured, Mode};
 use crate::schedule::Part;
-use crate::script::Statement;
+use crate::script::{Call, Statement};
 use std::collections::HashMap;
-use std::sync::mpsc::channel;
 use std::sync::Arc;
 
 impl<'j> Driver<'j> {
-    pub(super) fn capture(&mut self, body: &'j [Statement], who: &[bool], graph: &mut Graph) {
+    /// Captures what `body` calls.
+    pub(super) fn graph(&mut self, id: usize, body: &'j [Statement], who: &[bool]) {
+        let mut graph = Vec::new();
+        self.capture(body, who, &mut graph);
+        self.graphs.insert(id, graph);
+    }
+
+    fn capture(&mut self, body: &'j [Statement], who: &[bool], graph: &mut Graph) {
         for statement in body {
             match statement {
                 Statement::Group { calls, explicit } => {
@@ -31,49 +37,38 @@ impl<'j> Driver<'j> {
         }
     }
 
-    pub(super) fn replay(&mut self, id: usize, who: &[bool]) {
-        let Some(graph) = self.graphs.get(&id).cloned() else {
+    /// Launches a graph several times, if it was captured here.
+    pub(super) fn replay(&mut self, id: usize, times: u64, who: &[bool]) {
+        for _ in 0..times {
+            let Some(graph) = self.graphs.get(&id).cloned() else {
+                return;
+            };
+            for (calls, captured) in graph {
+                self.replay_group(&calls, captured, who);
+            }
+        }
+    }
+
+    fn replay_group(&mut self, calls: &[Call], captured: Arc<Captured>, who: &[bool]) {
+        self.schedule.group(who, calls);
+        let Some(rank) = self.mine.iter().copied().find(|r| who[*r]) else {
             return;
         };
-        for (calls, captured) in graph {
-            self.schedule.group(who, &calls);
-            let Some(rank) = self.mine.iter().copied().find(|r| who[*r]) else {
-                continue;
-            };
-            if self.schedule.part(rank) == Part::None {
-                continue;
-            }
-            self.wait_host(rank);
-            let mut kernels = HashMap::new();
-            for ((comm, rank), index) in &self.open {
-                kernels.insert(*index, self.schedule.kernel(*comm, *rank));
-            }
-            let (launcher, timeline) = (self.launcher.clone(), self.timeline(rank));
-            let launched = self.schedule.host[rank];
-            self.host_callback(Box::new(move || {
-                timeline.wait_gpu(launched);
-                launcher.replay(&captured, |index| {
-                    kernels.get(&index).copied().unwrap_or_default()
-                });
-            }));
+        if self.schedule.part(rank) == Part::None {
+            return;
         }
-    }
-
-    pub(super) fn host_callback(&mut self, work: HostCallback) {
-        let (sender, _) = self.host_callbacks.get_or_insert_with(|| {
-            let (sender, works) = channel::<HostCallback>();
-            let run = move || works.into_iter().for_each(|work| work());
-            let thread = std::thread::Builder::new().name("cuda-EvtHandlr".into());
-            (sender, thread.spawn(run).expect("a thread"))
+        self.wait_host(rank);
+        let mut kernels = HashMap::new();
+        for ((comm, rank), index) in &self.open {
+            kernels.insert(*index, self.schedule.kernel(*comm, *rank));
+        }
+        let (launcher, timeline) = (self.launcher.clone(), self.timeline(rank));
+        let launched = self.schedule.host[rank];
+        self.host_callbacks.push(move || {
+            timeline.wait_gpu(launched);
+            launcher.replay(&captured, |index| {
+                kernels.get(&index).copied().unwrap_or_default()
+            });
         });
-        // The thread only ends when the sender is dropped.
-        let _ = sender.send(work);
-    }
-
-    pub(super) fn drain_host_callbacks(&mut self) {
-        if let Some((sender, thread)) = self.host_callbacks.take() {
-            drop(sender);
-            let _ = thread.join();
-        }
     }
 }

@@ -1,11 +1,12 @@
-//! What a driver does at each statement.
+//! What a driver does at each statement: [`Driver::statement`] has a line for each, and the functions are in files with
+//! those about the same thing.
 
 use super::driver::Driver;
-use super::job::{Flow, Stuck};
-use crate::fault;
+use super::job::Flow;
 use crate::script::Statement;
 
 impl<'j> Driver<'j> {
+    /// All of them, for the ranks of `who`.
     pub(super) fn statements(&mut self, body: &'j [Statement], who: &[bool]) -> Flow {
         for statement in body {
             self.statement(statement, who)?;
@@ -13,68 +14,39 @@ impl<'j> Driver<'j> {
         Flow::Continue(())
     }
 
-    pub(super) fn statement(&mut self, statement: &'j Statement, who: &[bool]) -> Flow {
+    fn statement(&mut self, statement: &'j Statement, who: &[bool]) -> Flow {
         match statement {
             Statement::Group { calls, explicit } => self.group(calls, *explicit, who)?,
-            Statement::Repeat(times, body) => {
-                for _ in 0..*times {
-                    self.statements(body, who)?;
-                }
-            }
-            Statement::Only(ranks, body) => {
-                let mut these = vec![false; who.len()];
-                for rank in ranks {
-                    these[*rank] = who[*rank];
-                }
-                self.statements(body, &these)?;
-            }
-            Statement::Rank(ranks, act) => {
-                for rank in ranks {
-                    self.act(*rank, *act)?;
-                }
-            }
-            Statement::Graph(id, body) => {
-                let mut graph = Vec::new();
-                self.capture(body, who, &mut graph);
-                self.graphs.insert(*id, graph);
-            }
-            Statement::Replay(id, times) => {
-                for _ in 0..*times {
-                    self.replay(*id, who);
-                }
-            }
+            Statement::Repeat(times, body) => self.repeat(*times, body, who)?,
+            Statement::Only(ranks, body) => self.only(ranks, body, who)?,
+            Statement::Rank(ranks, act) => self.rank(ranks, *act)?,
+            Statement::Graph(id, body) => self.graph(*id, body, who),
+            Statement::Replay(id, times) => self.replay(*id, *times, who),
             Statement::Sleep(by) => self.schedule.sleep(who, *by),
+            Statement::Pace(gap) => self.schedule.pace(*gap),
+            Statement::Sync => self.sync(who)?,
             Statement::Compute(time) => self.schedule.compute(who, *time),
             Statement::Join => self.schedule.join(who),
-            Statement::Pace(gap) => self.schedule.pace(*gap),
-            Statement::Sync => {
-                self.schedule.sync(who);
-                self.drain_host_callbacks();
-                for rank in self.mine.clone() {
-                    if self.schedule.gone(rank) {
-                        return Flow::Break(Stuck);
-                    }
-                    self.wait_host(rank);
-                }
-            }
             Statement::Create(id) => self.create(*id, who),
             Statement::Destroy(id) => self.destroy(*id, who)?,
-            Statement::Reinit(id) => {
-                self.destroy(*id, who)?;
-                self.create(*id, who);
-            }
-            Statement::Fault(fault) => {
-                self.fault_seed += 1;
-                let mine = self.mine.iter().filter(|r| who[**r]);
-                for rank in mine {
-                    let open = self.open.iter().filter(|((_, r), _)| r == rank);
-                    let comm = open.min().map(|(_, index)| &self.launcher.comms[*index]);
-                    if let Some(profiler) = comm.and_then(|c| c.profiler.as_ref()) {
-                        fault::play(*fault, profiler, self.fault_seed);
-                    }
-                }
-            }
+            Statement::Reinit(id) => self.reinit(*id, who)?,
+            Statement::Fault(fault) => self.fault(*fault, who),
         }
         Flow::Continue(())
+    }
+
+    fn repeat(&mut self, times: u64, body: &'j [Statement], who: &[bool]) -> Flow {
+        for _ in 0..times {
+            self.statements(body, who)?;
+        }
+        Flow::Continue(())
+    }
+
+    fn only(&mut self, ranks: &[usize], body: &'j [Statement], who: &[bool]) -> Flow {
+        let mut these = vec![false; who.len()];
+        for rank in ranks {
+            these[*rank] = who[*rank];
+        }
+        self.statements(body, &these)
     }
 }

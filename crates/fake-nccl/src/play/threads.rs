@@ -49,7 +49,7 @@ impl Driver<'_> {
         }
         barrier.wait();
         self.statements(&script.body[first..], &everyone)?;
-        self.drain_host_callbacks();
+        self.host_callbacks.drain();
         if self.mine.iter().any(|r| self.schedule.stuck(*r)) {
             // Whether it would destroy or only synchronise, it waits for its GPU.
             return Flow::Break(Stuck);
