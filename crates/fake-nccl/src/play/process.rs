@@ -2,12 +2,12 @@
 
 use super::job::{Flow, Job, Stuck};
 use super::ranks::ends_process;
-use super::Options;
 use crate::control::Control;
 use crate::lock::lock;
 use crate::machine;
 use crate::outcome::{Outcome, Process};
 use crate::plugin::{Choice, Loader, Version};
+use crate::processes::Options;
 use crate::script::Script;
 use anyhow::bail;
 use serde_json::{json, Value};

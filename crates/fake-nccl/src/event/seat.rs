@@ -1,0 +1,24 @@
+//! Where a plugin sits.
+
+/// Where a plugin sits: the ABI it is called with, and the NCCL release that calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// The ABI of the plugin's struct.
+    pub abi: u8,
+    /// The release's own ABI; above `abi` the release goes through a shim.
+    pub native: u8,
+    /// The release, as ncclGetVersion gives it.
+    pub version: u32,
+}
+
+impl Seat {
+    /// Whether a shim stands between.
+    pub fn shimmed(&self) -> bool {
+        self.abi < self.native
+    }
+
+    /// Shims of 2.27 and later know neither name nor hash where v1 to v3 have them.
+    pub(super) fn nameless(&self) -> bool {
+        self.shimmed() && self.version >= 22700
+    }
+}

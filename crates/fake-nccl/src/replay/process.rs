@@ -1,0 +1,157 @@
+//! The process of a replayed trace file: its threads, in turns.
+
+use super::replayer::Replayer;
+use super::trace::read_file;
+use crate::announced::Announced;
+use crate::control::Control;
+use crate::lock::lock;
+use crate::plugin::{Choice, Loader, Version};
+use anyhow::Context;
+use capture::callback::{self, What};
+use serde_json::{json, Value};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+pub(super) fn newest() -> Version {
+    Version(nccl_abi::release::ALL[nccl_abi::release::ALL.len() - 1].version)
+}
+
+/// Consecutive records of one thread: its number and the first and last byte of them.
+fn turns(records: &[u8]) -> Vec<(u32, std::ops::Range<usize>)> {
+    let mut turns: Vec<(u32, std::ops::Range<usize>)> = Vec::new();
+    let mut at = 0;
+    for record in callback::read(records) {
+        let end = at + callback::record_bytes(record.payload.len());
+        match turns.last_mut() {
+            Some((thread, range)) if *thread == record.thread => range.end = end,
+            _ => turns.push((record.thread, at..end)),
+        }
+        at = end;
+    }
+    turns
+}
+
+/// Nanoseconds for each tick, from the first and last anchor.
+fn scale(anchors: &[(u64, u64)]) -> Option<f64> {
+    let (first, last) = (anchors.first()?, anchors.last()?);
+    let ticks = last.0.checked_sub(first.0).filter(|t| *t > 0)?;
+    Some(last.1.saturating_sub(first.1) as f64 / ticks as f64)
+}
+
+/// What the process of a replayed trace file does.
+pub(crate) fn process(
+    control: &Control,
+    order: &Value,
+    told: impl Fn(Version),
+) -> anyhow::Result<()> {
+    let path = Path::new(order["file"].as_str().context("expected a file")?);
+    let trace = read_file(path)?;
+    let recorded_version = trace.process.get("nccl").and_then(|v| Version::parse(v));
+    let abi = callback::read(&trace.records)
+        .find(|r| r.what == What::Init)
+        .map(|r| r.abi)
+        .with_context(|| {
+            format!(
+                "expected the record of an init in `{}`, found none",
+                path.display()
+            )
+        })?;
+    let asked = order["nccl"].as_u64().map(|v| Version(v as u32));
+    let version = asked.or(recorded_version).unwrap_or(newest());
+    let native = version.native_abi().unwrap_or(0);
+    let version = if native < abi { newest() } else { version };
+    told(version);
+    let loader = Loader::new(Choice {
+        version,
+        plugin: std::env::var("NCCL_PROFILER_PLUGIN").ok(),
+        highest_abi: abi,
+        log_level: match order["verbose"].as_bool() {
+            Some(true) => nccl_abi::log::LEVEL_INFO,
+            _ => nccl_abi::log::LEVEL_WARN,
+        },
+    });
+    let pid = trace.process.get("pid").and_then(|p| p.parse().ok());
+    let replayer = Mutex::new(Replayer {
+        loader,
+        own_pid: std::process::id() as i32,
+        recorded_pid: pid.unwrap_or(0),
+        texts: HashMap::new(),
+        handles: HashMap::new(),
+        comms: HashMap::new(),
+        announced: Announced::default(),
+        any: None,
+    });
+    // The plugin is loaded by the first init, among the rest; who waits for us only needs to know that we live.
+    control.begin(Ok(abi))?;
+    let turns = turns(&trace.records);
+    let pace = match order["real_pace"].as_bool() {
+        Some(true) => Some(
+            scale(&trace.anchors)
+                .context("expected two clock anchors for `--pace real`, found fewer")?,
+        ),
+        _ => None,
+    };
+    let first_tick = callback::read(&trace.records)
+        .map(|r| r.ticks)
+        .min()
+        .unwrap_or(0);
+    let began = Instant::now();
+    let play = |range: std::ops::Range<usize>| {
+        for record in callback::read(&trace.records[range]) {
+            if let Some(scale) = pace {
+                let at = Duration::from_nanos(
+                    (record.ticks.saturating_sub(first_tick) as f64 * scale) as u64,
+                );
+                let left = at.saturating_sub(began.elapsed());
+                if left > Duration::from_micros(200) {
+                    std::thread::sleep(left);
+                }
+            }
+            lock(&replayer).play(&record);
+        }
+    };
+    std::thread::scope(|scope| {
+        let mut threads = HashMap::new();
+        let (done, finished) = channel();
+        for (thread, range) in turns {
+            let sender = threads.entry(thread).or_insert_with(|| {
+                let (sender, ranges) = channel();
+                let (done, play) = (done.clone(), &play);
+                scope.spawn(move || {
+                    for range in ranges {
+                        play(range);
+                        // The scope's owner waits for each turn.
+                        let _ = done.send(());
+                    }
+                });
+                sender
+            });
+            // The thread ends only when its sender does.
+            let _ = sender.send(range);
+            let _ = finished.recv();
+        }
+    });
+    let replayer = replayer
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    let loaded = match replayer.loader.abi() {
+        _ if replayer.any.is_none() => Err(match replayer.loader.abi() {
+            Err(why) => why.to_string(),
+            Ok(_) => "its init failed".into(),
+        }),
+        Ok(found) if found != abi => Err(format!(
+            "the capture is of ABI v{abi}, the plugin exports v{found} at most"
+        )),
+        _ => Ok(abi),
+    };
+    match loaded {
+        Ok(_) => control.say(&json!({"result": replayer.announced.to_json()})),
+        Err(why) => control.say(
+            &json!({"ready": null, "no_plugin": why, "result": Announced::default().to_json()}),
+        ),
+    }
+    Ok(())
+}
