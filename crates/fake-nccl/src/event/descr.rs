@@ -1,7 +1,7 @@
 //! An event's bytes in each ABI version.
 
 use super::seat::Seat;
-use super::types::{Coll, Event, Handle, P2p, Text};
+use super::types::{Event, Handle, Text};
 use core::ffi::c_void;
 use nccl_abi::{v1, v2, v3, v4, v5, v6, v7};
 
@@ -130,140 +130,140 @@ impl Default for Descr {
 impl Descr {
     /// Lays out `event` for the plugin in `seat`.
     pub fn encode(&mut self, seat: Seat, event: &Event, parent: Handle, rank: i32) {
-        use nccl_abi::names;
         self.0 = [POISON; 136];
-        let at = self.0.as_mut_ptr();
-        let bit = event.bit();
-        let (name, hash) = match *event {
-            Event::Coll(Coll {
-                comm_name,
-                comm_hash,
-                ..
-            })
-            | Event::P2p(P2p {
-                comm_name,
-                comm_hash,
-                ..
-            }) if !seat.nameless() => (comm_name, comm_hash),
-            _ => (std::ptr::null(), 0),
-        };
         match seat.abi {
-            1 => {
-                let at = at.cast::<v1::Descr>();
-                put!(at; type_ = bit, parent_obj = parent.ptr(), rank = rank);
-                match *event {
-                    Event::Coll(c) => {
-                        put!(at; u.coll.name = name, u.coll.comm_hash = hash, u.coll.seq_number = c.seq,
-                        u.coll.func = number(names::func_value, c.func), u.coll.send_buff = c.send,
-                        u.coll.recv_buff = c.recv, u.coll.count = c.count, u.coll.root = c.root,
-                        u.coll.datatype = number(names::datatype_value, c.datatype), u.coll.op = 0,
-                        u.coll.traffic_bytes = 0, u.coll.n_max_channels = if seat.nameless() { c.channels } else { c.max_channels },
-                        u.coll.n_warps = c.warps, u.coll.algo = number(names::algo_value, c.algo),
-                        u.coll.proto = number(names::proto_value, c.proto), u.coll.is_collnet = 0, u.coll.is_nvls = 0)
-                    }
-                    Event::P2p(p) => put!(at; u.p2p.name = name, u.p2p.comm_hash = hash,
-                        u.p2p.func = number(names::func_value, p.func), u.p2p.buff = p.buff,
-                        u.p2p.datatype = number(names::datatype_value, p.datatype), u.p2p.count = p.count,
-                        u.p2p.peer = p.peer),
-                    _ => put_proxy!(at, event),
+            1 => self.v1(seat, event, parent, rank),
+            2 | 3 => self.v2_and_v3(seat, event, parent, rank),
+            4 => self.v4(seat, event, parent, rank),
+            5 => self.v5(event, parent, rank),
+            6 => self.v6(event, parent, rank),
+            _ => self.v7(event, parent, rank),
+        }
+    }
+
+    fn v1(&mut self, seat: Seat, event: &Event, parent: Handle, rank: i32) {
+        use nccl_abi::names;
+        let (name, hash) = seat.identity(event);
+        let at = self.0.as_mut_ptr().cast::<v1::Descr>();
+        put!(at; type_ = event.bit(), parent_obj = parent.ptr(), rank = rank);
+        match *event {
+            Event::Coll(c) => {
+                put!(at; u.coll.name = name, u.coll.comm_hash = hash, u.coll.seq_number = c.seq,
+                u.coll.func = number(names::func_value, c.func), u.coll.send_buff = c.send,
+                u.coll.recv_buff = c.recv, u.coll.count = c.count, u.coll.root = c.root,
+                u.coll.datatype = number(names::datatype_value, c.datatype), u.coll.op = 0,
+                u.coll.traffic_bytes = 0, u.coll.n_max_channels = if seat.nameless() { c.channels } else { c.max_channels },
+                u.coll.n_warps = c.warps, u.coll.algo = number(names::algo_value, c.algo),
+                u.coll.proto = number(names::proto_value, c.proto), u.coll.is_collnet = 0, u.coll.is_nvls = 0)
+            }
+            Event::P2p(p) => put!(at; u.p2p.name = name, u.p2p.comm_hash = hash,
+                u.p2p.func = number(names::func_value, p.func), u.p2p.buff = p.buff,
+                u.p2p.datatype = number(names::datatype_value, p.datatype), u.p2p.count = p.count,
+                u.p2p.peer = p.peer),
+            _ => put_proxy!(at, event),
+        }
+    }
+
+    fn v2_and_v3(&mut self, seat: Seat, event: &Event, parent: Handle, rank: i32) {
+        let (name, hash) = seat.identity(event);
+        let at = self.0.as_mut_ptr();
+        let (two, three) = (at.cast::<v2::Descr>(), at.cast::<v3::Descr>());
+        put!(three; type_ = event.bit(), parent_obj = parent.ptr(), rank = rank);
+        match *event {
+            Event::Coll(c) => {
+                let channels = if seat.nameless() {
+                    c.channels
+                } else {
+                    c.max_channels
+                };
+                put!(three; u.coll.name = name, u.coll.comm_hash = hash, u.coll.seq_number = c.seq,
+                    u.coll.func = c.func.as_ptr(), u.coll.send_buff = c.send, u.coll.recv_buff = c.recv,
+                    u.coll.count = c.count, u.coll.root = c.root, u.coll.datatype = c.datatype.as_ptr());
+                if seat.abi == 2 {
+                    put!(two; u.coll.traffic_bytes = 0, u.coll.n_max_channels = channels,
+                        u.coll.n_warps = c.warps, u.coll.algo = c.algo.as_ptr(), u.coll.proto = c.proto.as_ptr());
+                } else {
+                    put!(three; u.coll.n_max_channels = channels, u.coll.n_warps = c.warps,
+                        u.coll.algo = c.algo.as_ptr(), u.coll.proto = c.proto.as_ptr());
                 }
             }
-            2 | 3 => {
-                let (two, three) = (at.cast::<v2::Descr>(), at.cast::<v3::Descr>());
-                put!(three; type_ = bit, parent_obj = parent.ptr(), rank = rank);
-                match *event {
-                    Event::Coll(c) => {
-                        let channels = if seat.nameless() {
-                            c.channels
-                        } else {
-                            c.max_channels
-                        };
-                        put!(three; u.coll.name = name, u.coll.comm_hash = hash, u.coll.seq_number = c.seq,
-                            u.coll.func = c.func.as_ptr(), u.coll.send_buff = c.send, u.coll.recv_buff = c.recv,
-                            u.coll.count = c.count, u.coll.root = c.root, u.coll.datatype = c.datatype.as_ptr());
-                        if seat.abi == 2 {
-                            put!(two; u.coll.traffic_bytes = 0, u.coll.n_max_channels = channels,
-                                u.coll.n_warps = c.warps, u.coll.algo = c.algo.as_ptr(), u.coll.proto = c.proto.as_ptr());
-                        } else {
-                            put!(three; u.coll.n_max_channels = channels, u.coll.n_warps = c.warps,
-                                u.coll.algo = c.algo.as_ptr(), u.coll.proto = c.proto.as_ptr());
-                        }
-                    }
-                    Event::P2p(p) => {
-                        put!(three; u.p2p.name = name, u.p2p.comm_hash = hash, u.p2p.func = p.func.as_ptr(),
-                        u.p2p.buff = p.buff, u.p2p.datatype = p.datatype.as_ptr(), u.p2p.count = p.count,
-                        u.p2p.peer = p.peer)
-                    }
-                    Event::KernelCh { channel, .. } => {
-                        put!(three; u.kernel_ch.channel_id = channel)
-                    }
-                    Event::NetPlugin { id, data } => {
-                        put!(three; u.net_plugin.id = id, u.net_plugin.data = data)
-                    }
-                    _ => put_proxy!(three, event),
+            Event::P2p(p) => {
+                put!(three; u.p2p.name = name, u.p2p.comm_hash = hash, u.p2p.func = p.func.as_ptr(),
+                u.p2p.buff = p.buff, u.p2p.datatype = p.datatype.as_ptr(), u.p2p.count = p.count,
+                u.p2p.peer = p.peer)
+            }
+            Event::KernelCh { channel, .. } => {
+                put!(three; u.kernel_ch.channel_id = channel)
+            }
+            Event::NetPlugin { id, data } => {
+                put!(three; u.net_plugin.id = id, u.net_plugin.data = data)
+            }
+            _ => put_proxy!(three, event),
+        }
+    }
+
+    fn v4(&mut self, seat: Seat, event: &Event, parent: Handle, rank: i32) {
+        let at = self.0.as_mut_ptr().cast::<v4::Descr>();
+        put!(at; type_ = event.bit(), parent_obj = parent.ptr(), rank = rank);
+        match *event {
+            Event::Coll(c) => {
+                put!(at; u.coll.seq_number = c.seq, u.coll.func = c.func.as_ptr(),
+                u.coll.send_buff = c.send, u.coll.recv_buff = c.recv, u.coll.count = c.count,
+                u.coll.root = c.root, u.coll.datatype = c.datatype.as_ptr(), u.coll.n_channels = c.channels,
+                u.coll.n_warps = c.warps, u.coll.algo = c.algo.as_ptr(), u.coll.proto = c.proto.as_ptr())
+            }
+            Event::P2p(p) => {
+                put!(at; u.p2p.func = p.func.as_ptr(), u.p2p.buff = p.buff,
+                    u.p2p.datatype = p.datatype.as_ptr(), u.p2p.count = p.count, u.p2p.peer = p.peer);
+                // The shim forgets this one field, so behind it the byte stays poison.
+                if !seat.shimmed() {
+                    put!(at; u.p2p.n_channels = p.channels);
                 }
             }
-            4 => {
-                let at = at.cast::<v4::Descr>();
-                put!(at; type_ = bit, parent_obj = parent.ptr(), rank = rank);
-                match *event {
-                    Event::Coll(c) => {
-                        put!(at; u.coll.seq_number = c.seq, u.coll.func = c.func.as_ptr(),
-                        u.coll.send_buff = c.send, u.coll.recv_buff = c.recv, u.coll.count = c.count,
-                        u.coll.root = c.root, u.coll.datatype = c.datatype.as_ptr(), u.coll.n_channels = c.channels,
-                        u.coll.n_warps = c.warps, u.coll.algo = c.algo.as_ptr(), u.coll.proto = c.proto.as_ptr())
-                    }
-                    Event::P2p(p) => {
-                        put!(at; u.p2p.func = p.func.as_ptr(), u.p2p.buff = p.buff,
-                            u.p2p.datatype = p.datatype.as_ptr(), u.p2p.count = p.count, u.p2p.peer = p.peer);
-                        // The shim forgets this one field, so behind it the byte stays poison.
-                        if !seat.shimmed() {
-                            put!(at; u.p2p.n_channels = p.channels);
-                        }
-                    }
-                    Event::KernelCh { channel, stamp } => {
-                        put!(at; u.kernel_ch.channel_id = channel, u.kernel_ch.p_timer = stamp)
-                    }
-                    Event::NetPlugin { id, data } => {
-                        put!(at; u.net_plugin.id = id, u.net_plugin.data = data)
-                    }
-                    _ => put_proxy!(at, event),
-                }
+            Event::KernelCh { channel, stamp } => {
+                put!(at; u.kernel_ch.channel_id = channel, u.kernel_ch.p_timer = stamp)
             }
-            5 => {
-                let at = at.cast::<v5::Descr>();
-                put!(at; type_ = bit, parent_obj = parent.ptr(), rank = rank);
-                put_api!(at, event);
+            Event::NetPlugin { id, data } => {
+                put!(at; u.net_plugin.id = id, u.net_plugin.data = data)
             }
-            6 => {
-                let at = at.cast::<v6::Descr>();
-                put!(at; type_ = bit, parent_obj = parent.ptr(), rank = rank);
-                put_ce!(at, event);
+            _ => put_proxy!(at, event),
+        }
+    }
+
+    fn v5(&mut self, event: &Event, parent: Handle, rank: i32) {
+        let at = self.0.as_mut_ptr().cast::<v5::Descr>();
+        put!(at; type_ = event.bit(), parent_obj = parent.ptr(), rank = rank);
+        put_api!(at, event);
+    }
+
+    fn v6(&mut self, event: &Event, parent: Handle, rank: i32) {
+        let at = self.0.as_mut_ptr().cast::<v6::Descr>();
+        put!(at; type_ = event.bit(), parent_obj = parent.ptr(), rank = rank);
+        put_ce!(at, event);
+    }
+
+    fn v7(&mut self, event: &Event, parent: Handle, rank: i32) {
+        let at = self.0.as_mut_ptr().cast::<v7::Descr>();
+        put!(at; type_ = event.bit(), parent_obj = parent.ptr(), rank = rank);
+        put_ce!(at, event);
+        match *event {
+            Event::Coll(c) => {
+                put!(at; u.coll.kernel_variant = c.variant.map_or(std::ptr::null(), |v| v.as_ptr()),
+                u.coll.is_sym_coll = c.variant.is_some(), u.coll.user_tag = c.tag)
             }
-            _ => {
-                let at = at.cast::<v7::Descr>();
-                put!(at; type_ = bit, parent_obj = parent.ptr(), rank = rank);
-                put_ce!(at, event);
-                match *event {
-                    Event::Coll(c) => {
-                        put!(at; u.coll.kernel_variant = c.variant.map_or(std::ptr::null(), |v| v.as_ptr()),
-                        u.coll.is_sym_coll = c.variant.is_some(), u.coll.user_tag = c.tag)
-                    }
-                    Event::P2p(p) => put!(at; u.p2p.user_tag = p.tag),
-                    Event::CollApi { tag, .. } => put!(at; u.coll_api.user_tag = tag),
-                    Event::P2pApi { tag, .. } => put!(at; u.p2p_api.user_tag = tag),
-                    Event::CeColl(c) => put!(at; u.ce_coll.user_tag = c.tag),
-                    Event::KernelPhase {
-                        channel,
-                        phase,
-                        name,
-                        stamp,
-                    } => put!(at; u.kernel_phase.channel_id = channel,
-                        u.kernel_phase.phase_id = phase, u.kernel_phase.phase_name = name.as_ptr(),
-                        u.kernel_phase.p_timer = stamp),
-                    _ => {}
-                }
-            }
+            Event::P2p(p) => put!(at; u.p2p.user_tag = p.tag),
+            Event::CollApi { tag, .. } => put!(at; u.coll_api.user_tag = tag),
+            Event::P2pApi { tag, .. } => put!(at; u.p2p_api.user_tag = tag),
+            Event::CeColl(c) => put!(at; u.ce_coll.user_tag = c.tag),
+            Event::KernelPhase {
+                channel,
+                phase,
+                name,
+                stamp,
+            } => put!(at; u.kernel_phase.channel_id = channel,
+                u.kernel_phase.phase_id = phase, u.kernel_phase.phase_name = name.as_ptr(),
+                u.kernel_phase.p_timer = stamp),
+            _ => {}
         }
     }
 
@@ -276,6 +276,7 @@ impl Descr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::P2p;
 
     fn seat(abi: u8) -> Seat {
         Seat {

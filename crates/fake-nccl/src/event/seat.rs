@@ -1,5 +1,8 @@
 //! Where a plugin sits.
 
+use super::types::Event;
+use core::ffi::c_char;
+
 /// Where a plugin sits: the ABI it is called with, and the NCCL release that calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seat {
@@ -20,5 +23,14 @@ impl Seat {
     /// Shims of 2.27 and later know neither name nor hash where v1 to v3 have them.
     pub(super) fn nameless(&self) -> bool {
         self.shimmed() && self.version >= 22700
+    }
+
+    /// Name and hash of the communicator, as v1 to v3 have them in an event.
+    pub(super) fn identity(&self, event: &Event) -> (*const c_char, u64) {
+        match event {
+            Event::Coll(c) if !self.nameless() => (c.comm_name, c.comm_hash),
+            Event::P2p(p) if !self.nameless() => (p.comm_name, p.comm_hash),
+            _ => (std::ptr::null(), 0),
+        }
     }
 }
