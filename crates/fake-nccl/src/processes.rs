@@ -12,14 +12,14 @@ use crate::outcome::Process;
 use crate::plugin::Version;
 use anyhow::Context;
 use serde_json::{json, Value};
-use std::collections::hash_map::{Entry, HashMap};
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Tells ncclscope that stamps are of a time of their own; other plugins ignore it.
@@ -77,14 +77,18 @@ pub(crate) struct Start {
     pub order: Value,
 }
 
+/// A process that was started.
 struct Running {
     rank: usize,
     child: Child,
     control: UnixStream,
-    result: Arc<Mutex<Heard>>,
-    listener: Option<std::thread::JoinHandle<()>>,
+    heard: Arc<Mutex<Heard>>,
+    listener: JoinHandle<()>,
+    /// How it ended.
+    ended: Option<ExitStatus>,
 }
 
+/// What a process said.
 #[derive(Default)]
 struct Heard {
     ready: Option<Result<u8, String>>,
@@ -103,7 +107,63 @@ pub(crate) fn run_processes(
     let began = Instant::now();
     let late = || timeout.is_some_and(|limit| began.elapsed() > limit);
     let mut running = Vec::new();
-    for mut start in starts {
+    for start in starts {
+        running.push(Running::new(start)?);
+    }
+    begin_together(&mut running, late);
+    wait(&mut running, late, linger.max(Duration::from_millis(200)))?;
+    let mut abi = Err("no process was ready".to_string());
+    let mut processes = Vec::new();
+    for process in running {
+        let (ready, process) = process.outcome();
+        abi = ready.unwrap_or(abi);
+        processes.push(process);
+    }
+    Ok((abi, processes))
+}
+
+/// Says when to begin, once each process is ready, or dead.
+fn begin_together(running: &mut [Running], late: impl Fn() -> bool) {
+    while running.iter_mut().any(Running::gets_ready) && !late() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let begin = realtime_ns() + 2_000_000;
+    for process in running {
+        // A process that died before this shows in its status.
+        let _ = writeln!(&process.control, "{}", json!({"go": begin}));
+    }
+}
+
+/// Waits until all have ended. Those that wait for ever are ended when only such have been left for `linger`, and all of
+/// them when it is too late.
+fn wait(running: &mut [Running], late: impl Fn() -> bool, linger: Duration) -> std::io::Result<()> {
+    let mut stuck_since: Option<Instant> = None;
+    while running.iter().any(|process| process.ended.is_none()) {
+        let mut all_stuck = true;
+        for process in running.iter_mut().filter(|p| p.ended.is_none()) {
+            process.ended = process.child.try_wait()?;
+            all_stuck &= process.ended.is_some() || lock(&process.heard).stuck;
+        }
+        let signal = if late() { libc::SIGKILL } else { libc::SIGTERM };
+        if all_stuck {
+            stuck_since.get_or_insert_with(Instant::now);
+        }
+        if stuck_since.is_some_and(|since| since.elapsed() >= linger) || late() {
+            // As a launcher does when the rest of the job is over.
+            for process in running.iter_mut().filter(|p| p.ended.is_none()) {
+                // SAFETY: our child, which we haven't waited for, so its id is still its own.
+                unsafe { libc::kill(process.child.id() as i32, signal) };
+                process.ended = Some(process.child.wait()?);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+impl Running {
+    /// Starts a process, and gives it its order.
+    fn new(mut start: Start) -> anyhow::Result<Running> {
         let (ours, theirs) = UnixStream::pair()?;
         let child = start
             .command
@@ -115,97 +175,52 @@ pub(crate) fn run_processes(
         // The command holds our copy of the child's end, which must close for the child's death to show.
         drop(start.command);
         writeln!(&ours, "{}", start.order)?;
-        let result = Arc::<Mutex<Heard>>::default();
-        let (lines, heard) = (BufReader::new(ours.try_clone()?), result.clone());
-        let listener = std::thread::spawn(move || listen(lines, &heard));
-        running.push(Running {
+        let heard = Arc::<Mutex<Heard>>::default();
+        let (lines, hears) = (BufReader::new(ours.try_clone()?), heard.clone());
+        Ok(Running {
             rank: start.rank,
             child,
             control: ours,
-            result,
-            listener: Some(listener),
-        });
+            heard,
+            listener: std::thread::spawn(move || listen(lines, &hears)),
+            ended: None,
+        })
     }
-    // Begin together: when each is ready, or dead.
-    loop {
-        let waiting = running.iter_mut().any(|r| {
-            let dead = matches!(r.child.try_wait(), Ok(Some(_)));
-            lock(&r.result).ready.is_none() && !dead
-        });
-        if !waiting || late() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(1));
+
+    /// Whether it lives, and has not said yet that it is ready.
+    fn gets_ready(&mut self) -> bool {
+        let dead = matches!(self.child.try_wait(), Ok(Some(_)));
+        lock(&self.heard).ready.is_none() && !dead
     }
-    let begin = realtime_ns() + 2_000_000;
-    for r in &running {
-        // A process that died before this shows in its status.
-        let _ = writeln!(&r.control, "{}", json!({"go": begin}));
-    }
-    let linger = linger.max(Duration::from_millis(200));
-    let mut ended = HashMap::new();
-    let mut stuck_since: Option<Instant> = None;
-    while ended.len() < running.len() {
-        let mut all_stuck = true;
-        for r in &mut running {
-            if ended.contains_key(&r.child.id()) {
-                continue;
-            }
-            match r.child.try_wait()? {
-                Some(status) => {
-                    ended.insert(r.child.id(), status);
-                }
-                None => all_stuck &= lock(&r.result).stuck,
-            }
-        }
-        let signal = if late() { libc::SIGKILL } else { libc::SIGTERM };
-        if all_stuck {
-            stuck_since.get_or_insert_with(Instant::now);
-        }
-        if stuck_since.is_some_and(|since| since.elapsed() >= linger) || late() {
-            // As a launcher does when the rest of the job is over.
-            for r in &mut running {
-                if let Entry::Vacant(place) = ended.entry(r.child.id()) {
-                    // SAFETY: our child, which we haven't waited for, so its id is still its own.
-                    unsafe { libc::kill(r.child.id() as i32, signal) };
-                    place.insert(r.child.wait()?);
-                }
-            }
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let mut abi = Err("no process was ready".to_string());
-    let mut processes = Vec::new();
-    for mut r in running {
-        if let Some(listener) = r.listener.take() {
-            let _ = listener.join();
-        }
-        let heard = std::mem::take(&mut *lock(&r.result));
-        if let Some(ready) = heard.ready {
-            abi = ready;
-        }
-        let status = ended[&r.child.id()];
-        let status = match (status.code(), status.signal()) {
-            (Some(code), _) => format!("exit {code}"),
-            (None, Some(signal)) => format!("signal {signal}"),
-            (None, None) => "unknown".into(),
+
+    /// The ABI that it called its plugin with, if it said so, and what came of it.
+    fn outcome(self) -> (Option<Result<u8, String>>, Process) {
+        // A panic of the listener is on standard error already.
+        let _ = self.listener.join();
+        let heard = std::mem::take(&mut *lock(&self.heard));
+        let status = self.ended.map(|status| (status.code(), status.signal()));
+        let ended = match status {
+            Some((Some(code), _)) => format!("exit {code}"),
+            Some((None, Some(signal))) => format!("signal {signal}"),
+            _ => "unknown".into(),
         };
         let asked = match heard.ending {
             Some(ending) => ending,
             None if heard.stuck => "signal 15".into(),
             None => "exit 0".into(),
         };
-        processes.push(Process {
-            rank: r.rank,
-            pid: r.child.id(),
-            expected: asked == status,
-            ended: status,
+        let process = Process {
+            rank: self.rank,
+            pid: self.child.id(),
+            expected: asked == ended,
+            ended,
             announced: heard.announced,
-        });
+        };
+        (heard.ready, process)
     }
-    Ok((abi, processes))
 }
 
+/// Notes what a process says, until it hangs up.
 fn listen(lines: BufReader<UnixStream>, heard: &Mutex<Heard>) {
     for line in lines.lines() {
         let Some(said) = line

@@ -3,7 +3,7 @@
 use super::kernel::{Kernel, Part};
 use super::model::{instance, time};
 use super::{Schedule, LAUNCH_NS};
-use crate::script::{Call, Op};
+use crate::script::{Call, Op, Script};
 use crate::stuck::{Drag, Held, Stop};
 
 impl<'s> Schedule<'s> {
@@ -51,20 +51,99 @@ impl<'s> Schedule<'s> {
         }
     }
 
-    /// What makes receives and sends of a member take longer in these calls: those that go over the network, between neighbours in the
-    /// ring or to a peer.
-    fn drags_of<'c, C: Iterator<Item = &'c Call>>(
+    /// Runs the kernels of the calls on one name, which may stand for several communicators.
+    fn launch(&mut self, comm: usize, calls: &[Call]) {
+        let script = self.script;
+        let calls: Vec<&Call> = calls.iter().filter(|c| c.comm == comm).collect();
+        for instance in &script.comms[comm].instances {
+            self.kernel_of_each(comm, &instance.members, &calls);
+            for rank in &instance.members {
+                if self.parts[*rank] == Part::None {
+                    continue;
+                }
+                match self.kernels[comm][*rank].stop {
+                    Some(stop) => self.stream[comm][*rank] = stop,
+                    None => self.stuck[comm][*rank] = true,
+                }
+            }
+        }
+    }
+
+    /// When the kernel of each member runs.
+    fn kernel_of_each(&mut self, comm: usize, members: &[usize], calls: &[&Call]) {
+        let pairs_only = calls.iter().all(|c| matches!(c.op, Op::Send | Op::Recv));
+        let mut arrivals = members.iter().map(|rank| self.arrival(comm, *rank));
+        let last = arrivals.try_fold(0, |last, arrival| Some(last.max(arrival?)));
+        let calling = members.iter().filter(|r| self.parts[**r] != Part::None);
+        let stops: Vec<Stop> = calling.flat_map(|r| self.stops[*r].clone()).collect();
+        let drags = (0..members.len()).map(|index| self.drags_of(index, members, calls));
+        let drags: Vec<[Option<Drag>; 2]> = drags.collect();
+        let dragged = drags.iter().flatten().flatten().map(|drag| drag.ns).max();
+        let time = duration(self.script, calls, members) + dragged.unwrap_or(0);
+        for (index, rank) in members.iter().copied().enumerate() {
+            let start = self.arrival(comm, rank);
+            let ready = match pairs_only {
+                true => self.peers_arrival(comm, index, members, calls),
+                false => last,
+            };
+            let ready = ready.filter(|_| stops.is_empty());
+            let stop = start.and(ready).map(|ready| ready + time);
+            let held = match (start, stop) {
+                _ if self.parts[rank] == Part::None => None,
+                (_, Some(_)) => None,
+                (Some(_), None) => Some(Held::new(&self.stops[rank], &stops)),
+                (None, None) => Some(Held::queued()),
+            };
+            self.kernels[comm][rank] = Kernel {
+                start,
+                stop,
+                held,
+                drags: drags[index],
+            };
+        }
+    }
+
+    /// When the kernel of a rank starts: it is launched, the stream is free, and what was computed before is done. `None` if
+    /// never.
+    fn arrival(&self, comm: usize, rank: usize) -> Option<u64> {
+        match self.parts[rank] {
+            Part::Calls(_) if !self.stuck[comm][rank] => {
+                let launched = self.host[rank] + LAUNCH_NS;
+                let free = self.stream[comm][rank];
+                Some(launched.max(free).max(self.computed[rank]))
+            }
+            _ => None,
+        }
+    }
+
+    /// When a member and its peers in these sends and receives have arrived. A peer that makes no call now doesn't count, as
+    /// if it had buffered.
+    fn peers_arrival(
         &self,
+        comm: usize,
         index: usize,
         members: &[usize],
-        calls: impl Fn() -> C,
-    ) -> [Option<Drag>; 2] {
+        calls: &[&Call],
+    ) -> Option<u64> {
+        let mut last = self.arrival(comm, members[index])?;
+        for call in calls {
+            let peer = members[call.peer.of(index, members.len())];
+            if self.parts[peer] != Part::None || self.gone[peer] {
+                last = last.max(self.arrival(comm, peer)?);
+            }
+        }
+        Some(last)
+    }
+
+    /// What makes receives and sends of a member take longer in these calls: those that go over the network, between
+    /// neighbours in the ring or to a peer.
+    fn drags_of(&self, index: usize, members: &[usize], calls: &[&Call]) -> [Option<Drag>; 2] {
         let n = members.len();
         let rank = members[index];
         let calling = self.parts[rank] != Part::None;
         let far = |peer: usize| self.script.host(members[peer]) != self.script.host(rank);
         let uses = |send: bool| {
-            calls().any(|call| match call.op {
+            calls.iter().any(|call| match call.op {
                 Op::Send | Op::Recv => (call.op == Op::Send) == send && far(call.peer.of(index, n)),
                 op if op.is_p2p() => (0..n).any(far),
                 _ if send => far((index + 1) % n),
@@ -76,79 +155,13 @@ impl<'s> Schedule<'s> {
             drag.filter(|_| calling && uses(send))
         })
     }
+}
 
-    fn launch(&mut self, comm: usize, calls: &[Call]) {
-        let script = self.script;
-        for instance in &script.comms[comm].instances {
-            let members = &instance.members;
-            let on_comm = || calls.iter().filter(|c| c.comm == comm);
-            let arrival = |s: &Self, rank: usize| match s.parts[rank] {
-                Part::Calls(_) if !s.stuck[comm][rank] => {
-                    let launched = s.host[rank] + LAUNCH_NS;
-                    Some(launched.max(s.stream[comm][rank]).max(s.computed[rank]))
-                }
-                _ => None,
-            };
-            let pairs_only = on_comm().all(|c| matches!(c.op, Op::Send | Op::Recv));
-            let times = on_comm().map(|c| time(script, c, members));
-            let time = if on_comm().all(|c| c.op.is_p2p()) {
-                times.max().unwrap_or(0)
-            } else {
-                times.sum()
-            };
-            let mut last = Some(0);
-            for rank in members {
-                last = last.zip(arrival(self, *rank)).map(|(a, b)| a.max(b));
-            }
-            let calling = |rank: &&usize| self.parts[**rank] != Part::None;
-            let stops: Vec<Stop> = members
-                .iter()
-                .filter(calling)
-                .flat_map(|rank| self.stops[*rank].iter().copied())
-                .collect();
-            let drags: Vec<[Option<Drag>; 2]> = (0..members.len())
-                .map(|index| self.drags_of(index, members, on_comm))
-                .collect();
-            let dragged = drags.iter().flatten().flatten().map(|drag| drag.ns);
-            let time = time + dragged.max().unwrap_or(0);
-            for (index, rank) in members.iter().copied().enumerate() {
-                let start = arrival(self, rank);
-                let ready = if pairs_only {
-                    let peers = on_comm().map(|c| members[c.peer.of(index, members.len())]);
-                    peers.fold(start, |ready, peer| {
-                        let peer_ready = match self.parts[peer] {
-                            Part::None if !self.gone[peer] => ready,
-                            _ => arrival(self, peer),
-                        };
-                        ready.zip(peer_ready).map(|(a, b)| a.max(b))
-                    })
-                } else {
-                    last
-                };
-                let ready = ready.filter(|_| stops.is_empty());
-                let stop = start.and(ready).map(|ready| ready + time);
-                let held = match (start, stop) {
-                    _ if self.parts[rank] == Part::None => None,
-                    (_, Some(_)) => None,
-                    (Some(_), None) => Some(Held::new(&self.stops[rank], &stops)),
-                    (None, None) => Some(Held::queued()),
-                };
-                self.kernels[comm][rank] = Kernel {
-                    start,
-                    stop,
-                    held,
-                    drags: drags[index],
-                };
-            }
-            for rank in members.iter().copied() {
-                if self.parts[rank] == Part::None {
-                    continue;
-                }
-                match self.kernels[comm][rank].stop {
-                    Some(stop) => self.stream[comm][rank] = stop,
-                    None => self.stuck[comm][rank] = true,
-                }
-            }
-        }
+/// From the last arrival to the end of calls in one group. Sends and receives run side by side.
+fn duration(script: &Script, calls: &[&Call], members: &[usize]) -> u64 {
+    let times = calls.iter().map(|c| time(script, c, members));
+    match calls.iter().all(|c| c.op.is_p2p()) {
+        true => times.max().unwrap_or(0),
+        false => times.sum(),
     }
 }
