@@ -34,68 +34,17 @@ pub fn run(settings: &Settings) -> anyhow::Result<bool> {
         output::line(case(settings)?)?;
         return Ok(true);
     }
-    let program = std::env::current_exe()?;
     let mut previous: Option<(u64, Value)> = None;
     if !settings.json {
-        output::line(format_args!(
-            "{:>8} {:>4} {:>14} {:>14} {:>12} {:>10} {:>10} {:>10} {:>8} {:>8}",
-            "calls/s",
-            "ch",
-            "call ns",
-            "progress ns",
-            "per channel",
-            "p99.99 us",
-            "max us",
-            "(empty) us",
-            "own CPU",
-            "RSS MiB"
-        ))?;
+        print_head()?;
     }
     for rate in &settings.rate {
         for channels in &settings.channels {
-            let mut children = Vec::new();
-            for rank in 0..settings.ranks {
-                let mut command = Command::new(&program);
-                command
-                    .args(["bench", "--here", "--nccl", &settings.nccl.to_string()])
-                    .args([
-                        "--rate",
-                        &rate.to_string(),
-                        "--channels",
-                        &channels.to_string(),
-                    ])
-                    .args(["--calls", &settings.calls.to_string()])
-                    .args(["--seconds", &settings.seconds.to_string()])
-                    .args(settings.no_kernel_ch.then_some("--no-kernel-ch"))
-                    .args(settings.proxy_ops.then_some("--proxy-ops"))
-                    .env("RANK", rank.to_string())
-                    .env("WORLD_SIZE", settings.ranks.to_string())
-                    .env("LOCAL_RANK", rank.to_string())
-                    .stdin(Stdio::null())
-                    .stdout(Stdio::piped());
-                if let Some(plugin) = &settings.plugin {
-                    command.env("NCCL_PROFILER_PLUGIN", plugin);
-                }
-                children.push(command.spawn()?);
-            }
-            let mut cases = Vec::new();
-            for child in children {
-                let output = child.wait_with_output()?;
-                let text = String::from_utf8_lossy(&output.stdout);
-                let line = text.lines().last().unwrap_or_default();
-                if !output.status.success() {
-                    bail!("a process of the measurement failed: {}", output.status);
-                }
-                cases.push(serde_json::from_str::<Value>(line).context("a process said nothing")?);
-            }
+            let cases = measure_apart(settings, *rate, *channels)?;
             for (rank, mut case) in cases.into_iter().enumerate() {
                 case["rank"] = json!(rank);
-                let per_channel = previous.as_ref().and_then(|(at, before)| {
-                    let more = u64::from(*channels).checked_sub(before["channels"].as_u64()?)?;
-                    let cost = case["progress_ns"].as_f64()? - before["progress_ns"].as_f64()?;
-                    (at == rate && more > 0).then(|| cost / more as f64)
-                });
-                case["per_channel_ns"] = json!(per_channel);
+                let before = previous.as_ref().filter(|(at, _)| at == rate);
+                case["per_channel_ns"] = json!(before.and_then(|(_, b)| per_channel(b, &case)));
                 if settings.json {
                     output::line(&case)?;
                 } else {
@@ -108,9 +57,73 @@ pub fn run(settings: &Settings) -> anyhow::Result<bool> {
         }
     }
     if !settings.json {
-        output::line("Costs are medians ± half the middle half; an empty plugin's cost on the same events is subtracted.")?;
+        output::line(
+            "Costs are medians ± half the middle half; an empty plugin's cost on the same events is \
+             subtracted.",
+        )?;
     }
     Ok(true)
+}
+
+/// Measures a case in processes of its own, all at once: what each printed.
+fn measure_apart(settings: &Settings, rate: u64, channels: u8) -> anyhow::Result<Vec<Value>> {
+    let program = std::env::current_exe()?;
+    let mut children = Vec::new();
+    for rank in 0..settings.ranks {
+        let mut command = Command::new(&program);
+        command
+            .args(["bench", "--here", "--nccl", &settings.nccl.to_string()])
+            .args(["--rate", &rate.to_string()])
+            .args(["--channels", &channels.to_string()])
+            .args(["--calls", &settings.calls.to_string()])
+            .args(["--seconds", &settings.seconds.to_string()])
+            .args(settings.no_kernel_ch.then_some("--no-kernel-ch"))
+            .args(settings.proxy_ops.then_some("--proxy-ops"))
+            .env("RANK", rank.to_string())
+            .env("WORLD_SIZE", settings.ranks.to_string())
+            .env("LOCAL_RANK", rank.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        if let Some(plugin) = &settings.plugin {
+            command.env("NCCL_PROFILER_PLUGIN", plugin);
+        }
+        children.push(command.spawn()?);
+    }
+    let mut cases = Vec::new();
+    for child in children {
+        let output = child.wait_with_output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let line = text.lines().last().unwrap_or_default();
+        if !output.status.success() {
+            bail!("a process of the measurement failed: {}", output.status);
+        }
+        cases.push(serde_json::from_str::<Value>(line).context("a process said nothing")?);
+    }
+    Ok(cases)
+}
+
+/// What one more channel costs, from the case before with fewer of them.
+fn per_channel(before: &Value, case: &Value) -> Option<f64> {
+    let number = |case: &Value| case["channels"].as_u64();
+    let more = number(case)?.checked_sub(number(before)?)?;
+    let cost = case["progress_ns"].as_f64()? - before["progress_ns"].as_f64()?;
+    (more > 0).then(|| cost / more as f64)
+}
+
+fn print_head() -> std::io::Result<()> {
+    output::line(format_args!(
+        "{:>8} {:>4} {:>14} {:>14} {:>12} {:>10} {:>10} {:>10} {:>8} {:>8}",
+        "calls/s",
+        "ch",
+        "call ns",
+        "progress ns",
+        "per channel",
+        "p99.99 us",
+        "max us",
+        "(empty) us",
+        "own CPU",
+        "RSS MiB"
+    ))
 }
 
 fn print_row(case: &Value) -> std::io::Result<()> {

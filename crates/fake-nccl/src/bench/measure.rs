@@ -37,6 +37,30 @@ struct Shared {
     cpu: AtomicU64,
 }
 
+impl Shared {
+    fn new() -> Shared {
+        Shared {
+            ring: Ring {
+                slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
+                head: AtomicU64::new(0),
+                tail: AtomicU64::new(0),
+            },
+            ended: AtomicBool::new(false),
+            watched: AtomicBool::new(false),
+            busy: Default::default(),
+            cpu: AtomicU64::new(0),
+        }
+    }
+
+    /// Waits until the progress thread has done all it was given.
+    fn catch_up(&self) {
+        while !self.ring.drained() {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Measures the one case that the settings have, in this process.
 pub(super) fn case(settings: &Settings) -> anyhow::Result<Value> {
     let loader = Loader::new(Choice {
         version: settings.nccl,
@@ -62,15 +86,7 @@ pub(super) fn case(settings: &Settings) -> anyhow::Result<Value> {
     if settings.no_kernel_ch {
         mask &= !KERNEL_CH;
     }
-    EMPTY_MASK.store(mask as i32, Relaxed);
-    let seat = Seat {
-        abi: abi.max(5),
-        ..profiler.table.seat
-    };
-    // SAFETY: EMPTY is whole and static.
-    let empty = Loader::with_table(settings.nccl, unsafe { Table::new(seat, &EMPTY) });
-    let mut empty = empty.init(&of).context("the empty plugin's init")?;
-    empty.table.seat.abi = abi;
+    let empty = empty(settings, &of, &profiler, abi, mask)?;
     let (rate, channels) = (settings.rate[0], settings.channels[0]);
     let lane = |profiler: Profiler| Lane {
         profiler,
@@ -81,17 +97,7 @@ pub(super) fn case(settings: &Settings) -> anyhow::Result<Value> {
     };
     let under_test = profiler.clone();
     let mut lanes = [lane(empty), lane(profiler)];
-    let shared = Shared {
-        ring: Ring {
-            slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
-            head: AtomicU64::new(0),
-            tail: AtomicU64::new(0),
-        },
-        ended: AtomicBool::new(false),
-        watched: AtomicBool::new(false),
-        busy: Default::default(),
-        cpu: AtomicU64::new(0),
-    };
+    let shared = Shared::new();
     let followers = [0, 1].map(|i| Lane {
         profiler: lanes[i].profiler.clone(),
         ..lanes[i]
@@ -118,6 +124,27 @@ pub(super) fn case(settings: &Settings) -> anyhow::Result<Value> {
     Ok(result.line)
 }
 
+/// An empty plugin's link, that gets the events of `mask` at the ABI of the plugin under test.
+fn empty(
+    settings: &Settings,
+    of: &Identity,
+    profiler: &Profiler,
+    abi: u8,
+    mask: u64,
+) -> anyhow::Result<Profiler> {
+    EMPTY_MASK.store(mask as i32, Relaxed);
+    let seat = Seat {
+        abi: abi.max(5),
+        ..profiler.table.seat
+    };
+    // SAFETY: EMPTY is whole and static.
+    let empty = Loader::with_table(settings.nccl, unsafe { Table::new(seat, &EMPTY) });
+    let mut empty = empty.init(of).context("the empty plugin's init")?;
+    empty.table.seat.abi = abi;
+    Ok(empty)
+}
+
+/// What the calling thread found.
 struct Measured {
     line: Value,
     tails: [Tail; 2],
@@ -157,17 +184,58 @@ fn follow(shared: &Shared, lanes: &[Lane; 2]) -> [Tail; 2] {
     tails
 }
 
+/// The calling thread: what calls cost, and then the steady stretches.
 fn drive(settings: &Settings, rate: u64, lanes: &mut [Lane; 2], shared: &Shared) -> Measured {
-    let gap = Duration::from_nanos(1_000_000_000u64.checked_div(rate).unwrap_or(0));
-    let mut next = Instant::now();
-    let mut pace = || {
-        if rate > 0 {
-            next = (next + gap).max(Instant::now() - gap);
-            while Instant::now() < next {
+    let mut pace = Pace::new(rate);
+    let mut line = alternate(settings, &mut pace, lanes, shared);
+    shared.watched.store(true, Relaxed);
+    let mut tails = [Tail::new(), Tail::new()];
+    for (which, tail) in tails.iter_mut().enumerate() {
+        let steady = steady(settings, &mut pace, which, &mut lanes[which], tail, shared);
+        // Of the empty plugin only the tail is shown.
+        if let (1, Value::Object(steady)) = (which, steady) {
+            line.as_object_mut().expect("an object").extend(steady);
+        }
+    }
+    Measured { line, tails }
+}
+
+/// Keeps so many calls a second.
+struct Pace {
+    rate: u64,
+    gap: Duration,
+    next: Instant,
+}
+
+impl Pace {
+    fn new(rate: u64) -> Pace {
+        Pace {
+            rate,
+            gap: Duration::from_nanos(1_000_000_000u64.checked_div(rate).unwrap_or(0)),
+            next: Instant::now(),
+        }
+    }
+
+    /// Spins until the next call is due; not at all at rate 0.
+    #[inline]
+    fn wait(&mut self) {
+        if self.rate > 0 {
+            self.next = (self.next + self.gap).max(Instant::now() - self.gap);
+            while Instant::now() < self.next {
                 std::hint::spin_loop();
             }
         }
-    };
+    }
+}
+
+/// Slices of calls to the empty plugin and to the one under test by turns: what a call and its progress cost.
+fn alternate(
+    settings: &Settings,
+    pace: &mut Pace,
+    lanes: &mut [Lane; 2],
+    shared: &Shared,
+) -> Value {
+    let rate = pace.rate;
     let slice = match rate {
         0 => 4096,
         rate => (rate / 20).max(16),
@@ -183,7 +251,7 @@ fn drive(settings: &Settings, rate: u64, lanes: &mut [Lane; 2], shared: &Shared)
         let began = Instant::now();
         for _ in 0..slice {
             let coll = if rate > 0 {
-                pace();
+                pace.wait();
                 let began = Instant::now();
                 let coll = lane.call(&mut Blind);
                 spent += began.elapsed();
@@ -198,9 +266,7 @@ fn drive(settings: &Settings, rate: u64, lanes: &mut [Lane; 2], shared: &Shared)
         if rate == 0 {
             spent = began.elapsed();
         }
-        while !shared.ring.drained() {
-            std::thread::yield_now();
-        }
+        shared.catch_up();
         // The first turn of each warms up.
         if turn >= 2 {
             calls[which].push(spent.as_nanos() as f64 / slice as f64);
@@ -212,39 +278,44 @@ fn drive(settings: &Settings, rate: u64, lanes: &mut [Lane; 2], shared: &Shared)
         }
     }
     let ((call, call_spread), (progress, progress_spread)) = (cost(calls), cost(progress));
-    let mut line = json!({
-        "rate": rate, "channels": settings.channels[0], "calls_measured": slices / 2 * slice, "slices": slices / 2,
+    json!({
+        "rate": rate, "channels": settings.channels[0], "calls_measured": slices / 2 * slice,
+        "slices": slices / 2,
         "call_ns": call, "call_spread_ns": call_spread,
         "progress_ns": progress, "progress_spread_ns": progress_spread,
-    });
-    shared.watched.store(true, Relaxed);
-    let mut tails = [Tail::new(), Tail::new()];
-    for (which, tail) in tails.iter_mut().enumerate() {
-        let lane = &mut lanes[which];
-        let posts = lane.progresses();
-        let cpu = || {
-            let ours = cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID) + shared.cpu.load(Relaxed);
-            cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID).saturating_sub(ours)
-        };
-        let (rss, own, began, seq) = (resident_bytes(), cpu(), Instant::now(), lane.seq);
-        while began.elapsed().as_secs_f64() < settings.seconds {
-            pace();
-            let coll = lane.call(tail);
-            if posts {
-                shared.ring.push(which as u64, coll);
-            }
-        }
-        while !shared.ring.drained() {
-            std::thread::yield_now();
-        }
-        if which == 1 {
-            let seconds = began.elapsed().as_secs_f64();
-            line["steady_calls"] = json!(lane.seq - seq);
-            line["steady_seconds"] = json!(seconds);
-            line["own_cpu_percent"] = json!(cpu().saturating_sub(own) as f64 / seconds / 1e7);
-            line["rss_growth_mib"] =
-                json!(resident_bytes().saturating_sub(rss) as f64 / f64::from(1 << 20));
+    })
+}
+
+/// A stretch of calls to one plugin, with every callback timed: how many, and what the plugin used meanwhile.
+fn steady(
+    settings: &Settings,
+    pace: &mut Pace,
+    which: usize,
+    lane: &mut Lane,
+    tail: &mut Tail,
+    shared: &Shared,
+) -> Value {
+    let posts = lane.progresses();
+    let cpu = || {
+        let ours = cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID) + shared.cpu.load(Relaxed);
+        cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID).saturating_sub(ours)
+    };
+    let (rss, own, began, seq) = (resident_bytes(), cpu(), Instant::now(), lane.seq);
+    while began.elapsed().as_secs_f64() < settings.seconds {
+        pace.wait();
+        let coll = lane.call(tail);
+        if posts {
+            shared.ring.push(which as u64, coll);
         }
     }
-    Measured { line, tails }
+    shared.catch_up();
+    let seconds = began.elapsed().as_secs_f64();
+    let own = cpu().saturating_sub(own) as f64;
+    let grown = resident_bytes().saturating_sub(rss) as f64;
+    json!({
+        "steady_calls": lane.seq - seq,
+        "steady_seconds": seconds,
+        "own_cpu_percent": own / seconds / 1e7,
+        "rss_growth_mib": grown / f64::from(1 << 20),
+    })
 }
