@@ -1,7 +1,7 @@
 //! The process of a replayed trace file: its threads, in turns.
 
 use super::replayer::Replayer;
-use super::trace::read_file;
+use super::trace::{read_file, Trace};
 use crate::announced::Announced;
 use crate::control::Control;
 use crate::lock::lock;
@@ -10,6 +10,7 @@ use anyhow::Context;
 use capture::callback::{self, What};
 use serde_json::{json, Value};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::mpsc::channel;
 use std::sync::{Mutex, PoisonError};
@@ -20,8 +21,8 @@ pub(super) fn newest() -> Version {
 }
 
 /// Consecutive records of one thread: its number and the first and last byte of them.
-fn turns(records: &[u8]) -> Vec<(u32, std::ops::Range<usize>)> {
-    let mut turns: Vec<(u32, std::ops::Range<usize>)> = Vec::new();
+fn turns(records: &[u8]) -> Vec<(u32, Range<usize>)> {
+    let mut turns: Vec<(u32, Range<usize>)> = Vec::new();
     let mut at = 0;
     for record in callback::read(records) {
         let end = at + callback::record_bytes(record.payload.len());
@@ -49,7 +50,6 @@ pub(crate) fn process(
 ) -> anyhow::Result<()> {
     let path = Path::new(order["file"].as_str().context("expected a file")?);
     let trace = read_file(path)?;
-    let recorded_version = trace.process.get("nccl").and_then(|v| Version::parse(v));
     let abi = callback::read(&trace.records)
         .find(|r| r.what == What::Init)
         .map(|r| r.abi)
@@ -59,10 +59,7 @@ pub(crate) fn process(
                 path.display()
             )
         })?;
-    let asked = order["nccl"].as_u64().map(|v| Version(v as u32));
-    let version = asked.or(recorded_version).unwrap_or(newest());
-    let native = version.native_abi().unwrap_or(0);
-    let version = if native < abi { newest() } else { version };
+    let version = version(order, &trace, abi);
     told(version);
     let loader = Loader::new(Choice {
         version,
@@ -74,45 +71,90 @@ pub(crate) fn process(
         },
     });
     let pid = trace.process.get("pid").and_then(|p| p.parse().ok());
-    let replayer = Mutex::new(Replayer {
-        loader,
-        own_pid: std::process::id() as i32,
-        recorded_pid: pid.unwrap_or(0),
-        texts: HashMap::new(),
-        handles: HashMap::new(),
-        comms: HashMap::new(),
-        announced: Announced::default(),
-        any: None,
-    });
+    let replayer = Mutex::new(Replayer::new(loader, pid.unwrap_or(0)));
     // The plugin is loaded by the first init, among the rest; who waits for us only needs to know that we live.
     control.begin(Ok(abi))?;
-    let turns = turns(&trace.records);
     let pace = match order["real_pace"].as_bool() {
-        Some(true) => Some(
-            scale(&trace.anchors)
-                .context("expected two clock anchors for `--pace real`, found fewer")?,
-        ),
+        Some(true) => Some(Pace::new(&trace)?),
         _ => None,
     };
-    let first_tick = callback::read(&trace.records)
-        .map(|r| r.ticks)
-        .min()
-        .unwrap_or(0);
-    let began = Instant::now();
-    let play = |range: std::ops::Range<usize>| {
+    in_turns(turns(&trace.records), |range| {
         for record in callback::read(&trace.records[range]) {
-            if let Some(scale) = pace {
-                let at = Duration::from_nanos(
-                    (record.ticks.saturating_sub(first_tick) as f64 * scale) as u64,
-                );
-                let left = at.saturating_sub(began.elapsed());
-                if left > Duration::from_micros(200) {
-                    std::thread::sleep(left);
-                }
+            if let Some(pace) = &pace {
+                pace.wait(record.ticks);
             }
             lock(&replayer).play(&record);
         }
-    };
+    });
+    let replayer = replayer
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    control.say(&match loaded(&replayer, abi) {
+        Ok(()) => json!({"result": replayer.announced.to_json()}),
+        Err(why) => {
+            let nothing = Announced::default().to_json();
+            json!({"ready": null, "no_plugin": why, "result": nothing})
+        }
+    });
+    Ok(())
+}
+
+/// The release that was asked for, else the recorded one; the newest if that does not know the ABI.
+fn version(order: &Value, trace: &Trace, abi: u8) -> Version {
+    let asked = order["nccl"].as_u64().map(|v| Version(v as u32));
+    let recorded = trace.process.get("nccl").and_then(|v| Version::parse(v));
+    let version = asked.or(recorded).unwrap_or(newest());
+    let native = version.native_abi().unwrap_or(0);
+    if native < abi {
+        newest()
+    } else {
+        version
+    }
+}
+
+/// Why the plugin was not called as recorded, if it wasn't.
+fn loaded(replayer: &Replayer, abi: u8) -> Result<(), String> {
+    match replayer.loader.abi() {
+        Err(why) if replayer.any.is_none() => Err(why.to_string()),
+        Ok(_) if replayer.any.is_none() => Err("its init failed".into()),
+        Ok(found) if found != abi => Err(format!(
+            "the capture is of ABI v{abi}, the plugin exports v{found} at most"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Keeps the recorded times between calls.
+struct Pace {
+    began: Instant,
+    first_tick: u64,
+    /// Nanoseconds for each tick.
+    scale: f64,
+}
+
+impl Pace {
+    fn new(trace: &Trace) -> anyhow::Result<Pace> {
+        let scale = scale(&trace.anchors)
+            .context("expected two clock anchors for `--pace real`, found fewer")?;
+        let first_tick = callback::read(&trace.records).map(|r| r.ticks).min();
+        Ok(Pace {
+            began: Instant::now(),
+            first_tick: first_tick.unwrap_or(0),
+            scale,
+        })
+    }
+
+    fn wait(&self, ticks: u64) {
+        let since = ticks.saturating_sub(self.first_tick) as f64 * self.scale;
+        let left = Duration::from_nanos(since as u64).saturating_sub(self.began.elapsed());
+        if left > Duration::from_micros(200) {
+            std::thread::sleep(left);
+        }
+    }
+}
+
+/// Gives each turn to the thread that stands for the recorded one, and waits for it before the next.
+fn in_turns(turns: Vec<(u32, Range<usize>)>, play: impl Fn(Range<usize>) + Sync) {
     std::thread::scope(|scope| {
         let mut threads = HashMap::new();
         let (done, finished) = channel();
@@ -134,24 +176,4 @@ pub(crate) fn process(
             let _ = finished.recv();
         }
     });
-    let replayer = replayer
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner);
-    let loaded = match replayer.loader.abi() {
-        _ if replayer.any.is_none() => Err(match replayer.loader.abi() {
-            Err(why) => why.to_string(),
-            Ok(_) => "its init failed".into(),
-        }),
-        Ok(found) if found != abi => Err(format!(
-            "the capture is of ABI v{abi}, the plugin exports v{found} at most"
-        )),
-        _ => Ok(abi),
-    };
-    match loaded {
-        Ok(_) => control.say(&json!({"result": replayer.announced.to_json()})),
-        Err(why) => control.say(
-            &json!({"ready": null, "no_plugin": why, "result": Announced::default().to_json()}),
-        ),
-    }
-    Ok(())
 }

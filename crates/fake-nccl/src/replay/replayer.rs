@@ -15,14 +15,14 @@ static NOWHERE: [u64; 8] = [0; 8];
 
 /// What is known of a recorded handle.
 #[derive(Clone, Copy)]
-pub(super) struct Known {
+struct Known {
     handle: Handle,
     captured: bool,
     thread: u32,
 }
 
 /// What is known of a recorded context.
-pub(super) struct Comm {
+struct Comm {
     profiler: Profiler,
     hash: u64,
     ranks: usize,
@@ -31,17 +31,31 @@ pub(super) struct Comm {
 /// The maps from the recorded process to this one. Threads take turns with it.
 pub(super) struct Replayer {
     pub(super) loader: Loader,
-    pub(super) own_pid: i32,
-    pub(super) recorded_pid: i32,
-    pub(super) texts: HashMap<u64, CString>,
-    pub(super) handles: HashMap<u64, Known>,
-    pub(super) comms: HashMap<u64, Comm>,
+    own_pid: i32,
+    recorded_pid: i32,
+    texts: HashMap<u64, CString>,
+    handles: HashMap<u64, Known>,
+    comms: HashMap<u64, Comm>,
     pub(super) announced: Announced,
     /// Whose functions are called; all communicators of a process share them.
     pub(super) any: Option<Profiler>,
 }
 
 impl Replayer {
+    /// `recorded_pid` is the id that the recorded process had.
+    pub(super) fn new(loader: Loader, recorded_pid: i32) -> Replayer {
+        Replayer {
+            loader,
+            own_pid: std::process::id() as i32,
+            recorded_pid,
+            texts: HashMap::new(),
+            handles: HashMap::new(),
+            comms: HashMap::new(),
+            announced: Announced::default(),
+            any: None,
+        }
+    }
+
     pub(super) fn play(&mut self, record: &callback::Callback) {
         match record.what {
             What::Init => self.init(record),
