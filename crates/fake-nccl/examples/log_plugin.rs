@@ -1,16 +1,18 @@
-//! A profiler plugin that writes down every callback, one JSON object a line: to look at what NCCL or fake-nccl does.
+//! A profiler plugin that writes down every callback, one JSON object a line: to look at what NCCL or
+//! fake-nccl does.
 //!
-//! It exports all seven ABI versions. `LOG_PLUGIN_OUT` is the folder for `<pid>.jsonl` (default: the working folder;
-//! `none` writes nothing), `LOG_PLUGIN_MASK` the activation mask in hex (default: every event). It is for learning and testing: it formats and
-//! writes under a lock inside the callbacks, which a plugin for real jobs must not do.
+//! It exports all seven ABI versions. `LOG_PLUGIN_OUT` is the folder for `<pid>.jsonl` (default: the working
+//! folder; `none` writes nothing), `LOG_PLUGIN_MASK` the activation mask in hex (default: every event). It is
+//! for learning and testing: it formats and writes under a lock inside the callbacks, which a plugin for real
+//! jobs must not do.
 //!
 //! ```text
 //! cargo build -p fake-nccl --example log_plugin
 //! fake-nccl play job.txt --plugin target/debug/examples/liblog_plugin.so
 //! ```
 //!
-//! Handles count from 0x1000, contexts from 1. `raw` is the descriptor's bytes in hex, so that also what a version
-//! leaves undefined can be seen.
+//! Handles count from 0x1000, contexts from 1. `raw` is the descriptor's bytes in hex, so that also what a
+//! version leaves undefined can be seen.
 
 use nccl_abi::{event, state};
 use serde_json::{json, Value};
@@ -47,7 +49,8 @@ fn text(pointer: *const c_char) -> Value {
     if pointer.is_null() {
         return Value::Null;
     }
-    // SAFETY: only called for text fields of the event's own union member, which NCCL fills with static strings.
+    // SAFETY: only called for text fields of the event's own union member, which NCCL fills with static
+    // strings.
     json!(unsafe { CStr::from_ptr(pointer) }.to_string_lossy())
 }
 

@@ -1,7 +1,8 @@
 //! What a job announced to its plugins, counted on NCCL's side of the ABI.
 //!
-//! Rule: a call counts when the plugin was called with its start: CollApi and P2pApi from ABI v5 on, Coll and P2p below.
-//! A graph replay counts when its Coll or P2p was. Nothing that a shim dropped or a mask left out counts.
+//! Rule: a call counts when the plugin was called with its start: CollApi and P2pApi from ABI v5 on, Coll and
+//! P2p below. A graph replay counts when its Coll or P2p was. Nothing that a shim dropped or a mask left out
+//! counts.
 
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;

@@ -1,12 +1,13 @@
 //! What a plugin costs: the same callbacks to it and to an empty plugin, in turns.
 //!
-//! A case is a rate and a number of channels. Its process drives one communicator with one calling thread and one
-//! progress thread. First slices of calls go to the plugin and to an empty plugin by turns, and the median difference of
-//! neighbours is the plugin's cost; then a steady stretch goes to each alone, where every callback is timed for the tail, and
-//! the processor time of threads that are not ours is the plugin's own.
+//! A case is a rate and a number of channels. Its process drives one communicator with one calling thread and
+//! one progress thread. First slices of calls go to the plugin and to an empty plugin by turns, and the
+//! median difference of neighbours is the plugin's cost; then a steady stretch goes to each alone, where
+//! every callback is timed for the tail, and the processor time of threads that are not ours is the plugin's
+//! own.
 //!
-//! Rule: both plugins get the same events, those that the plugin's mask asks for, and both are timed by the same clock
-//! reads, so whatever the driver costs is in both and cancels.
+//! Rule: both plugins get the same events, those that the plugin's mask asks for, and both are timed by the
+//! same clock reads, so whatever the driver costs is in both and cancels.
 
 mod empty;
 mod lane;

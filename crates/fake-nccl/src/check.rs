@@ -1,10 +1,10 @@
 //! Plays hostile sequences to any plugin, on each ABI it exports, and says which it bears.
 //!
-//! [`check`] runs each item in a process of its own, so that a crash or a hang is a result like another. The items are
-//! every [`FAULTS`] entry and those of [`ITEMS`].
+//! [`check`] runs each item in a process of its own, so that a crash or a hang is a result like another. The
+//! items are every [`FAULTS`] entry and those of [`ITEMS`].
 //!
-//! Rule: an item fails when the process dies, hangs for [`LIMIT`], gets an error back, or finds a handle or context not
-//! written; nothing that depends on what the plugin records is judged here.
+//! Rule: an item fails when the process dies, hangs for [`LIMIT`], gets an error back, or finds a handle or
+//! context not written; nothing that depends on what the plugin records is judged here.
 
 mod items;
 mod process;

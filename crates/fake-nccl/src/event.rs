@@ -1,10 +1,11 @@
 //! Events as NCCL's core has them, and their bytes in each ABI version.
 //!
-//! An [`Event`] holds every field that any version carries. [`Descr::encode`] lays it out for one version, the way the
-//! core does where that version is native, and the way its compatibility shim does where it isn't ([`Seat`]).
+//! An [`Event`] holds every field that any version carries. [`Descr::encode`] lays it out for one version,
+//! the way the core does where that version is native, and the way its compatibility shim does where it isn't
+//! ([`Seat`]).
 //!
-//! Rule: every byte that the event and the version do not define is [`POISON`]. A plugin that reads a wrong member, a
-//! wrong width or a padding byte sees it.
+//! Rule: every byte that the event and the version do not define is [`POISON`]. A plugin that reads a wrong
+//! member, a wrong width or a padding byte sees it.
 
 mod descr;
 pub(crate) mod offsets;

@@ -1,9 +1,10 @@
 //! The host that a rank's process believes to be on: its name, and how far its wall clock is off.
 //!
-//! The program exports `gethostname` and `clock_gettime`, so that a plugin in it finds these before the C library's; what they tell
-//! is set here before the plugin is loaded.
+//! The program exports `gethostname` and `clock_gettime`, so that a plugin in it finds these before the C
+//! library's; what they tell is set here before the plugin is loaded.
 //!
-//! Rule: until something is set, both tell what the system does, and other clocks than the wall clock always do.
+//! Rule: until something is set, both tell what the system does, and other clocks than the wall clock always
+//! do.
 
 use std::ffi::CString;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};

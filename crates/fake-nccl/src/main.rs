@@ -1,7 +1,7 @@
 //! `fake-nccl`: plays a job to a profiler plugin.
 //!
-//! Data goes to standard output, everything else to standard error. Exit status: 0 as the script says, 1 a process
-//! ended otherwise or a check failed, 2 the job could not be played.
+//! Data goes to standard output, everything else to standard error. Exit status: 0 as the script says, 1 a
+//! process ended otherwise or a check failed, 2 the job could not be played.
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};

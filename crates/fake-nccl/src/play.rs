@@ -1,11 +1,11 @@
 //! Plays a script: one process for each rank, or threads of this one.
 //!
-//! [`play`] starts the processes ([`crate::processes`]) and gathers what each announced. A process runs a `Driver` per
-//! thread, which walks the script's statements, asks the [`Schedule`] what its ranks do and when, and has a
-//! [`Launcher`] do it.
+//! [`play`] starts the processes ([`crate::processes`]) and gathers what each announced. A process runs a
+//! `Driver` per thread, which walks the script's statements, asks the [`Schedule`] what its ranks do and
+//! when, and has a [`Launcher`] do it.
 //!
-//! Rule: a process says what it announced before it does anything that may end it, so the count is right also for a rank
-//! that kills itself.
+//! Rule: a process says what it announced before it does anything that may end it, so the count is right also
+//! for a rank that kills itself.
 
 mod calls;
 mod communicators;

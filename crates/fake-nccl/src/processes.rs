@@ -1,7 +1,8 @@
 //! Starts the processes of a job, lets them begin together, and gathers what they say.
 //!
-//! [`run_processes`] takes a [`Start`] for each process. Parent and child talk over a socket, which the child finds as
-//! its standard input ([`crate::control::Control`]): one JSON line each for the order, `ready`, `go`, and the result.
+//! [`run_processes`] takes a [`Start`] for each process. Parent and child talk over a socket, which the child
+//! finds as its standard input ([`crate::control::Control`]): one JSON line each for the order, `ready`,
+//! `go`, and the result.
 //!
 //! Rule: a crash that nobody asked for is reported as one.
 
@@ -97,8 +98,9 @@ struct Heard {
     stuck: bool,
 }
 
-/// Starts processes, lets them begin together, and gathers what they say. When only processes are left that wait for
-/// ever, they are ended after `linger`, but not before their progress threads have delivered what is due.
+/// Starts processes, lets them begin together, and gathers what they say. When only processes are left that
+/// wait for ever, they are ended after `linger`, but not before their progress threads have delivered what is
+/// due.
 pub(crate) fn run_processes(
     starts: Vec<Start>,
     timeout: Option<Duration>,
@@ -134,8 +136,8 @@ fn begin_together(running: &mut [Running], late: impl Fn() -> bool) {
     }
 }
 
-/// Waits until all have ended. Those that wait for ever are ended when only such have been left for `linger`, and all of
-/// them when it is too late.
+/// Waits until all have ended. Those that wait for ever are ended when only such have been left for `linger`,
+/// and all of them when it is too late.
 fn wait(running: &mut [Running], late: impl Fn() -> bool, linger: Duration) -> std::io::Result<()> {
     let mut stuck_since: Option<Instant> = None;
     while running.iter().any(|process| process.ended.is_none()) {

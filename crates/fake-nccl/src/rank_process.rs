@@ -5,8 +5,8 @@ use crate::plugin::Version;
 use crate::{play, replay};
 use anyhow::Context;
 
-/// What a rank's process does: everything after [`crate::processes::RANK_PROCESS`] on the command line. `told` hears which release the
-/// process is to be, before the plugin is loaded.
+/// What a rank's process does: everything after [`crate::processes::RANK_PROCESS`] on the command line.
+/// `told` hears which release the process is to be, before the plugin is loaded.
 ///
 /// # Errors
 /// When the starting process is gone or speaks otherwise.

@@ -1,11 +1,13 @@
 //! Replays a `callbacks` capture of a real job to a plugin.
 //!
-//! [`replay`] finds the trace files, and starts a process for each with the launcher's variables as they were. The process
-//! reads its records, maps what belongs to the recorded process (handles, contexts, texts, its process id) to what
-//! belongs to this one, and makes the calls in the recorded order, each on the thread that stands for the recorded one.
+//! [`replay`] finds the trace files, and starts a process for each with the launcher's variables as they
+//! were. The process reads its records, maps what belongs to the recorded process (handles, contexts, texts,
+//! its process id) to what belongs to this one, and makes the calls in the recorded order, each on the thread
+//! that stands for the recorded one.
 //!
-//! Rule: bytes that aren't mapped are passed on as they were recorded, and what was not recorded is poison. The plugin is
-//! called at the recorded ABI, so no shim comes between: what was recorded is what a shim, if any, let through.
+//! Rule: bytes that aren't mapped are passed on as they were recorded, and what was not recorded is poison.
+//! The plugin is called at the recorded ABI, so no shim comes between: what was recorded is what a shim, if
+//! any, let through.
 
 mod process;
 mod replayer;

@@ -1,14 +1,14 @@
 //! The job's virtual time: when each rank calls, arrives on its GPU and is done.
 //!
-//! A [`Schedule`] follows the whole script for all ranks, in every process alike. A call takes its rank's host some
-//! microseconds; its kernel arrives when it is launched, the stream is free and what was computed before is done, and ends a transfer time after the last
-//! rank of the operation has arrived.
+//! A [`Schedule`] follows the whole script for all ranks, in every process alike. A call takes its rank's
+//! host some microseconds; its kernel arrives when it is launched, the stream is free and what was computed
+//! before is done, and ends a transfer time after the last rank of the operation has arrived.
 //!
-//! Rule: no clock is read here. The same script gives the same times on every machine and in every process, so the
-//! stamps of different processes agree without a word between them.
+//! Rule: no clock is read here. The same script gives the same times on every machine and in every process,
+//! so the stamps of different processes agree without a word between them.
 //!
-//! Simplifications, so that one pass suffices: rooted collectives end like the others; a send or receive whose peer makes
-//! no matching call in the same statement ends by itself, as if buffered.
+//! Simplifications, so that one pass suffices: rooted collectives end like the others; a send or receive
+//! whose peer makes no matching call in the same statement ends by itself, as if buffered.
 
 mod group;
 mod kernel;

@@ -1,10 +1,10 @@
 //! The script: a job on one screen.
 //!
-//! [`Script::parse`] turns the text into [`Statement`]s with every name resolved, so that playing it can't fail on a
-//! word. The grammar is in `docs/fake-nccl.md`.
+//! [`Script::parse`] turns the text into [`Statement`]s with every name resolved, so that playing it can't
+//! fail on a word. The grammar is in `docs/fake-nccl.md`.
 //!
-//! Rule: a script says the same to every rank. Whatever only some ranks do is said by naming them, so each process can
-//! follow the whole job and knows what the others did.
+//! Rule: a script says the same to every rank. Whatever only some ranks do is said by naming them, so each
+//! process can follow the whole job and knows what the others did.
 
 mod call;
 mod error;

@@ -1,8 +1,9 @@
 //! Network operations that stop on the way, and where.
 //!
-//! A script's `stuck` gives a rank a [`Stop`] for its sends or its receives. An operation of which a member has one
-//! never ends; what the script does not say of its other network operations, [`Held`] fills in: they are begun and
-//! starve, as behind a network operation that does not move. A [`Drag`] only makes them, and the operation, take longer.
+//! A script's `stuck` gives a rank a [`Stop`] for its sends or its receives. An operation of which a member
+//! has one never ends; what the script does not say of its other network operations, [`Held`] fills in: they
+//! are begun and starve, as behind a network operation that does not move. A [`Drag`] only makes them, and
+//! the operation, take longer.
 
 use nccl_abi::state;
 

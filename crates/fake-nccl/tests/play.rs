@@ -1,4 +1,5 @@
-//! Scripts played to the log plugin: which events came, in which order, from which threads, with which parents.
+//! Scripts played to the log plugin: which events came, in which order, from which threads, with which
+//! parents.
 
 mod common;
 

@@ -46,7 +46,8 @@ unsafe extern "C" fn empty_state(
     0
 }
 
-/// A plugin whose callbacks return at once. Its ABI is whatever the seat says, but its `init` is of v5 and later.
+/// A plugin whose callbacks return at once. Its ABI is whatever the seat says, but its `init` is of v5 and
+/// later.
 pub(super) static EMPTY: v5::Profiler = v5::Profiler {
     name: c"empty".as_ptr(),
     init: Some(empty_init),

@@ -180,7 +180,8 @@ fn poor_environment(loader: &Loader) -> Result<(), String> {
             std::env::set_var(name, "/proc/nowhere");
         }
     }
-    // Nothing can be created here. A relative plugin name has been resolved by then only if it's on the search path.
+    // Nothing can be created here. A relative plugin name has been resolved by then only if it's on the
+    // search path.
     let absolute = std::env::var("NCCL_PROFILER_PLUGIN").is_ok_and(|p| p.starts_with('/'));
     if absolute && std::env::set_current_dir("/proc").is_err() {
         return Err("no /proc here".into());

@@ -27,8 +27,8 @@ pub struct Descr(pub [u8; 136]);
 /// Writes fields through a raw pointer, so that no byte beside them changes.
 macro_rules! put {
     ($at:expr; $($($field:ident).+ = $value:expr),* $(,)?) => {
-        // SAFETY: `$at` points to the 136 aligned bytes of a `Descr`, which no version's descriptor exceeds (asserted
-        // below), and every field takes plain integers or pointers.
+        // SAFETY: `$at` points to the 136 aligned bytes of a `Descr`, which no version's descriptor exceeds
+        // (asserted below), and every field takes plain integers or pointers.
         unsafe { $( (&raw mut (*$at).$($field).+).write($value as _); )* }
     };
 }
@@ -116,7 +116,8 @@ macro_rules! put_ce {
     };
 }
 
-/// The number that v1 has in place of a name; a name it lacks becomes the first, as the shim's table look-up gives.
+/// The number that v1 has in place of a name; a name it lacks becomes the first, as the shim's table look-up
+/// gives.
 fn number(of: fn(&str) -> Option<u8>, name: Text) -> u8 {
     name.to_str().ok().and_then(of).unwrap_or(0)
 }

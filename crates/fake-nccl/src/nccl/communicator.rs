@@ -95,8 +95,8 @@ impl Communicator {
         }
     }
 
-    /// Hands work to the threads: network operations to the proxy, and KernelCh events to the profiler thread if there is
-    /// one.
+    /// Hands work to the threads: network operations to the proxy, and KernelCh events to the profiler thread
+    /// if there is one.
     pub(super) fn post(&self, work: Work) {
         let seen = work.kernel.is_some();
         match (&self.proxy, &self.profiler_thread) {

@@ -9,8 +9,8 @@ use crate::script::Path;
 use nccl_abi::event::KERNEL_CH;
 
 impl Launcher {
-    /// Replays a captured group on the calling thread, which stands for the CUDA driver's. `kernel` says when the kernel on
-    /// a communicator runs.
+    /// Replays a captured group on the calling thread, which stands for the CUDA driver's. `kernel` says when
+    /// the kernel on a communicator runs.
     pub fn replay(&self, group: &Captured, kernel: impl Fn(usize) -> Kernel) {
         let mut tasks = group.tasks.clone();
         for task in &mut tasks {

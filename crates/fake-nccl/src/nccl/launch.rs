@@ -73,7 +73,8 @@ impl Launcher {
     }
 }
 
-/// When each part of a plan runs. Sends and receives among themselves, and a batch of collectives, share their stamps.
+/// When each part of a plan runs. Sends and receives among themselves, and a batch of collectives, share
+/// their stamps.
 fn kernels(tasks: &[Task], plan: &[Planned]) -> Vec<Kernel> {
     let pairs_only = plan.iter().all(|p| p.part != Part::Coll);
     if pairs_only || plan.len() <= BATCH {

@@ -33,8 +33,8 @@ struct Step {
 }
 
 impl Progress {
-    /// Plays the network operations of an operation. One that is dragged begins late enough to be in the dragged state
-    /// for as long as the script says, and goes on from there when the operation ends.
+    /// Plays the network operations of an operation. One that is dragged begins late enough to be in the
+    /// dragged state for as long as the script says, and goes on from there when the operation ends.
     pub(super) fn network(&self, work: &Work) {
         let drag = |side: &Side| {
             let (stop, drags) = work.drags?;
@@ -90,7 +90,8 @@ impl<'w> NetworkOp<'w> {
         })
     }
 
-    /// Plays it to its end, or to where it stops for ever; or up to the state `pause` of its first step, which it gives.
+    /// Plays it to its end, or to where it stops for ever; or up to the state `pause` of its first step,
+    /// which it gives.
     fn begin(&mut self, pause: Option<u32>) -> Option<Step> {
         let event = Event::ProxyOp {
             pid: std::process::id() as i32,
@@ -149,8 +150,8 @@ impl<'w> NetworkOp<'w> {
         None
     }
 
-    /// Plays one step from `resumed` on: to its end, or for ever in the state `until`; or up to the state `pause`.
-    /// `told` is the size that the states tell.
+    /// Plays one step from `resumed` on: to its end, or for ever in the state `until`; or up to the state
+    /// `pause`. `told` is the size that the states tell.
     fn step(
         &self,
         step: u64,

@@ -172,7 +172,8 @@ impl TaskEvent<'_> {
         let (version, own) = (comm.version, comm.rank());
         let to_self = matches!(part, Part::Send(peer) | Part::Recv(peer) if peer == own);
         let symmetric = self.symmetric();
-        // The host of 2.30 and before forgets the work that a send to oneself makes; a replayed symmetric kernel is blind.
+        // The host of 2.30 and before forgets the work that a send to oneself makes; a replayed symmetric
+        // kernel is blind.
         let seen = self.kernel_ch()
             && !(to_self && version < 23100)
             && !(symmetric && self.play == Play::Replay);

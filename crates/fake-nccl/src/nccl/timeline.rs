@@ -47,8 +47,8 @@ impl Timeline {
         self.wait_host(at + self.lead_ns);
     }
 
-    /// A stamp. The GPU's clock goes in steps of 32 ns; the origin is cut to a step first, so that durations don't
-    /// depend on it.
+    /// A stamp. The GPU's clock goes in steps of 32 ns; the origin is cut to a step first, so that durations
+    /// don't depend on it.
     pub(super) fn stamp(&self, at: u64) -> u64 {
         let origin = (self.origin().realtime_ns + self.lead_ns).wrapping_add_signed(self.offset_ns);
         (origin & !31) + (at & !31)

@@ -1,5 +1,5 @@
-//! What a driver does at each statement: [`Driver::statement`] has a line for each, and the functions are in files with
-//! those about the same thing.
+//! What a driver does at each statement: [`Driver::statement`] has a line for each, and the functions are in
+//! files with those about the same thing.
 
 use super::driver::Driver;
 use super::job::Flow;

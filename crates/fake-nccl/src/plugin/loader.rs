@@ -156,7 +156,8 @@ impl Loader {
                     *lock(&self.state) = State::Off;
                     return None;
                 }
-                // Events go on with a null context; a shim's pointers were not filled in, so it would crash instead.
+                // Events go on with a null context; a shim's pointers were not filled in, so it would crash
+                // instead.
                 22800..23000 if !table.seat.shimmed() => {}
                 22800..23000 => {
                     eprintln!("fake-nccl: NCCL {} would now call through null in its v{} shim; profiling off", self.choice.version, table.seat.abi);
@@ -185,7 +186,8 @@ impl Loader {
         })
     }
 
-    /// ncclCommDestroy or ncclCommAbort reached the end: `finalize`, and the last communicator unloads the library.
+    /// ncclCommDestroy or ncclCommAbort reached the end: `finalize`, and the last communicator unloads the
+    /// library.
     pub fn finalize(&self, profiler: Profiler) {
         if self.choice.version.0 < 22800 || profiler.context != Handle::NULL {
             profiler.table.finalize(profiler.context);

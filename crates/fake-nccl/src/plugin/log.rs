@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 pub(super) static LOG_LEVEL: AtomicI32 = AtomicI32::new(nccl_abi::log::LEVEL_WARN);
 
-/// NCCL's logger as this process has it: prints the format text itself, since a well-behaved plugin passes `"%s"`.
+/// NCCL's logger as this process has it: prints the format text itself, since a well-behaved plugin passes
+/// `"%s"`.
 ///
-/// Stable Rust can't define a C-variadic function, and on the platforms we know a callee that ignores what is passed
-/// beyond its named arguments is called the same way; the one string of a `"%s"` is the sixth argument.
+/// Stable Rust can't define a C-variadic function, and on the platforms we know a callee that ignores what is
+/// passed beyond its named arguments is called the same way; the one string of a `"%s"` is the sixth
+/// argument.
 unsafe extern "C" fn log_line(
     level: c_int,
     _flags: c_ulong,
@@ -42,7 +44,7 @@ pub(super) fn logger() -> nccl_abi::Logger {
     type Fixed =
         unsafe extern "C" fn(c_int, c_ulong, *const c_char, c_int, *const c_char, *const c_char);
     type Variadic = unsafe extern "C" fn(c_int, c_ulong, *const c_char, c_int, *const c_char, ...);
-    // SAFETY: on x86-64 System V and AArch64 Linux an integer or pointer argument beyond the named ones travels in the
-    // next argument register, as it does for a named sixth argument.
+    // SAFETY: on x86-64 System V and AArch64 Linux an integer or pointer argument beyond the named ones
+    // travels in the next argument register, as it does for a named sixth argument.
     Some(unsafe { std::mem::transmute::<Fixed, Variadic>(log_line as Fixed) })
 }

@@ -15,7 +15,8 @@ pub struct Table {
     raw: v5::Profiler,
 }
 
-// SAFETY: NCCL calls a plugin from several threads and demands that it bears it; the struct itself is only read.
+// SAFETY: NCCL calls a plugin from several threads and demands that it bears it; the struct itself is only
+// read.
 unsafe impl Send for Table {}
 
 // SAFETY: as above.
@@ -111,8 +112,8 @@ impl Table {
         let entry = self.raw.init.expect("checked when loaded");
         let name = of.name.as_ref().map_or(std::ptr::null(), |n| n.as_ptr());
         let mask = mask.as_ptr();
-        // SAFETY: the entry has the signature of its ABI version; `context`, `mask` and `name` live long enough, and
-        // the mask for ever.
+        // SAFETY: the entry has the signature of its ABI version; `context`, `mask` and `name` live long
+        // enough, and the mask for ever.
         let result = unsafe {
             match self.seat.abi {
                 1..=3 => std::mem::transmute::<v5::Init, v1::Init>(entry)(&mut context, mask),
@@ -145,8 +146,8 @@ impl Table {
     #[inline]
     pub fn start_raw(&self, context: Handle, slot: &mut Handle, descr: &mut Descr) {
         let entry = self.raw.start_event.expect("checked when loaded");
-        // SAFETY: pointers to the same-sized descriptor of another version; the plugin was told its version by the
-        // symbol it was found under. `slot` is a word of ours.
+        // SAFETY: pointers to the same-sized descriptor of another version; the plugin was told its version
+        // by the symbol it was found under. `slot` is a word of ours.
         unsafe {
             let entry: RawStart = std::mem::transmute::<v5::StartEvent, RawStart>(entry);
             note(entry(
@@ -160,7 +161,8 @@ impl Table {
         }
     }
 
-    /// Starts an event unless the shim drops it. A dropped event's slot becomes null or stays, as the shim has it.
+    /// Starts an event unless the shim drops it. A dropped event's slot becomes null or stays, as the shim
+    /// has it.
     ///
     /// Whether the plugin was called.
     #[inline]
@@ -222,7 +224,8 @@ impl Table {
         );
     }
 
-    /// What the shims let through: v1 to v3 behind 2.27 or later get ProxyCtrl and the five old step states only.
+    /// What the shims let through: v1 to v3 behind 2.27 or later get ProxyCtrl and the five old step states
+    /// only.
     fn forwards(&self, value: u32) -> bool {
         let seat = self.seat;
         if !seat.shimmed() {

@@ -72,7 +72,8 @@ pub(crate) fn process(
     });
     let pid = trace.process.get("pid").and_then(|p| p.parse().ok());
     let replayer = Mutex::new(Replayer::new(loader, pid.unwrap_or(0)));
-    // The plugin is loaded by the first init, among the rest; who waits for us only needs to know that we live.
+    // The plugin is loaded by the first init, among the rest; who waits for us only needs to know that we
+    // live.
     control.begin(Ok(abi))?;
     let pace = match order["real_pace"].as_bool() {
         Some(true) => Some(Pace::new(&trace)?),

@@ -85,7 +85,8 @@ impl Replayer {
                 }
             }
             What::Text => {
-                // NCCL's texts are literals: one pointer always leads to the same text, which a plugin may rely on.
+                // NCCL's texts are literals: one pointer always leads to the same text, which a plugin may
+                // rely on.
                 let fresh = text(record.payload);
                 if self.texts.get(&record.subject) != Some(&fresh) {
                     std::mem::forget(self.texts.insert(record.subject, fresh));

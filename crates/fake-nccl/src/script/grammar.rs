@@ -1,7 +1,8 @@
 //! The words that begin a statement, and what reads each statement.
 //!
-//! [`STATEMENTS`] has them all. A statement is read by a function of its own, in a file with those that are about the
-//! same thing. The function reads up to the end of the statement, and returns what happens in the job.
+//! [`STATEMENTS`] has them all. A statement is read by a function of its own, in a file with those that are
+//! about the same thing. The function reads up to the end of the statement, and returns what happens in the
+//! job.
 
 mod calls;
 mod communicators;

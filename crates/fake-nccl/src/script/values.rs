@@ -58,8 +58,8 @@ pub(super) fn rank_list(text: &str, limit: usize) -> Option<Vec<usize>> {
 
 /// A size: a number and B, KiB, MiB, GiB, or KB, MB, GB.
 ///
-/// Not [`units::bytes`]: a script says exactly what a job does, so KB is 1000 here and a fraction is one. Options and
-/// settings follow nccl-tests, where K, KB and KiB are all 1024.
+/// Not [`units::bytes`]: a script says exactly what a job does, so KB is 1000 here and a fraction is one.
+/// Options and settings follow nccl-tests, where K, KB and KiB are all 1024.
 pub fn bytes(text: &str) -> Option<u64> {
     let digits = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
