@@ -1,13 +1,12 @@
 //! What a plugin costs: the same callbacks to it and to an empty plugin, in turns.
 //!
 //! A case is a rate and a number of channels. Its process drives one communicator with one calling thread and
-//! one progress thread. First slices of calls go to the plugin and to an empty plugin by turns, and the
-//! median difference of neighbours is the plugin's cost; then a steady stretch goes to each alone, where
-//! every callback is timed for the tail, and the processor time of threads that are not ours is the plugin's
-//! own.
+//! one progress thread. First, slices of calls go to the plugin and to an empty plugin in turns. The median
+//! difference of neighbours is the plugin's cost. Then a steady stretch goes to each alone. There every
+//! callback is timed for the tail, and the processor time of threads that are not ours is the plugin's own.
 //!
-//! Rule: both plugins get the same events, those that the plugin's mask asks for, and both are timed by the
-//! same clock reads, so whatever the driver costs is in both and cancels.
+//! Rule: both plugins get the same events, those that the plugin's mask asks for, and the same clock reads
+//! time both. So the driver's own cost is in both and cancels.
 
 mod empty;
 mod lane;
@@ -66,7 +65,7 @@ pub fn run(settings: &Settings) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Measures a case in processes of its own, all at once: what each printed.
+/// Measures a case in processes of its own, all at once. Gives what each printed.
 fn measure_apart(settings: &Settings, rate: u64, channels: u8) -> anyhow::Result<Vec<Value>> {
     let program = std::env::current_exe()?;
     let mut children = Vec::new();
@@ -103,7 +102,7 @@ fn measure_apart(settings: &Settings, rate: u64, channels: u8) -> anyhow::Result
     Ok(cases)
 }
 
-/// What one more channel costs, from the case before with fewer of them.
+/// What one more channel costs, compared with the case before, which had fewer channels.
 fn per_channel(before: &Value, case: &Value) -> Option<f64> {
     let number = |case: &Value| case["channels"].as_u64();
     let more = number(case)?.checked_sub(number(before)?)?;

@@ -1,10 +1,10 @@
-//! Plays hostile sequences to any plugin, on each ABI it exports, and says which it bears.
+//! Plays hostile sequences to any plugin, on each ABI that it exports, and says which it bears.
 //!
 //! [`check`] runs each item in a process of its own, so that a crash or a hang is a result like another. The
-//! items are every [`FAULTS`] entry and those of [`ITEMS`].
+//! items are all [`FAULTS`] and all [`ITEMS`].
 //!
-//! Rule: an item fails when the process dies, hangs for [`LIMIT`], gets an error back, or finds a handle or
-//! context not written; nothing that depends on what the plugin records is judged here.
+//! Rule: an item fails if the process dies, if it hangs for [`LIMIT`], if a callback returns an error, or if
+//! a handle or context is not written. What the plugin records is not judged here.
 
 mod items;
 mod process;
@@ -50,7 +50,10 @@ impl Verdict {
 
     /// For `--json`.
     pub fn to_json(&self) -> Value {
-        json!({"item": self.item, "abi": self.abi, "passed": !self.failed(), "failure": self.failure, "what": self.what})
+        json!({
+            "item": self.item, "abi": self.abi, "passed": !self.failed(), "failure": self.failure,
+            "what": self.what,
+        })
     }
 }
 
@@ -80,7 +83,7 @@ pub struct Selection {
     pub program: Option<PathBuf>,
 }
 
-/// Plays every item on every ABI that the plugin exports, and hands each verdict to `each` as it falls.
+/// Plays every item on every ABI that the plugin exports, and gives each verdict to `each` at once.
 ///
 /// # Errors
 /// When the plugin can't be loaded at all, or the program isn't found.
@@ -135,7 +138,7 @@ pub fn check(
     Ok(verdicts)
 }
 
-/// Runs one item's process; what failed, if anything.
+/// Runs one item's process. Gives what failed, if anything.
 fn run(
     program: &std::path::Path,
     plugin: Option<&str>,

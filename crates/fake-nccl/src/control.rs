@@ -1,7 +1,7 @@
 //! A child's end of the socket to the process that started it.
 //!
-//! Rule: nothing but [`Control`] reads or writes it, and the plugin never finds it: it is no longer standard
-//! input, and it closes on exec.
+//! Rule: only [`Control`] uses the socket, and the plugin never finds it. It is no longer standard input, and
+//! it closes on exec.
 
 use crate::lock::lock;
 use anyhow::{bail, Context};

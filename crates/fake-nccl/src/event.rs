@@ -1,8 +1,8 @@
 //! Events as NCCL's core has them, and their bytes in each ABI version.
 //!
-//! An [`Event`] holds every field that any version carries. [`Descr::encode`] lays it out for one version,
-//! the way the core does where that version is native, and the way its compatibility shim does where it isn't
-//! ([`Seat`]).
+//! An [`Event`] holds every field that any version carries. [`Descr::encode`] lays it out for one version: as
+//! the core does if that version is the release's own, and as its compatibility shim does if not ([`Seat`]).
+//! `offsets` has where fields lie, and `samples` has one event of each type.
 //!
 //! Rule: every byte that the event and the version do not define is [`POISON`]. A plugin that reads a wrong
 //! member, a wrong width or a padding byte sees it.

@@ -1,11 +1,11 @@
 //! Hostile callbacks: what a good NCCL would not send, and real ones do.
 //!
-//! [`play`] plays one [`Fault`] on a communicator, on the calling thread. Each passes handles and contexts as
-//! bare words, so nothing here can crash but the plugin.
+//! [`play`] plays one [`Fault`] on a communicator, on the calling thread. Handles and contexts are bare
+//! words, so nothing here can crash but the plugin.
 //!
-//! Rule: a fault announces no call of its own; a plugin's count of calls must be the same with and without
-//! it. So the events that do announce (CollApi and P2pApi from ABI v5 on, Coll and P2p below) are left out,
-//! or come with a context that the plugin never gave.
+//! Rule: a fault announces no call of its own, so a plugin's count of calls must be the same with and without
+//! it. Events that announce (CollApi and P2pApi from ABI v5 on, Coll and P2p below) are left out, or have a
+//! context that the plugin never gave.
 
 mod play;
 

@@ -1,4 +1,4 @@
-//! Hashes of communicators, which all processes of a job come to alike.
+//! Hashes of communicators. All processes of a job come to the same ones.
 
 /// A stable 64-bit mix, for hashes that every process of a run agrees on.
 pub fn mix(seed: u64, value: u64) -> u64 {
@@ -11,8 +11,8 @@ pub fn mix(seed: u64, value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The hash that NCCL gives a child communicator: of its parent's hash, its number among the splits of that
-/// parent (from 1, and 0 for a shrunk one) and its colour. A profiler can prove parents by it.
+/// The hash that NCCL gives a child communicator. It depends on the parent's hash, the number among the
+/// splits of that parent (from 1; 0 for a shrunk one), and the colour. A profiler can prove a parent by it.
 pub(crate) fn child_hash(parent: u64, ordinal: u32, color: u32) -> u64 {
     let mut state = [1u64; 2];
     for (value, bytes) in [(parent, 8u64), (ordinal.into(), 4), (color.into(), 4)] {

@@ -6,7 +6,7 @@ use crate::announced::Announced;
 use crate::plugin::Version;
 use serde_json::{json, Value};
 
-/// How a process ended and what it announced.
+/// How a process ended, and what it announced.
 #[derive(Clone, Debug)]
 pub struct Process {
     /// Its first rank.
@@ -17,7 +17,7 @@ pub struct Process {
     pub ended: String,
     /// Whether that is what the script asked for.
     pub expected: bool,
-    /// What it announced; `None` if it crashed before it could say.
+    /// What it announced. `None` if it crashed before it could report.
     pub announced: Option<Announced>,
 }
 
@@ -44,7 +44,7 @@ impl Outcome {
         sum
     }
 
-    /// Whether every process ended as the script says.
+    /// Whether every process ended as expected.
     pub fn as_expected(&self) -> bool {
         self.processes.iter().all(|p| p.expected)
     }

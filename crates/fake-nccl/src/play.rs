@@ -1,11 +1,15 @@
 //! Plays a script: one process for each rank, or threads of this one.
 //!
 //! [`play`] starts the processes ([`crate::processes`]) and gathers what each announced. A process runs a
-//! `Driver` per thread, which walks the script's statements, asks the [`Schedule`] what its ranks do and
-//! when, and has a [`Launcher`] do it.
+//! `Driver` for each thread. The driver walks the script's statements (`play/statements.rs`), asks the
+//! [`Schedule`] what its ranks do and when, and has a [`Launcher`] do it. `cuda` has what the CUDA runtime
+//! holds for it.
 //!
-//! Rule: a process says what it announced before it does anything that may end it, so the count is right also
-//! for a rank that kills itself.
+//! Rule: a process reports what it announced before it does anything that may end it. So the count is right
+//! even for a rank that kills itself.
+//!
+//! [`Schedule`]: crate::schedule::Schedule
+//! [`Launcher`]: crate::nccl::Launcher
 
 mod calls;
 mod communicators;
@@ -55,7 +59,7 @@ pub fn play(source: &str, options: &Options) -> anyhow::Result<Outcome> {
             .env("RANK", first.to_string())
             .env("WORLD_SIZE", script.ranks.to_string())
             .env("LOCAL_RANK", local_rank.to_string());
-        // Whose hosts have clocks of their own, the stamps are of the same time as the launches.
+        // If hosts have clocks of their own, the stamps are of the same time as the launches.
         if script.host_clock_ns.is_empty() {
             command.env(STAMPS.0, STAMPS.1);
         }
@@ -63,7 +67,7 @@ pub fn play(source: &str, options: &Options) -> anyhow::Result<Outcome> {
             command.env("NCCL_PROFILER_PLUGIN", plugin);
         }
         if script.hosts > 1 {
-            // As whoever lets NCCL take one machine for several.
+            // As users do who let NCCL take one machine for several.
             command.env("NCCL_HOSTID", format!("host-{local}"));
         }
         command.envs(options.env.iter().map(|(k, v)| (k, v)));

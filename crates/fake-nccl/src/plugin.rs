@@ -1,12 +1,13 @@
 //! Finds and loads a profiler plugin the way NCCL does, and calls it.
 //!
 //! A [`Loader`] stands for what libnccl holds once per process: which plugin, how many communicators use it,
-//! and the activation mask. [`Loader::init`] gives a [`Profiler`] for each communicator; [`Loader::finalize`]
-//! takes it back, and the last one unloads the library, so that the next `init` loads it anew. A [`Table`] is
-//! the plugin's struct with its ABI, and passes each event through what the release's shim would do to it.
+//! and the activation mask. [`Loader::init`] gives a [`Profiler`] for each communicator, and
+//! [`Loader::finalize`] takes it back. The last one unloads the library, so that the next `init` loads it
+//! again. A [`Table`] is the plugin's struct with its ABI. It passes each event through what the release's
+//! shim would do to it. `search` has where a plugin is looked for, and `log` has NCCL's logger.
 //!
-//! Rule: whatever the release under simulation does with a plugin's answer is done here too (a failed load is
-//! sticky, an error from `init` has the release's own effect), and nothing else reads a handle or a context.
+//! Rule: what the simulated release does with a plugin's answer is done here too. For example, a failed load
+//! is never tried again. Nothing else reads a handle or a context.
 
 mod loader;
 mod log;

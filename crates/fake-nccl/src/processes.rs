@@ -1,10 +1,10 @@
-//! Starts the processes of a job, lets them begin together, and gathers what they say.
+//! Starts the processes of a job, lets them begin together, and gathers what they report.
 //!
-//! [`run_processes`] takes a [`Start`] for each process. Parent and child talk over a socket, which the child
-//! finds as its standard input ([`crate::control::Control`]): one JSON line each for the order, `ready`,
-//! `go`, and the result.
+//! `run_processes` takes a `Start` for each process. Parent and child talk over a socket. The child finds
+//! it as its standard input (`control.rs`). Each message is one line of JSON: the order,
+//! `ready`, `go`, and the result.
 //!
-//! Rule: a crash that nobody asked for is reported as one.
+//! Rule: if a process crashes and nobody asked for it, the outcome says so.
 
 use crate::announced::Announced;
 use crate::control::realtime_ns;
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Tells ncclscope that stamps are of a time of their own; other plugins ignore it.
+/// Tells ncclscope that stamps have a time of their own. Other plugins ignore it.
 pub const STAMPS: (&str, &str) = ("NCCLSCOPE_STAMPS", "replayed");
 
 /// The hidden word that makes the program a rank's process.
@@ -34,7 +34,7 @@ pub const RANK_PROCESS: &str = "rank-process";
 pub struct Options {
     /// `NCCL_PROFILER_PLUGIN`; `None` takes this process's environment.
     pub plugin: Option<String>,
-    /// The release, where it isn't the script's.
+    /// The release, if it isn't the script's.
     pub nccl: Option<Version>,
     /// Symbols above this ABI are taken as absent; 0 is no limit.
     pub highest_abi: u8,
@@ -52,7 +52,7 @@ pub struct Options {
     pub program: Option<PathBuf>,
 }
 
-/// A program beside the running one, or above it where tests run.
+/// The path of a program beside the running one, or one folder up, where tests find it.
 ///
 /// # Errors
 /// When it isn't there.
@@ -89,7 +89,7 @@ struct Running {
     ended: Option<ExitStatus>,
 }
 
-/// What a process said.
+/// What a process reported.
 #[derive(Default)]
 struct Heard {
     ready: Option<Result<u8, String>>,
@@ -98,7 +98,7 @@ struct Heard {
     stuck: bool,
 }
 
-/// Starts processes, lets them begin together, and gathers what they say. When only processes are left that
+/// Starts processes, lets them begin together, and gathers what they report. If only processes are left that
 /// wait for ever, they are ended after `linger`, but not before their progress threads have delivered what is
 /// due.
 pub(crate) fn run_processes(
@@ -124,7 +124,7 @@ pub(crate) fn run_processes(
     Ok((abi, processes))
 }
 
-/// Says when to begin, once each process is ready, or dead.
+/// Waits until each process is ready or dead, and tells them when to begin.
 fn begin_together(running: &mut [Running], late: impl Fn() -> bool) {
     while running.iter_mut().any(Running::gets_ready) && !late() {
         std::thread::sleep(Duration::from_millis(1));
@@ -136,8 +136,8 @@ fn begin_together(running: &mut [Running], late: impl Fn() -> bool) {
     }
 }
 
-/// Waits until all have ended. Those that wait for ever are ended when only such have been left for `linger`,
-/// and all of them when it is too late.
+/// Waits until all have ended. When only processes that wait for ever have been left for `linger`, it ends
+/// them. When it is too late, it kills all.
 fn wait(running: &mut [Running], late: impl Fn() -> bool, linger: Duration) -> std::io::Result<()> {
     let mut stuck_since: Option<Instant> = None;
     while running.iter().any(|process| process.ended.is_none()) {
@@ -170,7 +170,7 @@ impl Running {
         let child = start
             .command
             .stdin(Stdio::from(OwnedFd::from(theirs)))
-            // Our standard output is the announcement; what a plugin prints must not mix with it.
+            // Our standard output is the result. What a plugin prints must not mix with it.
             .stdout(std::io::stderr())
             .spawn()
             .with_context(|| format!("could not start {:?}", start.command.get_program()))?;
@@ -195,7 +195,7 @@ impl Running {
         lock(&self.heard).ready.is_none() && !dead
     }
 
-    /// The ABI that it called its plugin with, if it said so, and what came of it.
+    /// The ABI that it called its plugin with, if it reported one, and how it ended.
     fn outcome(self) -> (Option<Result<u8, String>>, Process) {
         // A panic of the listener is on standard error already.
         let _ = self.listener.join();
@@ -222,7 +222,7 @@ impl Running {
     }
 }
 
-/// Notes what a process says, until it hangs up.
+/// Notes what a process reports, until its end of the socket closes.
 fn listen(lines: BufReader<UnixStream>, heard: &Mutex<Heard>) {
     for line in lines.lines() {
         let Some(said) = line

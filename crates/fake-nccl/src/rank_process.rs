@@ -6,7 +6,7 @@ use crate::{play, replay};
 use anyhow::Context;
 
 /// What a rank's process does: everything after [`crate::processes::RANK_PROCESS`] on the command line.
-/// `told` hears which release the process is to be, before the plugin is loaded.
+/// `told` is called with the release to simulate, before the plugin is loaded.
 ///
 /// # Errors
 /// When the starting process is gone or speaks otherwise.

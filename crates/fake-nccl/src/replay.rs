@@ -1,13 +1,13 @@
 //! Replays a `callbacks` capture of a real job to a plugin.
 //!
-//! [`replay`] finds the trace files, and starts a process for each with the launcher's variables as they
-//! were. The process reads its records, maps what belongs to the recorded process (handles, contexts, texts,
-//! its process id) to what belongs to this one, and makes the calls in the recorded order, each on the thread
-//! that stands for the recorded one.
+//! [`replay`] finds the trace files, and starts a process for each, with the launcher's variables as they
+//! were. The process reads its records (`trace`). It maps what belongs to the recorded process (handles,
+//! contexts, texts, process id) to what belongs to this one (`replayer`). It makes the calls in the recorded
+//! order, each on the thread that stands for the recorded one (`process`).
 //!
 //! Rule: bytes that aren't mapped are passed on as they were recorded, and what was not recorded is poison.
-//! The plugin is called at the recorded ABI, so no shim comes between: what was recorded is what a shim, if
-//! any, let through.
+//! The plugin is called at the recorded ABI, so no shim comes between. What was recorded is what a shim, if
+//! there was one, let through.
 
 mod process;
 mod replayer;
@@ -66,7 +66,8 @@ pub fn replay(capture: &Path, options: &Options, real_pace: bool) -> anyhow::Res
         }
         command.envs(options.env.iter().map(|(k, v)| (k, v)));
         let order = json!({"replay": {
-            "file": path, "real_pace": real_pace, "verbose": options.verbose, "nccl": options.nccl.map(|v| v.0),
+            "file": path, "real_pace": real_pace, "verbose": options.verbose,
+            "nccl": options.nccl.map(|v| v.0),
         }});
         let rank = trace.process.get("rank").and_then(|r| r.parse().ok());
         starts.push(Start {

@@ -1,14 +1,15 @@
 //! The job's virtual time: when each rank calls, arrives on its GPU and is done.
 //!
-//! A [`Schedule`] follows the whole script for all ranks, in every process alike. A call takes its rank's
-//! host some microseconds; its kernel arrives when it is launched, the stream is free and what was computed
-//! before is done, and ends a transfer time after the last rank of the operation has arrived.
+//! A [`Schedule`] follows the whole script for all ranks, in every process alike. A call takes some
+//! microseconds of its rank's host. Its kernel arrives when it is launched, its stream is free, and the
+//! program's own kernels before it are done. It ends a transfer time after the last rank of the operation has
+//! arrived. What hosts and GPUs do at single statements is here; `group` has groups of calls.
 //!
 //! Rule: no clock is read here. The same script gives the same times on every machine and in every process,
-//! so the stamps of different processes agree without a word between them.
+//! so the stamps of different processes agree without communication.
 //!
-//! Simplifications, so that one pass suffices: rooted collectives end like the others; a send or receive
-//! whose peer makes no matching call in the same statement ends by itself, as if buffered.
+//! Simplifications, so that one pass suffices: rooted collectives end like the others. A send or receive ends
+//! by itself, as if buffered, if its peer makes no matching call in the same statement.
 
 mod group;
 mod kernel;
@@ -73,7 +74,7 @@ impl<'s> Schedule<'s> {
         }
     }
 
-    /// Notes what befalls a rank. Those that end it make it gone.
+    /// Notes what happens to a rank. A rank that ends by it makes no further call.
     pub fn act(&mut self, rank: usize, act: Act) {
         match act {
             Act::Late(by) => self.late[rank] += by,
@@ -91,7 +92,7 @@ impl<'s> Schedule<'s> {
         }
     }
 
-    /// Whether a rank makes calls no more.
+    /// Whether a rank makes no further call.
     pub fn gone(&self, rank: usize) -> bool {
         self.gone[rank]
     }
@@ -113,7 +114,7 @@ impl<'s> Schedule<'s> {
         }
     }
 
-    /// The hosts of `who` wait for their GPUs; those that wait for ever are gone.
+    /// The hosts of `who` wait for their GPUs. Those that wait for ever make no further call.
     pub fn sync(&mut self, who: &[bool]) {
         for rank in ranks(who) {
             if self.stuck(rank) {
@@ -125,14 +126,14 @@ impl<'s> Schedule<'s> {
         }
     }
 
-    /// The GPUs of `who` have a kernel of the program's own, which calls made after it wait for.
+    /// The GPUs of `who` run a kernel of the program's own. Calls made after it wait for it.
     pub fn compute(&mut self, who: &[bool], time: u64) {
         for rank in ranks(who) {
             self.computed[rank] = self.computed[rank].max(self.host[rank] + LAUNCH_NS) + time;
         }
     }
 
-    /// What the GPUs of `who` compute next waits for the operations before.
+    /// The next kernel of the program's own on the GPUs of `who` waits for the operations before.
     pub fn join(&mut self, who: &[bool]) {
         for rank in ranks(who) {
             self.computed[rank] = self.computed[rank].max(self.streams(rank));
@@ -144,7 +145,7 @@ impl<'s> Schedule<'s> {
         self.stream.iter().map(|c| c[rank]).max().unwrap_or(0)
     }
 
-    /// What `rank` does in the group given to [`Schedule::group`] last.
+    /// What `rank` does in the last group that was given to [`Schedule::group`].
     pub fn part(&self, rank: usize) -> Part {
         self.parts[rank]
     }
@@ -220,7 +221,14 @@ mod tests {
 
     #[test]
     fn a_busy_gpu_is_late_and_computing_runs_beside_operations() {
-        let script = "ranks 2\nrank 1 { compute 3ms }\nall_reduce 1KiB time=100us\ncompute 2ms\njoin\ncompute 1ms\nsync\nall_reduce 1KiB time=100us";
+        let script = "ranks 2
+            rank 1 { compute 3ms }
+            all_reduce 1KiB time=100us
+            compute 2ms
+            join
+            compute 1ms
+            sync
+            all_reduce 1KiB time=100us";
         let script = Script::parse(script).unwrap();
         let mut schedule = Schedule::new(&script);
         let mut ends = Vec::new();
@@ -247,7 +255,9 @@ mod tests {
 
     #[test]
     fn a_pair_waits_for_its_peers_only() {
-        let (_, kernels) = run("ranks 4\nrank 1 late 1ms\ngroup { send 1KiB to=+1 time=10us ; recv 1KiB from=-1 time=10us }");
+        let (_, kernels) = run("ranks 4
+            rank 1 late 1ms
+            group { send 1KiB to=+1 time=10us ; recv 1KiB from=-1 time=10us }");
         let stops: Vec<u64> = kernels[0].iter().map(|k| k.stop.unwrap()).collect();
         assert_eq!(stops[0], stops[2]);
         assert!(stops[3] < 1_000_000 && stops[0] > 1_000_000);

@@ -1,10 +1,29 @@
 //! The script: a job on one screen.
 //!
 //! [`Script::parse`] turns the text into [`Statement`]s with every name resolved, so that playing it can't
-//! fail on a word. The grammar is in `docs/fake-nccl.md`.
+//! fail on a word. `script/grammar.rs` has a table of all words that begin a statement. `docs/fake-nccl.md`
+//! describes them for users.
 //!
-//! Rule: a script says the same to every rank. Whatever only some ranks do is said by naming them, so each
-//! process can follow the whole job and knows what the others did.
+//! Rule: every process reads the same script and follows all ranks. If only some ranks do something, the
+//! script names them. So each process knows what the other ranks do.
+//!
+//! # Adding a statement
+//!
+//! 1. `script/statement.rs`: add a variant to [`Statement`], and say what happens in the job.
+//! 2. `script/grammar/`: add a function that reads the statement, in the file of its subject, and a row to
+//!    the table in `script/grammar.rs`. CUDA graphs are in `graphs.rs`. Kernels of the program's own, streams
+//!    and stream waits are in `streams.rs`. A new subject gets a file. Add the statement to the test
+//!    `whole_grammar_on_one_screen` below.
+//! 3. `schedule.rs` or `schedule/`: if the statement takes time or holds something up, add a function that
+//!    says how, for all ranks.
+//! 4. `play/statements.rs`: add an arm to the match; the compiler asks for it. What the ranks of this process
+//!    do is a function in the file of that subject in `play/`. State that outlives the statement is a field
+//!    in `play/driver.rs`. What the CUDA runtime would hold is in `play/cuda.rs`.
+//! 5. `nccl/`: if the statement changes which callbacks come, change the file of that event or mechanism.
+//! 6. `docs/fake-nccl.md`: add a row. The test `documentation_lists_every_word` asks for it.
+//!
+//! A setting of the whole job is a field of [`Script`] (`script/job.rs`), and `setting` in the table's row. A
+//! call is a row of [`Op`] (`script/call.rs`), with what NCCL makes of it in `nccl/plan.rs`.
 
 mod call;
 mod error;
@@ -45,33 +64,35 @@ mod tests {
 
     #[test]
     fn whole_grammar_on_one_screen() {
-        let script = Script::parse(
-            "nccl 2.30.7
-             ranks 8
-             hosts 2
-             per_process 2 ; one_thread
-             gpu_offset 3 -850us
-             host_clock 1 -70ms
-             comm dp ranks 0..7 name \"data parallel\"   # a comment
-             comm tp split dp every 2
-             comm odd split dp colors 0 1 - 1 0 1 0 1
-             comm less shrink dp without 3,5 hash 0x1f
-             repeat 45 { all_reduce 64MiB bf16 comm=dp algo=TREE proto=SIMPLE channels=16 time=1.2ms }
-             rank 2 late 5ms
-             rank 3 slow 1ms
-             group { send 1MiB to=+1 ; recv 1MiB from=-1 }
-             all_to_all 4MiB inplace ; gather 1MiB root=1 ; scatter 1MiB comm=tp
-             graph g { all_reduce 1KiB x16 }
-             replay g x10
-             rate 10000/s ; sleep 10ms ; sync ; rate off
-             rank 0..3 { broadcast 1KiB comm=tp tag=7 }
-             fault stale_stop
-             reinit tp ; destroy dp
-             rank 2 stuck send_network step=5 channel=1
-             rank 3 drag recv_flush 2ms
-             rank 3 kill ; rank 4 exit 3 ; no_destroy",
-        )
-        .unwrap();
+        let source = "nccl 2.30.7
+            ranks 8
+            hosts 2
+            per_process 2 ; one_thread ; lead 60ms ; linger 1s ; host_cost 20us
+            gpu_offset 3 -850us
+            host_clock 1 -70ms
+            comm dp ranks 0..7 name \"data parallel\"   # a comment
+            comm tp split dp every 2
+            comm odd split dp colors 0 1 - 1 0 1 0 1
+            comm less shrink dp without 3,5 hash 0x1f
+            repeat 45 { all_reduce 64MiB bf16 comm=dp algo=TREE proto=SIMPLE channels=16 time=1.2ms }
+            rank 2 late 5ms
+            rank 3 slow 1ms
+            group { send 1MiB to=+1 ; recv 1MiB from=-1 }
+            all_to_all 4MiB inplace ; gather 1MiB root=1 ; scatter 1MiB comm=tp
+            graph g { all_reduce 1KiB x16 }
+            replay g x10
+            rate 10000/s ; sleep 10ms ; sync ; rate off
+            compute 2ms ; join
+            rank 0..3 { broadcast 1KiB comm=tp tag=7 }
+            fault stale_stop
+            reinit tp ; destroy dp
+            rank 2 stuck send_network step=5 channel=1
+            rank 3 drag recv_flush 2ms
+            rank 3 kill ; rank 4 exit 3 ; no_destroy";
+        let script = Script::parse(source).unwrap();
+        let words: Vec<&str> = source.split_whitespace().collect();
+        let missing = |word: &&str| !words.contains(word);
+        assert_eq!(statements().into_iter().find(missing), None);
         assert_eq!(script.nccl.to_string(), "2.30.7");
         assert_eq!(script.comms.len(), 5);
         assert_eq!(script.comms[1].instances.len(), 4);

@@ -1,4 +1,4 @@
-//! One plugin under the driver.
+//! One plugin under the benchmark's driver: the callbacks of an AllReduce.
 
 use super::tail::Watch;
 use crate::event::{Coll, Event, Handle, StateArgs};
@@ -16,7 +16,7 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// The calling thread's callbacks of one AllReduce; the Coll handle.
+    /// The calling thread's callbacks of one AllReduce. Gives the Coll handle.
     pub(super) fn call(&mut self, watch: &mut impl Watch) -> Handle {
         let p = &self.profiler;
         let api = p.table.seat.abi >= 5;

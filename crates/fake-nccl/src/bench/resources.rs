@@ -1,4 +1,4 @@
-//! What a process uses.
+//! Memory and processor time of this process.
 
 /// Resident memory of this process.
 pub(crate) fn resident_bytes() -> u64 {

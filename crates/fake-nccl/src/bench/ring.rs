@@ -1,9 +1,9 @@
-//! Operations on their way to the progress thread.
+//! Operations on their way from the calling thread to the progress thread.
 
 use crate::event::Handle;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-/// An operation on its way to the progress thread: its Coll handle, and whose it is.
+/// Operations on their way to the progress thread: each with its Coll handle, and the number of its plugin.
 pub(super) struct Ring {
     pub(super) slots: Box<[AtomicU64]>,
     pub(super) head: AtomicU64,
@@ -12,7 +12,7 @@ pub(super) struct Ring {
 
 pub(super) const SLOTS: usize = 1 << 16;
 
-/// Handles are 64 bits, so whose they are goes in a slot of its own.
+/// Slots of one operation: handles are 64 bits, so the number of the plugin has a slot of its own.
 const LANE: u64 = 2;
 
 impl Ring {

@@ -1,4 +1,4 @@
-//! What to measure.
+//! What to measure: the options of `fake-nccl bench`.
 
 use crate::plugin::Version;
 use clap::Args;

@@ -1,8 +1,8 @@
-//! The longest callbacks.
+//! The longest callbacks: a histogram of durations, and what fills it.
 
 use std::time::Instant;
 
-/// Durations in bins of 16 ns, and beyond 16 µs of 1/64 of their magnitude.
+/// Durations in bins of 16 ns. Beyond 16 µs, bins are 1/64 of the next lower power of two.
 pub(super) struct Tail {
     pub(super) bins: Vec<u64>,
     pub(super) max: u64,
@@ -35,7 +35,7 @@ impl Tail {
         self.max = self.max.max(other.max);
     }
 
-    /// Upper edge of the bin that holds this part of all.
+    /// The upper edge of the bin that holds this quantile.
     pub(super) fn quantile(&self, q: f64) -> u64 {
         let all: u64 = self.bins.iter().sum();
         let mut left = (all as f64 * q).ceil() as u64;
@@ -56,12 +56,12 @@ impl Tail {
     }
 }
 
-/// Times single callbacks, or doesn't.
+/// What is done with a single callback: it is timed or not.
 pub(super) trait Watch {
     fn callback(&mut self, call: impl FnOnce());
 }
 
-/// Not each for itself.
+/// Single callbacks are not timed.
 pub(super) struct Blind;
 
 impl Watch for Blind {

@@ -1,4 +1,4 @@
-//! What is checked beside the faults.
+//! What is checked beside the faults: each item has a function.
 
 use crate::bench::resident_bytes;
 use crate::event::offsets::pointers;

@@ -8,14 +8,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) const SAID: &str = "item: ";
 
-/// The release whose own ABI this is.
+/// The newest release with this as its own ABI.
 fn release(abi: u8) -> Version {
     let mut releases = nccl_abi::release::ALL.iter().rev();
     let found = releases.find(|r| r.native_abi == abi);
     Version(found.map_or(0, |r| r.version))
 }
 
-/// What an item's process does. `Ok(false)` is a failure, whose reason is printed.
+/// What an item's process does. `Ok(false)` is a failure, and its reason is printed.
 ///
 /// # Errors
 /// When there is no such item.

@@ -66,10 +66,11 @@ macro_rules! put_proxy {
 macro_rules! put_api {
     ($at:expr, $event:expr) => {
         match *$event {
-            Event::Coll(c) => put!($at; u.coll.seq_number = c.seq, u.coll.func = c.func.as_ptr(), u.coll.send_buff = c.send,
-                u.coll.recv_buff = c.recv, u.coll.count = c.count, u.coll.root = c.root,
-                u.coll.datatype = c.datatype.as_ptr(), u.coll.n_channels = c.channels, u.coll.n_warps = c.warps,
-                u.coll.algo = c.algo.as_ptr(), u.coll.proto = c.proto.as_ptr(), u.coll.parent_group = c.group.ptr()),
+            Event::Coll(c) => put!($at; u.coll.seq_number = c.seq, u.coll.func = c.func.as_ptr(),
+                u.coll.send_buff = c.send, u.coll.recv_buff = c.recv, u.coll.count = c.count,
+                u.coll.root = c.root, u.coll.datatype = c.datatype.as_ptr(), u.coll.n_channels = c.channels,
+                u.coll.n_warps = c.warps, u.coll.algo = c.algo.as_ptr(), u.coll.proto = c.proto.as_ptr(),
+                u.coll.parent_group = c.group.ptr()),
             Event::P2p(p) => put!($at; u.p2p.func = p.func.as_ptr(), u.p2p.buff = p.buff,
                 u.p2p.datatype = p.datatype.as_ptr(), u.p2p.count = p.count, u.p2p.peer = p.peer,
                 u.p2p.n_channels = p.channels, u.p2p.parent_group = p.group.ptr()),
@@ -82,8 +83,8 @@ macro_rules! put_api {
             }
             Event::CollApi { func, count, datatype, root, stream, captured, .. } => {
                 put!($at; u.coll_api.func = func.as_ptr(), u.coll_api.count = count,
-                    u.coll_api.datatype = datatype.as_ptr(), u.coll_api.root = root, u.coll_api.stream = stream,
-                    u.coll_api.graph_captured = captured)
+                    u.coll_api.datatype = datatype.as_ptr(), u.coll_api.root = root,
+                    u.coll_api.stream = stream, u.coll_api.graph_captured = captured)
             }
             Event::P2pApi { func, count, datatype, stream, captured, .. } => {
                 put!($at; u.p2p_api.func = func.as_ptr(), u.p2p_api.count = count,
@@ -116,8 +117,8 @@ macro_rules! put_ce {
     };
 }
 
-/// The number that v1 has in place of a name; a name it lacks becomes the first, as the shim's table look-up
-/// gives.
+/// The number that v1 has in place of a name. A name that it lacks gives the first number, as the shim's
+/// table does.
 fn number(of: fn(&str) -> Option<u8>, name: Text) -> u8 {
     name.to_str().ok().and_then(of).unwrap_or(0)
 }
@@ -149,11 +150,15 @@ impl Descr {
         put!(at; type_ = event.bit(), parent_obj = parent.ptr(), rank = rank);
         match *event {
             Event::Coll(c) => {
+                let channels = match seat.nameless() {
+                    true => c.channels,
+                    false => c.max_channels,
+                };
                 put!(at; u.coll.name = name, u.coll.comm_hash = hash, u.coll.seq_number = c.seq,
                 u.coll.func = number(names::func_value, c.func), u.coll.send_buff = c.send,
                 u.coll.recv_buff = c.recv, u.coll.count = c.count, u.coll.root = c.root,
                 u.coll.datatype = number(names::datatype_value, c.datatype), u.coll.op = 0,
-                u.coll.traffic_bytes = 0, u.coll.n_max_channels = if seat.nameless() { c.channels } else { c.max_channels },
+                u.coll.traffic_bytes = 0, u.coll.n_max_channels = channels,
                 u.coll.n_warps = c.warps, u.coll.algo = number(names::algo_value, c.algo),
                 u.coll.proto = number(names::proto_value, c.proto), u.coll.is_collnet = 0, u.coll.is_nvls = 0)
             }
@@ -182,7 +187,8 @@ impl Descr {
                     u.coll.count = c.count, u.coll.root = c.root, u.coll.datatype = c.datatype.as_ptr());
                 if seat.abi == 2 {
                     put!(two; u.coll.traffic_bytes = 0, u.coll.n_max_channels = channels,
-                        u.coll.n_warps = c.warps, u.coll.algo = c.algo.as_ptr(), u.coll.proto = c.proto.as_ptr());
+                        u.coll.n_warps = c.warps, u.coll.algo = c.algo.as_ptr(),
+                        u.coll.proto = c.proto.as_ptr());
                 } else {
                     put!(three; u.coll.n_max_channels = channels, u.coll.n_warps = c.warps,
                         u.coll.algo = c.algo.as_ptr(), u.coll.proto = c.proto.as_ptr());
@@ -216,7 +222,7 @@ impl Descr {
             Event::P2p(p) => {
                 put!(at; u.p2p.func = p.func.as_ptr(), u.p2p.buff = p.buff,
                     u.p2p.datatype = p.datatype.as_ptr(), u.p2p.count = p.count, u.p2p.peer = p.peer);
-                // The shim forgets this one field, so behind it the byte stays poison.
+                // The shim does not fill in this one field.
                 if !seat.shimmed() {
                     put!(at; u.p2p.n_channels = p.channels);
                 }

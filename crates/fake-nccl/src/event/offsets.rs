@@ -1,12 +1,14 @@
-//! Where texts, handles and other fields are in the descriptors of each ABI version.
+//! Where texts, handles and other fields lie in the descriptors of each ABI version.
 
 use core::mem::offset_of;
 use nccl_abi::{event, v1, v2, v3, v4, v5, v6, v7};
 
-/// Offsets of the texts and of the handles in an event's descriptor, beside `parent_obj`.
+/// Offsets of the texts, and of the handles beside `parent_obj`, in an event's descriptor.
 pub(crate) fn pointers(abi: u8, bit: u64) -> (&'static [usize], &'static [usize]) {
     macro_rules! at {
-        ($v:ident: $($member:ident . $field:ident),*) => { const { &[$(offset_of!($v::Descr, u.$member.$field)),*] } };
+        ($v:ident: $($member:ident . $field:ident),*) => {
+            const { &[$(offset_of!($v::Descr, u.$member.$field)),*] }
+        };
     }
     match (abi, bit) {
         (1, event::COLL) => (at!(v1: coll.name), &[]),

@@ -1,4 +1,4 @@
-//! Events to try a plugin with.
+//! One event of each type, for trying what a plugin bears.
 
 use super::types::{CeColl, Coll, Event, Handle, P2p, Text};
 use nccl_abi::event;

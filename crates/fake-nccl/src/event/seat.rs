@@ -1,4 +1,4 @@
-//! Where a plugin sits.
+//! The ABI that a plugin is called with, and the NCCL release that calls it.
 
 use super::types::Event;
 use core::ffi::c_char;
@@ -20,7 +20,7 @@ impl Seat {
         self.abi < self.native
     }
 
-    /// Shims of 2.27 and later know neither name nor hash where v1 to v3 have them.
+    /// Shims of 2.27 and later fill in neither name nor hash, which v1 to v3 have.
     pub(super) fn nameless(&self) -> bool {
         self.shimmed() && self.version >= 22700
     }

@@ -11,7 +11,7 @@ pub enum StateArgs {
     Empty,
     /// Bytes of a network chunk.
     ProxyStep {
-        /// See the state for which chunk's.
+        /// The state decides which chunk it is.
         bytes: usize,
     },
     /// Bytes and steps of a network operation, v1 to v3.

@@ -1,4 +1,4 @@
-//! Events as NCCL's core has them.
+//! Events as NCCL's core has them, with the fields of all ABI versions.
 
 use core::ffi::{c_char, c_void, CStr};
 use nccl_abi::event;

@@ -1,4 +1,4 @@
-//! Plays faults, each by a function of its own.
+//! Plays a fault. Each has a function of its own, in the order of [`super::FAULTS`].
 
 use super::Fault;
 use crate::event::samples::{samples, FOREIGN};
@@ -281,9 +281,10 @@ fn announces(abi: u8, event: &Event) -> bool {
     }
 }
 
-/// Descriptors with null in place of every text: encoded, then the pointers overwritten.
+/// A descriptor with null in place of every text.
 fn without_texts(seat: Seat, event: &Event) -> Descr {
-    // A text at an address that nothing else in a descriptor has, so that its places can be found again.
+    // Encoded with a text at an address that nothing else in a descriptor has. So the pointers can be found
+    // and overwritten.
     let marker: Text = c"marker";
     let marked = samples(seat.abi, marker)
         .into_iter()

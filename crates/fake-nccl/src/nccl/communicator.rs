@@ -1,4 +1,4 @@
-//! One rank's part in a communicator.
+//! One rank's part in a communicator: ncclCommInit, ncclCommDestroy, and its threads.
 
 use super::progress::Progress;
 use super::timeline::Timeline;
@@ -30,7 +30,7 @@ pub struct Communicator {
 }
 
 impl Communicator {
-    /// ncclCommInit: tells the plugin, then starts the threads.
+    /// ncclCommInit: calls the plugin's `init`, then starts the threads.
     ///
     /// `hosts` has the host of each member.
     pub fn init(
@@ -80,7 +80,7 @@ impl Communicator {
         }
     }
 
-    /// ncclCommDestroy: waits for the threads, then tells the plugin.
+    /// ncclCommDestroy: waits for the threads, then calls the plugin's `finalize`.
     pub fn destroy(&self, loader: &Loader) {
         self.drain();
         if let Some(profiler) = self.profiler.clone() {
@@ -125,7 +125,7 @@ impl Communicator {
         self.profiler.as_ref().map_or(0, Profiler::mask) & known
     }
 
-    /// Symmetric kernels are told of as such from 2.31 on.
+    /// Whether events say that the kernel is symmetric; they do from 2.31 on.
     pub(super) fn symmetric(&self, call: &Call) -> bool {
         call.path == Path::Symmetric && self.version >= 23100
     }
@@ -138,7 +138,7 @@ impl Communicator {
         self.identity.rank as usize
     }
 
-    /// The rank in events that NCCL doesn't fill in before 2.32.
+    /// The rank in events of API calls, which NCCL fills in from 2.32 on.
     pub(super) fn api_rank(&self) -> i32 {
         match self.version {
             23200.. => self.identity.rank,
@@ -159,7 +159,7 @@ impl Communicator {
 
     pub(super) fn stop(&self, handle: Handle) {
         if let Some(profiler) = &self.profiler {
-            // 2.23 to 2.25 don't look.
+            // 2.23 to 2.25 stop a null handle too.
             if handle != Handle::NULL || self.version < 22600 {
                 profiler.table.stop(handle);
             }

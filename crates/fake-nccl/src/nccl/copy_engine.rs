@@ -1,4 +1,4 @@
-//! Collectives by copy engines.
+//! CeColl, CeSync and CeBatch: collectives that copy engines do, without a kernel.
 
 use super::communicator::Communicator;
 use super::masks::FOR_CE;
@@ -25,7 +25,7 @@ pub(super) fn copy_engine(comm: &Communicator, call: &Call, p: &Planned) {
         tag: call.tag,
     });
     comm.start(&event, p.api, comm.identity.rank, &mut coll);
-    // A plugin that gave no handle is not told of the parts.
+    // If the plugin gave no handle, the parts make no events.
     if coll == Handle::NULL {
         return;
     }

@@ -9,8 +9,8 @@ use crate::script::Path;
 use nccl_abi::event::KERNEL_CH;
 
 impl Launcher {
-    /// Replays a captured group on the calling thread, which stands for the CUDA driver's. `kernel` says when
-    /// the kernel on a communicator runs.
+    /// Replays a captured group on the calling thread, which stands for the CUDA driver's. `kernel` gives the
+    /// times of the kernel on a communicator.
     pub fn replay(&self, group: &Captured, kernel: impl Fn(usize) -> Kernel) {
         let mut tasks = group.tasks.clone();
         for task in &mut tasks {
@@ -31,7 +31,8 @@ impl Launcher {
     }
 }
 
-/// Plans with network or KernelCh work get a host callback in the graph; the others replay unseen.
+/// Whether a replay of a plan shows. NCCL puts a host callback into the graph only for plans with network or
+/// KernelCh work.
 pub(super) fn replays_show(comm: &Communicator, tasks: &[Task], plan: &[Planned]) -> bool {
     let network = |p: &Planned| !sides(&tasks[p.task].call, p.part, comm).is_empty();
     let symmetric = |p: &Planned| tasks[p.task].call.path == Path::Symmetric;

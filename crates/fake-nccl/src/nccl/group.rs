@@ -1,4 +1,4 @@
-//! Groups of API calls.
+//! GroupApi, CollApi and P2pApi: a group of API calls, from ncclGroupStart to ncclGroupEnd.
 
 use super::communicator::Communicator;
 use super::launcher::{Captured, Launcher, Mode};
@@ -76,7 +76,7 @@ impl Launcher {
         ControlFlow::Continue(())
     }
 
-    /// CollApi or P2pApi; whether the plugin was called.
+    /// CollApi or P2pApi. Gives whether the plugin was called.
     fn api(
         &self,
         task: &Task,
@@ -115,7 +115,7 @@ impl Launcher {
     }
 }
 
-/// GroupApi, up to the end of ncclGroupStart; null if no plugin wants it.
+/// Starts GroupApi, up to the end of ncclGroupStart. The handle is null if no plugin wants the event.
 fn group_start(comm: &Communicator, explicit: bool, captured: bool) -> Handle {
     let mut handle = Handle::NULL;
     if comm.native >= 5 && comm.mask() & FOR_GROUP_API != 0 {

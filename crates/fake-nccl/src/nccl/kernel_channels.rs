@@ -9,7 +9,7 @@ use nccl_abi::state;
 const TICK_NS: u64 = 32;
 
 impl Progress {
-    /// Starts the channels of a kernel, when it has begun; each with its handle.
+    /// Waits until a kernel has begun, and starts its channels: each with its handle.
     pub(super) fn start_channels(&self, work: &Work) -> Vec<(u8, Handle)> {
         let Some(start) = work.kernel.and_then(|kernel| kernel.start) else {
             return Vec::new();
@@ -25,7 +25,7 @@ impl Progress {
         work.channels().enumerate().map(one).collect()
     }
 
-    /// Stops the channels of a kernel, when it has ended; one that never ends never gets here.
+    /// Waits until a kernel has ended, and stops its channels. If the kernel never ends, they stay open.
     pub(super) fn stop_channels(&self, work: &Work, channels: &[(u8, Handle)]) {
         let kernel = work.kernel.unwrap_or_default();
         let (Some(start), Some(stop)) = (kernel.start, kernel.stop) else {
@@ -34,7 +34,7 @@ impl Progress {
         self.timeline.wait_gpu(stop);
         let table = &self.profiler.table;
         for (i, (channel, handle)) in channels.iter().enumerate() {
-            // A plugin that gave no handle hears no more of it.
+            // NCCL makes no further call for a channel without a handle.
             if *handle == Handle::NULL {
                 continue;
             }

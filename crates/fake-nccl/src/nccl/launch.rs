@@ -1,4 +1,4 @@
-//! Launches: KernelLaunch, the Group event, and when the parts of a plan run.
+//! KernelLaunch and Group: what is launched on a communicator, and when the parts of a plan run.
 
 use super::communicator::Communicator;
 use super::copy_engine::copy_engine;
@@ -45,7 +45,7 @@ impl Launcher {
         }
     }
 
-    /// Group, then Coll and P2p of one communicator's plan, with their work handed to its threads.
+    /// Group, then Coll and P2p of one communicator's plan. Its threads get the work behind them.
     pub(super) fn emit(&self, comm: &Communicator, tasks: &[Task], plan: &[Planned], play: Play) {
         let mask = plan.iter().fold(0, |m, p| m | p.mask);
         let mut group = Handle::NULL;
@@ -61,7 +61,7 @@ impl Launcher {
                 },
                 planned: *planned,
                 group,
-                // Up to 2.27 a null Group hides all that is in it.
+                // Up to 2.27, a null handle of Group hides all events in it.
                 hidden: comm.version < 22800 && group == Handle::NULL,
                 play,
             };
@@ -73,8 +73,8 @@ impl Launcher {
     }
 }
 
-/// When each part of a plan runs. Sends and receives among themselves, and a batch of collectives, share
-/// their stamps.
+/// When each part of a plan runs. Sends and receives share their stamps if there are no collectives among
+/// them, and so does a batch of collectives.
 fn kernels(tasks: &[Task], plan: &[Planned]) -> Vec<Kernel> {
     let pairs_only = plan.iter().all(|p| p.part != Part::Coll);
     if pairs_only || plan.len() <= BATCH {
@@ -82,7 +82,7 @@ fn kernels(tasks: &[Task], plan: &[Planned]) -> Vec<Kernel> {
     }
     let time = |plan: &[Planned]| plan.iter().map(|p| tasks[p.task].time).sum::<u64>();
     let total = time(plan);
-    // From the beginning and from the end of the batch to the end of the kernel.
+    // How long before the end of the kernel the batch begins and ends.
     let mut to_end = (0, 0);
     let mut kernels = Vec::with_capacity(plan.len());
     for (i, p) in plan.iter().enumerate() {
@@ -93,7 +93,7 @@ fn kernels(tasks: &[Task], plan: &[Planned]) -> Vec<Kernel> {
         }
         let kernel = tasks[p.task].kernel;
         let before_end = |by: u64| kernel.stop.map(|stop| stop.saturating_sub(by));
-        // Later batches start when the one before ends; a kernel that never ends never gets there.
+        // A later batch starts when the one before ends. If the kernel never ends, it never starts.
         let (start, held) = match i < BATCH {
             true => (kernel.start, kernel.held),
             false => (before_end(to_end.0), kernel.held.map(|_| Held::queued())),

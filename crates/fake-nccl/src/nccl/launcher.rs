@@ -1,4 +1,6 @@
-//! Plays groups.
+//! The communicators that one thread drives, and the count of what they announced.
+//!
+//! `group`, `launch`, `task_events` and `graph` have what a [`Launcher`] does.
 
 use super::communicator::Communicator;
 use super::plan::{Planned, Task};
@@ -29,11 +31,11 @@ impl Captured {
 /// How a group is played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Now.
+    /// The group is launched.
     Eager,
-    /// Into a graph.
+    /// The group is captured into a CUDA graph.
     Capture,
-    /// As [`Mode::Eager`], but the first API call is never left.
+    /// As [`Mode::Eager`], but the first API call never returns.
     Inside,
 }
 
@@ -47,7 +49,7 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// Counts what was announced, and under which names of functions.
+    /// Counts a call, and the names of functions under which it was announced.
     pub(super) fn count(&self, task: &Task, times: Times, functions: &[Text]) {
         let comm = &self.comms[task.comm];
         let mut announced = lock(&self.announced);

@@ -1,4 +1,4 @@
-//! Which bits of the activation mask bring an event.
+//! Which bits of the activation mask bring an event. Bits of children bring their parents too.
 
 use nccl_abi::event::*;
 

@@ -1,4 +1,5 @@
-//! What NCCL makes of calls.
+//! What NCCL makes of calls: collectives, sends and receives, with their channels, algorithms and network
+//! peers.
 
 use super::communicator::Communicator;
 use super::work::Side;
@@ -9,7 +10,7 @@ use crate::script::{Call, Op, Path};
 /// One call of a group, on one of the launcher's communicators.
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
-    /// Index in [`Launcher::comms`].
+    /// Index in [`super::Launcher::comms`].
     pub comm: usize,
     /// The call.
     pub call: Call,
@@ -72,7 +73,7 @@ pub(super) fn func(part: Part, call: &Call) -> Text {
     }
 }
 
-/// What NCCL makes of a call.
+/// The collective, or the sends and receives, that a call becomes.
 pub(super) fn parts(call: Call, comm: &Communicator) -> Vec<Part> {
     let (rank, ranks) = (comm.rank(), comm.size());
     let root = call.root as usize % ranks;
@@ -103,7 +104,7 @@ pub(super) fn parts(call: Call, comm: &Communicator) -> Vec<Part> {
     }
 }
 
-/// The parts of a communicator that reach a kernel and its events.
+/// The parts that reach a kernel of one communicator, and have events.
 pub(super) fn plan_of(
     index: usize,
     comm: &Communicator,
@@ -118,7 +119,7 @@ pub(super) fn plan_of(
             && match (call.path, p.part) {
                 (Path::CopyEngine, _) => false,
                 (Path::Symmetric, _) => !(22700..23100).contains(&comm.version),
-                // 2.29 made a fused AllGatherV of it, and loses its mask on the way.
+                // From 2.29 on it becomes a fused AllGatherV, which loses its mask on the way.
                 (_, Part::Coll) if call.op == Op::Broadcast => {
                     comm.version < 22900 || !comm.all_gather_v
                 }
@@ -145,7 +146,7 @@ pub(super) fn channels(call: &Call, part: Part) -> u8 {
     }
 }
 
-/// What the Coll event says of its channels.
+/// The number of channels in the Coll event.
 pub(super) fn told_channels(call: &Call, comm: &Communicator, used: u8) -> u8 {
     let algo = call.algo.to_bytes();
     let nodes = distinct(&comm.hosts);

@@ -1,4 +1,7 @@
-//! What the progress thread calls its plugin with.
+//! What NCCL's own threads do: the proxy's progress thread, and the profiler thread of 2.31 and later.
+//!
+//! [`Progress::run`] takes [`Work`] from the launching threads. It plays ProxyCtrl events around it;
+//! `kernel_channels` and `proxy` play the rest.
 
 use super::timeline::Timeline;
 use super::work::Work;
@@ -8,7 +11,7 @@ use nccl_abi::event::PROXY_CTRL;
 use nccl_abi::state;
 use std::sync::mpsc::Receiver;
 
-/// What the progress thread calls its plugin with.
+/// What a thread needs to call the plugin.
 pub(super) struct Progress {
     pub(super) version: u32,
     pub(super) native: u8,
@@ -28,7 +31,7 @@ impl Progress {
                 self.profiler.table.stop(handle);
             }
         };
-        // NCCL makes the progress thread for its first work, so nothing is told before.
+        // NCCL starts the progress thread with its first work, so no event comes before.
         while let Ok(first) = works.recv() {
             control(state::PROXY_CTRL_WAKEUP, StateArgs::Null);
             for work in std::iter::once(first).chain(works.try_iter()) {

@@ -33,8 +33,8 @@ struct Step {
 }
 
 impl Progress {
-    /// Plays the network operations of an operation. One that is dragged begins late enough to be in the
-    /// dragged state for as long as the script says, and goes on from there when the operation ends.
+    /// Plays the network operations of an operation. A dragged one begins so late that it is in the dragged
+    /// state for as long as the script says. It goes on from there when the operation ends.
     pub(super) fn network(&self, work: &Work) {
         let drag = |side: &Side| {
             let (stop, drags) = work.drags?;
@@ -65,7 +65,7 @@ impl Progress {
 }
 
 impl<'w> NetworkOp<'w> {
-    /// `None` if no plugin wants to know of it.
+    /// `None` if no plugin wants its events.
     fn new(
         progress: &'w Progress,
         work: &Work,
@@ -90,8 +90,8 @@ impl<'w> NetworkOp<'w> {
         })
     }
 
-    /// Plays it to its end, or to where it stops for ever; or up to the state `pause` of its first step,
-    /// which it gives.
+    /// Plays it to its end, or to where it stops for ever. With `pause`, plays up to that state of its first
+    /// step, and gives the step.
     fn begin(&mut self, pause: Option<u32>) -> Option<Step> {
         let event = Event::ProxyOp {
             pid: std::process::id() as i32,
@@ -113,10 +113,10 @@ impl<'w> NetworkOp<'w> {
         self.go_on(None, pause)
     }
 
-    /// Plays its steps, the first one from `resumed` on.
+    /// Plays its steps. The first one goes on from `resumed`.
     fn go_on(&self, mut resumed: Option<Step>, pause: Option<u32>) -> Option<Step> {
         let last = self.held.map(|stop| stop.step.min(self.steps - 1));
-        // Of a network operation that stops, one more step is under way behind the one that does not end.
+        // If a network operation stops, one more step is under way behind the step that does not end.
         let begun = last.map_or(self.steps, |last| (last + 2).min(self.steps));
         let mut told = 0;
         for step in 0..begun {
@@ -150,8 +150,8 @@ impl<'w> NetworkOp<'w> {
         None
     }
 
-    /// Plays one step from `resumed` on: to its end, or for ever in the state `until`; or up to the state
-    /// `pause`. `told` is the size that the states tell.
+    /// Plays one step, from `resumed` on, to its end. With `until`, it stays in that state for ever. With
+    /// `pause`, it is given back in that state. `told` is the size in the arguments of the states.
     fn step(
         &self,
         step: u64,
@@ -174,7 +174,7 @@ impl<'w> NetworkOp<'w> {
             return None;
         }
         for (at, value) in self.step_states().iter().enumerate().skip(states) {
-            // The size is the previous chunk's until the network took or brought this one.
+            // NCCL gives the size of the chunk before until the network has taken or brought this chunk.
             if matches!(
                 *value,
                 state::PROXY_STEP_SEND_WAIT | state::PROXY_STEP_RECV_FLUSH_WAIT
@@ -192,7 +192,7 @@ impl<'w> NetworkOp<'w> {
                 return Some(Step { handle, states });
             }
             if until == Some(*value) {
-                // NCCL looks again and again, and says so each time.
+                // NCCL polls, and records the state at each poll.
                 if *value == state::PROXY_STEP_SEND_PEER_WAIT {
                     table.state(handle, *value, args);
                 }
@@ -220,7 +220,7 @@ impl<'w> NetworkOp<'w> {
         }
     }
 
-    /// One of the three states that up to ABI v3 count an operation's steps.
+    /// One of the three states that count an operation's steps, up to ABI v3.
     fn counted(&self, which: usize, steps: u64) {
         let states = match self.side.send {
             true => [
@@ -243,7 +243,7 @@ impl<'w> NetworkOp<'w> {
         }
     }
 
-    /// A state of the operation; none for a plugin that gave no handle.
+    /// Records a state of the operation, if the plugin gave a handle.
     fn state(&self, value: u32, args: StateArgs) {
         if self.handle != Handle::NULL {
             self.progress.profiler.table.state(self.handle, value, args);

@@ -1,4 +1,4 @@
-//! Coll and P2p: the parts of a plan, and the work behind them that the communicator's threads get.
+//! Coll and P2p: the parts of a plan, and the work behind them for the communicator's threads.
 
 use super::communicator::Communicator;
 use super::launcher::Launcher;
@@ -14,7 +14,7 @@ use nccl_abi::event::*;
 use std::ffi::c_char;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// One part of a plan that is launched or replayed.
+/// One part of a plan that is launched, captured or replayed.
 pub(super) struct TaskEvent<'c> {
     pub(super) comm: &'c Communicator,
     /// Its call, with the times of this part.
@@ -22,13 +22,13 @@ pub(super) struct TaskEvent<'c> {
     pub(super) planned: Planned,
     /// The Group event.
     pub(super) group: Handle,
-    /// No event comes, nor any of the work behind it.
+    /// Neither the event comes nor any event of the work behind it.
     pub(super) hidden: bool,
     pub(super) play: Play,
 }
 
 impl Launcher {
-    /// Coll or P2p, and the work behind it.
+    /// Plays Coll or P2p, and hands on the work behind it.
     pub(super) fn emit_task(&self, of: &TaskEvent) {
         let comm = of.comm;
         let wanted = of.wanted();
@@ -64,7 +64,7 @@ impl Launcher {
 }
 
 impl TaskEvent<'_> {
-    /// Whether NCCL tells the plugin of it.
+    /// Whether NCCL starts the event.
     fn wanted(&self) -> bool {
         let mask = self.planned.mask;
         let asked = match self.planned.part {
@@ -102,7 +102,7 @@ impl TaskEvent<'_> {
 
     /// NCCL's number of the collective. It counts each function of a communicator by itself.
     fn sequence(&self, wanted: bool) -> u64 {
-        // Plans of a graph keep their number unless KernelCh is on; up to 2.25 only what is shown counts.
+        // Plans of a graph keep their number unless KernelCh is on. Up to 2.25, only events that come count.
         let advances = match self.play {
             Play::Now => self.comm.version >= 22600 || wanted,
             Play::Capture | Play::Replay => self.kernel_ch(),
@@ -172,8 +172,8 @@ impl TaskEvent<'_> {
         let (version, own) = (comm.version, comm.rank());
         let to_self = matches!(part, Part::Send(peer) | Part::Recv(peer) if peer == own);
         let symmetric = self.symmetric();
-        // The host of 2.30 and before forgets the work that a send to oneself makes; a replayed symmetric
-        // kernel is blind.
+        // Up to 2.30 the host forgets the work of a send to oneself. A replayed symmetric kernel makes no
+        // stamps.
         let seen = self.kernel_ch()
             && !(to_self && version < 23100)
             && !(symmetric && self.play == Play::Replay);

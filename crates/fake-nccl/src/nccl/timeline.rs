@@ -1,4 +1,4 @@
-//! Joins virtual time to this machine's clock.
+//! Virtual time on this machine's clock, and on the simulated GPUs' clocks.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// When virtual time 0 is.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
-    /// On the host; `None` plays without waiting.
+    /// On the host. `None` plays without waiting.
     pub host: Option<Instant>,
     /// CLOCK_REALTIME at that moment, in nanoseconds.
     pub realtime_ns: u64,
@@ -47,8 +47,8 @@ impl Timeline {
         self.wait_host(at + self.lead_ns);
     }
 
-    /// A stamp. The GPU's clock goes in steps of 32 ns; the origin is cut to a step first, so that durations
-    /// don't depend on it.
+    /// A stamp of the GPU's clock, which goes in steps of 32 ns. The origin is cut to a step first, so that
+    /// durations don't depend on it.
     pub(super) fn stamp(&self, at: u64) -> u64 {
         let origin = (self.origin().realtime_ns + self.lead_ns).wrapping_add_signed(self.offset_ns);
         (origin & !31) + (at & !31)

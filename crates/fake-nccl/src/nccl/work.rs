@@ -1,10 +1,10 @@
-//! What the threads of a communicator are handed.
+//! What a launch hands to a communicator's threads.
 
 use crate::event::Handle;
 use crate::schedule::Kernel;
 use crate::stuck::{Drag, Held};
 
-/// Network work of one operation on one side.
+/// Sends, or receives, of one operation over the network.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Side {
     pub(super) peer: i32,
@@ -12,7 +12,7 @@ pub(super) struct Side {
     pub(super) bytes: u64,
 }
 
-/// What the threads of a communicator are handed for one operation.
+/// What a communicator's threads get for one operation.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
     pub(super) parent: Handle,

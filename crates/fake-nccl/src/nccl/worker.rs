@@ -1,4 +1,4 @@
-//! A thread of NCCL.
+//! One of NCCL's threads, and its queue.
 
 use super::work::Work;
 use crate::lock::lock;

@@ -1,4 +1,4 @@
-//! Communicators made and destroyed.
+//! Communicators: make and destroy them.
 
 use super::driver::Driver;
 use super::job::{Flow, Stuck};

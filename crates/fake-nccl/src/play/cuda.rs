@@ -6,7 +6,7 @@ use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// A captured graph: its groups with the calls they were made of.
+/// A captured graph: its groups, and the calls of each.
 pub(super) type Graph = Vec<(Vec<Call>, Arc<Captured>)>;
 
 /// Work for the thread on which the CUDA driver runs host callbacks.

@@ -1,4 +1,4 @@
-//! One thread of the job and the ranks it drives.
+//! One thread of the job, and the ranks that it drives.
 
 use super::cuda::{Graph, HostCallbacks};
 use super::job::Job;
@@ -6,7 +6,7 @@ use crate::nccl::{Launcher, Timeline};
 use crate::schedule::Schedule;
 use std::collections::HashMap;
 
-/// One thread of the job and the ranks it drives.
+/// One thread of the job, and the ranks that it drives. Its functions are in files by subject.
 pub(super) struct Driver<'j> {
     pub(super) job: &'j Job,
     pub(super) schedule: Schedule<'j>,

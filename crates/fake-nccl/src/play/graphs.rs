@@ -1,4 +1,4 @@
-//! CUDA graphs: captured, and replayed by a thread of the CUDA driver.
+//! CUDA graphs: capture them, and have a thread of the CUDA driver replay them.
 
 use super::cuda::Graph;
 use super::driver::Driver;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 impl<'j> Driver<'j> {
-    /// Captures what `body` calls.
+    /// Captures the calls in `body`.
     pub(super) fn graph(&mut self, id: usize, body: &'j [Statement], who: &[bool]) {
         let mut graph = Vec::new();
         self.capture(body, who, &mut graph);
@@ -31,7 +31,7 @@ impl<'j> Driver<'j> {
                         self.capture(body, who, graph);
                     }
                 }
-                // The parser lets nothing else into a graph.
+                // The grammar allows nothing else in a graph.
                 _ => {}
             }
         }

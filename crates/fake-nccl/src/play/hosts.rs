@@ -4,7 +4,8 @@ use super::driver::Driver;
 use super::job::{Flow, Stuck};
 
 impl Driver<'_> {
-    /// My ranks of `who` wait until their GPUs are done; one that waits for ever takes its thread with it.
+    /// My ranks of `who` wait until their GPUs are done. If one waits for ever, its thread makes no further
+    /// call.
     pub(super) fn sync(&mut self, who: &[bool]) -> Flow {
         self.schedule.sync(who);
         self.host_callbacks.drain();

@@ -41,7 +41,7 @@ impl Job {
         }
     }
 
-    /// Waits for the other processes; called by one thread, when the first communicators stand.
+    /// Waits for the other processes. One thread calls it, when the first communicators are made.
     pub(super) fn begin(&self) {
         let abi = self.loader.abi().map_err(|why| why.to_string());
         let begin = match &self.control {
@@ -49,7 +49,7 @@ impl Job {
             None => realtime_ns() + 1_000_000,
         };
         let _ = self.abi.set(abi);
-        // The others begin by a clock that is not off.
+        // The other processes begin by the machine's clock.
         let now = realtime_ns().saturating_add_signed(machine::clock_ns().saturating_neg());
         let left = Duration::from_nanos(begin.saturating_sub(now));
         let origin = Origin {
@@ -59,7 +59,7 @@ impl Job {
         let _ = self.origin.set(origin);
     }
 
-    /// Says what was announced, and how the process is about to end if not by itself.
+    /// Reports what was announced, and how the process is about to end if not by itself.
     pub(super) fn report(&self, ending: Option<String>) {
         if let Some(control) = &self.control {
             control.say(&json!({"result": lock(&self.announced).to_json(), "ending": ending}));

@@ -1,4 +1,4 @@
-//! A process of a played script.
+//! A process of a played script, or this process in the place of all.
 
 use super::job::{Flow, Job, Stuck};
 use super::ranks::ends_process;
@@ -12,7 +12,8 @@ use crate::script::Script;
 use anyhow::bail;
 use serde_json::{json, Value};
 
-/// What a process of a played script does.
+/// Does what a process of a played script has to. `told` is called with the release before the plugin is
+/// loaded.
 pub(crate) fn process(
     control: Control,
     order: &Value,

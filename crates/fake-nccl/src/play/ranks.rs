@@ -1,10 +1,10 @@
-//! What befalls ranks.
+//! What happens to single ranks: late, killed, hanging, and so on.
 
 use super::driver::Driver;
 use super::job::{Flow, Stuck};
 use crate::script::{Act, Statement};
 
-/// Whether a rank of the script does something to its whole process.
+/// Whether a rank of the script ends or forks its process.
 pub(super) fn ends_process(body: &[Statement]) -> bool {
     body.iter().any(|statement| match statement {
         Statement::Rank(_, act) => matches!(
@@ -17,7 +17,7 @@ pub(super) fn ends_process(body: &[Statement]) -> bool {
 }
 
 impl Driver<'_> {
-    /// These ranks meet with `act`.
+    /// `act` happens to these ranks.
     pub(super) fn rank(&mut self, ranks: &[usize], act: Act) -> Flow {
         for rank in ranks {
             self.act(*rank, act)?;
@@ -90,7 +90,7 @@ fn end(act: Act) {
 
 /// Forks a child that exits at once, and waits for it.
 fn fork_and_wait() {
-    // SAFETY: the child makes no call but `exit`, whose handlers are the very thing under test.
+    // SAFETY: the child makes no call but `exit`; its handlers are the thing under test.
     unsafe {
         match libc::fork() {
             0 => libc::exit(0),

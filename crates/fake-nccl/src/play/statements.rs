@@ -1,12 +1,14 @@
-//! What a driver does at each statement: [`Driver::statement`] has a line for each, and the functions are in
-//! files with those about the same thing.
+//! What a driver does at each statement.
+//!
+//! [`Driver::statement`] has a line for each. The functions are in files by subject, named as in
+//! `script/grammar/`. `script.rs` says how to add a statement.
 
 use super::driver::Driver;
 use super::job::Flow;
 use crate::script::Statement;
 
 impl<'j> Driver<'j> {
-    /// All of them, for the ranks of `who`.
+    /// Does these statements, for the ranks of `who`.
     pub(super) fn statements(&mut self, body: &'j [Statement], who: &[bool]) -> Flow {
         for statement in body {
             self.statement(statement, who)?;

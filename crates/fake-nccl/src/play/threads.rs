@@ -1,4 +1,4 @@
-//! The threads of a process that drive its ranks.
+//! The threads of a process, from the first communicator to the end.
 
 use super::driver::Driver;
 use super::job::{Flow, Job, Stuck};

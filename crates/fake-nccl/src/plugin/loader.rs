@@ -1,4 +1,4 @@
-//! What libnccl holds once per process.
+//! What libnccl holds once per process, and once per communicator.
 
 use super::log::LOG_LEVEL;
 use super::search::{candidates, NoPlugin};
@@ -21,7 +21,7 @@ pub struct Choice {
     pub plugin: Option<String>,
     /// Symbols above this ABI are taken as absent, to try a plugin behind a shim.
     pub highest_abi: u8,
-    /// Log what NCCL's logger gets, at this level and below, to stderr.
+    /// Print what NCCL's logger gets at this level and below on stderr.
     pub log_level: c_int,
 }
 
@@ -89,7 +89,7 @@ impl Loader {
         }
     }
 
-    /// A process whose plugin is a struct of this program, for measuring what NCCL itself costs.
+    /// A process with a struct of this program as its plugin, for measuring what NCCL itself costs.
     pub fn with_table(version: Version, table: Table) -> Loader {
         let loader = Loader::new(Choice {
             version,
@@ -156,11 +156,15 @@ impl Loader {
                     *lock(&self.state) = State::Off;
                     return None;
                 }
-                // Events go on with a null context; a shim's pointers were not filled in, so it would crash
-                // instead.
+                // Events go on with a null context. In a shim the pointers are not filled in, so it would
+                // crash instead.
                 22800..23000 if !table.seat.shimmed() => {}
                 22800..23000 => {
-                    eprintln!("fake-nccl: NCCL {} would now call through null in its v{} shim; profiling off", self.choice.version, table.seat.abi);
+                    eprintln!(
+                        "fake-nccl: NCCL {} would now call through null in its v{} shim; \
+                         profiling off",
+                        self.choice.version, table.seat.abi
+                    );
                     return None;
                 }
                 // Unloaded here, and once more when the communicator is freed.

@@ -1,15 +1,15 @@
-//! NCCL's logger, which plugins get.
+//! NCCL's logger, as plugins get it.
 
 use core::ffi::{c_char, c_int, c_ulong, CStr};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 pub(super) static LOG_LEVEL: AtomicI32 = AtomicI32::new(nccl_abi::log::LEVEL_WARN);
 
-/// NCCL's logger as this process has it: prints the format text itself, since a well-behaved plugin passes
+/// NCCL's logger in this process. It prints the format text itself, because a well-behaved plugin passes
 /// `"%s"`.
 ///
-/// Stable Rust can't define a C-variadic function, and on the platforms we know a callee that ignores what is
-/// passed beyond its named arguments is called the same way; the one string of a `"%s"` is the sixth
+/// Stable Rust can't define a C-variadic function. On the platforms that we support, a function that ignores
+/// the arguments beyond its named ones is called the same way. The one string of a `"%s"` is the sixth
 /// argument.
 unsafe extern "C" fn log_line(
     level: c_int,

@@ -44,7 +44,7 @@ pub(super) fn candidates(
     if version.0 >= 22800 && value.eq_ignore_ascii_case("none") {
         return Err(NoPlugin::SwitchedOff);
     }
-    // A prefix is enough: NCCL compares over the length of the value.
+    // A prefix is enough, because NCCL compares over the length of the value.
     let word = "STATIC_PLUGIN";
     if word
         .get(..value.len())

@@ -22,7 +22,7 @@ unsafe impl Send for Table {}
 // SAFETY: as above.
 unsafe impl Sync for Table {}
 
-/// What a plugin did that NCCL doesn't notice and that a check does: counted for the process.
+/// What a plugin did wrong that NCCL doesn't notice, counted for the process. A check looks at it.
 #[derive(Debug, Default)]
 pub struct Misdeeds {
     /// Calls that returned an error.
@@ -51,7 +51,7 @@ type RawState = unsafe extern "C" fn(*mut c_void, u32, *mut c_void) -> c_int;
 /// What `init` is told about a communicator.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// The name, where the caller gave one.
+    /// The name, if the caller gave one.
     pub name: Option<CString>,
     /// The hash that all ranks share.
     pub hash: u64,
@@ -64,10 +64,11 @@ pub struct Identity {
 }
 
 impl Table {
-    /// The struct at `raw`, whose ABI is `seat.abi`.
+    /// The struct at `raw`, of ABI `seat.abi`.
     ///
     /// # Safety
-    /// `raw` must be that version's `Profiler` with all entries set, and its library stay mapped while this lives.
+    /// `raw` must be that version's `Profiler` with all entries set. Its library must stay mapped for as long
+    /// as this lives.
     pub unsafe fn new(seat: Seat, raw: *const v5::Profiler) -> Table {
         // SAFETY: by the caller; the struct has the same six words in every version.
         let raw = unsafe { *raw };
@@ -161,10 +162,10 @@ impl Table {
         }
     }
 
-    /// Starts an event unless the shim drops it. A dropped event's slot becomes null or stays, as the shim
-    /// has it.
+    /// Starts an event, unless the shim drops it. The slot of a dropped event becomes null or stays, as in
+    /// that shim.
     ///
-    /// Whether the plugin was called.
+    /// Gives whether the plugin was called.
     #[inline]
     pub fn start(
         &self,
@@ -224,8 +225,8 @@ impl Table {
         );
     }
 
-    /// What the shims let through: v1 to v3 behind 2.27 or later get ProxyCtrl and the five old step states
-    /// only.
+    /// Whether the shim lets a state through. v1 to v3 behind 2.27 or later get ProxyCtrl and the five old
+    /// step states only.
     fn forwards(&self, value: u32) -> bool {
         let seat = self.seat;
         if !seat.shimmed() {

@@ -1,4 +1,4 @@
-//! The process of a replayed trace file: its threads, in turns.
+//! The process of a replayed trace file: its threads take turns.
 
 use super::replayer::Replayer;
 use super::trace::{read_file, Trace};
@@ -20,7 +20,7 @@ pub(super) fn newest() -> Version {
     Version(nccl_abi::release::ALL[nccl_abi::release::ALL.len() - 1].version)
 }
 
-/// Consecutive records of one thread: its number and the first and last byte of them.
+/// Consecutive records of one thread: the thread's number, and where their bytes are.
 fn turns(records: &[u8]) -> Vec<(u32, Range<usize>)> {
     let mut turns: Vec<(u32, Range<usize>)> = Vec::new();
     let mut at = 0;
@@ -72,8 +72,7 @@ pub(crate) fn process(
     });
     let pid = trace.process.get("pid").and_then(|p| p.parse().ok());
     let replayer = Mutex::new(Replayer::new(loader, pid.unwrap_or(0)));
-    // The plugin is loaded by the first init, among the rest; who waits for us only needs to know that we
-    // live.
+    // The first init loads the plugin, later. The parent only needs to know that this process lives.
     control.begin(Ok(abi))?;
     let pace = match order["real_pace"].as_bool() {
         Some(true) => Some(Pace::new(&trace)?),
@@ -100,7 +99,7 @@ pub(crate) fn process(
     Ok(())
 }
 
-/// The release that was asked for, else the recorded one; the newest if that does not know the ABI.
+/// The release that was asked for, or else the recorded one. The newest if that one does not know the ABI.
 fn version(order: &Value, trace: &Trace, abi: u8) -> Version {
     let asked = order["nccl"].as_u64().map(|v| Version(v as u32));
     let recorded = trace.process.get("nccl").and_then(|v| Version::parse(v));
@@ -154,7 +153,7 @@ impl Pace {
     }
 }
 
-/// Gives each turn to the thread that stands for the recorded one, and waits for it before the next.
+/// Gives each turn to the thread that stands for the recorded one, and waits until it is over.
 fn in_turns(turns: Vec<(u32, Range<usize>)>, play: impl Fn(Range<usize>) + Sync) {
     std::thread::scope(|scope| {
         let mut threads = HashMap::new();

@@ -1,4 +1,4 @@
-//! Makes recorded calls in this process.
+//! Makes recorded calls in this process, with its own handles, contexts and texts.
 
 use crate::announced::{Announced, Operation, Times};
 use crate::event::offsets::{captured, count_of, pointers, word};
@@ -10,7 +10,8 @@ use nccl_abi::{event, names, v1, v3, v5};
 use std::collections::HashMap;
 use std::ffi::CString;
 
-/// What a plugin gets where a recorded pointer led to memory that no longer exists and no text was recorded.
+/// What a plugin gets in place of a recorded pointer to memory that no longer exists, if no text was
+/// recorded.
 static NOWHERE: [u64; 8] = [0; 8];
 
 /// What is known of a recorded handle.
@@ -37,7 +38,7 @@ pub(super) struct Replayer {
     handles: HashMap<u64, Known>,
     comms: HashMap<u64, Comm>,
     pub(super) announced: Announced,
-    /// Whose functions are called; all communicators of a process share them.
+    /// The functions that are called. All communicators of a process share them.
     pub(super) any: Option<Profiler>,
 }
 
@@ -120,7 +121,7 @@ impl Replayer {
         self.comms.insert(record.result, comm);
     }
 
-    /// The plugin's handle for a recorded one; one that was never given stays as it was.
+    /// The plugin's handle for a recorded one. A handle that was never given stays as it was.
     fn handle(&self, recorded: u64) -> Handle {
         let known = self.handles.get(&recorded);
         known.map_or(Handle(recorded as usize), |k| k.handle)
@@ -156,7 +157,7 @@ impl Replayer {
                 if pid == self.recorded_pid.to_le_bytes() {
                     pid.copy_from_slice(&self.own_pid.to_le_bytes());
                 } else if pid == self.own_pid.to_le_bytes() {
-                    // Another process's then, and so it stays.
+                    // It then was another process's, and must stay so.
                     pid.copy_from_slice(&self.recorded_pid.to_le_bytes());
                 }
             }
@@ -230,7 +231,7 @@ impl Replayer {
     ) {
         let api = matches!(bit, event::COLL_API | event::P2P_API) && record.abi >= 5;
         let task = matches!(bit, event::COLL | event::P2P);
-        // At capture, Coll comes on the thread of its API call; a replay's comes from another.
+        // At capture, Coll comes on the thread of its API call. At a replay it comes on another thread.
         let replay = task
             && record.abi >= 5
             && self

@@ -1,4 +1,4 @@
-//! Trace files with callbacks.
+//! Reads trace files that have callbacks.
 
 use anyhow::{bail, Context};
 use capture::block::{self, Kind};
@@ -54,8 +54,8 @@ pub(super) fn read_file(path: &Path) -> anyhow::Result<Trace> {
     Ok(trace)
 }
 
-/// The trace files of a capture: `*.trace` and `*.trace.zst` in a folder and below, or one file. Those with
-/// callbacks have no later files.
+/// The trace files of a capture: `*.trace` and `*.trace.zst` in a folder and below, or one file. Processes
+/// with callbacks have one trace file each.
 pub(super) fn trace_files(capture: &Path) -> anyhow::Result<Vec<PathBuf>> {
     if capture.is_file() {
         return Ok(vec![capture.into()]);

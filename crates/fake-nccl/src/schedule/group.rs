@@ -24,7 +24,7 @@ impl<'s> Schedule<'s> {
         }
     }
 
-    /// As [`Schedule::group`], into a graph: the hosts call, and nothing is launched.
+    /// As [`Schedule::group`], but into a graph: the hosts call, and nothing is launched.
     pub fn capture(&mut self, who: &[bool], calls: &[Call]) {
         let script = self.script;
         for (rank, takes_part) in who.iter().enumerate() {
@@ -103,8 +103,8 @@ impl<'s> Schedule<'s> {
         }
     }
 
-    /// When the kernel of a rank starts: it is launched, the stream is free, and what was computed before is
-    /// done. `None` if never.
+    /// When the kernel of a rank starts: it is launched, its stream is free, and the program's own kernels
+    /// before it are done. `None` if never.
     fn arrival(&self, comm: usize, rank: usize) -> Option<u64> {
         match self.parts[rank] {
             Part::Calls(_) if !self.stuck[comm][rank] => {
@@ -116,8 +116,8 @@ impl<'s> Schedule<'s> {
         }
     }
 
-    /// When a member and its peers in these sends and receives have arrived. A peer that makes no call now
-    /// doesn't count, as if it had buffered.
+    /// When a member and its peers in these sends and receives have all arrived. A peer that makes no call in
+    /// this statement doesn't count, as if it had buffered.
     fn peers_arrival(
         &self,
         comm: usize,
@@ -135,8 +135,8 @@ impl<'s> Schedule<'s> {
         Some(last)
     }
 
-    /// What makes receives and sends of a member take longer in these calls: those that go over the network,
-    /// between neighbours in the ring or to a peer.
+    /// What makes receives and sends of a member take longer in these calls. Only those over the network
+    /// count: between neighbours in the ring, or to a peer on another host.
     fn drags_of(&self, index: usize, members: &[usize], calls: &[&Call]) -> [Option<Drag>; 2] {
         let n = members.len();
         let rank = members[index];

@@ -1,15 +1,15 @@
-//! When a rank's kernel runs, and what the rank's host does.
+//! When a rank's kernel runs, and what the rank's host does at a statement.
 
 use crate::stuck::{Drag, Held};
 
-/// When one rank's kernel runs; `None` is never.
+/// When the kernel of one rank runs. `None` means never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kernel {
     /// Arrival.
     pub start: Option<u64>,
     /// End.
     pub stop: Option<u64>,
-    /// Where its network operations stop, if they do not all end.
+    /// Where its network operations stop, if not all of them end.
     pub held: Option<Held>,
     /// What makes its receives and its sends take longer.
     pub drags: [Option<Drag>; 2],

@@ -1,4 +1,4 @@
-//! Where ranks are, and how long operations take.
+//! Which ranks are where, and how long operations take.
 
 use crate::script::{Call, Script};
 
@@ -24,7 +24,7 @@ pub fn nodes(script: &Script, members: &[usize]) -> usize {
     hosts.len()
 }
 
-/// From the last arrival to the end: as the script says, else latency and bandwidth of a round number.
+/// From the last arrival to the end: as the script says, else from a round latency and bandwidth.
 pub fn time(script: &Script, call: &Call, members: &[usize]) -> u64 {
     if let Some(time) = call.time_ns {
         return time;

@@ -1,4 +1,4 @@
-//! A user's call.
+//! A call of the user: which function, how much, and on which communicator.
 
 use crate::event::Text;
 
@@ -11,7 +11,7 @@ pub struct Call {
     pub bytes: u64,
     /// NCCL's name of the datatype.
     pub datatype: Text,
-    /// Index in [`Script::comms`].
+    /// Index in [`super::Script::comms`].
     pub comm: usize,
     /// Root rank in the communicator.
     pub root: i32,
@@ -84,7 +84,7 @@ impl Op {
         )
     }
 
-    /// By how much the communicator's size divides nccl-tests' size to give the call's count.
+    /// What nccl-tests' size is divided by to give the count of the call.
     pub fn divisor(self, ranks: usize) -> u64 {
         match self {
             Op::AllGather | Op::ReduceScatter | Op::AlltoAll | Op::Gather | Op::Scatter => {
@@ -100,12 +100,12 @@ impl Op {
 pub enum Peer {
     /// A communicator rank.
     Rank(usize),
-    /// So many ranks on, round the communicator.
+    /// So many ranks further, round the communicator.
     Next(i64),
 }
 
 impl Peer {
-    /// The communicator rank it is for `rank` of `ranks`.
+    /// The peer's rank in the communicator, seen from `rank` of `ranks`.
     pub fn of(self, rank: usize, ranks: usize) -> usize {
         match self {
             Peer::Rank(peer) => peer % ranks,

@@ -4,9 +4,9 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: expected {expected}, found {found}")]
 pub struct Error {
-    /// From 1.
+    /// The first line is 1.
     pub line: usize,
-    /// What could have stood there.
+    /// What could stand there.
     pub expected: String,
     /// What stood there.
     pub found: String,

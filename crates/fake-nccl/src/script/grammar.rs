@@ -1,8 +1,7 @@
-//! The words that begin a statement, and what reads each statement.
+//! The words that begin a statement, and the function that reads each statement.
 //!
-//! [`STATEMENTS`] has them all. A statement is read by a function of its own, in a file with those that are
-//! about the same thing. The function reads up to the end of the statement, and returns what happens in the
-//! job.
+//! [`STATEMENTS`] is the table of all of them. The functions are in files by subject. Each reads up to the
+//! end of its statement and returns what happens in the job. `script.rs` says how to add one.
 
 mod calls;
 mod communicators;
@@ -22,7 +21,7 @@ struct Word {
     word: &'static str,
     /// It sets something of the whole job, so it stands before the first communicator or call.
     setting: bool,
-    /// Reads what comes after the word.
+    /// Reads the rest of the statement.
     read: fn(&mut Parser) -> Said,
 }
 
@@ -42,7 +41,7 @@ const fn does(word: &'static str, read: fn(&mut Parser) -> Said) -> Word {
     }
 }
 
-/// Every statement but the calls, whose words are those of [`Op`].
+/// Every statement but the calls. The words of calls are in [`Op`].
 const STATEMENTS: [Word; 25] = [
     setting("nccl", settings::nccl),
     setting("ranks", settings::ranks),
@@ -81,7 +80,7 @@ pub fn calls() -> Vec<&'static str> {
     Op::ALL.iter().map(|(_, word, _)| *word).collect()
 }
 
-/// Reads the statement that begins with `word`. `first` if nothing came before it.
+/// Reads the statement that begins with `word`. `first` says that no statement came before it.
 pub(super) fn statement(parser: &mut Parser, word: &Token, first: bool) -> Said {
     if let Some((op, ..)) = Op::ALL.iter().find(|(_, w, _)| *w == word.text) {
         return calls::call(parser, *op);

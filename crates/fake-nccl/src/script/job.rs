@@ -1,4 +1,4 @@
-//! A whole job, as a script says it.
+//! The job that a script describes: its size, its communicators, and its statements.
 
 use super::statement::Statement;
 use crate::plugin::Version;
@@ -18,17 +18,17 @@ pub struct Script {
     pub one_thread: bool,
     /// How far the virtual GPU runs behind the host, so that a late process still launches before its stamps.
     pub lead_ns: u64,
-    /// How long ranks that wait for ever are left alone before they are ended.
+    /// How long ranks that wait for ever are left alone. Then they are ended.
     pub linger_ns: u64,
     /// Host time of one call.
     pub host_cost_ns: u64,
     /// Offset of each rank's GPU clock.
     pub gpu_offset_ns: Vec<i64>,
-    /// How far each host's clock is ahead; empty where all are on this machine's clock, under its name.
+    /// How far each host's clock is ahead. If it is empty, all ranks have this machine's clock and host name.
     pub host_clock_ns: Vec<i64>,
-    /// What communicator names mean.
+    /// The communicators, by the index that statements use.
     pub comms: Vec<Comm>,
-    /// Names of graphs.
+    /// Names of graphs, by the index that statements use.
     pub graphs: Vec<String>,
     /// What happens.
     pub body: Vec<Statement>,
@@ -36,7 +36,7 @@ pub struct Script {
     pub destroy: bool,
 }
 
-/// One name in the script; a split gives it several communicators, of which a rank is in at most one.
+/// A name in the script. A split gives it several communicators, and a rank is in at most one of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comm {
     /// Name in the script.

@@ -1,4 +1,8 @@
-//! Reads a script word by word, and knows which communicators were made so far.
+//! Reads a script word by word.
+//!
+//! A [`Parser`] gives the words to functions that read one statement each, and holds what they have found:
+//! the job so far, and the communicators that can be named. It has the dispatch over statements as a
+//! function, so that it does not know them.
 
 use super::error::Error;
 use super::job::{Comm, Instance, Script};
@@ -19,7 +23,7 @@ pub(super) struct Parser {
     tokens: Vec<Token>,
     at: usize,
     statement: ReadStatement,
-    /// What is known so far.
+    /// The job, as far as it has been read.
     pub(super) script: Script,
     /// Index in [`Script::comms`] by name.
     pub(super) names: HashMap<String, usize>,
@@ -40,7 +44,7 @@ impl Parser {
         }
     }
 
-    /// The next word, or what stands in its place.
+    /// The next word, brace or end of a statement, which stays the next one.
     pub(super) fn peek(&self) -> Option<&Token> {
         self.tokens.get(self.at)
     }
@@ -57,7 +61,7 @@ impl Parser {
         self.tokens.get(at).map_or(1, |t| t.line)
     }
 
-    /// The error that at this line something else was expected.
+    /// The error that something else was expected at this line.
     pub(super) fn fail<T>(
         &self,
         line: usize,
@@ -90,7 +94,7 @@ impl Parser {
         }
     }
 
-    /// The next word if it isn't the end of the statement.
+    /// The next word, unless a brace or the end of the statement comes.
     pub(super) fn more(&mut self) -> Option<Token> {
         match self.peek()?.text.as_str() {
             ";" | "{" | "}" => None,
@@ -154,7 +158,7 @@ impl Parser {
         })
     }
 
-    /// A communicator that statements after this one can name.
+    /// Adds a communicator, so that later statements can name it.
     pub(super) fn add(
         &mut self,
         name: String,
@@ -172,7 +176,7 @@ impl Parser {
         id
     }
 
-    /// A communicator that was made from a unique id, which is random in NCCL and of the script here.
+    /// A communicator made from a unique id. Its hash is random in NCCL; here it depends on the script alone.
     pub(super) fn rooted(&self, members: Vec<usize>) -> Instance {
         let seed = mix(self.script.comms.len() as u64 + 1, 0);
         Instance {

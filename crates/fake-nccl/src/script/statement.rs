@@ -1,4 +1,6 @@
 //! One step of a job.
+//!
+//! `script.rs` says how to add one.
 
 use super::call::Call;
 use crate::fault::Fault;
@@ -7,34 +9,34 @@ use crate::stuck::{Drag, Stop};
 /// One step of the job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statement {
-    /// Calls between group start and end; one call alone is an implicit group.
+    /// Calls between ncclGroupStart and ncclGroupEnd. A call alone is an implicit group.
     Group {
         /// In order.
         calls: Vec<Call>,
-        /// Written as `group`.
+        /// The script says `group`.
         explicit: bool,
     },
-    /// Several times.
+    /// The same statements several times.
     Repeat(u64, Vec<Statement>),
     /// Only these ranks do this.
     Only(Vec<usize>, Vec<Statement>),
     /// Something befalls these ranks.
     Rank(Vec<usize>, Act),
-    /// A graph is captured.
+    /// A CUDA graph is captured: its index in [`super::Script::graphs`], and the calls.
     Graph(usize, Vec<Statement>),
-    /// A graph is launched.
+    /// A CUDA graph is launched, so many times.
     Replay(usize, u64),
-    /// The host does something else.
+    /// The hosts do something else, for so many ns.
     Sleep(u64),
-    /// Least host time from call to call.
+    /// The least host time from call to call, in ns, from now on.
     Pace(u64),
-    /// The host waits for its GPU.
+    /// The hosts wait for their GPUs.
     Sync,
-    /// The GPU has a kernel of the program's own, beside the operations.
+    /// The GPUs run a kernel of the program's own for so many ns, beside NCCL's.
     Compute(u64),
-    /// What the GPU computes next waits for the operations before.
+    /// The GPUs' next kernel of the program's own waits for all operations before.
     Join,
-    /// A communicator begins.
+    /// A communicator is made: its index in [`super::Script::comms`].
     Create(usize),
     /// A communicator is destroyed.
     Destroy(usize),
@@ -59,7 +61,7 @@ pub enum Act {
     QuickExit(i32),
     /// `abort`.
     Abort,
-    /// Makes no further call, and lives until the others have ended.
+    /// Makes no further call. Its process lives until the others have ended.
     Hang,
     /// As `Hang`, inside its next call.
     HangInside,

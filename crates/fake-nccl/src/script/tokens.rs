@@ -1,4 +1,4 @@
-//! A script as words, braces and ends of statements.
+//! Splits a script into words, braces and ends of statements.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {

@@ -1,4 +1,6 @@
-//! What single words of a script mean: names, numbers, sizes, times, ranks, datatypes.
+//! Reads single words of a script: names, numbers, sizes, times, ranks, datatypes.
+//!
+//! Each function gives `None` if the word is none of its kind.
 
 use super::call::Peer;
 use crate::event::Text;
@@ -27,7 +29,7 @@ pub(super) fn datatype(word: &str) -> Option<Text> {
         "bf16" => c"ncclBfloat16",
         "f64" => c"ncclFloat64",
         "i8" => c"ncclInt8",
-        // NCCL's table lacks it and says so.
+        // NCCL's table of names lacks it, and gives this instead.
         "u8" => c"Unknown",
         "i32" => c"ncclInt32",
         "u32" => c"ncclUint32",
@@ -58,8 +60,8 @@ pub(super) fn rank_list(text: &str, limit: usize) -> Option<Vec<usize>> {
 
 /// A size: a number and B, KiB, MiB, GiB, or KB, MB, GB.
 ///
-/// Not [`units::bytes`]: a script says exactly what a job does, so KB is 1000 here and a fraction is one.
-/// Options and settings follow nccl-tests, where K, KB and KiB are all 1024.
+/// Not [`units::bytes`]: a script says exactly what a job does, so KB is 1000 here, and fractions are
+/// allowed. Options and settings follow nccl-tests, which takes K, KB and KiB for 1024.
 pub fn bytes(text: &str) -> Option<u64> {
     let digits = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')

@@ -106,7 +106,7 @@ struct Options {
 }
 
 impl Options {
-    /// Takes `key=value`, or a word alone; else says what was expected.
+    /// Takes `key=value`, or a word alone. If it can't, it gives what was expected.
     fn take(&mut self, parser: &mut Parser, key: &str, value: &str) -> Option<&'static str> {
         let call = &mut self.call;
         let op = call.op;
@@ -165,12 +165,12 @@ impl Options {
     }
 }
 
-/// The static text of one of `names`.
+/// The static text of `name`, if it is one of `names`.
 fn static_text(name: &str, names: &[&str]) -> Option<Text> {
     names.contains(&name).then(|| event::text(name)).flatten()
 }
 
-/// Stores a value that was read; else says what was expected.
+/// Stores a value that was read. If there is none, it gives what was expected.
 fn store<T>(place: &mut T, value: Option<T>, expected: &'static str) -> Option<&'static str> {
     match value {
         Some(value) => {

@@ -1,4 +1,4 @@
-//! Communicators: made, split, shrunk and destroyed.
+//! Communicators: make, split, shrink and destroy them.
 
 use crate::hash::child_hash;
 use crate::script::error::Error;
@@ -86,7 +86,7 @@ fn shrink(parser: &mut Parser, line: usize) -> Result<Vec<Instance>, Error> {
 
 const OF_ONE_PARENT: &str = "ranks of one parent in each communicator";
 
-/// The communicators that these ranks make, by colour. `None` if the ranks of one are not all of one parent.
+/// The children of `parents`, one for each colour. `None` if the ranks of a child have several parents.
 fn children(
     parents: &[Instance],
     ordinal: u32,
@@ -104,7 +104,7 @@ fn children(
     children.collect()
 }
 
-/// Colours and the ranks that have them.
+/// Reads the colours, and gives each with the ranks that have it.
 fn colored(parser: &mut Parser, of: &[usize]) -> Result<Vec<(u32, Vec<usize>)>, Error> {
     let how = parser.word("`colors`, `every` or `stride`", |w| {
         matches!(w, "colors" | "every" | "stride").then(|| w.to_string())

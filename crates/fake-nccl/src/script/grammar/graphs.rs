@@ -1,4 +1,4 @@
-//! CUDA graphs: captured, and launched.
+//! CUDA graphs: capture and launch.
 
 use crate::script::parser::{Parser, Said};
 use crate::script::statement::Statement;

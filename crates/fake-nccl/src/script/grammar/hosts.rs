@@ -1,4 +1,4 @@
-//! What the hosts do beside calling: again and again, at a pace, asleep, or waiting for their GPUs.
+//! What hosts do beside calling: repeat, sleep, keep a pace, and wait for their GPUs.
 
 use crate::script::parser::{Parser, Said};
 use crate::script::statement::Statement;

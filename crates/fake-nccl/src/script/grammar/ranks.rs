@@ -1,4 +1,4 @@
-//! What only some ranks do, and what befalls ranks.
+//! What only some ranks do, and what happens to single ranks.
 
 use crate::script::error::Error;
 use crate::script::parser::{Parser, Said};

@@ -1,4 +1,4 @@
-//! The GPUs' streams: kernels of the program's own, and what waits for what.
+//! What GPUs do beside NCCL's operations: kernels of the program's own, and streams that wait for each other.
 
 use crate::script::parser::{Parser, Said};
 use crate::script::statement::Statement;
