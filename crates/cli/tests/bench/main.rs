@@ -1,7 +1,6 @@
 //! `ncclscope bench` over processes that talk to a mock of libcuda and libnccl (`examples/mock_gpu.rs`): data, counts,
 //! skew, launchers, and every way in which a rank can fail.
 
-#[path = "bench/ends.rs"]
 mod ends;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
