@@ -20,7 +20,7 @@ pub enum Statement {
     Repeat(u64, Vec<Statement>),
     /// Only these ranks do this.
     Only(Vec<usize>, Vec<Statement>),
-    /// Something befalls these ranks.
+    /// Something happens to these ranks.
     Rank(Vec<usize>, Act),
     /// A CUDA graph is captured: its index in [`super::Script::graphs`], and the calls.
     Graph(usize, Vec<Statement>),
@@ -46,7 +46,7 @@ pub enum Statement {
     Fault(Fault),
 }
 
-/// What befalls a rank.
+/// What happens to a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Late for its next call.
