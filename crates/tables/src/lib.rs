@@ -234,20 +234,35 @@ impl Capture {
             .into_iter()
             .flat_map(|folder| [Some(folder), folder.parent()])
             .flatten();
-        for file in places.map(|folder| folder.join("capture.json")) {
-            let Ok(text) = std::fs::read_to_string(&file) else {
-                continue;
-            };
-            match serde_json::from_str(&text) {
-                Ok(job) => self.job = job,
-                Err(error) => self.problems.push(Problem {
-                    file: file.clone(),
-                    place: format!("line {}", error.line()),
-                    expected: "JSON as `ncclscope run` writes it".into(),
-                    found: error.to_string(),
-                }),
+        for folder in places {
+            match job(folder) {
+                Ok(None) => continue,
+                Ok(Some(job)) => self.job = job,
+                Err(problem) => self.problems.push(problem),
             }
             return;
         }
     }
+}
+
+/// What `capture.json` in `folder` says of the job; `None` if there is none.
+///
+/// # Errors
+/// What is unsound about it: it can't be read, is no regular file, or is no JSON.
+pub fn job(folder: &Path) -> Result<Option<serde_json::Value>, Problem> {
+    let file = folder.join("capture.json");
+    let unsound = |place: String, found: String| Problem {
+        file: file.clone(),
+        place,
+        expected: "JSON as `ncclscope run` writes it".into(),
+        found,
+    };
+    let text = match files::text(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unsound("its content".into(), error.to_string())),
+    };
+    serde_json::from_str(&text)
+        .map(Some)
+        .map_err(|error| unsound(format!("line {}", error.line()), error.to_string()))
 }

@@ -6,7 +6,7 @@
 //! Rule: a file that it says is gone is left out even when it is there, because its calls are in the account. That is so
 //! when the process ended before it could remove the file.
 
-use crate::files::{load_opened, open, Files, Held};
+use crate::files::{load_opened, open, Files, Held, TRACE};
 use crate::problem::Problem;
 use capture::block::{self, Kind};
 use capture::rotated::Rotated;
@@ -38,7 +38,7 @@ impl Trace {
         let mut id = None;
         for (number, path) in numbered {
             let file = open(path);
-            let bytes = load_opened(path, file.as_ref(), problems);
+            let bytes = load_opened(path, file.as_ref(), TRACE, problems);
             let packed = path.extension().is_some_and(|e| e == "zst");
             let may_go = number > 0 && !packed;
             if let Ok(other) = block::trace_id(&bytes) {

@@ -5,6 +5,7 @@ use capture::live::{self, row_state, Image, Layout, View};
 use capture::rows::{definitions, Encoder, Record, Shape};
 use capture::snapshot;
 use proptest::prelude::*;
+use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -403,6 +404,77 @@ fn what_is_no_regular_file_is_named_and_not_waited_for() {
     let odd = odd.filter(|p| p.found == "no regular file");
     let named: Vec<_> = odd.map(|p| p.file.clone()).collect();
     assert_eq!(named, [Path::new("h/b.trace"), Path::new("h/c.trace")]);
+}
+
+#[test]
+fn a_capture_json_that_is_a_pipe_is_named_and_not_waited_for() {
+    let (trace, _) = trace_file();
+    let folder = Folder::new(&[("h/a.trace", &trace), ("h/a.live", &live_bytes())]);
+    let fifo = folder.0.path().join("capture.json");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.expect("mkfifo").success());
+    let capture = folder.open();
+    assert_eq!(capture.processes.len(), 1);
+    assert_eq!(
+        capture.problems[0].to_string(),
+        "capture.json, its content: expected JSON as `ncclscope run` writes it, found no regular file"
+    );
+    // A file of a terabyte of holes takes as little.
+    std::fs::remove_file(&fifo).expect("removed");
+    let file = std::fs::File::create(&fifo).expect("made");
+    file.set_len(1 << 40).expect("holes");
+    let capture = folder.open();
+    assert!(capture.problems[0].found.starts_with("more than"));
+}
+
+/// What this process may have in memory from here on.
+fn limit_memory(bytes: u64) {
+    let limit = libc::rlimit {
+        rlim_cur: bytes,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: a plain system call on a local.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+}
+
+#[test]
+fn files_of_holes_take_no_memory_and_are_named() {
+    let (trace, _) = trace_file();
+    let packed = zstd::encode_all(std::io::repeat(0).take(32 << 20), 3).expect("packed");
+    let folder = Folder::new(&[
+        ("h/a.trace", &trace),
+        ("h/a.live", &live_bytes()),
+        ("h/b.trace", &trace),
+        ("h/c.live", b"NCSLIVE1"),
+        ("h/d.snap", b"NCSSNAP1"),
+        ("h/e.trace.zst", &packed),
+    ]);
+    for sparse in ["h/b.trace", "h/c.live", "h/d.snap"] {
+        let path = folder.0.path().join(sparse);
+        let file = std::fs::OpenOptions::new().write(true).open(path);
+        file.expect("open").set_len(12 << 30).expect("holes");
+    }
+    // The limit holds for all tests of a process, so this one gets a process of its own.
+    let exe = std::env::current_exe().expect("this test");
+    if std::env::var_os("NCCLSCOPE_TEST_HOLES").is_none() {
+        let mut child = std::process::Command::new(exe);
+        child.args(["--exact", "files_of_holes_take_no_memory_and_are_named"]);
+        child.env("NCCLSCOPE_TEST_HOLES", "1");
+        let output = child.output().expect("started");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}");
+        return;
+    }
+    limit_memory(4 << 30);
+    let capture = folder.open();
+    let named = |name: &str| {
+        let mut problems = capture.problems.iter();
+        problems.any(|p| p.file == Path::new(name) && p.found.contains("not read"))
+    };
+    for name in ["h/b.trace", "h/c.live", "h/d.snap", "h/e.trace.zst"] {
+        assert!(named(name), "{name}: {:#?}", capture.problems);
+    }
+    assert_eq!(capture.processes[0].calls.len(), 7);
 }
 
 #[test]

@@ -65,10 +65,17 @@ fn no_trace(folder: &Path, error: &OpenError, checks: &mut Checks) {
             return;
         }
     }
-    let job: Option<Value> = std::fs::read_to_string(folder.join("capture.json"))
-        .ok()
-        .and_then(|text| serde_json::from_str(&text).ok());
-    let Some(job) = job else {
+    let job = tables::job(folder);
+    if let Err(problem) = &job {
+        checks.not(
+            Status::Fail,
+            NAME,
+            format!("`{shown}` has no trace file, and {problem}"),
+            "see that this is the capture's own folder, and that nothing else writes into it",
+        );
+        return;
+    }
+    let Ok(Some(job)) = job else {
         checks.not(
             Status::Fail,
             NAME,

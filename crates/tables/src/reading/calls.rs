@@ -3,7 +3,7 @@
 use super::parts::{Live, Place, Rows};
 use crate::calls::{Call, Extra};
 use crate::clock::{Clock, Cursor};
-use crate::files::{self, load, Held};
+use crate::files::{self, load, Held, TRACE};
 use capture::live::part;
 use capture::rows::{Decoder, Rest, Sealed, Shapes};
 use std::os::unix::fs::FileExt;
@@ -163,7 +163,7 @@ impl Reader {
             if let Some(held) = held {
                 OpenFile::Held(held.file())
             } else if path.extension().is_some_and(|e| e == "zst") {
-                OpenFile::Unpacked(load(path, &mut Vec::new()))
+                OpenFile::Unpacked(load(path, TRACE, &mut Vec::new()))
             } else {
                 files::open(path).map_or(OpenFile::Unpacked(Vec::new()), OpenFile::Plain)
             }

@@ -1,6 +1,6 @@
 //! Finds the live part of a process, wherever it is, and the facts that say where to look.
 
-use crate::files::{load, Files};
+use crate::files::{load, Files, SMALL};
 use crate::problem::Problem;
 use crate::process::LiveSource;
 use crate::trace::Trace;
@@ -32,7 +32,7 @@ fn find_live(
     ];
     for (path, source) in places {
         let Some(path) = path else { continue };
-        let bytes = load(path, problems);
+        let bytes = load(path, SMALL, problems);
         let image = match source {
             LiveSource::Snapshot => snapshot::read(&bytes),
             _ => Some(Image::copy(&bytes)),
