@@ -96,7 +96,12 @@ pub(crate) fn scan(files: &Files, problems: &mut Vec<Problem>) -> Option<Scan> {
     if let Some(view) = &view {
         parts.of_live(view, &mut process);
     }
+    let mut unknown: BTreeMap<u16, u64> = BTreeMap::new();
     for (number, (kind, payload)) in &found.sound {
+        if Kind::from_u16(*kind).is_none() {
+            *unknown.entry(*kind).or_default() += 1;
+            continue;
+        }
         let place = || {
             // A payload lies in a file or in the staging area.
             let within = |bytes: &[u8]| {
@@ -121,6 +126,12 @@ pub(crate) fn scan(files: &Files, problems: &mut Vec<Problem>) -> Option<Scan> {
             process.bad_blocks += 1;
         }
     }
+    problems.extend(unknown.into_iter().map(|(kind, n)| Problem {
+        file: path.to_owned(),
+        place: "its blocks".into(),
+        expected: "kinds of blocks that this ncclscope knows".into(),
+        found: format!("{n} of kind {kind}, which were left out; a newer ncclscope may read them"),
+    }));
     identify(&mut process, files, view.as_ref());
     let texts = std::mem::take(&mut parts.texts);
     let (blocks, shapes, live) = parts.finish(&mut process, view.as_ref(), trace.rotated.as_ref());

@@ -276,6 +276,48 @@ fn a_damaged_block_is_named_and_the_rest_is_read() {
 }
 
 #[test]
+fn blocks_of_a_kind_that_is_not_known_are_named() {
+    let (mut trace, _) = trace_file();
+    for number in 4..6 {
+        let start = trace.len();
+        block::begin(&mut trace);
+        trace.extend(b"of the future");
+        block::finish(&mut trace, start, Kind::End, number);
+        // The kind, and with it the header's checksum.
+        trace[start + 4..start + 6].copy_from_slice(&999u16.to_le_bytes());
+        let crc = crc32fast::hash(&trace[start..start + 20]);
+        trace[start + 20..start + 24].copy_from_slice(&crc.to_le_bytes());
+    }
+    let capture = Folder::new(&[("h/a.trace", &trace), ("h/a.live", &live_bytes())]).open();
+    assert_eq!(capture.processes[0].calls.len(), 7);
+    let said: Vec<String> = capture.problems.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        said,
+        ["h/a.trace, its blocks: expected kinds of blocks that this ncclscope knows, found 2 of kind 999, which were \
+          left out; a newer ncclscope may read them"]
+    );
+}
+
+#[test]
+fn a_live_part_of_another_format_is_named() {
+    let (trace, _) = trace_file();
+    let image = live_part(7);
+    let view = image.view().expect("a live part");
+    view.header().format.store(77, Relaxed);
+    let live = bytes_of(&image, layout().bytes());
+    for name in ["h/a.live", "h/a.snap"] {
+        let snap = snapshot_file(&image, layout().bytes());
+        let bytes = if name.ends_with("snap") { &snap } else { &live };
+        let capture = Folder::new(&[("h/a.trace", &trace), (name, bytes)]).open();
+        let [problem] = &capture.problems[..] else {
+            panic!("{:?}", capture.problems)
+        };
+        assert_eq!(problem.found, "format 77; a newer ncclscope may read it");
+        assert!(problem.expected.contains("a live part of format"));
+    }
+}
+
+#[test]
 fn a_half_done_fold_is_taken_back_while_its_row_is_there() {
     let image = live_part(7);
     let view = image.view().expect("a live part");

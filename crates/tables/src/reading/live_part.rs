@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
+/// What helps with a file of another format.
+const READS: &str = "a newer ncclscope may read it";
+
 /// The live part that belongs to a trace file: the first of its places that has its id.
 fn find_live(
     files: &Files,
@@ -37,9 +40,13 @@ fn find_live(
             LiveSource::Snapshot => snapshot::read(&bytes),
             _ => Some(Image::copy(&bytes)),
         };
+        let format = image.as_ref().and_then(Image::format);
         let found = match image.as_ref().and_then(|image| image.view()) {
             None if bytes.is_empty() => "an empty file".to_owned(),
-            None => "bytes that are none".to_owned(),
+            None => match format.filter(|format| *format != capture::FORMAT) {
+                Some(format) => format!("format {format}; {READS}"),
+                None => "bytes that are none".to_owned(),
+            },
             Some(view) => match (trace_id, view.header().trace_id.load(Relaxed)) {
                 (Some(wanted), found) if wanted != found => {
                     format!("one of another trace file ({found:016x})")
@@ -47,7 +54,15 @@ fn find_live(
                 _ => return image.map(|image| (image, source)),
             },
         };
-        let expected = "the live part of this trace file".to_owned();
+        let expected = match format {
+            Some(format) if format != capture::FORMAT => {
+                format!(
+                    "a live part of format {}, which this ncclscope reads",
+                    capture::FORMAT
+                )
+            }
+            _ => "the live part of this trace file".to_owned(),
+        };
         problems.push(Problem {
             file: path.clone(),
             place: "its header".into(),
