@@ -15,7 +15,7 @@ use crate::communicators::Local;
 use crate::files::{self, Files};
 use crate::names::{Name, Names};
 use crate::problem::Problem;
-use crate::process::Process;
+use crate::process::{LiveSource, Process};
 use crate::trace::Trace;
 use capture::block::Kind;
 use capture::live::{flag, Image, View};
@@ -40,6 +40,8 @@ pub(crate) struct Scan {
     /// Without shapes, calls and extras.
     pub process: Process,
     pub reader: Reader,
+    /// The random id of its trace, which no other process has.
+    pub id: Option<u64>,
     /// Strings and their ids, in the order in which they were met.
     texts: Vec<(u8, String)>,
 }
@@ -134,6 +136,8 @@ pub(crate) fn scan(files: &Files, problems: &mut Vec<Problem>) -> Option<Scan> {
     }));
     identify(&mut process, files, view.as_ref());
     let texts = std::mem::take(&mut parts.texts);
+    let id = trace.id();
+    let id = id.or_else(|| Some(view.as_ref()?.header().trace_id.load(Relaxed)));
     let (blocks, shapes, live) = parts.finish(&mut process, view.as_ref(), trace.rotated.as_ref());
     let reader = Reader {
         files: trace.files.into_iter().map(|f| (f.path, f.held)).collect(),
@@ -145,11 +149,22 @@ pub(crate) fn scan(files: &Files, problems: &mut Vec<Problem>) -> Option<Scan> {
     Some(Scan {
         process,
         reader,
+        id,
         texts,
     })
 }
 
 impl Scan {
+    /// Which of two copies of a process holds more: by the live part, then by rows.
+    pub(crate) fn worth(&self) -> (u8, u64) {
+        let live = match self.process.live {
+            LiveSource::Adopted | LiveSource::Here => 2,
+            LiveSource::Snapshot => 1,
+            LiveSource::None => 0,
+        };
+        (live, self.reader.rows())
+    }
+
     /// Gives the process its shapes, now that names can be interned.
     pub(crate) fn name(mut self, names: &mut Names) -> (Process, Reader) {
         let mut texts = vec![Name::NONE; 256];

@@ -11,9 +11,10 @@
 use crate::composites::{self, Partner, Sizes, Words};
 use crate::files::{self, Files};
 use crate::parallel;
-use crate::reading::{self, Part, Range, Reader};
+use crate::reading::{self, Part, Range, Reader, Scan};
 use crate::trust::Judge;
 use crate::{communicators, Capture, OpenError, Problem, Process};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{channel, sync_channel};
@@ -164,7 +165,7 @@ impl Source {
             last_problems: Vec::new(),
         };
         let mut processes = Vec::new();
-        for (scan, problems) in scanned {
+        for (scan, problems) in without_copies(scanned, &root) {
             if let Some(scan) = scan {
                 let (mut process, reader) = scan.name(&mut source.capture.names);
                 process.file = self::relative(&process.file, &root);
@@ -468,6 +469,51 @@ impl Source {
         });
         found
     }
+}
+
+/// Leaves out all but the best copy of each process, which its trace id tells, and says so: counted twice, every sum would
+/// be twice as large.
+fn without_copies(
+    mut scanned: Vec<(Option<Scan>, Vec<Problem>)>,
+    root: &Path,
+) -> Vec<(Option<Scan>, Vec<Problem>)> {
+    let mut best: HashMap<u64, usize> = HashMap::new();
+    let of = |scan: &Option<Scan>| scan.as_ref().map(Scan::worth);
+    for index in 0..scanned.len() {
+        let Some(id) = scanned[index].0.as_ref().and_then(|scan| scan.id) else {
+            continue;
+        };
+        let kept = *best.entry(id).or_insert(index);
+        if kept == index {
+            continue;
+        }
+        // Of equals, the first by path.
+        let (keep, leave) = match of(&scanned[index].0) > of(&scanned[kept].0) {
+            true => (index, kept),
+            false => (kept, index),
+        };
+        best.insert(id, keep);
+        let name = |index: usize| {
+            let scan: &Option<Scan> = &scanned[index].0;
+            scan.as_ref().map(|scan| scan.process.file.clone())
+        };
+        let (original, copy) = (name(keep), name(leave));
+        let (Some(original), Some(copy)) = (original, copy) else {
+            continue;
+        };
+        let (scan, problems) = &mut scanned[leave];
+        *scan = None;
+        problems.push(Problem {
+            file: copy,
+            place: "its header".into(),
+            expected: "each process once in a capture".into(),
+            found: format!(
+                "a copy of {} (trace {id:016x}), which is left out",
+                relative(&original, root).display()
+            ),
+        });
+    }
+    scanned
 }
 
 /// A process in memory.

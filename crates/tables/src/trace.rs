@@ -17,6 +17,8 @@ pub(crate) struct TraceFile {
     pub number: u32,
     pub path: PathBuf,
     pub bytes: Vec<u8>,
+    /// False for the one that stands for none.
+    pub there: bool,
     /// Where it may be removed before it is read again.
     pub held: Option<Held>,
 }
@@ -56,6 +58,7 @@ impl Trace {
                 number,
                 path: path.clone(),
                 bytes,
+                there: true,
                 held: file.ok().filter(|_| may_go).and_then(Held::new),
             });
         }
@@ -79,6 +82,7 @@ impl Trace {
                 number: 0,
                 path: files.path().to_owned(),
                 bytes: Vec::new(),
+                there: false,
                 held: None,
             });
         }

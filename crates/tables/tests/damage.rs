@@ -124,6 +124,12 @@ fn trace_file() -> (Vec<u8>, usize) {
     (out, last)
 }
 
+/// The same as the file of another process.
+fn with_id(mut trace: Vec<u8>, id: u64) -> Vec<u8> {
+    trace[..block::FILE_HEADER].copy_from_slice(&block::file_header(id));
+    trace
+}
+
 fn snapshot_file(image: &Image, len: usize) -> Vec<u8> {
     let mut out = Vec::new();
     snapshot::begin(&mut out);
@@ -191,7 +197,7 @@ fn a_single_file_and_a_host_folder_are_captures() {
     let (trace, _) = trace_file();
     let folder = Folder::new(&[
         ("node-1/r1-p77-aa.trace", &trace),
-        ("node-2/r0-p5-bb.trace", &trace),
+        ("node-2/r0-p5-bb.trace", &with_id(trace.clone(), 5)),
     ]);
     let root = folder.0.path();
     let count = |path: &Path| Capture::open(path).map(|c| c.processes.len()).ok();
@@ -199,6 +205,42 @@ fn a_single_file_and_a_host_folder_are_captures() {
     assert_eq!(count(&root.join("node-1")), Some(1));
     assert_eq!(count(&root.join("node-1/r1-p77-aa.trace")), Some(1));
     assert_eq!(count(&root.join("nothing")), None);
+}
+
+#[test]
+fn copies_of_a_process_count_once_and_are_named() {
+    let (trace, last) = trace_file();
+    let name = "r1-p77-aa";
+    let at = |folder: &str, kind: &str| format!("{folder}/{name}.{kind}");
+    let folder = Folder::new(&[
+        (&at("copy", "trace"), &trace[..last]),
+        (&at("node-1", "trace"), &trace),
+        (&at("node-1", "live"), &live_bytes()),
+        (&at("old", "trace"), &trace),
+        // A live part by itself is a copy too.
+        (&at("stray", "live"), &live_bytes()),
+    ]);
+    let capture = folder.open();
+    let files: Vec<_> = capture.processes.iter().map(|p| p.file.clone()).collect();
+    assert_eq!(files, [Path::new("node-1/r1-p77-aa.trace")]);
+    assert_eq!(capture.processes[0].calls.len(), 7);
+    let said: Vec<String> = capture.problems.iter().map(ToString::to_string).collect();
+    let copy = |folder: &str, kind: &str| {
+        format!(
+            "{}, its header: expected each process once in a capture, found a copy of node-1/r1-p77-aa.trace (trace \
+             0000000000001234), which is left out",
+            at(folder, kind)
+        )
+    };
+    assert_eq!(
+        said,
+        [
+            copy("copy", "trace"),
+            copy("old", "trace"),
+            "stray/r1-p77-aa.live, its trace file: expected it beside this file, found none".into(),
+            copy("stray", "live")
+        ]
+    );
 }
 
 #[test]

@@ -52,6 +52,11 @@ pub(super) fn blocks<'a>(
     let mut bad = 0;
     for (file, damage) in damages {
         let (place, expected, found) = match damage {
+            Damage::FileHeader if !file.there => (
+                "its trace file".into(),
+                "it beside this file".into(),
+                "none".into(),
+            ),
             Damage::FileHeader if file.bytes.is_empty() => (
                 "byte 0".into(),
                 "a trace file's header".into(),
