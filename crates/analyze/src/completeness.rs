@@ -6,6 +6,7 @@
 //! - `rotated`: in a trace file that was removed to stay within `NCCLSCOPE_MAX_SIZE`; counted in the totals;
 //! - `damaged`: in a block that is damaged or missing;
 //! - `elsewhere`: announced after the last flush, and the live part that holds them is not here;
+//! - `moving`: the recorder was folding calls into the totals while they were read;
 //! - `in_birth`: its number was taken and its row not there yet when the process ended or was stopped;
 //! - `unexplained`: none of the above, so the figures do not add up, and the report says so.
 //!
@@ -161,6 +162,19 @@ fn add_all(to: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>) {
     from.iter().for_each(|(cause, n)| add(to, cause, *n));
 }
 
+/// Takes up to `n` from a cause; returns how many that were.
+fn take(from: &mut BTreeMap<String, u64>, cause: &str, n: u64) -> u64 {
+    let Some(count) = from.get_mut(cause) else {
+        return 0;
+    };
+    let taken = n.min(*count);
+    *count -= taken;
+    if *count == 0 {
+        from.remove(cause);
+    }
+    taken
+}
+
 struct Account {
     announced: u64,
     recorded: u64,
@@ -216,10 +230,21 @@ fn account(process: &Process, rows: u64, seen: u64) -> Account {
         full_at_birth + wanted_full,
     );
     // Tickets count up from 0, so the highest is a lower bound where the counter is not here or is from before it.
-    let explained = lost
-        .values()
-        .fold(recorded, |sum, n| sum.saturating_add(*n));
-    let announced = counters.map_or(0, |c| c.announced).max(seen);
+    let mut announced = counters.map_or(0, |c| c.announced).max(seen);
+    let sum = |lost: &BTreeMap<String, u64>| {
+        let lost = lost.values();
+        lost.fold(recorded, |sum, n| sum.saturating_add(*n))
+    };
+    // The recorder counts a batch of calls as lost before it folds them, so their rows may still be here.
+    let mut twice = sum(&lost).saturating_sub(announced);
+    twice = twice.min(unwanted.saturating_sub(folded.saturating_add(full_at_fold)));
+    for early in [Cause::WriteFailed, Cause::SizeLimit] {
+        twice -= take(&mut lost, CAUSES[early as usize], twice);
+    }
+    let explained = sum(&lost);
+    if process.moving {
+        announced = announced.max(explained);
+    }
     let gap = announced.saturating_sub(explained);
     let in_birth = counters.map_or(0, |c| c.in_birth).min(gap);
     add(&mut lost, "in_birth", in_birth);
@@ -228,6 +253,7 @@ fn account(process: &Process, rows: u64, seen: u64) -> Account {
         let damaged = process.shapeless > 0 || process.bad_blocks > 0;
         let why = match process.live {
             _ if damaged => "damaged",
+            _ if process.moving => "moving",
             LiveSource::None | LiveSource::Snapshot => "elsewhere",
             _ => "unexplained",
         };
@@ -373,6 +399,26 @@ mod tests {
         assert_eq!(accounted(&process), (7, 5, both, false));
         process.counters.as_mut().expect("counters").announced = 5;
         assert_eq!(accounted(&process), (5, 5, vec![], true));
+    }
+
+    #[test]
+    fn a_batch_that_is_being_folded_counts_once() {
+        // 4 could not be written and were counted; 1 is folded, and 3 rows are still there.
+        let process = process(6, (1, 0), 7, [0, 0, 4, 0, 0]);
+        let expected = lost(&[("write_failed", 1)]);
+        assert_eq!(accounted(&process), (7, 6, expected, true));
+    }
+
+    #[test]
+    fn calls_that_move_while_they_are_read_are_said_to() {
+        let mut moving = process(5, (0, 0), 8, [0; 5]);
+        moving.moving = true;
+        let expected = lost(&[("moving", 3)]);
+        assert_eq!(accounted(&moving), (8, 5, expected, true));
+        // A row that was folded meanwhile counts twice.
+        let mut twice = process(5, (3, 0), 7, [0; 5]);
+        twice.moving = true;
+        assert_eq!(accounted(&twice), (8, 8, vec![], true));
     }
 
     #[test]

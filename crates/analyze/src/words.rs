@@ -57,6 +57,7 @@ pub const LOST: &[Word] = &[
     word("totals_full", "the totals were full: a larger NCCLSCOPE_MEMORY has more; they are counted here only."),
     word("damaged", "in damaged blocks, see Problems."),
     word("elsewhere", "after the last flush, on the hosts named under Problems: `ncclscope collect` there brings them."),
+    word("moving", "moved from rows to totals while the report read them, because the job runs: run it again."),
     word("in_birth", "begun at the very moment when the process ended or was stopped, at most one a thread: nothing to do."),
     word("unexplained", "neither recorded nor counted as lost: the figures do not add up, please report it."),
 ];
@@ -277,6 +278,7 @@ mod tests {
                 "damaged",
                 "elsewhere",
                 "rotated",
+                "moving",
                 "in_birth",
                 "unexplained",
             ]);

@@ -101,6 +101,9 @@ pub struct Process {
     pub facts: BTreeMap<String, String>,
     /// Where the live part was read.
     pub live: LiveSource,
+    /// Whether the recorder folded calls into the totals while its live part was copied, however often that was tried. A
+    /// call may then be counted twice, or not at all.
+    pub moving: bool,
     /// What was counted; nothing without a live part.
     pub counters: Option<Counters>,
     /// Its communicators.

@@ -16,7 +16,7 @@ use crate::files::{self, Files};
 use crate::names::{Name, Names};
 use crate::problem::Problem;
 use crate::process::{LiveSource, Process};
-use crate::trace::Trace;
+use crate::trace::{self, Trace};
 use capture::block::Kind;
 use capture::live::{flag, Image, View};
 use capture::stamps;
@@ -32,7 +32,7 @@ mod totals;
 
 use blocks::blocks;
 pub(crate) use calls::{Part, Range, Reader};
-use live_part::{first_facts, open_live, Open};
+use live_part::{first_facts, open_live, place_here, Open};
 use parts::{Parts, Place};
 
 /// A process, read but for its sealed calls.
@@ -46,25 +46,42 @@ pub(crate) struct Scan {
     texts: Vec<(u8, String)>,
 }
 
-/// The trace files and the live part of one process. A job that goes on makes trace files and removes others meanwhile; then
-/// all is done again, a few times at most.
+/// The trace files and the live part of one process: the live part first, and last what can only grow (see
+/// [`live_part`]).
+///
+/// A job that goes on makes trace files and removes others meanwhile, and one that ends moves its live part; then all is
+/// done again, a few times at most.
 fn opened(files: &Files, problems: &mut Vec<Problem>) -> (Trace, BTreeMap<String, String>, Open) {
     let mut newer = None;
     let mut turns = 5;
     loop {
         let files = newer.as_ref().unwrap_or(files);
         let mut found = Vec::new();
-        let trace = Trace::load(files, &mut found);
-        let facts = first_facts(&trace.files[0].bytes);
-        let open = open_live(files, &facts, &trace, &mut found);
+        let again = || {
+            files::find(files.path(), &mut Vec::new())
+                .into_iter()
+                .next()
+        };
+        let (id, head) = trace::head(files);
+        let mut facts = first_facts(&head);
+        let first = (!facts.is_empty()).then(|| open_live(files, &facts, id, &mut found));
+        // Of a process that runs, more files may be there than were when the folder was listed.
+        let runs = first.as_ref().is_some_and(|open| open.born.is_some());
+        let listed = if runs { again() } else { None };
+        let trace = Trace::load(listed.as_ref().unwrap_or(files), &mut found);
+        let open = first.unwrap_or_else(|| {
+            // Its first block is damaged, or it has none.
+            facts = first_facts(&trace.files[0].bytes);
+            open_live(files, &facts, trace.id(), &mut found)
+        });
         let newest = trace.files.last().map_or(0, |file| file.number);
-        let moved = open.staged_for > newest || files.later.values().any(|path| !path.exists());
+        let moved = open.staged_for > newest
+            || files.later.values().any(|path| !path.exists())
+            || (open.has_left() && place_here(&facts).is_some());
         if moved && turns > 0 {
             turns -= 1;
-            let mut again = files::find(files.path(), &mut Vec::new()).into_iter();
-            let again = again.next().filter(|again| again != files);
-            if again.is_some() {
-                newer = again;
+            if let Some(again) = again().filter(|again| again != files) {
+                newer = Some(again);
                 continue;
             }
         }
@@ -86,6 +103,7 @@ pub(crate) fn scan(files: &Files, problems: &mut Vec<Problem>) -> Option<Scan> {
         file: path.to_owned(),
         restart: files.restart(),
         live: open.source,
+        moving: !open.settled,
         bad_blocks: found.bad,
         ended: found
             .sound
@@ -95,6 +113,7 @@ pub(crate) fn scan(files: &Files, problems: &mut Vec<Problem>) -> Option<Scan> {
         ..Process::default()
     };
     let mut parts = Parts::default();
+    parts.born = open.born;
     if let Some(view) = &view {
         parts.of_live(view, &mut process);
     }
@@ -145,6 +164,7 @@ pub(crate) fn scan(files: &Files, problems: &mut Vec<Problem>) -> Option<Scan> {
         blocks,
         shapes,
         live,
+        born: open.born,
     };
     Some(Scan {
         process,

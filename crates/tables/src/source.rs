@@ -13,7 +13,7 @@ use crate::files::{self, Files};
 use crate::parallel;
 use crate::reading::{self, Part, Range, Reader, Scan};
 use crate::trust::Judge;
-use crate::{communicators, Capture, OpenError, Problem, Process};
+use crate::{communicators, Capture, LiveSource, OpenError, Problem, Process};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -217,6 +217,10 @@ impl Source {
             }
             undefined.sort_unstable();
             undefined.dedup();
+            // Made after the moment that is shown of a process that runs.
+            if process.live == LiveSource::Here && !process.ended {
+                undefined.clear();
+            }
             self.last_problems
                 .extend(undefined.into_iter().map(|uid| Problem {
                     file: process.file.clone(),

@@ -10,7 +10,11 @@ use crate::files::{load_opened, open, Files, Held, TRACE};
 use crate::problem::Problem;
 use capture::block::{self, Kind};
 use capture::rotated::Rotated;
+use std::io::Read;
 use std::path::PathBuf;
+
+/// Bytes of a trace file's beginning, with its Process block.
+const HEAD: u64 = 64 << 10;
 
 /// One trace file.
 pub(crate) struct TraceFile {
@@ -29,6 +33,28 @@ pub(crate) struct Trace {
     pub files: Vec<TraceFile>,
     /// What files that are gone held.
     pub rotated: Option<Rotated>,
+}
+
+/// The beginning of the first of these files: its id and, as far as they are sound, its first blocks. It is there from the
+/// start and stays as it is, so it may be read before all else.
+pub(crate) fn head(files: &Files) -> (Option<u64>, Vec<u8>) {
+    let mut paths = files.trace.iter().chain(files.later.values());
+    let read = |path: &PathBuf| -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let file = open(path).ok()?;
+        if path.extension().is_some_and(|e| e == "zst") {
+            let file = zstd::Decoder::new(file).ok()?;
+            file.take(HEAD).read_to_end(&mut bytes).ok()?;
+        } else {
+            file.take(HEAD).read_to_end(&mut bytes).ok()?;
+        }
+        Some(bytes)
+    };
+    let found = paths.find_map(|path| {
+        let bytes = read(path)?;
+        Some((block::trace_id(&bytes).ok()?, bytes))
+    });
+    found.map_or((None, Vec::new()), |(id, bytes)| (Some(id), bytes))
 }
 
 impl Trace {

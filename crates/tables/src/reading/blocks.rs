@@ -43,11 +43,17 @@ pub(super) fn blocks<'a>(
     };
     block::read(&open.staged, add, |_| ());
     let staged_to = open.staged_base + open.staged.len();
+    // Written since the live part of a running process was copied, and perhaps not whole yet.
+    let since = |file: &TraceFile, at: u64| {
+        let place = (file.number, at);
+        open.born.is_some() && place >= (open.staged_for, open.staged_base as u64)
+    };
     let made_good = |file: &TraceFile, at: u64, end: u64| {
-        !open.staged.is_empty()
-            && file.number == open.staged_for
-            && at >= open.staged_base as u64
-            && end <= staged_to.max(file.bytes.len()) as u64
+        since(file, at)
+            || !open.staged.is_empty()
+                && file.number == open.staged_for
+                && at >= open.staged_base as u64
+                && end <= staged_to.max(file.bytes.len()) as u64
     };
     let mut bad = 0;
     for (file, damage) in damages {
@@ -85,13 +91,18 @@ pub(super) fn blocks<'a>(
                 "a whole block".into(),
                 "the end of the file".into(),
             ),
-            Damage::Payload { at, number, .. } if !sound.contains_key(&number) => {
+            Damage::Payload { at, number, .. }
+                if !sound.contains_key(&number) && !since(file, at) =>
+            {
                 bad += 1;
                 (
                     format!("byte {at}, block {number}"),
                     "content that matches its checksum".into(),
                     "damaged content".into(),
                 )
+            }
+            Damage::Missing { first, .. } if open.born.is_some() && first >= open.next_block => {
+                continue;
             }
             Damage::Missing { first, count } => {
                 // A damaged header also shows as a number that is not there; the staging area may have it.
