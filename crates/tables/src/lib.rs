@@ -15,6 +15,7 @@ pub mod communicators;
 pub mod composites;
 mod files;
 mod gpu_clock;
+pub mod life;
 pub mod lineage;
 pub mod names;
 pub mod net_ops;
@@ -30,6 +31,7 @@ mod trust;
 
 pub use calls::{Call, Shape, Untimed};
 pub use communicators::Communicator;
+pub use life::{Life, Newest};
 pub use names::{Name, Names};
 pub use net_ops::NetOp;
 pub use printable::{obeyed, printable};
@@ -53,8 +55,27 @@ pub struct Capture {
     pub communicators: Vec<Communicator>,
     /// Names of functions, datatypes and the like.
     pub names: Names,
+    /// Processes with files here in which nothing is sound.
+    pub unreadable: Vec<Unreadable>,
     /// What was unsound.
     pub problems: Vec<Problem>,
+}
+
+/// A process of which there are files, and nothing in them is sound. All that is known is what their names say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The file, relative to the capture.
+    pub file: PathBuf,
+    /// The launcher's rank.
+    pub rank: Option<u32>,
+    /// Host name.
+    pub host: String,
+    /// Process id, 0 when not known.
+    pub pid: u32,
+    /// Number of the torchrun restart, 0 for the first start.
+    pub restart: u32,
+    /// What was found in place of a trace.
+    pub found: String,
 }
 
 /// Why there is no capture.

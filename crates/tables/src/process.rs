@@ -6,6 +6,7 @@ use crate::calls::{Call, Extra, Shape};
 use crate::clock::Clock;
 use crate::communicators::Local;
 use crate::composites::Composite;
+use crate::life::{Life, Newest};
 use crate::net_ops::NetOp;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ pub enum LiveSource {
     Here,
     /// `NAME.snap`: as of the last flush.
     Snapshot,
-    /// None was found: the calls of the last flush interval are elsewhere.
+    /// None was found; [`Process::newest`] says where it is.
     #[default]
     None,
 }
@@ -101,6 +102,10 @@ pub struct Process {
     pub facts: BTreeMap<String, String>,
     /// Where the live part was read.
     pub live: LiveSource,
+    /// Where its calls since the last flush are, if they are not here.
+    pub newest: Newest,
+    /// Whether it is still there.
+    pub life: Life,
     /// Whether the recorder folded calls into the totals while its live part was copied, however often that was tried. A
     /// call may then be counted twice, or not at all.
     pub moving: bool,
@@ -157,6 +162,16 @@ impl Process {
             parts.next().flatten().unwrap_or(0),
         );
         Some(major.checked_mul(10_000)? + minor.checked_mul(100)? + patch)
+    }
+
+    /// Whether all that its recorder ever counted is known: nothing was announced beyond that.
+    pub fn is_whole(&self) -> bool {
+        let ended = self.counters.as_ref().is_some_and(|c| c.state == 1);
+        match self.live {
+            LiveSource::Adopted | LiveSource::Here => true,
+            LiveSource::Snapshot => ended,
+            LiveSource::None => false,
+        }
     }
 
     /// How reports call it: `rank 3` or `pid 71 on node-2`.

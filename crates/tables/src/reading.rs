@@ -13,10 +13,12 @@
 use crate::calls::Shape;
 use crate::communicators::Local;
 use crate::files::{self, Files};
+use crate::life::{self, place_here, Evidence};
 use crate::names::{Name, Names};
 use crate::problem::Problem;
 use crate::process::{LiveSource, Process};
 use crate::trace::{self, Trace};
+use crate::Unreadable;
 use capture::block::Kind;
 use capture::live::{flag, Image, View};
 use capture::stamps;
@@ -32,7 +34,7 @@ mod totals;
 
 use blocks::blocks;
 pub(crate) use calls::{Part, Range, Reader};
-use live_part::{first_facts, open_live, place_here, Open};
+use live_part::{first_facts, open_live, Open};
 use parts::{Parts, Place};
 
 /// A process, read but for its sealed calls.
@@ -91,7 +93,13 @@ fn opened(files: &Files, problems: &mut Vec<Problem>) -> (Trace, BTreeMap<String
 }
 
 /// Goes over the files of one process; `None` when nothing in them is sound.
-pub(crate) fn scan(files: &Files, problems: &mut Vec<Problem>) -> Option<Scan> {
+///
+/// `job_ended`: whether `ncclscope run` wrote down the end of the job, if it made the capture.
+pub(crate) fn scan(
+    files: &Files,
+    job_ended: Option<bool>,
+    problems: &mut Vec<Problem>,
+) -> Option<Scan> {
     let path = files.path();
     let (trace, facts, open) = opened(files, problems);
     let view = open.image.as_ref().and_then(Image::view);
@@ -154,6 +162,15 @@ pub(crate) fn scan(files: &Files, problems: &mut Vec<Problem>) -> Option<Scan> {
         found: format!("{n} of kind {kind}, which were left out; a newer ncclscope may read them"),
     }));
     identify(&mut process, files, view.as_ref());
+    process.life = life::life(&process.facts);
+    process.newest = life::newest(&Evidence {
+        facts: &process.facts,
+        life: process.life,
+        source: process.live,
+        ended: open.ended() || (process.counters.is_none() && process.ended),
+        unreadable: open.unreadable,
+        job_ended,
+    });
     let texts = std::mem::take(&mut parts.texts);
     let id = trace.id();
     let id = id.or_else(|| Some(view.as_ref()?.header().trace_id.load(Relaxed)));
@@ -216,26 +233,43 @@ pub(crate) fn malformed(path: &Path, number: u32) -> Problem {
 /// Host, pid and rank: from the facts, else from where the file is and what it is called.
 fn identify(process: &mut Process, files: &Files, view: Option<&View>) {
     let number = |key: &str| process.fact(key).and_then(|v| v.parse::<u32>().ok());
-    let stem = files
-        .stem
-        .file_name()
-        .and_then(|n| n.to_str())
-        .unwrap_or("");
+    let named = called(files);
+    let rank = number("rank").or(named.rank);
+    let pid = number("pid").or_else(|| view.map(|v| v.header().pid.load(Relaxed)));
+    let host = process.fact("host").map(str::to_owned);
+    (process.rank, process.pid) = (rank, pid.unwrap_or(named.pid));
+    process.host = host.unwrap_or(named.host);
+}
+
+/// What the names of its files say of a process.
+fn called(files: &Files) -> Unreadable {
+    let stem = files.stem.file_name().and_then(|n| n.to_str());
     let part = |letter: char| {
-        stem.split('-')
-            .find_map(|p| p.strip_prefix(letter)?.parse::<u32>().ok())
+        let mut parts = stem.unwrap_or("").split('-');
+        parts.find_map(|p| p.strip_prefix(letter)?.parse::<u32>().ok())
     };
-    let folder = files
-        .stem
-        .parent()
-        .and_then(Path::file_name)
-        .map(|n| n.to_string_lossy().into_owned());
-    let rank = number("rank").or_else(|| part('r'));
-    let pid = number("pid")
-        .or_else(|| view.map(|v| v.header().pid.load(Relaxed)))
-        .or_else(|| part('p'));
-    let host = process.fact("host").map(str::to_owned).or(folder);
-    (process.rank, process.pid, process.host) = (rank, pid.unwrap_or(0), host.unwrap_or_default());
+    let folder = files.stem.parent().and_then(Path::file_name);
+    Unreadable {
+        file: files.path().to_owned(),
+        rank: part('r'),
+        host: folder.map_or(String::new(), |n| n.to_string_lossy().into_owned()),
+        pid: part('p').unwrap_or(0),
+        restart: files.restart(),
+        found: String::new(),
+    }
+}
+
+/// What is known of a process if nothing in its files is sound. Nothing, if they are only called like a process's.
+pub(crate) fn unreadable(files: &Files, problems: &[Problem]) -> Option<Unreadable> {
+    let found = problems.first().map_or(String::new(), |p| p.found.clone());
+    let stem = files.stem.file_name().and_then(|n| n.to_str());
+    let id = stem
+        .and_then(|stem| stem.rsplit_once('-'))
+        .map(|(_, id)| id);
+    // Anybody's file may be called NAME.trace, but not RANK-PID-ID.trace.
+    let ours = id.is_some_and(|id| id.len() == 8 && id.bytes().all(|b| b.is_ascii_hexdigit()));
+    let called = called(files);
+    (ours && called.pid != 0).then_some(Unreadable { found, ..called })
 }
 
 fn named(

@@ -13,7 +13,7 @@ use crate::files::{self, Files};
 use crate::parallel;
 use crate::reading::{self, Part, Range, Reader, Scan};
 use crate::trust::Judge;
-use crate::{communicators, Capture, LiveSource, OpenError, Problem, Process};
+use crate::{communicators, Capture, LiveSource, OpenError, Problem, Process, Unreadable};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -140,11 +140,15 @@ impl Source {
         progress
             .of
             .store(2 * found.iter().map(Files::size).sum::<u64>(), Relaxed);
+        // `ncclscope run` writes it down.
+        let job = capture.job.is_object();
+        let job_ended = job.then(|| !capture.job["ended"].is_null());
         let scanned = parallel::map(how.threads, found, |files| {
             let mut problems = Vec::new();
-            let scan = reading::scan(&files, &mut problems);
+            let scan = reading::scan(&files, job_ended, &mut problems);
             progress.done.fetch_add(files.size(), Relaxed);
-            (scan, problems)
+            let unreadable = reading::unreadable(&files, &problems);
+            (scan.ok_or(unreadable), problems)
         });
         let root = capture.root().to_owned();
         let relative = |problems: Vec<Problem>| -> Vec<Problem> {
@@ -166,10 +170,17 @@ impl Source {
         };
         let mut processes = Vec::new();
         for (scan, problems) in without_copies(scanned, &root) {
-            if let Some(scan) = scan {
-                let (mut process, reader) = scan.name(&mut source.capture.names);
-                process.file = self::relative(&process.file, &root);
-                processes.push((process, reader, source.problems.len()));
+            match scan {
+                Ok(scan) => {
+                    let (mut process, reader) = scan.name(&mut source.capture.names);
+                    process.file = self::relative(&process.file, &root);
+                    processes.push((process, reader, source.problems.len()));
+                }
+                Err(Some(mut unreadable)) => {
+                    unreadable.file = self::relative(&unreadable.file, &root);
+                    source.capture.unreadable.push(unreadable);
+                }
+                Err(None) => {}
             }
             source.problems.push(relative(problems));
         }
@@ -475,38 +486,37 @@ impl Source {
     }
 }
 
+/// A process, or what is known of one of which nothing is sound; nothing of a copy.
+type Scanned = (Result<Scan, Option<Unreadable>>, Vec<Problem>);
+
 /// Leaves out all but the best copy of each process, which its trace id tells, and says so: counted twice, every sum would
 /// be twice as large.
-fn without_copies(
-    mut scanned: Vec<(Option<Scan>, Vec<Problem>)>,
-    root: &Path,
-) -> Vec<(Option<Scan>, Vec<Problem>)> {
+fn without_copies(mut scanned: Vec<Scanned>, root: &Path) -> Vec<Scanned> {
     let mut best: HashMap<u64, usize> = HashMap::new();
-    let of = |scan: &Option<Scan>| scan.as_ref().map(Scan::worth);
     for index in 0..scanned.len() {
-        let Some(id) = scanned[index].0.as_ref().and_then(|scan| scan.id) else {
+        let Some(id) = scanned[index].0.as_ref().ok().and_then(|scan| scan.id) else {
             continue;
         };
         let kept = *best.entry(id).or_insert(index);
         if kept == index {
             continue;
         }
+        let worth = |index: usize| scanned[index].0.as_ref().ok().map(Scan::worth);
         // Of equals, the first by path.
-        let (keep, leave) = match of(&scanned[index].0) > of(&scanned[kept].0) {
+        let (keep, leave) = match worth(index) > worth(kept) {
             true => (index, kept),
             false => (kept, index),
         };
         best.insert(id, keep);
         let name = |index: usize| {
-            let scan: &Option<Scan> = &scanned[index].0;
-            scan.as_ref().map(|scan| scan.process.file.clone())
+            let scan = scanned[index].0.as_ref().ok();
+            scan.map(|scan| scan.process.file.clone())
         };
-        let (original, copy) = (name(keep), name(leave));
-        let (Some(original), Some(copy)) = (original, copy) else {
+        let (Some(original), Some(copy)) = (name(keep), name(leave)) else {
             continue;
         };
         let (scan, problems) = &mut scanned[leave];
-        *scan = None;
+        *scan = Err(None);
         problems.push(Problem {
             file: copy,
             place: "its header".into(),

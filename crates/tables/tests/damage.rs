@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use tables::{Capture, LiveSource, OpenError};
+use tables::{Capture, LiveSource, Newest, OpenError};
 
 const TRACE_ID: u64 = 0x1234;
 
@@ -315,6 +315,56 @@ fn a_damaged_block_is_named_and_the_rest_is_read() {
     assert_eq!(tickets, [0, 1, 2, 6]);
     assert_eq!(capture.problems.len(), 1);
     assert!(capture.problems[0].place.contains("block 3"));
+}
+
+#[test]
+fn a_trace_file_cut_between_two_blocks_is_damaged() {
+    let (trace, last) = trace_file();
+    let image = live_part(7);
+    let header = image.view().expect("a live part").header();
+    header.block_number.store(4, Relaxed);
+    header.state.store(1, Relaxed);
+    let live = bytes_of(&image, layout().bytes());
+    let snap = snapshot_file(&image, layout().bytes());
+    for (name, bytes) in [("h/a.live", &live), ("h/a.snap", &snap)] {
+        let folder = |cut: usize| Folder::new(&[("h/a.trace", &trace[..cut]), (name, bytes)]);
+        let whole = folder(trace.len()).open();
+        assert_eq!((whole.problems, whole.processes[0].bad_blocks), (vec![], 0));
+        let cut = folder(last).open();
+        assert_eq!(
+            (cut.processes[0].bad_blocks, cut.processes[0].calls.len()),
+            (1, 4)
+        );
+        assert_eq!(
+            cut.problems[0].to_string(),
+            "h/a.trace, its end: expected 4 blocks, as the live part says, found 1 less"
+        );
+        assert_eq!(cut.processes[0].newest, Newest::Here);
+    }
+}
+
+#[test]
+fn files_with_nothing_sound_in_them_are_of_a_process_all_the_same() {
+    let (trace, _) = trace_file();
+    let folder = Folder::new(&[
+        ("node-1/r1-p77-aaaaaaaa.trace", &trace),
+        ("node-2/r3-p99-bbbbbbbb.trace", b""),
+        ("node-2/notes.trace", b"of another program"),
+    ]);
+    let capture = folder.open();
+    assert_eq!(capture.processes.len(), 1);
+    let [unreadable] = &capture.unreadable[..] else {
+        panic!("{:?}", capture.unreadable)
+    };
+    assert_eq!(
+        (
+            unreadable.rank,
+            unreadable.host.as_str(),
+            unreadable.pid,
+            unreadable.found.as_str()
+        ),
+        (Some(3), "node-2", 99, "an empty file")
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::problem::Problem;
 use crate::trace::{Trace, TraceFile};
 use capture::block::{self, Damage};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// The sound blocks of the trace files by number, staged ones included.
 pub(super) struct Blocks<'a> {
@@ -55,6 +56,8 @@ pub(super) fn blocks<'a>(
                 && at >= open.staged_base as u64
                 && end <= staged_to.max(file.bytes.len()) as u64
     };
+    let other = |(_, damage): &(&TraceFile, Damage)| matches!(damage, Damage::Format { .. });
+    let other_format = damages.iter().any(other);
     let mut bad = 0;
     for (file, damage) in damages {
         let (place, expected, found) = match damage {
@@ -127,6 +130,22 @@ pub(super) fn blocks<'a>(
             place,
             expected,
             found,
+        });
+    }
+    // What the live part knows of and the files do not have.
+    let last = sound.last_key_value().map(|(number, _)| *number);
+    let end = last.map_or(0, |last: u32| last.saturating_add(1));
+    let end = end.max(next_number);
+    let lost =
+        u64::from(open.blocks().saturating_sub(end)).saturating_sub(trace.gone(end, open.blocks()));
+    if lost > 0 && !other_format {
+        bad += lost;
+        let last = trace.files.last();
+        problems.push(Problem {
+            file: last.map_or_else(PathBuf::new, |file| file.path.clone()),
+            place: "its end".into(),
+            expected: format!("{} blocks, as the live part says", open.blocks()),
+            found: format!("{lost} less"),
         });
     }
     Blocks { sound, bad }

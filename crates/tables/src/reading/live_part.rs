@@ -8,6 +8,7 @@
 //! Rows that are folded into totals move against that order. So a copy during which some were is made again.
 
 use crate::files::{self, load, Files, SMALL};
+use crate::life::place_here;
 use crate::problem::Problem;
 use crate::process::LiveSource;
 use capture::block::{self, Kind};
@@ -16,7 +17,7 @@ use capture::snapshot;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
@@ -33,6 +34,7 @@ fn find_live(
     files: &Files,
     facts: &BTreeMap<String, String>,
     trace_id: Option<u64>,
+    unreadable: &mut bool,
     problems: &mut Vec<Problem>,
 ) -> Option<(Copied, LiveSource)> {
     let here = place_here(facts).filter(|path| path.is_file());
@@ -57,6 +59,7 @@ fn find_live(
             _ => whole(load(path, SMALL, problems)),
         };
         let format = copied.image.as_ref().and_then(Image::format);
+        let mut is_own = true;
         let found = match copied.image.as_ref().and_then(Image::view) {
             None if copied.is_empty => "an empty file".to_owned(),
             None => match format.filter(|format| *format != capture::FORMAT) {
@@ -65,6 +68,7 @@ fn find_live(
             },
             Some(view) => match (trace_id, view.header().trace_id.load(Relaxed)) {
                 (Some(wanted), found) if wanted != found => {
+                    is_own = false;
                     format!("one of another trace file ({found:016x})")
                 }
                 _ => return Some((copied, source)),
@@ -79,6 +83,7 @@ fn find_live(
             }
             _ => "the live part of this trace file".to_owned(),
         };
+        *unreadable |= is_own && source != LiveSource::Snapshot;
         problems.push(Problem {
             file: path.clone(),
             place: "its header".into(),
@@ -87,13 +92,6 @@ fn find_live(
         });
     }
     None
-}
-
-/// Where the live part is on this host, if it was left on this host since it was started.
-pub(super) fn place_here(facts: &BTreeMap<String, String>) -> Option<PathBuf> {
-    let path = facts.get("live").filter(|path| path.starts_with('/'))?;
-    let boot = facts.get("boot_id")?;
-    (*boot == boot_id()).then(|| PathBuf::from(path))
 }
 
 /// A copy of a live part.
@@ -160,12 +158,6 @@ fn staged_again(file: &File, image: &Image, view: View) -> Option<bool> {
     Some(folds() == before)
 }
 
-/// The id of this boot of this host, empty where there is none.
-fn boot_id() -> String {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    text.trim().to_owned()
-}
-
 pub(super) fn parse_facts(text: &str) -> BTreeMap<String, String> {
     let pairs = text.lines().filter_map(|line| line.split_once('='));
     pairs
@@ -181,6 +173,8 @@ pub(super) struct Open {
     pub(super) staged_base: usize,
     /// Number of the trace file that these are of.
     pub(super) staged_for: u32,
+    /// Bytes that were staged; a snapshot says so and does not have them.
+    pub(super) staged_was: usize,
     /// Number of the block that comes next.
     pub(super) next_block: u32,
     /// Of a process that may run: how many calls were born when its live part was copied. Calls born since are in
@@ -188,17 +182,34 @@ pub(super) struct Open {
     pub(super) born: Option<u64>,
     /// Whether the live part was copied while no row was folded into the totals.
     pub(super) settled: bool,
+    /// There is a live part that can't be read.
+    pub(super) unreadable: bool,
 }
 
 impl Open {
     /// Whether the process's live part may be elsewhere by now: it ended while this was read.
     pub(super) fn has_left(&self) -> bool {
-        let view = self.image.as_ref().and_then(Image::view);
-        let ended = view.is_some_and(|view| view.header().state.load(Relaxed) == 1);
         match self.source {
             LiveSource::None => true,
-            LiveSource::Snapshot => !ended,
+            LiveSource::Snapshot => !self.ended(),
             LiveSource::Adopted | LiveSource::Here => false,
+        }
+    }
+
+    /// Whether the recorder had written everything when the live part was left.
+    pub(super) fn ended(&self) -> bool {
+        let view = self.image.as_ref().and_then(Image::view);
+        view.is_some_and(|view| view.header().state.load(Relaxed) == 1)
+    }
+
+    /// The number of the first block that was not in the trace files yet, nor is staged here, when the live part was left.
+    pub(super) fn blocks(&self) -> u32 {
+        // A snapshot has no staged blocks, and they may have been many.
+        let all = self.source != LiveSource::Snapshot || self.staged_was == 0;
+        if all {
+            self.next_block
+        } else {
+            0
         }
     }
 }
@@ -215,16 +226,20 @@ pub(super) fn open_live(
         staged: Vec::new(),
         staged_base: 0,
         staged_for: 0,
+        staged_was: 0,
         next_block: 0,
         born: None,
         settled: true,
+        unreadable: false,
     };
-    let Some((copied, source)) = find_live(files, facts, trace_id, problems) else {
+    let found = find_live(files, facts, trace_id, &mut open.unreadable, problems);
+    let Some((copied, source)) = found else {
         return open;
     };
     if let Some(view) = copied.image.as_ref().and_then(Image::view) {
         let header = view.header();
         let len = (header.staged_len.load(Acquire) as usize).min(view.staging().len());
+        open.staged_was = len;
         open.staged = view.staging()[..len]
             .iter()
             .map(|b| b.load(Relaxed))
