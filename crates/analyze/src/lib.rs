@@ -16,6 +16,7 @@ pub mod completeness;
 pub mod coverage;
 pub mod diff;
 pub mod environment;
+pub mod evidence;
 pub mod executions;
 pub mod findings;
 #[cfg(test)]
@@ -24,6 +25,7 @@ pub mod functions;
 pub mod hang;
 pub mod interval;
 pub mod job;
+pub mod jobs;
 pub mod matching;
 pub mod mismatch;
 pub mod network;
