@@ -5,20 +5,27 @@
 //!
 //! - `rotated`: in a trace file that was removed to stay within `NCCLSCOPE_MAX_SIZE`; counted in the totals;
 //! - `damaged`: in a block that is damaged or missing;
-//! - `elsewhere`: announced after the last flush, and the live part that holds them is not here;
+//! - `elsewhere`: announced after the last flush, and the live part that holds them is on another host;
+//! - `running`: announced after the last flush, and the live part that holds them is with a job that still runs;
+//! - `gone`: announced after the last flush, and the live part that held them is nowhere any more;
 //! - `moving`: the recorder was folding calls into the totals while they were read;
 //! - `in_birth`: its number was taken and its row not there yet when the process ended or was stopped;
 //! - `unexplained`: none of the above, so the figures do not add up, and the report says so.
 //!
+//! Calls that no recorder here knows of are counted apart, in `missing_at_least`: those of ranks that are not here, and
+//! those that a rank made after the last moment that is here of it. Other ranks' operations prove them.
+//!
 //! Rule: `announced` = `recorded` + all of `lost`, for each process and for the job. Where more is recorded than was
 //! announced, `adds_up` is false.
 
+use crate::absent::AbsentRow;
+use crate::evidence::Found;
 use crate::executions::{ByCause, Steps, CAUSES as UNTIMED};
 use crate::words::remedy;
 use capture::live::{Cause, CAUSES, ODDS};
 use serde::Serialize;
-use std::collections::BTreeMap;
-use tables::{LiveSource, Process};
+use std::collections::{BTreeMap, HashMap};
+use tables::{Capture, LiveSource, Newest, Process};
 
 /// What was announced, recorded, timed and lost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -31,6 +38,10 @@ pub struct Completeness {
     pub timed: u64,
     /// Calls without a row, by cause.
     pub lost: BTreeMap<String, u64>,
+    /// Ranks that are not here.
+    pub absent: Vec<AbsentRow>,
+    /// Calls beyond `announced` that ranks made for certain, whether they are here or not.
+    pub missing_at_least: u64,
     /// Whether `announced` is known: without its live part, a process may have announced more.
     pub announced_is_lower_bound: bool,
     /// Whether the figures add up.
@@ -43,6 +54,9 @@ pub struct Completeness {
     pub odd: BTreeMap<String, u64>,
     /// Processes that are not complete, or differ otherwise.
     pub ranks: Vec<RankCompleteness>,
+    /// Whether another host may have calls that `ncclscope collect` brings.
+    #[serde(skip)]
+    pub collectable: bool,
 }
 
 /// One process that is not complete.
@@ -64,10 +78,18 @@ pub struct RankCompleteness {
     pub lost: BTreeMap<String, u64>,
     /// As in [`Completeness`].
     pub odd: BTreeMap<String, u64>,
-    /// Where its open rows and counters were read.
+    /// Calls beyond `announced` that it made for certain: operations that ended on other ranks prove them.
+    pub missing_at_least: u64,
+    /// Where its open rows and counters were read; without them, where they are.
     pub live: &'static str,
     /// What happened to its recorder, if not the usual.
     pub recorder: Option<String>,
+    /// Its trace file, relative to the capture.
+    #[serde(skip)]
+    pub file: String,
+    /// Whether this says something.
+    #[serde(skip)]
+    differs: bool,
 }
 
 impl Completeness {
@@ -94,7 +116,9 @@ impl Completeness {
         self.announced = self.announced.saturating_add(account.announced);
         self.recorded = self.recorded.saturating_add(account.recorded);
         self.timed = self.timed.saturating_add(timed);
-        self.announced_is_lower_bound |= process.counters.is_none();
+        let open = !process.is_whole() && process.newest != Newest::Here;
+        self.announced_is_lower_bound |= process.counters.is_none() || open;
+        self.collectable |= matches!(process.newest, Newest::Elsewhere | Newest::Unknown);
         self.adds_up &= account.adds_up;
         add_all(&mut self.lost, &account.lost);
         add_all(&mut self.odd, &odd);
@@ -103,12 +127,13 @@ impl Completeness {
             add(&mut self.untimed, cause.name(), *n);
         }
         let recorder = recorder(process);
-        if !account.lost.is_empty()
+        let differs = !account.lost.is_empty()
             || !account.adds_up
             || !odd.is_empty()
             || process.live == LiveSource::None
-            || recorder.is_some()
-        {
+            || recorder.is_some();
+        // Others may prove that it made more calls.
+        if differs || !process.is_whole() {
             self.ranks.push(RankCompleteness {
                 rank: process.rank,
                 host: process.host.clone(),
@@ -118,15 +143,46 @@ impl Completeness {
                 timed,
                 lost: account.lost,
                 odd,
+                missing_at_least: 0,
                 live: match process.live {
                     LiveSource::Adopted => "adopted",
                     LiveSource::Here => "here",
                     LiveSource::Snapshot => "snapshot",
-                    LiveSource::None => "elsewhere",
+                    LiveSource::None => match process.newest {
+                        Newest::Elsewhere => "elsewhere",
+                        Newest::Running => "running",
+                        Newest::Gone => "gone",
+                        Newest::Unreadable => "unreadable",
+                        Newest::Here | Newest::Unknown => "unknown",
+                    },
                 },
                 recorder,
+                file: process.file.display().to_string(),
+                differs,
             });
         }
+    }
+
+    /// Adds the ranks that are not here, and the calls that others prove.
+    pub fn absent(&mut self, rows: Vec<AbsentRow>, found: &Found, capture: &Capture) {
+        let missing = rows.iter().map(|row| row.calls_at_least);
+        self.missing_at_least = missing.fold(0, u64::saturating_add);
+        self.announced_is_lower_bound |= !rows.is_empty();
+        self.absent = rows;
+        let processes = capture.processes.iter();
+        let partial: HashMap<String, u64> = processes
+            .zip(&found.partial)
+            .map(|(process, n)| (process.file.display().to_string(), *n))
+            .collect();
+        for rank in &mut self.ranks {
+            let proved = partial.get(&rank.file).copied().unwrap_or(0);
+            // What is known to be lost is counted already.
+            let known = rank.lost.values().copied().fold(0, u64::saturating_add);
+            rank.missing_at_least = proved.saturating_sub(known);
+            self.missing_at_least = self.missing_at_least.saturating_add(rank.missing_at_least);
+        }
+        self.ranks
+            .retain(|rank| rank.differs || rank.missing_at_least > 0);
     }
 
     /// Says what to do about each cause that occurs.
@@ -143,6 +199,7 @@ impl Completeness {
         self.recorded = self.recorded.saturating_add(later.recorded);
         self.timed = self.timed.saturating_add(later.timed);
         self.announced_is_lower_bound |= later.announced_is_lower_bound;
+        self.collectable |= later.collectable;
         self.adds_up &= later.adds_up;
         add_all(&mut self.lost, &later.lost);
         add_all(&mut self.odd, &later.odd);
@@ -254,7 +311,13 @@ fn account(process: &Process, rows: u64, seen: u64) -> Account {
         let why = match process.live {
             _ if damaged => "damaged",
             _ if process.moving => "moving",
-            LiveSource::None | LiveSource::Snapshot => "elsewhere",
+            LiveSource::None | LiveSource::Snapshot => match process.newest {
+                Newest::Elsewhere | Newest::Unknown => "elsewhere",
+                Newest::Running => "running",
+                Newest::Gone => "gone",
+                Newest::Unreadable => "damaged",
+                Newest::Here => "unexplained",
+            },
             _ => "unexplained",
         };
         add(&mut lost, why, gap);
@@ -384,7 +447,17 @@ mod tests {
             (8, 5, lost(&[("unexplained", 3)]), false)
         );
         process.live = LiveSource::Snapshot;
-        assert_eq!(accounted(&process).2, lost(&[("elsewhere", 3)]));
+        for (newest, cause) in [
+            (Newest::Elsewhere, "elsewhere"),
+            (Newest::Unknown, "elsewhere"),
+            (Newest::Running, "running"),
+            (Newest::Gone, "gone"),
+            (Newest::Unreadable, "damaged"),
+            (Newest::Here, "unexplained"),
+        ] {
+            process.newest = newest;
+            assert_eq!(accounted(&process).2, lost(&[(cause, 3)]));
+        }
         process.bad_blocks = 1;
         assert_eq!(accounted(&process).2, lost(&[("damaged", 3)]));
     }

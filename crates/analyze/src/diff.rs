@@ -66,6 +66,8 @@ pub struct RunRow {
     pub announced: u64,
     /// Calls with all that was asked for.
     pub recorded: u64,
+    /// Calls beyond `announced` that ranks made for certain, whether they are here or not.
+    pub missing_at_least: u64,
     /// Why calls are not there, or may not be.
     pub incomplete: Vec<String>,
 }

@@ -9,6 +9,7 @@
 //! is not known is `None`, which is null in JSON, and never 0. A pass over calls looks nothing up and allocates nothing
 //! per call.
 
+pub mod absent;
 pub mod arrivals;
 pub mod bandwidth;
 pub mod clocks;
@@ -157,6 +158,7 @@ pub struct Analysis {
     warmup: warmup::Gatherer,
     network: network::Gatherer,
     steps: Vec<steps::StepsRow>,
+    evidence: evidence::Gatherer,
     silent: notes::Silent,
     /// The process of which a part was added and another follows.
     under_way: Option<UnderWay>,
@@ -172,6 +174,7 @@ struct UnderWay {
     mismatch: mismatch::Plan,
     ranks: ranks::Gatherer,
     pattern: steps::Gatherer,
+    evidence: evidence::Plan,
     timed: u64,
     captured: u64,
     untimed: ByCause,
@@ -190,6 +193,7 @@ impl Default for Analysis {
             warmup: warmup::Gatherer::default(),
             network: network::Gatherer::default(),
             steps: Vec::new(),
+            evidence: evidence::Gatherer::default(),
             silent: notes::Silent::default(),
             under_way: None,
             given: None,
@@ -226,6 +230,7 @@ impl Analysis {
                 mismatch: self.mismatch.plan(capture, &walk),
                 ranks: ranks::Gatherer::new(capture, process, &walk),
                 pattern: steps::Gatherer::default(),
+                evidence: self.evidence.plan(capture, process),
                 timed: 0,
                 captured: 0,
                 untimed: [0; CAUSES.len()],
@@ -257,6 +262,7 @@ impl Analysis {
             }
         });
         self.silent.add(capture, process);
+        self.evidence.add(&mut now.evidence, process);
         if !shown.last {
             self.under_way = Some(now);
             return;
@@ -275,6 +281,7 @@ impl Analysis {
                 *rowless = rowless.saturating_add(calls.saturating_sub(total.timed));
             }
         }
+        self.evidence.end(now.evidence, process);
         self.ranks.extend(now.ranks.finish(process));
         self.steps.extend(now.pattern.finish(process));
         self.completeness
@@ -293,6 +300,7 @@ impl Analysis {
         self.warmup.merge(later.warmup);
         self.network.merge(later.network);
         self.steps.extend(later.steps);
+        self.evidence.merge(later.evidence);
         self.silent.merge(later.silent);
     }
 
@@ -307,11 +315,14 @@ impl Analysis {
         let kinds = functions::kinds(&functions);
         let ranks = ranks::finish(self.ranks);
         let mut completeness = self.completeness;
+        let jobs = jobs::jobs(capture);
+        let found = self.evidence.finish(capture);
+        completeness.absent(absent::rows(capture, &jobs, &found), &found, capture);
         completeness.name_remedies();
         let warmup = self.warmup.finish(capture);
         let mut report = Report {
             schema: SCHEMA,
-            job: job::job(capture, &ranks),
+            job: job::job(capture, &ranks, &jobs),
             completeness,
             communicators: job::communicators(capture),
             notes: notes::notes(capture, self.silent, &operations, &kinds, &ranks),

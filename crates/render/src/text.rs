@@ -160,6 +160,7 @@ fn header(report: &Report, out: &mut impl Write) -> Result<()> {
         "           ",
         &format!("{ranks} on {hosts}"),
     )?;
+    jobs(report, out)?;
     writeln!(
         out,
         "  NCCL     {}; mode {}, timing {}",
@@ -188,6 +189,43 @@ fn header(report: &Report, out: &mut impl Write) -> Result<()> {
     }
 }
 
+/// The jobs of a folder that holds several.
+fn jobs(report: &Report, out: &mut impl Write) -> Result<()> {
+    let jobs = &report.job.jobs;
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "this folder holds {} jobs, and the figures below mix them. Move the files of each job into a folder of its own, \
+         and report that folder.",
+        jobs.len()
+    );
+    wrap(out, "  WARNING  ", "           ", &text)?;
+    const SHOWN: usize = 4;
+    for job in jobs.iter().take(SHOWN) {
+        let started = job.started.as_deref().unwrap_or("at an unknown time");
+        let mut text = format!(
+            "from {started}: {}",
+            plural(job.nprocesses as u64, "process", "processes")
+        );
+        if let Some(ranks) = &job.ranks {
+            text += &format!(", ranks {ranks}");
+        }
+        text += &format!(" on {}", some(&job.hosts));
+        if let Some(batch) = &job.batch {
+            text += &format!(", batch job {batch}");
+        }
+        if let [first, ..] = job.files.as_slice() {
+            text += &format!(", first file {first}");
+        }
+        wrap(out, "           ", "             ", &text)?;
+    }
+    match jobs.len().saturating_sub(SHOWN) {
+        0 => Ok(()),
+        rest => writeln!(out, "           … {rest} more jobs (--json)"),
+    }
+}
+
 fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
     let c = &report.completeness;
     let least = if c.announced_is_lower_bound {
@@ -196,10 +234,17 @@ fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()>
         ""
     };
     writeln!(out, "\nCompleteness and trust")?;
+    let first = rows.ranks.max(2);
+    for absent in c.absent.iter().take(first) {
+        wrap(out, "  ", "    ", &absent.sentence())?;
+    }
+    more(out, c.absent.len(), first, "groups of missing ranks")?;
     writeln!(
         out,
         "  {} of {least}{} announced calls recorded, {} timed.",
-        c.recorded, c.announced, c.timed
+        c.recorded,
+        c.announced.saturating_add(c.missing_at_least),
+        c.timed
     )?;
     let remedy = |cause: &String| c.remedies.get(cause).map_or("", String::as_str);
     for (cause, n) in &c.lost {
@@ -231,7 +276,11 @@ fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()>
     }
     let mut worst: Vec<&RankCompleteness> = c.ranks.iter().collect();
     if worst.len() > rows.ranks {
-        worst.sort_by_key(|r| std::cmp::Reverse(r.announced.saturating_sub(r.recorded)));
+        let missing = |r: &RankCompleteness| {
+            let lost = r.announced.saturating_sub(r.recorded);
+            lost.saturating_add(r.missing_at_least)
+        };
+        worst.sort_by_key(|r| std::cmp::Reverse(missing(r)));
     }
     let shown = worst.len().min(rows.ranks);
     for rank in &worst[..shown] {
@@ -246,6 +295,12 @@ fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()>
             if !counts_of.is_empty() {
                 text += &format!("; {}", counts(counts_of));
             }
+        }
+        if rank.missing_at_least > 0 {
+            text += &format!(
+                "; operations that ended on other ranks prove at least {} more calls of it",
+                rank.missing_at_least
+            );
         }
         if let Some(recorder) = &rank.recorder {
             text += &format!("; {recorder}");
