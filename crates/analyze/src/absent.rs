@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tables::{Capture, Unreadable};
 
 /// No job has more ranks than this; a larger number is damaged.
-const MOST_RANKS: u32 = 1 << 20;
+pub const MOST_RANKS: u32 = 1 << 20;
 
 /// Ranks that made calls which are not here.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -246,13 +246,14 @@ impl AbsentRow {
         };
         let why = match self.unreadable.as_slice() {
             [] => no_file.to_owned(),
-            [file] => {
-                let which = if several { "a" } else { its };
-                format!(
-                    "nothing in {which} file {} can be read (found {})",
-                    file.file, file.found
-                )
-            }
+            [file] if several => format!(
+                "no file of them is here but {}, in which nothing can be read (found {})",
+                file.file, file.found
+            ),
+            [file] => format!(
+                "nothing in its file {} can be read (found {})",
+                file.file, file.found
+            ),
             [file, rest @ ..] => format!(
                 "nothing in {} of {its} files can be read (in {} found {})",
                 rest.len() + 1,

@@ -76,7 +76,7 @@ fn live_parts(capture: &Path) -> Vec<PathBuf> {
 /// How many reports are made of a job; `NCCLSCOPE_REPORTS=500` for more.
 fn wanted() -> u32 {
     let wanted = std::env::var("NCCLSCOPE_REPORTS").ok();
-    wanted.map_or(25, |n| n.parse().expect("a number"))
+    wanted.map_or(10, |n| n.parse().expect("a number"))
 }
 
 /// Reads the capture again and again.
@@ -99,6 +99,7 @@ fn every_report_adds_up(settings: &[(&str, &str)]) {
         let said: Vec<String> = capture.problems.iter().map(ToString::to_string).collect();
         assert_eq!(said, [""; 0], "report {reports}");
         assert!(c.adds_up, "report {reports}: {c:#?}");
+        assert_eq!((c.absent.len(), c.missing_at_least), (0, 0), "{c:#?}");
         for cause in c.lost.keys() {
             let known = ["in_birth", "rotated", "rows_full", "moving"];
             assert!(known.contains(&cause.as_str()), "report {reports}: {c:#?}");

@@ -17,3 +17,6 @@ announced 2, ABI v5
            own, and report that folder.
            from <date> 2 processes, ranks 0-1 on <host>, first file <host>/r0-p<pid>-<id>.trace
            from <date> 2 processes, ranks 0-1 on <host>, first file <host>/r0-p<pid>-<id>.trace
+  NCCL     2.28.9; mode trace, timing host
+  GPU      <gpu>; driver <driver>
+  run      <s> s on the longest rank
