@@ -39,6 +39,9 @@ pub struct AbsentRow {
     pub communicators: Vec<AbsentMember>,
     /// Files of them that are here and can't be read.
     pub unreadable: Vec<UnreadableRow>,
+    /// They may be ranks that are here, whose definition of the communicator is lost.
+    #[serde(skip)]
+    undefined: bool,
 }
 
 /// Ranks that a communicator lacks.
@@ -141,7 +144,16 @@ pub fn rows(capture: &Capture, jobs: &[Vec<usize>], found: &Found) -> Vec<Absent
         let sum = |of: &[Absent], pick: fn(&Absent) -> u64| {
             of.iter().map(pick).fold(0, u64::saturating_add)
         };
-        let least = sum(of, |a| a.calls);
+        let mut least = sum(of, |a| a.calls);
+        if row.ranks.is_none() {
+            let job = key.map_or(0, |key| key.0);
+            let others = (0..capture.processes.len())
+                .filter(|index| job_of[*index] == job && !members.contains_key(index));
+            let calls = others.map(|index| found.undefined.get(index).copied().unwrap_or(0));
+            let calls = calls.fold(0, u64::saturating_add);
+            row.undefined = calls > 0;
+            least = least.saturating_sub(calls);
+        }
         row.calls_at_least = row.calls_at_least.saturating_add(least);
         row.calls_begun = row.calls_begun.saturating_add(sum(of, |a| a.begun));
         row.communicators.push(AbsentMember {
@@ -245,6 +257,9 @@ impl AbsentRow {
             false => ("no file of it is here", "its", "it"),
         };
         let why = match self.unreadable.as_slice() {
+            [] if self.undefined => {
+                "no file of the capture says that it took part, and the block that says so may be damaged".to_owned()
+            }
             [] => no_file.to_owned(),
             [file] if several => format!(
                 "no file of them is here but {}, in which nothing can be read (found {})",
@@ -318,8 +333,9 @@ mod tests {
 
     fn told(capture: &Capture, absent: Vec<Absent>) -> Vec<String> {
         let found = Found {
-            partial: vec![0; capture.processes.len()],
             absent,
+            undefined: capture.processes.iter().map(|p| p.sealed).collect(),
+            ..Found::default()
         };
         let jobs = crate::jobs::jobs(capture);
         let rows = rows(capture, &jobs, &found);
@@ -385,6 +401,25 @@ mod tests {
             told(&of, vec![absent(2, 2, 33)]),
             ["Rank 2 is missing: nothing in its file node/r2-p7-00000000.trace can be read (found nothing). At least 33 of its calls are missing: \
               operations that ended on other ranks prove them."]
+        );
+    }
+
+    #[test]
+    fn a_rank_that_lost_its_communicator_may_be_the_one_that_is_missing() {
+        let mut of = capture(true, 2);
+        of.processes[0]
+            .facts
+            .insert("world_size".into(), "2".into());
+        of.processes[1]
+            .facts
+            .insert("world_size".into(), "2".into());
+        of.communicators = vec![communicator(0, &[0])];
+        of.communicators[0].nranks = Some(2);
+        of.processes[1].sealed = 7;
+        assert_eq!(
+            told(&of, vec![absent(1, 1, 10)]),
+            ["Rank 1 of 2 of communicator 0 is missing: no file of the capture says that it took part, and the block that \
+              says so may be damaged. At least 3 of its calls are missing: operations that ended on other ranks prove them."]
         );
     }
 

@@ -56,6 +56,8 @@ pub struct RunRow {
     pub started: Option<String>,
     /// Versions of NCCL.
     pub nccl: Vec<String>,
+    /// Jobs in the folder.
+    pub njobs: usize,
     /// Processes with a trace.
     pub nprocesses: usize,
     /// Hosts.
@@ -509,6 +511,14 @@ fn notes(a: &Run, b: &Run, rows: &[Row]) -> Vec<String> {
          jobs) shows when two equal runs are compared."
             .to_owned(),
     ];
+    for (name, run) in [("A", a), ("B", b)] {
+        if run.row.njobs > 1 {
+            notes.push(format!(
+                "{name} holds {} jobs in one folder, and its figures mix them: move the files of each into a folder of its own.",
+                run.row.njobs
+            ));
+        }
+    }
     if rows
         .iter()
         .any(|r| r.time_source == Some("gpu") && r.b.is_some() && r.a.is_some())

@@ -21,7 +21,7 @@
 
 use crate::matching::is_collective;
 use capture::live::flag;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use tables::{Capture, Communicator, Process, Shape, Untimed};
 
 /// Functions that no rank can leave before all have come. An AlltoAll is announced as sends and receives.
@@ -53,6 +53,8 @@ struct Member {
     pairs: BTreeMap<(bool, u32), Pair>,
     /// Sends and receives in totals, which do not say with whom.
     peerless: u64,
+    /// Calls of functions that have lost their names.
+    unnamed: u64,
 }
 
 /// What is gathered.
@@ -92,6 +94,9 @@ enum Kind {
         pair: u32,
     },
     Peerless {
+        local: u32,
+    },
+    Unnamed {
         local: u32,
     },
 }
@@ -162,6 +167,8 @@ impl Gatherer {
                     counter,
                     synchronises: SYNCHRONISE.contains(&name),
                 }
+            } else if name.is_empty() {
+                Kind::Unnamed { local }
             } else {
                 Kind::Nothing
             };
@@ -177,6 +184,7 @@ impl Gatherer {
             match plan.kinds[call.shape as usize] {
                 Kind::Nothing => {}
                 Kind::Peerless { local } => plan.members[local as usize].peerless += 1,
+                Kind::Unnamed { local } => plan.members[local as usize].unnamed += 1,
                 Kind::Pair { local, pair } => {
                     let pair = &mut plan.pairs[pair as usize].3;
                     pair.made += 1;
@@ -220,6 +228,10 @@ impl Gatherer {
             let calls = total.folded.saturating_add(total.rowless);
             match plan.kinds[total.shape as usize] {
                 Kind::Nothing => {}
+                Kind::Unnamed { local } => {
+                    let unnamed = &mut plan.members[local as usize].unnamed;
+                    *unnamed = unnamed.saturating_add(calls);
+                }
                 // The peer of a shape in totals stands for none.
                 Kind::Peerless { local } | Kind::Pair { local, .. } => {
                     let peerless = &mut plan.members[local as usize].peerless;
@@ -269,7 +281,24 @@ impl Gatherer {
         let mut found = Found {
             partial: vec![0; capture.processes.len()],
             absent: Vec::new(),
+            undefined: vec![0; capture.processes.len()],
         };
+        let communicators = capture.communicators.iter();
+        let defined: HashSet<(u32, u32)> = communicators
+            .flat_map(|c| c.members.iter().map(|m| (m.process as u32, m.uid)))
+            .collect();
+        for ((process, uid), member) in &self.members {
+            // Calls in totals may have lost their communicator, which is then 0.
+            if defined.contains(&(*process, *uid)) {
+                continue;
+            }
+            if let Some(calls) = found.undefined.get_mut(*process as usize) {
+                let pairs = member.pairs.values().map(|pair| pair.made);
+                let own = pairs.fold(member.kept, u64::saturating_add);
+                let rest = member.peerless.saturating_add(member.unnamed);
+                *calls = calls.saturating_add(own).saturating_add(rest);
+            }
+        }
         for (index, communicator) in capture.communicators.iter().enumerate() {
             self.look_at(capture, index, communicator, &mut found);
         }
@@ -304,7 +333,7 @@ impl Gatherer {
             let alone = rank.map_or(0, |rank| pairs.within(rank..=rank).missing);
             let missing = &mut found.partial[*process];
             *missing = missing
-                .saturating_add(proved.saturating_sub(member.kept))
+                .saturating_add(proved.saturating_sub(member.kept.saturating_add(member.unnamed)))
                 .saturating_add(alone.saturating_sub(member.peerless));
         }
         let ranks: Option<BTreeSet<u32>> = members.iter().map(|(_, rank, ..)| *rank).collect();
@@ -458,6 +487,8 @@ pub struct Found {
     pub partial: Vec<u64>,
     /// Ranks that are not here.
     pub absent: Vec<Absent>,
+    /// By process: calls on communicators whose definition is lost. They may be those of an absent rank.
+    pub undefined: Vec<u64>,
 }
 
 #[cfg(test)]
@@ -588,7 +619,8 @@ mod tests {
             job.found(),
             Found {
                 partial: vec![0, 0],
-                absent: vec![]
+                absent: vec![],
+                undefined: vec![0, 0]
             }
         );
     }

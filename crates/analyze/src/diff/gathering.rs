@@ -66,6 +66,7 @@ impl Run {
                 command: job.command.clone(),
                 started: job.started.clone(),
                 nccl: job.nccl.clone(),
+                njobs: job.jobs.len().max(1),
                 nprocesses: job.nprocesses,
                 nhosts: job.hosts.len(),
                 recording,

@@ -32,6 +32,15 @@ pub fn checks(folder: &Path) -> (Vec<Check>, String) {
 }
 
 fn examine(capture: &Capture, report: &Report, checks: &mut Checks) {
+    let jobs = report.job.jobs.len();
+    if jobs > 1 {
+        checks.not(
+            Status::Fail,
+            "jobs",
+            format!("this folder holds {jobs} jobs, and a report of it mixes them"),
+            "move the files of each job, which `ncclscope report` lists, into a folder of its own",
+        );
+    }
     ranks(capture, report, checks);
     calls(capture, report, checks);
     lost(capture, report, checks);
