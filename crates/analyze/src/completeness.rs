@@ -316,6 +316,8 @@ fn account(process: &Process, rows: u64, seen: u64) -> Account {
                 Newest::Running => "running",
                 Newest::Gone => "gone",
                 Newest::Unreadable => "damaged",
+                // An ended process leaves a snapshot beside its trace file; this one was removed or can't be read.
+                Newest::Here if process.live == LiveSource::None => "damaged",
                 Newest::Here => "unexplained",
             },
             _ => "unexplained",
@@ -458,6 +460,8 @@ mod tests {
             process.newest = newest;
             assert_eq!(accounted(&process).2, lost(&[(cause, 3)]));
         }
+        process.live = LiveSource::None;
+        assert_eq!(accounted(&process).2, lost(&[("damaged", 3)]));
         process.bad_blocks = 1;
         assert_eq!(accounted(&process).2, lost(&[("damaged", 3)]));
     }

@@ -4,7 +4,7 @@ use crate::jobs::JobRow;
 use crate::ranks::Ranks;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use tables::{Capture, Newest, Process};
+use tables::{Capture, LiveSource, Newest, Process};
 
 /// The job of a capture.
 #[derive(Clone, Debug, Serialize)]
@@ -272,6 +272,11 @@ pub fn problems(capture: &Capture) -> Vec<ProblemRow> {
             None => "no place that is known".to_owned(),
         };
         let found = match process.newest {
+            // An ended process leaves a snapshot.
+            Newest::Here if process.live == LiveSource::None => {
+                "none, or none that can be read; calls that were open at the end may be missing"
+                    .to_owned()
+            }
             // What can't be read is a problem by itself.
             Newest::Here | Newest::Unreadable => continue,
             Newest::Elsewhere | Newest::Unknown => {

@@ -55,7 +55,7 @@ pub const LOST: &[Word] = &[
     word("rotated", "in trace files that were removed for newer ones: a larger NCCLSCOPE_MAX_SIZE keeps more; they are counted in the totals."),
     word("write_failed", "the trace file could not be written: see the disk behind NCCLSCOPE_OUT; they are counted in the totals."),
     word("totals_full", "the totals were full: a larger NCCLSCOPE_MEMORY has more; they are counted here only."),
-    word("damaged", "in damaged blocks, see Problems."),
+    word("damaged", "in files or blocks that are damaged or missing, see Problems."),
     word("elsewhere", "after the last flush, on the hosts named under Problems: `ncclscope collect` there brings them."),
     word("running", "in the memory of the job, which still runs: `ncclscope run` takes them into the capture when it ends."),
     word("gone", "after the last flush, and lost with the memory of their process: a smaller NCCLSCOPE_FLUSH loses fewer, and `ncclscope run` keeps them."),
