@@ -43,6 +43,8 @@ pub struct Run {
     ids: Vec<String>,
     kinds: BTreeMap<KindKey, Gathered>,
     replays_hidden: bool,
+    /// Whether GPU times were turned off that this NCCL and these processes can have.
+    host_asked: bool,
 }
 
 /// One of the two runs in a diff.
@@ -531,9 +533,20 @@ fn notes(a: &Run, b: &Run, rows: &[Row]) -> Vec<String> {
     {
         notes.push(
             "Host time is from API entry to return: it says what the calls cost the program, not how long the operations \
-             took. Without NCCLSCOPE_TIMING=host there are GPU times."
+             took."
                 .to_owned(),
         );
+        let host: Vec<&str> = [("A", a), ("B", b)]
+            .iter()
+            .filter(|(_, run)| run.host_asked)
+            .map(|(name, _)| *name)
+            .collect();
+        if !host.is_empty() {
+            notes.push(format!(
+                "GPU timing was off in {} (NCCLSCOPE_TIMING=host). Unset it to record GPU times.",
+                host.join(" and ")
+            ));
+        }
     }
     let few = rows
         .iter()

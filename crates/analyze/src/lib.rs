@@ -46,7 +46,7 @@ pub mod words;
 use executions::{ByCause, Steps, Walk, CAUSES};
 use serde::Serialize;
 use tables::source::Shown;
-use tables::{Capture, Process, Progress, Source, Untimed};
+use tables::{Capture, Process, Progress, Source};
 
 /// The format of [`Report`].
 pub const SCHEMA: &str = "ncclscope.report/1";
@@ -277,8 +277,8 @@ impl Analysis {
                 let place = total.shape as usize;
                 let local = walk.places()[place].local;
                 now.ranks.add_counted(local, place, calls, total.timed);
-                let rowless = &mut now.untimed[Untimed::Rowless as usize];
-                *rowless = rowless.saturating_add(calls.saturating_sub(total.timed));
+                let stamps = process.fact("timing") == Some("stamps");
+                operations::untimed_in_totals(stamps, shape, total, &mut now.untimed);
             }
         }
         self.evidence.end(now.evidence, process);

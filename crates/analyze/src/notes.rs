@@ -46,7 +46,8 @@ pub fn notes(
         let because = |p: &Process| p.fact("timing_because").map(str::to_owned);
         notes.push(match capture.processes.iter().find_map(because) {
             Some(because) => format!("There are no GPU times: {because}."),
-            None => "GPU times were not asked for (timing host); without NCCLSCOPE_TIMING=host there are some.".to_owned(),
+            None => "GPU timing was off (NCCLSCOPE_TIMING=host). Unset it to record GPU times."
+                .to_owned(),
         });
     }
     let sum = |of: fn(&Operation) -> u64| rows.iter().map(of).fold(0, u64::saturating_add);

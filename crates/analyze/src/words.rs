@@ -79,7 +79,7 @@ pub const UNTIMED: &[Word] = &[
     word("unsampled", "left out of the sample, to keep the cost of timing within NCCLSCOPE_BUDGET: totals and means are estimated from the calls that were timed and carry their interval. NCCLSCOPE_TIMING=events times every launch."),
     word("early_stop", "NCCL stamps the end of a send or receive, and of TREE and NVLS, by a warp that does not wait for the others: it may be hundreds of us too early (seen on H200). NCCLSCOPE_TIMING=auto or events times them."),
     word("no_event", "the CUDA events around its launch told no time: the process ended within 0.1 s of it, CUDA reported an error, or the GPU's clock stepped. Host times are sound."),
-    word("rowless", "counted in totals without a time: a larger NCCLSCOPE_MEMORY or NCCLSCOPE_MAX_SIZE keeps rows."),
+    word("rowless", "counted in totals, which do not keep why a call has no time: NCCLSCOPE_MODE=trace records each call, and in that mode a larger NCCLSCOPE_MEMORY or NCCLSCOPE_MAX_SIZE keeps more of them."),
 ];
 
 /// The way out of a cause of loss or of a missing time.

@@ -80,6 +80,7 @@ impl Run {
             roles,
             kinds,
             replays_hidden,
+            host_asked: report.times_exist && job.timing.iter().any(|timing| timing == "host"),
         }
     }
 }

@@ -399,7 +399,7 @@ fn times(capture: &Capture, report: &Report, checks: &mut Checks) {
             ),
             None => checks.ok(
                 NAME,
-                "GPU times were not asked for; without NCCLSCOPE_TIMING=host there are some",
+                "GPU timing was off (NCCLSCOPE_TIMING=host); unset it to record GPU times",
             ),
         };
     }
