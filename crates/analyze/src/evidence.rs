@@ -374,7 +374,8 @@ impl Gatherer {
 fn has_ended(call: &tables::Call, shape: &Shape) -> Option<bool> {
     match call.gpu_ns(shape) {
         Ok(_) | Err(Untimed::Fused) => Some(true),
-        Err(Untimed::Unfinished) => Some(false),
+        // An aborted communicator ends without waiting for its calls.
+        Err(Untimed::Unfinished | Untimed::SealedEarly) => Some(false),
         Err(_) => None,
     }
 }

@@ -67,7 +67,7 @@ pub const LOST: &[Word] = &[
 /// Why recorded calls have no GPU time, and what to do.
 pub const UNTIMED: &[Word] = &[
     word("captured", "templates in a CUDA graph, not executed; replays are calls of their own."),
-    word("no_stamp", "NCCL delivered no GPU stamp, and no CUDA events lie around its launch. With NCCLSCOPE_TIMING=stamps, copy engines, symmetric kernels and silent Broadcasts have none (see Notes); with events, graph replays and what NCCL launches without saying so; with host, all. Nor has a call that never began."),
+    word("no_stamp", "NCCL delivered no GPU stamp, and no CUDA events lie around its launch. With NCCLSCOPE_TIMING=stamps, copy engines, symmetric kernels and silent Broadcasts have none (see Notes); with events, graph replays and what NCCL launches without saying so; with host, all. Nor has a call that never began, or that lost its row before it began (rows ran short: a larger NCCLSCOPE_MEMORY has more)."),
     word("fused", "launched in one batch with other operations, whose stamps are the batch's: only ungrouped calls are timed one by one."),
     word("repeated", "another call's stamp was delivered: NCCL keeps the last 64 stamps of a channel, and many small calls in flight outrun it; a synchronisation between bursts keeps them apart."),
     word("backwards", "the stamps overlap another launch's on the same channel: NCCL keeps the last 64 stamps of a channel, and many small calls in flight outrun it; a synchronisation between bursts keeps them apart."),
@@ -75,10 +75,11 @@ pub const UNTIMED: &[Word] = &[
     word("desynchronised", "made after a call that puts NCCL's count of stamps out of step (a send to itself up to 2.30, a Broadcast from 2.31 on): avoid that send, or set NCCL_ALLGATHERV_ENABLE=0."),
     word("negative", "the stop stamp is before the start: NCCL delivered stamps of two calls; a synchronisation between bursts keeps them apart."),
     word("missing", "some channel's stamp was zero or did not come: nothing to do; host times are sound."),
-    word("unfinished", "not ended when the recording did: the job was killed or hangs there."),
+    word("unfinished", "not ended when the recording did: the job was killed, hangs there, still runs, or left by _exit() before NCCL had told of the end."),
     word("unsampled", "left out of the sample, to keep the cost of timing within NCCLSCOPE_BUDGET: totals and means are estimated from the calls that were timed and carry their interval. NCCLSCOPE_TIMING=events times every launch."),
     word("early_stop", "NCCL stamps the end of a send or receive, and of TREE and NVLS, by a warp that does not wait for the others: it may be hundreds of us too early (seen on H200). NCCLSCOPE_TIMING=auto or events times them."),
     word("no_event", "the CUDA events around its launch told no time: the process ended within 0.1 s of it, CUDA reported an error, or the GPU's clock stepped. Host times are sound."),
+    word("sealed_early", "its row was written before its end was seen: rows ran short (a larger NCCLSCOPE_MEMORY has more), its communicator or process ended first, or NCCL did not tell of it."),
     word("rowless", "counted in totals, which do not keep why a call has no time: NCCLSCOPE_MODE=trace records each call, and in that mode a larger NCCLSCOPE_MEMORY or NCCLSCOPE_MAX_SIZE keeps more of them."),
 ];
 

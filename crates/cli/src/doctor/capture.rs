@@ -445,7 +445,8 @@ fn times(capture: &Capture, report: &Report, checks: &mut Checks) {
         Some("no_event") => "the process ended too soon after them, CUDA failed, or the GPU's clock stepped",
         Some("fused") => "calls of one group share a launch and its time; NCCL has no time of the single call",
         Some("desynchronised") => "a Broadcast (2.31 on; NCCL_ALLGATHERV_ENABLE=0 avoids it) or a send to oneself (up to 2.30) put NCCL's stamps out of step",
-        Some("unfinished") => "they had not ended when the recording did: the job hung or was killed; ncclscope report names them",
+        Some("unfinished") => "they had not ended when the recording did: the job hung, was killed, still runs or left by _exit(); ncclscope report names them",
+        Some("sealed_early") => "rows ran short, and were given away before these calls ended: a larger NCCLSCOPE_MEMORY (to 64MiB)",
         Some("rowless") => "they were counted without rows: NCCLSCOPE_MODE=trace, a larger NCCLSCOPE_MEMORY or NCCLSCOPE_MAX_SIZE",
         _ => "NCCL delivered stamps of other calls; ncclscope report --explain has the causes",
     };
