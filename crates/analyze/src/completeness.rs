@@ -92,7 +92,31 @@ pub struct RankCompleteness {
     differs: bool,
 }
 
+impl RankCompleteness {
+    /// What other ranks prove that it lacks, for people; `None` if that is nothing.
+    pub fn missing(&self) -> Option<String> {
+        let who = match self.rank {
+            Some(rank) => format!("Rank {rank}"),
+            None => format!("Process {} on {}", self.pid, self.host),
+        };
+        let n = self.missing_at_least;
+        (n > 0).then(|| {
+            format!(
+                "{who} made at least {n} more calls than are here: operations that ended on other ranks prove {}.",
+                if n == 1 { "it" } else { "them" }
+            )
+        })
+    }
+}
+
 impl Completeness {
+    /// Ranks that are not here, and those that lack calls that others prove, as sentences.
+    pub fn missing(&self) -> Vec<String> {
+        let absent = self.absent.iter().map(AbsentRow::sentence);
+        let partial = self.ranks.iter().filter_map(RankCompleteness::missing);
+        absent.chain(partial).collect()
+    }
+
     /// The account of nothing, to begin with.
     pub fn new() -> Completeness {
         Completeness {

@@ -65,6 +65,11 @@ pub fn notes(
                 .to_owned(),
         );
     }
+    if unseen_network(capture) {
+        notes.push(
+            "Mode profile keeps no network figures; NCCLSCOPE_MODE=trace records them.".to_owned(),
+        );
+    }
     few_p2p(kinds, ranks, &mut notes);
     silent.tell(&mut notes);
     graphs(capture, rows, &mut notes);
@@ -103,6 +108,15 @@ pub fn notes(
 /// Whether the NCCL of a process can stamp kernels; also when it isn't known.
 pub(crate) fn has_stamps(process: &Process) -> bool {
     process.nccl_version().is_none_or(|nccl| nccl >= STAMPS)
+}
+
+/// Whether a job of several nodes was recorded in totals alone, which keep nothing of the network.
+fn unseen_network(capture: &Capture) -> bool {
+    capture.has_mode("profile")
+        && capture
+            .communicators
+            .iter()
+            .any(|c| c.nnodes.is_some_and(|nodes| nodes > 1))
 }
 
 /// How NCCL is called in a note.

@@ -455,12 +455,8 @@ impl<'a> Page<'a> {
         } else {
             ""
         };
-        for absent in &c.absent {
-            let _ = writeln!(
-                self.html,
-                "<p class=\"bad\">{}</p>",
-                escaped(&absent.sentence())
-            );
+        for sentence in c.missing() {
+            let _ = writeln!(self.html, "<p class=\"bad\">{}</p>", escaped(&sentence));
         }
         let _ = writeln!(
             self.html,

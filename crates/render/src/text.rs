@@ -235,10 +235,16 @@ fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()>
     };
     writeln!(out, "\nCompleteness and trust")?;
     let first = rows.ranks.max(2);
-    for absent in c.absent.iter().take(first) {
-        wrap(out, "  ", "    ", &absent.sentence())?;
+    let missing = c.missing();
+    for sentence in missing.iter().take(first) {
+        wrap(out, "  ", "    ", sentence)?;
     }
-    more(out, c.absent.len(), first, "groups of missing ranks")?;
+    more(
+        out,
+        missing.len(),
+        first,
+        "lines about ranks that lack calls",
+    )?;
     writeln!(
         out,
         "  {} of {least}{} announced calls recorded, {} timed.",
@@ -297,10 +303,7 @@ fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()>
             }
         }
         if rank.missing_at_least > 0 {
-            text += &format!(
-                "; operations that ended on other ranks prove at least {} more calls of it",
-                rank.missing_at_least
-            );
+            text += &format!("; at least {} more missing", rank.missing_at_least);
         }
         if let Some(recorder) = &rank.recorder {
             text += &format!("; {recorder}");
