@@ -1,10 +1,12 @@
 //! Ranks that the job had and this capture lacks.
 //!
-//! The launcher says how many ranks there are, and a communicator how many it has. [`rows`] names those of which no file is
-//! here, or none that can be read, and adds how many calls they made at least, by the [`evidence`] of the others.
+//! The launcher says how many ranks there are, and a communicator how many it has. [`rows`] names those of
+//! which no file is here, or none that can be read, and adds how many calls they made at least, by the
+//! [`evidence`] of the others.
 //!
-//! A member of a communicator that is not here is one of the launcher's ranks that are not here. So one row stands for all
-//! of these together, and only without a launcher, or if its figures do not fit, for the members of one communicator.
+//! A member of a communicator that is not here is one of the launcher's ranks that are not here. So one row
+//! stands for all of these together, and only without a launcher, or if its figures do not fit, for the
+//! members of one communicator.
 //!
 //! Rule: a rank is absent, or it is here; a file that can't be read is no rank that is here.
 //!

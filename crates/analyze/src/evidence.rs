@@ -1,23 +1,25 @@
 //! What the operations of the ranks that are here prove of the calls of those that are not.
 //!
-//! Every rank of a communicator takes part in each of its collectives. So if a rank has an AllReduce that ended, all ranks
-//! of the communicator have made that call and all collectives before it, whether or not anything of them is here.
-//! A [`Gatherer`] counts for each [`Member`] (a rank of a communicator that is here) how many collectives it made there
-//! and how many of these are proved to be everybody's; [`Gatherer::finish`] sets the members of a communicator against
-//! each other and finds of each rank how many of its calls are missing at least.
+//! Every rank of a communicator takes part in each of its collectives. So if a rank has an AllReduce that
+//! ended, all ranks of the communicator have made that call and all collectives before it, whether or not
+//! anything of them is here. A [`Gatherer`] counts for each [`Member`] (a rank of a communicator that is
+//! here) how many collectives it made there and how many of these are proved to be everybody's;
+//! [`Gatherer::finish`] sets the members of a communicator against each other and finds of each rank how many
+//! of its calls are missing at least.
 //!
 //! What proves a collective to be everybody's:
 //!
-//! - it has a GPU time, and it is an AllReduce, AllGather or ReduceScatter, which no rank can leave before all have come;
+//! - it has a GPU time, and it is an AllReduce, AllGather or ReduceScatter, which no rank can leave before
+//!   all have come;
 //! - a later one of its communicator is proved;
 //! - its rank destroyed the communicator, which waits for the GPU, and none of its calls was seen not to end.
 //!
-//! A receive with a GPU time, or of a rank that destroyed the communicator, proves the send, and a send of such a rank the
-//! receive.
+//! A receive with a GPU time, or of a rank that destroyed the communicator, proves the send, and a send of
+//! such a rank the receive.
 //!
-//! Rule: figures are lower bounds. Without a proof an operation counts as `begun` only: the others may wait for ever for a
-//! rank that died. Calls that were captured into CUDA graphs and their replays count nowhere, because they need not show on
-//! all ranks.
+//! Rule: figures are lower bounds. Without a proof an operation counts as `begun` only: the others may wait
+//! for ever for a rank that died. Calls that were captured into CUDA graphs and their replays count nowhere,
+//! because they need not show on all ranks.
 
 use crate::matching::is_collective;
 use capture::live::flag;
@@ -110,7 +112,8 @@ pub struct Plan {
     uids: Vec<u32>,
     members: Vec<Member>,
     counters: Vec<Counter>,
-    /// Calls with a GPU time of functions that synchronise, by local: the order of those in totals is not known.
+    /// Calls with a GPU time of functions that synchronise, by local: the order of those in totals is not
+    /// known.
     timed: Vec<u64>,
     /// By the index in [`Kind::Pair`].
     pairs: Vec<(u32, bool, u32, Pair)>,

@@ -1,11 +1,11 @@
 //! Which processes of a folder are of one job, and which of another that was recorded into the same folder.
 //!
-//! Processes that share a communicator are of one job. Groups of processes that share none are put together unless
-//! something says that they are not of one job: the same rank of the launcher is in both, their batch jobs or numbers of
-//! ranks differ, or, if ranks are not known, one ended before the other began.
+//! Processes that share a communicator are of one job. Groups of processes that share none are put together
+//! unless something says that they are not of one job: the same rank of the launcher is in both, their batch
+//! jobs or numbers of ranks differ, or, if ranks are not known, one ended before the other began.
 //!
-//! Rule: two jobs are never taken for one because their figures fit together. Programs that a rank runs one after the other
-//! count as two jobs.
+//! Rule: two jobs are never taken for one because their figures fit together. Programs that a rank runs one
+//! after the other count as two jobs.
 
 use crate::job::ranges;
 use serde::Serialize;
@@ -67,11 +67,8 @@ impl Group {
         if let Some(size) = world_size(process) {
             self.sizes.insert(process.restart, size);
         }
-        let first = |a: Option<i64>, b: Option<i64>| match (a, b) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        self.began = first(self.began, began(process));
+        let began = [self.began, began(process)];
+        self.began = began.into_iter().flatten().min();
         self.seen = self.seen.max(seen(process));
     }
 

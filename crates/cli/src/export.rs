@@ -166,7 +166,7 @@ fn timeline<'a>(capture: &'a Capture, clocks: Option<&'a Clocks>) -> anyhow::Res
         );
     }
     let calls: usize = capture.processes.iter().map(|p| p.calls.len()).sum();
-    if timeline.unplaced as u64 >= calls as u64 {
+    if timeline.unplaced >= calls as u64 {
         bail!(
             "no call of `{0}` has a time, so there is nothing to draw\n  hint: `ncclscope report {0}` says why",
             capture.path.display()

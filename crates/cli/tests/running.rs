@@ -1,5 +1,5 @@
-//! Reports of jobs that run: read again and again while the recorders seal, fold, flush and remove files, every report
-//! adds up and finds nothing unsound.
+//! Reports of jobs that run: read again and again while the recorders seal, fold, flush and remove files,
+//! every report adds up and finds nothing unsound.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

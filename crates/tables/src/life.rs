@@ -1,7 +1,7 @@
 //! Whether the process that recorded is still there, and where its newest calls are if they are not here.
 //!
-//! Rule: a pid means something only on its own boot of its own host and in its own pid name space. Elsewhere nothing is
-//! known: another host may have the same name.
+//! Rule: a pid means something only on its own boot of its own host and in its own pid name space. Elsewhere
+//! nothing is known: another host may have the same name.
 
 use crate::process::LiveSource;
 use std::collections::BTreeMap;
@@ -90,7 +90,8 @@ fn runs(pid: u64, start: u64) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
         return false;
     };
-    // The command may hold anything, but for the last parenthesis; the state is field 3 and the start time field 22.
+    // The command may hold anything, but for the last parenthesis; the state is field 3 and the start time
+    // field 22.
     let Some((_, rest)) = stat.rsplit_once(')') else {
         return false;
     };
@@ -182,7 +183,8 @@ mod tests {
                 Newest::Here
             );
         }
-        // While `ncclscope run` runs it has it, and after its end it has taken it into the capture or never had it.
+        // While `ncclscope run` runs it has it, and after its end it has taken it into the capture or never
+        // had it.
         for boot in ["other", &here] {
             let ended = |ended: bool| case(boot, "memfd", &|e| e.job_ended = Some(ended));
             assert_eq!((ended(false), ended(true)), (Newest::Running, Newest::Gone));
