@@ -80,7 +80,7 @@ pub const UNTIMED: &[Word] = &[
     word("early_stop", "NCCL stamps the end of a send or receive, and of TREE and NVLS, by a warp that does not wait for the others: it may be hundreds of us too early (seen on H200). NCCLSCOPE_TIMING=auto or events times them."),
     word("no_event", "the CUDA events around its launch told no time: the process ended within 0.1 s of it, CUDA reported an error, or the GPU's clock stepped. Host times are sound."),
     word("sealed_early", "its row was written before its end was seen: rows ran short (a larger NCCLSCOPE_MEMORY has more), its communicator or process ended first, or NCCL did not tell of it."),
-    word("rowless", "counted in totals, which do not keep why a call has no time: NCCLSCOPE_MODE=trace records each call, and in that mode a larger NCCLSCOPE_MEMORY or NCCLSCOPE_MAX_SIZE keeps more of them."),
+    word("rowless", "in totals, without a time: mode trace, more NCCLSCOPE_MEMORY or NCCLSCOPE_MAX_SIZE keeps rows."),
 ];
 
 /// The way out of a cause of loss or of a missing time.
