@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::communicators::Local;
 use crate::composites::Composite;
 use crate::graphs::Graphs;
+use crate::life::{Life, Newest};
 use crate::net_ops::NetOp;
 use crate::windows::Windows;
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ pub enum LiveSource {
     Here,
     /// `NAME.snap`: as of the last flush.
     Snapshot,
-    /// None was found: the calls of the last flush interval are elsewhere.
+    /// None was found; [`Process::newest`] says where it is.
     #[default]
     None,
 }
@@ -103,6 +104,13 @@ pub struct Process {
     pub facts: BTreeMap<String, String>,
     /// Where the live part was read.
     pub live: LiveSource,
+    /// Where its calls since the last flush are, if they are not here.
+    pub newest: Newest,
+    /// Whether it is still there.
+    pub life: Life,
+    /// Whether the recorder folded calls into the totals while its live part was copied, however often that was tried. A
+    /// call may then be counted twice, or not at all.
+    pub moving: bool,
     /// What was counted; nothing without a live part.
     pub counters: Option<Counters>,
     /// Its communicators.
@@ -160,6 +168,16 @@ impl Process {
             parts.next().flatten().unwrap_or(0),
         );
         Some(major.checked_mul(10_000)? + minor.checked_mul(100)? + patch)
+    }
+
+    /// Whether all that its recorder ever counted is known: nothing was announced beyond that.
+    pub fn is_whole(&self) -> bool {
+        let ended = self.counters.as_ref().is_some_and(|c| c.state == 1);
+        match self.live {
+            LiveSource::Adopted | LiveSource::Here => true,
+            LiveSource::Snapshot => ended,
+            LiveSource::None => false,
+        }
     }
 
     /// How reports call it: `rank 3` or `pid 71 on node-2`.

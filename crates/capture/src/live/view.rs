@@ -189,6 +189,15 @@ impl Image {
         &self.storage[self.skip..]
     }
 
+    /// The format of the live part that it holds, which may be one that [`View::open`] does not know; `None`
+    /// if it holds none.
+    pub fn format(&self) -> Option<u32> {
+        let word = |at: usize| self.words().get(at / 8).map(|word| word.load(Relaxed));
+        let magic = word(std::mem::offset_of!(Header, magic))?;
+        let format = word(std::mem::offset_of!(Header, format))? as u32;
+        (magic == MAGIC).then_some(format)
+    }
+
     /// Its view, if it is a live part.
     pub fn view(&self) -> Option<View<'_>> {
         View::open(self.words())
@@ -223,6 +232,10 @@ mod tests {
         header.process_len.store(u32::MAX, Relaxed);
         assert_eq!(facts(&start()).map(<[u8]>::len), Some(2560));
         assert_eq!(image.view().expect("opens").rows().len(), 1024);
+        assert_eq!(image.format(), Some(crate::FORMAT));
+        view.header().format.store(77, Relaxed);
+        assert_eq!((image.format(), image.view().is_none()), (Some(77), true));
+        view.header().format.store(crate::FORMAT, Relaxed);
         view.header().sections[5][1].store(u32::MAX, Relaxed);
         assert!(image.view().is_none());
     }

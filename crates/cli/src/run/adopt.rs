@@ -111,7 +111,13 @@ impl Part {
 
     /// The live part that a snapshot file holds.
     pub fn of_snapshot(path: &Path) -> Option<Part> {
-        let image = snapshot::read(&std::fs::read(path).ok()?)?;
+        let mut file = Vec::new();
+        open(path)
+            .ok()?
+            .take(MOST_BYTES)
+            .read_to_end(&mut file)
+            .ok()?;
+        let image = snapshot::read(&file)?;
         let bytes = std::mem::size_of_val(image.words());
         Part::of(image, bytes)
     }

@@ -76,10 +76,27 @@ impl Writer {
             comms * std::mem::size_of::<live::Comm>(),
         );
         if header.totals_used.load(Relaxed) != 0 {
-            span(
-                at(Section::Totals),
-                std::mem::size_of_val(recorder.live.totals()),
-            );
+            // A hash table, of which a small job uses few entries: runs of used ones are written.
+            let bytes = std::mem::size_of::<live::Total>();
+            let at_total = |index: usize| at(Section::Totals) + index * bytes;
+            let mut first = None;
+            for (index, total) in recorder.live.totals().iter().enumerate() {
+                // Asked once: an entry may be made meanwhile, which is then in the next snapshot.
+                match (total.state.load(Acquire) != 0, first) {
+                    (true, None) => first = Some(index),
+                    (false, Some(from)) => {
+                        span(at_total(from), (index - from) * bytes);
+                        first = None;
+                    }
+                    _ => {}
+                }
+            }
+            if let Some(from) = first {
+                span(
+                    at_total(from),
+                    (recorder.live.totals().len() - from) * bytes,
+                );
+            }
             span(
                 at(Section::Pages),
                 header.pages_used.load(Relaxed) as usize * std::mem::size_of::<live::Page>(),
