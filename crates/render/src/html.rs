@@ -213,6 +213,9 @@ impl<'a> Page<'a> {
             (0, true) if !c.absent.is_empty() => {
                 "<small class=\"bad\">ranks are missing</small>".to_owned()
             }
+            (0, true) if !c.unseen.is_empty() => {
+                "<small class=\"bad\">CUDA graphs not counted</small>".to_owned()
+            }
             (0, true) => "<small class=\"good\">none lost</small>".to_owned(),
             (_, false) => "<small class=\"bad\">the figures do not add up</small>".to_owned(),
             (lost, _) if c.missing_at_least > 0 => {
