@@ -55,7 +55,25 @@ const PLAYS: &[Play] = &[
     Play {
         name: "exited",
         script: "all_reduce 1MiB x10\nrank 1 exit\nall_reduce 4MiB\nsync",
-        says: "Rank 1 has ended without this: it has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0,2-3 wait in for",
+        says: "Rank 1 has ended, and has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0,2-3 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "ranks_that_ended",
+        script: "all_reduce 1MiB x10\nrank 1,3 exit\nall_reduce 4MiB\nsync",
+        says: "Ranks 1,3 have ended, and have not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0,2 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "alltoall_skipped",
+        script: "all_reduce 1MiB x10\nrank 0..1,3 { all_to_all 1MiB }\nall_reduce 4MiB\nsync",
+        says: "Rank 2 left out AlltoAll of 1 MiB *",
+        status: 1,
+    },
+    Play {
+        name: "two_hosts_alltoall_skipped",
+        script: "all_reduce 1MiB x10\nrank 2 skip\nall_to_all 1MiB\nall_reduce 4MiB\nsync",
+        says: "Rank 2 left out AlltoAll of 1 MiB *",
         status: 1,
     },
     Play {
@@ -67,7 +85,7 @@ const PLAYS: &[Play] = &[
     Play {
         name: "skipped_last",
         script: "all_reduce 1MiB x10\nsync\nrank 2 skip\nall_reduce 4MiB\nsync",
-        says: "Rank 2 has ended without this: it has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in for",
+        says: "Rank 2 has ended, and has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in for",
         status: 1,
     },
     Play {
@@ -301,7 +319,7 @@ fn begins(text: &str, pattern: &str) -> bool {
 /// Starts fake-nccl with the script of a play.
 fn start(p: &Play) -> (Folder, Child) {
     let first = match p.name {
-        "two_hosts" => "ranks 4\nhosts 2\nlinger 2s\n",
+        name if name.starts_with("two_hosts") => "ranks 4\nhosts 2\nlinger 2s\n",
         "killed_and_the_launcher_ended_the_others" => "ranks 4\nlinger 400ms\n",
         "net_abi_3" => "nccl 2.26.6\nranks 4\nhosts 2\nlinger 2s\n",
         name if name.starts_with("net_") => "ranks 4\nhosts 2\nlinger 2s\n",

@@ -44,6 +44,9 @@ pub(super) struct RankCalls {
     pub ended_ns: Option<i64>,
     /// Collectives by lane.
     pub calls: [Vec<u32>; 2],
+    /// Collectives that the program calls itself, and the first call of each operation in pieces that all
+    /// ranks take part in.
+    pub units: Vec<u32>,
     /// Ordinal of the first call of the eager lane; `None` if lost rows hide it.
     pub base: Option<u64>,
     /// Sends (`true`) and receives by peer.
@@ -77,6 +80,12 @@ impl RankCalls {
     /// Of its sends to (`true`) or receives from a peer, the one with this number.
     pub fn pair(&self, send: bool, peer: u32, number: usize) -> Option<u32> {
         self.pairs.get(&(send, peer))?.get(number).copied()
+    }
+
+    /// The ordinal of one of its own collectives, if that is known.
+    pub fn ordinal_of(&self, call: u32) -> Option<u64> {
+        let index = self.calls[Lane::Eager as usize].binary_search(&call).ok()?;
+        Some(self.base? + index as u64)
     }
 
     /// Its call with this ordinal.
@@ -223,6 +232,10 @@ impl<'a> Calls<'a> {
             .iter()
             .map(|shape| owner(shape.uid))
             .collect();
+        let of_all = |function: Name| {
+            let name = self.capture.names.get(function);
+            name.is_some_and(|name| matches!(name, "AlltoAll" | "Gather" | "Scatter"))
+        };
         for (number, call) in process.calls.iter().enumerate() {
             let shape = &process.shapes[call.shape as usize];
             let Some((communicator, member)) = of_shape[call.shape as usize] else {
@@ -233,10 +246,16 @@ impl<'a> Calls<'a> {
             }
             let own = &mut self.communicators[communicator].ranks[member];
             let number = number as u32;
+            let composite = (call.composite as usize).checked_sub(1);
+            let composite = composite.and_then(|index| process.composites.get(index));
+            if composite.is_some_and(|c| c.calls.first() == Some(&number) && of_all(c.function)) {
+                own.units.push(number);
+            }
             if shape.is(flag::REPLAY) {
                 own.calls[Lane::Replay as usize].push(number);
             } else if !shape.is(flag::P2P) {
                 own.calls[Lane::Eager as usize].push(number);
+                own.units.push(number);
             } else if let Some(peer) = shape.peer {
                 let send = self.capture.names.get(shape.function) == Some("Send");
                 own.pairs.entry((send, peer)).or_default().push(number);

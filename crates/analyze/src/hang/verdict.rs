@@ -101,6 +101,10 @@ pub struct Sink {
     pub may_lack_earlier: bool,
     /// They may wait themselves, on this communicator, for ranks of which not all is known.
     pub may_wait_on: Option<usize>,
+    /// They may wait themselves in this call: all are in it, and it may be behind the one that they lack.
+    pub may_wait_in: Option<CallRow>,
+    /// The later call that the first of them made instead, and that does not end for want of the others.
+    pub went_on: Option<CallRow>,
     /// Sinks apart from this one.
     pub others: Vec<Lacking>,
 }
@@ -146,6 +150,8 @@ pub struct Stall {
     pub for_ns: Option<i64>,
     /// What that length says.
     pub by_time: ByTime,
+    /// It may only be behind an operation on another communicator.
+    pub may_be_behind: bool,
     /// What the network did for it.
     pub network: Network,
 }
@@ -172,7 +178,9 @@ pub enum Outcome {
 pub struct Cycle {
     /// Round the ring, from its lowest rank on.
     pub steps: Vec<CycleStep>,
-    /// The rank that came by another way than ever before, if that is one.
+    /// All steps are on one communicator.
+    pub one_communicator: bool,
+    /// The rank that went astray, if one rank alone is seen to have done so.
     pub astray: Option<Astray>,
     /// Since the newest of these waits began, or one of the ranks was active, ns.
     pub for_ns: Option<i64>,
@@ -193,9 +201,20 @@ pub struct CycleStep {
     pub missing: Member,
 }
 
-/// The rank of a cycle that broke the pattern of its calls.
+/// Why one rank of a cycle is the one that went astray.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AstrayBecause {
+    /// Without it no ranks would wait for each other, and of no other rank this is true.
+    OnEveryCycle,
+    /// It alone came to its call in a new order.
+    NewOrder,
+}
+
+/// The rank of a cycle that went astray.
 #[derive(Clone, Debug)]
 pub struct Astray {
+    /// What shows it.
+    pub because: AstrayBecause,
     /// Index into [`Cycle::steps`].
     pub step: usize,
     /// The call that it left out.
@@ -298,10 +317,12 @@ impl Verdict {
             Verdict::Mismatch(mismatch) => !mismatch.partial,
             Verdict::Sink(sink) => {
                 let silent = matches!(sink.reason, Reason::Silent(_));
-                sink.may_wait_on.is_none() && !silent && !sink.may_lack_earlier
+                let waits = sink.may_wait_on.is_some() || sink.may_wait_in.is_some();
+                !waits && !silent && !sink.may_lack_earlier
             }
             Verdict::Stall(stall) => {
-                stall.outcome != Outcome::Unknown && !stall.network.is_unclear()
+                let clear = !stall.may_be_behind && !stall.network.is_unclear();
+                clear && stall.outcome != Outcome::Unknown
             }
             Verdict::Cycle(cycle) => !cycle.partial,
             Verdict::Quiet(_) => self.hang().is_some(),
