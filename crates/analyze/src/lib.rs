@@ -14,6 +14,7 @@ pub mod bandwidth;
 pub mod clocks;
 pub mod completeness;
 pub mod coverage;
+pub mod deaths;
 pub mod diff;
 pub mod environment;
 pub mod executions;
@@ -57,6 +58,8 @@ pub struct Report {
     pub job: job::Job,
     /// What was announced, recorded and timed.
     pub completeness: completeness::Completeness,
+    /// Ranks that died while others went on, the first first.
+    pub deaths: Vec<deaths::Death>,
     /// How much of the run each rank spent in NCCL, and which differ.
     pub ranks: ranks::Ranks,
     /// The communicators, by first use.
@@ -111,13 +114,19 @@ pub fn report_with(capture: &Capture, given: Option<clocks::Given>) -> Report {
     analysis.finish(capture)
 }
 
-/// The same of a capture that need not fit in memory, made on all cores.
-pub fn report_from(source: Source, given: Option<clocks::Given>, progress: &Progress) -> Report {
+/// The same of a capture that need not fit in memory, made on all cores. `lives` is what the system says of each
+/// process, if anything.
+pub fn report_from(
+    source: Source,
+    given: Option<clocks::Given>,
+    lives: Vec<hang::Life>,
+    progress: &Progress,
+) -> Report {
     let (analyses, capture) = source.fold(progress, Analysis::default, Analysis::add_part);
     let mut analyses = analyses.into_iter();
     let mut all = analyses.next().unwrap_or_default();
     analyses.for_each(|later| all.merge(later));
-    all.given = given;
+    (all.given, all.lives) = (given, lives);
     all.finish(&capture)
 }
 
@@ -158,8 +167,11 @@ pub struct Analysis {
     silent: notes::Silent,
     /// The process of which a part was added and another follows.
     under_way: Option<UnderWay>,
+    deaths: deaths::Gatherer,
     /// Offsets of hosts' clocks that somebody else knows.
     pub given: Option<clocks::Given>,
+    /// What the system says of each process, in the capture's order; missing ones are not known.
+    pub lives: Vec<hang::Life>,
 }
 
 /// What is gathered from one process before it can be told.
@@ -170,6 +182,7 @@ struct UnderWay {
     mismatch: mismatch::Plan,
     ranks: ranks::Gatherer,
     pattern: steps::Gatherer,
+    deaths: deaths::Plan,
     timed: u64,
     captured: u64,
     untimed: ByCause,
@@ -190,7 +203,9 @@ impl Default for Analysis {
             steps: Vec::new(),
             silent: notes::Silent::default(),
             under_way: None,
+            deaths: deaths::Gatherer::default(),
             given: None,
+            lives: Vec::new(),
         }
     }
 }
@@ -224,6 +239,7 @@ impl Analysis {
                 mismatch: self.mismatch.plan(capture, &walk),
                 ranks: ranks::Gatherer::new(capture, process, &walk),
                 pattern: steps::Gatherer::default(),
+                deaths: deaths::Plan::new(capture, &walk),
                 timed: 0,
                 captured: 0,
                 untimed: [0; CAUSES.len()],
@@ -240,6 +256,7 @@ impl Analysis {
             now.ranks.add(walk.places()[place].local, execution);
             let of = &walk.places()[place];
             now.pattern.add(of.local, of.function, execution);
+            now.deaths.add(of.local, execution);
             let row = (!execution.warmup).then_some(rows[place]);
             let operation = self.matcher.add(&mut now.matching, execution, row);
             self.arrivals
@@ -275,6 +292,7 @@ impl Analysis {
         }
         self.ranks.extend(now.ranks.finish(process));
         self.steps.extend(now.pattern.finish(process));
+        self.deaths.add(capture, &walk, now.deaths);
         self.completeness
             .add(process, &now.steps, now.timed, &now.untimed, now.captured);
     }
@@ -292,6 +310,7 @@ impl Analysis {
         self.network.merge(later.network);
         self.steps.extend(later.steps);
         self.silent.merge(later.silent);
+        self.deaths.merge(later.deaths);
     }
 
     /// The report. Of `capture`, everything but the calls of its processes is looked at.
@@ -311,6 +330,7 @@ impl Analysis {
             schema: SCHEMA,
             job: job::job(capture, &ranks),
             completeness,
+            deaths: self.deaths.finish(capture, &self.lives),
             communicators: job::communicators(capture),
             notes: notes::notes(capture, self.silent, &operations, &kinds, &ranks),
             ranks,
@@ -337,6 +357,7 @@ impl Analysis {
         }
         let wall_us = report.ranks.wall_us.map(|wall| wall.max);
         report.findings = findings::findings(
+            &report.deaths,
             report.arrivals.as_ref(),
             report.clocks.as_ref(),
             &differing,

@@ -82,6 +82,8 @@ pub fn next(report: &Report) -> String {
     let lost = &report.completeness.lost;
     if lost.contains_key("elsewhere") || report.completeness.announced_is_lower_bound {
         format!("ncclscope collect {folder}")
+    } else if !report.deaths.is_empty() {
+        format!("ncclscope hang {folder}")
     } else if lost.contains_key("rows_full") || lost.contains_key("totals_full") {
         format!("NCCLSCOPE_MEMORY=64M ncclscope run -- {command}")
     } else if report.completeness.timed == 0

@@ -58,7 +58,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Whether a process that recorded is still there. Only on its own boot of its own host, and in its own pid name space,
 /// does a pid mean anything.
-fn life(process: &Process, here: &Here) -> Life {
+pub(crate) fn life(process: &Process, here: &Here) -> Life {
     let number = |key: &str| process.fact(key).and_then(|v| v.parse::<u64>().ok());
     // Empty where there is no /proc.
     let Some(boot) = process.fact("boot_id").filter(|boot| !boot.is_empty()) else {

@@ -93,6 +93,10 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
 }
 
 fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {
+    if let Some(first) = report.deaths.first() {
+        wrap(out, "", "", &first.sentence())?;
+        writeln!(out)?;
+    }
     header(report, out)?;
     completeness(report, rows, out)?;
     ranks(report, rows, out)?;

@@ -27,6 +27,7 @@ mod rotation;
 pub mod source;
 mod trace;
 mod trust;
+mod unfinished;
 
 pub use calls::{Call, Shape, Untimed};
 pub use communicators::Communicator;

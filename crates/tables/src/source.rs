@@ -13,7 +13,7 @@ use crate::files::{self, Files};
 use crate::parallel;
 use crate::reading::{self, Part, Range, Reader};
 use crate::trust::Judge;
-use crate::{communicators, Capture, OpenError, Problem, Process};
+use crate::{communicators, unfinished, Capture, OpenError, Problem, Process};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{channel, sync_channel};
@@ -279,6 +279,13 @@ impl Source {
             found.push(whole.found);
         }
         self.settle(found);
+        let Capture {
+            processes,
+            communicators,
+            names,
+            ..
+        } = &mut self.capture;
+        unfinished::mark(processes, communicators, names);
         self.capture
     }
 
