@@ -7,7 +7,7 @@ all_reduce 4KiB
 --- ncclscope run --timing stamps -o capture -- fake-nccl play job
 announced 201, ABI v5
 2| ncclscope: capture in capture: 2 processes, 201 calls; next: ncclscope report capture
---- ncclscope report capture
+--- ncclscope report capture | sed '1,/^$/d; /^Findings/,/^$/d'
 Capture capture
   command  fake-nccl play job
   job      2 processes of 2 ranks on <host>
@@ -50,4 +50,4 @@ Waiting for the last rank (shortest GPU time of each operation; assumes common e
   0 % of the GPU time in 99 matched operations was waiting: 0.000 rank-ms; transfer took 0.990 ms of the wall.
 
 AllReduce of 1 KiB took 100 % of the GPU time in NCCL: 1.981 ms over ranks in 198 calls.
-Next: ncclscope export capture --to perfetto -o capture.pftrace
+Next: ncclscope hang capture
