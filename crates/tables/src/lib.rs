@@ -16,6 +16,7 @@ pub mod composites;
 mod files;
 mod gpu_clock;
 pub mod lineage;
+mod machines;
 pub mod names;
 pub mod net_ops;
 pub mod parallel;

@@ -13,7 +13,7 @@ use crate::files::{self, Files};
 use crate::parallel;
 use crate::reading::{self, Part, Range, Reader};
 use crate::trust::Judge;
-use crate::{communicators, unfinished, Capture, OpenError, Problem, Process};
+use crate::{communicators, machines, unfinished, Capture, OpenError, Problem, Process};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{channel, sync_channel};
@@ -186,6 +186,7 @@ impl Source {
             source.readers.push(reader);
             source.places.push(place);
         }
+        machines::name(&mut source.capture.processes);
         source.unite();
         source.words = Words::new(&mut source.capture.names);
         Ok(source)
