@@ -113,9 +113,11 @@ pub(super) struct CommunicatorCalls {
 }
 
 impl CommunicatorCalls {
-    fn new(communicator: &Communicator, ranks: Vec<RankCalls>) -> CommunicatorCalls {
+    /// `missing` is how many of the job's processes the capture lacks: any of them may be a rank of a communicator
+    /// if NCCL does not tell its size.
+    fn new(communicator: &Communicator, ranks: Vec<RankCalls>, missing: u32) -> CommunicatorCalls {
         let mut absent = Vec::new();
-        let mut nabsent = 0;
+        let mut nabsent = missing;
         if let Some(nranks) = communicator.nranks {
             nabsent = nranks.saturating_sub(ranks.len() as u32);
             let named = nranks <= MOST_RANKS && ranks.iter().all(|own| own.rank.is_some());
@@ -177,6 +179,7 @@ impl<'a> Calls<'a> {
         let mut owners: Owners = HashMap::new();
         let mut vertices: HashMap<(usize, Option<u32>), usize> = HashMap::new();
         let mut communicators = Vec::with_capacity(capture.communicators.len());
+        let missing = missing(capture);
         for (index, communicator) in capture.communicators.iter().enumerate() {
             let mut ranks = Vec::with_capacity(communicator.members.len());
             for member in &communicator.members {
@@ -195,7 +198,7 @@ impl<'a> Calls<'a> {
                     ..RankCalls::default()
                 });
             }
-            communicators.push(CommunicatorCalls::new(communicator, ranks));
+            communicators.push(CommunicatorCalls::new(communicator, ranks, missing));
         }
         let stamped = |process: &Process| {
             process.fact("timing") == Some("stamps")
@@ -303,4 +306,22 @@ impl<'a> Calls<'a> {
             .is_some_and(|extra| extra.ops_started > extra.ops_stopped);
         network || stamps && reached(of, call) != Reached::Finished
     }
+}
+
+/// How many processes the launcher started of which the capture holds nothing.
+fn missing(capture: &Capture) -> u32 {
+    let restart = capture
+        .processes
+        .iter()
+        .map(|process| process.restart)
+        .max();
+    let last = capture
+        .processes
+        .iter()
+        .filter(|process| Some(process.restart) == restart);
+    let sizes = last
+        .clone()
+        .filter_map(|process| process.fact("world_size")?.parse().ok());
+    let size: u32 = sizes.max().unwrap_or(0);
+    size.saturating_sub(last.count() as u32)
 }

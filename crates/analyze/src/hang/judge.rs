@@ -7,7 +7,7 @@
 //! Rule: of several answers the first that is a hang is chosen, then the first that is undecided, then what
 //! is none. While a rank is stopped, no other wait proves anything, because all may wait for that rank.
 
-use super::calls::{CommunicatorCalls, Lane};
+use super::calls::{CommunicatorCalls, Lane, RankCalls};
 use super::case::Case;
 use super::liveness::State;
 use super::mismatch::{differing, first_mismatch};
@@ -149,7 +149,7 @@ fn sink(case: &Case, found: &wait_for::Sink) -> Sink {
     let reason = match case.state(wait.communicator, first) {
         State::Dead => Reason::Dead,
         State::Ended => Reason::Ended,
-        State::Stopped => Reason::Stopped,
+        State::Stopped => Reason::Stopped(case.limits.by_time(waited)),
         State::Silent => Reason::Silent(case.limits.by_time(waited)),
         State::Running if case.member(wait.communicator, first).ended_ns.is_some() => {
             Reason::Destroyed
@@ -396,10 +396,28 @@ fn quiet(case: &Case) -> Quiet {
         let ranks = open
             .iter()
             .map(|(_, communicator)| communicator.ranks.len());
-        Because::NotRecorded(ranks.max().unwrap_or(0))
+        let ranks = ranks.max().unwrap_or(0);
+        let mut all = open
+            .iter()
+            .flat_map(|(_, communicator)| &communicator.ranks);
+        match all.all(|own| has_ended_all(case, own)) {
+            true => Because::Finished(
+                ranks,
+                newest_call_ns.is_some_and(|ns| ns < case.limits.patience_ns),
+            ),
+            false => Because::NotRecorded(ranks),
+        }
     };
     Quiet {
         because,
         newest_call_ns,
     }
+}
+
+/// Whether the GPU is seen to have ended the newest call of a rank; NCCL runs those of a communicator in order.
+fn has_ended_all(case: &Case, own: &RankCalls) -> bool {
+    let process = &case.capture.processes[own.process];
+    let piece = own.newest_piece(process, Reached::Entered);
+    let newest = own.calls.iter().flatten().copied().chain(piece).max();
+    newest.is_none_or(|call| reached(process, &process.calls[call as usize]) == Reached::Finished)
 }

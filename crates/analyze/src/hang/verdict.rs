@@ -119,7 +119,7 @@ pub enum Reason {
     /// They have destroyed the communicator.
     Destroyed,
     /// A signal or a debugger has stopped them.
-    Stopped,
+    Stopped(ByTime),
     /// They write no more.
     Silent(ByTime),
     /// They run, and do something else.
@@ -247,6 +247,9 @@ pub enum Because {
     Silent(Vec<ProcessName>),
     /// Of this communicator not all is known.
     Partial(usize),
+    /// All ranks have made the same calls, and their GPUs have ended the last ones; so many ranks. `true` if that was
+    /// lately, by what counts as a hang.
+    Finished(usize, bool),
     /// All ranks have made the same calls, and nothing shows whether their GPUs have ended them: ranks of the
     /// largest communicator.
     NotRecorded(usize),
@@ -280,10 +283,13 @@ impl Verdict {
                 None => Kind::Cycle,
             },
             Verdict::Quiet(quiet) => match quiet.because {
-                Because::Over | Because::Active => Kind::NoHang,
+                Because::Over | Because::Active | Because::Finished(_, true) => Kind::NoHang,
                 Because::Stopped(_) => Kind::Stopped,
                 Because::Silent(_) => Kind::Silent,
-                Because::Dead(_) | Because::Partial(_) | Because::NotRecorded(_) => Kind::Unknown,
+                Because::Dead(_)
+                | Because::Partial(_)
+                | Because::Finished(_, false)
+                | Because::NotRecorded(_) => Kind::Unknown,
             },
         }
     }
@@ -294,20 +300,19 @@ impl Verdict {
             Verdict::Mismatch(mismatch) => mismatch.hang,
             Verdict::Sink(sink) => match sink.reason {
                 Reason::Dead | Reason::Ended | Reason::Destroyed => Some(true),
-                Reason::Stopped => Some(false),
-                Reason::Silent(by_time) | Reason::Running(by_time) => by_time.hang(),
+                Reason::Stopped(by_time) | Reason::Silent(by_time) | Reason::Running(by_time) => {
+                    by_time.hang()
+                }
             },
             Verdict::Stall(stall) => match stall.outcome {
                 Outcome::Dead(_) => Some(true),
-                Outcome::Stopped(_) => Some(false),
                 Outcome::Unknown => None,
-                Outcome::GoesOn | Outcome::NotLaunched | Outcome::Stuck => stall.by_time.hang(),
+                Outcome::Stopped(_) | Outcome::GoesOn | Outcome::NotLaunched | Outcome::Stuck => {
+                    stall.by_time.hang()
+                }
             },
             Verdict::Cycle(cycle) => cycle.by_time.hang(),
-            Verdict::Quiet(_) => match self.kind() {
-                Kind::NoHang | Kind::Stopped => Some(false),
-                _ => None,
-            },
+            Verdict::Quiet(_) => (self.kind() == Kind::NoHang).then_some(false),
         }
     }
 
@@ -399,7 +404,7 @@ impl Sink {
         match (self.reason, self.lack) {
             (Reason::Dead, _) => Kind::Dead,
             (Reason::Ended | Reason::Destroyed, _) => Kind::Left,
-            (Reason::Stopped, _) => Kind::Stopped,
+            (Reason::Stopped(_), _) => Kind::Stopped,
             (Reason::Silent(_), _) => Kind::Silent,
             (Reason::Running(_), Lack::Call) => Kind::Missing,
             (Reason::Running(_), Lack::Launch) => Kind::Inside,

@@ -32,8 +32,11 @@ fn sentence(hang: &Hang, sink: &Sink) -> String {
         Reason::Dead => format!("{who} {is} dead and {lacks}"),
         Reason::Ended => format!("{who} {has} ended, and {lacks}"),
         Reason::Destroyed => format!("{who} {has} destroyed the communicator and {lacks}"),
-        Reason::Stopped => {
-            format!("No hang: {who} {is} stopped by a signal or a debugger, and {lacks}")
+        Reason::Stopped(by_time) if by_time.hang() == Some(false) => {
+            format!("No hang so far: {who} {is} stopped by a signal or a debugger, and {lacks}")
+        }
+        Reason::Stopped(_) => {
+            format!("{who} {is} stopped by a signal or a debugger, and {lacks}")
         }
         Reason::Silent(_) => {
             let first = rank(hang, sink.ranks.communicator, sink.ranks.members[0]);
@@ -106,10 +109,13 @@ fn details(hang: &Hang, sink: &Sink) -> Vec<String> {
     let process = rank(hang, communicator, first);
     let mut details = Vec::new();
     match sink.reason {
-        Reason::Stopped => details.push(format!(
-            "`kill -CONT {}` on {} lets it go on.",
-            process.pid, process.host
-        )),
+        Reason::Stopped(by_time) => {
+            details.push(format!(
+                "`kill -CONT {}` on {} lets it go on.",
+                process.pid, process.host
+            ));
+            details.extend(when(hang, by_time));
+        }
         Reason::Dead | Reason::Ended | Reason::Destroyed => {
             details.push(last_call(hang, communicator, first));
         }
