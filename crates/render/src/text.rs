@@ -270,7 +270,7 @@ fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()>
         "  … {} more ranks (--all), not recorded on each: min {}, median {}, max {}",
         rest.len(),
         missing[0],
-        missing[(missing.len() - 1) / 2],
+        missing[(missing.len() - 1) / 2].midpoint(missing[missing.len() / 2]),
         missing[missing.len() - 1]
     )
 }
@@ -297,7 +297,7 @@ fn ranks(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
     };
     writeln!(
         out,
-        "\nRanks (over {}; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)",
+        "\nRanks (over {}; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)",
         ranks.rows.len()
     )?;
     let mut table = Table::new(["figure", "clock", "min", "median", "max"], "<<>>>");

@@ -19,10 +19,10 @@ Completeness and trust
   201 of 201 announced calls recorded, 200 timed.
   1 not timed, unfinished: not ended when the recording did: the job was killed or hangs there.
 
-Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)
+Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
   figure  clock   min median   max
   calls   -       100    100   101
-  nccl_ms gpu   1.000  1.000 1.000
+  nccl_ms gpu   0.990  0.990 0.990
   wall_ms host      ·      ·     ·
   share_% gpu       ·      ·     ·
 
