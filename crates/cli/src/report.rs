@@ -73,10 +73,13 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
 fn replace(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let failed = |error: std::io::Error| {
         // The kind: the error itself may name the temporary file.
+        let why = match error.kind() {
+            std::io::ErrorKind::NotFound => "its folder is not there".to_owned(),
+            kind => kind.to_string(),
+        };
         anyhow::anyhow!(
-            "`{}` can't be written: {}\n  hint: name a file in a folder that is there and can be written",
+            "`{}` can't be written: {why}\n  hint: name a file in a folder that is there and can be written",
             path.display(),
-            error.kind()
         )
     };
     // A link stays a link.

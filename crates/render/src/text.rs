@@ -140,11 +140,23 @@ fn some(list: &[String]) -> String {
     }
 }
 
+/// A command that is much longer than a few lines is cut.
+pub(crate) fn clipped(command: &str) -> std::borrow::Cow<'_, str> {
+    const MOST: usize = 600;
+    match command.char_indices().nth(MOST) {
+        None => command.into(),
+        Some((at, _)) => {
+            let more = command.len() - at;
+            format!("{} … ({more} more bytes: --json)", &command[..at]).into()
+        }
+    }
+}
+
 fn header(report: &Report, out: &mut impl Write) -> Result<()> {
     let job = &report.job;
     writeln!(out, "Capture {}", job.capture)?;
-    let command = job.command.as_deref().unwrap_or("not known");
-    wrap(out, "  command  ", "           ", command)?;
+    let command = clipped(job.command.as_deref().unwrap_or("not known"));
+    wrap(out, "  command  ", "           ", &command)?;
     let mut ranks = plural(job.nprocesses as u64, "process", "processes");
     if let Some(size) = job.world_size {
         ranks += &format!(" of {}", plural(size.into(), "rank", "ranks"));
@@ -771,4 +783,21 @@ pub fn explanation(found: &words::Explanation, out: &mut impl Write) -> Result<(
         wrap(out, "", "  ", paragraph)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clipped;
+
+    #[test]
+    fn a_command_of_megabytes_is_cut() {
+        assert_eq!(clipped("python3 train.py"), "python3 train.py");
+        let long = "é".repeat(1 << 20);
+        let cut = clipped(&long);
+        assert!(
+            cut.len() < 2000 && cut.ends_with(" more bytes: --json)"),
+            "{}",
+            cut.len()
+        );
+    }
 }
