@@ -22,6 +22,7 @@ pub mod findings;
 #[cfg(test)]
 mod fixtures;
 pub mod functions;
+pub mod graphs;
 pub mod hang;
 pub mod interval;
 pub mod job;
@@ -41,6 +42,7 @@ pub mod summary;
 pub mod warmup;
 pub mod words;
 
+use capture::live::flag;
 use executions::{ByCause, Steps, Walk, CAUSES};
 use serde::Serialize;
 use tables::source::Shown;
@@ -70,6 +72,8 @@ pub struct Report {
     pub functions: Vec<functions::FunctionRow>,
     /// What was done on the communicators, largest total time first.
     pub operations: Vec<operations::Operation>,
+    /// CUDA graphs with NCCL calls, most calls executed first.
+    pub graphs: Vec<graphs::GraphRow>,
     /// The first calls on the communicators, longest first.
     pub warmup: Vec<warmup::WarmupRow>,
     /// Which settings of algorithm and protocol took effect.
@@ -163,6 +167,7 @@ pub struct Analysis {
     mismatch: mismatch::Gatherer,
     warmup: warmup::Gatherer,
     network: network::Gatherer,
+    graphs: graphs::Gatherer,
     steps: Vec<steps::StepsRow>,
     silent: notes::Silent,
     /// The process of which a part was added and another follows.
@@ -186,6 +191,7 @@ struct UnderWay {
     timed: u64,
     captured: u64,
     untimed: ByCause,
+    shown: graphs::Shown,
 }
 
 impl Default for Analysis {
@@ -200,6 +206,7 @@ impl Default for Analysis {
             mismatch: mismatch::Gatherer::default(),
             warmup: warmup::Gatherer::default(),
             network: network::Gatherer::default(),
+            graphs: graphs::Gatherer::default(),
             steps: Vec::new(),
             silent: notes::Silent::default(),
             under_way: None,
@@ -243,6 +250,7 @@ impl Analysis {
                 timed: 0,
                 captured: 0,
                 untimed: [0; CAUSES.len()],
+                shown: graphs::Shown::default(),
             });
         }
         let Some(mut now) = self.under_way.take() else {
@@ -267,6 +275,9 @@ impl Analysis {
                 Ok(_) => now.timed += execution.pieces,
                 Err(cause) => now.untimed[cause as usize] += execution.pieces,
             }
+            if execution.shape.is(flag::REPLAY) {
+                now.shown.add(execution.shape);
+            }
             if execution.warmup {
                 self.warmup.add(walk.places()[place].function, execution);
             }
@@ -279,7 +290,7 @@ impl Analysis {
         self.operations.add_totals(process, &rows);
         for total in &process.totals {
             let shape = &process.shapes[total.shape as usize];
-            if !shape.is(capture::live::flag::CAPTURED) {
+            if !shape.is(flag::CAPTURED) {
                 // Counters of a damaged live part may be anything.
                 let calls = total.folded.saturating_add(total.rowless);
                 now.timed = now.timed.saturating_add(total.timed);
@@ -290,6 +301,12 @@ impl Analysis {
                 *rowless = rowless.saturating_add(calls.saturating_sub(total.timed));
             }
         }
+        for (shape, calls) in graphs::without_rows(process, now.shown) {
+            let local = walk.places()[shape as usize].local;
+            self.operations.add_in_graphs(rows[shape as usize], calls);
+            now.ranks.add_counted(local, shape as usize, calls, 0);
+        }
+        self.graphs.add(capture, process);
         self.ranks.extend(now.ranks.finish(process));
         self.steps.extend(now.pattern.finish(process));
         self.deaths.add(capture, &walk, now.deaths);
@@ -308,6 +325,7 @@ impl Analysis {
         self.mismatch.merge(later.mismatch);
         self.warmup.merge(later.warmup);
         self.network.merge(later.network);
+        self.graphs.merge(later.graphs);
         self.steps.extend(later.steps);
         self.silent.merge(later.silent);
         self.deaths.merge(later.deaths);
@@ -338,6 +356,7 @@ impl Analysis {
             functions,
             settings: settings::settings(capture, &operations),
             network: self.network.finish(capture),
+            graphs: self.graphs.finish(capture),
             steps: steps::finish(self.steps, capture.processes.len()),
             arrivals,
             clocks,

@@ -24,9 +24,10 @@
 use crate::callbacks::Callbacks;
 use crate::clock::Clock;
 use crate::control::Control;
-use crate::cuda::Driver;
+use crate::cuda::{CaptureQuery, Driver};
 use crate::free_ring::FreeRing;
 use crate::gpu_events::{Ring, Rings, Switch};
+use crate::graphs::Graphs;
 use crate::handle::{Handle, Kind};
 use crate::intern::Interner;
 use crate::network::Network;
@@ -34,6 +35,7 @@ use crate::place::{Mapping, Names};
 use crate::round::Round;
 use crate::settings::{Settings, Timing};
 use crate::templates::Templates;
+use crate::watch::Watch;
 use capture::live::{Group, Header, Odd, Row, View, COMMS, GROUPS};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::OnceLock;
@@ -75,6 +77,10 @@ pub struct Recorder {
     pub names: Names,
     known: Known,
     templates: Templates,
+    pub graphs: Graphs,
+    capture_query: OnceLock<Option<CaptureQuery>>,
+    /// Looks for new callers of the driver; the second time with `true` even if nothing was loaded.
+    watch_driver: fn(Watch, again: bool),
     mapping: Mapping,
     driver: OnceLock<Option<&'static Driver>>,
     pub rings: Rings,
@@ -130,6 +136,23 @@ impl Recorder {
         }
         let find = || Driver::find().map(|driver| &*Box::leak(Box::new(driver)));
         *self.driver.get_or_init(find)
+    }
+
+    /// Makes sure that what calls the driver is seen, as far as it is to be.
+    pub fn look_for_callers(&self, again: bool) {
+        let watch = Watch {
+            graphs: self.settings.graphs,
+            windows: self.settings.windows,
+        };
+        if watch.graphs || watch.windows {
+            (self.watch_driver)(watch, again);
+        }
+    }
+
+    /// The graph that a stream is captured into.
+    pub fn graph_of(&self, stream: u64) -> Option<u64> {
+        let query = self.capture_query.get_or_init(CaptureQuery::find);
+        query.as_ref()?.graph(stream)
     }
 
     /// The CUDA events of the communicator in this slot.

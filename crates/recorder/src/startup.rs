@@ -10,7 +10,7 @@ use crate::lock::INIT;
 use crate::recorder::fork_page::{get, publish};
 use crate::recorder::messages::say;
 use crate::recorder::Recorder;
-use crate::{clock, facts, writer};
+use crate::{clock, driver_watch, facts, writer};
 use capture::live::{Header, HEADER_BYTES, MAGIC};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -35,7 +35,7 @@ pub fn get_or_make() -> Option<&'static Recorder> {
 
 fn start() -> std::io::Result<&'static Recorder> {
     let random = random();
-    let recorder = Recorder::make(random)?;
+    let recorder = Recorder::make(random, driver_watch::install)?;
     fill_in_header(recorder, random);
     publish(recorder)?;
     writer::start(recorder);

@@ -16,6 +16,8 @@ use crate::gpu_events::{Poller, PAIRS};
 use crate::recorder::messages::say;
 use crate::recorder::Recorder;
 use crate::rotation::Rotation;
+use crate::windows::steps::Steps;
+use crate::windows::{off, Windows};
 use capture::live::Row;
 use capture::rows::{Encoder, Record};
 use std::fs::File;
@@ -27,8 +29,10 @@ use std::time::{Duration, Instant};
 
 mod files;
 mod folding;
+mod graphs;
 mod sealing;
 mod snapshots;
+mod windows;
 
 use folding::Totals;
 use sealing::Queue;
@@ -66,6 +70,9 @@ struct Writer {
     ns_per_tick: f64,
     started: (Instant, u64),
     poller: Poller,
+    graphs: graphs::GraphState,
+    windows: Windows,
+    steps: Steps,
 }
 
 /// Starts the thread, and makes the process's exit ask for a last flush. Without a thread, the live part is
@@ -166,6 +173,9 @@ impl Writer {
             ns_per_tick: 1.0,
             started: (Instant::now(), recorder.clock.ticks()),
             poller: Poller::default(),
+            graphs: graphs::GraphState::default(),
+            windows: Windows::new(settings.windows.then_some(settings.budget)),
+            steps: Steps::default(),
         }
     }
 
@@ -180,6 +190,10 @@ impl Writer {
 
     fn main(&mut self) {
         own_scheduling();
+        if !self.recorder.settings.windows {
+            let why = &self.recorder.header().windows_off;
+            why.store(off::NOT_ASKED, Relaxed);
+        }
         self.open();
         self.recorder
             .writer
@@ -209,6 +223,8 @@ impl Writer {
                 self.seal(end);
             }
             self.drain_callbacks();
+            self.write_graphs(flush);
+            self.write_windows(end);
             if flush {
                 self.flush(anchor, end);
                 due = Instant::now() + self.interval;
@@ -235,6 +251,7 @@ impl Writer {
             } else {
                 Duration::from_millis(10)
             };
+            pause = pause.min(self.windows.patience());
         }
     }
 

@@ -15,6 +15,7 @@ pub mod communicators;
 pub mod composites;
 mod files;
 mod gpu_clock;
+pub mod graphs;
 pub mod lineage;
 mod machines;
 pub mod names;
@@ -29,15 +30,18 @@ pub mod source;
 mod trace;
 mod trust;
 mod unfinished;
+pub mod windows;
 
 pub use calls::{Call, Shape, Untimed};
 pub use communicators::Communicator;
+pub use graphs::Graphs;
 pub use names::{Name, Names};
 pub use net_ops::NetOp;
 pub use printable::{obeyed, printable};
 pub use problem::Problem;
 pub use process::{LiveSource, Process, Total};
 pub use source::{Progress, Source};
+pub use windows::Windows;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

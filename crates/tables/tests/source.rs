@@ -59,6 +59,8 @@ fn trace_file(blocks: &[Vec<u64>]) -> Vec<u8> {
 
 fn live_part(tickets: &[u64]) -> Vec<u8> {
     let layout = Layout {
+        graphs: 0,
+        launches: 0,
         strings: 2,
         comms: 2,
         groups: 2,

@@ -4,6 +4,7 @@
 
 use super::layout::{ELEMENT, SECTIONS};
 use super::{Comm, Group, Header, Layout, Page, Row, Section, Text, Total, HEADER_BYTES, MAGIC};
+use crate::graphs::{Exec, Launch};
 use crate::net_op::NetOp;
 use std::sync::atomic::{
     AtomicU64, AtomicU8,
@@ -126,6 +127,15 @@ impl<'a> View<'a> {
     section!(
         /// Open network operations; none in the live part of an older recorder.
         net_ops, NetOps, NetOp
+    );
+
+    section!(
+        /// Executable graphs with captured calls; none in the live part of an older recorder.
+        graphs, Graphs, Exec
+    );
+    section!(
+        /// Newest graph launches; launch `i` is entry `i % len`.
+        launches, Launches, Launch
     );
 
     /// The string with this id, or none for id 0 and unpublished entries.

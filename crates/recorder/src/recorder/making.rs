@@ -10,20 +10,26 @@ use crate::clock::Clock;
 use crate::control::Control;
 use crate::free_ring::FreeRing;
 use crate::gpu_events::{Rings, Switch};
+use crate::graphs::Graphs;
 use crate::intern::{text_id, Interner};
 use crate::network::Network;
 use crate::place;
 use crate::round::Round;
 use crate::settings::{Mode, Settings, Timing};
 use crate::templates::Templates;
+use crate::watch::Watch;
 use capture::live::{Layout, View};
 use nccl_abi::names;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::OnceLock;
 
 impl Recorder {
-    /// A recorder with a live part of its own, which no callback finds yet. `random` tells it from others.
-    pub fn make(random: u64) -> std::io::Result<&'static Recorder> {
+    /// A recorder with a live part of its own, which no callback finds yet. `random` tells it from others;
+    /// `watch_driver` makes sure that graphs are seen.
+    pub fn make(
+        random: u64,
+        watch_driver: fn(Watch, again: bool),
+    ) -> std::io::Result<&'static Recorder> {
         let settings = Settings::from_env();
         for complaint in &settings.complaints {
             say(complaint);
@@ -77,6 +83,9 @@ impl Recorder {
             rows: Round::new(live.rows()).ok_or_else(odd_size)?,
             groups: live.groups().try_into().map_err(|_| odd_size())?,
             templates: Templates::new(),
+            graphs: Graphs::new(&live),
+            capture_query: OnceLock::new(),
+            watch_driver,
             network: Network::new(live.net_ops()).ok_or_else(odd_size)?,
             interner: Interner::new(),
             known,

@@ -43,6 +43,8 @@ fn realtime(ticks: u64) -> u64 {
 
 fn live_part(rank: u32, ranks: u32, calls: u64) -> (Image, usize) {
     let layout = Layout {
+        graphs: 0,
+        launches: 0,
         strings: 8,
         comms: 4,
         groups: 4,
