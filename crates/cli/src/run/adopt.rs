@@ -17,6 +17,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The largest image that is read.
 pub const MOST_BYTES: u64 = 256 << 20;
@@ -58,7 +59,15 @@ pub struct Here {
     pub boot_id: String,
     /// Inode of our own pid name space.
     pub pid_namespace: u64,
+    /// When it was started, ns since 1970.
+    pub booted_ns: Option<i64>,
+    /// Now, ns since 1970.
+    pub now_ns: i64,
 }
+
+/// A recorder that lives writes the time many times a second, and a file system that is shared brings it here within
+/// a minute.
+const SILENT_NS: i64 = 600_000_000_000;
 
 impl Here {
     /// Asks the system.
@@ -72,8 +81,35 @@ impl Here {
                 .trim()
                 .to_owned(),
             pid_namespace: std::fs::metadata("/proc/self/ns/pid").map_or(0, |meta| meta.ino()),
+            booted_ns: booted_ns(),
+            now_ns: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |passed| {
+                    i64::try_from(passed.as_nanos()).unwrap_or(i64::MAX)
+                }),
         }
     }
+
+    /// Whether a process of another boot surely ran before this node was started anew. The host name alone proves
+    /// nothing, because other machines may have the same: the process must not have been seen since.
+    pub fn was_restarted_since(&self, host: Option<&str>, seen_ns: Option<i64>) -> bool {
+        let same = !self.host.is_empty() && host.is_none_or(|host| host == self.host);
+        let (Some(seen), Some(booted)) = (seen_ns.filter(|ns| *ns > 0), self.booted_ns) else {
+            return false;
+        };
+        same && seen < booted && self.now_ns.saturating_sub(seen) > SILENT_NS
+    }
+}
+
+/// When this node was started, ns since 1970.
+fn booted_ns() -> Option<i64> {
+    let stat = std::fs::read_to_string("/proc/stat").ok()?;
+    let seconds = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
+    seconds
+        .trim()
+        .parse::<i64>()
+        .ok()?
+        .checked_mul(1_000_000_000)
 }
 
 impl Part {
@@ -143,6 +179,12 @@ impl Part {
         self.view().header().announced()
     }
 
+    /// The newest time that its writer wrote, ns since 1970.
+    pub fn seen_ns(&self) -> Option<i64> {
+        let newest = &self.view().header().last;
+        i64::try_from(newest.realtime.load(Relaxed)).ok()
+    }
+
     fn process_bytes(&self) -> Vec<u8> {
         let header = self.view().header();
         let len = (header.process_len.load(Acquire) as usize).min(header.process.len());
@@ -164,9 +206,9 @@ impl Part {
         if let Some(boot) = boot.filter(|boot| **boot != here.boot_id) {
             // Without /proc, as in a bare chroot, neither side knows.
             let told = !boot.is_empty() && !here.boot_id.is_empty();
-            // The same host, started anew. A temporary folder may be shared by several.
-            let here_before = host.is_none_or(|host| *host == here.host);
-            return match told && here_before {
+            // The same host, started anew; or another of that name, with which a folder is shared.
+            let before = here.was_restarted_since(host.map(String::as_str), self.seen_ns());
+            return match told && before {
                 true => Liveness::Dead,
                 false => Liveness::Unknown,
             };
@@ -548,14 +590,18 @@ mod tests {
         }
     }
 
+    const MINUTE: i64 = 60_000_000_000;
+
     #[test]
     fn only_a_process_of_this_host_and_name_space_can_be_known_to_be_dead() {
         let here = Here {
             host: "node1".to_owned(),
             boot_id: "aa".to_owned(),
             pid_namespace: 7,
+            booted_ns: Some(MINUTE),
+            now_ns: 20 * MINUTE,
         };
-        let liveness = |facts: &str, namespace: u64| {
+        let last_seen = |facts: &str, namespace: u64, seen: i64| {
             let layout = capture::live::Layout::for_memory(0);
             let image = Image::zeroed(layout.bytes());
             // SAFETY: the image is zeroed, long enough and outlives the view.
@@ -567,15 +613,22 @@ mod tests {
             header.process_len.store(facts.len() as u32, Relaxed);
             header.pid.store(u32::MAX, Relaxed);
             header.pid_namespace.store(namespace, Relaxed);
+            header.last.realtime.store(seen as u64, Relaxed);
             header.magic.store(capture::live::MAGIC, Relaxed);
             Part::of(image, layout.bytes())
                 .expect("a part")
                 .liveness(&here)
         };
+        let liveness = |facts: &str, namespace: u64| last_seen(facts, namespace, MINUTE / 2);
         // Its pid is nobody's.
         assert_eq!(liveness("host=node1\nboot_id=aa\n", 7), Liveness::Dead);
         // The node was started anew.
         assert_eq!(liveness("host=node1\nboot_id=bb\n", 7), Liveness::Dead);
+        // Another machine of that name, whose process was seen since; or nobody knows when it was seen.
+        for seen in [2 * MINUTE, 20 * MINUTE, 0] {
+            let found = last_seen("host=node1\nboot_id=bb\n", 7, seen);
+            assert_eq!(found, Liveness::Unknown, "{seen}");
+        }
         for (facts, namespace) in [
             ("host=node2\nboot_id=bb\n", 7),
             ("host=node1\nboot_id=aa\n", 8),
