@@ -655,7 +655,8 @@ class Death(Record):
     before_others_ns: int
     communicator: str
     calls: int
-    last: list[str | int | None] | None
+    last_function: str | None
+    last_bytes: int | None
     left: list[int]
     most_calls: int
 

@@ -41,8 +41,10 @@ pub struct Death {
     pub communicator: String,
     /// Collectives that it made there.
     pub calls: u64,
-    /// The last of them, by function and bytes.
-    pub last: Option<(String, Option<u64>)>,
+    /// Function of the last of them.
+    pub last_function: Option<String>,
+    /// Bytes of the last of them.
+    pub last_bytes: Option<u64>,
     /// The launcher's ranks that made later calls there; the pids of those that have none.
     pub left: Vec<u32>,
     /// The most collectives that one of them made there.
@@ -58,10 +60,10 @@ impl Death {
         };
         let when = jiff::Timestamp::from_nanosecond(self.seen_ns.into());
         let when = when.map_or(String::new(), |when| format!(" at {when:.3}"));
-        let last = match &self.last {
-            Some((function, Some(bytes))) => format!(" ({function} of {})", size(*bytes)),
-            Some((function, None)) => format!(" ({function})"),
-            None => String::new(),
+        let last = match (&self.last_function, self.last_bytes) {
+            (Some(function), Some(bytes)) => format!(" ({function} of {})", size(bytes)),
+            (Some(function), None) => format!(" ({function})"),
+            (None, _) => String::new(),
         };
         let left = ranges(self.left.iter().copied());
         let left = match (&self.left[..], self.rank) {
@@ -219,6 +221,7 @@ impl Gatherer {
                 let process = &capture.processes[index];
                 process.rank.unwrap_or(process.pid)
             };
+            let (last_function, last_bytes) = own.last.clone().unzip();
             Some(Death {
                 rank: process.rank,
                 host: process.host.clone(),
@@ -227,7 +230,8 @@ impl Gatherer {
                 before_others_ns,
                 communicator: all.id.clone(),
                 calls: own.calls,
-                last: own.last.clone(),
+                last_function,
+                last_bytes: last_bytes.flatten(),
                 left: left.iter().map(|(index, ..)| name(*index)).collect(),
                 most_calls: left.iter().map(|(_, p, _)| p.calls).max().unwrap_or(0),
             })

@@ -26,7 +26,8 @@ fn the_killed_rank_is_the_first_finding() {
         calls,
         most_calls,
         left,
-        last,
+        last_function,
+        last_bytes,
         ..
     } = death;
     assert_eq!(
@@ -34,7 +35,8 @@ fn the_killed_rank_is_the_first_finding() {
         (Some(1), 3139, 1000, 1500)
     );
     assert_eq!(left, &[0, 2, 3]);
-    assert_eq!(last, &Some(("AllReduce".to_owned(), Some(1024))));
+    assert_eq!(last_function.as_deref(), Some("AllReduce"));
+    assert_eq!(*last_bytes, Some(1024));
     assert_eq!(report.findings[0].kind, "dead_rank");
     assert_eq!(report.next.split(' ').nth(1), Some("hang"));
 }
