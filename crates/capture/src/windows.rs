@@ -29,7 +29,8 @@ use crate::varint::{put, put_column, unzigzag, zigzag, Reader};
 pub struct Window {
     /// Unique in the process, from 1.
     pub number: u32,
-    /// The moment that it was planned for, CLOCK_REALTIME ns. The same on all ranks.
+    /// The call that it was planned for: a number of calls on the communicator with the most ranks and of launches of
+    /// graphs. The same on all ranks.
     pub planned: u64,
     /// CUPTI was being switched on, ticks.
     pub opening: u64,

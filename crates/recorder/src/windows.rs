@@ -5,20 +5,18 @@
 //! communication was exposed, and what a late rank costs. Windows are opened and closed by the recorder's thread:
 //!
 //! ```text
-//!            grid point, budget allows        as long as planned,         all records came,
+//!            a point, budget allows            as long as planned,         all records came,
 //!                 nobody else uses CUPTI      or it is full               or they are too late
 //!   closed ───────────────────────────▶ open ───────────────▶ draining ───────────────────▶ blocks, closed
 //!                                         │  another profiler begins: neighbours, on its thread
 //!                                         └──────────────────────────────▶ blocks, closed
 //! ```
 //!
-//! **When.** All ranks must look at the same time. They have no way to agree, so windows begin at points of a grid of
-//! wall-clock time: multiples of a period that is a power of two seconds. A rank with another period has every second of
-//! these points, or twice as many. Hosts whose clocks are set by NTP are together within milliseconds; a reader says if
-//! the windows of two hosts do not overlap.
+//! **When.** All ranks must look at the same steps. They have no way to agree, so windows begin at calls that each counts by
+//! itself ([`schedule`]). A reader says if the windows of two ranks do not overlap.
 //!
-//! **Cost.** Kernels run 1 to 5 % slower in a window (measured), so a tenth of the time in windows stays within half of
-//! a budget of 1 %. Half a period after each window, CUDA events are not recorded for as long ([`Windows::is_quiet`]): from windows,
+//! **Cost.** Kernels run 1 to 5 % slower in a window (measured), so a twentieth of the time in windows stays within a
+//! budget of 1 %. Half way to the next window, CUDA events are not recorded for as long ([`Windows::is_quiet`]): from windows,
 //! quiet spells and the rest a reader finds what both cost this job.
 //!
 //! Rule: the first error of CUPTI ends windows for the rest of the process. No window is open while another profiler uses
@@ -104,6 +102,8 @@ pub struct Windows {
     looked: bool,
     now: State,
     number: u32,
+    /// Calls that were told of last.
+    calls: u64,
     /// [`ahead`] when the window was opened.
     ahead: u64,
     /// CUPTI's clock at that moment.
@@ -130,6 +130,7 @@ impl Windows {
             looked: false,
             now: if asked_for { State::Closed } else { State::Off },
             number: 0,
+            calls: 0,
             ahead: 0,
             anchor: None,
         }
@@ -138,8 +139,15 @@ impl Windows {
     /// How long the recorder's thread may sleep.
     pub fn patience(&self) -> Duration {
         match &self.now {
-            State::Closed => self.schedule.until_next().max(Duration::from_millis(1)),
-            State::Open(_, since, length) => length.saturating_sub(since.elapsed()),
+            State::Closed => self
+                .schedule
+                .until_next(self.calls)
+                .max(Duration::from_millis(1)),
+            // It may have enough before.
+            State::Open(_, since, length) => {
+                let left = length.saturating_sub(since.elapsed());
+                left.min(Duration::from_millis(10))
+            }
             State::Quiet(..) => Duration::from_millis(2),
             State::Draining(..) => DRAIN,
             State::Off => Duration::MAX,
@@ -156,9 +164,11 @@ impl Windows {
         self.schedule.step(step);
     }
 
-    /// Does what is due; blocks to be written. `calls` is how many NCCL calls there were, graphs included.
+    /// Does what is due; blocks to be written. `calls` is how many there were on the
+    /// communicator with the most ranks, launches of graphs included.
     pub fn poll(&mut self, header: &Header, clock: Clock, calls: u64, last: bool) -> Vec<Block> {
         let mut blocks = Vec::new();
+        self.calls = calls;
         match &mut self.now {
             State::Off => {}
             // Before the first window is due: to search for others takes a while.
@@ -190,11 +200,12 @@ impl Windows {
                     _ => None,
                 });
                 let (ran, lost) = store::count();
+                let enough = self.schedule.is_enough(since.elapsed(), ran);
                 let full = lost > 0 || ran >= store::MOST || asked::count() >= asked::MOST;
                 if let Some(([closing, closed], code)) = given_up {
                     (window.closing, window.closed) = (closing, closed);
                     (window.end, window.code) = (End::Yielded, code);
-                } else if since.elapsed() >= *length || full || last {
+                } else if since.elapsed() >= *length || enough || full || last {
                     close(window);
                     window.end = match window.end {
                         End::Planned if full => End::Full,
@@ -384,7 +395,7 @@ impl Windows {
         }
         // Last, so that a window is only known with all that is in it.
         blocks.push(block_of(&window));
-        self.schedule.closed();
+        self.schedule.closed(self.calls);
         if window.end == End::Failed {
             self.off(header, off::ERROR, window.code);
         }

@@ -73,6 +73,8 @@ struct Writer {
     graphs: graphs::GraphState,
     windows: Windows,
     steps: Steps,
+    /// Ranks of the communicator with the most, and calls on such.
+    shared: (u32, u64),
 }
 
 /// Starts the thread, and makes the process's exit ask for a last flush. Without a thread, the live part is
@@ -176,6 +178,7 @@ impl Writer {
             graphs: graphs::GraphState::default(),
             windows: Windows::new(settings.windows.then_some(settings.budget)),
             steps: Steps::default(),
+            shared: (0, 0),
         }
     }
 

@@ -1,35 +1,41 @@
 //! When windows are opened, and for how long.
 //!
-//! A window should have some whole steps of the job. It lasts [`STEPS`] steps as far as their length is known, and the
-//! period is the least power of two seconds in which that is the share of the time that the budget allows. As a job grows
-//! older, the period grows with it. Windows begin at multiples of the period in wall-clock time, and quiet spells half a
-//! period later.
+//! A window should have some whole steps of the job, and the same ones on all ranks. It lasts [`STEPS`] steps as far as their
+//! length is known and [`USUAL`] at least, unless it has [`ENOUGH`] records before that. The period is the time of which
+//! that is the share that the budget allows; as a job grows older, it grows with it.
 //!
-//! Rule: what decides is equal on all ranks, or nearly: the clock, the length of a step, the time since the job began. A
-//! rank that decides otherwise has a period of half or twice the length, and half of its windows are the others'.
+//! **Where.** One rank's host may be half a second ahead of another's, though their GPUs work in step. So windows begin at calls
+//! and not at times: at every multiple of a number of calls on the communicator with the most ranks, launches of graphs
+//! included. That number is the power of two that comes nearest to the calls of a period. Quiet spells begin half of it
+//! later.
+//!
+//! Rule: what decides is equal on all ranks, or nearly: their number of calls, how fast they make them, the length of a
+//! step. A rank that decides otherwise has half or twice the number, and half of its windows are the others'.
 
-use crate::clock::nanoseconds;
 use std::time::{Duration, Instant};
 
 /// Steps in a window: some whole ones, and what is cut off at both ends.
 const STEPS: u32 = 4;
-/// As long as no step is known.
-const UNKNOWN: Duration = Duration::from_millis(100);
-/// Shorter ones might miss each other: hosts' clocks are equal within milliseconds.
+/// As long as no step is known, and for short steps.
+const USUAL: Duration = Duration::from_millis(200);
+/// Shorter ones might miss each other: the recorder's thread sees a call some milliseconds later.
 const SHORTEST: Duration = Duration::from_millis(20);
+/// Kernels, copies and fills that tell enough of steps that the window has.
+const ENOUGH: usize = 8192;
 /// Longer ones have more kernels than the recorder keeps.
 const LONGEST: Duration = Duration::from_secs(10);
-/// A window's share of the time may be so many times the budget, because a window slows kernels by 1 to 5 % only: with a
-/// budget of 1 %, a tenth of the time costs 0.1 to 0.5 %.
-const SHARE: f64 = 10.0;
+/// A window's share of the time may be so many times the budget, because a window slows a job by 1 to 5 %, and one that
+/// launches many small kernels by 15 % (measured): with a budget of 1 %, a twentieth of the time costs 0.05 to 0.75 %.
+const SHARE: f64 = 5.0;
 /// In the beginning windows come twice as often, so that short jobs have some.
 const BEGINNING: Duration = Duration::from_secs(16);
 /// Windows since the job's age was half of what it is, about: a job of a day has some 700, and takes no more space.
-const HALF_LIFE: u64 = 64;
+const HALF_LIFE: u32 = 64;
 /// NCCL calls before the first window: set-up is over then.
 const CALLS: u64 = 32;
-/// A point of the grid that was missed by so much is left out: the other ranks' windows may be over.
-const MISSED: Duration = Duration::from_millis(100);
+/// How fast calls are made is looked at so often; the first time earlier.
+const SAMPLE: Duration = Duration::from_secs(1);
+const FIRST_SAMPLE: Duration = Duration::from_millis(250);
 
 /// What is to begin now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +49,15 @@ pub struct Schedule {
     budget: f64,
     step: Option<Duration>,
     began: Option<Instant>,
-    /// NCCL calls at the newest point.
+    /// Calls a second, and when and at which call that was last looked at.
+    rate: f64,
+    sampled: (Duration, u64),
+    /// Calls between two windows; a power of two, 0 not known yet.
     calls: u64,
-    /// The newest point of the grid that was dealt with, CLOCK_REALTIME ns.
+    /// The newest point that was dealt with: a number of calls.
     point: u64,
+    /// When something was last due.
+    due: Duration,
 }
 
 impl Schedule {
@@ -55,8 +66,11 @@ impl Schedule {
             budget,
             step: None,
             began: None,
+            rate: 0.0,
+            sampled: (Duration::ZERO, 0),
             calls: 0,
             point: 0,
+            due: Duration::ZERO,
         }
     }
 
@@ -65,56 +79,75 @@ impl Schedule {
         self.step = Some(step);
     }
 
-    /// The point of the grid for which the window was opened.
+    /// The number of calls for which the window was opened.
     pub fn point(&self) -> u64 {
         self.point
     }
 
     fn length(&self) -> Duration {
-        let length = self.step.map_or(UNKNOWN, |step| step * STEPS);
-        length.clamp(SHORTEST, LONGEST)
+        let length = self.step.map_or(USUAL, |step| step * STEPS);
+        length.clamp(USUAL, LONGEST)
     }
 
-    /// ns; a power of two seconds.
-    fn period(&self) -> u64 {
+    /// Whether a window that was open for so long and has so many records has enough of them.
+    pub fn is_enough(&self, open: Duration, records: usize) -> bool {
+        let steps = self.step.map_or(USUAL, |step| step * STEPS);
+        records >= ENOUGH && open >= steps.max(SHORTEST)
+    }
+
+    /// From one window to the next, in a job of this age.
+    fn period(&self, age: Duration) -> Duration {
         let share = (self.budget * SHARE).clamp(0.001, 0.5);
-        let least = self.length().as_secs_f64() / share;
-        let affordable = (least.ceil() as u64).max(1).next_power_of_two();
-        let age = self.began.map_or(Duration::ZERO, |began| began.elapsed());
-        let seconds = if age < BEGINNING {
-            (affordable / 2).max(1)
+        let affordable = self.length().div_f64(share);
+        if age < BEGINNING {
+            affordable / 2
         } else {
-            let enough = (age.as_secs() / HALF_LIFE + 1).next_power_of_two();
-            affordable.max(enough)
-        };
-        seconds * 1_000_000_000
+            affordable.max(age / HALF_LIFE)
+        }
     }
 
-    /// What is due now. `calls` is how many NCCL calls there were.
+    /// What is due now. `calls` is how many there were on the communicator with the most ranks.
     pub fn due(&mut self, calls: u64, last: bool) -> Option<Due> {
-        self.due_at(nanoseconds(libc::CLOCK_REALTIME), calls, last)
-    }
-
-    fn due_at(&mut self, now: u64, calls: u64, last: bool) -> Option<Due> {
         if calls < CALLS || last {
             return None;
         }
-        if self.began.is_none() {
-            self.began = Some(Instant::now());
-            // What is under way is not waited for.
-            self.point = now;
-        }
-        let half = self.period() / 2;
-        let point = now / half * half;
-        if point <= self.point {
+        let began = *self.began.get_or_insert_with(Instant::now);
+        self.due_at(began.elapsed(), calls)
+    }
+
+    fn due_at(&mut self, age: Duration, calls: u64) -> Option<Due> {
+        let (since, before) = self.sampled;
+        if calls < before || before == 0 {
+            // A communicator with more ranks counts from now on.
+            (self.sampled, self.point) = ((age, calls), calls);
             return None;
         }
-        self.point = point;
-        // A job that makes no calls has nothing to learn from.
-        let idle = std::mem::replace(&mut self.calls, calls) == calls;
-        if idle || now - point > MISSED.as_nanos() as u64 {
+        let long = (age - since).as_secs_f64();
+        let first = if self.rate == 0.0 {
+            FIRST_SAMPLE
+        } else {
+            SAMPLE
+        };
+        if long >= first.as_secs_f64() {
+            let now = (calls - before) as f64 / long;
+            self.rate += (now - self.rate) * if self.rate == 0.0 { 1.0 } else { 0.25 };
+            self.sampled = (age, calls);
+        }
+        let period = self.period(age);
+        let wanted = self.rate * period.as_secs_f64();
+        if wanted < 2.0 {
+            // A call in a period: windows at each.
+            self.calls = 2;
+        } else if self.calls == 0 || !(0.5..2.0).contains(&(wanted / self.calls as f64)) {
+            self.calls = 1 << (wanted.log2().round() as u32).clamp(1, 62);
+        }
+        let half = self.calls / 2;
+        let point = calls / half * half;
+        // If calls come faster than before, the budget counts.
+        if self.rate == 0.0 || point <= self.point || age - self.due < period / 8 {
             return None;
         }
+        (self.point, self.due) = (point, age);
         let length = self.length();
         Some(match (point / half).is_multiple_of(2) {
             true => Due::Window(length),
@@ -123,15 +156,19 @@ impl Schedule {
     }
 
     /// A window was closed and written: what was missed meanwhile is left out.
-    pub fn closed(&mut self) {
-        self.point = self.point.max(nanoseconds(libc::CLOCK_REALTIME));
+    pub fn closed(&mut self, calls: u64) {
+        self.point = self.point.max(calls);
     }
 
     /// How long until something may be due.
-    pub fn until_next(&self) -> Duration {
-        let half = self.period() / 2;
-        let now = nanoseconds(libc::CLOCK_REALTIME);
-        Duration::from_nanos(half - now % half)
+    pub fn until_next(&self, calls: u64) -> Duration {
+        let next = (self.point + self.calls / 2).saturating_sub(calls);
+        if self.rate > 0.0 {
+            // Looked at again half way, because the rate is not exact.
+            Duration::from_secs_f64((next as f64 / self.rate / 2.0).min(1.0))
+        } else {
+            FIRST_SAMPLE / 8
+        }
     }
 }
 
@@ -139,99 +176,83 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    const SECOND: u64 = 1_000_000_000;
-
     fn schedule(step_ms: u64) -> Schedule {
         let mut schedule = Schedule::new(0.01);
         schedule.step(Duration::from_millis(step_ms));
         schedule
     }
 
-    /// The points of windows within `seconds`, looked at every 5 ms from `from` on.
-    fn windows(schedule: &mut Schedule, from: u64, seconds: u64) -> Vec<u64> {
-        let moments = (from..from + seconds * SECOND).step_by(5_000_000);
+    /// The points of windows and quiet spells of a rank that makes a call every `every`, from `from` to `to`, and is looked at
+    /// every 5 ms.
+    fn due(schedule: &mut Schedule, every: Duration, from: u64, to: u64) -> Vec<(u64, Due)> {
         let mut found = Vec::new();
-        for now in moments {
-            if let Some(Due::Window(_)) = schedule.due_at(now, now / 1000, false) {
-                found.push(schedule.point() / SECOND);
+        for ms in (from * 1000..to * 1000).step_by(5) {
+            let age = Duration::from_millis(ms);
+            let calls = (age.as_secs_f64() / every.as_secs_f64()) as u64;
+            if let Some(due) = schedule.due_at(age, calls + 1) {
+                found.push((schedule.point(), due));
             }
         }
         found
     }
 
+    fn windows(found: Vec<(u64, Due)>) -> Vec<u64> {
+        let windows = found
+            .into_iter()
+            .filter(|(_, due)| matches!(due, Due::Window(_)));
+        windows.map(|(point, _)| point).collect()
+    }
+
     #[test]
     fn ranks_that_began_at_different_times_have_the_same_windows() {
-        let mut one = schedule(150);
-        let mut other = schedule(155);
-        let (a, b) = (
-            windows(&mut one, 100 * SECOND, 61),
-            windows(&mut other, 103 * SECOND + 7_000_000, 57),
-        );
-        let late: Vec<u64> = a.iter().copied().filter(|point| *point > 103).collect();
-        assert_eq!(late, b);
-        assert!(b.len() > 8);
+        let every = Duration::from_millis(3);
+        let (mut one, mut other) = (schedule(150), schedule(155));
+        let a = windows(due(&mut one, every, 0, 200));
+        // Its clock began 3 s later, and its host is as much behind.
+        let b = windows(due(&mut other, every, 0, 190));
+        let common = b.iter().filter(|point| a.contains(point)).count();
+        assert!(b.len() > 8 && common == b.len(), "{a:?} {b:?}");
     }
 
     #[test]
     fn windows_take_the_share_that_the_budget_allows() {
         for step in [1, 15, 150, 1000, 60_000] {
             let mut schedule = schedule(step);
-            // It is no longer young.
-            schedule.began = Some(Instant::now() - Duration::from_secs(60));
-            let found = windows(&mut schedule, 1000 * SECOND, 2000);
-            let share = found.len() as f64 * schedule.length().as_secs_f64() / 2000.0;
-            assert!((0.01..=0.11).contains(&share), "{step} ms: {share}");
+            let every = Duration::from_millis(step).max(Duration::from_millis(2)) / 2;
+            let found = windows(due(&mut schedule, every, 60, 6000));
+            let share = found.len() as f64 * schedule.length().as_secs_f64() / 6000.0;
+            assert!((0.001..=0.07).contains(&share), "{step} ms: {share}");
         }
     }
 
     #[test]
     fn long_jobs_get_fewer_windows_as_they_grow_old() {
-        let mut schedule = schedule(10);
-        for (hours, period) in [(1, 64), (24, 2048)] {
-            schedule.began = Some(Instant::now() - Duration::from_secs(hours * 3600));
-            assert_eq!(schedule.period() / SECOND, period);
-        }
+        let schedule = schedule(10);
+        let hours = |n: u64| schedule.period(Duration::from_secs(3600 * n)).as_secs();
+        assert_eq!((hours(1), hours(24)), (56, 1350));
     }
 
     #[test]
     fn quiet_spells_lie_between_windows() {
         let mut schedule = schedule(10);
-        let mut kinds = Vec::new();
-        for now in (10 * SECOND..20 * SECOND).step_by(5_000_000) {
-            kinds.extend(schedule.due_at(now, now / 1000, false));
-        }
+        let kinds = due(&mut schedule, Duration::from_millis(2), 0, 60);
         assert!(kinds.len() > 10);
         for pair in kinds.windows(2) {
             assert_ne!(
-                matches!(pair[0], Due::Quiet(_)),
-                matches!(pair[1], Due::Quiet(_))
+                matches!(pair[0].1, Due::Quiet(_)),
+                matches!(pair[1].1, Due::Quiet(_))
             );
         }
     }
 
     #[test]
-    fn a_job_that_makes_no_calls_gets_no_windows() {
-        let mut schedule = schedule(10);
-        schedule.due_at(9 * SECOND + 1, 1000, false);
-        assert!(schedule.due_at(10 * SECOND, 1001, false).is_some());
-        for now in (10 * SECOND + 1..20 * SECOND).step_by(5_000_000) {
-            assert_eq!(schedule.due_at(now, 1001, false), None);
-        }
-        assert!(schedule.due_at(21 * SECOND, 1002, false).is_some());
-    }
-
-    #[test]
     fn nothing_before_the_job_has_begun_and_nothing_at_its_end() {
         let mut schedule = schedule(10);
-        for now in (10 * SECOND..20 * SECOND).step_by(5_000_000) {
-            assert_eq!(schedule.due_at(now, 31, false), None);
-            assert_eq!(schedule.due_at(now, 1000, true), None);
+        assert_eq!(schedule.due(31, false), None);
+        assert_eq!(schedule.due(1000, true), None);
+        // A job that makes no calls has nothing to learn from.
+        for ms in (0..20_000).step_by(5) {
+            assert_eq!(schedule.due_at(Duration::from_millis(ms), 1000), None);
         }
-        // A point that was missed by much is left out.
-        assert_eq!(schedule.due_at(20 * SECOND + 1, 1000, false), None);
-        assert_eq!(
-            schedule.due_at(22 * SECOND + 200_000_000, 1000, false),
-            None
-        );
     }
 }

@@ -73,6 +73,7 @@ impl Writer {
             }
             queue.last = slot;
             queue.rows += 1;
+            self.count_shared(recorder.live.comms()[at].nranks.load(Relaxed));
             self.drained += 1;
             self.waiting += 1;
         }

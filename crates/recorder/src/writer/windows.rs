@@ -12,7 +12,7 @@ impl Writer {
         }
         let header = self.recorder.header();
         let launches = header.graph_launches.load(Relaxed);
-        let calls = header.born.load(Relaxed).saturating_add(launches);
+        let calls = self.shared.1.saturating_add(launches);
         let blocks = self.windows.poll(header, self.recorder.clock, calls, last);
         self.recorder.switch.quiet(self.windows.is_quiet());
         for (kind, payload) in blocks {
@@ -20,6 +20,15 @@ impl Writer {
                 self.block(kind, |out| out.extend(payload));
             }
         }
+    }
+
+    /// Counts a call on a communicator with so many ranks: those on the one with the most are counted.
+    pub(super) fn count_shared(&mut self, nranks: u32) {
+        let (most, calls) = &mut self.shared;
+        if nranks > *most {
+            (*most, *calls) = (nranks, 0);
+        }
+        *calls += u64::from(nranks == *most);
     }
 
     /// A new trace file begins: windows in it use names that were written before.
