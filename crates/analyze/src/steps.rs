@@ -5,7 +5,8 @@
 //! stretches of calls; one is judged by how many of all calls it explains. What lies in between (start-up, checkpoints,
 //! evaluation) explains nothing and breaks nothing. Loops nest: layers repeat in a step, steps between two evaluations. The
 //! shortest period is taken that explains nearly as much as the best and in which at least three calls differ, as those of a layer
-//! seldom do; without such a one, that with the most different calls.
+//! seldom do; without such a one, that with the most different calls. If more time lies between its occurrences than in
+//! them, a longer one is looked for.
 //!
 //! A step begins after the longest pause of the pattern, where the host waits or computes.
 //!
@@ -144,10 +145,32 @@ impl Gatherer {
 
     /// The steps of `process`; `None` where nothing repeats.
     pub fn finish(self, process: &Process) -> Option<StepsRow> {
+        let symbols: Vec<u32> = self.items.iter().map(|item| item.symbol).collect();
+        let mut found = None;
+        for period in periods(&symbols) {
+            let row = self.of_period(&symbols, period, process);
+            // Most of the time is in steps, or else they are parts of longer ones.
+            let (row, is_most) = match row {
+                Some(found) => found,
+                None => continue,
+            };
+            if is_most {
+                return Some(row);
+            }
+            found = found.or(Some(row));
+        }
+        found
+    }
+
+    /// The steps, if they are of so many calls, and whether most of the time is in them.
+    fn of_period(
+        &self,
+        symbols: &[u32],
+        period: usize,
+        process: &Process,
+    ) -> Option<(StepsRow, bool)> {
         let items = &self.items;
-        let symbols: Vec<u32> = items.iter().map(|item| item.symbol).collect();
-        let period = period(&symbols)?;
-        let begins = occurrences(&symbols, &pattern(items, &symbols, period)?);
+        let begins = occurrences(symbols, &pattern(items, symbols, period)?);
         let covered = (begins.len() * period) as f64;
         if begins.len() < LEAST_STEPS || covered < LEAST_COVERED * symbols.len() as f64 {
             return None;
@@ -176,13 +199,15 @@ impl Gatherer {
         let step_us = times.statistics();
         let p50 = step_us.and_then(|s| s.p50);
         p50.filter(|p50| *p50 >= LEAST_US)?;
-        // Between two steps that do not follow each other is one more step.
+        // Between two steps that do not follow each other is one more step. The sum of nothing is -0 otherwise.
         let between = |usual: f64| {
             apart
                 .iter()
                 .map(move |ns| (*ns as f64 / 1e3 - usual).max(0.0))
         };
-        Some(StepsRow {
+        let between_us = p50.map(|usual| between(usual).fold(0.0, |a, b| a + b));
+        let is_most = between_us.unwrap_or(0.0) <= step_us.map_or(0.0, |s| s.sum);
+        let row = StepsRow {
             rank: process.rank,
             host: process.host.clone(),
             pid: process.pid,
@@ -192,9 +217,9 @@ impl Gatherer {
             step_us,
             communication_us: communication.statistics(),
             startup_us: since(0, begins[0]).map(|ns| ns as f64 / 1e3),
-            // The sum of nothing is -0 otherwise.
-            between_us: p50.map(|usual| between(usual).fold(0.0, |a, b| a + b)),
-        })
+            between_us,
+        };
+        Some((row, is_most))
     }
 }
 
@@ -234,8 +259,8 @@ fn busy(items: &[Item]) -> Option<u64> {
     Some(sum)
 }
 
-/// After how many calls the same calls come again.
-fn period(symbols: &[u32]) -> Option<usize> {
+/// After how many calls the same calls come again: the best first, then longer ones.
+fn periods(symbols: &[u32]) -> Vec<usize> {
     let window = {
         let skipped = symbols.len().saturating_sub(WINDOW) / 2;
         &symbols[skipped..(skipped + WINDOW).min(symbols.len())]
@@ -265,13 +290,19 @@ fn period(symbols: &[u32]) -> Option<usize> {
         })
         .filter(|(_, covered, _)| *covered >= LEAST_COVERED)
         .collect();
-    let best = judged.iter().map(|(_, c, _)| *c).reduce(f64::max)?;
+    let best = judged.iter().map(|(_, c, _)| *c).fold(0.0, f64::max);
     let enough = |different: usize| different >= DIFFERENT;
-    let many = judged.iter().map(|(.., d)| *d).max()?.min(DIFFERENT);
+    let many = judged
+        .iter()
+        .map(|(.., d)| *d)
+        .max()
+        .unwrap_or(0)
+        .min(DIFFERENT);
     judged
         .iter()
-        .find(|(_, covered, d)| *covered >= best - NEARLY && (enough(*d) || *d == many))
+        .filter(|(_, covered, d)| *covered >= best - NEARLY && (enough(*d) || *d == many))
         .map(|(period, ..)| *period)
+        .collect()
 }
 
 /// The hash of each stretch of so many symbols, by its last place.
@@ -421,10 +452,17 @@ mod tests {
     }
 
     #[test]
+    fn a_pattern_within_a_step_is_no_step() {
+        // Buckets of DDP with equal layers: `bcd` comes three times in a step, and most of the time is elsewhere.
+        let text = "|abcdbcdbcde".repeat(20).replace('|', "||||");
+        assert_eq!(row(&text).map(|r| (r.steps, r.calls)), Some((20, 11)));
+    }
+
+    #[test]
     fn a_step_begins_after_its_longest_pause() {
         let text = format!("bc{}|a", "|abc".repeat(20));
         let (items, symbols) = calls(&text, 5_000_000);
-        let period = period(&symbols).expect("a period");
+        let period = periods(&symbols)[0];
         let word: String = pattern(&items, &symbols, period)
             .expect("a pattern")
             .iter()
