@@ -447,6 +447,114 @@ class GraphRow(Record):
     countable: bool
 
 
+class Share(Record):
+    """A share of the time, 0 to 1, with its 95 % interval; no interval for fewer than four windows."""
+
+    __slots__ = ()
+    share: float
+    interval: tuple[float, float] | None
+
+
+class OtherCommunication(Record):
+    """Kernels of a library that communicates beside NCCL."""
+
+    __slots__ = ()
+    library: str
+    kernels: int
+    sum_us: float
+
+
+class RankStreams(Record):
+    """What one GPU did in kernel windows."""
+
+    _parts = {
+        "computing": Share,
+        "beside": Share,
+        "exposed": Share,
+        "copies": Share,
+        "idle": Share,
+        "exposed_waiting": Share,
+    }
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    device: int
+    windows: int
+    seen_us: float
+    computing: Share
+    beside: Share
+    exposed: Share
+    copies: Share
+    idle: Share
+    exposed_waiting: Share
+    interference: float | None
+    interference_share: float | None
+
+
+class FunctionStreams(Record):
+    """NCCL's kernels of one function: how much of their time was exposed."""
+
+    __slots__ = ()
+    function: str
+    kernels: int
+    sum_us: float
+    exposed_us: float
+    hidden_us: float
+
+
+class KernelRow(Record):
+    """Kernels of one name, or copies or fills."""
+
+    __slots__ = ()
+    name: str
+    kind: str
+    kernels: int
+    sum_us: float
+    share: float
+    beside_us: float
+
+
+class WaitedFor(Record):
+    """A GPU that the others waited for, and what that cost the job."""
+
+    _parts = {"loss": Share}
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    device: int
+    last: int
+    operations: int
+    loss: Share
+    loss_us: float
+    loss_interval_us: tuple[float, float] | None
+    host_late: bool
+
+
+class Streams(Record):
+    """What the GPUs did, from kernel windows."""
+
+    _parts = {
+        "ranks": RankStreams,
+        "communication": FunctionStreams,
+        "other_communication": OtherCommunication,
+        "kernels": KernelRow,
+        "waited_for": WaitedFor,
+    }
+    __slots__ = ()
+    windows: int
+    yielded: int
+    without: dict[str, int]
+    ranks: list[RankStreams]
+    communication: list[FunctionStreams]
+    other_communication: list[OtherCommunication]
+    kernels: list[KernelRow]
+    common_us: float
+    operations: int
+    waited_for: list[WaitedFor]
+
+
 class StepsRow(Record):
     """The steps of one process."""
 
@@ -688,6 +796,7 @@ class Report(Record):
         "settings": Setting,
         "network": NetworkRow,
         "steps": Steps,
+        "streams": Streams,
         "arrivals": Arrivals,
         "clocks": Clocks,
         "problems": Problem,
@@ -708,6 +817,7 @@ class Report(Record):
     settings: list[Setting]
     network: list[NetworkRow]
     steps: Steps | None
+    streams: Streams | None
     arrivals: Arrivals | None
     clocks: Clocks | None
     notes: list[str]

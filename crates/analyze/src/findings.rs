@@ -3,16 +3,19 @@
 //! Rule: a rank is blamed only where the lower end of the interval of what the run loses by it is above zero, where it is late more
 //! than chance gives one of so many ranks (Holm's method, one job in a thousand), and where that matters: 1 % of the run, half
 //! of its saving, 5 µs an operation. Ends of one operation differ by a few µs between ranks, so less than that proves nothing.
-//! A rank that is as late and costs the run nothing is [`hidden`], which is no finding. Over hosts the evidence says whether their clocks
+//! A rank that is as late and costs the run nothing is [`hidden`], which is no finding. Where kernel windows of all ranks show
+//! exposed waiting, that decides what a late rank costs ([`waited_for`]). Over hosts the evidence says whether their clocks
 //! prove who came last, or whether that assumes common ends.
 
 use crate::arrivals::{Arrivals, RankArrivals, LEVEL};
 use crate::clocks::Clocks;
 use crate::deaths::Death;
 use crate::interval::beyond_chance;
+use crate::streams::Streams;
 use serde::Serialize;
 
 mod slow_network;
+mod waited_for;
 
 /// Least share of the run.
 const LEAST_SHARE: f64 = 0.01;
@@ -61,7 +64,10 @@ fn loss(rank: &RankArrivals, run_us: f64) -> Option<(f64, (f64, f64))> {
 }
 
 /// Ranks that are late and cost the run nothing that can be told from zero: sentences.
-pub fn hidden(arrivals: &Arrivals, wall_us: Option<f64>) -> Vec<String> {
+pub fn hidden(arrivals: &Arrivals, streams: Option<&Streams>, wall_us: Option<f64>) -> Vec<String> {
+    if streams.is_some_and(Streams::tells_who) {
+        return Vec::new();
+    }
     let run_us = run_us(arrivals, wall_us);
     let late = late(arrivals, wall_us).into_iter();
     late.filter(|rank| rank.loss_wall_us.is_some() && loss(rank, run_us).is_none())
@@ -86,21 +92,37 @@ pub fn hidden(arrivals: &Arrivals, wall_us: Option<f64>) -> Vec<String> {
 pub fn findings(
     deaths: &[Death],
     arrivals: Option<&Arrivals>,
+    streams: Option<&Streams>,
     clocks: Option<&Clocks>,
     differing: &[(String, u64)],
     wall_us: Option<f64>,
 ) -> Vec<Finding> {
+    let streams = streams.filter(|streams| streams.tells_who());
+    let mut costly = arrivals.map_or(Vec::new(), |arrivals| {
+        of_arrivals(arrivals, streams.is_some(), wall_us)
+    });
+    costly.extend(streams.map_or(Vec::new(), waited_for::waited_for));
+    costly.sort_by(|a, b| {
+        let wall = |finding: &Finding| finding.wall_us.unwrap_or(0.0);
+        wall(b).total_cmp(&wall(a))
+    });
     let mut found = dead_ranks(deaths);
-    found.extend(arrivals.map_or(Vec::new(), |arrivals| of_arrivals(arrivals, wall_us)));
+    found.append(&mut costly);
     let settings = arrivals.map_or(0, |arrivals| arrivals.differing);
     found.extend(differing_operations(differing, settings));
     found.extend(clocks.and_then(clock_step));
     found
 }
 
-fn of_arrivals(arrivals: &Arrivals, wall_us: Option<f64>) -> Vec<Finding> {
+/// `measured` says that windows show what late ranks cost.
+fn of_arrivals(arrivals: &Arrivals, measured: bool, wall_us: Option<f64>) -> Vec<Finding> {
     let run_us = run_us(arrivals, wall_us);
-    let mut found: Vec<Finding> = late(arrivals, wall_us)
+    let late = if measured {
+        Vec::new()
+    } else {
+        late(arrivals, wall_us)
+    };
+    let mut found: Vec<Finding> = late
         .into_iter()
         .filter_map(|rank| Some(late_rank(rank, loss(rank, run_us)?, arrivals, wall_us)))
         .collect();
@@ -377,7 +399,7 @@ mod tests {
             rank(1, 40_000.0, 0.2),
             rank(2, 300.0, 1e-6),
         ]);
-        let found = findings(&[], Some(&all), None, &[], Some(1e6));
+        let found = findings(&[], Some(&all), None, None, &[], Some(1e6));
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].sentence,
@@ -390,9 +412,9 @@ mod tests {
             ..late
         };
         let wide = arrivals(vec![wide]);
-        assert!(findings(&[], Some(&wide), None, &[], Some(1e6)).is_empty());
-        assert_eq!(hidden(&wide, Some(1e6)).len(), 1);
-        assert!(hidden(&all, Some(1e6)).is_empty());
-        assert!(findings(&[], None, None, &[], None).is_empty());
+        assert!(findings(&[], Some(&wide), None, None, &[], Some(1e6)).is_empty());
+        assert_eq!(hidden(&wide, None, Some(1e6)).len(), 1);
+        assert!(hidden(&all, None, Some(1e6)).is_empty());
+        assert!(findings(&[], None, None, None, &[], None).is_empty());
     }
 }

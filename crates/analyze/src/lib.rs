@@ -41,6 +41,7 @@ pub mod sampled;
 pub mod settings;
 pub mod statistics;
 pub mod steps;
+pub mod streams;
 pub mod summary;
 pub mod warmup;
 pub mod words;
@@ -85,6 +86,8 @@ pub struct Report {
     pub network: Vec<network::NetworkRow>,
     /// The steps of the job; null where no pattern of calls repeats.
     pub steps: Option<steps::Steps>,
+    /// What the GPUs did, from kernel windows; null where there were none.
+    pub streams: Option<streams::Streams>,
     /// Who waited and who was waited for; null where no operation has a GPU time on every rank.
     pub arrivals: Option<arrivals::Arrivals>,
     /// How the hosts' clocks stand to each other; null for one host.
@@ -171,6 +174,7 @@ pub struct Analysis {
     warmup: warmup::Gatherer,
     network: network::Gatherer,
     graphs: graphs::Gatherer,
+    streams: streams::Gatherer,
     steps: Vec<steps::StepsRow>,
     evidence: evidence::Gatherer,
     silent: notes::Silent,
@@ -197,6 +201,7 @@ struct UnderWay {
     captured: u64,
     untimed: ByCause,
     shown: graphs::Shown,
+    in_windows: streams::Calls,
 }
 
 impl Default for Analysis {
@@ -212,6 +217,7 @@ impl Default for Analysis {
             warmup: warmup::Gatherer::default(),
             network: network::Gatherer::default(),
             graphs: graphs::Gatherer::default(),
+            streams: streams::Gatherer::default(),
             steps: Vec::new(),
             evidence: evidence::Gatherer::default(),
             silent: notes::Silent::default(),
@@ -258,13 +264,16 @@ impl Analysis {
                 captured: 0,
                 untimed: [0; CAUSES.len()],
                 shown: graphs::Shown::default(),
+                in_windows: streams::Calls::new(process),
             });
         }
         let Some(mut now) = self.under_way.take() else {
             return;
         };
+        let devices = streams::devices(process, walk.places());
         walk.for_each(&mut now.steps, |execution| {
             let place = execution.place;
+            now.in_windows.add(&devices, execution);
             self.operations.add(rows[place], execution);
             self.functions.add(functions[place], execution);
             self.network.add(networks[place], process, execution);
@@ -315,6 +324,7 @@ impl Analysis {
             now.ranks.add_counted(local, shape as usize, calls, 0);
         }
         self.graphs.add(capture, process);
+        self.streams.add(capture, process, now.in_windows);
         self.evidence.end(now.evidence, process);
         self.ranks.extend(now.ranks.finish(process));
         self.steps.extend(now.pattern.finish(process));
@@ -335,6 +345,7 @@ impl Analysis {
         self.warmup.merge(later.warmup);
         self.network.merge(later.network);
         self.graphs.merge(later.graphs);
+        self.streams.merge(later.streams);
         self.steps.extend(later.steps);
         self.evidence.merge(later.evidence);
         self.silent.merge(later.silent);
@@ -371,6 +382,7 @@ impl Analysis {
             network: self.network.finish(capture),
             graphs: self.graphs.finish(capture),
             steps: steps::finish(self.steps, capture.processes.len()),
+            streams: self.streams.finish(capture),
             arrivals,
             clocks,
             problems: job::problems(capture),
@@ -391,6 +403,7 @@ impl Analysis {
         report.findings = findings::findings(
             &report.deaths,
             report.arrivals.as_ref(),
+            report.streams.as_ref(),
             report.clocks.as_ref(),
             &differing,
             wall_us,

@@ -25,6 +25,9 @@ pub struct Args {
     /// Print every row instead of the first of each table
     #[arg(long, conflicts_with = "json")]
     all: bool,
+    /// Print the GPUs' kernels by name, from kernel windows
+    #[arg(long, conflicts_with_all = ["json", "html"])]
+    kernels: bool,
     /// Print what the words and figures mean
     #[arg(long, conflicts_with = "json")]
     explain: bool,
@@ -56,6 +59,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let options = Options {
         all: args.all,
         explain: args.explain,
+        kernels: args.kernels,
     };
     print(|out| {
         if args.json {

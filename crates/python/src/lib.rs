@@ -141,7 +141,12 @@ impl Report {
     /// As `ncclscope report` prints it.
     fn text(&self, py: Python<'_>, all: bool, explain: bool) -> PyResult<String> {
         printed(py, |out| {
-            render::text::write(&self.0, Options { all, explain }, out)
+            let options = Options {
+                all,
+                explain,
+                kernels: false,
+            };
+            render::text::write(&self.0, options, out)
         })
     }
 }

@@ -175,6 +175,7 @@ impl<'a> Page<'a> {
         self.graphs();
         self.warmup();
         self.steps();
+        self.streams();
         self.waiting();
         self.clocks();
         self.settings();
@@ -282,6 +283,7 @@ impl<'a> Page<'a> {
             there(!report.graphs.is_empty(), "graphs", "CUDA graphs"),
             there(!report.warmup.is_empty(), "warmup", "Warm-up"),
             there(report.steps.is_some(), "steps", "Steps"),
+            there(report.streams.is_some(), "streams", "What the GPUs did"),
             there(report.arrivals.is_some(), "waiting", "Waiting"),
             there(report.clocks.is_some(), "clocks", "Clocks"),
             there(!report.settings.is_empty(), "settings", "Settings"),
@@ -731,6 +733,35 @@ impl<'a> Page<'a> {
             "Graphs with NCCL calls, most calls first. Each launch executes the calls that were captured into the graph.",
         );
         self.table_of("graphs", "CUDA graphs", &[GRAPH], "");
+        self.end();
+    }
+
+    fn streams(&mut self) {
+        let Some(streams) = &self.report.streams else {
+            return;
+        };
+        self.section(
+            "streams",
+            "What the GPUs did",
+            "From kernel windows: for a few steps at a time, every kernel, copy and fill of a GPU. Shares of the time that windows show.",
+        );
+        for line in crate::streams::lines(streams) {
+            let _ = writeln!(self.html, "<p>{}</p>", escaped(&line));
+        }
+        self.table_of("streams.ranks", "By rank", &[STREAMS], "");
+        self.table_of(
+            "streams.communication",
+            "NCCL's kernels by function",
+            &[NCCL_KERNELS],
+            "",
+        );
+        self.table_of(
+            "streams.waited_for",
+            "Who was waited for",
+            &[WAITED_FOR],
+            "",
+        );
+        self.table_of("streams.kernels", "Kernels", &[KERNELS], "");
         self.end();
     }
 

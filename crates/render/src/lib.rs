@@ -15,6 +15,7 @@ pub mod layout;
 pub mod parquet;
 pub mod perfetto;
 mod steps;
+mod streams;
 pub mod text;
 pub mod timeline;
 mod waiting;

@@ -24,6 +24,8 @@ pub struct Options {
     pub all: bool,
     /// What the words and figures mean.
     pub explain: bool,
+    /// The GPUs' kernels by name.
+    pub kernels: bool,
 }
 
 /// How many rows of each table are printed.
@@ -86,6 +88,11 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
         }
     }
     write_printable(&text, out)?;
+    if options.kernels {
+        let mut kernels = Vec::new();
+        crate::streams::kernels(report, options.all, &mut kernels)?;
+        write_printable(&kernels, out)?;
+    }
     if options.explain {
         definitions(out)?;
     }
@@ -106,6 +113,7 @@ fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {
     crate::graphs::graphs(report, rows.functions, out)?;
     warmup(report, rows, out)?;
     crate::steps::steps(report, out)?;
+    crate::streams::streams(report, rows.ranks.max(2), out)?;
     crate::waiting::waiting(report, rows.ranks, rows.ranks == usize::MAX, out)?;
     crate::waiting::links(report, rows.ranks, rows.ranks == usize::MAX, out)?;
     crate::clocks::clocks(report, rows.ranks, out)?;

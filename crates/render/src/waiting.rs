@@ -47,7 +47,11 @@ pub(crate) fn lines(report: &Report, all: bool) -> Vec<String> {
         )
     }));
     let wall_us = report.ranks.wall_us.map(|wall| wall.max);
-    lines.extend(analyze::findings::hidden(arrivals, wall_us));
+    lines.extend(analyze::findings::hidden(
+        arrivals,
+        report.streams.as_ref(),
+        wall_us,
+    ));
     let inherited = analyze::arrivals::inherited(arrivals);
     let shown = if all { inherited.len() } else { INHERITED };
     let more = inherited.len().saturating_sub(shown);

@@ -47,6 +47,7 @@ fn the_report_has_a_part_on_clocks() {
     let all = text::Options {
         all: true,
         explain: false,
+        kernels: false,
     };
     text::write(&report, all, &mut printed).expect("printed");
     let printed = String::from_utf8(printed).expect("text");

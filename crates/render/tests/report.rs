@@ -295,6 +295,7 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
         &capture,
         Options {
             explain: true,
+            kernels: false,
             all: true
         }
     )
@@ -414,7 +415,8 @@ fn a_damaged_job_is_still_reported() {
             &capture,
             Options {
                 all: true,
-                explain: false
+                explain: false,
+                kernels: false,
             }
         )
         .is_empty());

@@ -106,6 +106,7 @@ macro_rules! columns {
 
 const NEVER: &str = "";
 const NONE: &str = "none";
+const NOT_COMPARED: &str = "no kernel ran both ways";
 const NO_LAUNCHES: &str = "needs two launches with a time on a rank";
 const NOT_KNOWN: &str = "not known";
 const NO_NAME: &str = "its name is lost";
@@ -139,6 +140,45 @@ columns! {
         "nranks" "ranks" "" Count "that launched it" NEVER;
         "executables" "graphs" "" Count "executable graphs over ranks: more than ranks if a rank made it again" NEVER;
         "streams" "streams" "" Count "different streams that a rank launched on, at most" NEVER;
+    }
+
+    STREAMS {
+        "rank" "rank" "" Count "the launcher's rank" NOT_KNOWN;
+        "host" "host" "" Text "the machine" NEVER;
+        "device" "GPU" "" Count "CUDA's number of it" NEVER;
+        "computing.share" "compute" "%" Percent "kernels computed, and nothing communicated" NEVER;
+        "beside.share" "both" "%" Percent "kernels computed beside communication" NEVER;
+        "exposed.share" "exposed" "%" Percent "kernels communicated, and nothing computed" NEVER;
+        "exposed_waiting.share" "waiting" "%" Percent "of exposed: it waited for other ranks" NEVER;
+        "copies.share" "copies" "%" Percent "only copies and fills ran" NEVER;
+        "idle.share" "idle" "%" Percent "nothing ran" NEVER;
+        "interference" "slower beside" "%" Percent "how much longer the same kernels ran beside communication" NOT_COMPARED;
+        "windows" "windows" "" Count "kernel windows that count" NEVER;
+        "seen_us" "seen" "ms" Ms "how long they are together" NEVER;
+    }
+    NCCL_KERNELS {
+        "function" "function" "" Text "of NCCL's kernel" NEVER;
+        "kernels" "kernels" "" Count "in windows, over ranks" NEVER;
+        "sum_us" "time" "ms" Ms "their time" NEVER;
+        "exposed_us" "exposed" "ms" Ms "of that: nothing computed beside them" NEVER;
+        "hidden_us" "hidden" "ms" Ms "of that: other kernels computed beside them" NEVER;
+    }
+    WAITED_FOR {
+        "rank" "rank" "" Count "the launcher's rank" NOT_KNOWN;
+        "host" "host" "" Text "the machine" NEVER;
+        "device" "GPU" "" Count "CUDA's number of it" NEVER;
+        "loss.share" "loss" "%" Percent "what the job would take less had this rank been as early as the others" NEVER;
+        "loss_us" "loss" "ms" Ms "the same, of the time from its first call to its last" NEVER;
+        "last" "last" "" Count "operations in which it arrived last" NEVER;
+        "operations" "of" "" Count "operations in windows that were found on all their ranks" NEVER;
+    }
+    KERNELS {
+        "name" "kernel" "" Wide "demangled; copies and fills together" NEVER;
+        "kind" "kind" "" Text "computing, communication, copy or fill" NEVER;
+        "kernels" "kernels" "" Count "in windows, over ranks" NEVER;
+        "sum_us" "time" "ms" Ms "their time" NEVER;
+        "share" "share" "%" Percent "of the time that windows show" NEVER;
+        "beside_us" "beside" "ms" Ms "of their time: communication ran at the same time" NEVER;
     }
 
     ON_COMMUNICATOR {

@@ -78,7 +78,11 @@ pub fn read(folder: &Path) -> Option<Outputs> {
     let report = analyze::report(&capture);
     let text = |all| {
         let mut out = Vec::new();
-        let options = render::text::Options { all, explain: all };
+        let options = render::text::Options {
+            all,
+            explain: all,
+            kernels: all,
+        };
         render::text::write(&report, options, &mut out).expect("in memory");
         String::from_utf8(out).expect("text")
     };

@@ -1,0 +1,655 @@
+//! What the job's GPUs did in kernel windows: how much of communication stopped the job, and for whom it waited.
+//!
+//! A [`Gatherer`] takes one process at a time. Of each window and GPU it keeps what [`window::seen`] finds, and which of
+//! NCCL's kernels carried out which calls ([`join`]). [`Gatherer::finish`] puts ranks together: shares of the time, with
+//! their intervals, kernels by name, and exposed waiting for each rank ([`waiting`]).
+//!
+//! Rule: windows are samples, so all figures are shares of the time that they show; each window counts by its length. What
+//! a window can't show (calls that were launched before it, a GPU without CUPTI) is left out, and counted where it is.
+
+mod interference;
+pub mod intervals;
+mod join;
+pub mod kinds;
+mod waiting;
+mod window;
+
+use crate::executions::{Execution, Place};
+use crate::interval::Batches;
+use capture::windows::Kind;
+use interference::{alone, computed, slowed, Alone, Computed};
+use intervals::Union;
+use join::Launched;
+use kinds::{does, Does};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use tables::windows::Off;
+use tables::{Capture, Process};
+use window::Seen;
+
+/// Kernels by name in the report.
+const MOST_KERNELS: usize = 200;
+
+/// What the GPUs did, from kernel windows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Streams {
+    /// Windows that count, summed over GPUs.
+    pub windows: u64,
+    /// Windows that were left to another profiler, summed over processes.
+    pub yielded: u64,
+    /// Why processes have no windows: cause and processes.
+    pub without: BTreeMap<&'static str, u64>,
+    /// By restart and rank.
+    pub ranks: Vec<RankStreams>,
+    /// NCCL's kernels by function, largest time first.
+    pub communication: Vec<FunctionStreams>,
+    /// Communication that NCCL does not know of, by library.
+    pub other_communication: Vec<OtherCommunication>,
+    /// Kernels by name, largest time first; copies and fills too.
+    pub kernels: Vec<KernelRow>,
+    /// The time that windows of all GPUs show, µs.
+    pub common_us: f64,
+    /// Operations in that time that were found on all their ranks.
+    pub operations: u64,
+    /// Who was waited for, largest loss first.
+    pub waited_for: Vec<WaitedFor>,
+}
+
+/// Fewer windows make no interval.
+const LEAST_WINDOWS: usize = 4;
+/// With fewer operations on all ranks, windows don't say who was waited for.
+const LEAST_MATCHED: u64 = 16;
+
+impl Streams {
+    /// Whether the windows of several GPUs say who was waited for, and what that cost.
+    pub fn tells_who(&self) -> bool {
+        let enough = |rank: &RankStreams| rank.exposed_waiting.interval.is_some();
+        self.ranks.len() > 1 && self.operations >= LEAST_MATCHED && self.ranks.iter().all(enough)
+    }
+}
+
+/// A share of the time, or a ratio.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Share {
+    /// The share, 0 to 1.
+    pub share: f64,
+    /// 95 % interval; null for fewer than four windows.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// One GPU of a process.
+#[derive(Clone, Debug, Serialize)]
+pub struct RankStreams {
+    /// The launcher's rank.
+    pub rank: Option<u32>,
+    /// Host.
+    pub host: String,
+    /// Process.
+    pub pid: u32,
+    /// CUDA device ordinal.
+    pub device: u32,
+    /// Windows that count.
+    pub windows: u64,
+    /// How long they are together, µs.
+    pub seen_us: f64,
+    /// Kernels computed, and nothing communicated.
+    pub computing: Share,
+    /// Kernels computed beside communication.
+    pub beside: Share,
+    /// Kernels communicated, and nothing computed.
+    pub exposed: Share,
+    /// Only copies and fills ran.
+    pub copies: Share,
+    /// Nothing ran.
+    pub idle: Share,
+    /// Of exposed: it waited for other ranks.
+    pub exposed_waiting: Share,
+    /// How much longer the same kernels ran beside communication than without, by which part of the time; null where none ran both ways.
+    pub interference: Option<f64>,
+    /// What that cost of the time.
+    pub interference_share: Option<f64>,
+}
+
+/// Kernels of a library that communicates beside NCCL.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct OtherCommunication {
+    /// Which.
+    pub library: &'static str,
+    /// Its kernels in windows.
+    pub kernels: u64,
+    /// Their time, µs.
+    pub sum_us: f64,
+}
+
+/// NCCL's kernels of a function.
+#[derive(Clone, Debug, Serialize)]
+pub struct FunctionStreams {
+    /// The function.
+    pub function: String,
+    /// Kernels in windows.
+    pub kernels: u64,
+    /// Their time, µs.
+    pub sum_us: f64,
+    /// Of that: nothing computed beside them.
+    pub exposed_us: f64,
+    /// Of that: other kernels computed beside them.
+    pub hidden_us: f64,
+}
+
+/// Kernels of a name, or copies or fills.
+#[derive(Clone, Debug, Serialize)]
+pub struct KernelRow {
+    /// The name.
+    pub name: String,
+    /// `computing`, `communication`, `copy` or `fill`.
+    pub kind: &'static str,
+    /// How many.
+    pub kernels: u64,
+    /// Their time, µs.
+    pub sum_us: f64,
+    /// Their time by the time that windows show, 0 to 1 for a kernel that runs alone.
+    pub share: f64,
+    /// Of their time: communication ran beside them.
+    pub beside_us: f64,
+}
+
+/// A GPU that others waited for.
+#[derive(Clone, Debug, Serialize)]
+pub struct WaitedFor {
+    /// The launcher's rank.
+    pub rank: Option<u32>,
+    /// Host.
+    pub host: String,
+    /// Process.
+    pub pid: u32,
+    /// CUDA device ordinal.
+    pub device: u32,
+    /// Operations in windows in which it was last.
+    pub last: u64,
+    /// Of so many that it was in.
+    pub operations: u64,
+    /// What the job would take less had it been no later than the others are: exposed waiting for it, less what it waited
+    /// for them, and what waiting kernels slowed. Of the time.
+    pub loss: Share,
+    /// The same of the time from its first call to its last, µs.
+    pub loss_us: f64,
+    /// 95 % interval of that; null for fewer than four windows.
+    pub loss_interval_us: Option<(f64, f64)>,
+    /// Its GPU stood idle for so much longer than the others' that this explains half of the loss: its host was late. Else its GPU
+    /// was busy.
+    pub host_late: bool,
+}
+
+/// What a window shows of a GPU.
+pub(crate) struct LaneWindow {
+    pub(crate) seen: Seen,
+    pub(crate) names: Arc<Vec<String>>,
+    computed: Vec<Computed>,
+}
+
+impl LaneWindow {
+    fn kernels(&self) -> (&[Computed], &Union) {
+        (&self.computed, self.seen.communicates())
+    }
+}
+
+/// One GPU.
+pub(crate) struct Lane {
+    rank: Option<u32>,
+    host: String,
+    pid: u32,
+    device: u32,
+    /// From its process's first call to the last, ns.
+    active: i64,
+    pub(crate) windows: Vec<LaneWindow>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct OfName {
+    kind: Option<Kind>,
+    kernels: u64,
+    ns: i64,
+    beside: i64,
+}
+
+/// What is gathered from processes.
+#[derive(Default)]
+pub struct Gatherer {
+    lanes: Vec<Lane>,
+    kernels: HashMap<String, OfName>,
+    functions: BTreeMap<String, (u64, i64, i64)>,
+    seen: i64,
+    yielded: u64,
+    without: BTreeMap<&'static str, u64>,
+}
+
+/// Calls of a process that were launched in windows.
+#[derive(Default)]
+pub struct Calls {
+    spans: Vec<(i64, i64)>,
+    /// By window: device, call.
+    calls: Vec<Vec<(u32, Launched)>>,
+    /// From the first call to the last, ns.
+    active: Option<(i64, i64)>,
+}
+
+impl Calls {
+    /// For a process.
+    pub fn new(process: &Process) -> Calls {
+        let spans: Vec<_> = process
+            .windows
+            .list
+            .iter()
+            .map(|w| (w.open, w.closing))
+            .collect();
+        Calls {
+            calls: vec![Vec::new(); spans.len()],
+            spans,
+            active: None,
+        }
+    }
+
+    /// Adds an execution, if it was launched in a window. `devices` are those of the process's communicators, by place.
+    #[inline]
+    pub fn add(&mut self, devices: &[u32], execution: &Execution) {
+        if self.spans.is_empty() || execution.captured {
+            return;
+        }
+        let call = execution.call;
+        let at = if call.launch_start_ns != 0 {
+            call.launch_start_ns
+        } else {
+            call.api_ns
+        };
+        self.take_in(at);
+        let window = self.spans.partition_point(|span| span.1 < at);
+        if self.spans.get(window).is_some_and(|span| span.0 <= at) {
+            let launched = Launched {
+                at,
+                shape: call.shape,
+            };
+            self.calls[window].push((devices[execution.place], launched));
+        }
+    }
+}
+
+impl Calls {
+    fn take_in(&mut self, at: i64) {
+        if at != 0 {
+            let (from, to) = self.active.unwrap_or((at, at));
+            self.active = Some((from.min(at), to.max(at)));
+        }
+    }
+}
+
+/// The devices that calls at these places are launched on.
+pub fn devices(process: &Process, places: &[Place]) -> Vec<u32> {
+    let device = |uid: u32| {
+        let local = process.communicators.iter().find(|local| local.uid == uid);
+        local.and_then(|local| local.device).unwrap_or(u32::MAX)
+    };
+    places.iter().map(|place| device(place.shape.uid)).collect()
+}
+
+fn cause(off: Off) -> Option<&'static str> {
+    Some(match off {
+        Off::NotAsked => return None,
+        Off::NoCupti => "no_cupti",
+        Off::ForeignTool => "another_tool",
+        Off::Error(_) => "cupti_error",
+        Off::NoMemory => "no_memory",
+        Off::Unknown(_) => "unknown",
+    })
+}
+
+impl Gatherer {
+    /// Adds a process with the calls that it launched in windows.
+    pub fn add(&mut self, capture: &Capture, process: &Process, mut calls: Calls) {
+        let windows = &process.windows;
+        self.yielded += windows.yielded;
+        if let Some(cause) = windows.off.and_then(cause) {
+            *self.without.entry(cause).or_default() += 1;
+        }
+        for launch in &process.graphs.launches {
+            calls.take_in(launch.at);
+        }
+        let active = calls.active.map_or(0, |(from, to)| to - from);
+        let names = Arc::new(windows.names.clone());
+        let mut lanes: BTreeMap<u32, Lane> = BTreeMap::new();
+        for (index, window) in windows
+            .list
+            .iter()
+            .enumerate()
+            .filter(|(_, w)| w.is_whole())
+        {
+            let mut devices: Vec<u32> = window.ran.iter().map(|r| r.device).collect();
+            devices.dedup();
+            for device in devices {
+                let Some(mut seen) = window::seen(window, device, &names) else {
+                    continue;
+                };
+                // CUPTI's numbers of devices are CUDA's, which NCCL tells too.
+                let mut launched = std::mem::take(&mut calls.calls[index]);
+                launched.sort_by_key(|(_, call)| call.at);
+                let of_device = launched
+                    .iter()
+                    .filter(|(of, _)| *of == device || *of == u32::MAX);
+                let of_device: Vec<Launched> = of_device.map(|(_, call)| *call).collect();
+                calls.calls[index] = launched;
+                join::join(&mut seen, &of_device, process, &capture.names, &names);
+                join::join_graphs(&mut seen, window, process);
+                let lane = lanes.entry(device).or_insert_with(|| Lane {
+                    rank: process.rank,
+                    host: process.host.clone(),
+                    pid: process.pid,
+                    device,
+                    active,
+                    windows: Vec::new(),
+                });
+                self.count(window, device, &seen, &names);
+                lane.windows.push(LaneWindow {
+                    seen,
+                    names: names.clone(),
+                    computed: computed(window, device, &names),
+                });
+            }
+        }
+        self.lanes.extend(lanes.into_values());
+    }
+
+    /// Sums up kernels by name, and NCCL's by function.
+    fn count(
+        &mut self,
+        window: &tables::windows::Window,
+        device: u32,
+        seen: &Seen,
+        names: &[String],
+    ) {
+        let span = seen.span;
+        self.seen += seen.length();
+        let communicates = seen.communicates();
+        for r in window.ran.iter().filter(|r| r.device == device) {
+            let time = (r.start.max(span.0), r.end.min(span.1));
+            if time.0 >= time.1 {
+                continue;
+            }
+            let name = match r.kind {
+                Kind::Kernel => names.get(r.name as usize).map_or("", String::as_str),
+                Kind::Copy => "copies",
+                Kind::Fill => "fills",
+            };
+            let ns = time.1 - time.0;
+            let is_nccl = r.kind == Kind::Kernel && does(name) == Does::Nccl;
+            if is_nccl {
+                let function = kinds::function(name);
+                let hidden = seen.computes.covers(time);
+                if !self.functions.contains_key(function) {
+                    self.functions.insert(function.to_owned(), (0, 0, 0));
+                }
+                if let Some(sum) = self.functions.get_mut(function) {
+                    *sum = (sum.0 + 1, sum.1 + ns, sum.2 + hidden);
+                }
+            }
+            if !self.kernels.contains_key(name) {
+                self.kernels.insert(name.to_owned(), OfName::default());
+            }
+            if let Some(of) = self.kernels.get_mut(name) {
+                of.kind = Some(r.kind);
+                of.kernels += 1;
+                of.ns += ns;
+                of.beside += if is_nccl {
+                    0
+                } else {
+                    communicates.covers(time)
+                };
+            }
+        }
+    }
+
+    /// Takes in what was gathered from the processes that follow.
+    pub fn merge(&mut self, later: Gatherer) {
+        self.lanes.extend(later.lanes);
+        self.seen += later.seen;
+        self.yielded += later.yielded;
+        for (cause, n) in later.without {
+            *self.without.entry(cause).or_default() += n;
+        }
+        for (name, of) in later.kernels {
+            let sum = self.kernels.entry(name).or_default();
+            sum.kind = of.kind;
+            sum.kernels += of.kernels;
+            sum.ns += of.ns;
+            sum.beside += of.beside;
+        }
+        for (name, of) in later.functions {
+            let sum = self.functions.entry(name).or_default();
+            *sum = (sum.0 + of.0, sum.1 + of.1, sum.2 + of.2);
+        }
+    }
+
+    /// What the windows show; `None` if there are none, and nothing says why.
+    pub fn finish(self, capture: &Capture) -> Option<Streams> {
+        if self.lanes.is_empty() && self.without.is_empty() && self.yielded == 0 {
+            return None;
+        }
+        let members: Vec<usize> = capture
+            .communicators
+            .iter()
+            .map(|c| c.nranks.map_or(c.members.len(), |n| n as usize))
+            .collect();
+        let waits = waiting::waits(&self.lanes, &members);
+        let windows = self.lanes.iter().flat_map(|lane| &lane.windows);
+        let all = alone(windows.map(LaneWindow::kernels));
+        let ranks = self.lanes.iter().enumerate();
+        let ranks = ranks
+            .map(|(index, lane)| rank_row(index, lane, &waits, &all))
+            .collect();
+        let us = |ns: i64| ns as f64 / 1e3;
+        let functions = self.functions.into_iter();
+        let mut communication: Vec<FunctionStreams> = functions
+            .map(|(function, (kernels, ns, hidden))| FunctionStreams {
+                function,
+                kernels,
+                sum_us: us(ns),
+                exposed_us: us(ns - hidden),
+                hidden_us: us(hidden),
+            })
+            .collect();
+        communication.sort_by(|a, b| {
+            b.sum_us
+                .total_cmp(&a.sum_us)
+                .then_with(|| a.function.cmp(&b.function))
+        });
+        let mut others: BTreeMap<&'static str, (u64, i64)> = BTreeMap::new();
+        let windows = self.lanes.iter().flat_map(|lane| &lane.windows);
+        for (library, (kernels, ns)) in windows.flat_map(|w| &w.seen.others) {
+            let sum = others.entry(library).or_default();
+            *sum = (sum.0 + kernels, sum.1 + ns);
+        }
+        let others = others.into_iter();
+        let other_communication = others
+            .map(|(library, (kernels, ns))| OtherCommunication {
+                library,
+                kernels,
+                sum_us: us(ns),
+            })
+            .collect();
+        let mut kernels: Vec<KernelRow> = self
+            .kernels
+            .into_iter()
+            .map(|(name, of)| KernelRow {
+                kind: match of.kind {
+                    Some(Kind::Copy) => "copy",
+                    Some(Kind::Fill) => "fill",
+                    _ if does(&name) == Does::Computes => "computing",
+                    _ => "communication",
+                },
+                name,
+                kernels: of.kernels,
+                sum_us: us(of.ns),
+                share: of.ns as f64 / self.seen.max(1) as f64,
+                beside_us: us(of.beside),
+            })
+            .collect();
+        kernels.sort_by(|a, b| {
+            b.sum_us
+                .total_cmp(&a.sum_us)
+                .then_with(|| a.name.cmp(&b.name))
+        });
+        kernels.truncate(MOST_KERNELS);
+        Some(Streams {
+            windows: self
+                .lanes
+                .iter()
+                .map(|lane| lane.windows.len() as u64)
+                .sum(),
+            yielded: self.yielded,
+            without: self.without,
+            ranks,
+            communication,
+            other_communication,
+            kernels,
+            common_us: us(waits.common.length()),
+            operations: waits.operations,
+            waited_for: waited_for(&self.lanes, &waits, &all),
+        })
+    }
+}
+
+/// A share of the time, from windows: what of it, and how long it is, each.
+fn share(windows: impl Iterator<Item = (f64, f64)>) -> Share {
+    let windows: Vec<(f64, f64)> = windows.filter(|(_, length)| *length > 0.0).collect();
+    let (of, length) = windows
+        .iter()
+        .fold((0.0, 0.0), |(a, b), w| (a + w.0, b + w.1));
+    let enough = windows.len() >= LEAST_WINDOWS;
+    let interval = if enough && windows.iter().all(|(of, _)| *of == 0.0) {
+        Some((0.0, 0.0))
+    } else {
+        let mean = enough.then(|| Batches::of_stretches(&windows)).flatten();
+        mean.and_then(|batches| batches.mean(0.0)?.interval())
+    };
+    Share {
+        share: if length > 0.0 { of / length } else { 0.0 },
+        interval,
+    }
+}
+
+fn rank_row(index: usize, lane: &Lane, waits: &waiting::Waits, others: &Alone) -> RankStreams {
+    let part = |pick: &dyn Fn(&Seen) -> i64| {
+        let windows = lane.windows.iter().map(|w| &w.seen);
+        share(windows.map(|seen| (pick(seen) as f64, seen.length() as f64)))
+    };
+    let mut waited: HashMap<usize, i64> = HashMap::new();
+    for ((waiting, _, window), (exposed, _)) in &waits.by {
+        if *waiting == index {
+            *waited.entry(*window).or_default() += exposed;
+        }
+    }
+    let windows = lane.windows.iter().enumerate();
+    let exposed_waiting = share(windows.map(|(window, w)| {
+        let ns = waited.get(&window).copied().unwrap_or(0);
+        (ns as f64, waits.common.covers(w.seen.known) as f64)
+    }));
+    let seen: i64 = lane.windows.iter().map(|w| w.seen.length()).sum();
+    let own = alone(lane.windows.iter().map(LaneWindow::kernels));
+    let beside = slowed(lane.windows.iter().map(LaneWindow::kernels), &own, others);
+    let beside_share = part(&|seen| seen.beside);
+    RankStreams {
+        rank: lane.rank,
+        host: lane.host.clone(),
+        pid: lane.pid,
+        device: lane.device,
+        windows: lane.windows.len() as u64,
+        seen_us: seen as f64 / 1e3,
+        computing: part(&|seen| seen.computing),
+        beside: beside_share,
+        exposed: part(&|seen| seen.exposed),
+        copies: part(&|seen| seen.copies),
+        idle: part(&Seen::idle),
+        exposed_waiting,
+        interference: beside.ratio().map(|ratio| ratio - 1.0),
+        interference_share: beside.ratio().map(|_| beside.lost() * beside_share.share),
+    }
+}
+
+fn waited_for(lanes: &[Lane], waits: &waiting::Waits, all: &Alone) -> Vec<WaitedFor> {
+    let idle = |lane: &Lane| {
+        let windows = lane.windows.iter().map(|w| &w.seen);
+        share(windows.map(|seen| (seen.idle() as f64, seen.length() as f64))).share
+    };
+    let others_idle = |but: usize| {
+        let mut of: Vec<f64> = lanes
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| *i != but)
+            .map(|(_, l)| idle(l))
+            .collect();
+        of.sort_by(f64::total_cmp);
+        of.get(of.len() / 2).copied().unwrap_or(0.0)
+    };
+    let mut found = Vec::new();
+    let nothing = Union::default();
+    for (index, lane) in lanes.iter().enumerate() {
+        // What each other rank lost by waiting for this one, less what this one lost by waiting for it.
+        let mut losses: Vec<Share> = Vec::new();
+        for (other, of) in lanes
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != index)
+        {
+            let waited = |a: usize, b: usize, window: usize| {
+                waits.by.get(&(a, b, window)).copied().unwrap_or((0, 0))
+            };
+            // Beside what waits, kernels are slowed otherwise than beside what moves data.
+            let waiting = waits.waiting.get(&other).unwrap_or(&nothing);
+            let own = alone(of.windows.iter().map(LaneWindow::kernels));
+            let windows = of.windows.iter().map(|w| (&w.computed[..], waiting));
+            let lost = slowed(windows, &own, all);
+            let lost = lost.lost();
+            if !(0..of.windows.len()).any(|window| waits.by.contains_key(&(other, index, window))) {
+                continue;
+            }
+            let back: i64 = (0..lane.windows.len())
+                .map(|w| waited(index, other, w).0)
+                .sum();
+            let lengths = lane
+                .windows
+                .iter()
+                .map(|w| waits.common.covers(w.seen.known));
+            let lane_length: i64 = lengths.sum();
+            let back = back as f64 / lane_length.max(1) as f64;
+            losses.push(share(of.windows.iter().enumerate().map(|(window, w)| {
+                let (exposed, hidden) = waited(other, index, window);
+                let length = waits.common.covers(w.seen.known) as f64;
+                (
+                    exposed as f64 + lost * hidden as f64 - back * length,
+                    length,
+                )
+            })));
+        }
+        // The rank that waited least would be waited for next.
+        losses.sort_by(|a, b| a.share.total_cmp(&b.share));
+        let Some(loss) = losses.first().filter(|loss| loss.share > 0.0) else {
+            continue;
+        };
+        found.push(WaitedFor {
+            rank: lane.rank,
+            host: lane.host.clone(),
+            pid: lane.pid,
+            device: lane.device,
+            last: waits.last.get(&index).copied().unwrap_or(0),
+            operations: waits.operations,
+            loss: *loss,
+            loss_us: loss.share * lane.active as f64 / 1e3,
+            loss_interval_us: loss.interval.map(|(low, high)| {
+                let us = |share: f64| share.clamp(0.0, 1.0) * lane.active as f64 / 1e3;
+                (us(low), us(high))
+            }),
+            host_late: idle(lane) - others_idle(index) >= loss.share / 2.0,
+        });
+    }
+    found.sort_by(|a, b| b.loss.share.total_cmp(&a.loss.share));
+    found
+}

@@ -1,0 +1,138 @@
+//! How much longer kernels take beside communication than the same kernels take without.
+//!
+//! Two kernels are the same if their name, size and the two kernels before them on the stream are: a matrix product of
+//! another layer's shape often has the same name and size. A rank that waits all the time has none without communication;
+//! then it is compared with the same kernels of the other ranks.
+//!
+//! Beside a kernel of NCCL that waits it is another ratio than beside one that moves data: both take streaming
+//! multiprocessors away, and only the second takes memory bandwidth.
+
+use super::intervals::{Span, Union};
+use super::kinds::{does, Does};
+use capture::windows::Kind;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use tables::windows::Window;
+
+/// So many without communication are compared at least.
+const LEAST: u64 = 3;
+/// A kernel is beside communication if so much of it is, and without it if no more than the rest is.
+const MOSTLY: f64 = 0.9;
+
+/// A kernel that computed: which are the same, and when it ran.
+pub type Computed = (u64, Span);
+
+/// The kernels of a device that computed.
+pub fn computed(window: &Window, device: u32, names: &[String]) -> Vec<Computed> {
+    // Ids of names are a process's own.
+    let mut before: HashMap<u32, [(&str, u64); 2]> = HashMap::new();
+    let mut all = Vec::new();
+    for r in window
+        .ran
+        .iter()
+        .filter(|r| r.device == device && r.kind == Kind::Kernel)
+    {
+        let name = names.get(r.name as usize).map_or("", String::as_str);
+        let this = (name, r.size);
+        let previous = before.entry(r.stream).or_default();
+        let mut same = DefaultHasher::new();
+        (this, *previous).hash(&mut same);
+        *previous = [this, previous[0]];
+        if does(name) == Does::Computes && r.start < r.end {
+            all.push((same.finish(), (r.start, r.end)));
+        }
+    }
+    all
+}
+
+/// What kernels took, and what the same take without communication.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Slowed {
+    /// ns.
+    pub took: f64,
+    /// ns.
+    pub alone: f64,
+}
+
+impl Slowed {
+    /// How many times as long they took; `None` where nothing can be compared.
+    pub fn ratio(&self) -> Option<f64> {
+        (self.alone > 0.0).then(|| self.took / self.alone)
+    }
+
+    /// Which part of what they took was lost.
+    pub fn lost(&self) -> f64 {
+        self.ratio()
+            .map_or(0.0, |ratio| (1.0 - 1.0 / ratio).max(0.0))
+    }
+}
+
+/// What kernels take without communication: by which are the same, number and sum of ns.
+pub type Alone = HashMap<u64, (u64, i64)>;
+
+fn share(of: &Union, span: Span) -> f64 {
+    of.covers(span) as f64 / (span.1 - span.0) as f64
+}
+
+/// What the kernels of windows take without communication: windows' kernels, and when they communicate.
+pub fn alone<'a>(windows: impl Iterator<Item = (&'a [Computed], &'a Union)>) -> Alone {
+    let mut alone = Alone::new();
+    for (kernels, communicates) in windows {
+        for (same, span) in kernels {
+            if share(communicates, *span) <= 1.0 - MOSTLY {
+                let sum = alone.entry(*same).or_default();
+                *sum = (sum.0 + 1, sum.1 + (span.1 - span.0));
+            }
+        }
+    }
+    alone.retain(|_, (n, _)| *n >= LEAST);
+    alone
+}
+
+/// Kernels of windows that ran beside these spans, against what the same take `alone`, or else on `others`.
+pub fn slowed<'a>(
+    windows: impl Iterator<Item = (&'a [Computed], &'a Union)>,
+    alone: &Alone,
+    others: &Alone,
+) -> Slowed {
+    let mut slowed = Slowed::default();
+    for (kernels, when) in windows {
+        for (same, span) in kernels {
+            let Some((n, ns)) = alone.get(same).or_else(|| others.get(same)) else {
+                continue;
+            };
+            if share(when, *span) >= MOSTLY {
+                slowed.took += (span.1 - span.0) as f64;
+                slowed.alone += *ns as f64 / *n as f64;
+            }
+        }
+    }
+    slowed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_kernels_are_compared() {
+        // One kind takes 10 alone and 13 beside; the other is always beside.
+        let kernels: Vec<Computed> = (0..10)
+            .flat_map(|i| {
+                let (at, long) = (100 * i, if i < 5 { 10 } else { 13 });
+                [(1, (at, at + long)), (2, (500 + at, 500 + at + 40))]
+            })
+            .collect();
+        let communicates = Union::of(vec![(490, 2000)]);
+        let own = alone([(&kernels[..], &communicates)].into_iter());
+        let beside = || [(&kernels[..], &communicates)].into_iter();
+        let slowed = |others: &Alone| super::slowed(beside(), &own, others);
+        let of_own = slowed(&Alone::new());
+        assert_eq!((of_own.took, of_own.alone), (65.0, 50.0));
+        assert_eq!(of_own.ratio(), Some(1.3));
+        // The other kind is compared with another rank's.
+        let of_others = slowed(&Alone::from([(1, (9, 9)), (2, (4, 80))]));
+        assert_eq!((of_others.took, of_others.alone), (465.0, 250.0));
+        assert_eq!(Slowed::default().ratio(), None);
+    }
+}

@@ -1,0 +1,127 @@
+//! Which of NCCL's kernels carried out which calls.
+//!
+//! CUPTI numbers kernels in the order of launches ([`NcclKernel::correlation`]), and a call's row says when its launch
+//! began. Both are complete within a window, so the first of one is the first of the other, but for what was under way when
+//! the window was opened: of the few ways to lay them over each other, the one is taken in which functions are the same
+//! and every kernel began after its launch. In a graph, the kernels of a launch are the calls that were captured, in order.
+
+use super::kinds::function;
+use super::window::{NcclKernel, Seen};
+use std::collections::BTreeMap;
+use tables::windows::Window;
+use tables::{Names, Process};
+
+/// A call that was launched in a window.
+#[derive(Clone, Copy, Debug)]
+pub struct Launched {
+    /// When its launch began.
+    pub at: i64,
+    /// Index of its shape.
+    pub shape: u32,
+}
+
+/// How far the two sequences may be apart at the beginning.
+const APART: usize = 3;
+
+/// Tells each kernel of `seen` its communicator. `launched` are the calls that this device's communicators launched in the
+/// window, by time.
+pub fn join(
+    seen: &mut Seen,
+    launched: &[Launched],
+    process: &Process,
+    names: &Names,
+    kernels: &[String],
+) {
+    let mut order: Vec<usize> = (0..seen.nccl.len())
+        .filter(|i| seen.nccl[*i].graph == 0)
+        .collect();
+    order.sort_by_key(|i| seen.nccl[*i].correlation);
+    // Calls of one launch have one kernel.
+    let mut units: Vec<Launched> = launched.to_vec();
+    units.dedup_by_key(|call| call.at);
+    let fits = |skip_kernels: usize, skip_units: usize| -> Option<usize> {
+        let pairs = order
+            .iter()
+            .skip(skip_kernels)
+            .zip(units.iter().skip(skip_units));
+        let mut n = 0;
+        for (kernel, unit) in pairs {
+            let kernel = &seen.nccl[*kernel];
+            let of = function(kernels.get(kernel.name as usize)?);
+            let shape = process.shapes.get(unit.shape as usize)?;
+            if kernel.start < unit.at || !same(of, names.get(shape.function)?) {
+                return None;
+            }
+            n += 1;
+        }
+        Some(n)
+    };
+    let shifts = (0..APART).flat_map(|n| [(n, 0), (0, n)]);
+    let best = shifts
+        .filter_map(|shift| Some((fits(shift.0, shift.1)?, shift)))
+        // The first of the best: the smallest shift.
+        .reduce(|best, next| if next.0 > best.0 { next } else { best });
+    if let Some((_, (skip_kernels, skip_units))) = best {
+        let pairs = order
+            .iter()
+            .skip(skip_kernels)
+            .zip(units.iter().skip(skip_units));
+        let pairs: Vec<(usize, u32)> = pairs.map(|(kernel, unit)| (*kernel, unit.shape)).collect();
+        for (kernel, shape) in pairs {
+            seen.nccl[kernel].communicator = process.shapes[shape as usize].communicator;
+        }
+    }
+}
+
+/// Whether a kernel of this name carries out calls of this function.
+fn same(kernel: &str, function: &str) -> bool {
+    kernel == function
+        || match function {
+            "Send" | "Recv" | "SendRecv" | "AlltoAll" | "Gather" | "Scatter" => {
+                kernel == "SendRecv"
+            }
+            _ => false,
+        }
+}
+
+/// Tells the kernels of graph launches their communicators.
+pub fn join_graphs(seen: &mut Seen, window: &Window, process: &Process) {
+    let graphs = &process.graphs;
+    // The launches that were called in the window, in order, and their kernels, in order.
+    let first = graphs
+        .launches
+        .partition_point(|launch| launch.at < window.open);
+    let called = graphs.launches[first..]
+        .iter()
+        .take_while(|launch| launch.at < window.closing);
+    let mut by_launch: BTreeMap<u32, Vec<&mut NcclKernel>> = BTreeMap::new();
+    for kernel in seen.nccl.iter_mut().filter(|k| k.graph != 0) {
+        by_launch
+            .entry(kernel.correlation)
+            .or_default()
+            .push(kernel);
+    }
+    for (mut kernels, launch) in by_launch.into_values().zip(called) {
+        let at = graphs
+            .executables
+            .binary_search_by_key(&launch.graph, |graph| graph.number);
+        let content = at.ok().and_then(|at| graphs.executables[at].content);
+        let Some(content) = content.and_then(|content| graphs.contents.get(content)) else {
+            continue;
+        };
+        let of = content
+            .runs
+            .iter()
+            .flat_map(|(shape, n)| std::iter::repeat_n(*shape, *n as usize));
+        if kernels.len() as u64 != content.calls() {
+            // Calls of a group share a kernel: which they are is not known.
+            continue;
+        }
+        kernels.sort_by_key(|kernel| kernel.start);
+        for (kernel, shape) in kernels.into_iter().zip(of) {
+            let shape = graphs.shapes.get(shape as usize);
+            let shape = shape.and_then(|shape| process.shapes.get(*shape as usize));
+            kernel.communicator = shape.and_then(|shape| shape.communicator);
+        }
+    }
+}

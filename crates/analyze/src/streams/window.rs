@@ -1,0 +1,282 @@
+//! One window of one GPU: which part of it computed, communicated, copied, or did nothing.
+//!
+//! **Which part of a window counts.** A window has what was launched in it. What was launched before may still run at its
+//! beginning, and what is launched after it may run before its last kernel ends. So on each stream only the time from its
+//! first record to its last is known, and on all of them the time that is common ([`known`]). Of that, whole cycles are
+//! taken: from one occurrence of a kernel to the last one of the same, for the kernel that comes back most slowly and at
+//! equal distances. That is once a step, where steps have such a kernel.
+
+use super::intervals::{Span, Union};
+use super::kinds::{does, Does};
+use capture::windows::Kind;
+use std::collections::{BTreeMap, HashMap};
+use tables::windows::{Ran, Window};
+
+/// A stream with fewer records is not used all the time, and bounds nothing.
+const REGULAR: usize = 4;
+
+/// One of NCCL's kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NcclKernel {
+    /// From when.
+    pub start: i64,
+    /// To when.
+    pub end: i64,
+    /// Index of its name.
+    pub name: u32,
+    /// Numbers in the order of launches.
+    pub correlation: u32,
+    /// CUDA's id of the executable graph; 0 none.
+    pub graph: u32,
+    /// Index of its communicator in the capture, where that is known.
+    pub communicator: Option<u32>,
+}
+
+/// What a window shows of one GPU. Times are ns.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Whole cycles, as far as there are some.
+    pub span: Span,
+    /// The time for which all that ran is in the window.
+    pub known: Span,
+    /// Where cycles begin and end in it; fewer than two if none was found.
+    pub marks: Vec<i64>,
+    /// Kernels computed, and nothing communicated.
+    pub computing: i64,
+    /// Kernels computed while others communicated.
+    pub beside: i64,
+    /// Kernels communicated, and nothing computed.
+    pub exposed: i64,
+    /// Only copies and fills ran.
+    pub copies: i64,
+    /// When kernels computed.
+    pub computes: Union,
+    /// When kernels communicated.
+    communicates: Union,
+    /// NCCL's kernels, by start; also those outside of the span.
+    pub nccl: Vec<NcclKernel>,
+    /// Communication that NCCL does not know of: library, kernels, their time.
+    pub others: BTreeMap<&'static str, (u64, i64)>,
+}
+
+impl Seen {
+    /// Length of the span.
+    pub fn length(&self) -> i64 {
+        self.span.1 - self.span.0
+    }
+
+    /// When kernels communicated.
+    pub fn communicates(&self) -> &Union {
+        &self.communicates
+    }
+
+    /// Nothing ran.
+    pub fn idle(&self) -> i64 {
+        self.length() - self.computing - self.beside - self.exposed - self.copies
+    }
+}
+
+/// The time for which all that ran is in the window.
+fn known(ran: &[Ran]) -> Option<Span> {
+    let mut streams: HashMap<u32, (i64, i64, usize)> = HashMap::new();
+    for r in ran {
+        let stream = streams.entry(r.stream).or_insert((r.start, r.end, 0));
+        *stream = (stream.0.min(r.start), stream.1.max(r.end), stream.2 + 1);
+    }
+    let whole = (
+        streams.values().map(|s| s.0).min()?,
+        streams.values().map(|s| s.1).max()?,
+    );
+    let regular = |s: &&(i64, i64, usize)| s.2 >= REGULAR && 2 * (s.1 - s.0) > whole.1 - whole.0;
+    let from = streams.values().filter(regular).map(|s| s.0).max();
+    let to = streams.values().filter(regular).map(|s| s.1).min();
+    let common = (from.unwrap_or(whole.0), to.unwrap_or(whole.1));
+    (common.0 < common.1).then_some(common)
+}
+
+/// Where cycles begin and end within `known`; empty if none was found.
+fn marks(ran: &[Ran], known: Span) -> Vec<i64> {
+    // What it is and how big; in a graph, also where.
+    let mut starts: HashMap<(u32, u64, u32, u64), Vec<i64>> = HashMap::new();
+    let inside = |r: &&Ran| r.kind == Kind::Kernel && known.0 <= r.start && r.start < known.1;
+    for r in ran.iter().filter(inside) {
+        let node = if r.graph == 0 { 0 } else { r.node };
+        let key = (r.name, r.size, r.stream, node);
+        starts.entry(key).or_default().push(r.start);
+    }
+    let long = |at: &[i64]| at[at.len() - 1] - at[0];
+    let apart = |at: &[i64]| at.windows(2).map(|pair| pair[1] - pair[0]).min();
+    starts
+        .into_values()
+        .filter(|at| {
+            let gaps = at.windows(2).map(|pair| pair[1] - pair[0]);
+            let (least, most) = (gaps.clone().min(), gaps.max());
+            // It comes all the time, not in one half only, and not several times a cycle at different distances.
+            least
+                .zip(most)
+                .is_some_and(|(least, most)| 2 * most <= 3 * least)
+                && 2 * long(at) >= known.1 - known.0
+        })
+        .max_by_key(|at| (apart(at), long(at), -at[0]))
+        .unwrap_or_default()
+}
+
+/// What `window` shows of `device`; `None` if nothing in it is known to be whole.
+pub fn seen(window: &Window, device: u32, names: &[String]) -> Option<Seen> {
+    let first = window.ran.partition_point(|r| r.device < device);
+    let last = window.ran.partition_point(|r| r.device <= device);
+    let ran = &window.ran[first..last];
+    let known = known(ran)?;
+    let marks = marks(ran, known);
+    let span = match marks[..] {
+        [first, .., last] => (first, last),
+        _ => known,
+    };
+    let mut seen = Seen {
+        span,
+        known,
+        marks,
+        ..Seen::default()
+    };
+    let (mut computes, mut communicates, mut copies) = (Vec::new(), Vec::new(), Vec::new());
+    for r in ran {
+        let time = (r.start, r.end);
+        if r.kind != Kind::Kernel {
+            copies.push(time);
+            continue;
+        }
+        let name = names.get(r.name as usize).map_or("", String::as_str);
+        match does(name) {
+            Does::Computes => computes.push(time),
+            Does::Nccl => {
+                communicates.push(time);
+                seen.nccl.push(NcclKernel {
+                    start: r.start,
+                    end: r.end,
+                    name: r.name,
+                    correlation: r.correlation,
+                    graph: r.graph,
+                    communicator: None,
+                });
+            }
+            Does::OtherCommunication(library) => {
+                communicates.push(time);
+                let other = seen.others.entry(library).or_default();
+                *other = (other.0 + 1, other.1 + (r.end - r.start));
+            }
+        }
+    }
+    (seen.computes, seen.communicates) = (Union::of(computes), Union::of(communicates));
+    let computes = seen.computes.within(span);
+    let communicates = seen.communicates.within(span);
+    let both = computes.and(&communicates).length();
+    let kernels = computes.or(&communicates);
+    seen.beside = both;
+    seen.computing = computes.length() - both;
+    seen.exposed = communicates.length() - both;
+    let copies = Union::of(copies).within(span);
+    seen.copies = copies.length() - copies.and(&kernels).length();
+    Some(seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+
+    fn names() -> Vec<String> {
+        [
+            "",
+            "gemm",
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+            "vllm::cross_device_reduce_1stage<float, 2>",
+        ]
+        .map(String::from)
+        .to_vec()
+    }
+
+    fn ran(name: u32, stream: u32, from_ms: i64, to_ms: i64) -> Ran {
+        Ran {
+            device: 0,
+            start: from_ms * MS,
+            end: to_ms * MS,
+            name,
+            stream,
+            correlation: from_ms as u32,
+            graph: 0,
+            node: 0,
+            kind: if name == 0 { Kind::Copy } else { Kind::Kernel },
+            size: 1,
+        }
+    }
+
+    /// Six steps of 20 ms, each with these kernels.
+    fn steps(of: &[(u32, u32, i64, i64)]) -> Window {
+        let step = |i: i64| {
+            of.iter()
+                .map(move |k| ran(k.0, k.1, k.2 + 20 * i, k.3 + 20 * i))
+        };
+        let mut all: Vec<Ran> = (0..6).flat_map(step).collect();
+        all.sort_by_key(|r| r.start);
+        Window {
+            ran: all,
+            ..Window::default()
+        }
+    }
+
+    fn parts(window: &Window) -> (u64, [i64; 5]) {
+        let seen = seen(window, 0, &names()).expect("known");
+        let cycles = seen.marks.len().saturating_sub(1) as u64;
+        let n = cycles.max(1) as i64;
+        let parts = [
+            seen.computing,
+            seen.beside,
+            seen.exposed,
+            seen.copies,
+            seen.idle(),
+        ];
+        assert_eq!(parts.iter().sum::<i64>(), seen.length());
+        (cycles, parts.map(|ns| ns / n / MS))
+    }
+
+    #[test]
+    fn a_call_beside_a_longer_kernel_is_hidden() {
+        assert_eq!(
+            parts(&steps(&[(1, 7, 0, 10), (2, 9, 3, 7)])),
+            (5, [6, 4, 0, 0, 10])
+        );
+    }
+
+    #[test]
+    fn a_call_after_a_kernel_is_exposed() {
+        assert_eq!(
+            parts(&steps(&[(1, 7, 0, 10), (2, 9, 10, 14)])),
+            (4, [10, 0, 4, 0, 6])
+        );
+        // A copy beside nothing is no idle GPU; beside a kernel it counts once.
+        let with_copies = steps(&[(1, 7, 0, 10), (2, 9, 10, 14), (0, 7, 14, 17), (0, 5, 2, 4)]);
+        assert_eq!(parts(&with_copies).1, [10, 0, 4, 3, 3]);
+    }
+
+    #[test]
+    fn what_other_libraries_communicate_is_communication() {
+        let window = steps(&[(1, 7, 0, 10), (3, 7, 10, 13)]);
+        assert_eq!(parts(&window), (5, [10, 0, 3, 0, 7]));
+        let seen = seen(&window, 0, &names()).expect("known");
+        assert_eq!(
+            seen.others,
+            BTreeMap::from([("vLLM's or SGLang's custom all-reduce", (6, 18 * MS))])
+        );
+        assert!(super::seen(&window, 1, &names()).is_none());
+    }
+
+    #[test]
+    fn the_edges_of_a_window_do_not_count() {
+        // A stream whose records begin late: what it did before is not known.
+        let mut window = steps(&[(1, 7, 0, 10), (2, 9, 10, 14)]);
+        window.ran.retain(|r| r.stream == 7 || r.start >= 40 * MS);
+        let seen = seen(&window, 0, &names()).expect("known");
+        assert!(seen.span.0 >= 50 * MS);
+    }
+}
