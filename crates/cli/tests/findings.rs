@@ -24,6 +24,52 @@ const RECORDED: [&str; 15] = [
     "zero_cta_232",
 ];
 
+/// What rank 1 costs the job at least and at most, as a share of its time, and why.
+type Loss = Option<((f64, f64), &'static str)>;
+
+/// Recorded with kernel windows, on two GPUs: what is wrong with each.
+const WINDOWS: [(&str, Loss); 3] = [
+    ("decode_plain", None),
+    // The step takes 0.7435 ms in place of 0.5400.
+    ("decode_slow_gpu", Some(((0.25, 0.28), "its GPU is busy"))),
+    // 27.7 ms in place of 20.1 to 22.1, which unslowed runs beside it took.
+    (
+        "ddp_slow_host",
+        Some(((0.20, 0.35), "its host launches late")),
+    ),
+];
+
+#[test]
+fn what_a_late_rank_costs_is_measured_in_kernel_windows() {
+    for (name, loss) in WINDOWS {
+        let report = report_on(&recorded(name));
+        let streams = report.streams.as_ref().expect("windows");
+        assert!(streams.tells_who(), "{name}");
+        let Some(((least, most), why)) = loss else {
+            assert_eq!(report.findings, [], "{name}");
+            continue;
+        };
+        assert_eq!(report.findings.len(), 1, "{name}: {:?}", report.findings);
+        let found = &report.findings[0];
+        let is_rank_1 = found.sentence.starts_with("The others wait for Rank 1 ");
+        assert!(
+            is_rank_1 && found.evidence.contains(why),
+            "{name}: {found:?}"
+        );
+        let loss = streams.waited_for[0].loss.share;
+        assert!((least..most).contains(&loss), "{name}: {loss}");
+    }
+}
+
+#[test]
+fn what_ran_in_graphs_is_counted_in_a_recorded_job() {
+    let completeness = report_on(&recorded("decode_slow_gpu")).completeness;
+    // 24 AllReduces a launch, 8005 launches on each of two ranks.
+    assert_eq!(completeness.graph_launches, 2 * 8005);
+    assert_eq!(completeness.in_graphs, 2 * 8005 * 24);
+    assert!(completeness.unseen.is_empty());
+}
+
 /// A job in `data/`.
 fn recorded(name: &str) -> PathBuf {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data");

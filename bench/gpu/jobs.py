@@ -1,0 +1,485 @@
+#!/usr/bin/env python3
+"""Training and serving jobs of many shapes, with random weights and data, each with a known way to be slow.
+
+    jobs.py SHAPE [OPTIONS]   # one job on this host's GPUs, one process per rank; prints one JSON line
+    jobs.py --plan FILE       # one job per line: NAME [VARIABLE=VALUE…] SHAPE [OPTIONS]
+
+Nothing in a job knows of a profiler: one is loaded by the environment, as in any program. `wall_s` is the
+time of the steps after the warm-up, between two synchronisations of all ranks. The truth of a slowed job is its
+difference to the same job beside it without `--slow-rank`.
+
+shapes: ddp fsdp2 tensor (tensor-parallel decode in a CUDA graph) eager (the same without a graph)
+        pipeline (1F1B) grid (tensor × data parallel, small steps)
+        compiled (torch.compile in mode reduce-overhead) idle (no step)
+"""
+
+import argparse
+import gc
+import json
+import os
+import shlex
+import socket
+import statistics
+import sys
+import time
+
+os.environ["NCCL_NVLS_ENABLE"] = "0"  # multicast can take a shared host down
+
+
+def options(words):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("shape", choices=sorted(SHAPES))
+    parser.add_argument("--ranks", type=int, default=0, help="default: one per GPU")
+    parser.add_argument("--gpus", help="the GPUs to use, as in CUDA_VISIBLE_DEVICES")
+    parser.add_argument(
+        "--hosts", type=int, default=1, help="simulated hosts: NCCL uses sockets between them"
+    )
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--warm-up", type=int, default=5)
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--width", type=int, default=1024)
+    parser.add_argument("--batch", type=int, default=8, help="sequences per GPU")
+    parser.add_argument("--tokens", type=int, default=1024, help="per sequence")
+    parser.add_argument(
+        "--sync-every", type=int, default=0, help="read the loss every so many steps, as training loops do"
+    )
+    parser.add_argument("--slow-rank", type=int)
+    parser.add_argument("--slow-ms", type=float, default=30)
+    parser.add_argument("--slow-on", choices=["host", "gpu"], default="host")
+    parser.add_argument("--slow-from", type=int, default=0, help="first slow step")
+    parser.add_argument("--slow-every", type=int, default=1)
+    parser.add_argument(
+        "--torch-profiler", help="record steps 20 to 23 with torch.profiler into this file, rank by rank"
+    )
+    parser.add_argument("--end", choices=["destroy", "exit", "kill"], default="destroy")
+    return parser.parse_args(words)
+
+
+def busy(milliseconds, device):
+    """A function that gives the GPU so much more to do, in kernels that fill it."""
+    import torch
+
+    matrix = torch.randn(2048, 2048, device=device, dtype=torch.bfloat16)
+
+    def rounds(n):
+        for _ in range(n):
+            torch.mm(matrix, matrix)
+
+    rounds(50)
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    rounds(1000)
+    torch.cuda.synchronize()
+    n = round(1000 * milliseconds / 1e3 / (time.perf_counter() - began))
+    return lambda: rounds(n)
+
+
+def language_model(args):
+    import torch
+    from torch import nn
+    import torch.nn.functional as F
+
+    class Block(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.heads = max(1, width // 128)
+            self.norm1, self.norm2 = nn.RMSNorm(width), nn.RMSNorm(width)
+            self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+            self.up, self.down = nn.Linear(width, 4 * width, bias=False), nn.Linear(
+                4 * width, width, bias=False
+            )
+
+        def forward(self, x):
+            b, t, w = x.shape
+            q, k, v = (
+                y.view(b, t, self.heads, -1).transpose(1, 2) for y in self.qkv(self.norm1(x)).chunk(3, -1)
+            )
+            x = x + self.out(
+                F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, w)
+            )
+            return x + self.down(F.silu(self.up(self.norm2(x))))
+
+    return nn.Sequential(*(Block(args.width) for _ in range(args.layers)))
+
+
+class Job:
+    """What a shape's function gets: the options, this rank, its device, and how it is slow."""
+
+    def __init__(self, args, rank, world, device):
+        self.args, self.rank, self.world, self.device = args, rank, world, device
+        self.slow = lambda step: None
+        if rank == args.slow_rank:
+            sleep = lambda: time.sleep(args.slow_ms / 1e3)
+            work = busy(args.slow_ms, device) if args.slow_on == "gpu" else sleep
+            slow_at = lambda step: step >= args.slow_from and (step - args.slow_from) % args.slow_every == 0
+            self.slow = lambda step: work() if slow_at(step) else None
+
+
+def trained(job, model, data):
+    """One step of training as a function of its number."""
+    import torch
+
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+    def step(number):
+        job.slow(number)
+        loss = model(data).float().square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        if job.args.sync_every and number % job.args.sync_every == 0:
+            loss.item()
+
+    return step
+
+
+def data_of(job, dtype=None):
+    import torch
+
+    a = job.args
+    return torch.randn(a.batch, a.tokens, a.width, device=job.device, dtype=dtype)
+
+
+def ddp(job):
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+
+    model = DistributedDataParallel(
+        language_model(job.args).to(job.device, torch.bfloat16), device_ids=[job.device.index]
+    )
+    return trained(job, model, data_of(job, torch.bfloat16))
+
+
+def fsdp2(job):
+    import torch
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    model = language_model(job.args).to(job.device)
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    for block in model:
+        fully_shard(block, mp_policy=policy)
+    fully_shard(model, mp_policy=policy)
+    return trained(job, model, data_of(job))
+
+
+def decode(job):
+    """One token of a tensor-parallel model: per layer two AllReduces of batch × width."""
+    import torch
+    import torch.distributed as dist
+
+    a, n = job.args, job.world
+    make = lambda *shape: torch.randn(*shape, device=job.device, dtype=torch.bfloat16) * 0.02
+    layers = [
+        (
+            make(a.width, 3 * a.width // n),
+            make(a.width // n, a.width),
+            make(a.width, 4 * a.width // n),
+            make(4 * a.width // n, a.width),
+        )
+        for _ in range(a.layers)
+    ]
+    x = make(a.batch, a.width)
+
+    def token():
+        y = x
+        for qkv, out, up, down in layers:
+            z = torch.tanh(y @ qkv)[:, : a.width // n] @ out
+            dist.all_reduce(z)
+            y = torch.nn.functional.rms_norm(y + z, (a.width,))
+            z = torch.nn.functional.silu(y @ up) @ down
+            dist.all_reduce(z)
+            y = torch.nn.functional.rms_norm(y + z, (a.width,))
+        return y
+
+    return token
+
+
+def tensor(job):
+    import torch
+
+    token = decode(job)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            token()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        token()
+
+    def step(number):
+        job.slow(number)
+        graph.replay()
+
+    return step
+
+
+def eager(job):
+    token = decode(job)
+
+    def step(number):
+        job.slow(number)
+        token()
+
+    return step
+
+
+def compiled(job):
+    import torch
+    import torch.distributed._functional_collectives as funcol
+    import torch.distributed as dist
+
+    a, n = job.args, job.world
+    make = lambda *shape: torch.randn(*shape, device=job.device, dtype=torch.bfloat16) * 0.02
+    layers = [(make(a.width, 4 * a.width // n), make(4 * a.width // n, a.width)) for _ in range(a.layers)]
+    x = make(a.batch, a.width)
+    group = dist.group.WORLD
+
+    @torch.compile(mode="reduce-overhead")
+    def token(y):
+        for up, down in layers:
+            y = torch.tanh(y + funcol.all_reduce(torch.nn.functional.silu(y @ up) @ down, "sum", group))
+        return y
+
+    def step(number):
+        job.slow(number)
+        with torch.no_grad():
+            token(x)
+
+    return step
+
+
+def pipeline(job):
+    import torch
+    from torch import nn
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+    a = job.args
+    a.layers = max(1, a.layers // job.world)
+    stage_module = language_model(a).to(job.device, torch.bfloat16)
+    pieces = 4 * job.world
+    example = torch.randn(a.batch // 1, a.tokens, a.width, device=job.device, dtype=torch.bfloat16)
+    stage = PipelineStage(
+        stage_module, job.rank, job.world, job.device, input_args=(example,), output_args=(example,)
+    )
+    schedule = Schedule1F1B(stage, pieces, loss_fn=lambda out, target: out.float().square().mean())
+    whole = torch.randn(a.batch * pieces, a.tokens, a.width, device=job.device, dtype=torch.bfloat16)
+    optimizer = torch.optim.AdamW(stage_module.parameters(), lr=1e-4, fused=True)
+    original = stage_module.forward
+    state = {"step": 0, "left": 0}
+
+    def forward(*inputs):
+        if state["left"]:
+            state["left"] = 0
+            job.slow(state["step"])
+        return original(*inputs)
+
+    stage_module.forward = forward
+
+    def step(number):
+        state.update(step=number, left=1)
+        if job.rank == 0:
+            schedule.step(whole)
+        elif job.rank == job.world - 1:
+            schedule.step(target=whole)
+        else:
+            schedule.step()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step
+
+
+def grid(job):
+    """Tensor × data parallel: tensor groups of two if there are four ranks or more, else one data group."""
+    import torch
+    import torch.distributed as dist
+
+    a, n = job.args, job.world
+    across = 2 if n >= 4 else 1
+    tensor_groups = [dist.new_group(list(range(i, i + across))) for i in range(0, n, across)]
+    data_groups = [dist.new_group(list(range(i, n, across))) for i in range(across)]
+    tensor_group, data_group = tensor_groups[job.rank // across], data_groups[job.rank % across]
+
+    class Reduce(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            x = x.clone()
+            dist.all_reduce(x, group=tensor_group)
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    w = a.width
+    weights = [
+        torch.nn.Parameter(torch.randn(w, w // across, device=job.device) * 0.02) for _ in range(a.layers)
+    ]
+    backs = [
+        torch.nn.Parameter(torch.randn(w // across, w, device=job.device) * 0.02) for _ in range(a.layers)
+    ]
+    optimizer = torch.optim.SGD(weights + backs, lr=1e-5)
+    x = torch.randn(a.batch, w, device=job.device)
+
+    def step(number):
+        job.slow(number)
+        y = x
+        for up, down in zip(weights, backs):
+            y = torch.tanh(y + Reduce.apply(torch.relu(y @ up) @ down))
+        y.square().mean().backward()
+        flat = torch.cat([p.grad.reshape(-1) for p in weights + backs])
+        dist.all_reduce(flat, group=data_group)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        if a.sync_every and number % a.sync_every == 0:
+            float(y[0, 0])
+
+    return step
+
+
+SHAPES = {
+    "ddp": ddp,
+    "fsdp2": fsdp2,
+    "tensor": tensor,
+    "eager": eager,
+    "compiled": compiled,
+    "pipeline": pipeline,
+    "grid": grid,
+    "idle": lambda job: lambda number: time.sleep(0.001),
+}
+
+
+def rank_main(args, rank, world, port):
+    os.environ.update(
+        RANK=str(rank),
+        LOCAL_RANK=str(rank),
+        WORLD_SIZE=str(world),
+        LOCAL_WORLD_SIZE=str(world),
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=str(port),
+    )
+    if args.gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = args.gpus
+    if args.hosts > 1:
+        os.environ["NCCL_HOSTID"] = f"simulated-host-{rank * args.hosts // world}"
+        os.environ["NCCL_SOCKET_IFNAME"] = "lo"
+    import torch
+    import torch.distributed as dist
+
+    device = torch.device("cuda", rank % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+    torch.manual_seed(rank)
+    dist.init_process_group("nccl", device_id=device)
+    job = Job(args, rank, world, device)
+    step = SHAPES[args.shape](job)
+    for number in range(args.warm_up):
+        step(number)
+    everyone = torch.zeros(1, device=device)
+
+    def together():
+        dist.all_reduce(everyone)
+        torch.cuda.synchronize()
+
+    together()
+    times, began = [], time.perf_counter()
+    profile = None
+    for number in range(args.warm_up, args.warm_up + args.steps):
+        if args.torch_profiler and number == 20:
+            profile = torch.profiler.profile(
+                activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+            )
+            profile.__enter__()
+        at = time.perf_counter()
+        step(number)
+        if profile and number == 23:
+            torch.cuda.synchronize()
+            profile.__exit__(None, None, None)
+            profile.export_chrome_trace(f"{args.torch_profiler}.{rank}.json")
+            profile = None
+        times.append((time.perf_counter() - at) * 1e3)
+    if args.end == "kill":
+        os.kill(os.getpid(), 9)
+    together()
+    wall = time.perf_counter() - began
+    result = dict(
+        shape=args.shape,
+        ranks=world,
+        steps=args.steps,
+        wall_s=round(wall, 4),
+        step_ms=round(wall / args.steps * 1e3, 4),
+        host_step_ms=round(statistics.median(times), 4) if times else None,
+        slow_rank=args.slow_rank,
+        slow_on=args.slow_on,
+    )
+    if rank == 0:
+        print(json.dumps(result), flush=True)
+    if args.end == "destroy":
+        # NCCL waits in its destroy for as long as a CUDA graph has calls of it.
+        step = job = None
+        gc.collect()
+        dist.destroy_process_group()
+    sys.stdout.flush()
+
+
+def start(args):
+    """Forks the ranks of a job; torch is in this process already, CUDA is not."""
+    import torch  # noqa: F401
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    gpus = (
+        len(args.gpus.split(",")) if args.gpus else len([f for f in os.listdir("/proc/driver/nvidia/gpus")])
+    )
+    world = args.ranks or gpus
+    children = []
+    for rank in range(world):
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                rank_main(args, rank, world, port)
+                status = 0
+            except BaseException:
+                import traceback
+
+                traceback.print_exc()
+            sys.stderr.flush()
+            if args.end == "destroy":
+                # As a script that runs to its end: exit handlers run.
+                sys.exit(status)
+            os._exit(status)
+        children.append(child)
+    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+
+def main():
+    if sys.argv[1:2] != ["--plan"]:
+        sys.exit(max(map(abs, start(options(sys.argv[1:])))))
+    import torch  # noqa: F401
+
+    for line in open(sys.argv[2]):
+        words = shlex.split(line, comments=True)
+        if not words:
+            continue
+        name, words = words[0], words[1:]
+        environment = {}
+        while words and "=" in words[0]:
+            key, _, value = words.pop(0).partition("=")
+            environment[key] = value
+        print(name, end=" ", flush=True)
+        child = os.fork()
+        if child == 0:
+            os.environ.update(environment)
+            statuses = start(options(words))
+            if any(statuses):
+                print("exit", statuses, flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
+if __name__ == "__main__":
+    main()
