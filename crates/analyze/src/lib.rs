@@ -324,7 +324,9 @@ impl Analysis {
             now.ranks.add_counted(local, shape as usize, calls, 0);
         }
         self.graphs.add(capture, process);
-        self.streams.add(capture, process, now.in_windows);
+        for (shape, ns) in self.streams.add(capture, process, now.in_windows) {
+            self.operations.time_in_graph(rows[shape as usize], ns);
+        }
         self.evidence.end(now.evidence, process);
         self.ranks.extend(now.ranks.finish(process));
         self.steps.extend(now.pattern.finish(process));

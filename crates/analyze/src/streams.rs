@@ -304,8 +304,15 @@ fn cause(off: Off) -> Option<&'static str> {
 }
 
 impl Gatherer {
-    /// Adds a process with the calls that it launched in windows.
-    pub fn add(&mut self, capture: &Capture, process: &Process, mut calls: Calls) {
+    /// Adds a process with the calls that it launched in windows. Returns what the windows show of calls in graphs: index of the
+    /// shape, and for how long its kernel ran, ns.
+    pub fn add(
+        &mut self,
+        capture: &Capture,
+        process: &Process,
+        mut calls: Calls,
+    ) -> Vec<(u32, u64)> {
+        let mut in_graphs = Vec::new();
         let windows = &process.windows;
         self.yielded += windows.yielded;
         if let Some(cause) = windows.off.and_then(cause) {
@@ -339,6 +346,10 @@ impl Gatherer {
                 calls.calls[index] = launched;
                 join::join(&mut seen, &of_device, process, &capture.names, &names);
                 join::join_graphs(&mut seen, window, process);
+                in_graphs.extend(seen.nccl.iter().filter_map(|kernel| {
+                    let ns = u64::try_from(kernel.end - kernel.start).ok()?;
+                    Some((kernel.captured_as?, ns))
+                }));
                 let lane = lanes.entry(device).or_insert_with(|| Lane {
                     rank: process.rank,
                     host: process.host.clone(),
@@ -356,6 +367,7 @@ impl Gatherer {
             }
         }
         self.lanes.extend(lanes.into_values());
+        in_graphs
     }
 
     /// Sums up kernels by name, and NCCL's by function.
