@@ -804,6 +804,7 @@ class Report(Record):
     }
     __slots__ = ("_source",)
     schema: str
+    verdict: str
     job: Job
     completeness: Completeness
     deaths: list[Death]

@@ -51,7 +51,7 @@ fn what_a_late_rank_costs_is_measured_in_kernel_windows() {
         };
         assert_eq!(report.findings.len(), 1, "{name}: {:?}", report.findings);
         let found = &report.findings[0];
-        let is_rank_1 = found.sentence.starts_with("The others wait for Rank 1 ");
+        let is_rank_1 = found.sentence.starts_with("The others wait for rank 1 ");
         assert!(
             is_rank_1 && found.evidence.contains(why),
             "{name}: {found:?}"
