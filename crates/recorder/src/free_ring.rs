@@ -12,40 +12,8 @@
 //! check in `tests/model.rs` runs this file's code on loom's atomics.
 
 use crate::round::Round;
+use crate::word::Word;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-/// An atomic word, so that the model check can run the same code.
-pub trait Word {
-    /// Loads with Acquire.
-    fn acquire(&self) -> u64;
-    /// Loads with no ordering.
-    fn relaxed(&self) -> u64;
-    /// Stores with Release.
-    fn release(&self, value: u64);
-    /// Compare-and-swap, AcqRel; false when it was not `from`, or spuriously.
-    fn swap_from(&self, from: u64, to: u64) -> bool;
-}
-
-impl Word for std::sync::atomic::AtomicU64 {
-    #[inline]
-    fn acquire(&self) -> u64 {
-        self.load(std::sync::atomic::Ordering::Acquire)
-    }
-    #[inline]
-    fn relaxed(&self) -> u64 {
-        self.load(std::sync::atomic::Ordering::Relaxed)
-    }
-    #[inline]
-    fn release(&self, value: u64) {
-        self.store(value, std::sync::atomic::Ordering::Release);
-    }
-    #[inline]
-    fn swap_from(&self, from: u64, to: u64) -> bool {
-        use std::sync::atomic::Ordering::{AcqRel, Relaxed};
-        self.compare_exchange_weak(from, to, AcqRel, Relaxed)
-            .is_ok()
-    }
-}
 
 /// The cells of a ring. Relaxed access is enough: `born` and `given` order it.
 pub trait Cells {

@@ -35,8 +35,10 @@ mod settings;
 mod startup;
 mod templates;
 mod totals;
+mod word;
 mod writer;
 
-pub use free_ring::{Cells, FreeRing, Word};
+pub use free_ring::{Cells, FreeRing};
 #[cfg(debug_assertions)]
 pub use guard::forced;
+pub use word::Word;

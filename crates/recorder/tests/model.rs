@@ -22,6 +22,9 @@ impl Word for Counter {
     fn release(&self, value: u64) {
         self.0.store(value, Release);
     }
+    fn store(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
     fn swap_from(&self, from: u64, to: u64) -> bool {
         self.0.compare_exchange(from, to, AcqRel, Relaxed).is_ok()
     }
