@@ -132,10 +132,12 @@ pub enum Odd {
     CallbacksDropped = 14,
     /// An aged ProxyOp, ProxyStep or KernelCh that was never stopped.
     Unstopped = 15,
+    /// A ProxyOp that found no free entry in the table of open network operations.
+    NetOpsFull = 16,
 }
 
 /// Names of the [`Odd`]s, in order, as reports print them.
-pub const ODDS: [&str; 16] = [
+pub const ODDS: [&str; 17] = [
     "foreign_handle",
     "stale_handle",
     "null_handle",
@@ -152,6 +154,7 @@ pub const ODDS: [&str; 16] = [
     "panic",
     "callbacks_dropped",
     "unstopped",
+    "net_ops_full",
 ];
 
 /// The three clocks at one moment.

@@ -18,6 +18,7 @@ mod callbacks;
 mod clock;
 mod control;
 mod cuda;
+mod epoch;
 mod events;
 mod facts;
 mod free_ring;
@@ -31,6 +32,7 @@ mod place;
 mod recorder;
 mod rotation;
 mod round;
+mod seats;
 mod settings;
 mod startup;
 mod templates;
@@ -38,6 +40,7 @@ mod totals;
 mod word;
 mod writer;
 
+pub use epoch::{oldest, Epoch, Quarantine};
 pub use free_ring::{Cells, FreeRing};
 #[cfg(debug_assertions)]
 pub use guard::forced;

@@ -32,6 +32,7 @@ use crate::intern::Interner;
 use crate::network::Network;
 use crate::place::{Mapping, Names};
 use crate::round::Round;
+use crate::seats::{Inside, Seats};
 use crate::settings::{Settings, Timing};
 use crate::templates::Templates;
 use capture::live::{Group, Header, Odd, Row, View, COMMS, GROUPS};
@@ -67,6 +68,7 @@ pub struct Recorder {
     groups: &'static [Group; GROUPS],
     comms: Box<[CommState; COMMS]>,
     pub free: FreeRing<Round<AtomicU32>, AtomicU64>,
+    pub seats: Seats,
     pub live: View<'static>,
     network: Network,
     interner: Interner,
@@ -102,9 +104,20 @@ impl Recorder {
         self.mask
     }
 
+    /// From here on, rows that are looked up stay with their call until the guard is dropped.
+    #[inline(always)]
+    fn inside(&self) -> Inside<'_> {
+        self.seats.enter()
+    }
+
     #[cold]
     fn odd(&self, what: Odd) {
-        self.header().odd[what as usize].fetch_add(1, Relaxed);
+        self.odds(what, 1);
+    }
+
+    #[cold]
+    fn odds(&self, what: Odd, times: u64) {
+        self.header().odd[what as usize].fetch_add(times, Relaxed);
     }
 
     #[inline]
@@ -130,6 +143,11 @@ impl Recorder {
         }
         let find = || Driver::find().map(|driver| &*Box::leak(Box::new(driver)));
         *self.driver.get_or_init(find)
+    }
+
+    /// How many network operations were taken out of their table before they were stopped.
+    pub fn revoked_net_ops(&self) -> u64 {
+        self.network.revoked.load(Relaxed)
     }
 
     /// The CUDA events of the communicator in this slot.

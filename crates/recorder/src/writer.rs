@@ -2,20 +2,22 @@
 //!
 //! Every few milliseconds it looks at the rows born since, in order of ticket, and queues each at its
 //! communicator. It seals rows at a flush, or earlier if many wait: it encodes them into a block, stages the
-//! block in the live part, and only then frees the rows. If a row can't be written (`profile` mode, disk
+//! block in the live part, and only then retires the rows. If a row can't be written (`profile` mode, disk
 //! full), it folds the call into the totals instead. When a trace file has its share of the size limit, it
 //! begins another ([`Rotation`]).
 //!
 //! `sealing` has the rows, `folding` the totals, `files` the trace files, and `snapshots` the copy of the
 //! live part. Other threads talk to this one through [`crate::control::Control`].
 //!
-//! Rule: a row is freed only after its call is in a block or in the totals. So no call is ever nowhere.
+//! Rule: a row is retired only after its call is in a block or in the totals. So no call is ever nowhere. And
+//! it serves another call only after every callback that may have found it is over ([`crate::seats`]).
 
 use crate::clock;
 use crate::gpu_events::{Poller, PAIRS};
 use crate::recorder::messages::say;
 use crate::recorder::Recorder;
 use crate::rotation::Rotation;
+use crate::seats::Keeper;
 use capture::live::Row;
 use capture::rows::{Encoder, Record};
 use std::fs::File;
@@ -50,6 +52,10 @@ struct Writer {
     encoder: Encoder,
     records: Vec<Record>,
     slots: Vec<u32>,
+    /// Rows that are retired and not given back.
+    keeper: Keeper,
+    /// Network operations that were revoked when the keeper looked last.
+    revoked: u64,
     buffer: Vec<u8>,
     file: Option<File>,
     rotation: Rotation,
@@ -151,6 +157,8 @@ impl Writer {
             encoder: Encoder::new(),
             records: Vec::with_capacity(BATCH),
             slots: Vec::with_capacity(BATCH),
+            keeper: Keeper::new(rows),
+            revoked: 0,
             buffer: Vec::with_capacity(256 << 10),
             file: None,
             batch: rotation.batch(BATCH),
@@ -180,6 +188,7 @@ impl Writer {
 
     fn main(&mut self) {
         own_scheduling();
+        self.keeper.ask_kernel(&self.recorder.seats);
         self.open();
         self.recorder
             .writer
@@ -208,6 +217,8 @@ impl Writer {
             if flush || self.waiting > self.recorder.live.rows().len() as u64 / 4 {
                 self.seal(end);
             }
+            // Also what an earlier pass could not give back.
+            self.give_back();
             self.drain_callbacks();
             if flush {
                 self.flush(anchor, end);

@@ -6,12 +6,12 @@
 //! graphs, Coll or P2p does it all.
 
 use super::communicators::CommState;
-use super::launches::this_thread;
 use super::rows::{prefetch, Birth};
 use super::Recorder;
 use crate::events::{Api, Task};
 use crate::handle::{Handle, Kind};
-use capture::live::{flag, part, row_state, Cause, Group, Odd, Row, GROUPS};
+use crate::seats::{thread, Inside};
+use capture::live::{flag, part, Cause, Group, Odd, Row, GROUPS};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 impl Recorder {
@@ -21,7 +21,7 @@ impl Recorder {
             return self.ignored();
         };
         if let Some(ring) = comm.ring() {
-            ring.called_by(this_thread());
+            ring.called_by(thread());
         }
         let ticket = self.header().groups_seen.fetch_add(1, Relaxed);
         let group = &self.groups[ticket as usize % GROUPS];
@@ -67,24 +67,20 @@ impl Recorder {
             datatype: self.name(api.datatype),
             flags,
             template: 0,
+            user_tag: api.user_tag,
         };
         let born = self.birth(Kind::Api, uid, &call);
         if let Some((_, group)) = group {
             let calls = group.calls.load(Relaxed);
             if calls == 0 {
                 group.t_start.store(t, Relaxed);
-                let first = born.map_or(0, |(handle, _)| handle.slot() + 1);
+                let first = born.map_or(0, |handle| handle.slot() + 1);
                 group.first_row.store(first, Relaxed);
             }
             group.calls.store(calls.wrapping_add(1), Relaxed);
         }
         let handle = match born {
-            Some((handle, row)) => {
-                if api.user_tag != 0 {
-                    row.user_tag.store(api.user_tag, Relaxed);
-                }
-                self.give(handle)
-            }
+            Some(handle) => self.give(handle),
             None => self.encode(Kind::Rowless, 0, 0, 0),
         };
         if api.captured {
@@ -138,16 +134,17 @@ impl Recorder {
             return self.start_legacy(comm, task);
         }
         let parent = self.read(parent);
+        let inside = self.inside();
         let handle = if parent.is(Kind::Api) || parent.is(Kind::Task) {
             parent.renamed(Kind::Task, 0)
         } else {
-            match self.adopt(parent) {
+            match self.adopt(&inside, parent) {
                 Ok(handle) => handle,
                 Err(given) => return given,
             }
         };
-        if let Some(row) = self.row(handle) {
-            self.plan(comm, handle.slot(), row, task);
+        if let Some(row) = self.row(&inside, handle) {
+            self.plan(&inside, comm, handle, row, task);
         }
         self.give(handle)
     }
@@ -155,9 +152,9 @@ impl Recorder {
     /// The row of a task with a parent that is no row: the new row of a replay. `Err` is the handle to give
     /// if there is none.
     #[cold]
-    fn adopt(&self, parent: Handle) -> Result<Handle, u64> {
+    fn adopt(&self, inside: &Inside, parent: Handle) -> Result<Handle, u64> {
         match parent.kind() {
-            Some(Kind::Template) => self.replay(parent.slot()),
+            Some(Kind::Template) => self.replay(inside, parent.slot()),
             Some(Kind::Rowless) => Err(self.encode(Kind::Rowless, 0, 0, 0)),
             _ => {
                 self.odd(Odd::Orphan);
@@ -168,7 +165,7 @@ impl Recorder {
 
     /// Fills in line B of a row from its Coll or P2p event, and joins it with its launch.
     #[inline(always)]
-    fn plan(&self, comm: &CommState, slot: u32, row: &Row, task: &Task) {
+    fn plan(&self, inside: &Inside, comm: &CommState, handle: Handle, row: &Row, task: &Task) {
         let mut parts = part::ENQUEUED;
         row.seq
             .store(task.sequence.map_or(0, |s| s.wrapping_add(1)), Relaxed);
@@ -201,7 +198,7 @@ impl Recorder {
                 parts |= part::LAUNCHED | if ambiguous { part::LAUNCH_AMBIGUOUS } else { 0 };
                 let timed = launch.timed.load(Relaxed);
                 if timed != 0 {
-                    parts |= self.timed(launch, timed, slot, row);
+                    parts |= self.timed(inside, launch, timed, handle, row);
                 }
             }
             None => row.t_enqueue.store(self.clock.ticks(), Relaxed),
@@ -209,7 +206,7 @@ impl Recorder {
         row.parts.store(parts, Release);
     }
 
-    pub(super) fn replay(&self, number: u32) -> Result<Handle, u64> {
+    pub(super) fn replay(&self, inside: &Inside, number: u32) -> Result<Handle, u64> {
         let Some(template) = self.templates.get(number).filter(|t| t.ready()) else {
             self.odd(Odd::ForeignHandle);
             return Err(self.ignored());
@@ -218,14 +215,10 @@ impl Recorder {
         // template's own row, which is there until its group has returned.
         let own = self.read(template.row.load(Relaxed));
         if own.is(Kind::Api) {
-            let row = self.row_at(own.slot());
-            let word = row.word.load(Acquire);
-            let alive = word & 3 == row_state::ALIVE
-                && row_state::generation(word) as u32 == own.generation();
-            if alive
-                && row.t_end.load(Relaxed) == 0
-                && !self.group_returned(row.group.load(Relaxed))
-            {
+            let under_way = |row: &Row| {
+                row.t_end.load(Relaxed) == 0 && !self.group_returned(row.group.load(Relaxed))
+            };
+            if self.live_row(inside, own).is_some_and(under_way) {
                 return Ok(own.renamed(Kind::Task, 0));
             }
         }
@@ -244,9 +237,10 @@ impl Recorder {
             datatype: template.datatype.load(Relaxed),
             flags: flag::REPLAY | p2p,
             template: number + 1,
+            user_tag: 0,
         };
         match self.birth(Kind::Task, template.comm.load(Relaxed), &call) {
-            Some((handle, _)) => Ok(handle),
+            Some(handle) => Ok(handle),
             None => Err(self.encode(Kind::Rowless, 0, 0, 0)),
         }
     }
@@ -287,11 +281,15 @@ impl Recorder {
             datatype: self.name(task.datatype),
             flags: flag::LEGACY | if task.p2p { flag::P2P } else { 0 },
             template: 0,
+            user_tag: 0,
         };
-        let Some((handle, row)) = self.birth(Kind::Task, uid, &call) else {
+        let inside = self.inside();
+        let Some(handle) = self.birth(Kind::Task, uid, &call) else {
             return self.encode(Kind::Rowless, 0, 0, 0);
         };
-        self.plan(comm, handle.slot(), row, task);
+        if let Some(row) = self.row(&inside, handle) {
+            self.plan(&inside, comm, handle, row, task);
+        }
         self.give(handle)
     }
 
@@ -327,7 +325,8 @@ impl Recorder {
         let parent = self.read(given);
         match parent.kind() {
             Some(Kind::Api) => {
-                if let Some(row) = self.row(parent) {
+                let inside = self.inside();
+                if let Some(row) = self.row(&inside, parent) {
                     row.seq.store(sequence.wrapping_add(1), Relaxed);
                     row.ce_batches.store(batches.min(0xffff) as u16, Relaxed);
                     row.t_enqueue.store(self.clock.ticks(), Relaxed);
@@ -364,14 +363,14 @@ impl Recorder {
             group.t_stop.store(now, Release);
             return;
         }
+        let inside = self.inside();
         if let Some(ring) = self.comms[usize::from(handle.channel())].ring() {
-            self.end_bracket(ring, word, group);
+            self.end_bracket(&inside, ring, word, group);
         }
         group.t_stop.store(now, Release);
         // A group of one call, by far the commonest: its row gets the time at once and needs the group no
-        // more. If the call found no row, or its row was given away, the row here belongs to another group.
-        let row = self.row_at(group.first_row.load(Relaxed).wrapping_sub(1));
-        if row.group.load(Relaxed) == word && row.word.load(Acquire) & 3 == row_state::ALIVE {
+        // more.
+        if let Some(row) = self.first_row(&inside, word, group) {
             row.t_end.store(now, Release);
         }
     }
@@ -387,7 +386,10 @@ impl Recorder {
 
     #[inline]
     pub(super) fn stop_task(&self, handle: Handle) {
-        let Some(row) = self.row(handle) else { return };
+        let inside = self.inside();
+        let Some(row) = self.row(&inside, handle) else {
+            return;
+        };
         let parts = row.parts.load(Relaxed);
         if row.flags.load(Relaxed) & (flag::LEGACY | flag::REPLAY) != 0 {
             self.unbracketed_ends(row);

@@ -88,8 +88,8 @@ pub(super) struct Launch {
     pub(super) t1: AtomicU64,
     /// Whether it is timed ([`crate::gpu_events::Timed::pack`]).
     pub(super) timed: AtomicU64,
-    /// The row of its first call: slot + 1; 0 while none is known.
-    pub(super) first_row: AtomicU32,
+    /// The handle of its first call; 0 while none is known.
+    pub(super) first: AtomicU64,
 }
 
 /// The newest stamps of a channel, of whichever call.

@@ -117,8 +117,9 @@ impl Receive for Recorder {
                 }
             }
             State::PhaseStop { stamp } if handle.is(Kind::Phase) => {
+                let inside = self.inside();
                 if let Some(phase) = self
-                    .row(handle)
+                    .row(&inside, handle)
                     .and_then(|row| row.phase_stop.get(usize::from(handle.channel())))
                 {
                     phase.store(phase.load(Relaxed).max(stamp), Relaxed);

@@ -14,6 +14,7 @@ use crate::intern::{text_id, Interner};
 use crate::network::Network;
 use crate::place;
 use crate::round::Round;
+use crate::seats::Seats;
 use crate::settings::{Mode, Settings, Timing};
 use crate::templates::Templates;
 use capture::live::{Layout, View};
@@ -69,6 +70,7 @@ impl Recorder {
             header: live.header(),
             clock,
             free: FreeRing::new(Round::new(cells).ok_or_else(odd_size)?, AtomicU64::new(0)),
+            seats: Seats::new(),
             comms: array::boxed((0..layout.comms).map(|_| CommState::default()).collect()),
             callbacks,
             writer: Control::default(),

@@ -300,7 +300,7 @@ impl Writer {
         group.t_stop.load(Acquire)
     }
 
-    /// Writes the batch as a block, or folds it into the totals, and frees its rows.
+    /// Writes the batch as a block, or folds it into the totals, and retires its rows.
     fn write_batch(&mut self) {
         if self.records.is_empty() {
             return;
@@ -320,7 +320,7 @@ impl Writer {
                         .fetch_add(self.records.len() as u64, Relaxed);
                     self.account();
                     for i in 0..self.slots.len() {
-                        self.free(self.slots[i]);
+                        self.retire(self.slots[i]);
                     }
                 } else {
                     self.fold_batch(Some(Cause::WriteFailed));
@@ -330,6 +330,7 @@ impl Writer {
         }
         self.records.clear();
         self.slots.clear();
+        self.give_back();
     }
 
     /// Why rows are folded instead of written. `Some(None)`: in profile mode, because that was asked for.
@@ -361,14 +362,14 @@ impl Writer {
         }
         for i in 0..self.records.len() {
             self.totals.fold(&self.records[i], self.ns_per_tick);
-            self.free(self.slots[i]);
+            self.retire(self.slots[i]);
             header.undo.ticket.store(0, Release);
             header.folded.fetch_add(1, Relaxed);
         }
     }
 
-    /// Frees a row and gives its slot back.
-    fn free(&mut self, slot: u32) {
+    /// Takes a row out of the callbacks' reach: from here on its handles find nothing.
+    fn retire(&mut self, slot: u32) {
         let row = &self.rows()[slot as usize];
         let word = row.word.load(Relaxed);
         let generation =
@@ -377,9 +378,23 @@ impl Writer {
             row_state::word(generation, row_state::ticket(word), row_state::FREE),
             Release,
         );
-        clear(row);
-        self.recorder.free.give(slot);
+        self.keeper.retire(&self.recorder.seats, slot);
         self.waiting -= 1;
+    }
+
+    /// Gives retired rows back to the ring that no callback can be storing to any more.
+    pub(super) fn give_back(&mut self) {
+        let revoked = self.recorder.revoked_net_ops();
+        if !self.keeper.waits() && revoked == self.revoked {
+            return;
+        }
+        self.revoked = revoked;
+        let seats = &self.recorder.seats;
+        self.keeper.look(seats);
+        while let Some(slot) = self.keeper.take(seats) {
+            clear(&self.rows()[slot as usize]);
+            self.recorder.free.give(slot);
+        }
     }
 }
 

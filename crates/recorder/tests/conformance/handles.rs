@@ -362,8 +362,12 @@ fn line_24_events_that_never_stop_take_bounded_memory_and_hold_up_nothing() {
     let capture = job.capture();
     let p = process(&capture);
     complete(&capture, 102);
-    // 4096 are remembered; the others were aged out by newer ones.
-    assert_eq!(odd(p, Odd::Unstopped), 100_000 - 4096);
+    // 4096 are remembered at most. The others were aged out, or came when no entry was free.
+    let forgotten = odd(p, Odd::Unstopped) + odd(p, Odd::NetOpsFull);
+    assert!(
+        (100_000 - 4096..=100_000).contains(&forgotten),
+        "{forgotten}"
+    );
     checked("unstopped");
     checked("unstopped_op");
 }
