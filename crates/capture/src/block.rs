@@ -25,7 +25,7 @@ pub const BLOCK_HEADER: usize = 24;
 pub enum Kind {
     /// Who wrote the file: `key=value` lines, UTF-8.
     Process = 1,
-    /// Communicators and strings, as [`crate::rows::Definitions`].
+    /// Communicators and strings, as [`crate::rows::definitions`].
     Definitions = 2,
     /// Finished calls, as [`crate::rows`].
     Rows = 3,

@@ -1,21 +1,26 @@
 //! The capture format: what the recorder leaves behind, and how to read it back.
 //!
-//! One process of a job leaves up to three things, all described byte by byte in `SPEC.md` beside this crate:
+//! One process of a job leaves up to three things. `SPEC.md` beside this crate describes them byte by byte:
 //!
-//! - a *trace file* (`NAME.trace`): a header and checksummed [`block`]s, appended to and never rewritten; a long job has
-//!   more of them, and an account of those that were removed ([`rotated`]);
-//! - a *live part* ([`live`]): a memory-backed image with the open rows, totals and counters, which outlives the
-//!   process that wrote it;
-//! - a *snapshot* (`NAME.snap`): the live part as of the last flush, for when only the capture folder survives.
+//! - a *trace file* (`NAME.trace`): a header and checksummed [`block`]s, appended to and never rewritten. A
+//!   long job has several, and an account of those that were removed ([`rotated`]);
+//! - a *live part* ([`live`]): an image in memory with the open rows, totals and counters, which outlives the
+//!   process;
+//! - a *snapshot* (`NAME.snap`): the live part as of the last flush, in case only the capture folder
+//!   survives.
 //!
-//! A call is in exactly one of four places: a row in a block of a trace file, a row in the live part, a count in
-//! the live part's totals, or a count in the account of removed trace files. Rows carry their ticket, which is unique in the process, so a row that a crash left in two
-//! places is recognised and counted once.
+//! A call is in exactly one of four places: a row in a block of a trace file, a row in the live part, a
+//! count in the live part's totals, or a count in the account of removed trace files. Rows carry their
+//! ticket, which is unique in the process. So a row that a crash left in two places is recognised and
+//! counts once.
+//!
+//! `fields.rs` lists the fields of a call. The structs of rows and their columns are made from that list.
 //!
 //! Rule: writing needs no allocation beyond the caller's buffers, and reading never panics on any bytes.
 
 pub mod block;
 pub mod callback;
+mod fields;
 pub mod live;
 pub mod net_op;
 pub mod rotated;

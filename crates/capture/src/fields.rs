@@ -1,0 +1,231 @@
+//! Every field of a call, in one list: [`call_fields`].
+//!
+//! A call is a [`Row`](crate::live::Row) of the live part while it runs. Once it is sealed, it is a row of
+//! columns in a block. The structs of both, what copies one into the other, and the numbers of the columns
+//! are made from the list. An entry of it, which has one line of doc:
+//!
+//! ```text
+//! /// Of CUDA events: error of `k_start`, ns.
+//! sealed k_error: u32 = 31 plain;
+//!    |      |      |     |   '--- how the column is written, see below
+//!    |      |      |     '------- number of its column in a block
+//!    |      |      '------------- its type; a live row has the atomic integer of the same size
+//!    |      '-------------------- its name, the same everywhere
+//!    '--------------------------- who has it
+//! ```
+//!
+//! The live row has every field. Who has it besides:
+//! - `live`: nobody. It goes when the row is sealed.
+//! - `shape`: [`Shape`](crate::rows::Shape), which many calls share. Columns of shapes are numbered by
+//!   themselves.
+//! - `sealed`: [`Sealed`](crate::rows::Sealed), what every row has.
+//! - `rest`: [`Rest`](crate::rows::Rest), what few rows have.
+//!
+//! How a column is written:
+//! - `plain`: the values as they are. Columns of shapes always are; two small fields share one by `<< bits`.
+//! - `relative`: by the difference to another row, to another time or to the shape. `rows/encode.rs` and
+//!   `rows/decode.rs` have code for each of these columns.
+//!
+//! An array takes a column for each of its elements, from its number on.
+//!
+//! To add a field: find the cache line of the thread that writes it, put the field where a `spare` is, give
+//! it the next free column number and `plain`, and say in `SPEC.md` what it means.
+//!
+//! Rule: the order is that of the bytes in a live row, and a column keeps its number. Both are the format.
+
+use crate::varint::{unzigzag, zigzag};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed};
+
+/// Calls the macro `$make` with the fields of a call.
+macro_rules! call_fields {
+    ($make:ident) => {
+        $make! {
+            // Line A: the calling thread. `word` is before these.
+
+            /// The program called NCCL, ticks.
+            sealed t_api: u64 = 3 relative;
+            /// Elements, as the program gave them.
+            shape count: u64 = 9;
+            /// Ticket of its group + 1; 0 none.
+            sealed group: u64 = 8 relative;
+            /// cudaStream_t, as a number.
+            shape stream: u64 = 12;
+            /// Uid of its communicator.
+            shape comm: u32 = 0;
+            /// Root, or -1.
+            shape root: i32 = 10;
+            /// String id of the function.
+            shape func: u8 = 1;
+            /// String id of the datatype.
+            shape datatype: u8 = 2;
+            /// What kind of call it is: [`flag`](crate::live::flag) bits.
+            shape flags: u8 = 3;
+            /// 0.
+            live spare_a: u8;
+            /// For a replay of a CUDA graph: its template's number + 1.
+            sealed template: u32 = 16 plain;
+            /// The call returned (below v5: its group stopped), ticks; 0 not yet, or its group has it.
+            sealed t_end: u64 = 7 relative;
+
+            // Line B: the thread that launches.
+
+            /// KernelLaunch start, ticks; 0 not known.
+            sealed t_launch0: u64 = 4 relative;
+            /// KernelLaunch stop, ticks; 0 not known.
+            sealed t_launch1: u64 = 5 relative;
+            /// Coll, P2p or CeColl start, ticks; 0 not yet.
+            sealed t_enqueue: u64 = 6 relative;
+            /// NCCL's seqNumber + 1; 0 none.
+            sealed seq: u64 = 2 relative;
+            /// ABI v7: the program's userTag.
+            rest user_tag: u64 = 17 plain;
+            /// Peer of a send or receive + 1; 0 not known.
+            shape peer: u32 = 11;
+            /// String id of the algorithm.
+            shape algorithm: u8 = 5;
+            /// String id of the protocol.
+            shape protocol: u8 = 6;
+            /// ABI v7: string id of the kernelVariant.
+            shape variant: u8 = 7;
+            /// What NCCL has said about the call since its birth: [`part`](crate::live::part) bits.
+            shape parts: u8 = 4;
+            /// Channels that NCCL says it uses.
+            shape nchannels: u8 = 8;
+            /// Warps per channel.
+            shape nwarps: u8 = 8 << 8;
+            /// Batches of a copy-engine collective.
+            shape ce_batches: u16 = 13;
+            /// Number of the CUDA events around its launch, if it has [`EVENTS`](crate::live::part::EVENTS).
+            live event: u32;
+            /// Send buffer (`full` mode).
+            rest send_buffer: u64 = 18 plain;
+
+            // Line C: the thread that delivers kernel events; with CUDA events the recorder's thread.
+
+            /// Earliest start stamp over channels, GPU ns; 0 none. Of CUDA events: the first's time, ticks.
+            sealed k_start: u64 = 9 relative;
+            /// Latest stop stamp over channels, GPU ns; 0 none. Of CUDA events: `k_start` + ns between them.
+            sealed k_stop: u64 = 10 relative;
+            /// Host time of the newest kernel callback, ticks.
+            sealed k_seen: u64 = 11 relative;
+            /// Channels started. It shares its column with `k_stopped`.
+            sealed k_started: u16 = 12 relative;
+            /// Channels stopped.
+            sealed k_stopped: u16 = 12 relative;
+            /// Evidence against its stamps: [`verdict`](crate::live::verdict) bits.
+            sealed verdict: u16 = 15 plain;
+            /// 0.
+            live spare_c: u16;
+            /// ABI v7: latest end of initial sync and of compute over channels, GPU ns; 0 none.
+            rest phase_stop: [u64; 2] = 13 relative;
+            /// Receive buffer (`full` mode). The launching thread writes it before any kernel event.
+            rest recv_buffer: u64 = 19 plain;
+            /// Of CUDA events: error of `k_start`, ns.
+            sealed k_error: u32 = 31 plain;
+            /// 0.
+            live spare_c2: u32;
+
+            // Line D: the network proxy's thread.
+
+            /// ProxyOps started.
+            rest ops_started: u32 = 20 plain;
+            /// ProxyOps stopped.
+            rest ops_stopped: u32 = 21 plain;
+            /// Network steps finished.
+            rest steps: u32 = 22 plain;
+            /// Host time of the newest network callback, ticks >> 10.
+            live net_seen: u32;
+            /// Bytes that the network has accepted.
+            rest bytes_sent: u64 = 23 plain;
+            /// Bytes received.
+            rest bytes_received: u64 = 24 plain;
+            /// Time in each of [`WAITS`](crate::live::WAITS), summed over steps, in units of 64 ticks.
+            rest waits: [u32; 6] = 25 plain;
+            /// Longest [`held`](crate::net_op::NetOp::held) of its network operations, in units of 64 ticks.
+            rest net_longest: u32 = 32 plain;
+            /// The operation with that: peer + 1, << 1 | 1 if it sends; 0 none.
+            rest net_link: u32 = 33 plain;
+        }
+    };
+}
+pub(crate) use call_fields;
+
+/// A type that a field may have.
+pub trait Field: Copy {
+    /// What a live row has in its place.
+    type Live;
+    /// How many columns it takes.
+    const COLUMNS: usize;
+    /// Its value in a live row.
+    fn load(live: &Self::Live) -> Self;
+    /// What stands in the `i`th of its columns, if that is plain.
+    fn number(&self, i: usize) -> u64;
+    /// The value from what stands in its columns.
+    fn from_numbers(number: impl Fn(usize) -> u64) -> Self;
+}
+
+/// What a live row has in place of a `T`: the atomic integer of the same size, or an array of them.
+pub type Live<T> = <T as Field>::Live;
+
+macro_rules! unsigned {
+    ($($type:ty, $live:ty;)*) => { $(
+        impl Field for $type {
+            type Live = $live;
+            const COLUMNS: usize = 1;
+            #[inline]
+            fn load(live: &$live) -> $type {
+                live.load(Relaxed)
+            }
+            #[inline]
+            fn number(&self, _: usize) -> u64 {
+                (*self).into()
+            }
+            #[inline]
+            fn from_numbers(number: impl Fn(usize) -> u64) -> $type {
+                number(0) as $type
+            }
+        }
+    )* };
+}
+
+unsigned! {
+    u8, AtomicU8;
+    u16, AtomicU16;
+    u32, AtomicU32;
+    u64, AtomicU64;
+}
+
+/// A small number of either sign; in columns by [`zigzag`].
+impl Field for i32 {
+    type Live = AtomicU32;
+    const COLUMNS: usize = 1;
+    #[inline]
+    fn load(live: &AtomicU32) -> i32 {
+        live.load(Relaxed) as i32
+    }
+    #[inline]
+    fn number(&self, _: usize) -> u64 {
+        zigzag((*self).into())
+    }
+    #[inline]
+    fn from_numbers(number: impl Fn(usize) -> u64) -> i32 {
+        unzigzag(number(0)) as i32
+    }
+}
+
+impl<T: Field, const N: usize> Field for [T; N] {
+    type Live = [T::Live; N];
+    const COLUMNS: usize = N;
+    #[inline]
+    fn load(live: &[T::Live; N]) -> [T; N] {
+        std::array::from_fn(|i| T::load(&live[i]))
+    }
+    #[inline]
+    fn number(&self, i: usize) -> u64 {
+        self[i].number(0)
+    }
+    #[inline]
+    fn from_numbers(number: impl Fn(usize) -> u64) -> [T; N] {
+        std::array::from_fn(|i| T::from_numbers(|_| number(i)))
+    }
+}

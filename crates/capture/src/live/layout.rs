@@ -1,0 +1,381 @@
+//! What lies where in a live part: its [`Header`], and the sections that a [`Layout`] sizes.
+//!
+//! A section begins at a multiple of 4096. `Layout::for_memory(0)`, the smallest standard layout, has these:
+//!
+//! ```text
+//!       0   Header
+//!    4096   Strings, 255 of 48 bytes       544768   Rows, 1024 of 256
+//!   16384   Comms, 256 of 176              806912   Network operations, 512 of 192
+//!   61440   Groups, 2048 of 64             905216   Staging, 262144 bytes
+//!  192512   Totals, 512 of 176            1167360   the end
+//!  282624   Histogram pages, 1024 of 256
+//! ```
+
+use super::{Cause, Page, Row, Total, Undo};
+use crate::net_op::NetOp;
+use std::mem::offset_of;
+use std::sync::atomic::{
+    AtomicU16, AtomicU32, AtomicU64, AtomicU8,
+    Ordering::{Acquire, Relaxed},
+};
+
+/// Starts a live part.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"NCSLIVE1");
+
+/// The three clocks at one moment.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Anchor {
+    /// The recorder's clock: TSC ticks, or ns of CLOCK_MONOTONIC if the TSC is not used.
+    pub ticks: AtomicU64,
+    /// CLOCK_MONOTONIC, ns.
+    pub monotonic: AtomicU64,
+    /// CLOCK_REALTIME, ns since 1970.
+    pub realtime: AtomicU64,
+}
+
+/// What a live part starts with. Sizes and offsets are fixed at creation; other fields change.
+#[repr(C)]
+pub struct Header {
+    /// [`MAGIC`], stored last at creation (Release).
+    pub magic: AtomicU64,
+    /// [`crate::FORMAT`].
+    pub format: AtomicU32,
+    /// Bytes of the whole image.
+    pub size: AtomicU32,
+    /// Offset and number of strings, comms, groups, totals, pages, rows and staged bytes.
+    pub sections: [[AtomicU32; 2]; 7],
+    /// Random id shared with the trace file's header.
+    pub trace_id: AtomicU64,
+    /// The writer's pid, as the writer sees it.
+    pub pid: AtomicU32,
+    /// Clock of `ticks`: 0 vDSO monotonic ns, 1 TSC, 2 the aarch64 virtual counter.
+    pub clock: AtomicU32,
+    /// When the process started: field 22 of /proc/PID/stat. Processes with the same pid differ in it.
+    pub pid_start: AtomicU64,
+    /// Inode of the pid name space.
+    pub pid_namespace: AtomicU64,
+    /// When the live part was made.
+    pub first: Anchor,
+    /// The newest anchor; `anchor_version` is odd while it changes.
+    pub last: Anchor,
+    /// See `last`.
+    pub anchor_version: AtomicU64,
+    /// Rows born, which is the next ticket. A compare-and-swap at each birth. Calls that found no row are
+    /// not in it: see [`Header::announced`].
+    pub born: AtomicU64,
+    /// The recorder's thread has seen all tickets below this one.
+    pub drained: AtomicU64,
+    /// Rows written to blocks.
+    pub sealed: AtomicU64,
+    /// Rows folded into the totals.
+    pub folded: AtomicU64,
+    /// Calls without a row, by [`Cause`].
+    pub lost: [AtomicU64; 8],
+    /// Callbacks without effect, by [`Odd`](super::Odd).
+    pub odd: [AtomicU64; 24],
+    /// Bytes of the present trace file before the staged ones.
+    pub staged_base: AtomicU64,
+    /// Bytes in the staging area. Stored (Release) after the bytes.
+    pub staged_len: AtomicU64,
+    /// Next block number.
+    pub block_number: AtomicU32,
+    /// 0 recording, 1 ended by the last finalize or exit, 2 off after a failure.
+    pub state: AtomicU32,
+    /// errno of the last failed write, 0 if none.
+    pub write_errno: AtomicU32,
+    /// Next group ticket.
+    pub groups_seen: AtomicU64,
+    /// Entries of the totals table in use.
+    pub totals_used: AtomicU32,
+    /// Histogram pages in use.
+    pub pages_used: AtomicU32,
+    /// Times that found no histogram page free: they count in totals, not in percentiles.
+    pub pages_full: AtomicU64,
+    /// Undo record of the fold in progress; see [`Undo`].
+    pub undo: Undo,
+    /// Starts of events that the recorder did not ask for (NCCL's RAS can change the mask).
+    pub unrequested: AtomicU64,
+    /// Bytes of `process`. Stored (Release) after them.
+    pub process_len: AtomicU32,
+    /// Who this is, the `key=value` lines of [`crate::block::Kind::Process`].
+    pub process: [AtomicU8; 2560],
+    /// Number of the present trace file, to which `staged_base` and `staged_len` belong. Stored while
+    /// nothing is staged.
+    pub trace_number: AtomicU32,
+    /// CUDA's error that ended the timing by CUDA events; 0 none.
+    pub cuda_error: AtomicU32,
+    /// Offset and number of open network operations. Both are 0 in the live part of an older recorder.
+    pub net_ops: [AtomicU32; 2],
+}
+
+impl Header {
+    /// Calls that NCCL announced: starts of CollApi and P2pApi (Coll and P2p below ABI v5), and graph
+    /// replays.
+    pub fn announced(&self) -> u64 {
+        self.born
+            .load(Acquire)
+            .saturating_add(self.lost[Cause::RowsFull as usize].load(Relaxed))
+    }
+
+    /// Offset and count of each section, in the order of [`Section`].
+    pub fn stored_sections(&self) -> impl Iterator<Item = &[AtomicU32; 2]> {
+        self.sections.iter().chain(std::iter::once(&self.net_ops))
+    }
+}
+
+/// The facts about the process, from the first [`HEADER_BYTES`] of an image: who left it.
+///
+/// `None` if `start` is not the start of a live part of this format.
+pub fn facts(start: &[u8]) -> Option<&[u8]> {
+    let u32_at = |at: usize| Some(u32::from_le_bytes(start.get(at..at + 4)?.try_into().ok()?));
+    let magic = start.get(offset_of!(Header, magic)..)?.get(..8)?;
+    let format = u32_at(offset_of!(Header, format))?;
+    if magic != MAGIC.to_le_bytes() || format != crate::FORMAT {
+        return None;
+    }
+    let len = u32_at(offset_of!(Header, process_len))? as usize;
+    let facts = start.get(offset_of!(Header, process)..offset_of!(Header, trace_number))?;
+    facts.get(..len.min(facts.len()))
+}
+
+/// An interned string: functions, datatypes, algorithms, protocols, kernel variants. Id 0 means none.
+#[repr(C)]
+pub struct Text {
+    /// 0 free, 1 being written, else 2 + bytes. Stored (Release) after the bytes.
+    pub len: AtomicU32,
+    /// UTF-8 as NCCL gave it, cut at 44 bytes.
+    pub bytes: [AtomicU8; 44],
+}
+
+/// A communicator of this process, from its init on.
+#[repr(C)]
+pub struct Comm {
+    /// Unique in the trace file, from 1; 0 free. Stored (Release) last.
+    pub uid: AtomicU32,
+    /// ABI version that NCCL chose.
+    pub abi: AtomicU32,
+    /// NCCL's commId or commHash; 0 when not known (v1 to v3 before the first call).
+    pub hash: AtomicU64,
+    /// 0 when not known.
+    pub nranks: AtomicU32,
+    /// 0 when not known.
+    pub nnodes: AtomicU32,
+    /// This process's rank in it, -1 when not known.
+    pub rank: AtomicU32,
+    /// How many communicators with this hash, size and rank this process had before.
+    pub generation: AtomicU32,
+    /// CUDA device ordinal, -1 when not known.
+    pub device: AtomicU32,
+    /// 1 once its finalize was called.
+    pub finalized: AtomicU32,
+    /// Init time, ticks.
+    pub t_init: AtomicU64,
+    /// Finalize time, ticks; 0 while alive.
+    pub t_final: AtomicU64,
+    /// The GPU's UUID, 16 bytes; 0 if it is not known.
+    pub gpu: [AtomicU64; 2],
+    /// Bytes of `name`.
+    pub name_len: AtomicU32,
+    /// The thread that called init.
+    pub tid: AtomicU32,
+    /// Name given by the program, cut at 96 bytes.
+    pub name: [AtomicU8; 96],
+}
+
+/// A group of calls: what one GroupApi event brackets. A single call is a group of one.
+#[repr(C)]
+pub struct Group {
+    /// Group ticket + 1; 0 free. Stored (Release) at birth.
+    pub word: AtomicU64,
+    /// Communicator of its first call (uid).
+    pub comm: AtomicU32,
+    /// Calls in it so far.
+    pub calls: AtomicU32,
+    /// GroupApi start, ticks.
+    pub t_start: AtomicU64,
+    /// State 24: ncclGroupEnd begun, ticks; 0 if not yet.
+    pub t_closing: AtomicU64,
+    /// GroupApi stop, ticks; 0 if not yet.
+    pub t_stop: AtomicU64,
+    /// Slot of its first row + 1.
+    pub first_row: AtomicU32,
+    /// Kernel launches begun.
+    pub launches: AtomicU16,
+    /// 1 when captured into a graph.
+    pub captured: AtomicU8,
+    /// Depth as NCCL gives it.
+    pub depth: AtomicU8,
+    /// Start and end of its newest launch, ticks.
+    pub t_launch: [AtomicU64; 2],
+}
+
+const _: () = assert!(std::mem::size_of::<Group>() == 64);
+const _: () = assert!(std::mem::size_of::<Text>() == 48);
+const _: () = assert!(std::mem::size_of::<Header>() <= HEADER_BYTES);
+
+/// Communicators of a standard layout.
+pub const COMMS: usize = 256;
+/// Groups of a standard layout.
+pub const GROUPS: usize = 2048;
+/// Open network operations of a standard layout, at most: one for two rows.
+const NET_OPS: u32 = 4096;
+
+/// Bytes kept for the [`Header`].
+pub const HEADER_BYTES: usize = 4096;
+
+/// How many of each thing a live part holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Interned strings, at most 255.
+    pub strings: u32,
+    /// Communicators; a power of two.
+    pub comms: u32,
+    /// Groups; a power of two.
+    pub groups: u32,
+    /// Totals entries.
+    pub totals: u32,
+    /// Histogram pages.
+    pub pages: u32,
+    /// Rows; a power of two.
+    pub rows: u32,
+    /// Staging bytes.
+    pub staging: u32,
+    /// Open network operations; a power of two.
+    pub net_ops: u32,
+}
+
+/// A section of the live part, in the header's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+#[repr(usize)]
+pub enum Section {
+    Strings = 0,
+    Comms = 1,
+    Groups = 2,
+    Totals = 3,
+    Pages = 4,
+    Rows = 5,
+    Staging = 6,
+    NetOps = 7,
+}
+
+/// How many sections there are.
+pub(super) const SECTIONS: usize = 8;
+
+/// The sections in the order of their offsets. Staging is last because its end is seldom used, and the end
+/// of a mapping may go away in a forked child: if another thread of the parent was looking up a library at
+/// the fork, glibc's first look-up in the child unmaps the place that ld.so.cache had in the parent, and
+/// the end of a new mapping may be there.
+const ORDER: [Section; SECTIONS] = [
+    Section::Strings,
+    Section::Comms,
+    Section::Groups,
+    Section::Totals,
+    Section::Pages,
+    Section::Rows,
+    Section::NetOps,
+    Section::Staging,
+];
+
+/// Bytes of one element of each section.
+pub(super) const ELEMENT: [usize; SECTIONS] = [
+    std::mem::size_of::<Text>(),
+    std::mem::size_of::<Comm>(),
+    std::mem::size_of::<Group>(),
+    std::mem::size_of::<Total>(),
+    std::mem::size_of::<Page>(),
+    std::mem::size_of::<Row>(),
+    1,
+    std::mem::size_of::<NetOp>(),
+];
+
+impl Layout {
+    /// The largest standard layout that fits in `bytes`. It has from 1024 to 131 072 rows.
+    pub fn for_memory(bytes: usize) -> Layout {
+        let mut layout = Layout {
+            strings: 255,
+            comms: COMMS as u32,
+            groups: GROUPS as u32,
+            totals: 512,
+            pages: 1024,
+            rows: 1024,
+            staging: 256 << 10,
+            net_ops: 512,
+        };
+        while layout.rows < 131_072 {
+            let rows = layout.rows * 2;
+            let larger = Layout {
+                rows,
+                net_ops: (rows / 2).min(NET_OPS),
+                ..layout
+            };
+            if larger.bytes() > bytes {
+                break;
+            }
+            layout = larger;
+        }
+        layout
+    }
+
+    fn counts(&self) -> [u32; SECTIONS] {
+        [
+            self.strings,
+            self.comms,
+            self.groups,
+            self.totals,
+            self.pages,
+            self.rows,
+            self.staging,
+            self.net_ops,
+        ]
+    }
+
+    /// Offset and count of each section.
+    pub fn sections(&self) -> [[u32; 2]; SECTIONS] {
+        let (mut at, counts) = (HEADER_BYTES, self.counts());
+        let mut sections = [[0; 2]; SECTIONS];
+        for section in ORDER {
+            let (count, element) = (counts[section as usize], ELEMENT[section as usize]);
+            sections[section as usize] = [at as u32, count];
+            at = (at + count as usize * element).next_multiple_of(4096);
+        }
+        sections
+    }
+
+    /// Bytes of the whole image.
+    pub fn bytes(&self) -> usize {
+        let [at, count] = self.sections()[Section::Staging as usize];
+        (at + count).next_multiple_of(4096) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_layout_is_as_in_the_example() {
+        let layout = Layout::for_memory(0);
+        let sections = layout.sections();
+        let first = ORDER.map(|section| sections[section as usize]);
+        let expected = [
+            [4096, 255],
+            [16384, 256],
+            [61440, 2048],
+            [192512, 512],
+            [282624, 1024],
+            [544768, 1024],
+            [806912, 512],
+            [905216, 262144],
+        ];
+        assert_eq!((first, layout.bytes()), (expected, 1167360));
+    }
+
+    #[test]
+    fn default_layout_fits_in_four_mebibytes() {
+        let layout = Layout::for_memory(4 << 20);
+        assert_eq!((layout.rows, layout.net_ops), (8192, 4096));
+        assert!(layout.bytes() <= 4 << 20, "{}", layout.bytes());
+    }
+}

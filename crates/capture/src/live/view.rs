@@ -1,0 +1,219 @@
+//! The bytes of a live part: a [`View`] borrows them, an [`Image`] owns them.
+//!
+//! Rule: [`View::open`] checks that every section lies in the bytes, so any bytes can be looked at.
+
+use super::layout::{ELEMENT, SECTIONS};
+use super::{Comm, Group, Header, Layout, Page, Row, Section, Text, Total, HEADER_BYTES, MAGIC};
+use crate::net_op::NetOp;
+use std::sync::atomic::{
+    AtomicU64, AtomicU8,
+    Ordering::{Acquire, Relaxed},
+};
+
+/// A borrowed live part: the mapping of a living process, or a copy read from a file.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    base: *const u8,
+    sections: [[u32; 2]; SECTIONS],
+    _image: std::marker::PhantomData<&'a [AtomicU64]>,
+}
+
+// SAFETY: a View only hands out references to atomics.
+unsafe impl Send for View<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for View<'_> {}
+
+macro_rules! section {
+    ($(#[$doc:meta])* $name:ident, $section:ident, $type:ty) => {
+        $(#[$doc])*
+        #[inline]
+        pub fn $name(&self) -> &'a [$type] {
+            let [at, count] = self.sections[Section::$section as usize];
+            // SAFETY: the constructors checked that the section lies in the image, which lives for 'a, and
+            // that offsets are page aligned; every field of the element types is an atomic integer, valid
+            // for any bytes.
+            unsafe { std::slice::from_raw_parts(self.base.add(at as usize).cast(), count as usize) }
+        }
+    };
+}
+
+impl<'a> View<'a> {
+    /// Writes the layout into a zeroed image and returns its view. The caller fills in the header and stores
+    /// [`MAGIC`] last.
+    ///
+    /// # Safety
+    /// `base` points to `layout.bytes()` zeroed bytes, page aligned, that stay mapped for `'a`.
+    pub unsafe fn create(base: *mut u8, layout: &Layout) -> View<'a> {
+        let view = View {
+            base,
+            sections: layout.sections(),
+            _image: std::marker::PhantomData,
+        };
+        let header = view.header();
+        for (stored, section) in header.stored_sections().zip(view.sections) {
+            stored[0].store(section[0], Relaxed);
+            stored[1].store(section[1], Relaxed);
+        }
+        header.format.store(crate::FORMAT, Relaxed);
+        header.size.store(layout.bytes() as u32, Relaxed);
+        view
+    }
+
+    /// The view of an image made elsewhere.
+    ///
+    /// `None` if it is no live part of this format, or if its sections do not lie inside `image`.
+    pub fn open(image: &'a [AtomicU64]) -> Option<View<'a>> {
+        let bytes = std::mem::size_of_val(image);
+        let base: *const u8 = image.as_ptr().cast();
+        if bytes < HEADER_BYTES || !(base as usize).is_multiple_of(64) {
+            return None;
+        }
+        let mut view = View {
+            base,
+            sections: [[0; 2]; SECTIONS],
+            _image: std::marker::PhantomData,
+        };
+        let header = view.header();
+        if header.magic.load(Acquire) != MAGIC || header.format.load(Relaxed) != crate::FORMAT {
+            return None;
+        }
+        for (i, stored) in header.stored_sections().enumerate() {
+            let (at, count) = (stored[0].load(Relaxed), stored[1].load(Relaxed));
+            let end = u64::from(at) + u64::from(count) * ELEMENT[i] as u64;
+            if at % 4096 != 0 || end > bytes as u64 {
+                return None;
+            }
+            view.sections[i] = [at, count];
+        }
+        Some(view)
+    }
+
+    /// The header.
+    #[inline]
+    pub fn header(&self) -> &'a Header {
+        // SAFETY: the image is at least HEADER_BYTES long and aligned (both constructors).
+        unsafe { &*self.base.cast() }
+    }
+
+    section!(
+        /// Interned strings; id `i` is entry `i - 1`.
+        strings, Strings, Text
+    );
+    section!(
+        /// Communicators.
+        comms, Comms, Comm
+    );
+    section!(
+        /// Groups; ticket `t` lives in entry `t % len`.
+        groups, Groups, Group
+    );
+    section!(
+        /// Totals.
+        totals, Totals, Total
+    );
+    section!(
+        /// Histogram pages.
+        pages, Pages, Page
+    );
+    section!(
+        /// Rows; ticket `t` lives in entry `t % len`.
+        rows, Rows, Row
+    );
+    section!(
+        /// Staged bytes of the trace file.
+        staging, Staging, AtomicU8
+    );
+    section!(
+        /// Open network operations; none in the live part of an older recorder.
+        net_ops, NetOps, NetOp
+    );
+
+    /// The string with this id, or none for id 0 and unpublished entries.
+    pub fn text(&self, id: u8) -> Option<String> {
+        let text = self.strings().get(usize::from(id).checked_sub(1)?)?;
+        let len = (text.len.load(Acquire) as usize)
+            .checked_sub(2)?
+            .min(text.bytes.len());
+        let bytes: Vec<u8> = text.bytes[..len].iter().map(|b| b.load(Relaxed)).collect();
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// An owned copy of a live part, 64-byte aligned.
+pub struct Image {
+    storage: Vec<AtomicU64>,
+    skip: usize,
+}
+
+impl Image {
+    /// `bytes` of zeros.
+    pub fn zeroed(bytes: usize) -> Image {
+        let storage: Vec<AtomicU64> = (0..bytes.div_ceil(8) + 8)
+            .map(|_| AtomicU64::new(0))
+            .collect();
+        let skip = storage.as_ptr().align_offset(64).min(8);
+        Image { storage, skip }
+    }
+
+    /// A copy of `bytes`.
+    pub fn copy(bytes: &[u8]) -> Image {
+        let image = Image::zeroed(bytes.len());
+        image.write(0, bytes);
+        image
+    }
+
+    /// Overwrites the image from byte `at` (a multiple of 8) on; what does not fit is left out.
+    pub fn write(&self, at: usize, bytes: &[u8]) {
+        let Some(words) = self.words().get(at / 8..) else {
+            return;
+        };
+        for (word, chunk) in words.iter().zip(bytes.chunks(8)) {
+            let mut value = word.load(Relaxed).to_le_bytes();
+            value[..chunk.len()].copy_from_slice(chunk);
+            word.store(u64::from_le_bytes(value), Relaxed);
+        }
+    }
+
+    /// The words of the image.
+    pub fn words(&self) -> &[AtomicU64] {
+        &self.storage[self.skip..]
+    }
+
+    /// Its view, if it is a live part.
+    pub fn view(&self) -> Option<View<'_>> {
+        View::open(self.words())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::facts;
+
+    #[test]
+    fn an_image_opens_and_a_damaged_one_does_not() {
+        let layout = Layout::for_memory(0);
+        let image = Image::zeroed(layout.bytes());
+        assert!(image.view().is_none());
+        // SAFETY: the image is zeroed, long enough and outlives the view.
+        let view = unsafe { View::create(image.words().as_ptr() as *mut u8, &layout) };
+        let header = view.header();
+        for (to, from) in header.process.iter().zip(b"pid=7\nhost=n") {
+            to.store(*from, Relaxed);
+        }
+        header.process_len.store(12, Relaxed);
+        let start = || -> Vec<u8> {
+            let words = image.words()[..HEADER_BYTES / 8].iter();
+            words.flat_map(|w| w.load(Relaxed).to_le_bytes()).collect()
+        };
+        assert_eq!(facts(&start()), None);
+        header.magic.store(MAGIC, Relaxed);
+        assert_eq!(facts(&start()), Some(&b"pid=7\nhost=n"[..]));
+        assert_eq!(facts(&start()[..100]), None);
+        header.process_len.store(u32::MAX, Relaxed);
+        assert_eq!(facts(&start()).map(<[u8]>::len), Some(2560));
+        assert_eq!(image.view().expect("opens").rows().len(), 1024);
+        view.header().sections[5][1].store(u32::MAX, Relaxed);
+        assert!(image.view().is_none());
+    }
+}
