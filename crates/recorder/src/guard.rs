@@ -37,11 +37,11 @@ pub mod forced {
     use super::{AtomicBool, Relaxed, OFF};
     use std::sync::atomic::AtomicU32;
 
-    /// 0 no pause is asked for, 1 the next callback that finds a row pauses, 2 one does.
+    /// 0 no pause is asked for, 1 the next callback that finds its row or group pauses, 2 one does.
     static PAUSE: AtomicU32 = AtomicU32::new(0);
 
-    /// The next callback that finds a row pauses there until [`resume`], in whichever thread.
-    pub fn pause_at_next_row() {
+    /// The next callback that finds its row or group pauses there until [`resume`], in whichever thread.
+    pub fn pause_at_next_find() {
         PAUSE.store(1, Relaxed);
     }
 
@@ -55,7 +55,7 @@ pub mod forced {
         PAUSE.store(0, Relaxed);
     }
 
-    /// A callback has found its row and is going to store to it.
+    /// A callback has found its row or group, and is going to store to it.
     pub(crate) fn found() {
         if PAUSE.compare_exchange(1, 2, Relaxed, Relaxed).is_ok() {
             while is_paused() {

@@ -51,6 +51,7 @@ mod names;
 mod proxy;
 mod rows;
 
+pub use calls::Returned;
 use communicators::CommState;
 use names::Known;
 

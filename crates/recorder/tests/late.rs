@@ -33,7 +33,7 @@ fn job_with_a_late_callback() {
     let coll = comm.enqueue(7);
     let [op, step] = send(&comm, coll).map(|handle| handle as usize);
     std::thread::scope(|scope| {
-        forced::pause_at_next_row();
+        forced::pause_at_next_find();
         let late = comm.beside();
         scope.spawn(move || {
             late.state(step as *mut _, state::PROXY_STEP_SEND_WAIT, Some(LATE));

@@ -14,6 +14,18 @@ use crate::seats::{thread, Inside};
 use capture::live::{flag, part, Cause, Group, Odd, Row, GROUPS};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+/// What is known of a call's return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Returned {
+    NotYet,
+    /// At that time, ticks.
+    At(u64),
+    /// NCCL announced no group for the call, so it does not tell.
+    NeverTold,
+    /// So long ago that the group's entry serves another group.
+    Forgotten,
+}
+
 impl Recorder {
     #[inline]
     pub(super) fn start_group(&self, context: u64, captured: bool, depth: i32) -> u64 {
@@ -215,9 +227,7 @@ impl Recorder {
         // template's own row, which is there until its group has returned.
         let own = self.read(template.row.load(Relaxed));
         if own.is(Kind::Api) {
-            let under_way = |row: &Row| {
-                row.t_end.load(Relaxed) == 0 && !self.group_returned(row.group.load(Relaxed))
-            };
+            let under_way = |row: &Row| self.returned(row) == Returned::NotYet;
             if self.live_row(inside, own).is_some_and(under_way) {
                 return Ok(own.renamed(Kind::Task, 0));
             }
@@ -255,13 +265,29 @@ impl Recorder {
             .then_some((word, group))
     }
 
-    /// Whether the group with this word has returned to the program; true when its entry was recycled.
-    pub fn group_returned(&self, word: u64) -> bool {
-        if word == 0 {
-            return true;
+    /// Whether and when a call returned to the program.
+    pub fn returned(&self, row: &Row) -> Returned {
+        let t_end = row.t_end.load(Acquire);
+        if t_end != 0 {
+            return Returned::At(t_end);
         }
-        let group = &self.groups[(word - 1) as usize % GROUPS];
-        group.word.load(Acquire) != word || group.t_stop.load(Acquire) != 0
+        if row.flags.load(Relaxed) & flag::UNGROUPED != 0 {
+            return Returned::NotYet;
+        }
+        let word = row.group.load(Relaxed);
+        let Some(ticket) = word.checked_sub(1) else {
+            return Returned::NeverTold;
+        };
+        let group = &self.groups[ticket as usize % GROUPS];
+        let t_stop = group.t_stop.load(Acquire);
+        if group.word.load(Acquire) != word {
+            return Returned::Forgotten;
+        }
+        // An earlier time is the end of the group that had the entry before.
+        if t_stop == 0 || t_stop < row.t_api.load(Relaxed) {
+            return Returned::NotYet;
+        }
+        Returned::At(t_stop)
     }
 
     /// Below ABI v5, Coll or P2p is the first that NCCL tells of a call.
@@ -355,23 +381,36 @@ impl Recorder {
 
     #[inline]
     pub(super) fn stop_group(&self, handle: Handle) {
+        // Before the group is looked up: see `several_return`.
+        let now = self.clock.ticks();
         let Some((word, group)) = self.group_at(handle) else {
             return self.odd(Odd::StaleHandle);
         };
-        let now = self.clock.ticks();
-        if group.calls.load(Relaxed) != 1 {
+        #[cfg(debug_assertions)]
+        crate::guard::forced::found();
+        if group.calls.load(Relaxed) == 1 {
+            // A group of one call, by far the commonest: its row gets the time, and needs the group no more.
+            let inside = self.inside();
+            if let Some(ring) = self.comms[usize::from(handle.channel())].ring() {
+                self.end_bracket(&inside, ring, word, group);
+            }
+            if let Some(row) = self.first_row(&inside, word, group) {
+                return row.t_end.store(now, Release);
+            }
+        }
+        Self::several_return(group, now);
+    }
+
+    /// A group has returned, and its calls will find that time in it.
+    ///
+    /// The table of groups goes round, and this callback may be so late that the entry serves another group
+    /// meanwhile. Then `now` is earlier than all of that group's times. Nobody takes it for that group's end,
+    /// and it does not replace the end.
+    #[inline(never)]
+    fn several_return(group: &Group, now: u64) {
+        let found = group.t_stop.compare_exchange(0, now, Release, Relaxed);
+        if found.is_err_and(|other| other < group.t_start.load(Relaxed)) {
             group.t_stop.store(now, Release);
-            return;
-        }
-        let inside = self.inside();
-        if let Some(ring) = self.comms[usize::from(handle.channel())].ring() {
-            self.end_bracket(&inside, ring, word, group);
-        }
-        group.t_stop.store(now, Release);
-        // A group of one call, by far the commonest: its row gets the time at once and needs the group no
-        // more.
-        if let Some(row) = self.first_row(&inside, word, group) {
-            row.t_end.store(now, Release);
         }
     }
 
@@ -391,10 +430,10 @@ impl Recorder {
             return;
         };
         let parts = row.parts.load(Relaxed);
-        if row.flags.load(Relaxed) & (flag::LEGACY | flag::REPLAY) != 0 {
+        row.parts.store(parts | part::ENQUEUE_DONE, Release);
+        if row.flags.load(Relaxed) & flag::UNGROUPED != 0 {
             self.unbracketed_ends(row);
         }
-        row.parts.store(parts | part::ENQUEUE_DONE, Release);
     }
 
     #[inline]
@@ -416,6 +455,6 @@ impl Recorder {
     /// A call without a GroupApi event counts as returned once it is enqueued: NCCL tells no more.
     #[cold]
     fn unbracketed_ends(&self, row: &Row) {
-        row.t_end.store(self.clock.ticks(), Relaxed);
+        row.t_end.store(self.clock.ticks(), Release);
     }
 }

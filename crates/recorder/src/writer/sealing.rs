@@ -8,7 +8,7 @@
 use super::folding::key_of_record;
 use super::{Writer, NONE};
 use crate::gpu_events::HostClock;
-use crate::recorder::Recorder;
+use crate::recorder::{Recorder, Returned};
 use crate::settings::{Mode, Timing};
 use capture::block::{self, Kind};
 use capture::live::{flag, part, row_state, Cause, Odd, Row};
@@ -109,9 +109,8 @@ impl Writer {
             while slot != NONE {
                 let row = &self.rows()[slot as usize];
                 // Until a call has returned, its launch may still be timed.
-                let group = row.group.load(Relaxed);
-                let returned = row.t_end.load(Acquire) != 0 || recorder.group_returned(group);
-                if !returned || !self.join(at, row) {
+                let under_way = recorder.returned(row) == Returned::NotYet;
+                if under_way || !self.join(at, row) {
                     break;
                 }
                 (newest, slot) = (slot, self.next[slot as usize]);
@@ -182,11 +181,14 @@ impl Writer {
             let next = self.next[slot as usize];
             let row = &self.rows()[slot as usize];
             let timed = self.join(at, row);
-            let record = Record::load(row).and_then(|record| {
+            let record = self.load(row).and_then(|record| {
                 let passed = self.passed(at, next, record.ticket);
                 self.ready(record, now, passed, timed, hurried)
             });
             if let Some(record) = record {
+                if self.recorder.returned(row) == Returned::Forgotten {
+                    self.recorder.header().odd[Odd::GroupLost as usize].fetch_add(1, Relaxed);
+                }
                 let queue = &mut self.queues[at];
                 queue.sealed = queue.sealed.max(record.ticket + 1);
                 if has_run(&record) {
@@ -216,6 +218,23 @@ impl Writer {
         }
     }
 
+    /// What a row has, if its call has returned.
+    fn load(&self, row: &Row) -> Option<Record> {
+        // Before all other fields: what the call's thread stored before its return is then seen.
+        let returned = self.recorder.returned(row);
+        let mut record = Record::load(row)?;
+        if record.t_end == 0 {
+            // If NCCL does not tell when a call returned, its last known time stands for that.
+            let last_known = record.t_launch1.max(record.t_enqueue).max(record.t_api);
+            record.t_end = match returned {
+                Returned::NotYet => return None,
+                Returned::At(t) => t,
+                Returned::NeverTold | Returned::Forgotten => last_known,
+            };
+        }
+        Some(record)
+    }
+
     /// How far the communicator is past a call, judged by the call behind it and by the sealed ones.
     fn passed(&self, at: usize, next: u32, ticket: u64) -> Passed {
         let queue = &self.queues[at];
@@ -225,29 +244,22 @@ impl Writer {
             let ran = row.k_stopped.load(Relaxed) != 0
                 || row.k_stop.load(Relaxed) != 0
                 || row.ops_stopped.load(Relaxed) != 0;
-            let group = row.group.load(Relaxed);
-            called |= ran || row.t_end.load(Relaxed) != 0 || self.recorder.group_returned(group);
+            called |= ran || self.recorder.returned(row) != Returned::NotYet;
             executed |= ran;
         }
         Passed { called, executed }
     }
 
-    /// The row as it is to be written, with what its group knows, if all of its parts have come.
-    /// `timed`: it has its GPU time, or gets none.
+    /// The row as it is to be written, if all of its parts have come. `timed`: it has its GPU time, or gets
+    /// none.
     fn ready(
         &self,
-        mut r: Record,
+        r: Record,
         now: u64,
         passed: Passed,
         timed: bool,
         hurried: bool,
     ) -> Option<Record> {
-        if r.t_end == 0 {
-            r.t_end = self.group_end(&r);
-        }
-        if r.t_end == 0 {
-            return None;
-        }
         let age = |since: u64| now.saturating_sub(since) as f64 * self.ns_per_tick;
         let settled = hurried || age(r.t_end) > SETTLE as f64;
         // A later call that only returned proves nothing: the program may be far ahead of a GPU that waits
@@ -282,22 +294,6 @@ impl Writer {
     fn multi_node(&self, uid: u32) -> bool {
         let comm = &self.recorder.live.comms()[comm_slot(self.recorder, uid)];
         comm.uid.load(Relaxed) == uid && comm.nnodes.load(Relaxed) > 1
-    }
-
-    /// When the group of a call returned; 0 if it has not. If the group's entry was given away, its end is
-    /// lost, and the call's own last known time stands for it.
-    fn group_end(&self, r: &Record) -> u64 {
-        let last_known = r.t_launch1.max(r.t_enqueue).max(r.t_api);
-        if r.group == 0 {
-            return last_known;
-        }
-        let groups = self.recorder.live.groups();
-        let group = &groups[(r.group - 1) as usize & (groups.len() - 1)];
-        if group.word.load(Acquire) != r.group {
-            self.recorder.header().odd[Odd::GroupLost as usize].fetch_add(1, Relaxed);
-            return last_known;
-        }
-        group.t_stop.load(Acquire)
     }
 
     /// Writes the batch as a block, or folds it into the totals, and retires its rows.

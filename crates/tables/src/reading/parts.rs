@@ -11,7 +11,7 @@ use crate::net_ops;
 use crate::process::{Counters, LiveSource, Process};
 use crate::rotation;
 use capture::block::Kind;
-use capture::live::{self, Comm, View};
+use capture::live::{self, flag, Comm, View};
 use capture::rotated::Rotated;
 use capture::rows::definitions::{self, Definition};
 use capture::rows::{Outline, Record, Shapes};
@@ -240,8 +240,8 @@ impl Parts {
                 let Some(mut record) = Record::load(row) else {
                     continue;
                 };
-                if record.t_end == 0 {
-                    record.t_end = group_end(view, record.group);
+                if record.t_end == 0 && record.shape.flags & flag::UNGROUPED == 0 {
+                    record.t_end = group_end(view, record.group, record.t_api);
                 }
                 let (row, rest) = record.parts(self.shapes.intern(record.shape));
                 let mut call = call(&row, &record.shape, false, &mut cursor);
@@ -261,8 +261,9 @@ impl Parts {
     }
 }
 
-/// When the group with this ticket + 1 returned, if the live part still knows; 0 otherwise.
-fn group_end(view: &View, word: u64) -> u64 {
+/// When the group with this ticket + 1 returned, if the live part still knows; 0 otherwise. A time before that of its
+/// call is a late word of the group that had the entry before.
+fn group_end(view: &View, word: u64, t_api: u64) -> u64 {
     let groups = view.groups();
     let Some(index) = word
         .checked_sub(1)
@@ -271,8 +272,9 @@ fn group_end(view: &View, word: u64) -> u64 {
         return 0;
     };
     let group = &groups[index as usize];
-    if group.word.load(Acquire) == word {
-        group.t_stop.load(Relaxed)
+    let t_stop = group.t_stop.load(Acquire);
+    if group.word.load(Acquire) == word && t_stop >= t_api {
+        t_stop
     } else {
         0
     }
