@@ -17,6 +17,7 @@ mod array;
 mod callbacks;
 mod clock;
 mod control;
+mod cpus;
 mod cuda;
 mod epoch;
 mod events;

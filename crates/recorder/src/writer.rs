@@ -12,12 +12,12 @@
 //! Rule: a row is retired only after its call is in a block or in the totals. So no call is ever nowhere. And
 //! it serves another call only after every callback that may have found it is over ([`crate::seats`]).
 
-use crate::clock;
 use crate::gpu_events::{Poller, PAIRS};
 use crate::recorder::messages::say;
 use crate::recorder::Recorder;
 use crate::rotation::Rotation;
 use crate::seats::Keeper;
+use crate::{clock, cpus};
 use capture::live::Row;
 use capture::rows::{Encoder, Record};
 use std::fs::File;
@@ -268,13 +268,12 @@ impl Writer {
     }
 }
 
-/// Gives the calling thread all CPUs and a low priority. It must not be tied to the CPU of the thread that
-/// called NCCL, nor take that CPU away from the job.
+/// Gives the calling thread the process's CPUs and a low priority. It must not be tied to the CPU of the
+/// thread that called NCCL, nor take that CPU away from the job.
 fn own_scheduling() {
-    // SAFETY: plain system calls on locals; failures leave things as they were.
+    cpus::as_the_process();
+    // SAFETY: plain system calls; if they fail, things stay as they are.
     unsafe {
-        let all = [0xffu8; 512];
-        libc::syscall(libc::SYS_sched_setaffinity, 0, all.len(), all.as_ptr());
         libc::setpriority(
             libc::PRIO_PROCESS,
             libc::syscall(libc::SYS_gettid) as u32,
