@@ -12,7 +12,10 @@ use crate::recorder::messages::say;
 use crate::recorder::Recorder;
 use crate::{clock, facts, writer};
 use capture::live::{Header, HEADER_BYTES, MAGIC};
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Relaxed, Release},
+};
 
 /// The process's recorder. The first init of the process makes it; `None` if that fails, which the user is
 /// told.
@@ -27,15 +30,21 @@ pub fn get_or_make() -> Option<&'static Recorder> {
     match start() {
         Ok(recorder) => Some(recorder),
         Err(error) => {
-            say(&format!("recording is off: {error}"));
+            // Each init tries again, because what was missing may be there by then.
+            if !SAID.swap(true, Relaxed) {
+                say(&format!("recording is off: {error}"));
+            }
             None
         }
     }
 }
 
+/// Recording could not begin, and the user was told.
+static SAID: AtomicBool = AtomicBool::new(false);
+
 fn start() -> std::io::Result<&'static Recorder> {
     let random = random();
-    let recorder = Recorder::make(random)?;
+    let recorder = Recorder::make(random, !SAID.load(Relaxed))?;
     fill_in_header(recorder, random);
     publish(recorder)?;
     writer::start(recorder);

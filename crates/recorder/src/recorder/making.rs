@@ -24,10 +24,11 @@ use std::sync::OnceLock;
 
 impl Recorder {
     /// A recorder with a live part of its own, which no callback finds yet. `random` tells it from others.
-    pub fn make(random: u64) -> std::io::Result<&'static Recorder> {
+    /// On the first try, the user is told which settings can't be used.
+    pub fn make(random: u64, is_first_try: bool) -> std::io::Result<&'static Recorder> {
         let settings = Settings::from_env();
-        for complaint in &settings.complaints {
-            say(complaint);
+        if is_first_try {
+            settings.complaints.iter().for_each(|line| say(line));
         }
         let clock = Clock::choose();
         let names = place::names(&settings, random);
