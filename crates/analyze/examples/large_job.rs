@@ -118,7 +118,11 @@ fn main() {
         let began = Instant::now();
         let found = hang(&capture, &Conditions::default());
         spent += began.elapsed();
-        println!("{}", found.sentence);
+        println!(
+            "{:?}, hang: {:?}",
+            found.verdict.kind(),
+            found.verdict.hang()
+        );
     } else {
         let mut analysis = Analysis::default();
         // Of processes, finishing looks at everything but calls.

@@ -49,7 +49,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         true => render::hang::json(&hang, out),
         false => render::hang::text(&hang, args.all, out),
     })?;
-    Ok(ExitCode::from(match hang.hang {
+    Ok(ExitCode::from(match hang.verdict.hang() {
         Some(false) => 0,
         Some(true) => 1,
         None => 2,

@@ -1,26 +1,38 @@
 //! The answer to `ncclscope hang`: the verdict first, then what it rests on.
 //!
-//! Ranks of a communicator that stand at the same calls share a line.
+//! `words` turns the facts of [`analyze::hang`] into sentences, with a file for each kind of verdict; `names`
+//! and `phrases` are shared by all. [`Answer`] has the sentences and the rows in the format of
+//! `schema/hang-1.json`, and `text` prints it with tables.
+//!
+//! Rule: nothing is decided here. Every sentence and every row follows from the facts.
 
-use crate::layout::{wrap, write_printable, Table};
-use analyze::hang::{CallRow, CommunicatorState, Hang, NetOpRow, RankState};
-use analyze::job::ranges;
-use analyze::summary::size;
+mod answer;
+mod cycle;
+mod mismatch;
+mod names;
+mod network;
+mod phrases;
+mod quiet;
+mod sink;
+mod stall;
+mod text;
+mod words;
+
+use crate::layout::write_printable;
+use analyze::hang::Hang;
 use std::io::{Result, Write};
+
+pub use answer::{Answer, Blamed, Call, Communicator, NetOp, Rank, Wait};
 
 /// The JSON Schema of [`json`].
 pub const SCHEMA: &str = include_str!("../schema/hang-1.json");
-
-/// Lines of ranks that are printed for a communicator, and communicators, unless all are asked for.
-const LINES: usize = 8;
-const COMMUNICATORS: usize = 6;
 
 /// Writes `hang` as JSON, indented, with a newline at its end.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn json(hang: &Hang, out: &mut impl Write) -> Result<()> {
-    crate::json::pretty(hang, out)
+    crate::json::pretty(&Answer::new(hang), out)
 }
 
 /// Writes `hang` as text; `all` leaves no rank out.
@@ -29,191 +41,6 @@ pub fn json(hang: &Hang, out: &mut impl Write) -> Result<()> {
 /// Those of `out`.
 pub fn text(hang: &Hang, all: bool, out: &mut impl Write) -> Result<()> {
     let mut text = Vec::new();
-    body(hang, all, &mut text)?;
+    text::write(&Answer::new(hang), all, &mut text)?;
     write_printable(&text, out)
-}
-
-fn body(hang: &Hang, all: bool, out: &mut Vec<u8>) -> Result<()> {
-    wrap(out, "", "", &hang.sentence)?;
-    for detail in &hang.details {
-        wrap(out, "  ", "    ", detail)?;
-    }
-    net_ops(&hang.net_ops, if all { usize::MAX } else { LINES }, out)?;
-    // Where somebody waits comes first, then by first use.
-    let waits = |c: &CommunicatorState| {
-        let here = |id: &Option<String>| id.as_ref() == Some(&c.communicator);
-        hang.waits.iter().any(|wait| here(&wait.call.communicator))
-            || hang
-                .call
-                .as_ref()
-                .is_some_and(|call| here(&call.communicator))
-    };
-    let mut order: Vec<&CommunicatorState> = hang.communicators.iter().collect();
-    order.sort_by_key(|c| (c.over, !waits(c)));
-    let shown = if all { order.len() } else { COMMUNICATORS };
-    for communicator in order.iter().take(shown) {
-        state(communicator, if all { usize::MAX } else { LINES }, out)?;
-    }
-    if order.len() > shown {
-        writeln!(out)?;
-        writeln!(out, "{} more communicators: --all", order.len() - shown)?;
-    }
-    if !hang.problems.is_empty() {
-        writeln!(out)?;
-        writeln!(out, "Problems")?;
-        for p in hang.problems.iter().take(if all { usize::MAX } else { 4 }) {
-            let text = format!(
-                "{}, {}: expected {}, found {}",
-                p.file, p.place, p.expected, p.found
-            );
-            wrap(out, "  ", "    ", &text)?;
-        }
-    }
-    writeln!(out)?;
-    writeln!(out, "Next: {}", hang.next)
-}
-
-fn state(of: &CommunicatorState, lines: usize, out: &mut impl Write) -> Result<()> {
-    writeln!(out)?;
-    let mut title = format!("Communicator {}", of.communicator);
-    if let Some(name) = &of.name {
-        title += &format!(" ({name})");
-    }
-    if let Some(nranks) = of.nranks {
-        title += &format!(", {nranks} ranks");
-    }
-    if of.over {
-        title += ", destroyed by all";
-    }
-    match &of.absent {
-        Some(absent) if !absent.is_empty() => title += &format!("; not in the capture: {absent}"),
-        None => title += "; some are not in the capture",
-        _ => {}
-    }
-    title += " (last call of each rank, and how far it came, as call numbers; seconds)";
-    wrap(out, "", "  ", &title)?;
-    let names = [
-        "ranks",
-        "state",
-        "last_call",
-        "entered_ago",
-        "entered",
-        "enqueued",
-        "launched",
-        "started",
-        "finished",
-        "seen_ago",
-    ];
-    let mut table = Table::new(names, "<<<>>>>>>>");
-    for group in groups(&of.ranks) {
-        let (first, rest) = (group[0], &group[1..]);
-        let newest = |pick: fn(&RankState) -> Option<f64>| {
-            let all = std::iter::once(&first).chain(rest);
-            let oldest = all.filter_map(|rank| pick(rank)).reduce(f64::max);
-            oldest.map_or("-".to_owned(), |s| format!("{s:.1}"))
-        };
-        let ranks: Option<Vec<u32>> = group.iter().map(|r| r.rank).collect();
-        table.row([
-            ranks.map_or(format!("pid:{}", first.pid), ranges),
-            format!("{:?}", first.state).to_lowercase(),
-            first.entered.as_ref().map_or("-".to_owned(), name),
-            newest(|r| r.entered.as_ref()?.age_s),
-            number(&first.entered),
-            number(&first.enqueued),
-            number(&first.launched),
-            number(&first.started),
-            number(&first.finished),
-            newest(|r| r.evidence_age_s),
-        ]);
-    }
-    table.write(out, lines, "lines of ranks")
-}
-
-/// The open network operations of the call that does not end.
-fn net_ops(rows: &[NetOpRow], lines: usize, out: &mut impl Write) -> Result<()> {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    writeln!(out)?;
-    let title = "Network operations of the call that are not over (those first that wait for no other; peers are ranks of the communicator; seconds)";
-    wrap(out, "", "  ", title)?;
-    let names = [
-        "rank",
-        "direction",
-        "peer",
-        "channel",
-        "state",
-        "for",
-        "steps_done",
-        "steps",
-        "cause",
-    ];
-    let mut table = Table::new(names, "><>><>>><");
-    for row in rows {
-        let number = |n: Option<u32>| n.map_or("-".to_owned(), |n| n.to_string());
-        table.row([
-            number(row.rank),
-            row.direction.to_owned(),
-            number(row.peer),
-            row.channel.to_string(),
-            row.state.unwrap_or("-").to_owned(),
-            row.for_s.map_or("-".to_owned(), |s| format!("{s:.1}")),
-            row.steps_done.to_string(),
-            row.steps.to_string(),
-            row.cause
-                .map_or("-".to_owned(), |cause| format!("{cause:?}").to_lowercase()),
-        ]);
-    }
-    table.write(out, lines, "net_ops")
-}
-
-/// Ranks that stand at the same calls in the same state, by first of them.
-fn groups(ranks: &[RankState]) -> Vec<Vec<&RankState>> {
-    let same = |a: &RankState, b: &RankState| {
-        let calls = |r: &RankState| {
-            [
-                &r.entered,
-                &r.enqueued,
-                &r.launched,
-                &r.started,
-                &r.finished,
-            ]
-            .map(|call| {
-                call.as_ref()
-                    .map(|c| (number_of(c), c.function.clone(), c.bytes))
-            })
-        };
-        a.state == b.state && calls(a) == calls(b)
-    };
-    let mut groups: Vec<Vec<&RankState>> = Vec::new();
-    for rank in ranks {
-        match groups.iter_mut().find(|group| same(group[0], rank)) {
-            Some(group) => group.push(rank),
-            None => groups.push(vec![rank]),
-        }
-    }
-    groups
-}
-
-fn name(call: &CallRow) -> String {
-    let function = call.function.as_deref().unwrap_or("unknown");
-    let bytes = call
-        .bytes
-        .map_or(String::new(), |b| format!("/{}", size(b).replace(' ', "")));
-    format!("{function}{bytes}")
-}
-
-fn number_of(call: &CallRow) -> Option<u64> {
-    call.number.or(call.seq)
-}
-
-fn number(call: &Option<CallRow>) -> String {
-    match call {
-        None => "-".to_owned(),
-        Some(call) => match number_of(call) {
-            Some(number) if call.replay => format!("r{number}"),
-            Some(number) => number.to_string(),
-            None => "yes".to_owned(),
-        },
-    }
 }

@@ -7,8 +7,8 @@
 //! Rule: whatever a program, a user or a host chose is escaped where it is written, by [`escaped`] in the page and by
 //! [`embedded`] in its data; and the page's policy runs the two scripts that are hashed in it and no other.
 
-use crate::layout::plural;
-use crate::text::{counts, outlier, short_ids};
+use crate::layout::{plural, short_ids};
+use crate::text::{counts, outlier};
 use analyze::words::{self, Word};
 use analyze::Report;
 use base64::prelude::{Engine, BASE64_STANDARD};

@@ -1,5 +1,8 @@
-//! Lines and tables of plain text: no colour, at most [`WIDTH`] columns where words allow it.
+//! Lines and tables of plain text: no colour, at most [`WIDTH`] columns if words allow it. Ids short enough for
+//! a column.
 
+use analyze::Report;
+use std::collections::BTreeMap;
 use std::io::{Result, Write};
 use tables::printable;
 
@@ -31,6 +34,26 @@ pub(crate) fn more(out: &mut impl Write, there: usize, shown: usize, what: &str)
         writeln!(out, "  … {} more {what} (--all)", there - shown)?;
     }
     Ok(())
+}
+
+/// Ids cut to the digits that tell them apart.
+pub(crate) fn short_ids(report: &Report) -> BTreeMap<&str, String> {
+    let cut = |id: &str, digits: usize| match id.split_once('#') {
+        Some((hash, nth)) => format!("{}#{nth}", &hash[..digits.min(hash.len())]),
+        None => id[..digits.min(id.len())].to_owned(),
+    };
+    let ids: Vec<&str> = report
+        .communicators
+        .iter()
+        .map(|c| c.communicator.as_str())
+        .collect();
+    let fits = |digits: &usize| {
+        let mut short: Vec<String> = ids.iter().map(|id| cut(id, *digits)).collect();
+        short.sort_unstable();
+        short.windows(2).all(|pair| pair[0] != pair[1])
+    };
+    let digits = [4, 8, 12].into_iter().find(fits).unwrap_or(16);
+    ids.into_iter().map(|id| (id, cut(id, digits))).collect()
 }
 
 /// Writes `text` after `first`, broken between words; later lines begin with `rest`.

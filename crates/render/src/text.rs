@@ -5,7 +5,7 @@
 //!
 //! Rule: what is left out is said to be, with the number of rows.
 
-use crate::layout::{more, plural, wrap, write_printable, Table};
+use crate::layout::{more, plural, short_ids, wrap, write_printable, Table};
 use analyze::completeness::RankCompleteness;
 use analyze::functions::{FunctionRow, PARTS};
 use analyze::operations::Operation;
@@ -352,26 +352,6 @@ pub(crate) fn outlier(ranks: &Ranks, outlier: &Outlier) -> (String, String) {
         ),
     };
     (format!("{name} on {}", of.host), how)
-}
-
-/// Ids cut to the digits that tell them apart.
-pub(crate) fn short_ids(report: &Report) -> BTreeMap<&str, String> {
-    let cut = |id: &str, digits: usize| match id.split_once('#') {
-        Some((hash, nth)) => format!("{}#{nth}", &hash[..digits.min(hash.len())]),
-        None => id[..digits.min(id.len())].to_owned(),
-    };
-    let ids: Vec<&str> = report
-        .communicators
-        .iter()
-        .map(|c| c.communicator.as_str())
-        .collect();
-    let fits = |digits: &usize| {
-        let mut short: Vec<String> = ids.iter().map(|id| cut(id, *digits)).collect();
-        short.sort_unstable();
-        short.windows(2).all(|pair| pair[0] != pair[1])
-    };
-    let digits = [4, 8, 12].into_iter().find(fits).unwrap_or(16);
-    ids.into_iter().map(|id| (id, cut(id, digits))).collect()
 }
 
 fn communicators(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Waiting and findings, as text.
 
-use crate::layout::{wrap, Table};
+use crate::layout::{short_ids, wrap, Table};
 use analyze::Report;
 use std::io::{Result, Write};
 
@@ -161,7 +161,7 @@ pub(crate) fn links(report: &Report, ranks: usize, all: bool, out: &mut impl Wri
         "loses_wall",
     ];
     let mut table = Table::new(names, "><<<><>>>>>>");
-    let ids = crate::text::short_ids(report);
+    let ids = short_ids(report);
     for link in links {
         let none = || "-".to_owned();
         let ms = |us: f64| format!("{:.3}", us / 1e3);

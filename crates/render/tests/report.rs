@@ -419,7 +419,8 @@ fn a_damaged_job_is_still_reported() {
         let found = analyze::hang::hang(&capture, &analyze::hang::Conditions::default());
         let mut text = Vec::new();
         render::hang::text(&found, true, &mut text).expect("printed");
-        assert!(!found.sentence.is_empty() && !text.is_empty());
+        let sentence = render::hang::Answer::new(&found).sentence;
+        assert!(!sentence.is_empty() && !text.is_empty());
     }
 }
 

@@ -7,8 +7,9 @@
 
 mod ring;
 
-use analyze::hang::{hang, Cause, Conditions, Hang, Life, Verdict};
+use analyze::hang::{hang, Cause, Conditions, Kind, Life};
 use capture::live::{flag, part, ODDS};
+use render::hang::Answer;
 use ring::{Channel, Stuck};
 use std::collections::HashMap;
 use tables::calls::Extra;
@@ -671,7 +672,8 @@ fn hanging(seed: u64, fault: Fault, large: bool) -> Result<bool, String> {
         lives,
         after_ns: None,
     };
-    let found = hang(&capture, &conditions);
+    let facts = hang(&capture, &conditions);
+    let found = Answer::new(&facts);
     let wrong = |why: &str| {
         Err(format!(
             "seed {seed} {fault:?} {ranks} ranks, absent {absent:?}, truth rank {rank} call {what:?} on {}: {why}\n  \
@@ -696,7 +698,7 @@ fn hanging(seed: u64, fault: Fault, large: bool) -> Result<bool, String> {
     };
     let named = match fault {
         Fault::Stalled => true,
-        _ if wire.is_some() && found.cause != wire => false,
+        _ if wire.is_some() && facts.verdict.cause() != wire => false,
         _ => blamed.contains(&(rank as u32)) && contains_rank(&found.sentence, rank),
     };
     let alone = blamed.len() == alike;
@@ -715,7 +717,7 @@ fn hanging(seed: u64, fault: Fault, large: bool) -> Result<bool, String> {
             return wrong("the rank or the call is not the right one");
         }
         let inferred = found.details.iter().any(|d| d.contains("sent least"));
-        if !found.certain && found.verdict != Verdict::Silent && !inferred {
+        if !found.certain && facts.verdict.kind() != Kind::Silent && !inferred {
             return wrong("nothing is missing");
         }
         return Ok(true);
@@ -841,18 +843,20 @@ fn with_gap(seed: u64, fault: Fault, gap: Gap) -> Result<bool, String> {
             }
         }
     }
-    let found = hang(&capture, &Conditions::default());
+    let facts = hang(&capture, &Conditions::default());
+    let found = Answer::new(&facts);
+    let cause = facts.verdict.cause();
     let truth = match fault {
         Fault::Link => Cause::Network,
         Fault::Receiver => Cause::Receiver,
         _ => Cause::Gpu,
     };
     let blamed: Vec<u32> = found.blamed.iter().filter_map(|b| b.global_rank).collect();
-    let right = found.cause == Some(truth) && blamed.contains(&(rank as u32));
-    let named = !matches!(found.cause, None | Some(Cause::Unknown));
+    let right = cause == Some(truth) && blamed.contains(&(rank as u32));
+    let named = !matches!(cause, None | Some(Cause::Unknown));
     let wrong = match (named, right) {
         (true, false) => "another cause is named",
-        (false, _) if found.cause.is_some() && found.certain => "certain of what is not known",
+        (false, _) if cause.is_some() && found.certain => "certain of what is not known",
         _ if found.hang == Some(false) => "it hangs",
         _ => return Ok(right),
     };
@@ -880,7 +884,7 @@ fn no_cause_is_wrong_where_evidence_of_the_network_is_missing() {
 }
 
 /// One healthy job at some moment.
-fn healthy(seed: u64, large: bool) -> Hang {
+fn healthy(seed: u64, large: bool) -> Answer {
     let random = &mut Random(0x5851_f42d_4c95_7f2d ^ ((seed + 1) << 20));
     let ranks = if large { 1024 } else { 8 };
     let mut job = Job::new(random, ranks, 6);
@@ -937,7 +941,7 @@ fn healthy(seed: u64, large: bool) -> Hang {
         lives,
         after_ns: None,
     };
-    hang(&capture, &conditions)
+    Answer::new(&hang(&capture, &conditions))
 }
 
 #[test]

@@ -1,0 +1,287 @@
+//! Every rank's calls in the order in which it made them, beside those of the other ranks.
+//!
+//! [`Calls`] has a [`CommunicatorCalls`] for each communicator of the capture, and that a [`RankCalls`] for
+//! each of its ranks that the capture holds; the index of a rank there is its *member*. A rank's collectives
+//! stand in one [`Lane`], and its replays of captured calls in another, because NCCL shows replays only when
+//! the GPU reaches them. Sends and receives stand by peer.
+//!
+//! Rule: calls with the same ordinal on the same lane are one operation, because NCCL requires all ranks of a
+//! communicator to make their calls in one order. The k-th send from a to b meets the k-th receive at b from
+//! a. A rank with lost rows has no ordinals (`base` is `None`) until `alignment` finds them.
+
+use super::reached::{reached, Reached};
+use capture::live::{flag, part, Cause};
+use std::collections::{BTreeMap, HashMap};
+use tables::{Call, Capture, Communicator, Name, Process, Shape};
+
+/// Largest communicator of which absent ranks are listed: a damaged file may claim any number of ranks.
+const MOST_RANKS: u32 = 1 << 20;
+
+/// All lanes.
+pub(super) const LANES: [Lane; 2] = [Lane::Eager, Lane::Replay];
+
+/// A sequence of calls that all ranks of a communicator make in the same order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Lane {
+    /// Collectives that the program calls itself.
+    Eager = 0,
+    /// Replays of collectives that were captured into a CUDA graph.
+    Replay = 1,
+}
+
+/// The calls of one rank on one communicator. A call is an index into [`Process::calls`].
+#[derive(Debug, Default)]
+pub(super) struct RankCalls {
+    /// Index of the process.
+    pub process: usize,
+    /// The communicator's number in the process.
+    pub uid: u32,
+    /// Rank in the communicator.
+    pub rank: Option<u32>,
+    /// Vertex of the wait-for graph: the process, or one GPU of a process with several.
+    pub vertex: usize,
+    /// When the rank destroyed the communicator.
+    pub ended_ns: Option<i64>,
+    /// Collectives by lane.
+    pub calls: [Vec<u32>; 2],
+    /// Ordinal of the first call of the eager lane; `None` if lost rows hide it.
+    pub base: Option<u64>,
+    /// Sends (`true`) and receives by peer.
+    pub pairs: BTreeMap<(bool, u32), Vec<u32>>,
+    /// Sends and receives that were entered, before NCCL has told their peer.
+    pub inside: Vec<u32>,
+    /// All calls since the communicator's creation are known.
+    pub whole: bool,
+    /// The rank may have made newer calls than are known.
+    pub at_least: bool,
+}
+
+impl RankCalls {
+    /// Number of operations that the rank entered on a lane, if that is known.
+    pub fn entered(&self, lane: Lane) -> Option<u64> {
+        let calls = self.calls[lane as usize].len() as u64;
+        match lane {
+            Lane::Eager => Some(self.base? + calls),
+            Lane::Replay => self.whole.then_some(calls),
+        }
+    }
+
+    /// Its newest send or receive that came this far.
+    pub fn newest_piece(&self, process: &Process, at_least: Reached) -> Option<u32> {
+        let all = self.pairs.values().flatten().chain(&self.inside);
+        all.copied()
+            .filter(|call| reached(process, &process.calls[*call as usize]) >= at_least)
+            .max()
+    }
+
+    /// Of its sends to (`true`) or receives from a peer, the one with this number.
+    pub fn pair(&self, send: bool, peer: u32, number: usize) -> Option<u32> {
+        self.pairs.get(&(send, peer))?.get(number).copied()
+    }
+
+    /// Its call with this ordinal.
+    pub fn call(&self, lane: Lane, ordinal: u64) -> Option<u32> {
+        let base = match lane {
+            Lane::Eager => self.base?,
+            Lane::Replay => 0,
+        };
+        let index = usize::try_from(ordinal.checked_sub(base)?).ok()?;
+        self.calls[lane as usize].get(index).copied()
+    }
+}
+
+/// The calls on one communicator.
+#[derive(Debug)]
+pub(super) struct CommunicatorCalls {
+    /// Its ranks that the capture holds, in the order of [`Communicator::members`].
+    pub ranks: Vec<RankCalls>,
+    /// Ranks of which the capture holds nothing, if they can be named.
+    pub absent: Vec<u32>,
+    /// How many ranks that are.
+    pub nabsent: u32,
+    /// Ordinals count from the communicator's first call.
+    pub numbered: bool,
+}
+
+impl CommunicatorCalls {
+    fn new(communicator: &Communicator, ranks: Vec<RankCalls>) -> CommunicatorCalls {
+        let mut absent = Vec::new();
+        let mut nabsent = 0;
+        if let Some(nranks) = communicator.nranks {
+            nabsent = nranks.saturating_sub(ranks.len() as u32);
+            let named = nranks <= MOST_RANKS && ranks.iter().all(|own| own.rank.is_some());
+            if nabsent > 0 && named {
+                let mut there = vec![false; nranks as usize];
+                for rank in ranks.iter().filter_map(|own| own.rank) {
+                    if let Some(there) = there.get_mut(rank as usize) {
+                        *there = true;
+                    }
+                }
+                let numbers = there.iter().enumerate().filter(|(_, there)| !**there);
+                absent = numbers.map(|(rank, _)| rank as u32).collect();
+            }
+        }
+        CommunicatorCalls {
+            ranks,
+            absent,
+            nabsent,
+            numbered: true,
+        }
+    }
+
+    /// Whether some rank, or some call of a rank, is not known.
+    pub fn is_partial(&self) -> bool {
+        let hidden = |own: &RankCalls| {
+            own.base.is_none() || own.at_least || own.calls[1].len() > 1 && !own.whole
+        };
+        self.nabsent > 0 || self.ranks.iter().any(hidden)
+    }
+
+    /// Whether all its ranks have destroyed it.
+    pub fn is_over(&self) -> bool {
+        self.ranks.iter().all(|own| own.ended_ns.is_some())
+    }
+
+    /// Whether more than one rank takes part in it.
+    pub fn is_shared(&self) -> bool {
+        self.ranks.len() as u32 + self.nabsent > 1
+    }
+}
+
+/// Communicator and member by process and the process's number of the communicator.
+type Owners = HashMap<(usize, u32), (usize, usize)>;
+
+/// A capture's calls.
+pub(super) struct Calls<'a> {
+    pub capture: &'a Capture,
+    /// In the capture's order.
+    pub communicators: Vec<CommunicatorCalls>,
+    /// Vertices of the wait-for graph.
+    pub vertices: usize,
+    /// By process: whether NCCL delivers the GPU's stamps.
+    pub stamped: Vec<bool>,
+}
+
+impl<'a> Calls<'a> {
+    /// The calls of a capture; those of ranks with lost rows are not aligned yet.
+    pub fn new(capture: &'a Capture) -> Calls<'a> {
+        let mut owners: Owners = HashMap::new();
+        let mut vertices: HashMap<(usize, Option<u32>), usize> = HashMap::new();
+        let mut communicators = Vec::with_capacity(capture.communicators.len());
+        for (index, communicator) in capture.communicators.iter().enumerate() {
+            let mut ranks = Vec::with_capacity(communicator.members.len());
+            for member in &communicator.members {
+                let process = &capture.processes[member.process];
+                let local = process.communicators.iter().find(|l| l.uid == member.uid);
+                let device = local.and_then(|l| l.device);
+                let next = vertices.len();
+                let vertex = *vertices.entry((member.process, device)).or_insert(next);
+                owners.insert((member.process, member.uid), (index, ranks.len()));
+                ranks.push(RankCalls {
+                    process: member.process,
+                    uid: member.uid,
+                    rank: member.rank,
+                    vertex,
+                    ended_ns: local.and_then(|l| l.ended_ns),
+                    ..RankCalls::default()
+                });
+            }
+            communicators.push(CommunicatorCalls::new(communicator, ranks));
+        }
+        let stamped = |process: &Process| {
+            process.fact("timing") == Some("stamps")
+                && process.calls.iter().any(|call| call.channels_started > 0)
+        };
+        let mut all = Calls {
+            capture,
+            communicators,
+            vertices: vertices.len(),
+            stamped: capture.processes.iter().map(stamped).collect(),
+        };
+        for (index, process) in capture.processes.iter().enumerate() {
+            all.deal(index, process, &owners);
+        }
+        all
+    }
+
+    /// Deals the calls of a process out to its ranks.
+    fn deal(&mut self, index: usize, process: &Process, owners: &Owners) {
+        let mut calls = process.calls.iter().enumerate();
+        let whole = process.shapeless == 0 && calls.all(|(i, call)| call.ticket == i as u64);
+        let lost = |counters: &tables::process::Counters| {
+            let rows_full = counters.lost.get(Cause::RowsFull as usize);
+            rows_full.is_some_and(|lost| *lost > 0)
+        };
+        let rowless = process.counters.as_ref().is_some_and(lost);
+        let owner = |uid: u32| owners.get(&(index, uid)).copied();
+        for (communicator, member) in process.communicators.iter().filter_map(|l| owner(l.uid)) {
+            let own = &mut self.communicators[communicator].ranks[member];
+            (own.whole, own.at_least) = (whole, rowless);
+        }
+        let of_shape: Vec<_> = process
+            .shapes
+            .iter()
+            .map(|shape| owner(shape.uid))
+            .collect();
+        for (number, call) in process.calls.iter().enumerate() {
+            let shape = &process.shapes[call.shape as usize];
+            let Some((communicator, member)) = of_shape[call.shape as usize] else {
+                continue;
+            };
+            if shape.is(flag::CAPTURED) {
+                continue;
+            }
+            let own = &mut self.communicators[communicator].ranks[member];
+            let number = number as u32;
+            if shape.is(flag::REPLAY) {
+                own.calls[Lane::Replay as usize].push(number);
+            } else if !shape.is(flag::P2P) {
+                own.calls[Lane::Eager as usize].push(number);
+            } else if let Some(peer) = shape.peer {
+                let send = self.capture.names.get(shape.function) == Some("Send");
+                own.pairs.entry((send, peer)).or_default().push(number);
+            } else if reached(process, call) < Reached::Launched {
+                own.inside.push(number);
+            }
+        }
+    }
+
+    /// The process of a communicator's rank.
+    pub fn process(&self, communicator: usize, member: usize) -> &'a Process {
+        &self.capture.processes[self.communicators[communicator].ranks[member].process]
+    }
+
+    /// A call of a rank, and its shape.
+    pub fn made(&self, communicator: usize, (member, call): (usize, u32)) -> (&'a Call, &'a Shape) {
+        let process = self.process(communicator, member);
+        let call = &process.calls[call as usize];
+        (call, &process.shapes[call.shape as usize])
+    }
+
+    /// Function of the operation that a call is a part of.
+    pub fn function(&self, communicator: usize, (member, call): (usize, u32)) -> Name {
+        let process = self.process(communicator, member);
+        let call = &process.calls[call as usize];
+        let composite = (call.composite as usize).wrapping_sub(1);
+        match process.composites.get(composite) {
+            Some(composite) => composite.function,
+            None => process.shapes[call.shape as usize].function,
+        }
+    }
+
+    /// Whether a call is seen not to have ended.
+    pub fn unfinished(&self, process: usize, call: &Call) -> bool {
+        let of = &self.capture.processes[process];
+        let shape = &of.shapes[call.shape as usize];
+        if call.sealed || shape.parts & part::ENQUEUED == 0 {
+            return false;
+        }
+        let no_kernel = part::COPY_ENGINE | part::SYMMETRIC;
+        let stamps = self.stamped[process] && shape.parts & no_kernel == 0;
+        let network = (call.extra as usize)
+            .checked_sub(1)
+            .and_then(|extra| of.extras.get(extra))
+            .is_some_and(|extra| extra.ops_started > extra.ops_stopped);
+        network || stamps && reached(of, call) != Reached::Finished
+    }
+}

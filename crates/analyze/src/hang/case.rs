@@ -1,0 +1,80 @@
+//! All that a verdict is made from.
+//!
+//! [`Case`] reads a capture once, step by step: the calls of all ranks, the evidence of each, the operations
+//! that can't end, and the state of each process. Nothing in it is judged yet.
+
+use super::alignment::align;
+use super::calls::{Calls, CommunicatorCalls, RankCalls};
+use super::evidence::Evidence;
+use super::limits::Limits;
+use super::liveness::{states, Life, State};
+use super::waits::{waits, Stall, Wait};
+use tables::Capture;
+
+/// What the verdict depends on beside the capture.
+#[derive(Clone, Debug, Default)]
+pub struct Conditions {
+    /// What is known of each process, in the capture's order; missing ones are [`Life::Unknown`].
+    pub lives: Vec<Life>,
+    /// From how long a wait on is a hang, ns. `None`: 120 s, and at least twice the longest pause between two
+    /// calls that a rank of this job has come back from.
+    pub after_ns: Option<i64>,
+}
+
+/// See the module.
+pub(super) struct Case<'a> {
+    pub capture: &'a Capture,
+    pub calls: Calls<'a>,
+    pub evidence: Evidence,
+    pub limits: Limits,
+    pub waits: Vec<Wait>,
+    pub stalls: Vec<Stall>,
+    /// By process.
+    pub states: Vec<State>,
+}
+
+impl<'a> Case<'a> {
+    pub fn new(capture: &'a Capture, conditions: &Conditions) -> Case<'a> {
+        let mut calls = Calls::new(capture);
+        align(&mut calls);
+        let evidence = Evidence::new(&calls);
+        let limits = Limits::new(conditions.after_ns, evidence.longest_pause);
+        let (waits, stalls) = waits(&calls);
+        let states = states(
+            &calls,
+            &evidence,
+            (&waits, &stalls),
+            &conditions.lives,
+            limits.brief_ns,
+        );
+        Case {
+            capture,
+            calls,
+            evidence,
+            limits,
+            waits,
+            stalls,
+            states,
+        }
+    }
+
+    /// The calls on a communicator.
+    pub fn of(&self, communicator: usize) -> &CommunicatorCalls {
+        &self.calls.communicators[communicator]
+    }
+
+    /// The calls of one member of a communicator.
+    pub fn member(&self, communicator: usize, member: usize) -> &RankCalls {
+        &self.of(communicator).ranks[member]
+    }
+
+    /// The state of a member's process.
+    pub fn state(&self, communicator: usize, member: usize) -> State {
+        self.states[self.member(communicator, member).process]
+    }
+
+    /// How long ago a time was, as of the newest evidence, ns.
+    pub fn ago(&self, since: Option<i64>) -> Option<i64> {
+        self.evidence.ago(since)
+    }
+}

@@ -1,0 +1,64 @@
+//! How new the evidence of each rank is, and when each was last seen to do something.
+//!
+//! [`Evidence`] is read from the clocks and calls of the capture. All times of a verdict count back from the
+//! newest evidence of the whole capture, `as_of`, because nothing later is known of the job.
+//!
+//! Rule: a time that was not recorded is `None`, never a guess.
+
+use super::calls::Calls;
+use super::reached::{known, newest};
+use std::collections::BTreeMap;
+
+/// When processes were seen, and when they were active.
+pub(super) struct Evidence {
+    /// By process: when it was seen last, ns since 1970.
+    pub newest: Vec<Option<i64>>,
+    /// By vertex: newest host time of any of its calls, ns since 1970.
+    pub active: Vec<Option<i64>>,
+    /// The newest evidence of all processes, ns since 1970.
+    pub as_of: Option<i64>,
+    /// Longest pause between two calls that a process has come back from, ns.
+    pub longest_pause: i64,
+}
+
+impl Evidence {
+    pub fn new(calls: &Calls) -> Evidence {
+        let processes = &calls.capture.processes;
+        let newest_of: Vec<Option<i64>> = processes.iter().map(|p| p.clock.newest()).collect();
+        let mut vertices: Vec<BTreeMap<u32, usize>> = vec![BTreeMap::new(); processes.len()];
+        for own in calls.communicators.iter().flat_map(|all| &all.ranks) {
+            vertices[own.process].insert(own.uid, own.vertex);
+        }
+        let mut active = vec![None; calls.vertices];
+        let mut longest_pause = 0;
+        for (process, vertices) in processes.iter().zip(&vertices) {
+            let shapes = process.shapes.iter();
+            let vertex_of: Vec<Option<usize>> = shapes
+                .map(|shape| vertices.get(&shape.uid).copied())
+                .collect();
+            let mut before: Option<i64> = None;
+            for call in &process.calls {
+                let now = newest(call);
+                if let Some(vertex) = vertex_of[call.shape as usize] {
+                    active[vertex] = active[vertex].max(now);
+                }
+                // Times of a damaged file may be anything, and so may the pause between them.
+                if let (Some(before), Some(entered)) = (before, known(call.api_ns)) {
+                    longest_pause = longest_pause.max(entered.saturating_sub(before));
+                }
+                before = before.max(now);
+            }
+        }
+        Evidence {
+            as_of: newest_of.iter().flatten().copied().max(),
+            newest: newest_of,
+            active,
+            longest_pause,
+        }
+    }
+
+    /// How long ago a time was, as of the newest evidence, ns.
+    pub fn ago(&self, since: Option<i64>) -> Option<i64> {
+        Some(self.as_of?.saturating_sub(since?).max(0))
+    }
+}

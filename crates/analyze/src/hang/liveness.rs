@@ -1,0 +1,173 @@
+//! What each process is to the others: running, stopped, ended, dead, or silent.
+//!
+//! [`states`] puts together what the system says about a process ([`Life`]) and how old the newest evidence
+//! of it is.
+//!
+//! Rule: a process is dead only if the system says that it is gone and its evidence ends before that of
+//! others. All processes of a job that is over count as running up to its end, but for those that died first.
+
+use super::calls::Calls;
+use super::evidence::Evidence;
+use super::waits::{Stall, Wait};
+use std::collections::BTreeSet;
+use tables::{Capture, LiveSource};
+
+const SECOND: i64 = 1_000_000_000;
+/// A recorder writes the time into its live part 25 times a second. If it was this much behind the others
+/// when the job ended, its process died first.
+const DEAD_NS: i64 = 2 * SECOND;
+/// The same if all processes of its host are dead and others had begun to wait for it: three of those times.
+const DIED_FIRST_NS: i64 = 120_000_000;
+/// Snapshots are written at flushes, which are rare on a shared file system.
+const SNAPSHOT_NS: i64 = 15 * SECOND;
+
+/// What the system says about a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Life {
+    /// It runs on this host.
+    Running,
+    /// It is on this host, and a signal or a debugger has stopped it.
+    Stopped,
+    /// It was on this host and is gone.
+    Gone,
+    /// It is on another host or in another pid name space.
+    #[default]
+    Unknown,
+}
+
+/// What a process is to the others, as of the newest evidence of the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It lives, or lived then.
+    Running,
+    /// A signal or a debugger has stopped it.
+    Stopped,
+    /// It ended its recording.
+    Ended,
+    /// It died without ending its recording.
+    Dead,
+    /// It writes no more, and from here nobody can ask whether it lives.
+    Silent,
+}
+
+/// The state of each process. `brief_ns` is how long a wait may be that has just begun.
+pub(super) fn states(
+    calls: &Calls,
+    evidence: &Evidence,
+    (waits, stalls): (&[Wait], &[Stall]),
+    lives: &[Life],
+    brief_ns: i64,
+) -> Vec<State> {
+    let mut states = by_evidence(calls.capture, evidence, lives);
+    if lives.iter().all(|life| *life == Life::Gone) {
+        let ends = Ends {
+            capture: calls.capture,
+            evidence,
+            brief_ns,
+        };
+        for dead in ends.died_first(calls, waits, stalls, &states) {
+            states[dead] = State::Dead;
+        }
+    }
+    states
+}
+
+fn by_evidence(capture: &Capture, evidence: &Evidence, lives: &[Life]) -> Vec<State> {
+    let life = |index: usize| lives.get(index).copied().unwrap_or_default();
+    let someone_lives =
+        (0..capture.processes.len()).any(|i| matches!(life(i), Life::Running | Life::Stopped));
+    let state = |index: usize| {
+        let process = &capture.processes[index];
+        let behind = evidence
+            .as_of
+            .zip(evidence.newest[index])
+            .map_or(i64::MAX, |(all, own)| all - own);
+        let flush = process
+            .fact("env.NCCLSCOPE_FLUSH")
+            .and_then(|f| f.parse::<f64>().ok())
+            .map_or(0, |s| (3.0 * s * 1e9) as i64);
+        let late = match process.live {
+            LiveSource::Here | LiveSource::Adopted => DEAD_NS,
+            LiveSource::Snapshot | LiveSource::None => SNAPSHOT_NS.max(flush),
+        };
+        match life(index) {
+            Life::Running => State::Running,
+            Life::Stopped => State::Stopped,
+            _ if process.ended => State::Ended,
+            Life::Gone if someone_lives || behind > late => State::Dead,
+            Life::Gone => State::Running,
+            Life::Unknown if behind > late.max(SNAPSHOT_NS) => State::Silent,
+            Life::Unknown => State::Running,
+        }
+    };
+    (0..capture.processes.len()).map(state).collect()
+}
+
+/// When the evidence of processes ends that are all gone.
+struct Ends<'e> {
+    capture: &'e Capture,
+    evidence: &'e Evidence,
+    brief_ns: i64,
+}
+
+impl Ends<'_> {
+    /// The processes that died before a launcher ended the others: their evidence ends before that of all on
+    /// their host that had just begun to wait for them. After a wait that lasts, the order in which a
+    /// launcher ends ranks proves nothing.
+    fn died_first(
+        &self,
+        calls: &Calls,
+        waits: &[Wait],
+        stalls: &[Stall],
+        states: &[State],
+    ) -> BTreeSet<usize> {
+        let process = |communicator: usize, member: &usize| {
+            calls.communicators[communicator].ranks[*member].process
+        };
+        let mut dead = BTreeSet::new();
+        let mut judge = |suspect: usize, others: &[usize], since: Option<i64>| {
+            if states[suspect] == State::Running && self.is_first(suspect, others, since) {
+                dead.insert(suspect);
+            }
+        };
+        for wait in waits {
+            let of = |member: &usize| process(wait.communicator, member);
+            let waiting: Vec<usize> = wait.waiting.iter().map(of).collect();
+            for suspect in wait.missing.iter().map(of) {
+                judge(suspect, &waiting, wait.since_ns);
+            }
+        }
+        for stall in stalls {
+            let ranks = &calls.communicators[stall.communicator].ranks;
+            let all: Vec<usize> = ranks.iter().map(|own| own.process).collect();
+            for suspect in &all {
+                judge(*suspect, &all, stall.since_ns);
+            }
+        }
+        dead
+    }
+
+    /// Whether the evidence of `suspect` ends before that of the others on its host, which wait for it since
+    /// then.
+    fn is_first(&self, suspect: usize, others: &[usize], since: Option<i64>) -> bool {
+        let (Some(end), Some(since)) = (self.evidence.newest[suspect], since) else {
+            return false;
+        };
+        let host = &self.capture.processes[suspect].host;
+        let there = others.iter().copied().filter(|other| {
+            *other != suspect
+                && self.is_precise(*other)
+                && self.capture.processes[*other].host == *host
+        });
+        let first = there.filter_map(|other| self.evidence.newest[other]).min();
+        self.is_precise(suspect)
+            && first.is_some_and(|first| first.saturating_sub(end) >= DIED_FIRST_NS)
+            && since >= end.saturating_sub(self.brief_ns)
+    }
+
+    /// Whether the end of a process is known to a fraction of a second.
+    fn is_precise(&self, process: usize) -> bool {
+        let live = self.capture.processes[process].live;
+        matches!(live, LiveSource::Here | LiveSource::Adopted)
+    }
+}

@@ -1,0 +1,262 @@
+//! Rank progress: how far each rank got on each communicator.
+//!
+//! [`communicators`] gives a [`CommunicatorProgress`] for each communicator of the capture, in its order,
+//! with a [`RankProgress`] for each rank that the capture holds. All other facts of a verdict name ranks by
+//! their places in these lists: a [`Member`], or [`Members`] of one communicator. A call is named by a
+//! [`CallRow`].
+//!
+//! Rule: what was not recorded is `None`. What the capture does not hold of a communicator's ranks is
+//! [`Unknown`], and nothing is concluded from it.
+
+use super::calls::{CommunicatorCalls, Lane, LANES};
+use super::case::Case;
+use super::liveness::State;
+use super::reached::{known, reached, Reached};
+use std::collections::BTreeSet;
+
+/// A communicator and how far its ranks got.
+#[derive(Clone, Debug)]
+pub struct CommunicatorProgress {
+    /// Its id.
+    pub id: String,
+    /// Name given by the program.
+    pub name: Option<String>,
+    /// Number of its ranks.
+    pub nranks: Option<u32>,
+    /// All its ranks in the capture have destroyed it.
+    pub over: bool,
+    /// The launcher gave each process a rank of its own, so those ranks tell its members apart.
+    pub launcher_ranks: bool,
+    /// What the capture does not hold of its ranks; `None` if it holds all.
+    pub unknown: Option<Unknown>,
+    /// Its ranks that the capture holds.
+    pub ranks: Vec<RankProgress>,
+}
+
+/// What the capture does not hold of a communicator's ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// So many ranks are absent: nothing of them is in the capture.
+    Absent {
+        /// How many.
+        count: u32,
+        /// Their ranks in the communicator; empty if they can't be named.
+        ranks: Vec<u32>,
+    },
+    /// Lost rows hide which calls of these members stand beside which of the others.
+    Unaligned(Vec<usize>),
+    /// Some rows of some rank are lost.
+    Lost,
+}
+
+/// How far one rank got: its last call that came to each stage.
+#[derive(Clone, Debug)]
+pub struct RankProgress {
+    /// Rank in the communicator.
+    pub rank: Option<u32>,
+    /// The launcher's rank.
+    pub global_rank: Option<u32>,
+    /// Host.
+    pub host: String,
+    /// Process.
+    pub pid: u32,
+    /// Its state.
+    pub state: State,
+    /// How old the newest evidence of it is, by that of the capture, ns.
+    pub evidence_age_ns: Option<i64>,
+    /// The last call that it entered.
+    pub entered: Option<CallRow>,
+    /// How far that call came.
+    pub came: Option<Reached>,
+    /// The last that NCCL enqueued.
+    pub enqueued: Option<CallRow>,
+    /// The last that was launched, or returned.
+    pub launched: Option<CallRow>,
+    /// The last that the GPU began.
+    pub started: Option<CallRow>,
+    /// The last that the GPU ended.
+    pub finished: Option<CallRow>,
+}
+
+/// A member of a communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Index into [`super::Hang::communicators`].
+    pub communicator: usize,
+    /// Index into its [`CommunicatorProgress::ranks`].
+    pub member: usize,
+}
+
+/// Members of one communicator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Members {
+    /// Index into [`super::Hang::communicators`].
+    pub communicator: usize,
+    /// Indexes into its [`CommunicatorProgress::ranks`].
+    pub members: Vec<usize>,
+}
+
+impl Members {
+    /// One member.
+    pub fn one(communicator: usize, member: usize) -> Members {
+        Members {
+            communicator,
+            members: vec![member],
+        }
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = Member> + '_ {
+        let member = |member: &usize| Member {
+            communicator: self.communicator,
+            member: *member,
+        };
+        self.members.iter().map(member)
+    }
+
+    /// How many they are.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+}
+
+/// A call as one rank made it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallRow {
+    /// Index into [`super::Hang::communicators`].
+    pub communicator: usize,
+    /// Number of the call on the communicator from 1, replays apart; `None` for sends, receives and after
+    /// lost rows.
+    pub number: Option<u64>,
+    /// Whether it replays a captured call.
+    pub replay: bool,
+    /// Function; `AlltoAll` and the like for those that come in pieces.
+    pub function: Option<String>,
+    /// Datatype.
+    pub datatype: Option<String>,
+    /// Bytes by nccl-tests' convention.
+    pub bytes: Option<u64>,
+    /// Root.
+    pub root: Option<u32>,
+    /// Peer of a send or receive.
+    pub peer: Option<u32>,
+    /// NCCL's sequence number.
+    pub seq: Option<u64>,
+    /// How long ago it was entered, as of the newest evidence, ns.
+    pub age_ns: Option<i64>,
+}
+
+/// How far all ranks of all communicators got.
+pub(super) fn communicators(case: &Case) -> Vec<CommunicatorProgress> {
+    let of = |(index, calls): (usize, &CommunicatorCalls)| {
+        let communicator = &case.capture.communicators[index];
+        CommunicatorProgress {
+            id: communicator.id.clone(),
+            name: communicator.name.clone(),
+            nranks: communicator.nranks,
+            over: calls.is_over(),
+            launcher_ranks: has_launcher_ranks(case, calls),
+            unknown: unknown(calls),
+            ranks: (0..calls.ranks.len())
+                .map(|member| rank_progress(case, index, member))
+                .collect(),
+        }
+    };
+    let all = case.calls.communicators.iter().enumerate();
+    all.map(of).collect()
+}
+
+fn has_launcher_ranks(case: &Case, calls: &CommunicatorCalls) -> bool {
+    let process = |own: usize| &case.capture.processes[own];
+    let rank = |own: usize| Some((process(own).rank?, process(own).restart));
+    let ranks = calls.ranks.iter().filter_map(|own| rank(own.process));
+    ranks.collect::<BTreeSet<_>>().len() == calls.ranks.len()
+}
+
+fn unknown(calls: &CommunicatorCalls) -> Option<Unknown> {
+    if !calls.is_partial() {
+        return None;
+    }
+    let unaligned = |member: &usize| calls.ranks[*member].base.is_none();
+    let unaligned: Vec<usize> = (0..calls.ranks.len()).filter(unaligned).collect();
+    Some(match calls.nabsent {
+        0 if unaligned.is_empty() => Unknown::Lost,
+        0 => Unknown::Unaligned(unaligned),
+        count => Unknown::Absent {
+            count,
+            ranks: calls.absent.clone(),
+        },
+    })
+}
+
+fn rank_progress(case: &Case, communicator: usize, member: usize) -> RankProgress {
+    let own = case.member(communicator, member);
+    let process = &case.capture.processes[own.process];
+    let newest_call = |at_least: Reached| {
+        let newest = |lane: Lane| {
+            let calls = &own.calls[lane as usize];
+            let index = calls
+                .iter()
+                .rposition(|call| reached(process, &process.calls[*call as usize]) >= at_least)?;
+            let base = match lane {
+                Lane::Eager => own.base,
+                Lane::Replay => Some(0),
+            };
+            Some((calls[index], base.map(|base| base + index as u64), lane))
+        };
+        let collectives = LANES.into_iter().filter_map(newest);
+        let piece = own.newest_piece(process, at_least);
+        let all = collectives.chain(piece.map(|call| (call, None, Lane::Eager)));
+        all.max_by_key(|(call, ..)| *call)
+    };
+    let last = |at_least: Reached| {
+        let (call, ordinal, lane) = newest_call(at_least)?;
+        Some(call_row(case, communicator, (member, call), ordinal, lane))
+    };
+    let came = |(call, ..): (u32, _, _)| reached(process, &process.calls[call as usize]);
+    RankProgress {
+        rank: own.rank,
+        global_rank: process.rank,
+        host: process.host.clone(),
+        pid: process.pid,
+        state: case.states[own.process],
+        evidence_age_ns: case.ago(case.evidence.newest[own.process]),
+        entered: last(Reached::Entered),
+        came: newest_call(Reached::Entered).map(came),
+        enqueued: last(Reached::Enqueued),
+        launched: last(Reached::Launched),
+        started: last(Reached::Started),
+        finished: last(Reached::Finished),
+    }
+}
+
+/// A call of a member by its index, with its ordinal on its lane.
+pub(super) fn call_row(
+    case: &Case,
+    communicator: usize,
+    at: (usize, u32),
+    ordinal: Option<u64>,
+    lane: Lane,
+) -> CallRow {
+    let (call, shape) = case.calls.made(communicator, at);
+    let function = case.calls.function(communicator, at);
+    let numbered = case.of(communicator).numbered || lane == Lane::Replay;
+    let name = |name| case.capture.names.get(name).map(str::to_owned);
+    CallRow {
+        communicator,
+        number: ordinal.filter(|_| numbered).map(|ordinal| ordinal + 1),
+        replay: lane == Lane::Replay,
+        function: name(function),
+        datatype: name(shape.datatype),
+        bytes: case.capture.bytes_as(shape, function),
+        root: shape.root,
+        peer: shape.peer.filter(|_| function == shape.function),
+        seq: call.seq.checked_sub(1),
+        age_ns: case.ago(known(call.api_ns)),
+    }
+}

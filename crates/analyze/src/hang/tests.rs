@@ -1,0 +1,198 @@
+//! The facts of small jobs. Words, and the facts of some 960 simulated jobs, are tested in `render`.
+
+use super::*;
+use crate::fixtures::communicator;
+use capture::live::{part, WAITS};
+use tables::clock::{Anchor, Clock};
+use tables::communicators::Local;
+use tables::{Call, LiveSource, Process, Shape};
+
+const SECOND: i64 = 1_000_000_000;
+const START: i64 = 1_700_000_000 * SECOND;
+
+/// A call: communicator, bytes, and whether it ended.
+type Made = (usize, u64, bool);
+
+/// A job of these communicators, by the ranks in each, and of these calls, by rank. All recorders still write
+/// 300 s after the calls.
+fn job(members: &[&[usize]], calls: &[&[Made]]) -> Capture {
+    let mut capture = Capture::default();
+    let function = capture.names.intern("AllReduce");
+    let datatype = capture.names.intern("ncclInt8");
+    for (index, members) in members.iter().enumerate() {
+        capture.communicators.push(communicator(index, members));
+    }
+    for (rank, calls) in calls.iter().enumerate() {
+        let anchor = |time: i64| Anchor {
+            ticks: (time - START + SECOND) as u64,
+            realtime: time as u64,
+            monotonic: 0,
+        };
+        let mut process = Process {
+            rank: Some(rank as u32),
+            live: LiveSource::Here,
+            clock: Clock::new([anchor(START), anchor(START + 300 * SECOND)], true),
+            ..Process::default()
+        };
+        for (index, members) in members.iter().enumerate() {
+            if let Some(own) = members.iter().position(|member| *member == rank) {
+                process.communicators.push(Local {
+                    uid: index as u32,
+                    rank: Some(own as u32),
+                    nranks: members.len() as u32,
+                    ..Local::default()
+                });
+            }
+        }
+        for (ticket, (communicator, bytes, ended)) in (0..).zip(calls.iter()) {
+            process.shapes.push(Shape {
+                uid: *communicator as u32,
+                communicator: Some(*communicator as u32),
+                function,
+                datatype,
+                count: *bytes,
+                parts: part::ENQUEUED,
+                ..Shape::default()
+            });
+            process.calls.push(Call {
+                ticket,
+                shape: ticket as u32,
+                api_ns: START + ticket as i64 * SECOND,
+                return_ns: START + ticket as i64 * SECOND + 1,
+                channels_started: u16::from(*ended),
+                channels_stopped: u16::from(*ended),
+                sealed: *ended,
+                ..Call::default()
+            });
+        }
+        capture.processes.push(process);
+    }
+    capture
+}
+
+fn of(capture: &Capture) -> Hang {
+    hang(capture, &Conditions::default())
+}
+
+#[test]
+fn a_rank_that_lacks_a_call_is_the_sink_and_its_progress_ends_before() {
+    let ended = (0, 8, true);
+    let all: &[Made] = &[ended, (0, 16, false)];
+    let found = of(&job(&[&[0, 1, 2]], &[all, all, &[ended]]));
+    let Verdict::Sink(sink) = &found.verdict else {
+        panic!("{:?}", found.verdict);
+    };
+    assert_eq!(sink.ranks.members, [2]);
+    assert_eq!(sink.waiting.members, [0, 1]);
+    assert_eq!(sink.lack, Lack::Call);
+    assert_eq!(sink.reason, Reason::Running(ByTime::Hang));
+    assert_eq!((sink.call.number, sink.call.bytes), (Some(2), Some(16)));
+    assert_eq!(found.verdict.kind(), Kind::Missing);
+    assert_eq!(
+        (found.verdict.hang(), found.verdict.certain()),
+        (Some(true), true)
+    );
+    let entered = |rank: usize| {
+        let rank = &found.communicators[0].ranks[rank];
+        (
+            rank.entered.as_ref().and_then(|call| call.number),
+            rank.came,
+        )
+    };
+    assert_eq!(entered(0), (Some(2), Some(Reached::Launched)));
+    assert_eq!(entered(2), (Some(1), Some(Reached::Finished)));
+}
+
+#[test]
+fn a_call_is_not_taken_for_another_of_the_same_millisecond() {
+    let all: &[Made] = &[(0, 8, true), (0, 8, false)];
+    let mut capture = job(&[&[0, 1]], &[all, all]);
+    for process in &mut capture.processes {
+        for (index, call) in process.calls.iter_mut().enumerate() {
+            call.api_ns = START + 1000 * index as i64;
+        }
+    }
+    let found = of(&capture);
+    let came = found.communicators[0].ranks.iter().map(|rank| rank.came);
+    // Its first call ended, and the one that it is in did not.
+    assert!(came.eq([Some(Reached::Launched); 2]));
+}
+
+#[test]
+fn the_wait_for_graph_is_followed_over_communicators() {
+    // Rank 0 waits for rank 1, which waits for rank 2.
+    let communicators: &[&[usize]] = &[&[0, 1], &[1, 2]];
+    let found = of(&job(
+        communicators,
+        &[&[(0, 8, false)], &[(1, 16, false)], &[]],
+    ));
+    let Verdict::Sink(sink) = &found.verdict else {
+        panic!("{:?}", found.verdict);
+    };
+    let blamed = Member {
+        communicator: 1,
+        member: 1,
+    };
+    assert_eq!(found.verdict.blamed(), [blamed]);
+    assert!(sink.others.is_empty());
+    assert_eq!(found.waits.len(), 2);
+}
+
+#[test]
+fn ranks_that_wait_for_each_other_are_a_cycle() {
+    let both: &[&[usize]] = &[&[0, 1], &[0, 1]];
+    let found = of(&job(both, &[&[(0, 8, false)], &[(1, 8, false)]]));
+    let Verdict::Cycle(cycle) = &found.verdict else {
+        panic!("{:?}", found.verdict);
+    };
+    let step = |step: &CycleStep| {
+        (
+            step.waiting.communicator,
+            step.waiting.member,
+            step.missing.member,
+        )
+    };
+    let steps: Vec<_> = cycle.steps.iter().map(step).collect();
+    assert_eq!(steps, [(0, 0, 1), (1, 1, 0)]);
+    assert!(cycle.astray.is_none());
+    assert_eq!(found.verdict.hang(), Some(true));
+}
+
+#[test]
+fn what_is_not_in_the_capture_makes_a_verdict_uncertain() {
+    let all: &[Made] = &[(0, 8, true), (0, 16, false)];
+    let mut capture = job(
+        &[&[0, 1], &[1, 2]],
+        &[all, &[(1, 8, false)], &[(1, 8, false)]],
+    );
+    assert!(of(&capture).verdict.certain());
+    // A third rank of the second communicator is absent, and rank 1 may wait for it.
+    capture.communicators[1].nranks = Some(3);
+    let found = of(&capture);
+    let unknown = Unknown::Absent {
+        count: 1,
+        ranks: vec![2],
+    };
+    assert_eq!(found.communicators[1].unknown, Some(unknown));
+    let Verdict::Sink(sink) = &found.verdict else {
+        panic!("{:?}", found.verdict);
+    };
+    assert_eq!(sink.may_wait_on, Some(1));
+    assert!(!found.verdict.certain());
+}
+
+#[test]
+fn waits_of_the_network_keep_the_recorders_order() {
+    let all = [
+        (NetWait::SendGpu, "send_gpu"),
+        (NetWait::SendPeer, "send_peer"),
+        (NetWait::SendNetwork, "send_network"),
+        (NetWait::RecvNetwork, "recv_network"),
+        (NetWait::RecvFlush, "recv_flush"),
+        (NetWait::RecvGpu, "recv_gpu"),
+    ];
+    assert_eq!(all.map(|(_, name)| name), WAITS);
+    for (wait, name) in all {
+        assert_eq!(wait.name(), name);
+    }
+}

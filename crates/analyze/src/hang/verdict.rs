@@ -1,0 +1,388 @@
+//! What was found of a job that may hang, with its evidence.
+//!
+//! A [`Verdict`] is one of five findings: ranks made different calls ([`Mismatch`]), ranks lack an operation
+//! that others wait in ([`Sink`]), an operation that all are in does not end ([`Stall`]), ranks wait for each
+//! other ([`Cycle`]), or nobody is seen to wait ([`Quiet`]). Each has all that a sentence about it needs.
+//! [`Kind`] is its name in JSON.
+//!
+//! Rule: everything is decided here or before. What prints a verdict chooses words, and nothing else.
+
+use super::limits::ByTime;
+use super::mismatch::{Aspect, How};
+use super::network::{Cause, Network};
+use super::progress::{CallRow, Member, Members};
+use super::waits::Lack;
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// Ranks made different calls at the same place.
+    Mismatch(Mismatch),
+    /// Ranks lack an operation that others are in, and wait for nobody themselves.
+    Sink(Sink),
+    /// All ranks are in an operation, and it is seen not to end.
+    Stall(Stall),
+    /// Ranks wait for each other in different operations.
+    Cycle(Cycle),
+    /// Nobody is seen to wait.
+    Quiet(Quiet),
+}
+
+/// The kind of a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nobody waits for long.
+    NoHang,
+    /// Ranks made different calls at the same place.
+    Mismatch,
+    /// Ranks did not make a call that others are in.
+    Missing,
+    /// Ranks are in a call and have not launched it, as others have.
+    Inside,
+    /// GPUs have not begun a kernel that others run.
+    NotBegun,
+    /// All are in, and it does not end.
+    NoProgress,
+    /// Ranks wait for each other in different operations.
+    Cycle,
+    /// Ranks that others wait for are dead.
+    Dead,
+    /// Ranks that others wait for have left.
+    Left,
+    /// Ranks that others wait for are stopped by a signal or a debugger.
+    Stopped,
+    /// Ranks that others wait for write no more.
+    Silent,
+    /// The capture does not hold what would decide.
+    Unknown,
+}
+
+/// Ranks that made different calls at the same place of a communicator.
+#[derive(Clone, Debug)]
+pub struct Mismatch {
+    /// Those that went astray.
+    pub odd: Members,
+    /// The others.
+    pub most: Members,
+    /// Nothing shows which of the two went astray.
+    pub tied: bool,
+    /// How their calls come to differ.
+    pub how: How,
+    /// The call that the odd ones made there.
+    pub made: Option<CallRow>,
+    /// The call that the others made there.
+    pub expected: Option<CallRow>,
+    /// What differs between these two; `None` if one of them is not known.
+    pub differ_in: Option<Vec<Aspect>>,
+    /// How long ago any rank of the communicator made its newest call, ns.
+    pub quiet_ns: Option<i64>,
+    /// Whether it is a hang; `None` if ranks made calls until lately, or times are not known.
+    pub hang: Option<bool>,
+    /// Of the communicator not all is known.
+    pub partial: bool,
+}
+
+/// Ranks that others wait for, and that wait for nobody themselves: a sink of the wait-for graph.
+#[derive(Clone, Debug)]
+pub struct Sink {
+    /// The ranks.
+    pub ranks: Members,
+    /// Why they do not come, by their first.
+    pub reason: Reason,
+    /// What they lack of the call.
+    pub lack: Lack,
+    /// The call as they should make it: a send's other half is a receive.
+    pub call: CallRow,
+    /// Ranks that are in it.
+    pub waiting: Members,
+    /// For how long the first of these has waited, ns.
+    pub for_ns: Option<i64>,
+    /// They may lack an earlier call with ranks that are not in the capture.
+    pub may_lack_earlier: bool,
+    /// They may wait themselves, on this communicator, for ranks of which not all is known.
+    pub may_wait_on: Option<usize>,
+    /// Sinks apart from this one.
+    pub others: Vec<Lacking>,
+}
+
+/// Why ranks do not come to an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// They are dead.
+    Dead,
+    /// They have ended their recording.
+    Ended,
+    /// They have destroyed the communicator.
+    Destroyed,
+    /// A signal or a debugger has stopped them.
+    Stopped,
+    /// They write no more.
+    Silent(ByTime),
+    /// They run, and do something else.
+    Running(ByTime),
+}
+
+/// Ranks and a call that they lack.
+#[derive(Clone, Debug)]
+pub struct Lacking {
+    /// The ranks.
+    pub ranks: Members,
+    /// The call as they should make it.
+    pub call: CallRow,
+}
+
+/// An operation that all known ranks are in and that is seen not to end.
+#[derive(Clone, Debug)]
+pub struct Stall {
+    /// The operation; of sends and receives the one that the first network sink belongs to.
+    pub call: CallRow,
+    /// Ranks that are seen to be in it: all, but for sends and receives.
+    pub ranks: Members,
+    /// It is a send or receive.
+    pub piece: bool,
+    /// What is known of it.
+    pub outcome: Outcome,
+    /// For how long nothing of it has moved, ns.
+    pub for_ns: Option<i64>,
+    /// What that length says.
+    pub by_time: ByTime,
+    /// What the network did for it.
+    pub network: Network,
+}
+
+/// What is known of an operation that all known ranks are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// This member is dead.
+    Dead(usize),
+    /// A signal or a debugger has stopped this member.
+    Stopped(usize),
+    /// It goes on, or stopped moving only lately.
+    GoesOn,
+    /// Ranks of which not all is known may not be in it.
+    Unknown,
+    /// No rank has launched it.
+    NotLaunched,
+    /// It makes no progress.
+    Stuck,
+}
+
+/// Ranks that wait for each other, each in another operation.
+#[derive(Clone, Debug)]
+pub struct Cycle {
+    /// Round the ring, from its lowest rank on.
+    pub steps: Vec<CycleStep>,
+    /// The rank that came by another way than ever before, if that is one.
+    pub astray: Option<Astray>,
+    /// Since the newest of these waits began, or one of the ranks was active, ns.
+    pub for_ns: Option<i64>,
+    /// What that length says.
+    pub by_time: ByTime,
+    /// Of one of the communicators not all is known.
+    pub partial: bool,
+}
+
+/// A rank of a cycle, the call that it waits in, and the rank that it waits for.
+#[derive(Clone, Debug)]
+pub struct CycleStep {
+    /// The rank.
+    pub waiting: Member,
+    /// Its call.
+    pub call: CallRow,
+    /// The rank that it waits for.
+    pub missing: Member,
+}
+
+/// The rank of a cycle that broke the pattern of its calls.
+#[derive(Clone, Debug)]
+pub struct Astray {
+    /// Index into [`Cycle::steps`].
+    pub step: usize,
+    /// The call that it left out.
+    pub lacked: CallRow,
+    /// Ranks that wait in it.
+    pub waiting: Members,
+}
+
+/// A job in which nobody is seen to wait.
+#[derive(Clone, Debug)]
+pub struct Quiet {
+    /// What can be said of it.
+    pub because: Because,
+    /// How long ago any rank made its newest call, ns.
+    pub newest_call_ns: Option<i64>,
+}
+
+/// What can be said of a job in which nobody is seen to wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Because {
+    /// All communicators of the capture have ended.
+    Over,
+    /// These processes are stopped.
+    Stopped(Vec<ProcessName>),
+    /// These processes are dead, and perhaps others will wait for them.
+    Dead(Vec<ProcessName>),
+    /// Ranks made calls until lately.
+    Active,
+    /// These processes write no more.
+    Silent(Vec<ProcessName>),
+    /// Of this communicator not all is known.
+    Partial(usize),
+    /// All ranks have made the same calls, and nothing shows whether their GPUs have ended them: ranks of the
+    /// largest communicator.
+    NotRecorded(usize),
+}
+
+/// A process by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessName {
+    /// The launcher's rank.
+    pub rank: Option<u32>,
+    /// Host.
+    pub host: String,
+    /// Its number there.
+    pub pid: u32,
+}
+
+impl Verdict {
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Verdict::Mismatch(_) => Kind::Mismatch,
+            Verdict::Sink(sink) => sink.kind(),
+            Verdict::Stall(stall) => match stall.outcome {
+                Outcome::Dead(_) => Kind::Dead,
+                Outcome::Stopped(_) => Kind::Stopped,
+                Outcome::Unknown => Kind::Unknown,
+                Outcome::GoesOn | Outcome::NotLaunched | Outcome::Stuck => Kind::NoProgress,
+            },
+            Verdict::Cycle(cycle) => match cycle.astray {
+                Some(_) => Kind::Missing,
+                None => Kind::Cycle,
+            },
+            Verdict::Quiet(quiet) => match quiet.because {
+                Because::Over | Because::Active => Kind::NoHang,
+                Because::Stopped(_) => Kind::Stopped,
+                Because::Silent(_) => Kind::Silent,
+                Because::Dead(_) | Because::Partial(_) | Because::NotRecorded(_) => Kind::Unknown,
+            },
+        }
+    }
+
+    /// Whether the job hangs; `None` if that can't be told.
+    pub fn hang(&self) -> Option<bool> {
+        match self {
+            Verdict::Mismatch(mismatch) => mismatch.hang,
+            Verdict::Sink(sink) => match sink.reason {
+                Reason::Dead | Reason::Ended | Reason::Destroyed => Some(true),
+                Reason::Stopped => Some(false),
+                Reason::Silent(by_time) | Reason::Running(by_time) => by_time.hang(),
+            },
+            Verdict::Stall(stall) => match stall.outcome {
+                Outcome::Dead(_) => Some(true),
+                Outcome::Stopped(_) => Some(false),
+                Outcome::Unknown => None,
+                Outcome::GoesOn | Outcome::NotLaunched | Outcome::Stuck => stall.by_time.hang(),
+            },
+            Verdict::Cycle(cycle) => cycle.by_time.hang(),
+            Verdict::Quiet(_) => match self.kind() {
+                Kind::NoHang | Kind::Stopped => Some(false),
+                _ => None,
+            },
+        }
+    }
+
+    /// Whether nothing that is missing from the capture could name another rank or call.
+    pub fn certain(&self) -> bool {
+        match self {
+            Verdict::Mismatch(mismatch) => !mismatch.partial,
+            Verdict::Sink(sink) => {
+                let silent = matches!(sink.reason, Reason::Silent(_));
+                sink.may_wait_on.is_none() && !silent && !sink.may_lack_earlier
+            }
+            Verdict::Stall(stall) => {
+                stall.outcome != Outcome::Unknown && !stall.network.is_unclear()
+            }
+            Verdict::Cycle(cycle) => !cycle.partial,
+            Verdict::Quiet(_) => self.hang().is_some(),
+        }
+    }
+
+    /// The ranks that it names.
+    pub fn blamed(&self) -> Vec<Member> {
+        match self {
+            Verdict::Mismatch(mismatch) => {
+                let most = mismatch.most.iter().filter(|_| mismatch.tied);
+                mismatch.odd.iter().chain(most).collect()
+            }
+            Verdict::Sink(sink) => sink.ranks.iter().collect(),
+            Verdict::Stall(stall) => {
+                let sink = stall.network.sinks.first();
+                let members = match (stall.outcome, sink) {
+                    (Outcome::Dead(member) | Outcome::Stopped(member), _) => vec![member],
+                    (Outcome::Stuck, Some(sink)) => sink.members.clone(),
+                    _ => Vec::new(),
+                };
+                let communicator = stall.ranks.communicator;
+                let member = |member| Member {
+                    communicator,
+                    member,
+                };
+                members.into_iter().map(member).collect()
+            }
+            Verdict::Cycle(cycle) => match &cycle.astray {
+                Some(astray) => vec![cycle.steps[astray.step].waiting],
+                None => cycle.steps.iter().map(|step| step.waiting).collect(),
+            },
+            Verdict::Quiet(_) => Vec::new(),
+        }
+    }
+
+    /// The call that they lack, or are in.
+    pub fn call(&self) -> Option<&CallRow> {
+        match self {
+            Verdict::Mismatch(mismatch) => mismatch.expected.as_ref(),
+            Verdict::Sink(sink) => Some(&sink.call),
+            Verdict::Stall(stall) => Some(&stall.call),
+            Verdict::Cycle(cycle) => match &cycle.astray {
+                Some(astray) => Some(&astray.lacked),
+                None => cycle.steps.first().map(|step| &step.call),
+            },
+            Verdict::Quiet(_) => None,
+        }
+    }
+
+    /// For how long others have waited, ns; `None` if nobody does, or times are not known.
+    pub fn waited_ns(&self) -> Option<i64> {
+        match self {
+            Verdict::Mismatch(mismatch) => mismatch.quiet_ns,
+            Verdict::Sink(sink) => sink.for_ns,
+            Verdict::Stall(stall) => stall.for_ns,
+            Verdict::Cycle(cycle) => cycle.for_ns,
+            Verdict::Quiet(_) => None,
+        }
+    }
+
+    /// Why the network operations of a call do not go on that all ranks are in; `None` if that can't be told,
+    /// or it has none.
+    pub fn cause(&self) -> Option<Cause> {
+        match self {
+            Verdict::Stall(stall) => stall.network.cause(),
+            _ => None,
+        }
+    }
+}
+
+impl Sink {
+    fn kind(&self) -> Kind {
+        match (self.reason, self.lack) {
+            (Reason::Dead, _) => Kind::Dead,
+            (Reason::Ended | Reason::Destroyed, _) => Kind::Left,
+            (Reason::Stopped, _) => Kind::Stopped,
+            (Reason::Silent(_), _) => Kind::Silent,
+            (Reason::Running(_), Lack::Call) => Kind::Missing,
+            (Reason::Running(_), Lack::Launch) => Kind::Inside,
+            (Reason::Running(_), Lack::Start) => Kind::NotBegun,
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The wait-for graph of the job: which ranks wait for which, and where that ends.
+//!
+//! A vertex of the [`WaitForGraph`] is a process, or one GPU of a process with several, over all
+//! communicators. An edge runs from a vertex that waits in an operation to each vertex that lacks it.
+//! Followed to its end, the graph leads to a [`Sink`]: ranks that others wait for and that wait for nobody
+//! themselves. If there is none, ranks wait for each other in a cycle of [`Step`]s.
+//!
+//! Rule: ranks that are dead, silent, stopped or have left are sinks, whatever they waited for before. Sinks
+//! stand in the order in which they explain most, and that order is the same on every run.
+
+use super::case::Case;
+use super::liveness::State;
+use super::pattern::{expected, strayed};
+use super::waits::{Lack, Wait};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Vertices from which a cycle is sought: a bound that keeps thousands of ranks cheap.
+const STARTS: usize = 4096;
+
+/// Members that others wait for in one wait, and that wait for nobody.
+pub(super) struct Sink {
+    /// Index of the wait.
+    pub wait: usize,
+    /// Only the most hopeless of them: dead ones, else those that have ended, and so on.
+    pub members: Vec<usize>,
+}
+
+/// One edge of a cycle.
+#[derive(Clone, Copy)]
+pub(super) struct Step {
+    /// Index of the wait.
+    pub wait: usize,
+    /// The member that waits.
+    pub waiting: usize,
+    /// The member that it waits for, which waits in the next step.
+    pub missing: usize,
+}
+
+/// See the module.
+pub(super) struct WaitForGraph<'c> {
+    case: &'c Case<'c>,
+    /// By vertex: those that it waits for.
+    edges: BTreeMap<usize, BTreeSet<usize>>,
+}
+
+impl<'c> WaitForGraph<'c> {
+    pub fn new(case: &'c Case) -> WaitForGraph<'c> {
+        let mut edges: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        for wait in &case.waits {
+            let vertex = |member: &usize| case.member(wait.communicator, *member).vertex;
+            for waiting in &wait.waiting {
+                let to = edges.entry(vertex(waiting)).or_default();
+                to.extend(wait.missing.iter().map(vertex));
+            }
+        }
+        // A process with two ranks on one communicator may be in an operation with one and lack it with the
+        // other.
+        for (vertex, to) in &mut edges {
+            to.remove(vertex);
+        }
+        WaitForGraph { case, edges }
+    }
+
+    /// The ranks that wait for nobody, those first that explain most.
+    pub fn sinks(&self) -> Vec<Sink> {
+        let case = self.case;
+        let waits_for = |vertex: usize| self.edges.get(&vertex).is_some_and(|to| !to.is_empty());
+        let stalled: BTreeSet<usize> = case
+            .stalls
+            .iter()
+            .flat_map(|stall| &case.of(stall.communicator).ranks)
+            .map(|own| own.vertex)
+            .collect();
+        let waiters = self.waiters();
+        let mut found = Vec::new();
+        for (index, wait) in case.waits.iter().enumerate() {
+            let gone = |member: usize| {
+                case.state(wait.communicator, member) != State::Running
+                    || case.member(wait.communicator, member).ended_ns.is_some()
+            };
+            // Those that surely never come go before those that may.
+            let order = |member: usize| match case.state(wait.communicator, member) {
+                State::Dead => 0,
+                State::Ended => 1,
+                _ if gone(member) => 2,
+                _ => 3,
+            };
+            let ends_here = |member: &usize| {
+                let vertex = case.member(wait.communicator, *member).vertex;
+                gone(*member) || !waits_for(vertex) && !stalled.contains(&vertex)
+            };
+            let members: Vec<usize> = wait.missing.iter().copied().filter(ends_here).collect();
+            let Some(first) = members.first().copied() else {
+                continue;
+            };
+            let least = members.iter().map(|member| order(*member)).min();
+            let least = least.unwrap_or(3);
+            let own = case.member(wait.communicator, first);
+            let key = (
+                least,
+                Reverse(waiters(own.vertex)),
+                // If one rank lacks several operations: the one that it is in, else the one that comes next
+                // in its pattern.
+                Reverse(wait.lack == Lack::Launch),
+                wait.lack == Lack::Call,
+                !is_expected(case, wait, own.process),
+                (wait.since_ns.is_none(), wait.since_ns),
+                index,
+            );
+            let alike = members.into_iter().filter(|member| order(*member) == least);
+            let sink = Sink {
+                wait: index,
+                members: alike.collect(),
+            };
+            found.push((key, sink));
+        }
+        found.sort_by_key(|(key, _)| *key);
+        found.into_iter().map(|(_, sink)| sink).collect()
+    }
+
+    /// How many vertices wait for a vertex, directly or over others.
+    fn waiters(&self) -> impl Fn(usize) -> usize {
+        let mut back: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (from, to) in &self.edges {
+            for vertex in to {
+                back.entry(*vertex).or_default().push(*from);
+            }
+        }
+        move |vertex| {
+            let (mut seen, mut next) = (BTreeSet::from([vertex]), vec![vertex]);
+            while let Some(vertex) = next.pop() {
+                for from in back.get(&vertex).into_iter().flatten() {
+                    if seen.insert(*from) {
+                        next.push(*from);
+                    }
+                }
+            }
+            seen.len() - 1
+        }
+    }
+
+    /// A smallest cycle, from its lowest vertex on.
+    pub fn cycle(&self) -> Option<Vec<Step>> {
+        let ring = self.ring()?;
+        let step = |(index, vertex): (usize, &usize)| {
+            let to = ring[(index + 1) % ring.len()];
+            let mut waits = self.case.waits.iter().enumerate();
+            waits.find_map(|(index, wait)| {
+                let member = |members: &[usize], vertex: usize| {
+                    let of = |member: &usize| self.case.member(wait.communicator, *member).vertex;
+                    members.iter().copied().find(|member| of(member) == vertex)
+                };
+                Some(Step {
+                    wait: index,
+                    waiting: member(&wait.waiting, *vertex)?,
+                    missing: member(&wait.missing, to)?,
+                })
+            })
+        };
+        Some(ring.iter().enumerate().filter_map(step).collect())
+    }
+
+    /// The vertices of a smallest cycle.
+    fn ring(&self) -> Option<Vec<usize>> {
+        let mut best: Option<Vec<usize>> = None;
+        // Each cycle is found from each of its vertices.
+        for start in self.edges.keys().take(STARTS) {
+            let mut from: BTreeMap<usize, usize> = BTreeMap::new();
+            let mut next = VecDeque::from([*start]);
+            'search: while let Some(vertex) = next.pop_front() {
+                for to in self.edges.get(&vertex).into_iter().flatten() {
+                    if to == start {
+                        let mut ring = vec![vertex];
+                        while *ring.last()? != *start {
+                            ring.push(from[ring.last()?]);
+                        }
+                        ring.reverse();
+                        if best.as_ref().is_none_or(|best| ring.len() < best.len()) {
+                            best = Some(ring);
+                        }
+                        break 'search;
+                    }
+                    if !from.contains_key(to) {
+                        from.insert(*to, vertex);
+                        next.push_back(*to);
+                    }
+                }
+            }
+            if best.as_ref().is_some_and(|best| best.len() == 2) {
+                break;
+            }
+        }
+        best
+    }
+}
+
+/// Whether a wait is for the call that this process is expected to make next.
+fn is_expected(case: &Case, wait: &Wait, process: usize) -> bool {
+    let of = &case.capture.processes[process];
+    let Some(expected) = expected(of) else {
+        return false;
+    };
+    let theirs = &of.shapes[of.calls[expected].shape as usize];
+    let (_, ours) = case.calls.made(wait.communicator, wait.call);
+    let fits = match wait.ordinal {
+        Some(_) => theirs.function == ours.function,
+        None => theirs.peer == case.member(wait.communicator, wait.call.0).rank,
+    };
+    fits && theirs.communicator == Some(wait.communicator as u32) && theirs.count == ours.count
+}
+
+/// Whether the rank that waits in `step` came to that call in a new order, since its last call on the
+/// communicator of the step `before`, in which others wait for it.
+pub(super) fn is_astray(case: &Case, step: Step, before: Step) -> bool {
+    let wait = &case.waits[step.wait];
+    let own = case.member(wait.communicator, step.waiting);
+    let call = match wait.ordinal {
+        Some(ordinal) => own.call(wait.lane, ordinal),
+        None => (wait.call.0 == step.waiting).then_some(wait.call.1),
+    };
+    let Some(call) = call else {
+        return false;
+    };
+    let lacked = &case.waits[before.wait];
+    let there = case.member(lacked.communicator, before.missing);
+    let earlier: Vec<u32> = match lacked.ordinal {
+        Some(_) => there.calls[lacked.lane as usize].clone(),
+        None => {
+            let (_, shape) = case.calls.made(lacked.communicator, lacked.call);
+            let send = case.capture.names.get(shape.function) != Some("Send");
+            let peer = case.member(lacked.communicator, lacked.call.0).rank;
+            let last = peer.zip(lacked.met.checked_sub(1));
+            let last = last.and_then(|(peer, number)| there.pair(send, peer, number));
+            last.into_iter().collect()
+        }
+    };
+    let from = earlier.into_iter().filter(|b| *b < call).max();
+    strayed(&case.capture.processes[own.process], from, call)
+}

@@ -1,0 +1,446 @@
+//! The answer to `ncclscope hang` as rows: what JSON has, and what the tables show.
+//!
+//! [`Answer::new`] makes them from the facts, in the format `ncclscope.hang/1` (`schema/hang-1.json`).
+//!
+//! Rule: units stand in the names, times are seconds to the millisecond, and what is not known is null.
+
+use super::names::{numbers, rank, seconds};
+use super::phrases::Words;
+use super::words::{next, words};
+use analyze::hang::{
+    CallRow, Cause, CommunicatorProgress, Hang, Kind, Lack, Member, NetOpRow, RankProgress, Stage,
+    State, Unknown, Verdict, WaitRow,
+};
+use analyze::job::{ranges, ProblemRow};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The format of [`Answer`].
+const FORMAT: &str = "ncclscope.hang/1";
+
+/// Rows of network operations at most; they are those that matter most.
+const NET_OPS: usize = 1024;
+
+/// The answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    /// The format.
+    pub schema: &'static str,
+    /// Whether the job hangs; null when it can't be told.
+    pub hang: Option<bool>,
+    /// What kind of verdict.
+    pub verdict: &'static str,
+    /// Whether nothing that is missing could name another rank or call.
+    pub certain: bool,
+    /// The verdict.
+    pub sentence: String,
+    /// What belongs to it.
+    pub details: Vec<String>,
+    /// What to do.
+    pub next: String,
+    /// The ranks that it names.
+    pub blamed: Vec<Blamed>,
+    /// The call that they lack, or are in.
+    pub call: Option<Call>,
+    /// Of a call that all are in and that does not end: why its network operations do not; null where that
+    /// can't be told, or it has none.
+    pub cause: Option<&'static str>,
+    /// Its open network operations, those first that wait for no other.
+    pub net_ops: Vec<NetOp>,
+    /// For how long others have waited, s; null when nobody does or times are not known.
+    pub waited_s: Option<f64>,
+    /// From how long on that is a hang, s.
+    pub after_s: f64,
+    /// The newest evidence: ns since 1970.
+    pub as_of_ns: Option<i64>,
+    /// Where each rank stands.
+    pub communicators: Vec<Communicator>,
+    /// All operations that some ranks are in and others lack.
+    pub waits: Vec<Wait>,
+    /// What was unsound in the capture.
+    pub problems: Vec<ProblemRow>,
+}
+
+/// A rank that a verdict names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Blamed {
+    /// The launcher's rank.
+    pub global_rank: Option<u32>,
+    /// Rank in the communicator.
+    pub rank: Option<u32>,
+    /// Host.
+    pub host: String,
+    /// Process.
+    pub pid: u32,
+    /// Its state.
+    pub state: &'static str,
+}
+
+/// A call, named.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Call {
+    /// Communicator.
+    pub communicator: Option<String>,
+    /// Number of the call on the communicator from 1, replays apart; null for sends, receives and after lost
+    /// rows.
+    pub number: Option<u64>,
+    /// Whether it replays a captured call.
+    pub replay: bool,
+    /// Function; `AlltoAll` and the like for those that come in pieces.
+    pub function: Option<String>,
+    /// Datatype.
+    pub datatype: Option<String>,
+    /// Bytes by nccl-tests' convention.
+    pub bytes: Option<u64>,
+    /// Root.
+    pub root: Option<u32>,
+    /// Peer of a send or receive.
+    pub peer: Option<u32>,
+    /// NCCL's sequence number.
+    pub seq: Option<u64>,
+    /// How long ago it was entered, s, as of the newest evidence.
+    pub age_s: Option<f64>,
+}
+
+/// A network operation that is not over: one channel of one call, to or from one peer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NetOp {
+    /// The launcher's rank.
+    pub global_rank: Option<u32>,
+    /// Rank in the communicator.
+    pub rank: Option<u32>,
+    /// Host.
+    pub host: String,
+    /// `send` or `receive`.
+    pub direction: &'static str,
+    /// Peer's rank in the communicator.
+    pub peer: Option<u32>,
+    /// Channel.
+    pub channel: u8,
+    /// What its oldest open step waits for, as in the table of calls; `not_begun` by the network proxy, or
+    /// `not_taken` by the network, if no step has come that far; null if steps are not recorded.
+    pub state: Option<&'static str>,
+    /// Since when, s.
+    pub for_s: Option<f64>,
+    /// Steps done.
+    pub steps_done: u32,
+    /// Steps that it consists of.
+    pub steps: u32,
+    /// Why it does not go on, if it waits for no other network operation.
+    pub cause: Option<&'static str>,
+}
+
+/// A communicator's ranks.
+#[derive(Clone, Debug, Serialize)]
+pub struct Communicator {
+    /// Its id.
+    pub communicator: String,
+    /// Name given by the program.
+    pub name: Option<String>,
+    /// Ranks.
+    pub nranks: Option<u32>,
+    /// Ranks of which the capture holds nothing, as `0-7`; null if they can't be named.
+    pub absent: Option<String>,
+    /// Whether all its ranks in the capture have destroyed it.
+    pub over: bool,
+    /// Its ranks.
+    pub ranks: Vec<Rank>,
+}
+
+/// The last call of each kind on one rank. What was not recorded is null.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rank {
+    /// Rank in the communicator.
+    pub rank: Option<u32>,
+    /// The launcher's rank.
+    pub global_rank: Option<u32>,
+    /// Host.
+    pub host: String,
+    /// Process.
+    pub pid: u32,
+    /// Its state.
+    pub state: &'static str,
+    /// How old the newest evidence of it is, s, by that of the capture.
+    pub evidence_age_s: Option<f64>,
+    /// The call that it entered last.
+    pub entered: Option<Call>,
+    /// The last that NCCL enqueued.
+    pub enqueued: Option<Call>,
+    /// The last whose kernel was launched.
+    pub launched: Option<Call>,
+    /// The last that the GPU began.
+    pub started: Option<Call>,
+    /// The last that the GPU ended.
+    pub finished: Option<Call>,
+}
+
+/// An operation that some are in and others lack.
+#[derive(Clone, Debug, Serialize)]
+pub struct Wait {
+    /// The operation.
+    pub call: Call,
+    /// `call`, `launch` or `start`: what is lacking.
+    pub lack: &'static str,
+    /// Launcher's ranks, else ranks of the communicator, that are in it.
+    pub waiting: String,
+    /// Those that lack it.
+    pub missing: String,
+    /// Since the first of them entered, s.
+    pub for_s: Option<f64>,
+}
+
+impl Answer {
+    /// The answer that these facts give.
+    pub fn new(hang: &Hang) -> Answer {
+        let Words { sentence, details } = words(hang);
+        let verdict = &hang.verdict;
+        let communicators = hang.communicators.iter();
+        Answer {
+            schema: FORMAT,
+            hang: verdict.hang(),
+            verdict: kind(verdict.kind()),
+            certain: verdict.certain(),
+            sentence,
+            details,
+            next: next(hang),
+            blamed: verdict
+                .blamed()
+                .into_iter()
+                .map(|member| blamed(hang, member))
+                .collect(),
+            call: verdict.call().map(|row| call(hang, row)),
+            cause: verdict.cause().map(cause),
+            net_ops: net_ops(hang),
+            waited_s: verdict.waited_ns().map(seconds),
+            after_s: seconds(hang.after_ns),
+            as_of_ns: hang.as_of_ns,
+            communicators: communicators.map(|row| communicator(hang, row)).collect(),
+            waits: hang.waits.iter().map(|row| wait(hang, row)).collect(),
+            problems: hang.problems.clone(),
+        }
+    }
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::NoHang => "no_hang",
+        Kind::Mismatch => "mismatch",
+        Kind::Missing => "missing",
+        Kind::Inside => "inside",
+        Kind::NotBegun => "not_begun",
+        Kind::NoProgress => "no_progress",
+        Kind::Cycle => "cycle",
+        Kind::Dead => "dead",
+        Kind::Left => "left",
+        Kind::Stopped => "stopped",
+        Kind::Silent => "silent",
+        Kind::Unknown => "unknown",
+    }
+}
+
+fn state(state: State) -> &'static str {
+    match state {
+        State::Running => "running",
+        State::Stopped => "stopped",
+        State::Ended => "ended",
+        State::Dead => "dead",
+        State::Silent => "silent",
+    }
+}
+
+fn cause(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Network => "network",
+        Cause::Receiver => "receiver",
+        Cause::Flush => "flush",
+        Cause::Gpu => "gpu",
+        Cause::Proxy => "proxy",
+        Cause::Unknown => "unknown",
+    }
+}
+
+fn stage(stage: Stage) -> &'static str {
+    match stage {
+        Stage::NotBegun => "not_begun",
+        Stage::NotTaken => "not_taken",
+        Stage::Waits(wait) => wait.name(),
+    }
+}
+
+fn lack(lack: Lack) -> &'static str {
+    match lack {
+        Lack::Call => "call",
+        Lack::Launch => "launch",
+        Lack::Start => "start",
+    }
+}
+
+fn blamed(hang: &Hang, member: Member) -> Blamed {
+    let rank = rank(hang, member.communicator, member.member);
+    Blamed {
+        global_rank: rank.global_rank,
+        rank: rank.rank,
+        host: rank.host.clone(),
+        pid: rank.pid,
+        state: state(rank.state),
+    }
+}
+
+fn call(hang: &Hang, row: &CallRow) -> Call {
+    Call {
+        communicator: Some(hang.communicators[row.communicator].id.clone()),
+        number: row.number,
+        replay: row.replay,
+        function: row.function.clone(),
+        datatype: row.datatype.clone(),
+        bytes: row.bytes,
+        root: row.root,
+        peer: row.peer,
+        seq: row.seq,
+        age_s: row.age_ns.map(seconds),
+    }
+}
+
+/// The open network operations of a stalled call, those first that wait for no other.
+fn net_ops(hang: &Hang) -> Vec<NetOp> {
+    let Verdict::Stall(stall) = &hang.verdict else {
+        return Vec::new();
+    };
+    let network = &stall.network;
+    let causes: BTreeMap<usize, Cause> = network.sinks.iter().map(|s| (s.op, s.cause)).collect();
+    let row = |index: usize| {
+        let op: &NetOpRow = &network.open[index];
+        let rank = rank(hang, stall.ranks.communicator, op.member);
+        NetOp {
+            global_rank: rank.global_rank,
+            rank: rank.rank,
+            host: rank.host.clone(),
+            direction: if op.send { "send" } else { "receive" },
+            peer: op.peer,
+            channel: op.channel,
+            state: op.stage.map(stage),
+            for_s: op.for_ns.map(seconds),
+            steps_done: op.steps_done,
+            steps: op.steps,
+            cause: causes.get(&index).copied().map(cause),
+        }
+    };
+    let sinks = network.sinks.iter().map(|sink| sink.op);
+    let others = (0..network.open.len()).filter(|index| !causes.contains_key(index));
+    sinks.chain(others).take(NET_OPS).map(row).collect()
+}
+
+fn communicator(hang: &Hang, row: &CommunicatorProgress) -> Communicator {
+    Communicator {
+        communicator: row.id.clone(),
+        name: row.name.clone(),
+        nranks: row.nranks,
+        absent: match &row.unknown {
+            Some(Unknown::Absent { ranks, .. }) if ranks.is_empty() => None,
+            Some(Unknown::Absent { ranks, .. }) => Some(ranges(ranks.iter().copied())),
+            _ => Some(String::new()),
+        },
+        over: row.over,
+        ranks: row.ranks.iter().map(|row| progress(hang, row)).collect(),
+    }
+}
+
+fn progress(hang: &Hang, row: &RankProgress) -> Rank {
+    let call = |row: &Option<CallRow>| row.as_ref().map(|row| call(hang, row));
+    Rank {
+        rank: row.rank,
+        global_rank: row.global_rank,
+        host: row.host.clone(),
+        pid: row.pid,
+        state: state(row.state),
+        evidence_age_s: row.evidence_age_ns.map(seconds),
+        entered: call(&row.entered),
+        enqueued: call(&row.enqueued),
+        launched: call(&row.launched),
+        started: call(&row.started),
+        finished: call(&row.finished),
+    }
+}
+
+fn wait(hang: &Hang, row: &WaitRow) -> Wait {
+    Wait {
+        call: call(hang, &row.call),
+        lack: lack(row.lack),
+        waiting: numbers(hang, &row.waiting),
+        missing: numbers(hang, &row.missing),
+        for_s: row.for_ns.map(seconds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use analyze::hang::NetWait;
+    use std::collections::BTreeSet;
+
+    /// The names that the schema allows at a place.
+    fn allowed(pointer: &str) -> BTreeSet<String> {
+        let schema: serde_json::Value = serde_json::from_str(crate::hang::SCHEMA).expect("JSON");
+        let names = schema.pointer(pointer).and_then(|names| names.as_array());
+        let names = names.expect("an enum").iter();
+        names
+            .filter_map(|name| name.as_str().map(str::to_owned))
+            .collect()
+    }
+
+    fn names<T: Copy>(all: &[T], name: fn(T) -> &'static str) -> BTreeSet<String> {
+        all.iter().map(|one| name(*one).to_owned()).collect()
+    }
+
+    #[test]
+    fn the_schema_allows_every_name_and_no_other() {
+        let kinds = [
+            Kind::NoHang,
+            Kind::Mismatch,
+            Kind::Missing,
+            Kind::Inside,
+            Kind::NotBegun,
+            Kind::NoProgress,
+            Kind::Cycle,
+            Kind::Dead,
+            Kind::Left,
+            Kind::Stopped,
+            Kind::Silent,
+            Kind::Unknown,
+        ];
+        assert_eq!(names(&kinds, kind), allowed("/properties/verdict/enum"));
+        let states = [
+            State::Running,
+            State::Stopped,
+            State::Ended,
+            State::Dead,
+            State::Silent,
+        ];
+        let blamed = "/properties/blamed/items/properties/state/enum";
+        assert_eq!(names(&states, state), allowed(blamed));
+        let causes = [
+            Cause::Network,
+            Cause::Receiver,
+            Cause::Flush,
+            Cause::Gpu,
+            Cause::Proxy,
+            Cause::Unknown,
+        ];
+        assert_eq!(names(&causes, cause), allowed("/properties/cause/enum"));
+        let lacks = [Lack::Call, Lack::Launch, Lack::Start];
+        let wait = "/properties/waits/items/properties/lack/enum";
+        assert_eq!(names(&lacks, lack), allowed(wait));
+        let stages = [
+            Stage::NotBegun,
+            Stage::NotTaken,
+            Stage::Waits(NetWait::SendGpu),
+            Stage::Waits(NetWait::SendPeer),
+            Stage::Waits(NetWait::SendNetwork),
+            Stage::Waits(NetWait::RecvNetwork),
+            Stage::Waits(NetWait::RecvFlush),
+            Stage::Waits(NetWait::RecvGpu),
+        ];
+        let net_op = "/properties/net_ops/items/properties/state/enum";
+        assert_eq!(names(&stages, stage), allowed(net_op));
+    }
+}

@@ -1,0 +1,76 @@
+//! Words for ranks that wait for each other: each with its call, and the one that went astray if that is
+//! known.
+
+use super::names::{call, call_and_peer, capital, for_time, one, ranks, span};
+use super::phrases::{when, Words};
+use analyze::hang::{Astray, Cycle, CycleStep, Hang, Member};
+
+pub(super) fn words(hang: &Hang, cycle: &Cycle) -> Words {
+    let ring = ring(hang, cycle);
+    let mut details: Vec<String> = when(hang, cycle.by_time).into_iter().collect();
+    details.push(
+        "Each may lie behind the other on a stream: calls on several communicators need one order \
+         on all ranks."
+            .to_owned(),
+    );
+    match &cycle.astray {
+        None => Words {
+            sentence: ring,
+            details,
+        },
+        Some(astray) => {
+            let who = name(hang, cycle.steps[astray.step].waiting);
+            let before = format!("Every time before, {who} came to that call after another one.");
+            Words {
+                sentence: capital(left_out(hang, cycle, astray)),
+                details: [before, ring].into_iter().chain(details).collect(),
+            }
+        }
+    }
+}
+
+fn name(hang: &Hang, member: Member) -> String {
+    one(hang, member.communicator, member.member)
+}
+
+/// Who waits for whom, round the ring.
+fn ring(hang: &Hang, cycle: &Cycle) -> String {
+    let step = |step: &CycleStep| {
+        format!(
+            "{} is in {} and waits for {}",
+            name(hang, step.waiting),
+            call(hang, &step.call),
+            name(hang, step.missing)
+        )
+    };
+    let steps: Vec<String> = cycle.steps.iter().map(step).collect();
+    let start = match cycle.by_time.hang() {
+        Some(false) => "No hang so far, but a cycle",
+        _ => "A cycle",
+    };
+    let time = cycle.for_ns;
+    let time = time.map_or(String::new(), |ns| format!(", for {}", span(ns)));
+    format!("{start}: {}{time}.", steps.join("; "))
+}
+
+/// The call that one rank left out.
+fn left_out(hang: &Hang, cycle: &Cycle, astray: &Astray) -> String {
+    let step = &cycle.steps[astray.step];
+    let start = match cycle.by_time.hang() {
+        Some(false) => "No hang so far, but ",
+        _ => "",
+    };
+    let wait = if astray.waiting.len() > 1 {
+        "wait"
+    } else {
+        "waits"
+    };
+    format!(
+        "{start}{} went on to {} without {}, which {} {wait} in{}.",
+        name(hang, step.waiting),
+        call(hang, &step.call),
+        call_and_peer(hang, &astray.lacked),
+        ranks(hang, &astray.waiting),
+        for_time(cycle.for_ns)
+    )
+}

@@ -1,0 +1,171 @@
+//! Names of ranks, communicators, calls and lengths of time in sentences.
+//!
+//! Rule: a rank is the launcher's if every process of its communicator has one of its own, else the
+//! communicator's. A rank without a number is named by its process.
+
+use analyze::hang::{CallRow, CommunicatorProgress, Hang, Members, RankProgress, Unknown};
+use analyze::job::ranges;
+use analyze::summary::size;
+
+/// Processes without a rank of which a sentence has the names.
+const PIDS: usize = 8;
+
+pub(super) fn of(hang: &Hang, communicator: usize) -> &CommunicatorProgress {
+    &hang.communicators[communicator]
+}
+
+pub(super) fn rank(hang: &Hang, communicator: usize, member: usize) -> &RankProgress {
+    &of(hang, communicator).ranks[member]
+}
+
+/// The numbers of ranks, as `0-1,3`.
+pub(super) fn numbers(hang: &Hang, ranks: &Members) -> String {
+    let communicator = of(hang, ranks.communicator);
+    let number = |member: &usize| {
+        let rank = &communicator.ranks[*member];
+        match communicator.launcher_ranks {
+            true => rank.global_rank,
+            false => rank.rank,
+        }
+    };
+    ranges(ranks.members.iter().filter_map(number))
+}
+
+/// `rank 3`, `ranks 3 and 5`, `rank 1 of communicator x`, `pid 71 on node-2`.
+pub(super) fn ranks(hang: &Hang, ranks: &Members) -> String {
+    let numbers = numbers(hang, ranks);
+    if numbers.is_empty() {
+        let title = |member: &usize| {
+            let rank = rank(hang, ranks.communicator, *member);
+            format!("pid {} on {}", rank.pid, rank.host)
+        };
+        let titles: Vec<String> = ranks.members.iter().take(PIDS).map(title).collect();
+        return titles.join(", ");
+    }
+    let plural = if ranks.len() > 1 { "ranks" } else { "rank" };
+    match of(hang, ranks.communicator).launcher_ranks {
+        true => format!("{plural} {numbers}"),
+        false => format!(
+            "{plural} {numbers} of {}",
+            communicator(hang, ranks.communicator)
+        ),
+    }
+}
+
+/// One rank, as [`ranks`].
+pub(super) fn one(hang: &Hang, communicator: usize, member: usize) -> String {
+    ranks(hang, &Members::one(communicator, member))
+}
+
+/// `communicator x (its name)`.
+pub(super) fn communicator(hang: &Hang, index: usize) -> String {
+    let communicator = of(hang, index);
+    match &communicator.name {
+        Some(name) => format!("communicator {} ({name})", communicator.id),
+        None => format!("communicator {}", communicator.id),
+    }
+}
+
+/// `AllReduce of 1 MiB`.
+pub(super) fn operation(call: &CallRow) -> String {
+    let function = call.function.as_deref().unwrap_or("a call");
+    match call.bytes {
+        Some(bytes) => format!("{function} of {}", size(bytes)),
+        None => function.to_owned(),
+    }
+}
+
+/// `AllReduce of 1 MiB, call 58 on communicator x`.
+pub(super) fn call(hang: &Hang, call: &CallRow) -> String {
+    let replay = if call.replay { "replay of " } else { "" };
+    let operation = operation(call);
+    let on = communicator(hang, call.communicator);
+    match (call.number, call.seq) {
+        (Some(number), _) => format!("{replay}{operation}, call {number} on {on}"),
+        (None, Some(seq)) => format!("{replay}{operation}, sequence number {seq} on {on}"),
+        (None, None) => format!("{replay}{operation} on {on}"),
+    }
+}
+
+/// As [`call`], and of a send or receive the other rank.
+pub(super) fn call_and_peer(hang: &Hang, row: &CallRow) -> String {
+    let call = call(hang, row);
+    let mut ranks = of(hang, row.communicator).ranks.iter();
+    let other = row
+        .peer
+        .and_then(|peer| ranks.position(|rank| rank.rank == Some(peer)));
+    let other = other.map(|member| one(hang, row.communicator, member));
+    match (other, row.function.as_deref()) {
+        (Some(other), Some("Recv")) => format!("{call}, from {other}"),
+        (Some(other), Some("Send")) => format!("{call}, to {other}"),
+        _ => call,
+    }
+}
+
+/// The ranks of a communicator of which not all is known.
+pub(super) fn unknown(hang: &Hang, index: usize) -> String {
+    let on = communicator(hang, index);
+    match &of(hang, index).unknown {
+        Some(Unknown::Absent { count, ranks }) if ranks.is_empty() => {
+            format!("{count} absent ranks of {on}")
+        }
+        Some(Unknown::Absent { count, ranks }) => {
+            let plural = if *count > 1 { "ranks" } else { "rank" };
+            let numbers = ranges(ranks.iter().copied());
+            format!("the absent {plural} {numbers} of {on}")
+        }
+        Some(Unknown::Unaligned(members)) => {
+            let members = Members {
+                communicator: index,
+                members: members.clone(),
+            };
+            ranks(hang, &members)
+        }
+        Some(Unknown::Lost) | None => format!("ranks of {on} with lost rows"),
+    }
+}
+
+/// `text is`, `text are`.
+pub(super) fn are(text: &str, n: usize) -> String {
+    format!("{text} {}", if n > 1 { "are" } else { "is" })
+}
+
+/// `text has`, `text have`.
+pub(super) fn have(text: &str, n: usize) -> String {
+    format!("{text} {}", if n > 1 { "have" } else { "has" })
+}
+
+/// With a capital first letter.
+pub(super) fn capital(text: String) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => text,
+    }
+}
+
+/// ` for 3.0 s`; nothing if the length is not known.
+pub(super) fn for_time(ns: Option<i64>) -> String {
+    ns.map_or(String::new(), |ns| format!(" for {}", span(ns)))
+}
+
+/// Seconds to the millisecond, so that the answer does not depend on how floats are printed.
+pub(super) fn seconds(ns: i64) -> f64 {
+    (ns as f64 / 1e6).round() / 1e3
+}
+
+/// A length of time in few digits.
+pub(super) fn span(ns: i64) -> String {
+    let s = ns as f64 / 1e9;
+    if s < 0.0995 {
+        format!("{:.0} ms", s * 1e3)
+    } else if s < 9.95 {
+        format!("{s:.1} s")
+    } else if s < 119.5 {
+        format!("{s:.0} s")
+    } else if s < 7170.0 {
+        format!("{:.0} min", s / 60.0)
+    } else {
+        format!("{:.1} h", s / 3600.0)
+    }
+}

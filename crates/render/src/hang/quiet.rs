@@ -1,0 +1,74 @@
+//! Words for a job in which nobody is seen to wait: why that is no hang, or what hides whether it is one.
+
+use super::names::{are, capital, communicator, have, of, span, unknown};
+use super::phrases::Words;
+use analyze::hang::{Because, Hang, ProcessName, Quiet};
+use analyze::job::ranges;
+
+/// Processes that are named one by one.
+const NAMED: usize = 8;
+
+pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
+    let newest = quiet.newest_call_ns;
+    let last = newest.map_or("at an unknown time".to_owned(), |ns| {
+        format!("{} ago", span(ns))
+    });
+    let sentence = match &quiet.because {
+        Because::Over => "No hang: all communicators that are in the capture have ended.".to_owned(),
+        Because::Stopped(these) => format!(
+            "No hang: {} stopped by a signal or a debugger.",
+            are(&names(these), these.len())
+        ),
+        Because::Dead(these) => format!(
+            "Can't tell: {} dead, and nobody is seen to wait for it; the newest call was {last}.",
+            are(&names(these), these.len())
+        ),
+        Because::Active => {
+            format!("No hang: nobody waits for another; the newest call was {last}.")
+        }
+        Because::Silent(these) => format!(
+            "Can't tell: {} written nothing for long, and nobody is seen to wait for it; the newest \
+             call was {last}.",
+            have(&names(these), these.len())
+        ),
+        Because::Partial(index) => format!(
+            "Can't tell: the {} known ranks of {} have made the same calls, the newest {last}; \
+             what {} did is not known.",
+            of(hang, *index).ranks.len(),
+            communicator(hang, *index),
+            unknown(hang, *index)
+        ),
+        Because::NotRecorded(ranks) => format!(
+            "Can't tell: all {ranks} ranks have made the same calls, the newest {last}, and whether \
+             their GPUs have ended them is not recorded."
+        ),
+    };
+    let details = match quiet.because {
+        Because::Partial(_) | Because::NotRecorded(_) => vec![
+            "A job that computes or is idle looks the same. GPU times (NCCLSCOPE_TIMING) show which \
+             calls have ended."
+                .to_owned(),
+        ],
+        _ => Vec::new(),
+    };
+    Words {
+        sentence: capital(sentence),
+        details,
+    }
+}
+
+/// `ranks 3,5`, `rank 3`, `pid 71 on node-2`.
+fn names(processes: &[ProcessName]) -> String {
+    let ranks: Option<Vec<u32>> = processes.iter().map(|process| process.rank).collect();
+    match ranks {
+        Some(ranks) if ranks.len() > 1 => format!("ranks {}", ranges(ranks)),
+        _ => {
+            let name = |process: &ProcessName| match process.rank {
+                Some(rank) => format!("rank {rank}"),
+                None => format!("pid {} on {}", process.pid, process.host),
+            };
+            let names: Vec<String> = processes.iter().take(NAMED).map(name).collect();
+            names.join(", ")
+        }
+    }
+}

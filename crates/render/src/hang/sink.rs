@@ -1,0 +1,163 @@
+//! Words for ranks that others wait for and that wait for nobody: what they lack, why they do not come, and
+//! what is known of them.
+//!
+//! Rule: if such a rank may wait itself for ranks of which nothing is known, the first sentence says so.
+
+use super::names::{
+    call, call_and_peer, capital, for_time, one, rank, ranks, seconds, span, unknown,
+};
+use super::phrases::{absent, when, Words};
+use analyze::hang::{Hang, Lack, Lacking, Reached, Reason, Sink};
+
+/// Waiting ranks that are named; more are counted.
+const NAMED: usize = 64;
+/// Other sinks that are named; more are counted.
+const OTHERS: usize = 4;
+
+pub(super) fn words(hang: &Hang, sink: &Sink) -> Words {
+    Words {
+        sentence: capital(sentence(hang, sink)),
+        details: details(hang, sink),
+    }
+}
+
+fn sentence(hang: &Hang, sink: &Sink) -> String {
+    let who = ranks(hang, &sink.ranks);
+    let (is, has) = match sink.ranks.len() {
+        1 => ("is", "has"),
+        _ => ("are", "have"),
+    };
+    let lacks = lacks(hang, sink);
+    let sentence = match sink.reason {
+        Reason::Dead => format!("{who} {is} dead and {lacks}"),
+        Reason::Ended => format!("{who} {has} ended without this: it {lacks}"),
+        Reason::Destroyed => format!("{who} {has} destroyed the communicator and {lacks}"),
+        Reason::Stopped => {
+            format!("No hang: {who} {is} stopped by a signal or a debugger, and {lacks}")
+        }
+        Reason::Silent(_) => {
+            let first = rank(hang, sink.ranks.communicator, sink.ranks.members[0]);
+            format!(
+                "{who} on {} {has} written nothing{}: as far as is known, {who} {lacks}",
+                first.host,
+                for_time(first.evidence_age_ns)
+            )
+        }
+        Reason::Running(by_time) if by_time.hang() == Some(false) => {
+            format!("No hang so far: {who} {lacks}")
+        }
+        Reason::Running(_) => format!("{who} {lacks}"),
+    };
+    match (sink.reason, sink.may_wait_on) {
+        (Reason::Running(by_time), Some(other)) if by_time.hang() != Some(false) => {
+            let unknown = unknown(hang, other);
+            format!("{sentence}, unless it waits itself for {unknown}.")
+        }
+        _ => format!("{sentence}."),
+    }
+}
+
+/// What they lack, and who waits for them.
+fn lacks(hang: &Hang, sink: &Sink) -> String {
+    let call = call_and_peer(hang, &sink.call);
+    let (is, has) = match sink.ranks.len() {
+        1 => ("is", "has"),
+        _ => ("are", "have"),
+    };
+    let waiting = match sink.waiting.len() {
+        n if n <= NAMED => ranks(hang, &sink.waiting),
+        n => format!("{n} ranks"),
+    };
+    let wait = if sink.waiting.len() > 1 {
+        "wait"
+    } else {
+        "waits"
+    };
+    let time = for_time(sink.for_ns);
+    match sink.lack {
+        Lack::Call => format!("{has} not made {call}, which {waiting} {wait} in{time}"),
+        Lack::Launch => {
+            format!("{is} inside {call}, and {has} not launched it; {waiting} {wait}{time}")
+        }
+        Lack::Start => {
+            format!("{has} launched {call}, and the GPU has not begun it; {waiting} {wait}{time}")
+        }
+    }
+}
+
+fn details(hang: &Hang, sink: &Sink) -> Vec<String> {
+    let communicator = sink.ranks.communicator;
+    let first = sink.ranks.members[0];
+    let process = rank(hang, communicator, first);
+    let mut details = Vec::new();
+    match sink.reason {
+        Reason::Stopped => details.push(format!(
+            "`kill -CONT {}` on {} lets it go on.",
+            process.pid, process.host
+        )),
+        Reason::Dead | Reason::Ended | Reason::Destroyed => {
+            details.push(last_call(hang, communicator, first));
+        }
+        Reason::Silent(_) => details.push(format!(
+            "Whether pid {} lives can only be asked on {}; ask there.",
+            process.pid, process.host
+        )),
+        Reason::Running(by_time) => {
+            details.push(last_call(hang, communicator, first));
+            details.extend(when(hang, by_time));
+        }
+    }
+    if sink.may_lack_earlier {
+        details.push(capital(format!(
+            "{} may lack an earlier call with ranks that are not in the capture.",
+            ranks(hang, &sink.ranks)
+        )));
+    }
+    if sink.lack == Lack::Start {
+        details.push("Work that was given to that GPU before keeps it busy.".to_owned());
+    }
+    details.extend(others(hang, &sink.others));
+    details.extend(absent(hang, communicator));
+    details
+}
+
+/// The last that is known of a rank on a communicator.
+fn last_call(hang: &Hang, communicator: usize, member: usize) -> String {
+    let rank = rank(hang, communicator, member);
+    let who = one(hang, communicator, member);
+    let at = format!("pid {} on {}", rank.pid, rank.host);
+    let Some(entered) = &rank.entered else {
+        return format!("No call of {who} ({at}) on this communicator is known.");
+    };
+    let came = match rank.came {
+        Some(Reached::Finished) => "ended on its GPU",
+        Some(Reached::Started) => "begun on its GPU",
+        Some(Reached::Launched) => "launched",
+        Some(Reached::Enqueued | Reached::Entered) | None => "entered",
+    };
+    let ago = entered.age_ns.map_or(String::new(), |ns| {
+        format!(", {} ago", span((seconds(ns) * 1e9) as i64))
+    });
+    let call = call(hang, entered);
+    format!("The last call of {who} there ({at}) is {call}: {came}{ago}.")
+}
+
+/// Other ranks that others wait for.
+fn others(hang: &Hang, others: &[Lacking]) -> Option<String> {
+    let lacking = |other: &Lacking| {
+        let lack = if other.ranks.len() > 1 {
+            "lack"
+        } else {
+            "lacks"
+        };
+        let call = call_and_peer(hang, &other.call);
+        format!("{} {lack} {call}", ranks(hang, &other.ranks))
+    };
+    let named: Vec<String> = others.iter().take(OTHERS).map(lacking).collect();
+    let more = match others.len() - named.len() {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    let named = named.join("; ");
+    (!others.is_empty()).then(|| format!("Others wait apart from this: {named}{more}."))
+}

@@ -1,0 +1,61 @@
+//! Words for an operation that all ranks are in and that does not end.
+//!
+//! The first sentence names a rank that is dead or stopped, else the network operation that the others wait
+//! for (`network`), else the operation alone.
+
+use super::names::{are, call, capital, for_time, of, one, ranks, unknown};
+use super::network;
+use super::phrases::{when, Words};
+use analyze::hang::{Hang, Outcome, Stall};
+
+pub(super) fn words(hang: &Hang, stall: &Stall) -> Words {
+    let communicator = stall.ranks.communicator;
+    let call = call(hang, &stall.call);
+    let time = for_time(stall.for_ns);
+    let nranks = of(hang, communicator).ranks.len();
+    let all = match of(hang, communicator).unknown {
+        Some(_) => format!("All {nranks} ranks that are known"),
+        None => format!("All {nranks} ranks"),
+    };
+    let not_ended = match stall.piece {
+        false => format!("{all} are in {call}, and it has not ended{time}"),
+        true => {
+            let who = are(&ranks(hang, &stall.ranks), stall.ranks.len());
+            format!("{} in {call}, and it has not ended{time}", capital(who))
+        }
+    };
+    let network_op = network::sentence(hang, stall, &call);
+    let mut details = Vec::new();
+    let sentence = match (stall.outcome, network_op) {
+        (Outcome::Dead(member), _) => format!(
+            "{} is dead; {all} were in {call}, and it has not ended{time}.",
+            one(hang, communicator, member)
+        ),
+        (Outcome::Stopped(member), _) => format!(
+            "No hang: {} is stopped by a signal or a debugger while {all} are in {call}.",
+            one(hang, communicator, member)
+        ),
+        (Outcome::GoesOn, _) => format!("No hang: {all} are in {call}, and it goes on{time}."),
+        (Outcome::Unknown, network_op) => {
+            details.extend(network_op);
+            let unknown = unknown(hang, communicator);
+            format!("{not_ended}; what {unknown} did is not known.")
+        }
+        (Outcome::NotLaunched, _) => {
+            format!("{all} are inside {call}, and none has launched it{time}.")
+        }
+        (Outcome::Stuck, Some(network_op)) => {
+            details.push(format!("{not_ended}."));
+            network_op
+        }
+        (Outcome::Stuck, None) => format!("{not_ended}."),
+    };
+    if !matches!(stall.outcome, Outcome::Dead(_) | Outcome::Stopped(_)) {
+        details.extend(network::details(hang, stall));
+        details.extend(when(hang, stall.by_time));
+    }
+    Words {
+        sentence: capital(sentence),
+        details,
+    }
+}

@@ -1,0 +1,40 @@
+//! A verdict in words.
+//!
+//! [`words`] gives the [`Words`] of a verdict, from the file of its kind. [`next`] is the command to type
+//! after them.
+//!
+//! Rule: the first sentence names ranks and the call, or says what is missing that would tell. It is true as
+//! it stands, whatever a missing file may hold. Nothing is decided here: every sentence follows from the
+//! facts.
+
+use super::names::rank;
+use super::phrases::Words;
+use super::{cycle, mismatch, quiet, sink, stall};
+use analyze::hang::{Hang, Kind, Verdict};
+
+pub(super) fn words(hang: &Hang) -> Words {
+    match &hang.verdict {
+        Verdict::Mismatch(mismatch) => mismatch::words(hang, mismatch),
+        Verdict::Sink(sink) => sink::words(hang, sink),
+        Verdict::Stall(stall) => stall::words(hang, stall),
+        Verdict::Cycle(cycle) => cycle::words(hang, cycle),
+        Verdict::Quiet(quiet) => quiet::words(hang, quiet),
+    }
+}
+
+/// The command that helps most.
+pub(super) fn next(hang: &Hang) -> String {
+    let folder = hang.capture.display();
+    let blamed = hang.verdict.blamed();
+    let first = blamed.first();
+    let process = first.map(|first| rank(hang, first.communicator, first.member));
+    match (hang.verdict.kind(), process) {
+        (Kind::NoHang, _) => format!("ncclscope report {folder}"),
+        (Kind::Stopped, Some(process)) => format!("kill -CONT {}", process.pid),
+        (Kind::Missing | Kind::Inside | Kind::NotBegun, Some(process)) => {
+            format!("py-spy dump --pid {} (on {})", process.pid, process.host)
+        }
+        (Kind::Silent | Kind::Unknown, _) => format!("ncclscope collect {folder}"),
+        _ => format!("ncclscope hang {folder} --json"),
+    }
+}
