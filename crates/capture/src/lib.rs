@@ -21,6 +21,7 @@
 pub mod block;
 pub mod callback;
 mod fields;
+pub mod left;
 pub mod live;
 pub mod net_op;
 pub mod rotated;

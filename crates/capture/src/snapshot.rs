@@ -8,7 +8,9 @@
 //! ```
 //! What no span covers is zero.
 
-use crate::live::Image;
+use crate::live::{Image, HEADER_BYTES};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 /// Bytes before the payload.
 pub const HEADER: usize = 32;
@@ -97,6 +99,30 @@ pub fn read(bytes: &[u8]) -> Option<Image> {
         rest = &rest[8 + len..];
     }
     Some(image)
+}
+
+/// The first page of the image in the newest snapshot of a `.snap` file. `None` if that is damaged, or of more
+/// than `most` bytes.
+pub fn first_page(file: &File, most: usize) -> Option<Vec<u8>> {
+    let header_at = |at: u64| {
+        let mut header = [0; HEADER];
+        file.read_exact_at(&mut header, at).ok()?;
+        let sequence = u64::from_le_bytes(header[8..16].try_into().ok()?);
+        let bytes = HEADER.checked_add(u32_at(&header, 24)?)?;
+        (header[..8] == MAGIC).then_some((sequence, at, bytes))
+    };
+    let places = (0..CLASSES).flat_map(|class| [place(class, 0), place(class, 1)]);
+    let (_, at, bytes) = places.filter_map(header_at).max()?;
+    if bytes > most {
+        return None;
+    }
+    let mut found = vec![0; bytes];
+    file.read_exact_at(&mut found, at).ok()?;
+    let (_, slot, _) = slot(&found)?;
+    let page = slot.get(HEADER + 8..)?.get(..HEADER_BYTES)?;
+    // The first span is the header's page.
+    let first = u32_at(slot, HEADER)? == 0 && u32_at(slot, HEADER + 4)? >= HEADER_BYTES;
+    first.then(|| page.to_vec())
 }
 
 #[cfg(test)]

@@ -5,15 +5,11 @@
 
 use capture::live::{row_state, Image, Layout, View, MAGIC};
 use capture::{block, snapshot};
-use nix::sys::memfd::{memfd_create, MFdFlags};
 use nix::sys::signal::{kill, Signal};
-use nix::sys::socket::{sendmsg, ControlMessage, MsgFlags};
 use nix::unistd::Pid;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, IoSlice, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
@@ -140,7 +136,7 @@ fn trace_id() -> u64 {
 fn process(trace: &Path) -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("read");
     format!(
-        "host=host0\nboot_id={}\nlive=memfd\ntrace={}\n",
+        "host=host0\nboot_id={}\nlive=/nowhere\ntrace={}\n",
         boot.trim(),
         trace.display()
     )
@@ -156,27 +152,16 @@ fn bytes(image: &Image) -> Vec<u8> {
         .collect()
 }
 
-/// Hands a memfd with `image` to `ncclscope run`.
-fn hand_over(image: &Image, trace: &Path, id: u64) -> UnixStream {
-    let memfd = memfd_create(c"live", MFdFlags::MFD_CLOEXEC).expect("made");
-    File::from(memfd.try_clone().expect("copied"))
-        .write_all(&bytes(image))
-        .expect("written");
-    let stream = UnixStream::connect(std::env::var("NCCLSCOPE_RUN_SOCKET").expect("set"))
-        .expect("connected");
-    let text = format!("ncclscope-live 1\n{}\n{id:016x}\n", trace.display());
-    let descriptors = [memfd.as_raw_fd()];
-    let control = [ControlMessage::ScmRights(&descriptors)];
-    let parts = [IoSlice::new(text.as_bytes())];
-    sendmsg::<()>(
-        stream.as_raw_fd(),
-        &parts,
-        &control,
-        MsgFlags::empty(),
-        None,
-    )
-    .expect("sent");
-    stream
+/// Puts `image` where the recorder has its live part.
+fn leave(image: &Image) {
+    let mut builder = fs::DirBuilder::new();
+    builder
+        .recursive(true)
+        .mode(0o700)
+        .create(shared_memory())
+        .expect("made");
+    let name = format!("r0-p{}-{:016x}.live", std::process::id(), trace_id());
+    fs::write(shared_memory().join(name), bytes(image)).expect("written");
 }
 
 fn write_trace(trace: &Path) {
@@ -221,73 +206,18 @@ fn plays_the_recorder() {
     match play.as_str() {
         "killed" => {
             write_trace(&trace);
-            let _held = hand_over(&image(&trace, false), &trace, trace_id());
+            leave(&image(&trace, false));
             die();
         }
         "killed-before-its-trace-file" => {
-            let _held = hand_over(&image(&trace, false), &trace, trace_id());
-            die();
-        }
-        "killed-after-a-fork" => {
-            write_trace(&trace);
-            let held = hand_over(&image(&trace, false), &trace, trace_id());
-            let heir = Stdio::from(held.as_fd().try_clone_to_owned().expect("copied"));
-            #[expect(clippy::zombie_processes, reason = "it must outlive this process")]
-            Command::new("sleep")
-                .arg("20")
-                .stdin(heir)
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .expect("started");
+            leave(&image(&trace, false));
             die();
         }
         "ended" => {
             write_trace(&trace);
             let image = image(&trace, true);
-            let _held = hand_over(&image, &trace, trace_id());
+            leave(&image);
             write_snapshot(&image, &trace.with_extension("snap"));
-        }
-        "hostile" => {
-            write_trace(&trace);
-            let good = image(&trace, false);
-            let elsewhere = PathBuf::from(format!("{out}/../outside.trace"));
-            let _held = [
-                hand_over(&good, &elsewhere, trace_id()),
-                hand_over(&good, &trace, trace_id() + 1),
-                hand_over(&Image::zeroed(64), &trace, trace_id()),
-            ];
-            let socket = std::env::var("NCCLSCOPE_RUN_SOCKET").expect("set");
-            let mut babble = UnixStream::connect(&socket).expect("connected");
-            let _ = babble.write_all(&[b'x'; 100_000]);
-            let mut bare = UnixStream::connect(&socket).expect("connected");
-            let text = format!(
-                "ncclscope-live 1\n{}\n{:016x}\n",
-                trace.display(),
-                trace_id()
-            );
-            bare.write_all(text.as_bytes()).expect("sent");
-            // A pipe that nobody writes to: whoever read it would wait for ever.
-            let (reader, _writer) = nix::unistd::pipe().expect("made");
-            let piped = UnixStream::connect(&socket).expect("connected");
-            let descriptors = [reader.as_raw_fd()];
-            let control = [ControlMessage::ScmRights(&descriptors)];
-            let parts = [IoSlice::new(text.as_bytes())];
-            sendmsg::<()>(piped.as_raw_fd(), &parts, &control, MsgFlags::empty(), None)
-                .expect("sent");
-            die();
-        }
-        "shared-memory" => {
-            write_trace(&trace);
-            let mut builder = fs::DirBuilder::new();
-            builder
-                .recursive(true)
-                .mode(0o700)
-                .create(shared_memory())
-                .expect("made");
-            let name = format!("r0-p{}-{:016x}.live", std::process::id(), trace_id());
-            fs::write(shared_memory().join(name), bytes(&image(&trace, false))).expect("written");
-            die();
         }
         other => panic!("no such play: {other}"),
     }
@@ -436,15 +366,15 @@ fn input_and_output_pass_untouched() {
 #[test]
 fn the_program_gets_the_recorders_variables() {
     let place = Place::new();
-    let script = "echo $NCCL_PROFILER_PLUGIN $NCCLSCOPE_OUT $NCCLSCOPE_MODE $NCCLSCOPE_TIMING; test -S $NCCLSCOPE_RUN_SOCKET \
-                  && stat -c %a $(dirname $NCCLSCOPE_RUN_SOCKET)";
+    let script = "echo $NCCL_PROFILER_PLUGIN $NCCLSCOPE_OUT $NCCLSCOPE_MODE $NCCLSCOPE_TIMING; \
+                  echo $NCCLSCOPE_RUN";
     let done = place.run(&[
         "--mode", "full", "--timing", "stamps", "-o", "c%%d/%p", "--", "sh", "-c", script,
     ]);
     let here = place.path().display();
     assert_eq!(
         stdout(&done),
-        format!("{here}/plugin.so {here}/c%%d/%p full stamps\n700\n"),
+        format!("{here}/plugin.so {here}/c%%d/%p full stamps\n{here}/c%d\n"),
         "{}",
         stderr(&done)
     );
@@ -713,7 +643,7 @@ fn mpirun_is_told_to_pass_the_variables() {
         "NCCL_PROFILER_PLUGIN",
         "NCCLSCOPE_OUT",
         "NCCLSCOPE_MODE",
-        "NCCLSCOPE_RUN_SOCKET",
+        "NCCLSCOPE_RUN",
         "NCCLSCOPE_FLUSH",
     ] {
         assert!(
@@ -832,6 +762,7 @@ fn the_killed_program_itself_leaves_its_live_part() {
     );
     assert_eq!(done.status.code(), Some(128 + 9));
     assert_adopted(&place, 1);
+    assert_eq!(in_shared_memory(&place), [] as [PathBuf; 0]);
 }
 
 #[test]
@@ -842,26 +773,79 @@ fn a_process_killed_before_its_trace_file_was_made_gets_one() {
 }
 
 #[test]
-fn children_that_hold_the_connection_do_not_hide_a_death() {
+fn what_dies_while_the_program_runs_does_not_stay_in_memory() {
     let place = Place::new();
-    place.run_playing("play killed-after-a-fork; exit 0");
+    // Until the capture has it. The program would otherwise never end.
+    let script =
+        "play killed; while ! ls c/host0/*.live >/dev/null 2>&1; do sleep 0.05; done; exit 0";
+    let done = place.run_playing(script);
+    assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
     assert_adopted(&place, 1);
+    assert_eq!(in_shared_memory(&place), [] as [PathBuf; 0]);
 }
 
 #[test]
-fn hostile_messages_change_nothing() {
+fn a_kill_of_run_together_with_its_ranks_loses_nothing() {
     let place = Place::new();
-    let done = place.run_playing("play hostile; play killed; exit 0");
-    assert_eq!(done.status.code(), Some(0));
-    assert_eq!(
-        (place.files("live").len(), place.files("trace").len()),
-        (1, 2),
-        "{}",
-        stderr(&done)
+    let built = Path::new(env!("CARGO_BIN_EXE_ncclscope"));
+    let built = built.parent().expect("target/PROFILE");
+    let (fake, plugin) = (
+        built.join("fake-nccl"),
+        built.join("libnccl-profiler-ncclscope.so"),
     );
     assert!(
-        !place.path().join("outside.live").exists() && !place.path().join("outside.trace").exists()
+        fake.is_file() && plugin.is_file(),
+        "`make debug` builds them"
     );
+    fs::write(
+        place.path().join("job"),
+        "ranks 2\nall_reduce 1KiB x177\nsleep 60s\nall_reduce 4KiB",
+    )
+    .expect("written");
+    // The whole process group, as a terminal, a batch system or a container's end would.
+    let script = "$FAKE play job & while [ ! -e go ]; do sleep 0.05; done; kill -9 0";
+    let mut command = place.ncclscope(&["run", "-o", "c", "--", "sh", "-c", script]);
+    command
+        .env("FAKE", fake)
+        .env("NCCLSCOPE_PLUGIN", plugin)
+        // Nothing is in the folder but what was written first.
+        .env("NCCLSCOPE_FLUSH", "3600")
+        .env("NCCLSCOPE_TIMING", "host")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut child = command.spawn().expect("started");
+    let completeness = || {
+        let done = place
+            .ncclscope(&["report", "c", "--json"])
+            .output()
+            .expect("started");
+        let report: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap_or_default();
+        report["completeness"].clone()
+    };
+    let began = std::time::Instant::now();
+    while completeness()["announced"] != 2 * 177 && began.elapsed().as_secs() < 30 {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    fs::write(place.path().join("go"), "").expect("written");
+    let status = child.wait().expect("ended");
+    assert_eq!(
+        std::os::unix::process::ExitStatusExt::signal(&status),
+        Some(9)
+    );
+    let left = in_shared_memory(&place).len();
+    let found = completeness();
+    let collected = place
+        .ncclscope(&["collect", "c"])
+        .output()
+        .expect("started");
+    assert_eq!((left, collected.status.code()), (2, Some(0)), "{found}");
+    for found in [found, completeness()] {
+        let counts = ["announced", "recorded"].map(|key| found[key].as_u64());
+        assert_eq!(counts, [Some(2 * 177); 2], "{found}");
+        assert_eq!(found["lost"], serde_json::json!({}), "{found}");
+    }
+    assert_eq!(in_shared_memory(&place), [] as [PathBuf; 0]);
 }
 
 /// Live parts in shared memory that belong to `place`.
@@ -881,20 +865,12 @@ fn in_shared_memory(place: &Place) -> Vec<PathBuf> {
     found
 }
 
-#[test]
-fn what_is_left_in_shared_memory_is_adopted_at_the_end() {
-    let place = Place::new();
-    place.run_playing("play shared-memory; exit 0");
-    assert_adopted(&place, 1);
-    assert_eq!(in_shared_memory(&place), [] as [PathBuf; 0]);
-}
-
 /// A process that no `ncclscope run` watched, killed.
 fn killed_alone(place: &Place) {
     let mut client = Command::new(std::env::current_exe().expect("known"));
     client
         .args(["--exact", "plays_the_recorder", "--ignored"])
-        .env("PLAY", "shared-memory");
+        .env("PLAY", "killed");
     client
         .env("NCCLSCOPE_OUT", place.path().join("c"))
         .output()
@@ -1100,7 +1076,7 @@ fn live_parts_without_a_capture_folder_are_named_and_stay() {
         .current_dir(place.path());
     shell
         .env("CLIENT", std::env::current_exe().expect("known"))
-        .env("PLAY", "shared-memory")
+        .env("PLAY", "killed")
         .env("TMPDIR", place.path())
         .env("NCCLSCOPE_OUT", place.path().join("c"));
     // What others have in shared memory is not to be collected here.

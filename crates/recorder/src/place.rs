@@ -1,7 +1,7 @@
 //! Where the live part and the trace file live.
 //!
-//! The live part is memory-backed: a memfd that `ncclscope run` holds for us, else a file in /dev/shm when NCCL's own
-//! need leaves room there, else a node-local file. It is never a page of a file on disk by choice, because a store to
+//! The live part is a file in memory: in /dev/shm when NCCL's own need leaves room there, else a node-local file. So it
+//! outlives this process and whoever started it. It is never a page of a file on disk by choice, because a store to
 //! such a page can stall while the page is being written back. All of its pages are allocated at creation, so no later
 //! store can fault for want of space (SIGBUS).
 
@@ -22,12 +22,10 @@ const OWN_MEMORY: usize = 4 << 20;
 /// The mapped live part.
 pub struct Mapping {
     pub base: *mut u8,
-    /// Its path, or `memfd`.
+    /// Its path.
     pub place: String,
     /// To be shown once: it ended up on a disk.
     pub warning: Option<String>,
-    /// Kept open so that `ncclscope run` sees this process end.
-    pub _connection: Option<OwnedFd>,
 }
 
 /// Names of this process's files.
@@ -62,17 +60,7 @@ pub fn names(settings: &Settings, random: u64) -> Names {
 ///
 /// # Errors
 /// When no place can be had at all; recording is then off.
-pub fn live_part(
-    settings: &Settings,
-    names: &Names,
-    trace_id: u64,
-    bytes: usize,
-) -> io::Result<Mapping> {
-    if let Some(socket) = &settings.run_socket {
-        if let Ok(mapping) = held_by_run(socket, names, trace_id, bytes) {
-            return Ok(mapping);
-        }
-    }
+pub fn live_part(names: &Names, trace_id: u64, bytes: usize) -> io::Result<Mapping> {
     // SAFETY: plain calls without arguments.
     let uid = unsafe { libc::geteuid() };
     let file = format!(
@@ -150,7 +138,6 @@ fn in_file(folder: &Path, file: &str, bytes: usize) -> io::Result<Mapping> {
         base: mapping,
         place: path.to_string_lossy().into_owned(),
         warning: None,
-        _connection: None,
     })
 }
 
@@ -233,103 +220,6 @@ fn map(fd: &OwnedFd, bytes: usize) -> io::Result<*mut u8> {
             return Err(io::Error::last_os_error());
         }
         Ok(base.cast())
-    }
-}
-
-/// A memfd, handed to `ncclscope run` over its socket.
-fn held_by_run(socket: &str, names: &Names, trace_id: u64, bytes: usize) -> io::Result<Mapping> {
-    // SAFETY: plain system calls on descriptors that are owned at once.
-    unsafe {
-        // memfd_create is a system call by number because glibc 2.17 has no wrapper for it.
-        let fd = libc::syscall(
-            libc::SYS_memfd_create,
-            c"ncclscope-live".as_ptr(),
-            libc::MFD_CLOEXEC,
-        );
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let memfd = beyond_standard_streams(OwnedFd::from_raw_fd(fd as i32))?;
-        let base = map(&memfd, bytes)?;
-        let sent = connect(socket).and_then(|connection| {
-            let mut path = names.stem.clone().into_os_string();
-            path.push(".trace");
-            let mut text = b"ncclscope-live 1\n".to_vec();
-            text.extend(path.as_bytes());
-            text.extend(format!("\n{trace_id:016x}\n").as_bytes());
-            send(&connection, &text, &memfd)?;
-            Ok(connection)
-        });
-        match sent {
-            Ok(connection) => Ok(Mapping {
-                base,
-                place: "memfd".to_owned(),
-                warning: None,
-                _connection: Some(connection),
-            }),
-            Err(error) => {
-                libc::munmap(base.cast(), bytes);
-                Err(error)
-            }
-        }
-    }
-}
-
-fn connect(socket: &str) -> io::Result<OwnedFd> {
-    // SAFETY: the address is zeroed and filled in within its bounds; the descriptor is owned at once.
-    unsafe {
-        let fd = libc::socket(
-            libc::AF_UNIX,
-            libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
-            0,
-        );
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let fd = beyond_standard_streams(OwnedFd::from_raw_fd(fd))?;
-        let mut address: libc::sockaddr_un = std::mem::zeroed();
-        address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-        if socket.len() >= address.sun_path.len() {
-            return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
-        }
-        for (to, from) in address.sun_path.iter_mut().zip(socket.bytes()) {
-            *to = from as libc::c_char;
-        }
-        let len = std::mem::size_of::<libc::sockaddr_un>() as libc::socklen_t;
-        if libc::connect(fd.as_raw_fd(), (&raw const address).cast(), len) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(fd)
-    }
-}
-
-fn send(connection: &OwnedFd, text: &[u8], memfd: &OwnedFd) -> io::Result<()> {
-    // SAFETY: the control buffer is aligned by its u64s and larger than CMSG_SPACE of one descriptor; msg points to
-    // locals that outlive the call.
-    unsafe {
-        let mut control = [0u64; 8];
-        let mut part = libc::iovec {
-            iov_base: text.as_ptr() as *mut _,
-            iov_len: text.len(),
-        };
-        let mut message: libc::msghdr = std::mem::zeroed();
-        message.msg_iov = &mut part;
-        message.msg_iovlen = 1;
-        message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = libc::CMSG_SPACE(4) as _;
-        let header = libc::CMSG_FIRSTHDR(&message);
-        (*header).cmsg_level = libc::SOL_SOCKET;
-        (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(4) as _;
-        libc::CMSG_DATA(header)
-            .cast::<i32>()
-            .write_unaligned(memfd.as_raw_fd());
-        let sent = libc::sendmsg(connection.as_raw_fd(), &message, libc::MSG_NOSIGNAL);
-        if sent == text.len() as isize {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
-        }
     }
 }
 

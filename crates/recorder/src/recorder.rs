@@ -95,7 +95,7 @@ impl Recorder {
         self.header
     }
 
-    /// Where the live part is: a path, or `memfd`.
+    /// Where the live part is.
     pub fn live_place(&self) -> &str {
         &self.mapping.place
     }

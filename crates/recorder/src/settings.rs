@@ -58,7 +58,6 @@ pub struct Settings {
     pub memory: usize,
     /// Bytes of the trace file at most.
     pub max_size: u64,
-    pub run_socket: Option<String>,
     /// Lines for stderr about values that were not used.
     pub complaints: Vec<String>,
 }
@@ -152,7 +151,7 @@ impl Settings {
         .find_map(|name| var(name));
         let rank = rank(&var);
         let expand = |pattern: &str| expand(pattern, rank.as_deref(), job.as_deref());
-        // The path is told in lines of text, to `ncclscope run` and to readers.
+        // Readers are told the path in a line of text.
         let is_path = |value: &String| {
             let usable = !value.contains(char::is_control);
             if !usable {
@@ -173,7 +172,6 @@ impl Settings {
             flush,
             memory,
             max_size,
-            run_socket: var("NCCLSCOPE_RUN_SOCKET"),
             complaints,
         }
     }
@@ -262,14 +260,7 @@ fn expand(pattern: &str, rank: Option<&str>, job: Option<&str>) -> String {
 
 /// This host's name.
 pub fn host() -> String {
-    let mut name = [0u8; 256];
-    // SAFETY: the buffer is as long as said; its last byte stays 0.
-    let result = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
-    let len = name.iter().position(|b| *b == 0).unwrap_or(0);
-    if result != 0 || len == 0 {
-        return "unknown-host".to_owned();
-    }
-    String::from_utf8_lossy(&name[..len]).into_owned()
+    capture::left::host().unwrap_or_else(|| "unknown-host".to_owned())
 }
 
 /// `text` as one path component.

@@ -125,7 +125,7 @@ extern "C" fn at_exit() {
             // the newest calls, and stays.
             let place = recorder.live_place();
             let whole = recorder.writer.complete.load(Acquire) == changes(recorder.header());
-            if flushed && whole && place.starts_with('/') {
+            if flushed && whole {
                 let _ = std::fs::remove_file(place);
             }
         }

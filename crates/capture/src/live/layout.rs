@@ -124,19 +124,61 @@ impl Header {
     }
 }
 
-/// The facts about the process, from the first [`HEADER_BYTES`] of an image: who left it.
+/// Fields of a [`Header`] that say who left a live part, and how far that process was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Start {
+    pub trace_id: u64,
+    pub pid: u32,
+    pub pid_start: u64,
+    pub pid_namespace: u64,
+    pub born: u64,
+    pub sealed: u64,
+    pub folded: u64,
+    /// Calls that found no row.
+    pub rows_full: u64,
+    pub state: u32,
+    pub staged_base: u64,
+    pub staged_len: u64,
+    /// Of its newest anchor, ns since 1970.
+    pub last_realtime: u64,
+}
+
+impl Start {
+    /// As [`Header::announced`].
+    pub fn announced(&self) -> u64 {
+        self.born.saturating_add(self.rows_full)
+    }
+}
+
+/// The [`Start`] of an image from its first [`HEADER_BYTES`], and the facts about its process.
 ///
-/// `None` if `start` is not the start of a live part of this format.
-pub fn facts(start: &[u8]) -> Option<&[u8]> {
-    let u32_at = |at: usize| Some(u32::from_le_bytes(start.get(at..at + 4)?.try_into().ok()?));
-    let magic = start.get(offset_of!(Header, magic)..)?.get(..8)?;
+/// `None` if `page` is not the start of a live part of this format.
+pub fn start(page: &[u8]) -> Option<(Start, &[u8])> {
+    let u32_at = |at: usize| Some(u32::from_le_bytes(page.get(at..at + 4)?.try_into().ok()?));
+    let u64_at = |at: usize| Some(u64::from_le_bytes(page.get(at..at + 8)?.try_into().ok()?));
+    let magic = u64_at(offset_of!(Header, magic))?;
     let format = u32_at(offset_of!(Header, format))?;
-    if magic != MAGIC.to_le_bytes() || format != crate::FORMAT {
+    if magic != MAGIC || format != crate::FORMAT {
         return None;
     }
+    let start = Start {
+        trace_id: u64_at(offset_of!(Header, trace_id))?,
+        pid: u32_at(offset_of!(Header, pid))?,
+        pid_start: u64_at(offset_of!(Header, pid_start))?,
+        pid_namespace: u64_at(offset_of!(Header, pid_namespace))?,
+        born: u64_at(offset_of!(Header, born))?,
+        sealed: u64_at(offset_of!(Header, sealed))?,
+        folded: u64_at(offset_of!(Header, folded))?,
+        rows_full: u64_at(offset_of!(Header, lost) + 8 * Cause::RowsFull as usize)?,
+        state: u32_at(offset_of!(Header, state))?,
+        staged_base: u64_at(offset_of!(Header, staged_base))?,
+        staged_len: u64_at(offset_of!(Header, staged_len))?,
+        last_realtime: u64_at(offset_of!(Header, last) + offset_of!(Anchor, realtime))?,
+    };
     let len = u32_at(offset_of!(Header, process_len))? as usize;
-    let facts = start.get(offset_of!(Header, process)..offset_of!(Header, trace_number))?;
-    facts.get(..len.min(facts.len()))
+    let facts = page.get(offset_of!(Header, process)..offset_of!(Header, trace_number))?;
+    Some((start, facts.get(..len.min(facts.len()))?))
 }
 
 /// An interned string: functions, datatypes, algorithms, protocols, kernel variants. Id 0 means none.

@@ -188,7 +188,7 @@ impl Image {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::facts;
+    use crate::live::start;
 
     #[test]
     fn an_image_opens_and_a_damaged_one_does_not() {
@@ -202,16 +202,19 @@ mod tests {
             to.store(*from, Relaxed);
         }
         header.process_len.store(12, Relaxed);
-        let start = || -> Vec<u8> {
+        let page = || -> Vec<u8> {
             let words = image.words()[..HEADER_BYTES / 8].iter();
             words.flat_map(|w| w.load(Relaxed).to_le_bytes()).collect()
         };
-        assert_eq!(facts(&start()), None);
+        let facts = |page: &[u8]| start(page).map(|(_, facts)| facts.to_vec());
+        assert_eq!(facts(&page()), None);
         header.magic.store(MAGIC, Relaxed);
-        assert_eq!(facts(&start()), Some(&b"pid=7\nhost=n"[..]));
-        assert_eq!(facts(&start()[..100]), None);
+        header.born.store(9, Relaxed);
+        assert_eq!(facts(&page()), Some(b"pid=7\nhost=n".to_vec()));
+        assert_eq!(start(&page()).map(|(s, _)| s.announced()), Some(9));
+        assert_eq!(facts(&page()[..100]), None);
         header.process_len.store(u32::MAX, Relaxed);
-        assert_eq!(facts(&start()).map(<[u8]>::len), Some(2560));
+        assert_eq!(facts(&page()).map(|f| f.len()), Some(2560));
         assert_eq!(image.view().expect("opens").rows().len(), 1024);
         view.header().sections[5][1].store(u32::MAX, Relaxed);
         assert!(image.view().is_none());

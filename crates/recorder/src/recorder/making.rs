@@ -39,7 +39,7 @@ impl Recorder {
             0
         };
         place::spare_memory(layout.bytes() + ring)?;
-        let mapping = place::live_part(&settings, &names, random, layout.bytes())?;
+        let mapping = place::live_part(&names, random, layout.bytes())?;
         if let Some(warning) = &mapping.warning {
             say(warning);
         }
