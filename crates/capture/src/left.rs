@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The `key=value` lines of a Process block.
 pub type Facts = BTreeMap<String, String>;
 
 /// Whether the writer of a live part still runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Liveness {
     /// It runs on this node.
     Alive,
@@ -28,6 +28,7 @@ pub enum Liveness {
     Dead,
     /// It is on another host or in another pid name space, where its pid means nothing to us, or there is no
     /// /proc.
+    #[default]
     Unknown,
 }
 
@@ -86,6 +87,18 @@ impl Left {
     /// Of the live part in a file.
     pub fn at(file: &Path) -> Option<Left> {
         Left::of(&beginning(file, HEADER_BYTES)?)
+    }
+
+    /// As far as it is known from the facts of a Process block.
+    pub fn of_facts(facts: Facts) -> Left {
+        let number = |key: &str| facts.get(key).and_then(|value| value.parse().ok());
+        let start = live::Start {
+            pid: number("pid").unwrap_or(0) as u32,
+            pid_start: number("pid_start").unwrap_or(0),
+            pid_namespace: number("pid_namespace").unwrap_or(0),
+            ..live::Start::default()
+        };
+        Left { facts, start }
     }
 
     /// The trace file that its process named.
@@ -231,9 +244,90 @@ pub fn folders(uid: u32) -> impl Iterator<Item = PathBuf> {
         .filter(move |folder| std::fs::symlink_metadata(folder).is_ok_and(ours))
 }
 
+/// Where file systems are mounted, and whether their type is one of disks or memory of this host.
+#[derive(Debug, Default)]
+pub struct Mounts(Vec<(PathBuf, bool)>);
+
+impl Mounts {
+    /// Asks the system.
+    pub fn ask() -> Mounts {
+        let text = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        Mounts::of(&text)
+    }
+
+    fn of(text: &str) -> Mounts {
+        let local = [
+            "tmpfs", "ramfs", "rootfs", "overlay", "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs",
+            "f2fs",
+        ];
+        let mounts = text.lines().filter_map(|line| {
+            let mut fields = line.split(' ').skip(1);
+            // Blanks and the like are written as \040.
+            let place = fields.next()?.replace("\\040", " ");
+            Some((PathBuf::from(place), local.contains(&fields.next()?)))
+        });
+        Mounts(mounts.collect())
+    }
+
+    fn is_local(&self, path: &Path) -> bool {
+        let over = self.0.iter().filter(|(place, _)| path.starts_with(place));
+        // Of two at one place, the later hides the earlier.
+        let nearest = over.max_by_key(|(place, _)| place.components().count());
+        nearest.is_some_and(|(_, local)| *local)
+    }
+
+    /// Whether the way to `path` touches file systems of this host only, so that nobody who goes it waits for
+    /// another host.
+    pub fn reach_locally(&self, path: &Path) -> bool {
+        let (mut way, mut links) = (PathBuf::from("/"), 0);
+        let parts = |path: &Path| -> Vec<std::ffi::OsString> {
+            let parts = path.components().filter_map(|part| match part {
+                Component::Normal(name) => Some(name.to_owned()),
+                Component::ParentDir => Some("..".into()),
+                _ => None,
+            });
+            parts.rev().collect()
+        };
+        let mut left = parts(path);
+        while let Some(part) = left.pop() {
+            if part == ".." {
+                way.pop();
+                continue;
+            }
+            way.push(part);
+            // Before the file system is asked for anything.
+            if !self.is_local(&way) {
+                return false;
+            }
+            match std::fs::read_link(&way) {
+                Ok(target) => {
+                    links += 1;
+                    if links > 40 {
+                        return false;
+                    }
+                    way = if target.is_absolute() {
+                        PathBuf::from("/")
+                    } else {
+                        way.pop();
+                        way
+                    };
+                    left.extend(parts(&target));
+                }
+                Err(_) => continue,
+            }
+        }
+        true
+    }
+}
+
 /// Removes live parts in a folder that no capture needs; returns how many. It looks at `most` files, from a
-/// different one on for each `turn`.
-pub fn sweep(folder: &Path, here: &Here, most: usize, turn: usize) -> usize {
+/// different one on for each `turn`, and at captures only where it `may`.
+pub fn sweep(
+    folder: &Path,
+    here: &Here,
+    (most, turn): (usize, usize),
+    may: impl Fn(&Path) -> bool,
+) -> usize {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     files.retain(|file| file.extension().is_some_and(|e| e == "live"));
@@ -243,8 +337,11 @@ pub fn sweep(folder: &Path, here: &Here, most: usize, turn: usize) -> usize {
     let first = turn % files.len();
     files.rotate_left(first);
     let unneeded = files.iter().take(most).filter(|file| {
-        let dead = |left: &Left| left.liveness(here) == Liveness::Dead;
-        Left::at(file).is_some_and(|left| dead(&left) && !left.is_needed())
+        Left::at(file).is_some_and(|left| {
+            left.liveness(here) == Liveness::Dead
+                && left.trace().is_none_or(&may)
+                && !left.is_needed()
+        })
     });
     unneeded
         .filter(|file| std::fs::remove_file(file).is_ok())
@@ -323,6 +420,39 @@ mod tests {
         assert!(state(u32::MAX, start).is_none());
     }
 
+    #[test]
+    fn a_way_is_local_if_no_step_of_it_is_on_another_host() {
+        let root = std::env::temp_dir().join(format!("ncclscope-way-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("here/far")).expect("made");
+        for (link, target) in [
+            ("absolute", root.join("here/far/x")),
+            ("relative", PathBuf::from("here/../here/far")),
+            ("near", PathBuf::from("here")),
+            ("loop", PathBuf::from("loop")),
+        ] {
+            std::os::unix::fs::symlink(target, root.join(link)).expect("linked");
+        }
+        let text = format!(
+            "a / ext4 rw 0 0\nb {0} tmpfs rw 0 0\nserver:/x {0}/here/far nfs4 rw 0 0\n",
+            root.display()
+        );
+        let mounts = Mounts::of(&text);
+        let reach = |path: &str| mounts.reach_locally(&root.join(path));
+        assert!(reach("here/x/y") && reach("near/x") && reach("new/folder"));
+        for far in [
+            "here/far",
+            "here/far/x",
+            "absolute",
+            "relative/x",
+            "near/far/x",
+            "loop",
+        ] {
+            assert!(!reach(far), "{far}");
+        }
+        assert!(!Mounts::default().reach_locally(&root));
+        std::fs::remove_dir_all(root).expect("removed");
+    }
+
     fn ended(header: &Header) {
         header.state.store(1, Relaxed);
         header.sealed.store(9, Relaxed);
@@ -382,14 +512,15 @@ mod tests {
         left("removed", made);
         std::fs::write(place("shm/other.live"), "something else").expect("written");
 
-        assert_eq!(sweep(&place("shm"), &here(), 100, 3), 4);
+        assert_eq!(sweep(&place("shm"), &here(), (100, 3), |_| false), 0);
+        assert_eq!(sweep(&place("shm"), &here(), (100, 3), |_| true), 4);
         let names = std::fs::read_dir(place("shm")).expect("listed");
         let names = names.map(|e| e.expect("a file").file_name().into_string());
         let mut names: Vec<String> = names.map(|n| n.expect("UTF-8")).collect();
         names.sort();
         let stay = ["behind", "elsewhere", "open", "other", "recent", "unmade"];
         assert_eq!(names, stay.map(|name| format!("{name}.live")));
-        assert_eq!(sweep(&place("none"), &here(), 100, 0), 0);
+        assert_eq!(sweep(&place("none"), &here(), (100, 0), |_| true), 0);
         std::fs::remove_dir_all(root).expect("removed");
     }
 }

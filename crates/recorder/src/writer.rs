@@ -18,6 +18,7 @@ use crate::recorder::Recorder;
 use crate::rotation::Rotation;
 use crate::seats::Keeper;
 use crate::{clock, cpus};
+use capture::left::{self, Here, Mounts};
 use capture::live::Row;
 use capture::rows::{Encoder, Record};
 use std::fs::File;
@@ -40,6 +41,9 @@ use snapshots::{changes, NOTHING};
 const BATCH: usize = 1024;
 /// Time between flushes to a disk of this host.
 const FLUSH: Duration = Duration::from_secs(1);
+
+/// Live parts of other processes that a new recorder looks at, in each folder.
+const SWEPT: usize = 64;
 
 const NONE: u32 = u32::MAX;
 
@@ -197,6 +201,7 @@ impl Writer {
             .unwrap_or_else(|p| p.into_inner())
             .opened = true;
         self.recorder.writer.done.notify_all();
+        sweep(self.recorder.header().trace_id.load(Relaxed));
         let mut due = Instant::now() + self.interval;
         let mut pause = Duration::from_millis(10);
         loop {
@@ -265,6 +270,19 @@ impl Writer {
 
     fn rows(&self) -> &'static [Row] {
         self.recorder.live.rows()
+    }
+}
+
+/// Removes some live parts that no capture needs: a new recorder cleans up behind older ones. It asks no file
+/// system of another host, which may not answer.
+fn sweep(random: u64) {
+    let (here, mounts) = (Here::ask(), Mounts::ask());
+    // SAFETY: a plain call without arguments.
+    let uid = unsafe { libc::geteuid() };
+    for folder in left::folders(uid) {
+        left::sweep(&folder, &here, (SWEPT, random as usize), |trace| {
+            mounts.reach_locally(trace)
+        });
     }
 }
 

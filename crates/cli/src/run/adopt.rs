@@ -282,7 +282,7 @@ pub fn leftovers(wanted: impl Fn(&Path, &Path) -> bool) -> Vec<Leftover> {
 /// Removes the live parts that processes of this user left on this node and that no capture needs any more.
 pub fn sweep(here: &Here) {
     for folder in capture::left::folders(nix::unistd::geteuid().as_raw()) {
-        capture::left::sweep(&folder, here, usize::MAX, 0);
+        capture::left::sweep(&folder, here, (usize::MAX, 0), |_| true);
     }
 }
 
