@@ -14,6 +14,7 @@
 
 use crate::executions::{ByCause, Steps, CAUSES as UNTIMED};
 use crate::words::remedy;
+use capture::left::Liveness;
 use capture::live::{Cause, CAUSES, ODDS};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -93,7 +94,7 @@ impl Completeness {
         self.announced = self.announced.saturating_add(account.announced);
         self.recorded = self.recorded.saturating_add(account.recorded);
         self.timed = self.timed.saturating_add(timed);
-        self.announced_is_lower_bound |= process.counters.is_none();
+        self.announced_is_lower_bound |= process.counters.is_none() || process.may_lack_calls();
         self.adds_up &= account.adds_up;
         add_all(&mut self.lost, &account.lost);
         add_all(&mut self.odd, &odd);
@@ -261,13 +262,28 @@ fn odd(process: &Process) -> BTreeMap<String, u64> {
 
 /// What is to be said of the recorder of a process.
 fn recorder(process: &Process) -> Option<String> {
-    let counters = process.counters.as_ref()?;
-    if counters.write_errno != 0 {
-        let error =
-            std::io::Error::from_raw_os_error(i32::try_from(counters.write_errno).unwrap_or(0));
-        return Some(format!("its trace file could not be written: {error}"));
+    let counters = process.counters.as_ref();
+    let mut said = Vec::new();
+    let errno = counters.map_or(0, |c| c.write_errno);
+    if errno != 0 {
+        let error = std::io::Error::from_raw_os_error(i32::try_from(errno).unwrap_or(0));
+        said.push(format!("its trace file could not be written: {error}"));
+    } else if counters.is_some_and(|c| c.state == 2) {
+        said.push("it switched itself off after a failure".to_owned());
     }
-    (counters.state == 2).then(|| "it switched itself off after a failure".to_owned())
+    if process.may_lack_calls() {
+        let interval = process.flush_interval();
+        let lacks = format!("up to {interval} s of its last calls may be missing");
+        said.push(match process.liveness {
+            Liveness::Dead => format!("it was killed, and what it had in memory is gone: {lacks}"),
+            Liveness::Alive => format!("it still runs: {lacks}"),
+            Liveness::Unknown => format!(
+                "it was killed, or it still runs: {lacks}; `ncclscope collect` on {} may bring them",
+                process.host
+            ),
+        });
+    }
+    (!said.is_empty()).then(|| said.join("; "))
 }
 
 #[cfg(test)]
@@ -390,6 +406,32 @@ mod tests {
         assert_eq!((account.recorded, account.announced), (5, 25));
         assert_eq!(account.lost.get("rotated"), Some(&20));
         assert!(account.adds_up);
+    }
+
+    #[test]
+    fn of_a_killed_process_without_its_live_part_the_end_is_not_known() {
+        let mut process = process(9, (0, 0), 9, [0; 5]);
+        let said = |process: &Process| {
+            let mut all = Completeness::new();
+            let untimed = ByCause::default();
+            all.add(process, &Steps::default(), 0, &untimed, 0);
+            (all.announced_is_lower_bound, recorder(process))
+        };
+        assert_eq!(said(&process), (false, None));
+        (process.live, process.liveness) = (LiveSource::Snapshot, Liveness::Dead);
+        let (lower_bound, words) = said(&process);
+        let words = words.expect("said");
+        assert!(lower_bound && words.starts_with("it was killed"), "{words}");
+        assert!(
+            words.contains("up to 1 s of its last calls may be missing"),
+            "{words}"
+        );
+        process.facts.insert("flush".into(), "4.5".into());
+        process.liveness = Liveness::Alive;
+        let words = said(&process).1.expect("said");
+        assert!(words.contains("still runs: up to 4.5 s"), "{words}");
+        process.ended = true;
+        assert_eq!(said(&process), (false, None));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::communicators::Local;
 use crate::composites::Composite;
 use crate::net_ops::NetOp;
+use capture::left::Liveness;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -129,11 +130,28 @@ pub struct Process {
     pub bad_blocks: u64,
     /// Whether the recorder ended the file.
     pub ended: bool,
+    /// Whether it still runs, as far as this host knows; only of one that has not ended and of which the newest calls are
+    /// not here.
+    pub liveness: Liveness,
     /// Ticks to time.
     pub clock: Clock,
 }
 
 impl Process {
+    /// Whether calls after its last flush may be missing: the recording has no end, and its live part is not here.
+    pub fn may_lack_calls(&self) -> bool {
+        let has_ended = self.ended || self.counters.as_ref().is_some_and(|c| c.state == 1);
+        !has_ended && matches!(self.live, LiveSource::Snapshot | LiveSource::None)
+    }
+
+    /// Time between two flushes of its recorder, s.
+    pub fn flush_interval(&self) -> f64 {
+        let told = self
+            .fact("flush")
+            .or_else(|| self.fact("env.NCCLSCOPE_FLUSH"));
+        told.and_then(|seconds| seconds.parse().ok()).unwrap_or(1.0)
+    }
+
     /// A fact by key, if it is there and not empty.
     pub fn fact(&self, key: &str) -> Option<&str> {
         self.facts

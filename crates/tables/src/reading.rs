@@ -18,6 +18,7 @@ use crate::problem::Problem;
 use crate::process::Process;
 use crate::trace::Trace;
 use capture::block::Kind;
+use capture::left::{Here, Left};
 use capture::live::{flag, Image, View};
 use capture::stamps;
 use std::collections::BTreeMap;
@@ -122,6 +123,9 @@ pub(crate) fn scan(files: &Files, problems: &mut Vec<Problem>) -> Option<Scan> {
         }
     }
     identify(&mut process, files, view.as_ref());
+    if process.may_lack_calls() {
+        process.liveness = Left::of_facts(process.facts.clone()).liveness(&Here::ask());
+    }
     let texts = std::mem::take(&mut parts.texts);
     let (blocks, shapes, live) = parts.finish(&mut process, view.as_ref(), trace.rotated.as_ref());
     let reader = Reader {

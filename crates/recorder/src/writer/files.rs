@@ -214,9 +214,11 @@ impl Writer {
         if header.block_number.load(Relaxed) == 0 {
             // Read here and not with the other facts, because the first communicator's init waits for those.
             let gpus = host_gpus(Path::new("/proc/driver/nvidia"));
+            let flush = format!("flush={}\n", self.interval.as_secs_f64());
             self.block(Kind::Process, |out| {
                 out.extend(process);
                 out.extend(gpus.as_bytes());
+                out.extend(flush.as_bytes());
             });
             self.write_staged();
         }
