@@ -1,4 +1,5 @@
-//! Exports from the program what a plugin finds there first: `ncclGetVersion`, as when NCCL is linked in, and what tells the host.
+//! Exports from the program what a plugin finds there first: `ncclGetVersion`, as when NCCL is linked in, and
+//! what tells the host.
 
 fn main() {
     for symbol in ["ncclGetVersion", "clock_gettime", "gethostname"] {

@@ -1,16 +1,18 @@
-//! A profiler plugin that writes down every callback, one JSON object a line: to look at what NCCL or fake-nccl does.
+//! A profiler plugin that writes down every callback, one JSON object a line: to look at what NCCL or
+//! fake-nccl does.
 //!
-//! It exports all seven ABI versions. `LOG_PLUGIN_OUT` is the folder for `<pid>.jsonl` (default: the working folder;
-//! `none` writes nothing), `LOG_PLUGIN_MASK` the activation mask in hex (default: every event). It is for learning and testing: it formats and
-//! writes under a lock inside the callbacks, which a plugin for real jobs must not do.
+//! It exports all seven ABI versions. `LOG_PLUGIN_OUT` is the folder for `<pid>.jsonl` (default: the working
+//! folder; `none` writes nothing), `LOG_PLUGIN_MASK` the activation mask in hex (default: every event). It is
+//! for learning and testing: it formats and writes under a lock inside the callbacks, which a plugin for real
+//! jobs must not do.
 //!
 //! ```text
 //! cargo build -p fake-nccl --example log_plugin
 //! fake-nccl play job.txt --plugin target/debug/examples/liblog_plugin.so
 //! ```
 //!
-//! Handles count from 0x1000, contexts from 1. `raw` is the descriptor's bytes in hex, so that also what a version
-//! leaves undefined can be seen.
+//! Handles count from 0x1000, contexts from 1. `raw` is the descriptor's bytes in hex, so that also what a
+//! version leaves undefined can be seen.
 
 use nccl_abi::{event, state};
 use serde_json::{json, Value};
@@ -47,7 +49,8 @@ fn text(pointer: *const c_char) -> Value {
     if pointer.is_null() {
         return Value::Null;
     }
-    // SAFETY: only called for text fields of the event's own union member, which NCCL fills with static strings.
+    // SAFETY: only called for text fields of the event's own union member, which NCCL fills with static
+    // strings.
     json!(unsafe { CStr::from_ptr(pointer) }.to_string_lossy())
 }
 
@@ -128,11 +131,18 @@ macro_rules! fields {
 
 /// One ABI version: its start and state entries and its exported struct.
 macro_rules! version {
-    ($module:ident, $abi:literal, $symbol:ident, $init:expr; $($event:ident $member:ident: $($field:ident)*;)*) => {
+    (
+        $module:ident, $abi:literal, $symbol:ident, $init:expr;
+        $($event:ident $member:ident: $($field:ident)*;)*
+    ) => {
         mod $module {
             use super::*;
 
-            unsafe extern "C" fn start(context: *mut c_void, handle: *mut *mut c_void, descr: *mut nccl_abi::$module::Descr) -> c_int {
+            unsafe extern "C" fn start(
+                context: *mut c_void,
+                handle: *mut *mut c_void,
+                descr: *mut nccl_abi::$module::Descr,
+            ) -> c_int {
                 let own = NEXT_HANDLE.fetch_add(1, Relaxed);
                 // SAFETY: NCCL passes a place for the handle and a descriptor whose header is filled.
                 let (bit, parent, rank) = unsafe {
@@ -155,11 +165,18 @@ macro_rules! version {
                 0
             }
 
-            unsafe extern "C" fn record(handle: *mut c_void, value: u32, args: *mut nccl_abi::$module::StateArgs) -> c_int {
+            unsafe extern "C" fn record(
+                handle: *mut c_void,
+                value: u32,
+                args: *mut nccl_abi::$module::StateArgs,
+            ) -> c_int {
                 if !*ON {
                     return 0;
                 }
-                let mut line = json!({"call": "state", "handle": handle as usize, "state": state::name(value).map_or(json!(value), |n| json!(n))});
+                let mut line = json!({
+                    "call": "state", "handle": handle as usize,
+                    "state": state::name(value).map_or(json!(value), |n| json!(n)),
+                });
                 line["args"] = match args.is_null() {
                     true => Value::Null,
                     false => json!(hex(args.cast(), size_of::<nccl_abi::$module::StateArgs>())),
@@ -287,7 +304,8 @@ version! { v6, 6, ncclProfiler_v6, init_long::<6>;
     CE_BATCH ce_coll_batch: num_ops total_bytes;
 }
 version! { v7, 7, ncclProfiler_v7, init_long::<7>;
-    COLL coll: seq_number func count root datatype n_channels algo proto parent_group kernel_variant is_sym_coll user_tag;
+    COLL coll: seq_number func count root datatype n_channels algo proto parent_group
+        kernel_variant is_sym_coll user_tag;
     P2P p2p: func count datatype peer n_channels parent_group user_tag;
     PROXY_OP proxy_op: pid channel_id peer n_steps is_send;
     PROXY_STEP proxy_step: step;

@@ -1,7 +1,8 @@
-//! What a job announced to its plugins, counted on NCCL's side of the ABI.
+//! Counts what a job announced to its plugins, on NCCL's side of the ABI.
 //!
-//! Rule: a call counts when the plugin was called with its start: CollApi and P2pApi from ABI v5 on, Coll and P2p below.
-//! A graph replay counts when its Coll or P2p was. Nothing that a shim dropped or a mask left out counts.
+//! Rule: a call counts if the plugin was called with its start: CollApi or P2pApi from ABI v5 on, Coll or P2p
+//! below. A graph replay counts if its Coll or P2p did. What a shim dropped or the mask left out does not
+//! count.
 
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
@@ -23,12 +24,12 @@ pub struct Operation {
     pub bytes: u64,
 }
 
-/// How often.
+/// How often a call was made, announced and replayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// The user called it, whatever the plugin saw.
+    /// Calls that the user made, whatever the plugin saw.
     pub calls: u64,
-    /// Starts that announced it; an AlltoAll is announced by its sends and receives.
+    /// Starts that announced it. Each send and receive of an AlltoAll announces it once.
     pub announced: u64,
     /// Replays that the plugin saw, counted like `announced`.
     pub replays: u64,
@@ -50,7 +51,7 @@ impl Times {
 pub struct Announced {
     /// By what the user called.
     pub operations: BTreeMap<Operation, Times>,
-    /// By the function that the plugin was told, replays included.
+    /// By the function's name in the event, replays included.
     pub functions: BTreeMap<String, u64>,
 }
 
@@ -97,7 +98,10 @@ impl Announced {
                 })
             })
             .collect();
-        json!({"announced": self.total(), "replays": self.replays(), "functions": functions, "operations": operations})
+        json!({
+            "announced": self.total(), "replays": self.replays(), "functions": functions,
+            "operations": operations,
+        })
     }
 
     /// Reads [`Announced::to_json`]; `None` if it isn't.

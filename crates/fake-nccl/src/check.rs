@@ -1,117 +1,33 @@
-//! Plays hostile sequences to any plugin, on each ABI it exports, and says which it bears.
+//! Plays hostile sequences to any plugin, on each ABI that it exports, and says which it bears.
 //!
-//! [`check`] runs each item in a process of its own, so that a crash or a hang is a result like another. The items are
-//! every [`FAULTS`] entry and those of [`ITEMS`].
+//! [`check`] runs each item in a process of its own, so that a crash or a hang is a result like another. The
+//! items are all [`FAULTS`] and all [`ITEMS`].
 //!
-//! Rule: an item fails when the process dies, hangs for [`LIMIT`], gets an error back, or finds a handle or context not
-//! written; nothing that depends on what the plugin records is judged here.
+//! Rule: an item fails if the process dies, if it hangs for [`LIMIT`], if a callback returns an error, or if
+//! a handle or context is not written. What the plugin records is not judged here.
 
-use crate::event::{Descr, Event, Handle};
-use crate::fault;
-use crate::plugin::{Choice, Identity, Loader, Profiler, Version, MISDEEDS};
-use crate::script::{mix, FAULTS};
+mod items;
+mod process;
+
+use crate::fault::FAULTS;
 use anyhow::{bail, Context};
-use nccl_abi::{event, state};
+use items::ABSENT;
+use process::SAID;
 use serde_json::{json, Value};
-use std::ffi::CString;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+
+pub use items::{Item, ITEMS};
+pub use process::item_process;
 
 /// The hidden word that makes the program an item's process.
 pub const ITEM_PROCESS: &str = "item-process";
 
 /// How long an item may take.
 pub const LIMIT: Duration = Duration::from_secs(30);
-
-/// What an item does with a freshly loaded plugin; `Err` says what was wrong.
-type Play = fn(&Loader) -> Result<(), String>;
-
-/// One item beside the faults.
-pub struct Item {
-    /// Its word.
-    pub word: &'static str,
-    /// What it does.
-    pub what: &'static str,
-    play: Play,
-}
-
-/// Every item beside the faults.
-pub const ITEMS: [Item; 14] = [
-    Item {
-        word: "load",
-        what: "loads with RTLD_NOW and RTLD_LOCAL, and gives a context",
-        play: load,
-    },
-    Item {
-        word: "reload",
-        what: "is unloaded and loaded again three times, and stays mapped",
-        play: reload,
-    },
-    Item {
-        word: "poor_environment",
-        what: "starts without HOME, with TMPDIR and working folder of no use",
-        play: poor_environment,
-    },
-    Item {
-        word: "name",
-        what: "takes a null communicator name, and copies one that goes away",
-        play: name,
-    },
-    Item {
-        word: "parallel_init",
-        what: "eight threads begin and end communicators at once",
-        play: parallel_init,
-    },
-    Item {
-        word: "late_callbacks",
-        what: "events move, stop and start after their communicator's finalize",
-        play: late_callbacks,
-    },
-    Item {
-        word: "exit",
-        what: "exit() without finalize, with threads that go on calling",
-        play: exit,
-    },
-    Item {
-        word: "fork",
-        what: "a forked child calls and exits, and the parent goes on",
-        play: fork,
-    },
-    Item {
-        word: "handles",
-        what: "every start gives a handle that is not null",
-        play: handles,
-    },
-    Item {
-        word: "every_byte",
-        what: "random descriptors: any type, any bytes but texts",
-        play: every_byte,
-    },
-    Item {
-        word: "threads",
-        what: "four threads on one communicator, stops on another thread than starts",
-        play: threads,
-    },
-    Item {
-        word: "unstopped",
-        what: "200 000 events that never stop take less than 64 MiB",
-        play: unstopped,
-    },
-    Item {
-        word: "many_communicators",
-        what: "2000 communicators begin and end, 300 of them at a time",
-        play: many_communicators,
-    },
-    Item {
-        word: "net_plugin",
-        what: "events of unknown network plugins, with data that may not be read",
-        play: net_plugin,
-    },
-];
 
 /// What an item came to.
 #[derive(Clone, Debug)]
@@ -134,7 +50,10 @@ impl Verdict {
 
     /// For `--json`.
     pub fn to_json(&self) -> Value {
-        json!({"item": self.item, "abi": self.abi, "passed": !self.failed(), "failure": self.failure, "what": self.what})
+        json!({
+            "item": self.item, "abi": self.abi, "passed": !self.failed(), "failure": self.failure,
+            "what": self.what,
+        })
     }
 }
 
@@ -164,7 +83,7 @@ pub struct Selection {
     pub program: Option<PathBuf>,
 }
 
-/// Plays every item on every ABI that the plugin exports, and hands each verdict to `each` as it falls.
+/// Plays every item on every ABI that the plugin exports, and gives each verdict to `each` at once.
 ///
 /// # Errors
 /// When the plugin can't be loaded at all, or the program isn't found.
@@ -175,7 +94,7 @@ pub fn check(
     let plugin = selection.plugin.as_deref();
     let program = match &selection.program {
         Some(program) => program.clone(),
-        None => crate::play::beside("fake-nccl")?,
+        None => crate::processes::beside("fake-nccl")?,
     };
     let mut verdicts = Vec::new();
     let words = ITEMS.iter().map(|i| (i.word, i.what));
@@ -219,9 +138,7 @@ pub fn check(
     Ok(verdicts)
 }
 
-const ABSENT: &str = "absent: ";
-
-/// Runs one item's process; what failed, if anything.
+/// Runs one item's process. Gives what failed, if anything.
 fn run(
     program: &std::path::Path,
     plugin: Option<&str>,
@@ -267,389 +184,4 @@ fn run(
         (Some(code), _) => Some(format!("ended with exit status {code}")),
         (None, signal) => Some(format!("killed by signal {}", signal.unwrap_or(0))),
     })
-}
-
-const SAID: &str = "item: ";
-
-/// The release whose own ABI this is.
-fn release(abi: u8) -> Version {
-    let mut releases = nccl_abi::release::ALL.iter().rev();
-    let found = releases.find(|r| r.native_abi == abi);
-    Version(found.map_or(0, |r| r.version))
-}
-
-/// What an item's process does. `Ok(false)` is a failure, whose reason is printed.
-///
-/// # Errors
-/// When there is no such item.
-pub fn item_process(item: &str, abi: u8) -> anyhow::Result<bool> {
-    let loader = Loader::new(Choice {
-        version: release(abi),
-        plugin: std::env::var("NCCL_PROFILER_PLUGIN").ok(),
-        highest_abi: abi,
-        log_level: nccl_abi::log::LEVEL_NONE,
-    });
-    let found = ITEMS.iter().find(|i| i.word == item);
-    let mut result = match found {
-        Some(found) => (found.play)(&loader),
-        None => {
-            let fault = FAULTS.iter().find(|f| f.1 == item);
-            let fault = fault
-                .with_context(|| format!("expected an item, found `{item}`"))?
-                .0;
-            comm(&loader, 0).map(|profiler| {
-                for seed in 0..10 {
-                    fault::play(fault, &profiler, seed);
-                }
-                loader.finalize(profiler);
-            })
-        }
-    };
-    let (errors, unwritten) = (
-        MISDEEDS.errors.load(Relaxed),
-        MISDEEDS.unwritten.load(Relaxed),
-    );
-    if result.is_ok() && errors > 0 {
-        result = Err(format!("{errors} calls returned an error"));
-    }
-    if result.is_ok() && unwritten > 0 {
-        result = Err(format!("{unwritten} starts did not write the handle"));
-    }
-    if let Err(why) = &result {
-        println!("\n{SAID}{why}");
-    }
-    Ok(result.is_ok())
-}
-
-fn identity(rank: i32) -> Identity {
-    Identity {
-        name: None,
-        hash: mix(7, rank as u64),
-        nodes: 1,
-        ranks: 4096,
-        rank,
-    }
-}
-
-fn comm(loader: &Loader, rank: i32) -> Result<Profiler, String> {
-    init(loader, &identity(rank))
-}
-
-fn init(loader: &Loader, of: &Identity) -> Result<Profiler, String> {
-    let profiler = loader.init(of);
-    let abi = loader.abi();
-    match (profiler, abi) {
-        (Some(profiler), Ok(_)) if profiler.context == Handle::NULL => {
-            Err("init gave a null context or an error".into())
-        }
-        (Some(profiler), Ok(abi)) if abi == profiler.table.seat.native => Ok(profiler),
-        (Some(profiler), Ok(abi)) => Err(format!(
-            "{ABSENT}no v{}, next is v{abi}",
-            profiler.table.seat.native
-        )),
-        (None, Ok(_)) => Err("init returned an error".into()),
-        (_, Err(why)) => Err(format!("{ABSENT}{why}")),
-    }
-}
-
-/// A few whole events of each type.
-fn exercise(profiler: &Profiler) {
-    let abi = profiler.table.seat.abi;
-    let mut parent = Handle::NULL;
-    for event in fault::samples(abi, c"AllReduce") {
-        let mut handle = Handle::GARBAGE;
-        profiler.start(&event, parent, 0, &mut handle);
-        profiler.table.stop(handle);
-        parent = handle;
-    }
-}
-
-fn load(loader: &Loader) -> Result<(), String> {
-    let profiler = comm(loader, 0)?;
-    exercise(&profiler);
-    loader.finalize(profiler);
-    Ok(())
-}
-
-fn reload(loader: &Loader) -> Result<(), String> {
-    for _ in 0..3 {
-        let profiler = comm(loader, 0)?;
-        exercise(&profiler);
-        let entry = profiler.table.start_address();
-        loader.finalize(profiler);
-        // A thread of NCCL may be on its way into the plugin when the last communicator goes.
-        if !mapped(entry) {
-            return Err("the library was unmapped at dlclose; link it with -z nodelete".into());
-        }
-    }
-    Ok(())
-}
-
-fn mapped(address: usize) -> bool {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    maps.lines().any(|line| {
-        let range = line.split(' ').next().and_then(|r| r.split_once('-'));
-        let hex = |t: &str| usize::from_str_radix(t, 16).unwrap_or(0);
-        range.is_some_and(|(from, to)| (hex(from)..hex(to)).contains(&address))
-    })
-}
-
-fn poor_environment(loader: &Loader) -> Result<(), String> {
-    // SAFETY: this process has one thread so far.
-    unsafe {
-        std::env::remove_var("HOME");
-        for name in ["TMPDIR", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME"] {
-            std::env::set_var(name, "/proc/nowhere");
-        }
-    }
-    // Nothing can be created here. A relative plugin name has been resolved by then only if it's on the search path.
-    let absolute = std::env::var("NCCL_PROFILER_PLUGIN").is_ok_and(|p| p.starts_with('/'));
-    if absolute && std::env::set_current_dir("/proc").is_err() {
-        return Err("no /proc here".into());
-    }
-    let profiler = comm(loader, 0)?;
-    exercise(&profiler);
-    loader.finalize(profiler);
-    Ok(())
-}
-
-fn name(loader: &Loader) -> Result<(), String> {
-    let mut named = identity(0);
-    named.name = CString::new("a name that goes away").ok();
-    let first = init(loader, &named)?;
-    if let Some(name) = named.name.take() {
-        // Overwritten, then freed, as the caller's memory may be.
-        name.into_bytes_with_nul().fill(0xA5);
-    }
-    named.name = CString::new(vec![b'x'; 100_000]).ok();
-    let second = init(loader, &named)?;
-    exercise(&first);
-    exercise(&second);
-    loader.finalize(first);
-    loader.finalize(second);
-    Ok(())
-}
-
-fn parallel_init(loader: &Loader) -> Result<(), String> {
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..8)
-            .map(|rank| {
-                scope.spawn(move || {
-                    for _ in 0..20 {
-                        let profiler = comm(loader, rank)?;
-                        exercise(&profiler);
-                        loader.finalize(profiler);
-                    }
-                    Ok(())
-                })
-            })
-            .collect();
-        let mut results = threads.into_iter().map(|t| t.join());
-        results.try_for_each(|one| one.unwrap_or(Err("a thread panicked".into())))
-    })
-}
-
-fn late_callbacks(loader: &Loader) -> Result<(), String> {
-    let profiler = comm(loader, 0)?;
-    let keep = comm(loader, 1)?;
-    let mut handles = Vec::new();
-    for event in fault::samples(profiler.table.seat.abi, c"AllReduce") {
-        let mut handle = Handle::GARBAGE;
-        profiler.start(&event, Handle::NULL, 0, &mut handle);
-        handles.push(handle);
-    }
-    let late = profiler.clone();
-    loader.finalize(profiler);
-    for handle in handles {
-        for value in 0..32 {
-            late.table.state_raw(handle, value, None);
-        }
-        late.table.stop(handle);
-    }
-    exercise(&late);
-    late.table.finalize(late.context);
-    exercise(&keep);
-    loader.finalize(keep);
-    Ok(())
-}
-
-fn exit(loader: &Loader) -> Result<(), String> {
-    let profiler = comm(loader, 0)?;
-    for _ in 0..2 {
-        let profiler = profiler.clone();
-        std::thread::spawn(move || loop {
-            exercise(&profiler);
-        });
-    }
-    std::thread::sleep(Duration::from_millis(50));
-    // SAFETY: the very thing under test: handlers run while threads call the plugin.
-    unsafe { libc::exit(0) }
-}
-
-fn fork(loader: &Loader) -> Result<(), String> {
-    let profiler = comm(loader, 0)?;
-    let going = AtomicBool::new(true);
-    std::thread::scope(|scope| {
-        let busy = profiler.clone();
-        let going = &going;
-        scope.spawn(move || {
-            while going.load(Relaxed) {
-                exercise(&busy);
-            }
-        });
-        let mut result = Ok(());
-        for _ in 0..10 {
-            // SAFETY: the child calls the plugin, which is the thing under test, and leaves by `exit`.
-            let status = unsafe {
-                match libc::fork() {
-                    0 => {
-                        exercise(&profiler);
-                        libc::exit(0);
-                    }
-                    child => {
-                        let mut status = 0;
-                        libc::waitpid(child, &mut status, 0);
-                        status
-                    }
-                }
-            };
-            if status != 0 {
-                result = Err(format!(
-                    "the forked child ended with wait status {status:#x}"
-                ));
-            }
-        }
-        going.store(false, Relaxed);
-        result
-    })?;
-    exercise(&profiler);
-    loader.finalize(profiler);
-    Ok(())
-}
-
-fn handles(loader: &Loader) -> Result<(), String> {
-    let profiler = comm(loader, 0)?;
-    for event in fault::samples(profiler.table.seat.abi, c"AllReduce") {
-        let mut handle = Handle::GARBAGE;
-        profiler.start(&event, Handle::NULL, 0, &mut handle);
-        if handle == Handle::NULL {
-            return Err(format!(
-                "a null handle for {}",
-                event::name(event.bit()).unwrap_or("?")
-            ));
-        }
-        profiler.table.stop(handle);
-    }
-    loader.finalize(profiler);
-    Ok(())
-}
-
-fn every_byte(loader: &Loader) -> Result<(), String> {
-    let profiler = comm(loader, 0)?;
-    let (table, seat) = (&profiler.table, profiler.table.seat);
-    let mut random = 1;
-    let mut next = || {
-        random = mix(random, 1);
-        random
-    };
-    for event in fault::samples(seat.abi, c"AllReduce") {
-        let (texts, _) = crate::replay::pointers(seat.abi, event.bit());
-        for _ in 0..2000 {
-            let mut descr = Descr::default();
-            for word in descr.0.chunks_exact_mut(8) {
-                word.copy_from_slice(&next().to_ne_bytes());
-            }
-            let width = if seat.abi < 5 { 1 } else { 8 };
-            descr.0[..width].copy_from_slice(&event.bit().to_le_bytes()[..width]);
-            for at in texts {
-                let text = [c"AllReduce", c"Unknown", c""][next() as usize % 3].as_ptr() as usize;
-                descr.0[*at..*at + 8].copy_from_slice(&text.to_ne_bytes());
-            }
-            let mut handle = Handle::GARBAGE;
-            table.start_raw(profiler.context, &mut handle, &mut descr);
-            table.stop(handle);
-        }
-    }
-    loader.finalize(profiler);
-    Ok(())
-}
-
-fn threads(loader: &Loader) -> Result<(), String> {
-    let profiler = comm(loader, 0)?;
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            let (sender, receiver) = std::sync::mpsc::sync_channel(64);
-            let (starter, stopper) = (profiler.clone(), profiler.clone());
-            scope.spawn(move || {
-                let samples = fault::samples(starter.table.seat.abi, c"AllReduce");
-                let mut parent = Handle::NULL;
-                for i in 0..20_000 {
-                    let mut handle = Handle::GARBAGE;
-                    starter.start(&samples[i % samples.len()], parent, 0, &mut handle);
-                    parent = handle;
-                    if sender.send(handle).is_err() {
-                        return;
-                    }
-                }
-            });
-            scope.spawn(move || {
-                for handle in receiver {
-                    stopper
-                        .table
-                        .state_raw(handle, state::KERNEL_CH_STOP, Some(&mut [0; 2]));
-                    stopper.table.stop(handle);
-                }
-            });
-        }
-    });
-    loader.finalize(profiler);
-    Ok(())
-}
-
-fn unstopped(loader: &Loader) -> Result<(), String> {
-    let profiler = comm(loader, 0)?;
-    let samples = fault::samples(profiler.table.seat.abi, c"AllReduce");
-    let before = crate::bench::resident_bytes();
-    for i in 0..200_000 {
-        let mut handle = Handle::GARBAGE;
-        profiler.start(&samples[i % samples.len()], Handle::NULL, 0, &mut handle);
-    }
-    let grown = crate::bench::resident_bytes().saturating_sub(before);
-    if grown > 64 << 20 {
-        return Err(format!("{} MiB more are resident", grown >> 20));
-    }
-    loader.finalize(profiler);
-    Ok(())
-}
-
-fn many_communicators(loader: &Loader) -> Result<(), String> {
-    let mut open = std::collections::VecDeque::new();
-    for rank in 0..2000 {
-        let profiler = comm(loader, rank)?;
-        exercise(&profiler);
-        open.push_back(profiler);
-        if open.len() > 300 {
-            open.pop_front()
-                .into_iter()
-                .for_each(|p| loader.finalize(p));
-        }
-    }
-    open.into_iter().for_each(|p| loader.finalize(p));
-    Ok(())
-}
-
-fn net_plugin(loader: &Loader) -> Result<(), String> {
-    let profiler = comm(loader, 0)?;
-    if profiler.table.seat.abi >= 3 {
-        for id in [0, -1, i64::MAX, 0x7fff_0001, 0x3_0001] {
-            let mut handle = Handle::GARBAGE;
-            let event = Event::NetPlugin { id, data: 8 };
-            profiler.start(&event, Handle::NULL, 0, &mut handle);
-            profiler.table.stop(handle);
-            // The core can stop the same one twice.
-            profiler.table.stop(handle);
-        }
-    }
-    loader.finalize(profiler);
-    Ok(())
 }

@@ -1,12 +1,12 @@
 //! `fake-nccl`: plays a job to a profiler plugin.
 //!
-//! Data goes to standard output, everything else to standard error. Exit status: 0 as the script says, 1 a process
-//! ended otherwise or a check failed, 2 the job could not be played.
+//! Data goes to standard output, everything else to standard error. Exit status: 0 as the script says, 1 a
+//! process ended otherwise or a check failed, 2 the job could not be played.
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fake_nccl::plugin::Version;
-use fake_nccl::{bench, check, machine, output, play, replay, Options};
+use fake_nccl::{bench, check, machine, output, play, processes, rank_process, replay, Options};
 use std::ffi::{c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -70,7 +70,7 @@ enum Command {
         json: bool,
     },
     /// A process of a job, which gets its order on standard input.
-    #[command(name = play::RANK_PROCESS, hide = true)]
+    #[command(name = processes::RANK_PROCESS, hide = true)]
     RankProcess,
     /// A process of a check.
     #[command(name = check::ITEM_PROCESS, hide = true)]
@@ -261,7 +261,7 @@ fn run(cli: Cli) -> anyhow::Result<bool> {
             Ok(failed == 0)
         }
         Command::RankProcess => {
-            play::rank_process(|v| VERSION.store(v.0 as i32, Relaxed)).map(|()| true)
+            rank_process::rank_process(|v| VERSION.store(v.0 as i32, Relaxed)).map(|()| true)
         }
         Command::ItemProcess { item, abi } => check::item_process(&item, abi),
     }

@@ -1,4 +1,4 @@
-//! Standard output, whose reader may go before everything is said.
+//! Standard output, and a reader that may leave before everything is printed.
 
 use std::fmt::Display;
 use std::io::{self, Write};

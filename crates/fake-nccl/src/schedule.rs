@@ -1,44 +1,28 @@
 //! The job's virtual time: when each rank calls, arrives on its GPU and is done.
 //!
-//! A [`Schedule`] follows the whole script for all ranks, in every process alike. A call takes its rank's host some
-//! microseconds; its kernel arrives when it is launched, the stream is free and what was computed before is done, and ends a transfer time after the last
-//! rank of the operation has arrived.
+//! A [`Schedule`] follows the whole script for all ranks, in every process alike. A call takes some
+//! microseconds of its rank's host. Its kernel arrives when it is launched, its stream is free, and the
+//! program's own kernels before it are done. It ends a transfer time after the last rank of the operation has
+//! arrived. What hosts and GPUs do at single statements is here; `group` has groups of calls.
 //!
-//! Rule: no clock is read here. The same script gives the same times on every machine and in every process, so the
-//! stamps of different processes agree without a word between them.
+//! Rule: no clock is read here. The same script gives the same times on every machine and in every process,
+//! so the stamps of different processes agree without communication.
 //!
-//! Simplifications, so that one pass suffices: rooted collectives end like the others; a send or receive whose peer makes
-//! no matching call in the same statement ends by itself, as if buffered.
+//! Simplifications, so that one pass suffices: rooted collectives end like the others. A send or receive ends
+//! by itself, as if buffered, if its peer makes no matching call in the same statement.
 
-use crate::script::{Act, Call, Op, Script};
-use crate::stuck::{Drag, Held, Stop};
+mod group;
+mod kernel;
+mod model;
+
+use crate::script::{Act, Script};
+use crate::stuck::{Drag, Stop};
+
+pub use kernel::{Kernel, Part};
+pub use model::{instance, nodes, ranks, time};
 
 /// From a call's end on the host to its kernel's start on an idle GPU.
 const LAUNCH_NS: u64 = 5_000;
-
-/// When one rank's kernel runs; `None` is never.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kernel {
-    /// Arrival.
-    pub start: Option<u64>,
-    /// End.
-    pub stop: Option<u64>,
-    /// Where its network operations stop, if they do not all end.
-    pub held: Option<Held>,
-    /// What makes its receives and its sends take longer.
-    pub drags: [Option<Drag>; 2],
-}
-
-/// What a rank does at a statement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Nothing: not a member, skipping, or gone.
-    None,
-    /// Calls, beginning at this host time.
-    Calls(u64),
-    /// Begins its call and never leaves it.
-    Inside(u64),
-}
 
 /// Virtual time of all ranks.
 pub struct Schedule<'s> {
@@ -90,7 +74,7 @@ impl<'s> Schedule<'s> {
         }
     }
 
-    /// Notes what befalls a rank. Those that end it make it gone.
+    /// Notes what happens to a rank. A rank that ends by it makes no further call.
     pub fn act(&mut self, rank: usize, act: Act) {
         match act {
             Act::Late(by) => self.late[rank] += by,
@@ -108,7 +92,7 @@ impl<'s> Schedule<'s> {
         }
     }
 
-    /// Whether a rank makes calls no more.
+    /// Whether a rank makes no further call.
     pub fn gone(&self, rank: usize) -> bool {
         self.gone[rank]
     }
@@ -130,7 +114,7 @@ impl<'s> Schedule<'s> {
         }
     }
 
-    /// The hosts of `who` wait for their GPUs; those that wait for ever are gone.
+    /// The hosts of `who` wait for their GPUs. Those that wait for ever make no further call.
     pub fn sync(&mut self, who: &[bool]) {
         for rank in ranks(who) {
             if self.stuck(rank) {
@@ -142,14 +126,14 @@ impl<'s> Schedule<'s> {
         }
     }
 
-    /// The GPUs of `who` have a kernel of the program's own, which calls made after it wait for.
+    /// The GPUs of `who` run a kernel of the program's own. Calls made after it wait for it.
     pub fn compute(&mut self, who: &[bool], time: u64) {
         for rank in ranks(who) {
             self.computed[rank] = self.computed[rank].max(self.host[rank] + LAUNCH_NS) + time;
         }
     }
 
-    /// What the GPUs of `who` compute next waits for the operations before.
+    /// The next kernel of the program's own on the GPUs of `who` waits for the operations before.
     pub fn join(&mut self, who: &[bool]) {
         for rank in ranks(who) {
             self.computed[rank] = self.computed[rank].max(self.streams(rank));
@@ -161,7 +145,7 @@ impl<'s> Schedule<'s> {
         self.stream.iter().map(|c| c[rank]).max().unwrap_or(0)
     }
 
-    /// What `rank` does in the group given to [`Schedule::group`] last.
+    /// What `rank` does in the last group that was given to [`Schedule::group`].
     pub fn part(&self, rank: usize) -> Part {
         self.parts[rank]
     }
@@ -170,191 +154,13 @@ impl<'s> Schedule<'s> {
     pub fn kernel(&self, comm: usize, rank: usize) -> Kernel {
         self.kernels[comm][rank]
     }
-
-    /// The ranks of `who` make these calls in one group.
-    pub fn group(&mut self, who: &[bool], calls: &[Call]) {
-        self.capture(who, calls);
-        let mut launched = Vec::new();
-        for call in calls {
-            if !launched.contains(&call.comm) {
-                launched.push(call.comm);
-                self.launch(call.comm, calls);
-            }
-        }
-        for (stops, part) in self.stops.iter_mut().zip(&self.parts) {
-            if *part != Part::None {
-                stops.clear();
-            }
-        }
-    }
-
-    /// As [`Schedule::group`], into a graph: the hosts call, and nothing is launched.
-    pub fn capture(&mut self, who: &[bool], calls: &[Call]) {
-        let script = self.script;
-        for (rank, takes_part) in who.iter().enumerate() {
-            let member = |c: &Call| instance(script, c.comm, rank).is_some();
-            let mine = calls.iter().filter(|c| member(c)).count() as u64;
-            self.parts[rank] = Part::None;
-            if !takes_part || self.gone[rank] || mine == 0 {
-                continue;
-            }
-            if std::mem::take(&mut self.skip[rank]) {
-                continue;
-            }
-            let paced = self.last[rank].map_or(0, |last| last + self.gap);
-            let late = std::mem::take(&mut self.late[rank]) + self.slow[rank];
-            let begin = self.host[rank].max(paced) + late;
-            self.last[rank] = Some(begin);
-            if std::mem::take(&mut self.inside[rank]) {
-                self.gone[rank] = true;
-                self.parts[rank] = Part::Inside(begin);
-                continue;
-            }
-            self.host[rank] = begin + mine * script.host_cost_ns;
-            self.parts[rank] = Part::Calls(begin);
-        }
-    }
-
-    /// What makes receives and sends of a member take longer in these calls: those that go over the network, between neighbours in the
-    /// ring or to a peer.
-    fn drags_of<'c, C: Iterator<Item = &'c Call>>(
-        &self,
-        index: usize,
-        members: &[usize],
-        calls: impl Fn() -> C,
-    ) -> [Option<Drag>; 2] {
-        let n = members.len();
-        let rank = members[index];
-        let calling = self.parts[rank] != Part::None;
-        let far = |peer: usize| self.script.host(members[peer]) != self.script.host(rank);
-        let uses = |send: bool| {
-            calls().any(|call| match call.op {
-                Op::Send | Op::Recv => (call.op == Op::Send) == send && far(call.peer.of(index, n)),
-                op if op.is_p2p() => (0..n).any(far),
-                _ if send => far((index + 1) % n),
-                _ => far((index + n - 1) % n),
-            })
-        };
-        [false, true].map(|send| {
-            let drag = self.drags[rank][usize::from(send)];
-            drag.filter(|_| calling && uses(send))
-        })
-    }
-
-    fn launch(&mut self, comm: usize, calls: &[Call]) {
-        let script = self.script;
-        for instance in &script.comms[comm].instances {
-            let members = &instance.members;
-            let on_comm = || calls.iter().filter(|c| c.comm == comm);
-            let arrival = |s: &Self, rank: usize| match s.parts[rank] {
-                Part::Calls(_) if !s.stuck[comm][rank] => {
-                    let launched = s.host[rank] + LAUNCH_NS;
-                    Some(launched.max(s.stream[comm][rank]).max(s.computed[rank]))
-                }
-                _ => None,
-            };
-            let pairs_only = on_comm().all(|c| matches!(c.op, Op::Send | Op::Recv));
-            let times = on_comm().map(|c| time(script, c, members));
-            let time = if on_comm().all(|c| c.op.is_p2p()) {
-                times.max().unwrap_or(0)
-            } else {
-                times.sum()
-            };
-            let mut last = Some(0);
-            for rank in members {
-                last = last.zip(arrival(self, *rank)).map(|(a, b)| a.max(b));
-            }
-            let calling = |rank: &&usize| self.parts[**rank] != Part::None;
-            let stops: Vec<Stop> = members
-                .iter()
-                .filter(calling)
-                .flat_map(|rank| self.stops[*rank].iter().copied())
-                .collect();
-            let drags: Vec<[Option<Drag>; 2]> = (0..members.len())
-                .map(|index| self.drags_of(index, members, on_comm))
-                .collect();
-            let dragged = drags.iter().flatten().flatten().map(|drag| drag.ns);
-            let time = time + dragged.max().unwrap_or(0);
-            for (index, rank) in members.iter().copied().enumerate() {
-                let start = arrival(self, rank);
-                let ready = if pairs_only {
-                    let peers = on_comm().map(|c| members[c.peer.of(index, members.len())]);
-                    peers.fold(start, |ready, peer| {
-                        let peer_ready = match self.parts[peer] {
-                            Part::None if !self.gone[peer] => ready,
-                            _ => arrival(self, peer),
-                        };
-                        ready.zip(peer_ready).map(|(a, b)| a.max(b))
-                    })
-                } else {
-                    last
-                };
-                let ready = ready.filter(|_| stops.is_empty());
-                let stop = start.and(ready).map(|ready| ready + time);
-                let held = match (start, stop) {
-                    _ if self.parts[rank] == Part::None => None,
-                    (_, Some(_)) => None,
-                    (Some(_), None) => Some(Held::new(&self.stops[rank], &stops)),
-                    (None, None) => Some(Held::queued()),
-                };
-                self.kernels[comm][rank] = Kernel {
-                    start,
-                    stop,
-                    held,
-                    drags: drags[index],
-                };
-            }
-            for rank in members.iter().copied() {
-                if self.parts[rank] == Part::None {
-                    continue;
-                }
-                match self.kernels[comm][rank].stop {
-                    Some(stop) => self.stream[comm][rank] = stop,
-                    None => self.stuck[comm][rank] = true,
-                }
-            }
-        }
-    }
-}
-
-/// The ranks that a flag is set for.
-pub fn ranks(who: &[bool]) -> impl Iterator<Item = usize> + '_ {
-    who.iter()
-        .enumerate()
-        .filter_map(|(rank, on)| on.then_some(rank))
-}
-
-/// The communicator of this name that `rank` is in, and its rank there.
-pub fn instance(script: &Script, comm: usize, rank: usize) -> Option<(usize, usize)> {
-    let instances = script.comms[comm].instances.iter().enumerate();
-    let mut found = instances.map(|(i, inst)| (i, inst.members.iter().position(|m| *m == rank)));
-    found.find_map(|(i, at)| at.map(|at| (i, at)))
-}
-
-/// Hosts that a communicator spans.
-pub fn nodes(script: &Script, members: &[usize]) -> usize {
-    let mut hosts: Vec<usize> = members.iter().map(|m| script.host(*m)).collect();
-    hosts.sort_unstable();
-    hosts.dedup();
-    hosts.len()
-}
-
-/// From the last arrival to the end: as the script says, else latency and bandwidth of a round number.
-pub fn time(script: &Script, call: &Call, members: &[usize]) -> u64 {
-    if let Some(time) = call.time_ns {
-        return time;
-    }
-    let (latency_us, gb_per_s) = match nodes(script, members) {
-        1 => (10, 300),
-        _ => (30, 40),
-    };
-    latency_us * 1000 + call.bytes / gb_per_s
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::script::Statement;
+    use crate::stuck::Held;
 
     fn run(source: &str) -> (Script, Vec<Vec<Kernel>>) {
         let script = Script::parse(source).unwrap();
@@ -415,7 +221,14 @@ mod tests {
 
     #[test]
     fn a_busy_gpu_is_late_and_computing_runs_beside_operations() {
-        let script = "ranks 2\nrank 1 { compute 3ms }\nall_reduce 1KiB time=100us\ncompute 2ms\njoin\ncompute 1ms\nsync\nall_reduce 1KiB time=100us";
+        let script = "ranks 2
+            rank 1 { compute 3ms }
+            all_reduce 1KiB time=100us
+            compute 2ms
+            join
+            compute 1ms
+            sync
+            all_reduce 1KiB time=100us";
         let script = Script::parse(script).unwrap();
         let mut schedule = Schedule::new(&script);
         let mut ends = Vec::new();
@@ -442,7 +255,9 @@ mod tests {
 
     #[test]
     fn a_pair_waits_for_its_peers_only() {
-        let (_, kernels) = run("ranks 4\nrank 1 late 1ms\ngroup { send 1KiB to=+1 time=10us ; recv 1KiB from=-1 time=10us }");
+        let (_, kernels) = run("ranks 4
+            rank 1 late 1ms
+            group { send 1KiB to=+1 time=10us ; recv 1KiB from=-1 time=10us }");
         let stops: Vec<u64> = kernels[0].iter().map(|k| k.stop.unwrap()).collect();
         assert_eq!(stops[0], stops[2]);
         assert!(stops[3] < 1_000_000 && stops[0] > 1_000_000);

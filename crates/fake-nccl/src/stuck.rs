@@ -1,8 +1,9 @@
 //! Network operations that stop on the way, and where.
 //!
-//! A script's `stuck` gives a rank a [`Stop`] for its sends or its receives. An operation of which a member has one
-//! never ends; what the script does not say of its other network operations, [`Held`] fills in: they are begun and
-//! starve, as behind a network operation that does not move. A [`Drag`] only makes them, and the operation, take longer.
+//! A script's `stuck` gives a rank a [`Stop`] for its sends or its receives. If a member of an operation has
+//! one, the operation never ends. [`Held`] says where the other network operations of that operation stand:
+//! they have begun, and starve as behind one that does not move. A [`Drag`] only makes network operations,
+//! and the operation, take longer.
 
 use nccl_abi::state;
 
@@ -15,7 +16,7 @@ pub enum Wait {
     State(u32),
 }
 
-/// The words of a script: word, whether it sends, and where it stops.
+/// The words of a script: word, whether it is of sends, and the stop.
 pub const WORDS: [(&str, bool, Wait); 8] = [
     (
         "send_gpu",
@@ -64,7 +65,7 @@ pub struct Stop {
     pub channel: Option<u8>,
 }
 
-/// Sends or receives of a rank that are longer in a state than they need be.
+/// Sends or receives of a rank that stay in a state for longer than needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drag {
     /// Sends; else receives.

@@ -1,4 +1,5 @@
-//! Scripts played to the log plugin: which events came, in which order, from which threads, with which parents.
+//! Scripts played to the log plugin: which events came, in which order, from which threads, with which
+//! parents.
 
 mod common;
 
@@ -208,7 +209,10 @@ fn each_release_calls_its_own_abi_and_an_older_plugin_through_a_shim() {
         ("2.32.3", 7),
     ];
     for (release, abi) in releases {
-        let source = format!("nccl {release}\nranks 2\nall_reduce 1KiB\ngroup {{ send 1KiB to=+1 ; recv 1KiB from=-1 }}");
+        let source = format!(
+            "nccl {release}\nranks 2\nall_reduce 1KiB\n\
+             group {{ send 1KiB to=+1 ; recv 1KiB from=-1 }}"
+        );
         let (outcome, logs) = with(&source, "ffff");
         assert_eq!(outcome.abi, Ok(abi), "{release}");
         assert_eq!(outcome.announced().total(), 6, "{release}");
@@ -381,7 +385,8 @@ fn one_thread_with_several_gpus_shares_the_group_of_its_first_communicator() {
 
 #[test]
 fn split_communicators_have_hashes_and_ranks_of_their_own() {
-    let source = "ranks 4\ncomm all name \"everyone\"\ncomm tp split all every 2\nall_reduce 1KiB comm=tp\nall_reduce 1KiB comm=all";
+    let source = "ranks 4\ncomm all name \"everyone\"\ncomm tp split all every 2\n\
+                  all_reduce 1KiB comm=tp\nall_reduce 1KiB comm=all";
     let (outcome, logs) = with(source, "600");
     let inits: Vec<_> = logs.iter().map(|l| l.calls("init")).collect();
     assert_eq!(inits[0][0]["name"], "everyone");

@@ -126,6 +126,15 @@ fn documentation_lists_every_word() {
     for (word, what) in faults.chain(items) {
         assert!(docs.contains(&format!("| `{word}` | {what} |")), "{word}");
     }
+    for word in fake_nccl::script::statements() {
+        let alone = format!("`{word}`");
+        let row = docs.contains(&alone) || docs.contains(&format!("`{word} "));
+        assert!(row, "{word}");
+    }
+    let calls = docs.lines().find_map(|l| l.strip_prefix("Calls: `"));
+    let calls = calls.and_then(|l| l.split('`').next()).unwrap();
+    let listed: Vec<&str> = calls.split(' ').collect();
+    assert_eq!(listed, fake_nccl::script::calls());
     let script = docs.split("## A script\n\n```\n").nth(1).unwrap();
     fake_nccl::Script::parse(script.split("```").next().unwrap()).unwrap();
 }

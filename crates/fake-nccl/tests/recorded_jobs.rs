@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Every recorded job but the killed one, whose last callbacks went with the process, with its announced calls.
+/// Every recorded job but the killed one, whose last callbacks went with the process, with its announced
+/// calls.
 const JOBS: [(&str, u64); 15] = [
     ("calls_228", 160),
     ("calls_230", 160),
@@ -132,7 +133,8 @@ fn replayed_jobs_give_the_same_rows() {
                 assert_eq!(a, b, "{name}, rank {rank:?}");
                 let ran = |stamps: &(u64, u64)| stamps.1.wrapping_sub(stamps.0);
                 assert_eq!(ran(of_a), ran(of_b), "{name}, rank {rank:?}: {a:?}");
-                // The original's are on the host's clock, from which a GPU's is a few ms away; those of a replay can't be.
+                // The original's are on the host's clock, from which a GPU's is a few ms away; those of a
+                // replay can't be.
                 let apart = of_a.0.abs_diff(of_b.0);
                 assert!(apart < 10_000_000, "{name}, rank {rank:?}: {a:?}");
             }

@@ -1,11 +1,13 @@
 //! Holds profilers of NCCL against the work that they watched.
 //!
-//! A [`plan::Plan`] names the work and the profilers. [`trial::run`] does the work in rounds, each once without a profiler
-//! and once under each in a random order, and asks of every run what was done ([`truth`]) and what the profiler wrote of
-//! it ([`records`]). [`completeness`] and [`accuracy`] compare the two, [`overhead`] compares runs of the same round, and
-//! a [`report::Report`] has the answers, which [`text`] prints.
+//! A [`plan::Plan`] names the work and the profilers. [`trial::run`] does the work in rounds: once without a
+//! profiler, and once under each profiler in a random order. It asks of every run what was done ([`truth`]),
+//! and what the profiler wrote of it ([`readers`] give [`records`]). [`completeness`] and [`accuracy`]
+//! compare the two, and [`overhead`] compares the runs of a round. A [`report::Report`] has the answers, and
+//! [`text`] prints them.
 //!
-//! Rule: what was done is never taken from a profiler: it comes from the work itself or from a counter of its own.
+//! Rule: what was done is never taken from a profiler. It comes from the work itself, or from judge's own
+//! counter.
 
 pub mod accuracy;
 mod cases;
@@ -14,7 +16,7 @@ pub mod overhead;
 pub mod plan;
 mod process;
 mod random;
-mod readers;
+pub mod readers;
 pub mod records;
 pub mod report;
 pub mod text;

@@ -1,10 +1,10 @@
 //! Does what a plan says.
 //!
-//! Every round runs a [`Case`] once without a profiler and once under each, in a random order. A run has a folder: `out`
-//! for the profiler's files, and beside it what the work prints and counts.
+//! Every round runs a [`Case`] once without a profiler and once under each, in a random order. A run has a
+//! folder: `out` for the profiler's files, and beside it what the work prints and counts.
 //!
-//! Rule: a run that fails is no figure: it is named in the report's notes, and its round has no pair for that profiler. What
-//! fails without a profiler too is not run again.
+//! Rule: a run that fails gives no figure. The report's notes name it, and its round has no pair for that
+//! profiler. A case that fails without a profiler too is not run again.
 
 use crate::accuracy::{self, percentile, Times};
 use crate::cases::{cases, Case, Source};
@@ -13,7 +13,7 @@ use crate::overhead::overhead;
 use crate::plan::{Plan, Profiler, OUT};
 use crate::process::{self, Ran};
 use crate::random::Random;
-use crate::records;
+use crate::readers;
 use crate::report::*;
 use crate::truth::{self, Key, Truth};
 use anyhow::{bail, Context};
@@ -67,7 +67,8 @@ pub fn run(plan: &Plan, told: &mut dyn FnMut(u64, u64)) -> anyhow::Result<Report
         .with_context(|| format!("could not make `{}`", folder.display()))?;
     if std::fs::read_dir(folder)?.next().is_some() {
         bail!(
-            "expected a new or an empty folder for the runs' files, found some in `{}`, which would be taken for this run's",
+            "expected a new or an empty folder for the runs' files, found some in `{}`, \
+             which would be taken for this run's",
             folder.display()
         );
     }
@@ -171,7 +172,7 @@ fn one(
         run.failed = true;
         if profiler.records {
             // For what it leaves in shared memory.
-            records::read(&out, None, plan.folder.is_some())?;
+            readers::read(&out, None, plan.folder.is_some())?;
         }
         return Ok(run);
     }
@@ -229,7 +230,7 @@ fn one(
     };
     run.done = truth.as_ref().map(Truth::total);
     let mut files = Vec::new();
-    records::list(&out, &mut files)?;
+    readers::list(&out, &mut files)?;
     let sizes = files.iter().filter_map(|f| Some(f.metadata().ok()?.len()));
     run.output_bytes = sizes.sum();
     run.ran = Some(ran);
@@ -237,7 +238,7 @@ fn one(
         judge(plan, truth, &out, sum, &who, notes)?;
     } else if profiler.records && matches!(case.source, Source::Callbacks) {
         // Read for what it leaves in shared memory.
-        records::read(&out, None, plan.folder.is_some())?;
+        readers::read(&out, None, plan.folder.is_some())?;
     }
     Ok(run)
 }
@@ -260,7 +261,8 @@ fn counter_against(bench: &Truth, counts: &Path, case: &str) -> Vec<String> {
     let (mut united, mut sends) = (Vec::new(), 0);
     let mut notes = Vec::new();
     for (function, made) in by_function(bench) {
-        // Over all ranks, as many sends as receives: one for each rank and call, or one for each rank and other rank.
+        // Over all ranks, as many sends as receives: one for each rank and call, or one for each rank and
+        // other rank.
         let pieces = match &*function {
             "SendRecv" | "Gather" | "Scatter" => made,
             "AlltoAll" => made * u64::from(bench.nranks.unwrap_or(1)),
@@ -279,7 +281,8 @@ fn counter_against(bench: &Truth, counts: &Path, case: &str) -> Vec<String> {
     if !united.is_empty() {
         let (sent, received) = (saw("Send"), saw("Recv"));
         notes.push(format!(
-            "{case}: of {}, the benchmark made {sends} sends and as many receives, and the counter saw {sent} and {received}",
+            "{case}: of {}, the benchmark made {sends} sends and as many receives, \
+             and the counter saw {sent} and {received}",
             united.join(", ")
         ));
     }
@@ -294,7 +297,7 @@ fn judge(
     who: &str,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<()> {
-    let records = records::read(out, truth.nranks, plan.folder.is_some())?;
+    let records = readers::read(out, truth.nranks, plan.folder.is_some())?;
     if let Some(file) = records.foreign_files.first() {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         notes.push(format!(

@@ -88,7 +88,8 @@ fn counts(report: &Report, profiler: &str) -> Counts {
 #[test]
 fn what_a_lossy_plugin_drops_doubles_and_invents_is_found_exactly() {
     // 1500 collectives on each of 3 ranks: 214 are each a 7th, 15 a 100th, of which 2 are dropped.
-    let script = "ranks 3\nrepeat 300 { all_reduce 1KiB; all_gather 3KiB; reduce_scatter 3KiB; broadcast 1KiB; reduce 4KiB }\n";
+    let script = "ranks 3\nrepeat 300 { all_reduce 1KiB; all_gather 3KiB; reduce_scatter 3KiB; \
+                  broadcast 1KiB; reduce 4KiB }\n";
     let report = judge(script, vec![lossy(), own()], 2);
     assert_eq!(report.notes, Vec::<String>::new());
     let runs = 2 * 3;
@@ -167,11 +168,13 @@ fn a_killed_rank_leaves_every_call_in_ncclscope_s_capture_and_none_in_the_lossy_
         .resources
         .iter()
         .all(|r| r.peak_mib > 1.0 && r.wall_s > 0.0));
-    // What is kept is the capture with all of that in it, and not what is left of it without the shared memory.
+    // What is kept is the capture with all of that in it, and not what is left of it without the shared
+    // memory.
     let kept = runs.path().join("runs/case-0/round-0/2/out");
-    let kept = judge::records::read(&kept, Some(2), true).expect("read");
+    let kept = judge::readers::read(&kept, Some(2), true).expect("read");
     assert_eq!((kept.rows.len(), kept.unreadable), (101, 0));
-    // Nothing of these runs is left in shared memory. What other tests run at the same time has its own there.
+    // Nothing of these runs is left in shared memory. What other tests run at the same time has its own
+    // there.
     let runs = runs.path().display().to_string();
     // SAFETY: a plain query.
     let folder = format!("/dev/shm/ncclscope-{}", unsafe { libc::geteuid() });
@@ -226,9 +229,9 @@ fn what_fails_without_a_profiler_is_not_run_again_and_a_used_folder_is_refused()
 
 #[test]
 fn a_command_is_counted_from_outside_and_its_steps_are_compared() {
-    // A program that calls a mock of NCCL (100 AllReduces, one AlltoAll and one AllGather, and an AllReduce in a forked
-    // child) and, where it has a profiler, writes what one would have of the AllReduces: 97 of them. Its steps take longer
-    // then.
+    // A program that calls a mock of NCCL (100 AllReduces, one AlltoAll and one AllGather, and an AllReduce
+    // in a forked child) and, where it has a profiler, writes what one would have of the AllReduces: 97 of
+    // them. Its steps take longer then.
     let folder = tempfile::tempdir().expect("a folder");
     let nccl = folder.path().join("libnccl.so.2");
     std::fs::copy(there("examples/libmock_nccl.so"), &nccl).expect("copied");
@@ -236,7 +239,8 @@ fn a_command_is_counted_from_outside_and_its_steps_are_compared() {
         r#"'{}' '{}' >/dev/null || exit 1
         if [ "$NCCL_PROFILER_PLUGIN" = none ]; then echo 10; echo 10.2; exit; fi
         seq 0 96 | while read -r n; do
-            echo '{{"header":{{"id":"0x1","rank":0,"n_ranks":8}},"metadata":{{"pid":1}},"coll_perf":{{"coll":"AllReduce",'
+            echo '{{"header":{{"id":"0x1","rank":0,"n_ranks":8}},"metadata":{{"pid":1}},'
+            echo '"coll_perf":{{"coll":"AllReduce",'
             echo '"coll_sn":'$n',"coll_msg_size_bytes":1024}}}}'
         done >"$NCCL_INSPECTOR_DUMP_DIR/1.log"
         echo 15; echo "step 3 of 4"; echo 15.3"#,

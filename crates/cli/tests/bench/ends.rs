@@ -50,7 +50,8 @@ fn a_rank_that_ends_is_named() {
 #[test]
 fn what_was_measured_before_a_rank_ended_is_kept() {
     let folder = tempfile::tempdir().expect("a folder");
-    // One call to begin with, 2 timed ones and the check of the first size; the second call of the second size fails.
+    // One call to begin with, 2 timed ones and the check of the first size; the second call of the second
+    // size fails.
     let args = format!("all_reduce --sizes 1K,2K -n 2 -w 0 --placement out {LENIENT}");
     let (output, out, err) = done(bench(folder.path(), &args).env("MOCK_EXIT", "1:6"));
     assert_eq!(output.status.code(), Some(1), "{out}{err}");

@@ -1,7 +1,7 @@
-//! An ncclscope capture, through the same tables as its reports.
+//! Reads an ncclscope capture, through the same tables as its reports.
 //!
-//! Rule: a row without a sequence number keeps none; the reader of captures has already dropped a row that was found in
-//! two places, so every ticket is one call.
+//! Rule: a row without a sequence number gets none here. The tables have already dropped a row that was found
+//! in two places, so every ticket is one call.
 
 use crate::records::{Kind, Record, Records};
 use analyze::executions::{Steps, Walk};
@@ -11,7 +11,8 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 use tables::{Call, Capture, Process};
 
-/// Adds the calls of the capture at `folder`; `keep` is whether what its killed processes left elsewhere is put into it.
+/// Adds the calls of the capture at `folder`. With `keep`, live parts that its killed processes left
+/// elsewhere are copied into it.
 pub fn read(folder: &Path, keep: bool, records: &mut Records) {
     let Ok(capture) = Capture::open(folder) else {
         return;
@@ -34,8 +35,8 @@ pub fn read(folder: &Path, keep: bool, records: &mut Records) {
                 bytes: capture.bytes_as(shape, function),
                 number: 1,
                 communicator: shape.communicator.map(u64::from),
-                // The pieces of an operation have numbers of their own, captured calls and replays share theirs, and
-                // NCCL up to 2.30 does not count symmetric kernels.
+                // The pieces of an operation have numbers of their own, captured calls and replays share
+                // theirs, and NCCL up to 2.30 does not count symmetric kernels.
                 seq: execution.call.seq.checked_sub(1).filter(|_| {
                     let uncounted = part::SYMMETRIC | part::COPY_ENGINE;
                     let graph = flag::REPLAY | flag::CAPTURED;

@@ -1,14 +1,14 @@
-//! JSON that profilers write: NCCL Inspector's lines, and events in Chrome's trace format.
+//! Reads JSON that profilers write: NCCL Inspector's lines, and events in Chrome's trace format.
 //!
-//! Inspector writes an object for each call with `header` (communicator, rank, ranks), `metadata` and `coll_perf` or
-//! `p2p_perf`; from its format 4.3 on, one object with header and metadata leads those that follow it. Chrome's format is
-//! a list of events, or an object with `traceEvents`; CoMMA's events have the category `COLL`, lower-case names, `rank`
-//! and `seq_num` beside Chrome's own fields.
+//! Inspector writes an object for each call, with `header` (communicator, rank, ranks), `metadata`, and
+//! `coll_perf` or `p2p_perf`. From its format 4.3 on, an object with header and metadata stands once before
+//! the calls that it is for. Chrome's format is a list of events, or an object with `traceEvents`. CoMMA's
+//! events have the category `COLL`, lower-case names, and `rank` and `seq_num` beside Chrome's own fields.
 //!
-//! Both give the bytes of one rank for AllGather and ReduceScatter. Inspector cuts a communicator's hash after 14 digits, so
-//! it names a communicator within one output and finds none elsewhere.
+//! Both give the bytes of one rank for AllGather and ReduceScatter. Inspector cuts a communicator's hash
+//! after 14 digits: it identifies a communicator within one output, but matches no hash outside.
 //!
-//! Rule: an event whose name is no NCCL function is none of ours and is passed over; a line that is no JSON counts as
+//! Rule: an event with a name that is no NCCL function is passed over. A line that is no JSON counts as
 //! unreadable.
 
 use crate::records::{Record, Records};
@@ -40,7 +40,7 @@ fn events(whole: &Value) -> Option<&Vec<Value>> {
     events.iter().any(known).then_some(events)
 }
 
-/// One object a line, or objects over several lines: both are a stream of JSON values. A damaged one ends at its line.
+/// Reads a stream of JSON values, each on one line or on several. A damaged value ends with its line.
 fn lines(text: &str, nranks: Option<u32>, records: &mut Records) -> bool {
     let mut known = false;
     let mut header = Value::Null;
@@ -102,7 +102,7 @@ fn inspector(value: &Value, header: &Value, metadata: &Value) -> Option<Record> 
         function,
         number: 1,
         communicator: header["id"].as_str().and_then(hex),
-        // `p2p_sn` is Inspector's own count, of sends and receives together: it is beyond the number of either.
+        // `p2p_sn` counts sends and receives together, so it is no sequence number of either.
         seq: field("sn").as_u64().filter(|_| name == "coll"),
         // Whole µs in older formats.
         time_ns: field("exec_time_us")
@@ -186,7 +186,8 @@ mod tests {
         (known, records)
     }
 
-    // What Inspector wrote of a job of fake-nccl's with 2 ranks, told to keep calls without times of the kernel.
+    // What Inspector wrote of a job of fake-nccl's with 2 ranks, told to keep calls without times of the
+    // kernel.
     const INSPECTOR: &str = include_str!("../../tests/data/inspector-4.0.log");
 
     #[test]
@@ -215,7 +216,8 @@ mod tests {
 
     // The fields are those of NVIDIA's README; the values are ours.
     const CALL: &str = r#"{"header":{"id":"0x1f","rank":2,"n_ranks":8,"nnodes":1},"metadata":{"pid":77},
-        "coll_perf":{"coll":"ReduceScatter","coll_sn":5,"coll_msg_size_bytes":1000,"coll_exec_time_us":41,"coll_busbw_gbs":1.5}}"#;
+        "coll_perf":{"coll":"ReduceScatter","coll_sn":5,"coll_msg_size_bytes":1000,
+        "coll_exec_time_us":41,"coll_busbw_gbs":1.5}}"#;
 
     #[test]
     fn inspector_lines_are_read_with_sizes_of_all_ranks_and_a_torn_one_is_counted() {
@@ -239,10 +241,12 @@ mod tests {
     #[test]
     fn a_header_leads_the_objects_that_follow_it_and_says_what_was_dropped() {
         let stats = r#"{"header":{"id":"0xa","rank":1,"n_ranks":2},"metadata":{"pid":9},
-            "dump_stats":{"coll_records":1,"coll_dropped_since_last_dump":3,"p2p_dropped_since_last_dump":2}}"#;
+            "dump_stats":{"coll_records":1,"coll_dropped_since_last_dump":3,
+            "p2p_dropped_since_last_dump":2}}"#;
         let (_, records) = read_text(&format!(
             "{stats}\n{{\"coll_perf\":{{\"coll\":\"AllReduce\",\"coll_sn\":0,\"coll_msg_size_bytes\":64}}}}\n\
-             {{\"p2p_perf\":{{\"p2p\":\"Send\",\"p2p_sn\":1,\"p2p_msg_size_bytes\":32,\"p2p_exec_time_us\":1.5}}}}\n"
+             {{\"p2p_perf\":{{\"p2p\":\"Send\",\"p2p_sn\":1,\
+             \"p2p_msg_size_bytes\":32,\"p2p_exec_time_us\":1.5}}}}\n"
         ));
         assert_eq!((records.rows.len(), records.admitted), (2, Some(5)));
         assert_eq!(records.rows[0].rank, Some(1));
@@ -256,7 +260,8 @@ mod tests {
 
     #[test]
     fn chrome_events_are_read_whole_or_line_by_line_and_the_enqueueing_is_no_time() {
-        let event = r#"{"args":{"size":2048},"cat":"COLL","child_dur":14,"comm_hash":"0x58ae","dur":110,"name":"all_gather",
+        let event = r#"{"args":{"size":2048},"cat":"COLL","child_dur":14,"comm_hash":"0x58ae","dur":110,
+            "name":"all_gather",
             "ph":"X","rank":0,"seq_num":57,"ts":961}"#;
         let other = r#"{"name":"ProxyOp","ph":"X","dur":3,"ts":5}"#;
         for text in [

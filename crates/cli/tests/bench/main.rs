@@ -1,7 +1,6 @@
-//! `ncclscope bench` over processes that talk to a mock of libcuda and libnccl (`examples/mock_gpu.rs`): data, counts,
-//! skew, launchers, and every way in which a rank can fail.
+//! `ncclscope bench` over processes that talk to a mock of libcuda and libnccl (`examples/mock_gpu.rs`):
+//! data, counts, skew, launchers, and every way in which a rank can fail.
 
-#[path = "bench/ends.rs"]
 mod ends;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -216,7 +215,9 @@ fn every_call_that_nccl_got_is_a_row() {
 #[test]
 fn graphs_and_back_to_back() {
     let folder = tempfile::tempdir().expect("a folder");
-    let args = format!("all_gather -b 4K -n 5 -w 1 --graph 4 --mode back-to-back --placement out --gpus 2 {LENIENT}");
+    let args = format!(
+        "all_gather -b 4K -n 5 -w 1 --graph 4 --mode back-to-back --placement out --gpus 2 {LENIENT}"
+    );
     let (output, out, err) = done(bench(folder.path(), &args).env("MOCK_US", "2000"));
     assert!(output.status.success(), "{err}");
     assert!(
@@ -270,7 +271,8 @@ fn a_time_limit_gives_all_ranks_the_same_number_of_calls() {
 #[test]
 fn calls_that_ranks_start_apart_are_set_apart() {
     let folder = tempfile::tempdir().expect("a folder");
-    let args = "all_reduce -b 1K -n 3 -w 0 --placement out --gpus 2 --max-skew 20ms --json t.json --parquet c.parquet --run one";
+    let args = "all_reduce -b 1K -n 3 -w 0 --placement out --gpus 2 --max-skew 20ms \
+                --json t.json --parquet c.parquet --run one";
     let (output, out, err) = done(bench(folder.path(), args).env("MOCK_LATE", "1:100000"));
     assert!(output.status.success(), "{err}");
     let side = table(folder.path())["results"][0]["out_of_place"].clone();
@@ -418,7 +420,10 @@ fn variables_of_a_launcher_that_can_not_be_are_no_job_of_our_own() {
     let (output, out, err) = done(&mut command);
     assert_eq!(output.status.code(), Some(2), "{out}");
     assert!(
-        err.contains("expected a rank in RANK and a larger number of ranks in WORLD_SIZE, found `2` and `2`\n  hint: "),
+        err.contains(
+            "expected a rank in RANK and a larger number of ranks in WORLD_SIZE, \
+             found `2` and `2`\n  hint: "
+        ),
         "{err}"
     );
     let (output, _, err) = done(command.args(["--gpus", "2"]));
@@ -520,7 +525,9 @@ fn sizes_too_small_to_share_are_left_out_and_said_so() {
         &format!("all_gather --sizes 32,1K -n 1 {LENIENT}"),
     ));
     assert!(output.status.success(), "{err}");
-    assert!(err.contains("AllGather of 32 bytes: less than 16 bytes, or one element, for each of 4 ranks; left out"), "{err}");
+    let left_out =
+        "AllGather of 32 bytes: less than 16 bytes, or one element, for each of 4 ranks; left out";
+    assert!(err.contains(left_out), "{err}");
     assert_eq!(
         table(folder.path())["results"].as_array().map(Vec::len),
         Some(1)
@@ -532,7 +539,9 @@ fn judges_counter_saw_every_call_that_bench_made() {
     let folder = tempfile::tempdir().expect("a folder");
     let mock = mock().display().to_string();
     let mut judge = Command::new(env!("CARGO_BIN_EXE_ncclscope"));
-    judge.args("judge --work bench --pairs 1 --case grouped --only --plugin mine=anything --check-counter --json j.json --".split(' '));
+    let args = "judge --work bench --pairs 1 --case grouped --only --plugin mine=anything \
+                --check-counter --json j.json --";
+    judge.args(args.split(' '));
     judge.args("all --sizes 1K --gpus 2 -n 3 -w 1 --max-skew 60s --nccl".split(' '));
     judge.args([&mock, "--cuda", &mock]);
     judge
@@ -551,8 +560,8 @@ fn judges_counter_saw_every_call_that_bench_made() {
             .split_whitespace()
             .filter_map(|word| word.parse().ok())
             .collect();
-        // One call to begin with, 1 and 3 groups of 8, and the check; 2 ranks; in two placements, or the four pieces of
-        // AlltoAll, Scatter in two placements, and SendRecv of both kinds.
+        // One call to begin with, 1 and 3 groups of 8, and the check; 2 ranks; in two placements, or the four
+        // pieces of AlltoAll, Scatter in two placements, and SendRecv of both kinds.
         let calls = 2 * (1 + 4 * 8 + 1);
         let expected = match note.contains("AlltoAll, Scatter, SendRecv") {
             true => vec![(2 + 2 + 2) * calls; 3],

@@ -1,0 +1,9 @@
+//! `ncclscope run`, `collect` and `plugin-path` as a user meets them, with a test client in the recorder's
+//! place.
+
+mod adoption;
+mod client;
+mod collect;
+mod folder;
+mod place;
+mod program;

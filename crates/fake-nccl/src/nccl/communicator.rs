@@ -1,0 +1,181 @@
+//! One rank's part in a communicator: ncclCommInit, ncclCommDestroy, and its threads.
+
+use super::progress::Progress;
+use super::timeline::Timeline;
+use super::work::Work;
+use super::worker::Worker;
+use crate::event::{Event, Handle, StateArgs};
+use crate::plugin::{Identity, Loader, Profiler};
+use crate::script::{Call, Path};
+use std::ffi::CString;
+use std::sync::atomic::AtomicU64;
+
+/// One rank's part in a communicator.
+pub struct Communicator {
+    /// Index of its name in the script.
+    pub id: usize,
+    /// Its link to the plugin, if there is one.
+    pub profiler: Option<Profiler>,
+    pub(super) identity: Identity,
+    pub(super) label: String,
+    pub(super) hosts: Vec<usize>,
+    pub(super) stream: usize,
+    pub(super) seq: [AtomicU64; 15],
+    pub(super) ce_seq: AtomicU64,
+    pub(super) proxy: Option<Worker>,
+    pub(super) profiler_thread: Option<Worker>,
+    pub(super) version: u32,
+    pub(super) native: u8,
+    pub(super) all_gather_v: bool,
+}
+
+impl Communicator {
+    /// ncclCommInit: calls the plugin's `init`, then starts the threads.
+    ///
+    /// `hosts` has the host of each member.
+    pub fn init(
+        loader: &Loader,
+        id: usize,
+        label: &str,
+        identity: Identity,
+        hosts: Vec<usize>,
+        timeline: Timeline,
+    ) -> Communicator {
+        let (version, native) = (loader.version().0, loader.native());
+        let profiler = loader.init(&identity);
+        let progress = profiler.clone().map(|profiler| Progress {
+            version,
+            native,
+            profiler,
+            rank: identity.rank,
+            timeline,
+        });
+        let spawn = |name: &str, network: bool| {
+            let progress = progress.as_ref().map(|p| Progress {
+                profiler: p.profiler.clone(),
+                timeline: p.timeline.clone(),
+                ..*p
+            })?;
+            Some(Worker::spawn(name, move |works| {
+                progress.run(works, network)
+            }))
+        };
+        Communicator {
+            id,
+            label: label.into(),
+            hosts,
+            stream: 0x7f55_0000_0000 + id * 0x100,
+            seq: Default::default(),
+            ce_seq: AtomicU64::new(0),
+            proxy: spawn("NCCL Progress", true),
+            // No name of its own in NCCL either; it inherits the creator's.
+            profiler_thread: (version >= 23100)
+                .then(|| spawn("fake-nccl", false))
+                .flatten(),
+            profiler,
+            identity,
+            version,
+            native,
+            all_gather_v: std::env::var("NCCL_ALLGATHERV_ENABLE").as_deref() != Ok("0"),
+        }
+    }
+
+    /// ncclCommDestroy: waits for the threads, then calls the plugin's `finalize`.
+    pub fn destroy(&self, loader: &Loader) {
+        self.drain();
+        if let Some(profiler) = self.profiler.clone() {
+            loader.finalize(profiler);
+        }
+    }
+
+    /// Waits until GPU and network have delivered everything, and ends the threads.
+    pub fn drain(&self) {
+        for worker in [&self.proxy, &self.profiler_thread].into_iter().flatten() {
+            worker.join();
+        }
+    }
+
+    /// Hands work to the threads: network operations to the proxy, and KernelCh events to the profiler thread
+    /// if there is one.
+    pub(super) fn post(&self, work: Work) {
+        let seen = work.kernel.is_some();
+        match (&self.proxy, &self.profiler_thread) {
+            (Some(proxy), Some(profiler)) => {
+                if !work.sides.is_empty() {
+                    proxy.send(Work {
+                        kernel: None,
+                        ..work.clone()
+                    });
+                }
+                if seen {
+                    profiler.send(Work {
+                        sides: Vec::new(),
+                        ..work
+                    });
+                }
+            }
+            (Some(proxy), None) if seen || !work.sides.is_empty() => proxy.send(work),
+            _ => {}
+        }
+    }
+
+    /// The events wanted at this moment, of those that the release knows.
+    pub(super) fn mask(&self) -> u64 {
+        let known = nccl_abi::event::known(self.native).unwrap_or(0);
+        self.profiler.as_ref().map_or(0, Profiler::mask) & known
+    }
+
+    /// Whether events say that the kernel is symmetric; they do from 2.31 on.
+    pub(super) fn symmetric(&self, call: &Call) -> bool {
+        call.path == Path::Symmetric && self.version >= 23100
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.hosts.len()
+    }
+
+    pub(super) fn rank(&self) -> usize {
+        self.identity.rank as usize
+    }
+
+    /// The rank in events of API calls, which NCCL fills in from 2.32 on.
+    pub(super) fn api_rank(&self) -> i32 {
+        match self.version {
+            23200.. => self.identity.rank,
+            _ => 0,
+        }
+    }
+
+    pub(super) fn start(
+        &self,
+        event: &Event,
+        parent: Handle,
+        rank: i32,
+        slot: &mut Handle,
+    ) -> bool {
+        let profiler = self.profiler.as_ref();
+        profiler.is_some_and(|p| p.start(event, parent, rank, slot))
+    }
+
+    pub(super) fn stop(&self, handle: Handle) {
+        if let Some(profiler) = &self.profiler {
+            // 2.23 to 2.25 stop a null handle too.
+            if handle != Handle::NULL || self.version < 22600 {
+                profiler.table.stop(handle);
+            }
+        }
+    }
+
+    pub(super) fn state(&self, handle: Handle, value: u32) {
+        if let Some(profiler) = &self.profiler {
+            if handle != Handle::NULL {
+                profiler.table.state(handle, value, StateArgs::Null);
+            }
+        }
+    }
+}
+
+/// The name of a communicator as `init` gets it.
+pub fn comm_name(label: Option<&str>) -> Option<CString> {
+    label.map(|l| CString::new(l).expect("checked when parsed"))
+}

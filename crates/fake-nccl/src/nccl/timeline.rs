@@ -1,0 +1,56 @@
+//! Virtual time on this machine's clock, and on the simulated GPUs' clocks.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// When virtual time 0 is.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    /// On the host. `None` plays without waiting.
+    pub host: Option<Instant>,
+    /// CLOCK_REALTIME at that moment, in nanoseconds.
+    pub realtime_ns: u64,
+}
+
+/// Joins one rank's virtual time to this machine's clock.
+///
+/// The origin is set when all processes are ready, which is after the first communicators are made.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    /// Shared by the process.
+    pub origin: Arc<OnceLock<Origin>>,
+    /// How far the GPU runs behind.
+    pub lead_ns: u64,
+    /// How far its clock is off.
+    pub offset_ns: i64,
+}
+
+impl Timeline {
+    fn origin(&self) -> &Origin {
+        self.origin.get().expect("set before the first call")
+    }
+
+    /// Waits until the host is due.
+    pub fn wait_host(&self, at: u64) {
+        let Some(host) = self.origin().host else {
+            return;
+        };
+        let left = (host + Duration::from_nanos(at)).saturating_duration_since(Instant::now());
+        // A sleep is some 50 µs late, so a short one would only make the pace worse.
+        if left > Duration::from_micros(200) {
+            std::thread::sleep(left);
+        }
+    }
+
+    /// Waits until the GPU is due.
+    pub fn wait_gpu(&self, at: u64) {
+        self.wait_host(at + self.lead_ns);
+    }
+
+    /// A stamp of the GPU's clock, which goes in steps of 32 ns. The origin is cut to a step first, so that
+    /// durations don't depend on it.
+    pub(super) fn stamp(&self, at: u64) -> u64 {
+        let origin = (self.origin().realtime_ns + self.lead_ns).wrapping_add_signed(self.offset_ns);
+        (origin & !31) + (at & !31)
+    }
+}

@@ -1,0 +1,65 @@
+//! Groups of calls.
+
+use super::driver::Driver;
+use super::job::{Flow, Stuck};
+use crate::nccl::{Mode, Task};
+use crate::schedule::{self, instance, Kernel, Part};
+use crate::script::Call;
+
+impl Driver<'_> {
+    /// What my ranks launch in the group that the schedule was given last.
+    pub(super) fn tasks(&self, calls: &[Call], launched: bool) -> Vec<Task> {
+        let script = &self.job.script;
+        let mut tasks = Vec::new();
+        for call in calls {
+            for rank in &self.mine {
+                if self.schedule.part(*rank) == Part::None {
+                    continue;
+                }
+                let Some(index) = self.open.get(&(call.comm, *rank)) else {
+                    continue;
+                };
+                let kernel = match launched {
+                    true => self.schedule.kernel(call.comm, *rank),
+                    false => Kernel::default(),
+                };
+                let members = instance(script, call.comm, *rank)
+                    .map(|(at, _)| &script.comms[call.comm].instances[at].members);
+                tasks.push(Task {
+                    comm: *index,
+                    call: *call,
+                    kernel,
+                    time: members.map_or(0, |m| schedule::time(script, call, m)),
+                });
+            }
+        }
+        tasks
+    }
+
+    pub(super) fn group(&mut self, calls: &[Call], explicit: bool, who: &[bool]) -> Flow {
+        self.schedule.group(who, calls);
+        let tasks = self.tasks(calls, true);
+        if tasks.is_empty() {
+            return Flow::Continue(());
+        }
+        let mut inside = false;
+        for rank in &self.mine {
+            match self.schedule.part(*rank) {
+                Part::None => {}
+                Part::Calls(at) => self.timeline(*rank).wait_host(at),
+                Part::Inside(at) => {
+                    self.timeline(*rank).wait_host(at);
+                    inside = true;
+                }
+            }
+        }
+        // Several GPUs of one thread need a group of the caller's.
+        let explicit = explicit || self.mine.len() > 1;
+        if inside {
+            self.launcher.group(&tasks, explicit, Mode::Inside);
+            return Flow::Break(Stuck);
+        }
+        self.launcher.group(&tasks, explicit, Mode::Eager);
+        Flow::Continue(())
+    }
+}

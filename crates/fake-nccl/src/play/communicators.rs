@@ -1,0 +1,62 @@
+//! Communicators: make and destroy them.
+
+use super::driver::Driver;
+use super::job::{Flow, Stuck};
+use crate::nccl::{comm_name, Communicator};
+use crate::plugin::Identity;
+use crate::schedule::{self, instance};
+use std::sync::Arc;
+
+impl Driver<'_> {
+    pub(super) fn create(&mut self, id: usize, who: &[bool]) {
+        let script = &self.job.script;
+        let comm = &script.comms[id];
+        for rank in self.mine.clone() {
+            let Some((at, index)) = instance(script, id, rank).filter(|_| who[rank]) else {
+                continue;
+            };
+            let of = &comm.instances[at];
+            let identity = Identity {
+                name: comm_name(comm.label.as_deref()),
+                hash: of.hash,
+                nodes: schedule::nodes(script, &of.members) as i32,
+                ranks: of.members.len() as i32,
+                rank: index as i32,
+            };
+            let hosts = of.members.iter().map(|m| script.host(*m)).collect();
+            let made = Communicator::init(
+                &self.job.loader,
+                id,
+                &comm.name,
+                identity,
+                hosts,
+                self.timeline(rank),
+            );
+            self.open.insert((id, rank), self.launcher.comms.len());
+            self.launcher.comms.push(Arc::new(made));
+        }
+    }
+
+    pub(super) fn destroy(&mut self, id: usize, who: &[bool]) -> Flow {
+        self.host_callbacks.drain();
+        for rank in self.mine.clone() {
+            if !who[rank] {
+                continue;
+            }
+            if let Some(index) = self.open.remove(&(id, rank)) {
+                if self.schedule.stuck(rank) {
+                    return Flow::Break(Stuck);
+                }
+                self.launcher.comms[index].destroy(&self.job.loader);
+            }
+        }
+        Flow::Continue(())
+    }
+
+    /// Destroys a communicator of `who`, and makes it again.
+    pub(super) fn reinit(&mut self, id: usize, who: &[bool]) -> Flow {
+        self.destroy(id, who)?;
+        self.create(id, who);
+        Flow::Continue(())
+    }
+}

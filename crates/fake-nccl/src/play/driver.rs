@@ -1,0 +1,50 @@
+//! One thread of the job, and the ranks that it drives.
+
+use super::cuda::{Graph, HostCallbacks};
+use super::job::Job;
+use crate::nccl::{Launcher, Timeline};
+use crate::schedule::Schedule;
+use std::collections::HashMap;
+
+/// One thread of the job, and the ranks that it drives. Its functions are in files by subject.
+pub(super) struct Driver<'j> {
+    pub(super) job: &'j Job,
+    pub(super) schedule: Schedule<'j>,
+    pub(super) mine: Vec<usize>,
+    pub(super) launcher: Launcher,
+    /// By script communicator and rank: index in the launcher.
+    pub(super) open: HashMap<(usize, usize), usize>,
+    pub(super) graphs: HashMap<usize, Graph>,
+    pub(super) host_callbacks: HostCallbacks,
+    pub(super) fault_seed: u64,
+}
+
+impl<'j> Driver<'j> {
+    pub(super) fn new(job: &'j Job, mine: Vec<usize>) -> Self {
+        Driver {
+            job,
+            schedule: Schedule::new(&job.script),
+            mine,
+            launcher: Launcher {
+                comms: Vec::new(),
+                announced: job.announced.clone(),
+            },
+            open: HashMap::new(),
+            graphs: HashMap::new(),
+            host_callbacks: HostCallbacks::default(),
+            fault_seed: 0,
+        }
+    }
+
+    pub(super) fn wait_host(&self, rank: usize) {
+        self.timeline(rank).wait_host(self.schedule.host[rank]);
+    }
+
+    pub(super) fn timeline(&self, rank: usize) -> Timeline {
+        Timeline {
+            origin: self.job.origin.clone(),
+            lead_ns: self.job.script.lead_ns,
+            offset_ns: self.job.script.gpu_offset_ns[rank],
+        }
+    }
+}

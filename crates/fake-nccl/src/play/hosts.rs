@@ -1,0 +1,20 @@
+//! Hosts that wait for their GPUs.
+
+use super::driver::Driver;
+use super::job::{Flow, Stuck};
+
+impl Driver<'_> {
+    /// My ranks of `who` wait until their GPUs are done. If one waits for ever, its thread makes no further
+    /// call.
+    pub(super) fn sync(&mut self, who: &[bool]) -> Flow {
+        self.schedule.sync(who);
+        self.host_callbacks.drain();
+        for rank in self.mine.clone() {
+            if self.schedule.gone(rank) {
+                return Flow::Break(Stuck);
+            }
+            self.wait_host(rank);
+        }
+        Flow::Continue(())
+    }
+}

@@ -1,0 +1,68 @@
+//! One process's part of a job.
+
+use crate::announced::Announced;
+use crate::control::{realtime_ns, Control};
+use crate::lock::lock;
+use crate::machine;
+use crate::nccl::Origin;
+use crate::plugin::Loader;
+use crate::script::Script;
+use serde_json::json;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+/// A thread that waits for ever.
+pub(super) struct Stuck;
+
+pub(super) type Flow = ControlFlow<Stuck>;
+
+/// One process's part of a job.
+pub(super) struct Job {
+    pub(super) script: Script,
+    pub(super) loader: Loader,
+    pub(super) announced: Arc<Mutex<Announced>>,
+    pub(super) origin: Arc<OnceLock<Origin>>,
+    pub(super) abi: OnceLock<Result<u8, String>>,
+    pub(super) control: Option<Control>,
+    pub(super) fast: bool,
+}
+
+impl Job {
+    pub(super) fn new(script: Script, loader: Loader, control: Option<Control>, fast: bool) -> Job {
+        Job {
+            script,
+            loader,
+            announced: Arc::default(),
+            origin: Arc::default(),
+            abi: OnceLock::new(),
+            control,
+            fast,
+        }
+    }
+
+    /// Waits for the other processes. One thread calls it, when the first communicators are made.
+    pub(super) fn begin(&self) {
+        let abi = self.loader.abi().map_err(|why| why.to_string());
+        let begin = match &self.control {
+            Some(control) => control.begin(abi.clone()).unwrap_or_else(|_| realtime_ns()),
+            None => realtime_ns() + 1_000_000,
+        };
+        let _ = self.abi.set(abi);
+        // The other processes begin by the machine's clock.
+        let now = realtime_ns().saturating_add_signed(machine::clock_ns().saturating_neg());
+        let left = Duration::from_nanos(begin.saturating_sub(now));
+        let origin = Origin {
+            host: (!self.fast).then(|| Instant::now() + left),
+            realtime_ns: begin,
+        };
+        let _ = self.origin.set(origin);
+    }
+
+    /// Reports what was announced, and how the process is about to end if not by itself.
+    pub(super) fn report(&self, ending: Option<String>) {
+        if let Some(control) = &self.control {
+            control.say(&json!({"result": lock(&self.announced).to_json(), "ending": ending}));
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The threads of a process, from the first communicator to the end.
+
+use super::driver::Driver;
+use super::job::{Flow, Job, Stuck};
+use crate::script::Statement;
+use std::ops::Range;
+use std::sync::Barrier;
+
+impl Job {
+    /// Plays these ranks: one thread each, or one for all.
+    pub(super) fn run(&self, ranks: Range<usize>) -> Flow {
+        let teams: Vec<Vec<usize>> = match self.script.one_thread {
+            true => vec![ranks.collect()],
+            false => ranks.map(|rank| vec![rank]).collect(),
+        };
+        let barrier = Barrier::new(teams.len());
+        let flows: Vec<Flow> = std::thread::scope(|scope| {
+            let threads: Vec<_> = teams
+                .into_iter()
+                .map(|mine| {
+                    let barrier = &barrier;
+                    scope.spawn(move || Driver::new(self, mine).run(barrier))
+                })
+                .collect();
+            let joined = threads.into_iter().map(|t| t.join());
+            joined
+                .map(|flow| flow.unwrap_or(Flow::Break(Stuck)))
+                .collect()
+        });
+        match flows.iter().any(Flow::is_break) {
+            true => Flow::Break(Stuck),
+            false => Flow::Continue(()),
+        }
+    }
+}
+
+impl Driver<'_> {
+    fn run(mut self, barrier: &Barrier) -> Flow {
+        let script = &self.job.script;
+        let everyone = vec![true; script.ranks];
+        let first = script
+            .body
+            .iter()
+            .take_while(|s| matches!(s, Statement::Create(_)));
+        let first = first.count();
+        self.statements(&script.body[..first], &everyone)?;
+        if barrier.wait().is_leader() {
+            self.job.begin();
+        }
+        barrier.wait();
+        self.statements(&script.body[first..], &everyone)?;
+        self.host_callbacks.drain();
+        if self.mine.iter().any(|r| self.schedule.stuck(*r)) {
+            // Whether it would destroy or only synchronise, it waits for its GPU.
+            return Flow::Break(Stuck);
+        }
+        let mut open: Vec<_> = self.open.drain().collect();
+        open.sort_unstable();
+        for (_, index) in open {
+            if script.destroy {
+                self.launcher.comms[index].destroy(&self.job.loader);
+            } else {
+                self.launcher.comms[index].drain();
+            }
+        }
+        Flow::Continue(())
+    }
+}

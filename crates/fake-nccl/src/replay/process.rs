@@ -1,0 +1,179 @@
+//! The process of a replayed trace file: its threads take turns.
+
+use super::replayer::Replayer;
+use super::trace::{read_file, Trace};
+use crate::announced::Announced;
+use crate::control::Control;
+use crate::lock::lock;
+use crate::plugin::{Choice, Loader, Version};
+use anyhow::Context;
+use capture::callback::{self, What};
+use serde_json::{json, Value};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+pub(super) fn newest() -> Version {
+    Version(nccl_abi::release::ALL[nccl_abi::release::ALL.len() - 1].version)
+}
+
+/// Consecutive records of one thread: the thread's number, and where their bytes are.
+fn turns(records: &[u8]) -> Vec<(u32, Range<usize>)> {
+    let mut turns: Vec<(u32, Range<usize>)> = Vec::new();
+    let mut at = 0;
+    for record in callback::read(records) {
+        let end = at + callback::record_bytes(record.payload.len());
+        match turns.last_mut() {
+            Some((thread, range)) if *thread == record.thread => range.end = end,
+            _ => turns.push((record.thread, at..end)),
+        }
+        at = end;
+    }
+    turns
+}
+
+/// Nanoseconds for each tick, from the first and last anchor.
+fn scale(anchors: &[(u64, u64)]) -> Option<f64> {
+    let (first, last) = (anchors.first()?, anchors.last()?);
+    let ticks = last.0.checked_sub(first.0).filter(|t| *t > 0)?;
+    Some(last.1.saturating_sub(first.1) as f64 / ticks as f64)
+}
+
+/// What the process of a replayed trace file does.
+pub(crate) fn process(
+    control: &Control,
+    order: &Value,
+    told: impl Fn(Version),
+) -> anyhow::Result<()> {
+    let path = Path::new(order["file"].as_str().context("expected a file")?);
+    let trace = read_file(path)?;
+    let abi = callback::read(&trace.records)
+        .find(|r| r.what == What::Init)
+        .map(|r| r.abi)
+        .with_context(|| {
+            format!(
+                "expected the record of an init in `{}`, found none",
+                path.display()
+            )
+        })?;
+    let version = version(order, &trace, abi);
+    told(version);
+    let loader = Loader::new(Choice {
+        version,
+        plugin: std::env::var("NCCL_PROFILER_PLUGIN").ok(),
+        highest_abi: abi,
+        log_level: match order["verbose"].as_bool() {
+            Some(true) => nccl_abi::log::LEVEL_INFO,
+            _ => nccl_abi::log::LEVEL_WARN,
+        },
+    });
+    let pid = trace.process.get("pid").and_then(|p| p.parse().ok());
+    let replayer = Mutex::new(Replayer::new(loader, pid.unwrap_or(0)));
+    // The first init loads the plugin, later. The parent only needs to know that this process lives.
+    control.begin(Ok(abi))?;
+    let pace = match order["real_pace"].as_bool() {
+        Some(true) => Some(Pace::new(&trace)?),
+        _ => None,
+    };
+    in_turns(turns(&trace.records), |range| {
+        for record in callback::read(&trace.records[range]) {
+            if let Some(pace) = &pace {
+                pace.wait(record.ticks);
+            }
+            lock(&replayer).play(&record);
+        }
+    });
+    let replayer = replayer
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    control.say(&match loaded(&replayer, abi) {
+        Ok(()) => json!({"result": replayer.announced.to_json()}),
+        Err(why) => {
+            let nothing = Announced::default().to_json();
+            json!({"ready": null, "no_plugin": why, "result": nothing})
+        }
+    });
+    Ok(())
+}
+
+/// The release that was asked for, or else the recorded one. The newest if that one does not know the ABI.
+fn version(order: &Value, trace: &Trace, abi: u8) -> Version {
+    let asked = order["nccl"].as_u64().map(|v| Version(v as u32));
+    let recorded = trace.process.get("nccl").and_then(|v| Version::parse(v));
+    let version = asked.or(recorded).unwrap_or(newest());
+    let native = version.native_abi().unwrap_or(0);
+    if native < abi {
+        newest()
+    } else {
+        version
+    }
+}
+
+/// Why the plugin was not called as recorded, if it wasn't.
+fn loaded(replayer: &Replayer, abi: u8) -> Result<(), String> {
+    match replayer.loader.abi() {
+        Err(why) if replayer.any.is_none() => Err(why.to_string()),
+        Ok(_) if replayer.any.is_none() => Err("its init failed".into()),
+        Ok(found) if found != abi => Err(format!(
+            "the capture is of ABI v{abi}, the plugin exports v{found} at most"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Keeps the recorded times between calls.
+struct Pace {
+    began: Instant,
+    first_tick: u64,
+    /// Nanoseconds for each tick.
+    scale: f64,
+}
+
+impl Pace {
+    fn new(trace: &Trace) -> anyhow::Result<Pace> {
+        let scale = scale(&trace.anchors)
+            .context("expected two clock anchors for `--pace real`, found fewer")?;
+        let first_tick = callback::read(&trace.records).map(|r| r.ticks).min();
+        Ok(Pace {
+            began: Instant::now(),
+            first_tick: first_tick.unwrap_or(0),
+            scale,
+        })
+    }
+
+    fn wait(&self, ticks: u64) {
+        let since = ticks.saturating_sub(self.first_tick) as f64 * self.scale;
+        let left = Duration::from_nanos(since as u64).saturating_sub(self.began.elapsed());
+        if left > Duration::from_micros(200) {
+            std::thread::sleep(left);
+        }
+    }
+}
+
+/// Gives each turn to the thread that stands for the recorded one, and waits until it is over.
+fn in_turns(turns: Vec<(u32, Range<usize>)>, play: impl Fn(Range<usize>) + Sync) {
+    std::thread::scope(|scope| {
+        let mut threads = HashMap::new();
+        let (done, finished) = channel();
+        for (thread, range) in turns {
+            let sender = threads.entry(thread).or_insert_with(|| {
+                let (sender, ranges) = channel();
+                let (done, play) = (done.clone(), &play);
+                scope.spawn(move || {
+                    for range in ranges {
+                        play(range);
+                        // The scope's owner waits for each turn.
+                        let _ = done.send(());
+                    }
+                });
+                sender
+            });
+            // The thread ends only when its sender does.
+            let _ = sender.send(range);
+            let _ = finished.recv();
+        }
+    });
+}
