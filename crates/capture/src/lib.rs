@@ -26,6 +26,7 @@ pub mod live;
 pub mod net_op;
 pub mod rotated;
 pub mod rows;
+mod shared;
 pub mod snapshot;
 pub mod stamps;
 pub mod varint;

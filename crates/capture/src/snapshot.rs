@@ -9,6 +9,7 @@
 //! What no span covers is zero.
 
 use crate::live::{Image, HEADER_BYTES};
+use crate::shared;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -42,12 +43,7 @@ pub fn begin(out: &mut Vec<u8>) {
 pub fn span(out: &mut Vec<u8>, at: usize, bytes: &[std::sync::atomic::AtomicU64]) {
     out.extend((at as u32).to_le_bytes());
     out.extend((std::mem::size_of_val(bytes) as u32).to_le_bytes());
-    for word in bytes {
-        out.extend(
-            word.load(std::sync::atomic::Ordering::Relaxed)
-                .to_le_bytes(),
-        );
-    }
+    shared::append(out, bytes);
 }
 
 /// Completes a snapshot.
