@@ -43,12 +43,27 @@ pub fn get_or_make() -> Option<&'static Recorder> {
 static SAID: AtomicBool = AtomicBool::new(false);
 
 fn start() -> std::io::Result<&'static Recorder> {
+    look_up_a_library();
     let random = random();
     let recorder = Recorder::make(random, !SAID.load(Relaxed))?;
     fill_in_header(recorder, random);
     publish(recorder)?;
     writer::start(recorder);
     Ok(recorder)
+}
+
+/// Looks up a library before anything is mapped.
+///
+/// If another thread of the parent was in a look-up at the fork, glibc's first one in the child unmaps the place
+/// that ld.so.cache had in the parent. A mapping of ours would be there by then.
+fn look_up_a_library() {
+    // SAFETY: finds the program itself; nothing is loaded.
+    unsafe {
+        let program = libc::dlopen(std::ptr::null(), libc::RTLD_LAZY);
+        if !program.is_null() {
+            libc::dlclose(program);
+        }
+    }
 }
 
 fn fill_in_header(recorder: &Recorder, trace_id: u64) {
