@@ -35,11 +35,13 @@ use crate::round::Round;
 use crate::seats::{Inside, Seats};
 use crate::settings::{Settings, Timing};
 use crate::templates::Templates;
-use capture::live::{Group, Header, Odd, Row, View, COMMS, GROUPS};
+use capture::live::{Group, Header, Odd, Row, Section, View, GROUPS};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 mod calls;
+mod comm_table;
 mod communicators;
 mod dispatch;
 pub mod fork_page;
@@ -52,7 +54,7 @@ mod proxy;
 mod rows;
 
 pub use calls::Returned;
-use communicators::CommState;
+pub use comm_table::CommTable;
 use names::Known;
 
 /// The recorder of one process. What callbacks read comes first and never changes; what others write lies
@@ -65,9 +67,9 @@ pub struct Recorder {
     salt: u16,
     buffers: bool,
     header: &'static Header,
-    rows: Round<Row>,
+    pub rows: Round<Row>,
     groups: &'static [Group; GROUPS],
-    comms: Box<[CommState; COMMS]>,
+    pub comms: CommTable,
     pub free: FreeRing<Round<AtomicU32>, AtomicU64>,
     pub seats: Seats,
     pub live: View<'static>,
@@ -83,6 +85,12 @@ pub struct Recorder {
     pub rings: Rings,
     pub switch: Switch,
     next_uid: AtomicU32,
+    /// Slots of communicators that were given out.
+    comms_used: AtomicU32,
+    /// How many communicators with a hash, size and rank there were.
+    generations: Mutex<BTreeMap<(u64, i32, i32), u32>>,
+    /// Rows that there were at first.
+    first_rows: usize,
     comms_alive: AtomicU32,
     said_hello: AtomicBool,
     pub writer: Control,
@@ -153,7 +161,20 @@ impl Recorder {
 
     /// The CUDA events of the communicator in this slot.
     pub fn ring_of(&self, slot: usize) -> Option<&'static Ring> {
-        self.comms[slot].ring()
+        self.comms.at(slot as u16).ring()
+    }
+
+    /// Makes a section longer, from `from` elements to `to`. False if there is no room for that.
+    pub fn grow(&self, section: Section, from: usize, to: usize) -> bool {
+        let Some((at, bytes)) = self.live.bytes_of(section, from, to) else {
+            return false;
+        };
+        if self.mapping.allocate(at, bytes).is_err() {
+            return false;
+        }
+        // SAFETY: just allocated, so zeroed and there.
+        unsafe { self.live.grow(section, to) };
+        true
     }
 }
 

@@ -119,7 +119,7 @@ impl Settings {
                 }
             }
         };
-        let memory = size("NCCLSCOPE_MEMORY", 4 << 20, 1 << 20, 64 << 20) as usize;
+        let memory = size("NCCLSCOPE_MEMORY", 64 << 20, 1 << 20, 64 << 20) as usize;
         let max_size = size("NCCLSCOPE_MAX_SIZE", 8 << 30, 64 << 10, 1 << 50);
         let budget = var("NCCLSCOPE_BUDGET").map_or(BUDGET, |value| {
             let percent = value.trim().trim_end_matches('%').trim().parse::<f64>();
@@ -314,7 +314,7 @@ mod tests {
         let s = settings(&[("SLURM_JOB_ID", "42")]);
         assert_eq!(
             (s.mode, s.timing, s.budget, s.net, s.memory),
-            (Mode::Trace, Timing::Auto, 0.01, Net::Steps, 4 << 20)
+            (Mode::Trace, Timing::Auto, 0.01, Net::Steps, 64 << 20)
         );
         assert_eq!(s.out, "ncclscope-42");
         assert!(s.complaints.is_empty());
@@ -335,13 +335,13 @@ mod tests {
         assert_eq!(s.out, "ncclscope-42");
         assert_eq!(
             (s.mode, s.memory, s.flush, s.budget, s.max_size),
-            (Mode::Trace, 4 << 20, None, 0.01, 8 << 30)
+            (Mode::Trace, 64 << 20, None, 0.01, 8 << 30)
         );
         assert_eq!(
             s.complaints,
             [
                 "NCCLSCOPE_MODE=tarce is none of profile, trace, full, callbacks; using trace",
-                "NCCLSCOPE_MEMORY=1PB is not a size from 1MiB to 64MiB (like 64MiB); using 4MiB",
+                "NCCLSCOPE_MEMORY=1PB is not a size from 1MiB to 64MiB (like 64MiB); using 64MiB",
                 "NCCLSCOPE_MAX_SIZE=7 is not a size from 64KiB to 1024TiB (like 64MiB); using 8GiB",
                 "NCCLSCOPE_BUDGET=lots is not a percentage from 0.01 to 100; using 1",
                 "NCCLSCOPE_FLUSH=soon is not a number of seconds from 0.05 to 3600; using the default",
@@ -394,7 +394,7 @@ mod tests {
                 let s = settings(&[(name, value)]);
                 assert_eq!(s.complaints.len(), 1, "{name}={value}");
                 let used = (s.budget, s.flush, s.memory, s.max_size);
-                assert_eq!(used, (0.01, None, 4 << 20, 8 << 30), "{name}={value}");
+                assert_eq!(used, (0.01, None, 64 << 20, 8 << 30), "{name}={value}");
             }
         }
     }

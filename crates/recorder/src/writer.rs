@@ -49,7 +49,12 @@ const NONE: u32 = u32::MAX;
 
 struct Writer {
     recorder: &'static Recorder,
+    /// By communicator's slot.
     queues: Vec<Queue>,
+    /// Slots of finalized communicators that are not idle yet, and the ticket behind their last call.
+    ending: Vec<(u16, u64)>,
+    /// No more rows can be had.
+    grown: bool,
     next: Vec<u32>,
     waiting: u64,
     drained: u64,
@@ -144,17 +149,9 @@ impl Writer {
         let rotation = Rotation::new(settings.max_size, settings.mode);
         Writer {
             recorder,
-            queues: vec![
-                Queue {
-                    first: NONE,
-                    last: NONE,
-                    rows: 0,
-                    sealed: 0,
-                    executed: 0,
-                    timed: NONE
-                };
-                comms
-            ],
+            queues: vec![Queue::EMPTY; comms],
+            ending: Vec::new(),
+            grown: false,
             next: vec![NONE; rows],
             waiting: 0,
             drained: 0,
@@ -212,7 +209,11 @@ impl Writer {
             let anchor = self.recorder.clock.anchor();
             clock::store(&header.last, &header.anchor_version, anchor);
             let began = self.drained;
+            self.take_ended();
             self.collect();
+            // Before rows that need them, so that both are in one file.
+            self.definitions();
+            self.make_rows();
             // Only the ends of a job ask: the last finalize and the exit.
             let end = wanted.is_some();
             let flush = end || Instant::now() >= due;
@@ -225,6 +226,7 @@ impl Writer {
             // Also what an earlier pass could not give back.
             self.give_back();
             self.drain_callbacks();
+            self.give_slots();
             if flush {
                 self.flush(anchor, end);
                 due = Instant::now() + self.interval;
@@ -258,7 +260,7 @@ impl Writer {
     fn sleep(&self, pause: Duration) -> Option<u64> {
         let control = &self.recorder.writer;
         let mut asked = control.asked.lock().unwrap_or_else(|p| p.into_inner());
-        if asked.flushes == asked.flushed {
+        if asked.flushes == asked.flushed && asked.rows <= asked.rows_seen {
             asked = control
                 .wake
                 .wait_timeout(asked, pause)

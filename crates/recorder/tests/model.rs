@@ -82,7 +82,7 @@ fn model(slots: usize) -> Arc<Model> {
     };
     Arc::new(Model {
         born: Counter(AtomicU64::new(0)),
-        free: FreeRing::new(cells, Counter(AtomicU64::new(0))),
+        free: FreeRing::new(cells, slots as u64, Counter(AtomicU64::new(0))),
         epoch: Epoch::new(Counter(AtomicU64::new(0))),
         seat: Counter(AtomicU64::new(0)),
         rows: (0..slots).map(|_| row()).collect(),

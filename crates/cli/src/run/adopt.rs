@@ -18,9 +18,6 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// The largest image that is read.
-pub const MOST_BYTES: u64 = 256 << 20;
-
 /// A copy of a live part.
 pub struct Part {
     image: Image,
@@ -39,34 +36,11 @@ pub enum Outcome {
 impl Part {
     /// The live part in `file`; `None` when it holds none.
     ///
-    /// Read, never mapped: whoever shares the file could cut it short under a mapping.
-    ///
     /// # Errors
     /// When it can't be read.
     pub fn read(file: &File) -> io::Result<Option<Part>> {
-        let size = file.metadata()?.len();
-        if !(HEADER_BYTES as u64..=MOST_BYTES).contains(&size) {
-            return Ok(None);
-        }
-        let image = Image::zeroed(size as usize);
-        let mut buffer = vec![0; 1 << 20];
-        let mut at = 0;
-        while at < size {
-            let want = buffer.len().min((size - at) as usize);
-            let mut got = 0;
-            while got < want {
-                match file.read_at(&mut buffer[got..want], at + got as u64)? {
-                    0 => break,
-                    n => got += n,
-                }
-            }
-            image.write(at as usize, &buffer[..got]);
-            if got < want {
-                break;
-            }
-            at += got as u64;
-        }
-        Ok(Part::of(image, size as usize))
+        let found = Image::read(file)?;
+        Ok(found.and_then(|(image, bytes)| Part::of(image, bytes)))
     }
 
     /// The live part that a snapshot file holds.

@@ -55,7 +55,7 @@ impl Recorder {
     pub(super) fn start_api(&self, context: u64, parent: u64, api: &Api) -> u64 {
         let t = self.clock.ticks();
         let Some((comm_slot, comm)) = self.comm(context) else {
-            return self.ignored();
+            return self.call_without_comm(context);
         };
         let uid = comm.uid.load(Relaxed);
         // A group's context is that of its first call, so the parent may belong to another communicator.
@@ -113,7 +113,7 @@ impl Recorder {
     #[inline(always)]
     fn template(
         &self,
-        comm_slot: u8,
+        comm_slot: u16,
         uid: u32,
         api: &Api,
         group: u64,
@@ -140,7 +140,13 @@ impl Recorder {
     #[inline(always)]
     pub(super) fn start_task(&self, context: u64, parent: u64, task: &Task) -> u64 {
         let Some((_, comm)) = self.comm(context) else {
-            return self.ignored();
+            return match self.read(parent).kind() {
+                _ if task.legacy => self.call_without_comm(context),
+                // A replay.
+                Some(Kind::Template) => self.call_without_comm(context),
+                Some(Kind::Rowless) => self.encode(Kind::Rowless, 0, 0, 0),
+                _ => self.ignored(),
+            };
         };
         if task.legacy {
             return self.start_legacy(comm, task);
@@ -321,21 +327,19 @@ impl Recorder {
 
     /// ABI v1 to v3 tell a communicator's hash and rank only with its calls.
     fn learn(&self, uid: u32, task: &Task) {
-        let Some(comm) = self
-            .live
-            .comms()
-            .iter()
-            .find(|c| c.uid.load(Relaxed) == uid)
-        else {
+        let Some(slot) = self.slot_of(uid) else {
+            return;
+        };
+        let Some(comm) = self.live.comms().get(usize::from(slot)) else {
             return;
         };
         if comm.hash.load(Relaxed) == 0 && task.hash != 0 {
             comm.hash.store(task.hash, Relaxed);
-            self.writer.definitions_changed();
+            self.definition_changed(slot);
         }
         if comm.rank.load(Relaxed) == u32::MAX && task.rank >= 0 {
             comm.rank.store(task.rank as u32, Relaxed);
-            self.writer.definitions_changed();
+            self.definition_changed(slot);
         }
     }
 
@@ -391,7 +395,7 @@ impl Recorder {
         if group.calls.load(Relaxed) == 1 {
             // A group of one call, by far the commonest: its row gets the time, and needs the group no more.
             let inside = self.inside();
-            if let Some(ring) = self.comms[usize::from(handle.channel())].ring() {
+            if let Some(ring) = self.comms.at(handle.comm()).ring() {
                 self.end_bracket(&inside, ring, word, group);
             }
             if let Some(row) = self.first_row(&inside, word, group) {
@@ -416,7 +420,7 @@ impl Recorder {
 
     #[inline]
     pub(super) fn stop_plan(&self, handle: Handle) {
-        let comm = &self.comms[usize::from(handle.channel())];
+        let comm = self.comms.at(handle.comm());
         let popped = comm.popped.load(Relaxed);
         if popped != comm.pushed.load(Relaxed) {
             comm.popped.store(popped.wrapping_add(1), Relaxed);
@@ -441,7 +445,7 @@ impl Recorder {
         if let Some((word, group)) = self.group_at(handle) {
             if group.calls.load(Relaxed) > 1 {
                 self.several_close(group);
-            } else if let Some(ring) = self.comms[usize::from(handle.channel())].ring() {
+            } else if let Some(ring) = self.comms.at(handle.comm()).ring() {
                 self.begin_bracket(ring, word, group);
             }
         }

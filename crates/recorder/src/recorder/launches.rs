@@ -31,7 +31,7 @@ impl Recorder {
                     self.time_launch(comm, ring, word, group, stream);
                 }
             }
-            parent.renamed(Kind::Launch, comm_slot)
+            Handle::of_ticket(Kind::Launch, comm_slot, parent.ticket())
         } else {
             // The ticket before the first, which names no group.
             Handle::of_ticket(Kind::Launch, comm_slot, u64::MAX)
@@ -87,7 +87,7 @@ impl Recorder {
     #[inline]
     pub(super) fn stop_launch(&self, handle: Handle) {
         let now = self.clock.ticks();
-        let comm = &self.comms[usize::from(handle.channel())];
+        let comm = self.comms.at(handle.comm());
         // First of all, so that the GPU isn't kept waiting for it.
         let timed = comm.ring().map_or(0, |ring| self.end_timing(comm, ring));
         let since = comm.launching_since.load(Relaxed);

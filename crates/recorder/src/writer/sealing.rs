@@ -7,11 +7,12 @@
 
 use super::folding::key_of_record;
 use super::{Writer, NONE};
+use crate::control::lock;
 use crate::gpu_events::HostClock;
 use crate::recorder::{Recorder, Returned};
 use crate::settings::{Mode, Timing};
 use capture::block::{self, Kind};
-use capture::live::{flag, part, row_state, Cause, Odd, Row};
+use capture::live::{flag, part, row_state, Cause, Odd, Row, Section};
 use capture::rows::Record;
 use std::sync::atomic::{
     AtomicU64,
@@ -36,6 +37,17 @@ pub(super) struct Queue {
     pub(super) executed: u64,
     // The last row up to which all rows have the times of their launches, or never will; NONE if not known.
     pub(super) timed: u32,
+}
+
+impl Queue {
+    pub(super) const EMPTY: Queue = Queue {
+        first: NONE,
+        last: NONE,
+        rows: 0,
+        sealed: 0,
+        executed: 0,
+        timed: NONE,
+    };
 }
 
 /// What later calls of a communicator have done.
@@ -64,6 +76,9 @@ impl Writer {
             }
             let uid = row.comm.load(Relaxed);
             let at = comm_slot(recorder, uid);
+            if at >= self.queues.len() {
+                self.queues.resize(at + 1, Queue::EMPTY);
+            }
             let queue = &mut self.queues[at];
             self.next[slot as usize] = NONE;
             if queue.first == NONE {
@@ -163,14 +178,59 @@ impl Writer {
             }
         }
         self.write_batch();
-        let mut busy = self
-            .recorder
-            .writer
-            .busy
-            .lock()
-            .unwrap_or_else(|p| p.into_inner());
-        busy.clear();
-        busy.extend(self.queues.iter().map(|q| q.rows != 0));
+    }
+
+    /// Makes rows if that was asked for, or if few are free.
+    pub(super) fn make_rows(&mut self) {
+        let control = &self.recorder.writer;
+        let wanted = lock(&control.asked).rows;
+        while self.rows().len() < wanted && self.double_rows() {}
+        let mut asked = lock(&control.asked);
+        if asked.rows_seen < wanted {
+            asked.rows_seen = wanted;
+            control.done.notify_all();
+        }
+        drop(asked);
+        if self.waiting > self.rows().len() as u64 / 2 && !self.grown {
+            self.grown = !self.double_rows();
+        }
+    }
+
+    /// Makes as many rows as there are. False if there is no room.
+    fn double_rows(&mut self) -> bool {
+        let recorder = self.recorder;
+        let (there, more) = (self.rows().len(), 2 * self.rows().len());
+        if !recorder.grow(Section::Rows, there, more) {
+            return false;
+        }
+        // SAFETY: the live part has so many now.
+        unsafe { recorder.rows.grow(more) };
+        self.next.resize(more, NONE);
+        (there..more).for_each(|slot| recorder.free.give(slot as u32));
+        true
+    }
+
+    /// Takes note of communicators that were finalized. All of their calls are among those that are born.
+    pub(super) fn take_ended(&mut self) {
+        let ended = self.recorder.writer.take_ended();
+        let born = self.recorder.header().born.load(Acquire);
+        self.ending
+            .extend(ended.into_iter().map(|slot| (slot, born)));
+    }
+
+    /// Gives back the slots of finalized communicators that nothing here needs any more.
+    pub(super) fn give_slots(&mut self) {
+        let (recorder, drained, queues) = (self.recorder, self.drained, &self.queues);
+        self.ending.retain(|(slot, born)| {
+            let queue = queues.get(usize::from(*slot));
+            let is_needed = drained < *born
+                || queue.is_some_and(|queue| queue.rows != 0)
+                || recorder.comms.has_changed(*slot);
+            if !is_needed {
+                recorder.writer.slot_is_idle(*slot);
+            }
+            is_needed
+        });
     }
 
     fn seal_queue(&mut self, at: usize, now: u64, hurried: bool) {
@@ -292,8 +352,9 @@ impl Writer {
     }
 
     fn multi_node(&self, uid: u32) -> bool {
-        let comm = &self.recorder.live.comms()[comm_slot(self.recorder, uid)];
-        comm.uid.load(Relaxed) == uid && comm.nnodes.load(Relaxed) > 1
+        let slot = self.recorder.slot_of(uid).map(usize::from);
+        let comm = slot.and_then(|slot| self.recorder.live.comms().get(slot));
+        comm.is_some_and(|comm| comm.nnodes.load(Relaxed) > 1)
     }
 
     /// Writes the batch as a block, or folds it into the totals, and retires its rows.
@@ -408,15 +469,9 @@ fn clear(row: &Row) {
     words.iter().for_each(|word| word.store(0, Relaxed));
 }
 
-/// A communicator's place in the tables, by uid.
+/// A communicator's place in the tables, by uid. That of one which is gone is as good as any: its calls are
+/// sealed one after the other.
 fn comm_slot(recorder: &Recorder, uid: u32) -> usize {
-    let comms = recorder.live.comms();
-    let guess = uid.wrapping_sub(1) as usize % comms.len();
-    if comms[guess].uid.load(Relaxed) == uid {
-        return guess;
-    }
-    comms
-        .iter()
-        .position(|c| c.uid.load(Relaxed) == uid)
-        .unwrap_or(guess)
+    let slot = recorder.slot_of(uid);
+    slot.map_or(uid as usize % recorder.live.comms().len(), usize::from)
 }

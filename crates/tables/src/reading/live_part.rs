@@ -8,7 +8,8 @@ use capture::block::{self, Kind};
 use capture::live::Image;
 use capture::snapshot;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// The live part that belongs to a trace file: the first of its places that has its id.
@@ -32,13 +33,23 @@ fn find_live(
     ];
     for (path, source) in places {
         let Some(path) = path else { continue };
-        let bytes = load(path, problems);
-        let image = match source {
-            LiveSource::Snapshot => snapshot::read(&bytes),
-            _ => Some(Image::copy(&bytes)),
+        let (image, is_empty) = match source {
+            // Where it grows, so that most of the file may be room.
+            LiveSource::Here => {
+                let size = std::fs::metadata(path).map_or(0, |found| found.len());
+                (read(path, problems), size == 0)
+            }
+            _ => {
+                let bytes = load(path, problems);
+                let image = match source {
+                    LiveSource::Snapshot => snapshot::read(&bytes),
+                    _ => Some(Image::copy(&bytes)),
+                };
+                (image, bytes.is_empty())
+            }
         };
         let found = match image.as_ref().and_then(|image| image.view()) {
-            None if bytes.is_empty() => "an empty file".to_owned(),
+            None if is_empty => "an empty file".to_owned(),
             None => "bytes that are none".to_owned(),
             Some(view) => match (trace_id, view.header().trace_id.load(Relaxed)) {
                 (Some(wanted), found) if wanted != found => {
@@ -56,6 +67,21 @@ fn find_live(
         });
     }
     None
+}
+
+/// The live part in a file.
+fn read(path: &Path, problems: &mut Vec<Problem>) -> Option<Image> {
+    let image = File::open(path).and_then(|file| Image::read(&file));
+    let image = image.unwrap_or_else(|error| {
+        problems.push(Problem {
+            file: path.to_owned(),
+            place: "its content".into(),
+            expected: "a readable file".into(),
+            found: error.to_string(),
+        });
+        None
+    });
+    image.map(|(image, _)| image)
 }
 
 /// The id of this boot of this host, empty where there is none.

@@ -98,11 +98,7 @@ impl Parts {
             }
         }
         process.counters = Some(Counters {
-            // As `Header::announced`, but garbage must not overflow.
-            announced: header
-                .born
-                .load(Relaxed)
-                .saturating_add(header.lost[live::Cause::RowsFull as usize].load(Relaxed)),
+            announced: header.announced(),
             lost: header.lost[..live::CAUSES.len()]
                 .iter()
                 .map(|n| n.load(Relaxed))
