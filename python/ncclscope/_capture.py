@@ -56,6 +56,27 @@ class Capture:
         """
         return self._native.operations()
 
+    @property
+    def graphs(self) -> Table:
+        """The table of CUDA graphs with NCCL calls: a row for graphs of the same calls, over all ranks.
+
+        Columns are those of docs/tables.md. A launch executes ``calls_per_launch`` calls and ``bytes_per_launch`` bytes;
+        ``calls`` has them one by one, as JSON.
+
+            >>> polars.DataFrame(capture.graphs).select("launches", "launches_per_second_median", "calls_per_launch")
+        """
+        return self._native.graphs()
+
+    @property
+    def graph_launches(self) -> Table:
+        """The launches of CUDA graphs with NCCL calls: a row for each launch of each rank, times in ns.
+
+        ``launch_ns`` is when the program called the launch, in ns since 1970; ``took_ns`` how long that call took.
+
+            >>> polars.DataFrame(capture.graph_launches).group_by("rank", "graph").len()
+        """
+        return self._native.graph_launches()
+
     def report(self, *, offsets: str | os.PathLike[str] | None = None) -> Report:
         """The report, as objects with the fields of ``ncclscope report --json``.
 

@@ -114,6 +114,9 @@ class Completeness(Record):
     adds_up: bool
     untimed: dict[str, int]
     remedies: dict[str, str]
+    graph_launches: int
+    in_graphs: int
+    unseen: dict[str, int]
     odd: dict[str, int]
     ranks: list[RankCompleteness]
 
@@ -359,6 +362,35 @@ class NetworkRow(Record):
     wait_us: Waits
 
 
+class CallsInGraph(Record):
+    """Consecutive calls of a CUDA graph that are alike."""
+
+    __slots__ = ()
+    communicator: str | None
+    function: str | None
+    datatype: str | None
+    bytes: int | None
+    calls: int
+
+
+class GraphRow(Record):
+    """CUDA graphs of the same NCCL calls, over all ranks."""
+
+    _parts = {"calls": CallsInGraph, "launches_of_a_rank": Range, "launches_per_second": Range, "launch_call_us": Range}
+    __slots__ = ()
+    calls: list[CallsInGraph]
+    calls_per_launch: int
+    bytes_per_launch: int | None
+    nranks: int
+    executables: int
+    launches: int
+    launches_of_a_rank: Range | None
+    launches_per_second: Range | None
+    launch_call_us: Range | None
+    streams: int
+    countable: bool
+
+
 class StepsRow(Record):
     """The steps of one process."""
 
@@ -577,6 +609,7 @@ class Report(Record):
         "kinds": Kind,
         "functions": Function,
         "operations": Operation,
+        "graphs": GraphRow,
         "warmup": Warmup,
         "settings": Setting,
         "network": NetworkRow,
@@ -595,6 +628,7 @@ class Report(Record):
     kinds: list[Kind]
     functions: list[Function]
     operations: list[Operation]
+    graphs: list[GraphRow]
     warmup: list[Warmup]
     settings: list[Setting]
     network: list[NetworkRow]

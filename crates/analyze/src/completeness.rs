@@ -13,6 +13,7 @@
 //! announced, `adds_up` is false.
 
 use crate::executions::{ByCause, Steps, CAUSES as UNTIMED};
+use crate::graphs;
 use crate::words::remedy;
 use capture::left::Liveness;
 use capture::live::{Cause, CAUSES, ODDS};
@@ -39,6 +40,13 @@ pub struct Completeness {
     pub untimed: BTreeMap<String, u64>,
     /// What to do about each cause in `lost` and `untimed`.
     pub remedies: BTreeMap<String, String>,
+    /// Launches of CUDA graphs with NCCL calls.
+    pub graph_launches: u64,
+    /// Calls that these executed, each captured call once a launch. They are not among `announced`, because NCCL
+    /// announces a captured call once.
+    pub in_graphs: u64,
+    /// Why calls ran in CUDA graphs that were not counted, with a number: [`crate::graphs::UNSEEN`]. Empty if all were.
+    pub unseen: BTreeMap<String, u64>,
     /// Callbacks without effect, by cause.
     pub odd: BTreeMap<String, u64>,
     /// Processes that are not complete, or differ otherwise.
@@ -102,6 +110,12 @@ impl Completeness {
         for (cause, n) in UNTIMED.iter().zip(untimed) {
             add(&mut self.untimed, cause.name(), *n);
         }
+        let graphs = graphs::seen(process);
+        self.graph_launches = self.graph_launches.saturating_add(graphs.launches);
+        self.in_graphs = self.in_graphs.saturating_add(graphs.executions);
+        for (cause, n) in graphs.unseen {
+            add(&mut self.unseen, cause, n);
+        }
         let recorder = recorder(process);
         if !account.lost.is_empty()
             || !account.adds_up
@@ -132,6 +146,7 @@ impl Completeness {
     /// Says what to do about each cause that occurs.
     pub fn name_remedies(&mut self) {
         let causes = self.lost.keys().chain(self.untimed.keys());
+        let causes = causes.chain(self.unseen.keys());
         self.remedies = causes
             .filter_map(|cause| Some((cause.clone(), remedy(cause)?.to_owned())))
             .collect();
@@ -147,6 +162,9 @@ impl Completeness {
         add_all(&mut self.lost, &later.lost);
         add_all(&mut self.odd, &later.odd);
         add_all(&mut self.untimed, &later.untimed);
+        add_all(&mut self.unseen, &later.unseen);
+        self.graph_launches = self.graph_launches.saturating_add(later.graph_launches);
+        self.in_graphs = self.in_graphs.saturating_add(later.in_graphs);
         self.ranks.extend(later.ranks);
     }
 }

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use tables::{Call, Name, Process, Shape, Untimed};
 
 /// All causes of [`Untimed`], each at its own number.
-pub const CAUSES: [Untimed; 13] = [
+pub const CAUSES: [Untimed; 14] = [
     Untimed::NoStamp,
     Untimed::Fused,
     Untimed::Repeated,
@@ -27,6 +27,7 @@ pub const CAUSES: [Untimed; 13] = [
     Untimed::Unsampled,
     Untimed::EarlyStop,
     Untimed::NoEvent,
+    Untimed::InGraph,
 ];
 
 /// Counts by [`CAUSES`].

@@ -21,6 +21,7 @@ pub mod findings;
 #[cfg(test)]
 mod fixtures;
 pub mod functions;
+pub mod graphs;
 pub mod hang;
 pub mod interval;
 pub mod job;
@@ -40,6 +41,7 @@ pub mod summary;
 pub mod warmup;
 pub mod words;
 
+use capture::live::flag;
 use executions::{ByCause, Steps, Walk, CAUSES};
 use serde::Serialize;
 use tables::source::Shown;
@@ -67,6 +69,8 @@ pub struct Report {
     pub functions: Vec<functions::FunctionRow>,
     /// What was done on the communicators, largest total time first.
     pub operations: Vec<operations::Operation>,
+    /// CUDA graphs with NCCL calls, most calls executed first.
+    pub graphs: Vec<graphs::GraphRow>,
     /// The first calls on the communicators, longest first.
     pub warmup: Vec<warmup::WarmupRow>,
     /// Which settings of algorithm and protocol took effect.
@@ -154,6 +158,7 @@ pub struct Analysis {
     mismatch: mismatch::Gatherer,
     warmup: warmup::Gatherer,
     network: network::Gatherer,
+    graphs: graphs::Gatherer,
     steps: Vec<steps::StepsRow>,
     silent: notes::Silent,
     /// The process of which a part was added and another follows.
@@ -173,6 +178,7 @@ struct UnderWay {
     timed: u64,
     captured: u64,
     untimed: ByCause,
+    shown: graphs::Shown,
 }
 
 impl Default for Analysis {
@@ -187,6 +193,7 @@ impl Default for Analysis {
             mismatch: mismatch::Gatherer::default(),
             warmup: warmup::Gatherer::default(),
             network: network::Gatherer::default(),
+            graphs: graphs::Gatherer::default(),
             steps: Vec::new(),
             silent: notes::Silent::default(),
             under_way: None,
@@ -227,6 +234,7 @@ impl Analysis {
                 timed: 0,
                 captured: 0,
                 untimed: [0; CAUSES.len()],
+                shown: graphs::Shown::default(),
             });
         }
         let Some(mut now) = self.under_way.take() else {
@@ -250,6 +258,9 @@ impl Analysis {
                 Ok(_) => now.timed += execution.pieces,
                 Err(cause) => now.untimed[cause as usize] += execution.pieces,
             }
+            if execution.shape.is(flag::REPLAY) {
+                now.shown.add(execution.shape);
+            }
             if execution.warmup {
                 self.warmup.add(walk.places()[place].function, execution);
             }
@@ -262,7 +273,7 @@ impl Analysis {
         self.operations.add_totals(process, &rows);
         for total in &process.totals {
             let shape = &process.shapes[total.shape as usize];
-            if !shape.is(capture::live::flag::CAPTURED) {
+            if !shape.is(flag::CAPTURED) {
                 // Counters of a damaged live part may be anything.
                 let calls = total.folded.saturating_add(total.rowless);
                 now.timed = now.timed.saturating_add(total.timed);
@@ -273,6 +284,12 @@ impl Analysis {
                 *rowless = rowless.saturating_add(calls.saturating_sub(total.timed));
             }
         }
+        for (shape, calls) in graphs::without_rows(process, now.shown) {
+            let local = walk.places()[shape as usize].local;
+            self.operations.add_in_graphs(rows[shape as usize], calls);
+            now.ranks.add_counted(local, shape as usize, calls, 0);
+        }
+        self.graphs.add(capture, process);
         self.ranks.extend(now.ranks.finish(process));
         self.steps.extend(now.pattern.finish(process));
         self.completeness
@@ -290,6 +307,7 @@ impl Analysis {
         self.mismatch.merge(later.mismatch);
         self.warmup.merge(later.warmup);
         self.network.merge(later.network);
+        self.graphs.merge(later.graphs);
         self.steps.extend(later.steps);
         self.silent.merge(later.silent);
     }
@@ -318,6 +336,7 @@ impl Analysis {
             functions,
             settings: settings::settings(capture, &operations),
             network: self.network.finish(capture),
+            graphs: self.graphs.finish(capture),
             steps: steps::finish(self.steps, capture.processes.len()),
             arrivals,
             clocks,

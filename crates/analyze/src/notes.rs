@@ -19,8 +19,6 @@ const SYMMETRIC_SHOWN: u32 = 23_100;
 const API_EVENTS: u32 = 22_800;
 /// Kernel events carry stamps from here on.
 const STAMPS: u32 = 22_700;
-/// The bit of the event mask that makes replays of captured calls show.
-const KERNEL_CH: u64 = 0x40;
 
 /// The notes on a capture, from its processes' facts and what was gathered from their calls.
 pub fn notes(
@@ -66,7 +64,6 @@ pub fn notes(
     }
     few_p2p(kinds, ranks, &mut notes);
     silent.tell(&mut notes);
-    graphs(capture, rows, &mut notes);
     let mut timed = rows.iter().filter(|o| o.time_us.is_some() && !o.is_p2p());
     if timed.next().is_some() && rows.iter().all(|o| o.matched == 0) {
         notes.push(
@@ -229,31 +226,4 @@ impl Silent {
             ));
         }
     }
-}
-
-/// CUDA graphs: what was captured, and whether replays show.
-fn graphs(capture: &Capture, rows: &[Operation], notes: &mut Vec<String>) {
-    let captured: u64 = rows.iter().map(|o| o.captured).fold(0, u64::saturating_add);
-    let replays: u64 = rows.iter().map(|o| o.replays).fold(0, u64::saturating_add);
-    if captured == 0 {
-        return;
-    }
-    if replays > 0 {
-        notes.push(format!("{captured} calls were captured into CUDA graphs; NCCL showed {replays} executions of them."));
-        return;
-    }
-    let stamps = capture.processes.iter().any(|p| {
-        let mask = p
-            .fact("mask")
-            .and_then(|m| u64::from_str_radix(m.trim_start_matches("0x"), 16).ok());
-        mask.is_some_and(|mask| mask & KERNEL_CH != 0)
-    });
-    let why = if stamps {
-        "none came"
-    } else {
-        "NCCL announces them only with GPU stamps (NCCLSCOPE_TIMING=stamps) or over a network"
-    };
-    notes.push(format!(
-        "{captured} calls were captured into CUDA graphs; replays not visible: {why}."
-    ));
 }

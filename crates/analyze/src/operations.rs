@@ -2,7 +2,7 @@
 //!
 //! A [`Gatherer`] counts every execution in one row, by communicator, function, datatype, bytes, algorithm and protocol. An
 //! AlltoAll, Gather, Scatter or SendRecv that NCCL announced in pieces is one call per rank here. Calls captured into a
-//! CUDA graph are templates, counted as `captured`; their replays are calls.
+//! CUDA graph are templates, counted as `captured`; their replays are calls, each launch of the graph one of each.
 //!
 //! Two times are kept apart. `time_us` is GPU time, from NCCL's stamps or from CUDA events, of calls whose time can be believed; a call of a fused
 //! batch has none, because the stamps are the batch's, unless the batch is one operation. `host_us` is the time the
@@ -204,6 +204,15 @@ impl Gatherer {
         for total in &process.totals {
             let shape = &process.shapes[total.shape as usize];
             self.rows[plan[total.shape as usize] as usize].totals(shape, total);
+        }
+    }
+
+    /// Counts calls that launches of CUDA graphs executed, and of which there is nothing else.
+    pub fn add_in_graphs(&mut self, row: u32, calls: u64) {
+        let row = &mut self.rows[row as usize];
+        let untimed = &mut row.untimed[Untimed::InGraph as usize];
+        for count in [&mut row.calls, &mut row.replays, untimed] {
+            *count = count.saturating_add(calls);
         }
     }
 

@@ -22,7 +22,7 @@ const fn word(name: &'static str, text: &'static str) -> Word {
 
 /// The definitions behind a report's figures.
 pub const DEFINITIONS: &[Word] = &[
-    word("announced", "CollApi and P2pApi starts (Coll and P2p before NCCL 2.28), and graph replays where NCCL shows them. The sends and receives of an AlltoAll count one by one here."),
+    word("announced", "CollApi and P2pApi starts (Coll and P2p before NCCL 2.28), and graph replays where NCCL shows them. Others that ran in CUDA graphs are counted by launches, apart from these. The sends and receives of an AlltoAll count one by one here."),
     word("recorded", "announced calls that have a row, or a count in the totals where only totals were asked for."),
     word("timed", "calls with a GPU time that can be believed."),
     word("calls", "executions in an operation, one rank's part each, warm-ups included; `12+3c` are 12 and 3 captured into CUDA graphs."),
@@ -78,12 +78,23 @@ pub const UNTIMED: &[Word] = &[
     word("unsampled", "left out of the sample, to keep the cost of timing within NCCLSCOPE_BUDGET: totals and means are estimated from the calls that were timed and carry their interval. NCCLSCOPE_TIMING=events times every launch."),
     word("early_stop", "NCCL stamps the end of a send or receive, and of TREE and NVLS, by a warp that does not wait for the others: it may be hundreds of us too early (seen on H200). NCCLSCOPE_TIMING=auto or events times them."),
     word("no_event", "the CUDA events around its launch told no time: the process ended within 0.1 s of it, CUDA reported an error, or the GPU's clock stepped. Host times are sound."),
+    word("in_graph", "executed in a launch of a CUDA graph: the launch is counted, and NCCL does not show its calls one by one."),
     word("rowless", "counted in totals without a time: a larger NCCLSCOPE_MEMORY or NCCLSCOPE_MAX_SIZE keeps rows."),
 ];
 
-/// The way out of a cause of loss or of a missing time.
+/// Why calls that ran in CUDA graphs were not counted, what to do.
+pub const UNSEEN: &[Word] = &[
+    word("graphs_not_watched", "processes that captured calls and whose graph launches were not watched: NCCLSCOPE_GRAPHS=off was set, or the CUDA driver was not found."),
+    word("graphs_unplaced", "graphs with captured calls that the program neither instantiated nor destroyed in the recorder's sight: it calls the driver through pointers that the recorder did not find. Please report which program that is."),
+    word("graphs_full", "executable graphs that found no entry in the recorder's table: a larger NCCLSCOPE_MEMORY has more."),
+    word("graphs_uncountable", "launches of graphs of which a part runs as often as the GPU decides (conditional nodes, launches by the GPU), or was replaced after they were made: how often those calls ran can't be known."),
+    word("graphs_lost", "launches of graphs whose contents were in damaged blocks, see Problems."),
+    word("graphs_no_evidence", "processes that captured calls, of which nothing here says how often they ran: an older recorder, or its live part is elsewhere (`ncclscope collect` on its host brings it)."),
+];
+
+/// The way out of a cause of loss, of a missing time or of executions that were not counted.
 pub fn remedy(cause: &str) -> Option<&'static str> {
-    let all = LOST.iter().chain(UNTIMED);
+    let all = LOST.iter().chain(UNTIMED).chain(UNSEEN);
     all.into_iter().find(|w| w.name == cause).map(|w| w.text)
 }
 
@@ -209,7 +220,7 @@ pub fn explain(word: &str) -> Option<Explanation> {
         }
         return one(f, text);
     }
-    let others = LOST.iter().chain(UNTIMED).chain(DEFINITIONS);
+    let others = LOST.iter().chain(UNTIMED).chain(UNSEEN).chain(DEFINITIONS);
     if let Some(w) = others.into_iter().find(|w| plain(w.name) == wanted) {
         return one(w, plainly(w));
     }
@@ -231,7 +242,10 @@ pub fn known() -> Vec<(&'static str, Vec<&'static str>)> {
         ("algorithms", algorithms),
         ("protocols", names(PROTOCOLS)),
         ("functions", names(FUNCTIONS)),
-        ("causes", [names(LOST), names(UNTIMED)].concat()),
+        (
+            "causes",
+            [names(LOST), names(UNTIMED), names(UNSEEN)].concat(),
+        ),
         ("words", names(DEFINITIONS)),
     ]
 }
@@ -274,6 +288,7 @@ mod tests {
             // These calls have rows; it is counted as odd.
             .filter(|cause| *cause != "templates_full")
             .chain(crate::executions::CAUSES.map(|c| c.name()))
+            .chain(crate::graphs::UNSEEN)
             .chain([
                 "captured",
                 "damaged",

@@ -38,15 +38,40 @@ pub enum Kind {
     /// What earlier trace files held that are removed, as [`crate::rotated::Rotated`]; the first block of all trace files
     /// but a process's first.
     Rotated = 7,
+    /// CUDA graphs: what they execute and how often, as [`crate::graphs`].
+    Graphs = 8,
+    /// Launches of CUDA graphs one by one, as [`crate::graphs::put_launches`].
+    Launches = 9,
+    /// Kernel windows, as [`crate::windows::Window`].
+    Windows = 10,
+    /// Names of kernels, as [`crate::windows::put_name`].
+    Names = 11,
+    /// What ran on a GPU in a window, as [`crate::windows::put_ran`].
+    Ran = 12,
+    /// What the driver was asked for in a window, as [`crate::windows::put_asked`].
+    Asked = 13,
 }
 
 impl Kind {
     /// The kind with this number, if this format has it.
     pub fn from_u16(kind: u16) -> Option<Kind> {
         use Kind::*;
-        [Process, Definitions, Rows, Anchor, Callbacks, End, Rotated]
-            .into_iter()
-            .find(|k| *k as u16 == kind)
+        let kinds = [
+            Process,
+            Definitions,
+            Rows,
+            Anchor,
+            Callbacks,
+            End,
+            Rotated,
+            Graphs,
+            Launches,
+            Windows,
+            Names,
+            Ran,
+            Asked,
+        ];
+        kinds.into_iter().find(|k| *k as u16 == kind)
     }
 }
 

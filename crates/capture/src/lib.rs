@@ -21,6 +21,7 @@
 pub mod block;
 pub mod callback;
 mod fields;
+pub mod graphs;
 pub mod left;
 pub mod live;
 pub mod net_op;
@@ -30,6 +31,7 @@ mod shared;
 pub mod snapshot;
 pub mod stamps;
 pub mod varint;
+pub mod windows;
 
 /// The format number in every header. A reader accepts the formats it knows and names the others.
 pub const FORMAT: u32 = 1;

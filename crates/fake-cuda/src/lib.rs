@@ -4,18 +4,26 @@
 //! the moment that the stream then ends at, and is ready once that has come. The GPU's clock is the host's monotonic one,
 //! faster by [`fake_cuda_drift`] and set by [`fake_cuda_step`].
 //!
+//! Kernels that are launched while a stream is captured go into a graph ([`graphs`]).
+//!
 //! What a well-behaved caller must not do (record into a graph that another captures, ask during a capture with the thread's
 //! mode not relaxed, call after the driver was shut down) is counted: [`fake_cuda_violations`].
 
+use graphs::{Graphs, Node};
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::ffi::{c_int, c_uint};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock};
+
+mod graphs;
 
 const NOT_READY: c_int = 600;
 const CAPTURE_UNSUPPORTED: c_int = 900;
 const INVALID_HANDLE: c_int = 400;
+const INVALID_VALUE: c_int = 1;
 const DEINITIALIZED: c_int = 4;
+const NOT_FOUND: c_int = 500;
+const ILLEGAL_STATE: c_int = 401;
 const GLOBAL: c_int = 0;
 
 #[derive(Default)]
@@ -24,7 +32,7 @@ struct Driver {
     busy: HashMap<u64, u64>,
     /// By event: when it comes, host ns, and what the GPU's clock says then.
     events: HashMap<u64, Option<(u64, i128)>>,
-    capturing: Vec<u64>,
+    graphs: Graphs,
     next: u64,
     /// From this moment on (host ns), the GPU's clock is ahead by so much more, ns.
     steps: Vec<(u64, i64)>,
@@ -66,6 +74,12 @@ impl Driver {
         let stepped = self.steps.iter().filter(|(at, _)| *at <= host);
         let steps: i64 = stepped.map(|(_, by)| by).sum();
         i128::from(host) + i128::from(host) * i128::from(self.ppm) / 1_000_000 + i128::from(steps)
+    }
+
+    /// Keeps a stream busy for so many ns more.
+    fn busy_for(&mut self, stream: u64, ns: u64) {
+        let busy = self.busy.entry(stream).or_insert(0);
+        *busy = (*busy).max(now()) + ns;
     }
 
     /// A call that needs a healthy driver.
@@ -159,7 +173,7 @@ exported! {
         if failed != 0 {
             return failed;
         }
-        if driver.capturing.contains(&stream) {
+        if driver.graphs.captures.contains_key(&stream) {
             driver.violations += 1;
         }
         let due = driver.busy.get(&stream).copied().unwrap_or(0).max(now());
@@ -182,7 +196,7 @@ exported! {
         if driver.ask_fails != 0 {
             return driver.ask_fails;
         }
-        if !driver.capturing.is_empty() && MODE.get() == GLOBAL {
+        if !driver.graphs.captures.is_empty() && MODE.get() == GLOBAL {
             driver.violations += 1;
             return CAPTURE_UNSUPPORTED;
         }
@@ -220,9 +234,9 @@ exported! {
     fn cuStreamIsCapturing(stream: u64, status: *mut c_int) -> c_int {
         let driver = driver();
         // SAFETY: the caller's.
-        unsafe { *status = driver.capturing.contains(&stream).into() };
+        unsafe { *status = driver.graphs.captures.contains_key(&stream).into() };
         // The legacy stream can't be asked about while another is captured.
-        if stream == 0 && !driver.capturing.is_empty() {
+        if stream == 0 && !driver.graphs.captures.is_empty() {
             return 906;
         }
         0
@@ -235,20 +249,245 @@ exported! {
         0
     }
 
+    /// Begins to capture a stream.
+    fn cuStreamBeginCapture_v2(stream: u64, _mode: c_int) -> c_int {
+        let begun = driver().begin_capture(stream, None);
+        begun.map_or(ILLEGAL_STATE, |()| 0)
+    }
+
+    /// Begins to capture a stream into a graph that is there.
+    fn cuStreamBeginCaptureToGraph(
+        stream: u64,
+        graph: u64,
+        _dependencies: *const u64,
+        _edges: *const c_void,
+        _number: usize,
+        _mode: c_int
+    ) -> c_int {
+        let begun = driver().begin_capture(stream, Some(graph));
+        begun.map_or(ILLEGAL_STATE, |()| 0)
+    }
+
+    /// Ends the capture of a stream.
+    fn cuStreamEndCapture(stream: u64, graph: *mut u64) -> c_int {
+        match driver().graphs.captures.remove(&stream) {
+            // SAFETY: the caller's.
+            Some(capture) => unsafe { *graph = capture.graph },
+            None => return ILLEGAL_STATE,
+        }
+        0
+    }
+
+    /// Whether a stream is captured, and into which graph.
+    fn cuStreamGetCaptureInfo_v2(
+        stream: u64,
+        status: *mut c_int,
+        id: *mut u64,
+        graph: *mut u64,
+        _dependencies: *mut *const u64,
+        _number: *mut usize
+    ) -> c_int {
+        let driver = driver();
+        let capture = driver.graphs.captures.get(&stream);
+        // SAFETY: the caller's; all but the first may be null.
+        unsafe {
+            *status = capture.is_some().into();
+            if let Some(capture) = capture {
+                if let Some(id) = id.as_mut() {
+                    *id = capture.id;
+                }
+                if let Some(graph) = graph.as_mut() {
+                    *graph = capture.graph;
+                }
+            }
+        }
+        0
+    }
+
+    /// A new graph.
+    fn cuGraphCreate(graph: *mut u64, _flags: c_uint) -> c_int {
+        // SAFETY: the caller's.
+        unsafe { *graph = driver().graph(Vec::new()) };
+        0
+    }
+
+    /// A copy of a graph.
+    fn cuGraphClone(clone: *mut u64, original: u64) -> c_int {
+        let mut driver = driver();
+        let Some(nodes) = driver.graphs.graphs.get(&original).cloned() else {
+            return INVALID_VALUE;
+        };
+        // SAFETY: the caller's.
+        unsafe { *clone = driver.graph(nodes) };
+        0
+    }
+
+    /// Adds a copy of a graph to another.
+    fn cuGraphAddChildGraphNode(
+        node: *mut u64,
+        graph: u64,
+        _dependencies: *const u64,
+        _number: usize,
+        child: u64
+    ) -> c_int {
+        let mut driver = driver();
+        let Some(nodes) = driver.graphs.graphs.get(&child).cloned() else {
+            return INVALID_VALUE;
+        };
+        let handle = driver.handle();
+        match driver.graphs.graphs.get_mut(&graph) {
+            Some(parent) => parent.push(Node::Child(nodes)),
+            None => return INVALID_VALUE,
+        }
+        // SAFETY: the caller's.
+        unsafe { *node = handle };
+        0
+    }
+
+    /// Adds a node of any kind; here, a child graph (4) or a conditional one (13) with one body.
+    fn cuGraphAddNode(
+        node: *mut u64,
+        graph: u64,
+        _dependencies: *const u64,
+        _number: usize,
+        parameters: *mut [u64; 32]
+    ) -> c_int {
+        let mut driver = driver();
+        // SAFETY: the caller's: the type, then at byte 16 what the type has.
+        let parameters = unsafe { &mut *parameters };
+        let added = match parameters[0] as u32 {
+            4 => match driver.graphs.graphs.get(&parameters[2]) {
+                Some(nodes) => Node::Child(nodes.clone()),
+                None => return INVALID_VALUE,
+            },
+            13 => {
+                let body = driver.graph(Vec::new());
+                let bodies = Box::leak(Box::new([body]));
+                parameters[4] = bodies.as_ptr() as u64;
+                Node::Conditional
+            }
+            _ => return INVALID_VALUE,
+        };
+        let handle = driver.handle();
+        match driver.graphs.graphs.get_mut(&graph) {
+            Some(parent) => parent.push(added),
+            None => return INVALID_VALUE,
+        }
+        // SAFETY: the caller's.
+        unsafe { *node = handle };
+        0
+    }
+
+    /// Makes a graph executable.
+    fn cuGraphInstantiateWithFlags(exec: *mut u64, graph: u64, _flags: u64) -> c_int {
+        let mut driver = driver();
+        let Some(nodes) = driver.graphs.graphs.get(&graph).cloned() else {
+            return INVALID_VALUE;
+        };
+        let handle = driver.handle();
+        driver.graphs.execs.insert(handle, nodes);
+        // SAFETY: the caller's.
+        unsafe { *exec = handle };
+        0
+    }
+
+    /// Makes a graph executable, as programs for CUDA 11 call it.
+    fn cuGraphInstantiate_v2(
+        exec: *mut u64,
+        graph: u64,
+        _node: *mut u64,
+        _log: *mut c_char,
+        _size: usize
+    ) -> c_int {
+        // SAFETY: the caller's.
+        unsafe { cuGraphInstantiateWithFlags(exec, graph, 0) }
+    }
+
+    /// Makes a graph executable, with flags first among its parameters.
+    fn cuGraphInstantiateWithParams(exec: *mut u64, graph: u64, parameters: *mut u64) -> c_int {
+        // SAFETY: the caller's.
+        unsafe { cuGraphInstantiateWithFlags(exec, graph, *parameters) }
+    }
+
+    /// Makes an executable graph do what another graph does.
+    fn cuGraphExecUpdate_v2(exec: u64, graph: u64, _result: *mut c_void) -> c_int {
+        let mut driver = driver();
+        let Some(nodes) = driver.graphs.graphs.get(&graph).cloned() else {
+            return INVALID_VALUE;
+        };
+        match driver.graphs.execs.get_mut(&exec) {
+            Some(known) => *known = nodes,
+            None => return INVALID_VALUE,
+        }
+        0
+    }
+
+    /// Launches an executable graph.
+    fn cuGraphLaunch(exec: u64, stream: u64) -> c_int {
+        let mut driver = driver();
+        let failed = driver.healthy();
+        if failed != 0 {
+            return failed;
+        }
+        driver.launch(exec, stream).map_or(INVALID_HANDLE, |()| 0)
+    }
+
+    /// Destroys an executable graph.
+    fn cuGraphExecDestroy(exec: u64) -> c_int {
+        driver().graphs.execs.remove(&exec);
+        0
+    }
+
+    /// Destroys a graph; what was made of it stays.
+    fn cuGraphDestroy(graph: u64) -> c_int {
+        driver().graphs.graphs.remove(&graph);
+        0
+    }
+
+    /// The address of a function, by its name.
+    fn cuGetProcAddress_v2(
+        name: *const c_char,
+        function: *mut *mut c_void,
+        _version: c_int,
+        _flags: u64,
+        _status: *mut c_int
+    ) -> c_int {
+        // SAFETY: the caller's name; all of ours are found in what is loaded.
+        unsafe {
+            *function = libc::dlsym(libc::RTLD_DEFAULT, name);
+            if (*function).is_null() {
+                let this = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
+                *function = libc::dlsym(this, name);
+            }
+            if (*function).is_null() { NOT_FOUND } else { 0 }
+        }
+    }
+
     /// A kernel of so many ns is launched on a stream.
     fn fake_cuda_kernel(stream: u64, ns: u64) {
         let mut driver = driver();
-        let busy = driver.busy.entry(stream).or_insert(0);
-        *busy = (*busy).max(now()) + ns;
+        if !driver.captured(stream, Node::Kernel(ns)) {
+            driver.busy_for(stream, ns);
+        }
     }
 
     /// A stream is captured from now on, or no more.
     fn fake_cuda_capture(stream: u64, on: bool) {
         let mut driver = driver();
-        driver.capturing.retain(|s| *s != stream);
+        driver.graphs.captures.remove(&stream);
         if on {
-            driver.capturing.push(stream);
+            driver.begin_capture(stream, None);
         }
+    }
+
+    /// Graph launches so far.
+    fn fake_cuda_launches() -> u64 {
+        driver().graphs.launches
+    }
+
+    /// Kernels that graph launches have executed.
+    fn fake_cuda_executed() -> u64 {
+        driver().graphs.executed
     }
 
     /// The GPU's clock steps now, ns.

@@ -99,12 +99,17 @@ impl Capture {
 
     /// The table of operations.
     fn operations(&self, py: Python<'_>) -> PyResult<Table> {
-        let batch = py.detach(|| batches::operations(self.inner.report()));
-        let batch = batch.map_err(arrow)?;
-        Ok(Table {
-            rows: batch.num_rows(),
-            source: Source::Batch(batch),
-        })
+        batch(py.detach(|| batches::operations(self.inner.report())))
+    }
+
+    /// The table of CUDA graphs.
+    fn graphs(&self, py: Python<'_>) -> PyResult<Table> {
+        batch(py.detach(|| batches::graphs(self.inner.report())))
+    }
+
+    /// The launches of CUDA graphs.
+    fn graph_launches(&self, py: Python<'_>) -> PyResult<Table> {
+        batch(py.detach(|| batches::graph_launches(&self.inner.capture)))
     }
 
     /// The report. `offsets` is what `ncclscope report --offsets` takes; raises `ncclscope.CaptureError` where it names none.
@@ -148,6 +153,15 @@ fn printed(
     let mut out = Vec::new();
     py.detach(|| write(&mut out))?;
     Ok(String::from_utf8(out)?)
+}
+
+/// A table of one batch.
+fn batch(made: Result<RecordBatch, ArrowError>) -> PyResult<Table> {
+    let batch = made.map_err(arrow)?;
+    Ok(Table {
+        rows: batch.num_rows(),
+        source: Source::Batch(batch),
+    })
 }
 
 fn arrow(error: ArrowError) -> PyErr {

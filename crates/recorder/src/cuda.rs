@@ -23,6 +23,11 @@ fn symbol(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
     (!found.is_null()).then_some(found)
 }
 
+/// The address of a function of the driver, if the driver is loaded.
+pub fn driver_function(name: &CStr) -> Option<*mut c_void> {
+    symbol(loaded(c"libcuda.so.1")?, name)
+}
+
 /// The GPU current on this thread.
 pub fn current_gpu() -> Option<Gpu> {
     let cuda = loaded(c"libcuda.so.1")?;
@@ -79,7 +84,45 @@ pub struct Context {
     pub id: u64,
 }
 
+/// Asks which graph a stream is captured into.
+pub struct CaptureQuery {
+    info: Info,
+}
+
+type Info =
+    unsafe extern "C" fn(u64, *mut c_int, *mut u64, *mut u64, *mut *const u64, *mut usize) -> c_int;
+
+impl CaptureQuery {
+    /// The driver's function, if it is loaded and has it.
+    pub fn find() -> Option<CaptureQuery> {
+        let cuda = loaded(c"libcuda.so.1")?;
+        let info = symbol(cuda, c"cuStreamGetCaptureInfo_v2")?;
+        // SAFETY: the function's documented signature since CUDA 11.3.
+        let info = unsafe { std::mem::transmute::<*mut c_void, Info>(info) };
+        Some(CaptureQuery { info })
+    }
+
+    /// The graph that a stream is captured into.
+    pub fn graph(&self, stream: u64) -> Option<u64> {
+        let (mut status, mut graph) = (0, 0);
+        // SAFETY: fills in the two that it gets; the others may be null.
+        let result = unsafe {
+            (self.info)(
+                stream,
+                &mut status,
+                std::ptr::null_mut(),
+                &mut graph,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+            )
+        };
+        (result == 0 && status == ACTIVE && graph != 0).then_some(graph)
+    }
+}
+
 const NOT_READY: c_int = 600;
+/// A stream's capture that goes on and has not failed.
+const ACTIVE: c_int = 1;
 /// Results that say that a graph is being captured, and nothing about the health of the program.
 const CAPTURE_ERRORS: std::ops::RangeInclusive<c_int> = 900..=908;
 const RELAXED: c_int = 2;

@@ -1,9 +1,10 @@
-//! The lock around init and finalize, which a forked child can take whatever its parent's threads were doing.
+//! A lock that a forked child can take whatever its parent's threads were doing.
 //!
 //! A child has a copy of every lock in the state of that moment, and no thread that would ever release it. So
 //! the lock holds its owner's process id: a child takes over what its parent left.
 //!
-//! Rule: only init and finalize take it, never an event callback. The recorder itself is made under it too.
+//! Rule: only what sets things up takes it: init and finalize, and what is captured into CUDA graphs or makes them.
+//! No other event callback does.
 
 use std::sync::atomic::{
     AtomicU32,
@@ -12,20 +13,21 @@ use std::sync::atomic::{
 use std::time::Duration;
 
 /// The lock; 0 is free, else the process that holds it.
-pub struct InitLock(AtomicU32);
+pub struct Lock(AtomicU32);
 
-/// The process's lock: startup, init and finalize hold it.
-pub static INIT: InitLock = InitLock::new();
+/// Startup, init and finalize hold it.
+pub static INIT: Lock = Lock::new();
 
 /// Held until dropped.
-pub struct Held<'a>(&'a InitLock);
+pub struct Held<'a>(&'a Lock);
 
-impl InitLock {
-    const fn new() -> Self {
-        InitLock(AtomicU32::new(0))
+impl Lock {
+    /// A lock that nobody holds.
+    pub const fn new() -> Self {
+        Lock(AtomicU32::new(0))
     }
 
-    /// Waits for the lock. Inits are few, so it is asked for again and again.
+    /// Waits for the lock. What takes it is rare, so it is asked for again and again.
     pub fn lock(&self) -> Held<'_> {
         let me = std::process::id();
         loop {
@@ -50,7 +52,7 @@ mod tests {
 
     #[test]
     fn one_holds_it_at_a_time() {
-        static LOCK: InitLock = InitLock::new();
+        static LOCK: Lock = Lock::new();
         static INSIDE: AtomicU32 = AtomicU32::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -67,7 +69,7 @@ mod tests {
 
     #[test]
     fn what_another_process_left_held_is_taken_over() {
-        let lock = InitLock(AtomicU32::new(std::process::id() + 1));
+        let lock = Lock(AtomicU32::new(std::process::id() + 1));
         drop(lock.lock());
         assert_eq!(lock.0.load(Relaxed), 0);
     }

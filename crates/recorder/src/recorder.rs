@@ -24,9 +24,10 @@
 use crate::callbacks::Callbacks;
 use crate::clock::Clock;
 use crate::control::Control;
-use crate::cuda::Driver;
+use crate::cuda::{CaptureQuery, Driver};
 use crate::free_ring::FreeRing;
 use crate::gpu_events::{Ring, Rings, Switch};
+use crate::graphs::Graphs;
 use crate::handle::{Handle, Kind};
 use crate::intern::Interner;
 use crate::network::Network;
@@ -35,6 +36,7 @@ use crate::round::Round;
 use crate::seats::{Inside, Seats};
 use crate::settings::{Settings, Timing};
 use crate::templates::Templates;
+use crate::watch::Watch;
 use capture::live::{Group, Header, Odd, Row, Section, View, GROUPS};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -80,6 +82,10 @@ pub struct Recorder {
     pub names: Names,
     known: Known,
     templates: Templates,
+    pub graphs: Graphs,
+    capture_query: OnceLock<Option<CaptureQuery>>,
+    /// Looks for new callers of the driver; the second time with `true` even if nothing was loaded.
+    watch_driver: fn(Watch, again: bool),
     mapping: Mapping,
     driver: OnceLock<Option<&'static Driver>>,
     pub rings: Rings,
@@ -157,6 +163,23 @@ impl Recorder {
     /// How many network operations were taken out of their table before they were stopped.
     pub fn revoked_net_ops(&self) -> u64 {
         self.network.revoked.load(Relaxed)
+    }
+
+    /// Makes sure that what calls the driver is seen, as far as it is to be.
+    pub fn look_for_callers(&self, again: bool) {
+        let watch = Watch {
+            graphs: self.settings.graphs,
+            windows: self.settings.windows,
+        };
+        if watch.graphs || watch.windows {
+            (self.watch_driver)(watch, again);
+        }
+    }
+
+    /// The graph that a stream is captured into.
+    pub fn graph_of(&self, stream: u64) -> Option<u64> {
+        let query = self.capture_query.get_or_init(CaptureQuery::find);
+        query.as_ref()?.graph(stream)
     }
 
     /// The CUDA events of the communicator in this slot.

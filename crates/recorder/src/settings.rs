@@ -52,6 +52,10 @@ pub struct Settings {
     /// Share of the GPU's time that `Timing::Auto` may take.
     pub budget: f64,
     pub net: Net,
+    /// Whether launches of CUDA graphs are counted.
+    pub graphs: bool,
+    /// Whether there are kernel windows.
+    pub windows: bool,
     /// Seconds between flushes; `None` lets the file system decide.
     pub flush: Option<f64>,
     /// Bytes of the live part.
@@ -102,6 +106,10 @@ impl Settings {
         )];
         let net = [Net::Steps, Net::Ops, Net::Off]
             [choose("NCCLSCOPE_NET", "steps", &["steps", "ops", "off"])];
+        let graphs = choose("NCCLSCOPE_GRAPHS", "count", &["count", "off"]) == 0;
+        // Totals have no place for what ran when.
+        let windows =
+            choose("NCCLSCOPE_WINDOWS", "on", &["on", "off"]) == 0 && mode != Mode::Profile;
         let mut size = |name: &str, default: u64, least: u64, most: u64| -> u64 {
             let Some(value) = var(name) else {
                 return default;
@@ -169,6 +177,8 @@ impl Settings {
             timing,
             budget,
             net,
+            graphs,
+            windows,
             flush,
             memory,
             max_size,

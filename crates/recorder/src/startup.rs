@@ -10,7 +10,7 @@ use crate::lock::INIT;
 use crate::recorder::fork_page::{get, publish};
 use crate::recorder::messages::say;
 use crate::recorder::Recorder;
-use crate::{clock, facts, writer};
+use crate::{clock, driver_watch, facts, writer};
 use capture::live::{Header, HEADER_BYTES, MAGIC};
 use std::sync::atomic::{
     AtomicBool,
@@ -45,7 +45,8 @@ static SAID: AtomicBool = AtomicBool::new(false);
 fn start() -> std::io::Result<&'static Recorder> {
     look_up_a_library();
     let random = random();
-    let recorder = Recorder::make(random, !SAID.load(Relaxed))?;
+    let is_first_try = !SAID.load(Relaxed);
+    let recorder = Recorder::make(random, is_first_try, driver_watch::install)?;
     fill_in_header(recorder, random);
     publish(recorder)?;
     writer::start(recorder);

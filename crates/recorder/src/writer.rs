@@ -17,6 +17,8 @@ use crate::recorder::messages::say;
 use crate::recorder::Recorder;
 use crate::rotation::Rotation;
 use crate::seats::Keeper;
+use crate::windows::steps::Steps;
+use crate::windows::{off, Windows};
 use crate::{clock, cpus};
 use capture::left::{self, Here, Mounts};
 use capture::live::Row;
@@ -30,8 +32,10 @@ use std::time::{Duration, Instant};
 
 mod files;
 mod folding;
+mod graphs;
 mod sealing;
 mod snapshots;
+mod windows;
 
 use folding::Totals;
 use sealing::Queue;
@@ -81,6 +85,9 @@ struct Writer {
     ns_per_tick: f64,
     started: (Instant, u64),
     poller: Poller,
+    graphs: graphs::GraphState,
+    windows: Windows,
+    steps: Steps,
 }
 
 /// Starts the thread, and makes the process's exit ask for a last flush. Without a thread, the live part is
@@ -175,6 +182,9 @@ impl Writer {
             ns_per_tick: 1.0,
             started: (Instant::now(), recorder.clock.ticks()),
             poller: Poller::default(),
+            graphs: graphs::GraphState::default(),
+            windows: Windows::new(settings.windows.then_some(settings.budget)),
+            steps: Steps::default(),
         }
     }
 
@@ -190,6 +200,10 @@ impl Writer {
     fn main(&mut self) {
         own_scheduling();
         self.keeper.ask_kernel(&self.recorder.seats);
+        if !self.recorder.settings.windows {
+            let why = &self.recorder.header().windows_off;
+            why.store(off::NOT_ASKED, Relaxed);
+        }
         self.open();
         self.recorder
             .writer
@@ -227,6 +241,8 @@ impl Writer {
             self.give_back();
             self.drain_callbacks();
             self.give_slots();
+            self.write_graphs(flush);
+            self.write_windows(end);
             if flush {
                 self.flush(anchor, end);
                 due = Instant::now() + self.interval;
@@ -253,6 +269,7 @@ impl Writer {
             } else {
                 Duration::from_millis(10)
             };
+            pause = pause.min(self.windows.patience());
         }
     }
 

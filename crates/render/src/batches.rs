@@ -143,14 +143,78 @@ fn array(column: &Column, rows: &[Row<'_>]) -> ArrayRef {
 /// # Errors
 /// Never for a report whose JSON is as its schema says.
 pub fn operations(report: &Report) -> Result<RecordBatch, ArrowError> {
+    of_report("operations", &report.operations)
+}
+
+/// The table of CUDA graphs of a report; the calls of one launch stay JSON.
+///
+/// # Errors
+/// As [`operations`].
+pub fn graphs(report: &Report) -> Result<RecordBatch, ArrowError> {
+    of_report("graphs", &report.graphs)
+}
+
+/// The launches of CUDA graphs of a capture, one by one.
+///
+/// # Errors
+/// Never.
+pub fn graph_launches(capture: &tables::Capture) -> Result<RecordBatch, ArrowError> {
+    let launches = || {
+        let processes = capture.processes.iter();
+        processes.flat_map(|process| process.graphs.launches.iter().map(move |l| (process, l)))
+    };
+    let unsigned = |value: &dyn Fn(&tables::Process, &tables::graphs::Launch) -> Option<u64>| {
+        let values = launches().map(|(process, launch)| value(process, launch));
+        Arc::new(values.collect::<arrow_array::UInt64Array>()) as ArrayRef
+    };
+    let at = launches().map(|(_, launch)| Some(launch.at));
+    let hosts = launches().map(|(process, _)| Some(process.host.as_str()));
+    RecordBatch::try_from_iter_with_nullable([
+        (
+            "rank",
+            unsigned(&|process, _| process.rank.map(u64::from)),
+            true,
+        ),
+        (
+            "host",
+            Arc::new(hosts.collect::<arrow_array::StringArray>()) as ArrayRef,
+            true,
+        ),
+        (
+            "pid",
+            unsigned(&|process, _| Some(process.pid.into())),
+            true,
+        ),
+        (
+            "graph",
+            unsigned(&|_, launch| Some(launch.graph.into())),
+            true,
+        ),
+        (
+            "calls",
+            unsigned(&|process, launch| process.graphs.calls_of(launch.graph)),
+            true,
+        ),
+        (
+            "launch_ns",
+            Arc::new(at.collect::<arrow_array::Int64Array>()) as ArrayRef,
+            true,
+        ),
+        ("took_ns", unsigned(&|_, launch| Some(launch.took)), true),
+        ("stream", unsigned(&|_, launch| Some(launch.stream)), true),
+    ])
+}
+
+/// An array of the report's JSON as a table.
+fn of_report(name: &str, rows: &impl serde::Serialize) -> Result<RecordBatch, ArrowError> {
     let json = |error: serde_json::Error| ArrowError::JsonError(error.to_string());
     let schema: Json = serde_json::from_str(SCHEMA).map_err(json)?;
-    let rows = serde_json::to_value(&report.operations).map_err(json)?;
+    let rows = serde_json::to_value(rows).map_err(json)?;
     let rows: Vec<&Json> = rows.as_array().into_iter().flatten().collect();
     let mut columns = Vec::new();
     flatten(
         &schema,
-        &schema["properties"]["operations"]["items"],
+        &schema["properties"][name]["items"],
         "",
         &rows,
         &mut columns,

@@ -172,6 +172,7 @@ impl<'a> Page<'a> {
         self.communicators();
         self.functions();
         self.operations();
+        self.graphs();
         self.warmup();
         self.steps();
         self.waiting();
@@ -268,6 +269,7 @@ impl<'a> Page<'a> {
             Some(("communicators", "Communicators")),
             there(!report.functions.is_empty(), "functions", "Functions"),
             Some(("operations", "Operations")),
+            there(!report.graphs.is_empty(), "graphs", "CUDA graphs"),
             there(!report.warmup.is_empty(), "warmup", "Warm-up"),
             there(report.steps.is_some(), "steps", "Steps"),
             there(report.arrivals.is_some(), "waiting", "Waiting"),
@@ -448,18 +450,32 @@ impl<'a> Page<'a> {
         } else {
             ""
         };
-        let _ = writeln!(
-            self.html,
-            "<p>{} of {least}{} announced calls recorded, {} timed.{}</p>",
-            c.recorded,
-            c.announced,
-            c.timed,
-            if c.adds_up {
-                ""
-            } else {
-                " The figures do not add up, please report it."
-            }
-        );
+        let recorded = if c.unseen.is_empty() {
+            format!(
+                "{} of {least}{} announced calls recorded",
+                c.recorded, c.announced
+            )
+        } else {
+            format!(
+                "Not all calls were counted: some ran in CUDA graphs that were not seen. Of the others, {least}{} were \
+                 announced, {} recorded",
+                c.announced, c.recorded
+            )
+        };
+        let sound = if c.adds_up {
+            ""
+        } else {
+            " The figures do not add up, please report it."
+        };
+        let timed = c.timed;
+        let _ = writeln!(self.html, "<p>{recorded}, {timed} timed.{sound}</p>");
+        if c.graph_launches > 0 {
+            let _ = writeln!(
+                self.html,
+                "<p>{} launches of CUDA graphs executed {} calls more.</p>",
+                c.graph_launches, c.in_graphs
+            );
+        }
         if !c.odd.is_empty() {
             let _ = writeln!(
                 self.html,
@@ -470,11 +486,12 @@ impl<'a> Page<'a> {
         let remedy = |cause: &String| c.remedies.get(cause);
         let lost = c.lost.iter().map(|(cause, n)| json!({"calls": n, "what": "lost", "cause": cause, "remedy": remedy(cause)}));
         let untimed = c.untimed.iter().map(|(cause, n)| json!({"calls": n, "what": "not timed", "cause": cause, "remedy": remedy(cause)}));
-        let mut causes: Vec<Value> = lost.chain(untimed).collect();
+        let unseen = c.unseen.iter().map(|(cause, n)| json!({"calls": n, "what": "not counted", "cause": cause, "remedy": remedy(cause)}));
+        let mut causes: Vec<Value> = lost.chain(unseen).chain(untimed).collect();
         // What is lost stands first.
         causes.sort_by_key(|row| {
             (
-                row["what"] != "lost",
+                row["what"] == "not timed",
                 std::cmp::Reverse(row["calls"].as_u64()),
             )
         });
@@ -686,6 +703,19 @@ impl<'a> Page<'a> {
                 ..Table::new("Operations by host time", &[OPERATION, HOST_TIME])
             });
         }
+        self.end();
+    }
+
+    fn graphs(&mut self) {
+        if self.report.graphs.is_empty() {
+            return;
+        }
+        self.section(
+            "graphs",
+            "CUDA graphs",
+            "Graphs with NCCL calls, most calls first. Each launch executes the calls that were captured into the graph.",
+        );
+        self.table_of("graphs", "CUDA graphs", &[GRAPH], "");
         self.end();
     }
 

@@ -6,6 +6,7 @@ pub mod batches;
 pub mod chrome;
 mod clocks;
 pub mod diff_text;
+mod graphs;
 pub mod hang;
 pub mod html;
 pub mod json;

@@ -99,6 +99,7 @@ fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {
     communicators(report, rows, out)?;
     functions(report, rows, out)?;
     operations(report, rows, out)?;
+    crate::graphs::graphs(report, rows.functions, out)?;
     warmup(report, rows, out)?;
     crate::steps::steps(report, out)?;
     crate::waiting::waiting(report, rows.ranks, rows.ranks == usize::MAX, out)?;
@@ -196,12 +197,31 @@ fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()>
         ""
     };
     writeln!(out, "\nCompleteness and trust")?;
-    writeln!(
-        out,
-        "  {} of {least}{} announced calls recorded, {} timed.",
-        c.recorded, c.announced, c.timed
-    )?;
     let remedy = |cause: &String| c.remedies.get(cause).map_or("", String::as_str);
+    if c.unseen.is_empty() {
+        writeln!(
+            out,
+            "  {} of {least}{} announced calls recorded, {} timed.",
+            c.recorded, c.announced, c.timed
+        )?;
+    } else {
+        let first = "  Not all calls were counted: some ran in CUDA graphs that were not seen. Of the others, ";
+        let rest = format!(
+            "{least}{} were announced, {} recorded, {} timed.",
+            c.announced, c.recorded, c.timed
+        );
+        wrap(out, first, "    ", &rest)?;
+        for (cause, n) in &c.unseen {
+            wrap(out, &format!("  {n} {cause}: "), "    ", remedy(cause))?;
+        }
+    }
+    if c.graph_launches > 0 {
+        writeln!(
+            out,
+            "  {} launches of CUDA graphs executed {} calls more.",
+            c.graph_launches, c.in_graphs
+        )?;
+    }
     for (cause, n) in &c.lost {
         wrap(
             out,
@@ -748,6 +768,7 @@ fn definitions(out: &mut impl Write) -> Result<()> {
     for (title, words) in [
         ("Definitions", words::DEFINITIONS),
         ("Why calls are lost", words::LOST),
+        ("Why calls in CUDA graphs are not counted", words::UNSEEN),
         ("Why calls are not timed", words::UNTIMED),
     ] {
         writeln!(out, "\n{title}")?;

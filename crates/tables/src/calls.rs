@@ -249,6 +249,8 @@ pub enum Untimed {
     EarlyStop,
     /// The CUDA events around its launch told no time: the process ended too soon, CUDA failed, or a clock stepped.
     NoEvent,
+    /// Executed in a launch of a CUDA graph, which counts it and does not time it.
+    InGraph,
 }
 
 impl Untimed {
@@ -268,6 +270,7 @@ impl Untimed {
             Untimed::Unsampled => "unsampled",
             Untimed::EarlyStop => "early_stop",
             Untimed::NoEvent => "no_event",
+            Untimed::InGraph => "in_graph",
         }
     }
 }

@@ -15,6 +15,7 @@ pub mod communicators;
 pub mod composites;
 mod files;
 mod gpu_clock;
+pub mod graphs;
 pub mod lineage;
 pub mod names;
 pub mod net_ops;
@@ -27,15 +28,18 @@ mod rotation;
 pub mod source;
 mod trace;
 mod trust;
+pub mod windows;
 
 pub use calls::{Call, Shape, Untimed};
 pub use communicators::Communicator;
+pub use graphs::Graphs;
 pub use names::{Name, Names};
 pub use net_ops::NetOp;
 pub use printable::{obeyed, printable};
 pub use problem::Problem;
 pub use process::{LiveSource, Process, Total};
 pub use source::{Progress, Source};
+pub use windows::Windows;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

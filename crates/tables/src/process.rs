@@ -6,7 +6,9 @@ use crate::calls::{Call, Extra, Shape};
 use crate::clock::Clock;
 use crate::communicators::Local;
 use crate::composites::Composite;
+use crate::graphs::Graphs;
 use crate::net_ops::NetOp;
+use crate::windows::Windows;
 use capture::left::Liveness;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -114,6 +116,10 @@ pub struct Process {
     pub extras: Vec<Extra>,
     /// Network operations that were not over, by ticket of their calls.
     pub net_ops: Vec<NetOp>,
+    /// Its CUDA graphs with captured calls.
+    pub graphs: Graphs,
+    /// Its kernel windows.
+    pub windows: Windows,
     /// Operations made of several calls.
     pub composites: Vec<Composite>,
     /// Calls without rows.

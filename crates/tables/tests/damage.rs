@@ -14,6 +14,8 @@ const TRACE_ID: u64 = 0x1234;
 
 fn layout() -> Layout {
     Layout {
+        graphs: 4,
+        launches: 8,
         strings: 8,
         comms: 4,
         groups: 4,
@@ -22,6 +24,8 @@ fn layout() -> Layout {
         rows: 16,
         staging: 4096,
         net_ops: 16,
+        most_comms: 0,
+        most_rows: 0,
     }
 }
 

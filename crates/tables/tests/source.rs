@@ -59,6 +59,8 @@ fn trace_file(blocks: &[Vec<u64>]) -> Vec<u8> {
 
 fn live_part(tickets: &[u64]) -> Vec<u8> {
     let layout = Layout {
+        graphs: 0,
+        launches: 0,
         strings: 2,
         comms: 2,
         groups: 2,
@@ -67,6 +69,8 @@ fn live_part(tickets: &[u64]) -> Vec<u8> {
         rows: 32,
         staging: 64,
         net_ops: 16,
+        most_comms: 0,
+        most_rows: 0,
     };
     let image = Image::zeroed(layout.bytes());
     // SAFETY: the image is zeroed, long enough and outlives the view.

@@ -4,6 +4,7 @@ use super::{Run, RunRow, Side, STAMP_STEP};
 use crate::completeness::Completeness;
 use crate::environment;
 use crate::executions::{Steps, Walk};
+use crate::graphs::{without_rows, Shown};
 use crate::interval::{Batches, Mean};
 use crate::roles::roles;
 use capture::live::{flag, part};
@@ -58,7 +59,8 @@ impl Run {
         let mut recording: Vec<String> =
             job.mode.iter().map(|mode| format!("mode {mode}")).collect();
         recording.extend(job.timing.iter().map(|timing| format!("timing {timing}")));
-        let (kinds, replays_hidden) = gather(capture, &role_of);
+        let kinds = gather(capture, &role_of);
+        let replays_hidden = !report.completeness.unseen.is_empty();
         Run {
             row: RunRow {
                 capture: job.capture.clone(),
@@ -87,6 +89,11 @@ fn incomplete(c: &Completeness) -> Vec<String> {
         .iter()
         .map(|(cause, n)| format!("{n} calls {cause}"))
         .collect();
+    why.extend(
+        c.unseen
+            .keys()
+            .map(|cause| format!("calls in CUDA graphs: {cause}")),
+    );
     if c.announced_is_lower_bound {
         why.push("the last calls of a process are not here".to_owned());
     }
@@ -137,8 +144,8 @@ impl Numbers {
     }
 }
 
-/// A pass over all calls. Also says whether captured calls were never seen to be replayed.
-fn gather(capture: &Capture, role_of: &[usize]) -> (BTreeMap<KindKey, Gathered>, bool) {
+/// A pass over all calls.
+fn gather(capture: &Capture, role_of: &[usize]) -> BTreeMap<KindKey, Gathered> {
     let mut numbers = Numbers::default();
     for process in &capture.processes {
         rows(capture, process, &mut numbers);
@@ -168,6 +175,18 @@ fn gather(capture: &Capture, role_of: &[usize]) -> (BTreeMap<KindKey, Gathered>,
                 *gathered.how.entry(how).or_insert(0) += calls;
             }
         }
+        let mut shown = Shown::default();
+        let shapes = process.calls.iter();
+        let shapes = shapes.filter_map(|call| process.shapes.get(call.shape as usize));
+        shapes
+            .filter(|shape| shape.is(flag::REPLAY))
+            .for_each(|shape| shown.add(shape));
+        for (shape, calls) in without_rows(process, shown) {
+            let shape = &process.shapes[shape as usize];
+            let number = numbers.of(capture, shape, shape.function);
+            let gathered = &mut numbers.gathered[number];
+            gathered.calls = gathered.calls.saturating_add(calls);
+        }
     }
     let mut kinds: BTreeMap<KindKey, Gathered> = BTreeMap::new();
     let mut ordered: Vec<_> = numbers.series.into_iter().collect();
@@ -189,15 +208,7 @@ fn gather(capture: &Capture, role_of: &[usize]) -> (BTreeMap<KindKey, Gathered>,
         }
         kind.series.extend(gathered.series);
     }
-    let shapes = || {
-        let calls = capture
-            .processes
-            .iter()
-            .flat_map(|p| p.calls.iter().map(move |c| (p, c)));
-        calls.map(|(process, call)| &process.shapes[call.shape as usize])
-    };
-    let hidden = shapes().any(|s| s.is(flag::CAPTURED)) && !shapes().any(|s| s.is(flag::REPLAY));
-    (kinds, hidden)
+    kinds
 }
 
 /// The rows of one process.

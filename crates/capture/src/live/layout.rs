@@ -6,15 +6,17 @@
 //! `Layout::for_memory(0)`, the smallest standard layout, has these:
 //!
 //! ```text
-//!       0   Header
-//!    4096   Strings, 255 of 48 bytes       544768   Rows, 1024 of 256
-//!   16384   Comms, 256 of 176              806912   Network operations, 512 of 192
-//!   61440   Groups, 2048 of 64             905216   Staging, 262144 bytes
-//!  192512   Totals, 512 of 176            1167360   the end
+//!       0   Header                         806912   Network operations, 512 of 192
+//!    4096   Strings, 255 of 48             905216   Executable graphs, 2048 of 128
+//!   16384   Comms, 256 of 176             1167360   Graph launches, 2048 of 32
+//!   61440   Groups, 2048 of 64            1232896   Staging, 262144 bytes
+//!  192512   Totals, 512 of 176            1495040   the end
 //!  282624   Histogram pages, 1024 of 256
+//!  544768   Rows, 1024 of 256
 //! ```
 
 use super::{Cause, Page, Row, Total, Undo};
+use crate::graphs::{Exec, Launch};
 use crate::net_op::NetOp;
 use std::mem::offset_of;
 use std::sync::atomic::{
@@ -109,8 +111,28 @@ pub struct Header {
     pub trace_number: AtomicU32,
     /// CUDA's error that ended the timing by CUDA events; 0 none.
     pub cuda_error: AtomicU32,
-    /// Offset and number of open network operations. Both are 0 in the live part of an older recorder.
-    pub net_ops: [AtomicU32; 2],
+    /// Offset and number of open network operations, of executable graphs and of the newest graph launches. They
+    /// are 0 in the live part of an older recorder.
+    pub later_sections: [[AtomicU32; 2]; 3],
+    /// Launches of CUDA graphs, which is the place of the next one in the ring of launches.
+    pub graph_launches: AtomicU64,
+    /// Launches that the recorder's thread has taken out of the ring.
+    pub graph_launches_taken: AtomicU64,
+    /// Launches that were overwritten before that: counted, without times.
+    pub graph_launches_untimed: AtomicU64,
+    /// Captured calls that no graph is known of: what a graph executes they may be a part of.
+    pub unplaced: AtomicU32,
+    /// Executable graphs with captured calls that found no entry: their launches are not counted.
+    pub graphs_full: AtomicU32,
+    /// Why there are no kernel windows, or no more: 0 there are, 1 not asked for, 2 no CUPTI, 3 a tool that brings a CUPTI of
+    /// its own, 4 an error of CUPTI, 5 no memory.
+    pub windows_off: AtomicU32,
+    /// CUPTI's error that ended them.
+    pub windows_code: AtomicU32,
+    /// Windows that were not opened because another profiler used CUPTI.
+    pub windows_yielded: AtomicU32,
+    /// How graph launches are seen: bits of [`crate::graphs::sight`].
+    pub graph_sight: AtomicU32,
 }
 
 impl Header {
@@ -124,7 +146,7 @@ impl Header {
 
     /// Offset and count of each section, in the order of [`Section`].
     pub fn stored_sections(&self) -> impl Iterator<Item = &[AtomicU32; 2]> {
-        self.sections.iter().chain(std::iter::once(&self.net_ops))
+        self.sections.iter().chain(&self.later_sections)
     }
 }
 
@@ -275,6 +297,11 @@ pub const GROUPS: usize = 2048;
 /// Open network operations of a standard layout, at most: one for two rows.
 const NET_OPS: u32 = 4096;
 
+/// Executable graphs of a standard layout. A serving engine with piecewise graphs has a few thousand.
+const GRAPHS: u32 = 2048;
+/// Graph launches of a standard layout: at 50 000 launches a second, 40 ms until the recorder's thread takes them.
+const LAUNCHES: u32 = 2048;
+
 /// Bytes kept for the [`Header`].
 pub const HEADER_BYTES: usize = 4096;
 
@@ -301,6 +328,10 @@ pub struct Layout {
     pub most_comms: u32,
     /// Rows that there is room for, if more than `rows`; a power of two.
     pub most_rows: u32,
+    /// Executable graphs with captured calls.
+    pub graphs: u32,
+    /// Newest graph launches; a power of two.
+    pub launches: u32,
 }
 
 /// A section of the live part, in the header's order.
@@ -316,10 +347,12 @@ pub enum Section {
     Rows = 5,
     Staging = 6,
     NetOps = 7,
+    Graphs = 8,
+    Launches = 9,
 }
 
 /// How many sections there are.
-pub(super) const SECTIONS: usize = 8;
+pub(super) const SECTIONS: usize = 10;
 
 /// The sections in the order of their offsets. Staging is last because its end is seldom used, and the end
 /// of a mapping may go away in a forked child: if another thread of the parent was looking up a library at
@@ -333,6 +366,8 @@ const ORDER: [Section; SECTIONS] = [
     Section::Pages,
     Section::Rows,
     Section::NetOps,
+    Section::Graphs,
+    Section::Launches,
     Section::Staging,
 ];
 
@@ -346,6 +381,8 @@ pub(super) const ELEMENT: [usize; SECTIONS] = [
     std::mem::size_of::<Row>(),
     1,
     std::mem::size_of::<NetOp>(),
+    std::mem::size_of::<Exec>(),
+    std::mem::size_of::<Launch>(),
 ];
 
 impl Layout {
@@ -362,6 +399,8 @@ impl Layout {
             net_ops: 512,
             most_comms: 0,
             most_rows: 0,
+            graphs: GRAPHS,
+            launches: LAUNCHES,
         };
         while layout.rows < 131_072 {
             let rows = layout.rows * 2;
@@ -407,6 +446,8 @@ impl Layout {
             self.rows,
             self.staging,
             self.net_ops,
+            self.graphs,
+            self.launches,
         ]
     }
 
@@ -489,7 +530,7 @@ pub fn relocate(page: &mut [u8], sections: &[[u32; 2]; SECTIONS], bytes: usize) 
 fn stored_at(section: usize) -> usize {
     match section.checked_sub(FIRST_SECTIONS) {
         None => offset_of!(Header, sections) + 8 * section,
-        Some(later) => offset_of!(Header, net_ops) + 8 * later,
+        Some(later) => offset_of!(Header, later_sections) + 8 * later,
     }
 }
 
@@ -523,9 +564,11 @@ mod tests {
             [282624, 1024],
             [544768, 1024],
             [806912, 512],
-            [905216, 262144],
+            [905216, 2048],
+            [1167360, 2048],
+            [1232896, 262144],
         ];
-        assert_eq!((first, layout.bytes()), (expected, 1167360));
+        assert_eq!((first, layout.bytes()), (expected, 1495040));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use super::layout::{dense, relocate, stored_in, ELEMENT, SECTIONS};
 use super::{Comm, Group, Header, Layout, Page, Row, Section, Text, Total, HEADER_BYTES, MAGIC};
+use crate::graphs::{Exec, Launch};
 use crate::net_op::NetOp;
 use std::fs::File;
 use std::io;
@@ -172,6 +173,15 @@ impl<'a> View<'a> {
     section!(
         /// Open network operations; none in the live part of an older recorder.
         net_ops, NetOps, NetOp
+    );
+
+    section!(
+        /// Executable graphs with captured calls; none in the live part of an older recorder.
+        graphs, Graphs, Exec
+    );
+    section!(
+        /// Newest graph launches; launch `i` is entry `i % len`.
+        launches, Launches, Launch
     );
 
     /// The string with this id, or none for id 0 and unpublished entries.

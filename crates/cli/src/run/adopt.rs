@@ -14,7 +14,7 @@ use capture::live::{Image, View, HEADER_BYTES};
 use capture::{block, rotated, snapshot};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 

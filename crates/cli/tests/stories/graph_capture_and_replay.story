@@ -26,8 +26,5 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
 Waiting for the last rank (shortest GPU time of each operation; assumes common ends)
   0 % of the GPU time in 29 matched operations was waiting: 0.000 rank-ms; transfer took 0.325 ms of the wall.
 
-Notes
-  6 calls were captured into CUDA graphs; NCCL showed 60 executions of them.
-
 AllReduce of 1 KiB took 58 % of the GPU time in NCCL: 0.380 ms over ranks in 38 calls.
 Next: ncclscope export capture --to perfetto -o capture.pftrace

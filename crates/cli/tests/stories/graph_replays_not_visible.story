@@ -7,12 +7,15 @@ all_reduce 1KiB
 announced 6, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Notes/,$p'
 Completeness and trust
-  6 of 6 announced calls recorded, 0 timed.
+  Not all calls were counted: some ran in CUDA graphs that were not seen. Of the others, 6 were announced, 6 recorded, 0
+    timed.
+  2 graphs_not_watched: processes that captured calls and whose graph launches were not watched: NCCLSCOPE_GRAPHS=off
+    was set, or the CUDA driver was not found.
+  2 graphs_unplaced: graphs with captured calls that the program neither instantiated nor destroyed in the recorder's
+    sight: it calls the driver through pointers that the recorder did not find. Please report which program that is.
 
 Notes
   There are no GPU times: the process has no CUDA driver.
-  4 calls were captured into CUDA graphs; replays not visible: NCCL announces them only with GPU stamps
-    (NCCLSCOPE_TIMING=stamps) or over a network.
 
 Only first calls have a time; they are under Warm-up.
 Next: ncclscope export capture --to perfetto -o capture.pftrace

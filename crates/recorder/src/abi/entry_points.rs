@@ -37,6 +37,7 @@ pub(super) fn init(
         };
         let (given, wanted) = recorder.init(&init);
         hello(recorder);
+        recorder.look_for_callers(false);
         if let Some(callbacks) = &recorder.callbacks {
             let mut payload = [0u8; 24 + 96];
             payload[..8].copy_from_slice(&init.hash.to_le_bytes());

@@ -30,6 +30,8 @@ const DEEPEST: u32 = 5;
 pub struct Switch {
     /// True once no CUDA function may be called any more.
     off: AtomicBool,
+    /// No launch is timed for a while, to see what timing costs.
+    quiet: AtomicBool,
     /// CUDA's error that ended it; 0 none.
     pub error: AtomicU32,
     /// The recorder's thread is in a CUDA function.
@@ -49,6 +51,7 @@ impl Switch {
     pub fn new(budget: Option<f64>) -> Switch {
         Switch {
             off: AtomicBool::new(false),
+            quiet: AtomicBool::new(false),
             error: AtomicU32::new(0),
             polling: AtomicBool::new(false),
             level: AtomicU32::new(0),
@@ -79,6 +82,11 @@ impl Switch {
         }
     }
 
+    /// From now on no launch is timed, or as many as before again. Where every launch is to be timed, it stays so.
+    pub fn quiet(&self, quiet: bool) {
+        self.quiet.store(quiet, Relaxed);
+    }
+
     #[cold]
     pub(super) fn fail(&self, code: u32) {
         self.error.store(code, Relaxed);
@@ -90,6 +98,9 @@ impl Switch {
     pub(super) fn wants(&self, index: u32) -> bool {
         if self.limit == 0.0 {
             return true;
+        }
+        if self.quiet.load(Relaxed) {
+            return false;
         }
         let level = self.level.load(Relaxed);
         let first = index < FIRST;

@@ -11,6 +11,7 @@ use super::Recorder;
 use crate::events::{Api, Task};
 use crate::handle::{Handle, Kind};
 use crate::seats::{thread, Inside};
+use capture::graphs::Shape;
 use capture::live::{flag, part, Cause, Group, Odd, Row, GROUPS};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -120,6 +121,21 @@ impl Recorder {
         names: [u8; 2],
         row: u64,
     ) -> u64 {
+        let p2p = if api.p2p { flag::P2P } else { 0 };
+        let [func, datatype] = names;
+        // Before the capture can end: a library may have looked the driver up since the last time.
+        self.look_for_callers(!self.graphs.any());
+        self.graphs.captured(
+            self.graph_of(api.stream),
+            Shape {
+                comm: uid,
+                func,
+                datatype,
+                flags: flag::CAPTURED | p2p,
+                count: api.count,
+                root: api.root,
+            },
+        );
         let Some((number, template)) = self.templates.add() else {
             self.header().lost[Cause::TemplatesFull as usize].fetch_add(1, Relaxed);
             return row;
@@ -129,8 +145,8 @@ impl Recorder {
         template.stream.store(api.stream, Relaxed);
         template.group.store(group, Relaxed);
         template.root.store(api.root as u32, Relaxed);
-        template.func.store(names[0], Relaxed);
-        template.datatype.store(names[1], Relaxed);
+        template.func.store(func, Relaxed);
+        template.datatype.store(datatype, Relaxed);
         template.p2p.store(api.p2p.into(), Relaxed);
         template.row.store(row, Relaxed);
         template.publish(comm_slot.into());

@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::control::Control;
 use crate::free_ring::FreeRing;
 use crate::gpu_events::{Rings, Switch};
+use crate::graphs::Graphs;
 use crate::intern::{text_id, Interner};
 use crate::network::Network;
 use crate::place;
@@ -16,15 +17,21 @@ use crate::round::Round;
 use crate::seats::Seats;
 use crate::settings::{Mode, Settings, Timing};
 use crate::templates::Templates;
+use crate::watch::Watch;
 use capture::live::{Layout, Section, View};
 use nccl_abi::names;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Mutex, OnceLock};
 
 impl Recorder {
-    /// A recorder with a live part of its own, which no callback finds yet. `random` tells it from others.
-    /// On the first try, the user is told which settings can't be used.
-    pub fn make(random: u64, is_first_try: bool) -> std::io::Result<&'static Recorder> {
+    /// A recorder with a live part of its own, which no callback finds yet. `random` tells it from others;
+    /// `watch_driver` makes sure that graphs are seen. On the first try, the user is told which settings can't be
+    /// used.
+    pub fn make(
+        random: u64,
+        is_first_try: bool,
+        watch_driver: fn(Watch, again: bool),
+    ) -> std::io::Result<&'static Recorder> {
         let settings = Settings::from_env();
         if is_first_try {
             settings.complaints.iter().for_each(|line| say(line));
@@ -91,6 +98,9 @@ impl Recorder {
             rows: unsafe { Round::of(rows, layout.rows as usize) }.ok_or_else(odd_size)?,
             groups: live.groups().try_into().map_err(|_| odd_size())?,
             templates: Templates::new(),
+            graphs: Graphs::new(&live),
+            capture_query: OnceLock::new(),
+            watch_driver,
             network: Network::new(live.net_ops()).ok_or_else(odd_size)?,
             interner: Interner::new(),
             known,

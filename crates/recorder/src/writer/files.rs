@@ -90,6 +90,8 @@ impl Writer {
         }
         recorder.writer.definitions.store(true, Relaxed);
         self.definitions();
+        self.begin_graphs();
+        self.begin_windows();
         self.rotation.begins_with(self.size());
         Ok(())
     }
@@ -252,7 +254,7 @@ impl Writer {
     }
 
     /// Stages one block.
-    fn block(&mut self, kind: Kind, fill: impl FnOnce(&mut Vec<u8>)) -> bool {
+    pub(super) fn block(&mut self, kind: Kind, fill: impl FnOnce(&mut Vec<u8>)) -> bool {
         let number = self.recorder.header().block_number.load(Relaxed);
         self.buffer.clear();
         let start = block::begin(&mut self.buffer);

@@ -362,6 +362,7 @@ impl Writer {
         if self.records.is_empty() {
             return;
         }
+        self.note_steps();
         match self.why_not() {
             None if !self.make_room() => self.fold_batch(Some(Cause::WriteFailed)),
             None => {

@@ -2,6 +2,7 @@
 //! read the capture folder.
 
 use super::{Writer, NONE};
+use capture::graphs::Exec;
 use capture::live::{self, row_state, Row, Section};
 use capture::net_op::NetOp;
 use capture::snapshot;
@@ -128,6 +129,12 @@ impl Writer {
                 span(Section::NetOps, index * bytes, bytes);
             }
         }
+        for (index, exec) in recorder.live.graphs().iter().enumerate() {
+            if exec.number.load(Relaxed) != 0 {
+                let bytes = std::mem::size_of::<Exec>();
+                span(Section::Graphs, index * bytes, bytes);
+            }
+        }
         snapshot::finish(&mut out, self.snapshots, bytes);
         match file.write_all_at(&out, snapshot::slot_offset(self.snapshots, out.len())) {
             Ok(()) => {
@@ -150,5 +157,6 @@ pub(super) fn changes(header: &live::Header) -> u64 {
     let counted = header.odd.iter().chain(&header.lost);
     let odd: u64 = counted.map(|c| c.load(Relaxed)).sum();
     let folded = header.folded.load(Relaxed).rotate_left(40);
-    (header.born.load(Relaxed) ^ odd.rotate_left(20) ^ folded).max(NOTHING)
+    let launches = header.graph_launches.load(Relaxed).rotate_left(30);
+    (header.born.load(Relaxed) ^ odd.rotate_left(20) ^ folded ^ launches).max(NOTHING)
 }

@@ -469,12 +469,22 @@ impl Driver {
     }
 
     pub fn coll_api(&self, group: *mut c_void, count: usize, captured: bool) -> *mut c_void {
+        self.coll_api_on(group, count, captured, 0)
+    }
+
+    pub fn coll_api_on(
+        &self,
+        group: *mut c_void,
+        count: usize,
+        captured: bool,
+        stream: u64,
+    ) -> *mut c_void {
         let api = self.start(event::COLL_API, group, |u| {
             u.coll_api.func = ALL_REDUCE.as_ptr();
             u.coll_api.count = count;
             u.coll_api.datatype = FLOAT.as_ptr();
             u.coll_api.root = 0;
-            u.coll_api.stream = std::ptr::null_mut();
+            u.coll_api.stream = stream as *mut _;
             u.coll_api.graph_captured = captured.into();
         });
         self.stop(api);

@@ -26,6 +26,8 @@ pub enum Show {
     Ms,
     /// Bytes in MiB.
     Mib,
+    /// The calls of a graph: `80 AllReduce 64KiB`.
+    InGraph,
     /// How many elements a list has.
     Length,
     /// A share in %.
@@ -40,7 +42,7 @@ impl Show {
         use Show::*;
         matches!(
             self,
-            Text | Wide | Communicator | Datatype | Algorithm | Counts
+            Text | Wide | Communicator | Datatype | Algorithm | InGraph | Counts
         )
     }
 
@@ -64,6 +66,7 @@ impl Show {
                     .filter_map(|(name, n)| Some((name.clone(), n.as_u64()?)));
                 Some(counts(&by_name.collect())).filter(|text| !text.is_empty())
             }
+            Show::InGraph => Some(crate::graphs::of_one_launch(value.as_array()?)),
             // These need the row.
             Show::Algorithm | Show::Communicator | Show::Length => None,
         }
@@ -103,6 +106,7 @@ macro_rules! columns {
 
 const NEVER: &str = "";
 const NONE: &str = "none";
+const NO_LAUNCHES: &str = "needs two launches with a time on a rank";
 const NOT_KNOWN: &str = "not known";
 const NO_NAME: &str = "its name is lost";
 const NO_COMMUNICATOR: &str = "its communicator's definition is lost";
@@ -125,6 +129,18 @@ const NO_OFFSET: &str = "nothing bounds it";
 const NO_WAIT: &str = "no step was in this wait";
 
 columns! {
+    GRAPH {
+        "calls" "calls of one launch" "" InGraph "NCCL calls that one launch executes on one rank, in the order of capture" NONE;
+        "launches" "launches" "" Count "over ranks" NEVER;
+        "calls_per_launch" "calls" "" Count "NCCL calls of one launch" NEVER;
+        "bytes_per_launch" "size" "MiB" Mib "of the calls of one launch, by the convention of nccl-tests" NO_SIZE;
+        "launches_per_second.median" "per second" "1/s" Figure "launches a second of the median rank, between its first and its last" NO_LAUNCHES;
+        "launch_call_us.median" "launch" "µs" Figure "how long the launch call took on the host, mean of the median rank" NO_LAUNCHES;
+        "nranks" "ranks" "" Count "that launched it" NEVER;
+        "executables" "graphs" "" Count "executable graphs over ranks: more than ranks if a rank made it again" NEVER;
+        "streams" "streams" "" Count "different streams that a rank launched on, at most" NEVER;
+    }
+
     ON_COMMUNICATOR {
         "function" "function" "" Text "as NCCL names it; operations that came in pieces under their own name" NO_NAME;
         "communicator" "communicator" "" Communicator "as many digits of its id as tell it apart, and its name" NO_COMMUNICATOR;

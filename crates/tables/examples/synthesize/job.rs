@@ -43,6 +43,8 @@ fn realtime(ticks: u64) -> u64 {
 
 fn live_part(rank: u32, ranks: u32, calls: u64) -> (Image, usize) {
     let layout = Layout {
+        graphs: 0,
+        launches: 0,
         strings: 8,
         comms: 4,
         groups: 4,
@@ -51,6 +53,8 @@ fn live_part(rank: u32, ranks: u32, calls: u64) -> (Image, usize) {
         rows: 16,
         staging: 4096,
         net_ops: 16,
+        most_comms: 0,
+        most_rows: 0,
     };
     let image = Image::zeroed(layout.bytes());
     // SAFETY: the image is zeroed, long enough and outlives the view.

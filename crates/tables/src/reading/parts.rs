@@ -7,9 +7,11 @@ use crate::births;
 use crate::calls::{Call, Extra};
 use crate::clock::{Anchor, Clock};
 use crate::communicators::Local;
+use crate::graphs::Gathered;
 use crate::net_ops;
 use crate::process::{Counters, LiveSource, Process};
 use crate::rotation;
+use crate::windows;
 use capture::block::Kind;
 use capture::live::{self, flag, Comm, View};
 use capture::rotated::Rotated;
@@ -28,6 +30,8 @@ pub(super) struct Parts {
     comms: BTreeMap<u32, RawComm>,
     blocks: Vec<Rows>,
     shapes: Shapes,
+    graphs: Gathered,
+    windows: windows::Gathered,
 }
 
 /// A sound block of rows.
@@ -158,6 +162,11 @@ impl Parts {
                 }),
                 None => return false,
             },
+            Some(Kind::Graphs) => return self.graphs.of_graphs(payload),
+            Some(Kind::Launches) => return self.graphs.of_launches(payload),
+            Some(kind @ (Kind::Windows | Kind::Names | Kind::Ran | Kind::Asked)) => {
+                return self.windows.of_block(kind, payload);
+            }
             _ => {}
         }
         true
@@ -249,6 +258,24 @@ impl Parts {
             process.totals = totals(view, &clock, &mut self.shapes);
             process.net_ops = net_ops::open(view, &clock);
         }
+        if let Some(view) = view {
+            self.graphs.of_live(view);
+            self.windows.of_live(view);
+        }
+        process.windows = self.windows.finish(&clock);
+        let shapes = &mut self.shapes;
+        let captured = shapes.list().iter().any(|s| s.flags & flag::CAPTURED != 0);
+        process.graphs = self.graphs.finish(&clock, captured, |shape| {
+            shapes.intern(capture::rows::Shape {
+                comm: shape.comm,
+                func: shape.func,
+                datatype: shape.datatype,
+                flags: shape.flags,
+                count: shape.count,
+                root: shape.root,
+                ..Default::default()
+            })
+        });
         if let Some(rotated) = rotated {
             rotation::add(rotated, &clock, &mut self.shapes, process);
         }

@@ -1,0 +1,442 @@
+//! CUDA graphs: the calls that were captured into them, and how often each graph was launched.
+//!
+//! A [`Shape`] is what captured calls have in common; [`Contents`] is what one launch executes, as shapes in the order
+//! of capture. An executable graph ([`Exec`] in the live part, [`Executable`] in blocks) has contents and counts its
+//! launches. Those that are gone may be folded into one count for their contents ([`Folded`]), so that a program that
+//! makes graphs all the time takes no more and no more memory. A block of [`launches`](put_launches) has the launches
+//! one by one.
+//!
+//! ```text
+//! Graphs: records one after the other until the payload ends, all integers base-128
+//!   1 │ first shape │ n │ n times: communicator uid, function, datatype, flags, count, zigzag(root)
+//!   2 │ contents │ flags │ runs m │ m times: shape, calls
+//!   3 │ number │ contents │ before │ instantiated │ launches │ entered │ returned │ stream │ destroyed │ completed │ completed at
+//!   4 │ contents │ executable graphs │ launches
+//! Launches: n │ streams m │ m handles │ first entered │ 4 columns of n:
+//!   number │ zigzag(entered - the last one's), 0 at first │ returned - entered │ index of the stream
+//! ```
+//!
+//! For example, contents 1 of 80 calls of shape 0 are `02 01 00 01 00 50`.
+//!
+//! Rule: a later record of an executable graph, or of what was folded, replaces an earlier one. One without contents
+//! takes the earlier one back, because the graph was folded.
+
+use crate::varint::{put, put_column, unzigzag, zigzag, Reader};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Parts of the graph run as often as the GPU decides, or its calls were not followed: they can't be counted.
+pub const UNCOUNTABLE: u32 = 1;
+
+/// Bits of `Header::graph_sight`.
+pub mod sight {
+    /// A call was captured, so graphs matter.
+    pub const CAPTURED: u32 = 1;
+    /// The driver's functions were found, and calls of them lead past the recorder.
+    pub const INTERPOSED: u32 = 2;
+}
+
+/// An executable graph with captured calls, in the live part. One that is updated to other contents becomes another.
+#[repr(C, align(64))]
+#[derive(Default)]
+pub struct Exec {
+    /// Unique in the process, from 1; 0 free. Stored (Release) last.
+    pub number: AtomicU32,
+    /// Number of its contents.
+    pub contents: AtomicU32,
+    /// Launches that CUDA accepted. Threads may launch at the same time: each adds one.
+    pub launches: AtomicU64,
+    /// When the newest launch was called, ticks.
+    pub entered: AtomicU64,
+    /// When the newest launch returned, ticks; before `entered` while one is under way.
+    pub returned: AtomicU64,
+    /// The stream of the newest launch.
+    pub stream: AtomicU64,
+    /// When it was instantiated, or updated to these contents, ticks.
+    pub instantiated: AtomicU64,
+    /// When it was destroyed or updated to something else, ticks; 0 while it is there.
+    pub destroyed: AtomicU64,
+    /// Calls that one launch executes.
+    pub calls: AtomicU32,
+    /// The number that the same executable graph had with other contents; 0 none.
+    pub before: AtomicU32,
+
+    // A line of the recorder's thread.
+    /// Launches that the GPU is known to have completed.
+    pub completed: AtomicU64,
+    /// When the newest of them was seen to be complete, ticks.
+    pub completed_at: AtomicU64,
+    /// 0.
+    pub spare: [AtomicU64; 6],
+}
+
+/// A launch of a graph, in the live part's ring of launches: launch `i` is entry `i` modulo the ring's length.
+#[repr(C)]
+#[derive(Default)]
+pub struct Launch {
+    /// Launch + 1; 0 never used. Stored (Release) last.
+    pub word: AtomicU64,
+    /// When it was called, ticks.
+    pub entered: AtomicU64,
+    /// The stream.
+    pub stream: AtomicU64,
+    /// Number of the executable graph.
+    pub exec: AtomicU32,
+    /// How long the call took, ticks.
+    pub took: AtomicU32,
+}
+
+const _: () = assert!(std::mem::size_of::<Exec>() == 128);
+const _: () = assert!(std::mem::size_of::<Launch>() == 32);
+
+/// What captured calls have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Communicator uid.
+    pub comm: u32,
+    /// String id.
+    pub func: u8,
+    /// String id.
+    pub datatype: u8,
+    /// [`crate::live::flag`] bits.
+    pub flags: u8,
+    /// Elements, as the program gave them.
+    pub count: u64,
+    /// Root, or -1.
+    pub root: i32,
+}
+
+/// What one launch executes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Unique in the process, from 1.
+    pub number: u32,
+    /// [`UNCOUNTABLE`].
+    pub flags: u32,
+    /// Calls in the order of capture: shape and how many.
+    pub runs: Vec<(u32, u32)>,
+}
+
+/// An executable graph, as it was at a flush.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Executable {
+    pub number: u32,
+    pub contents: u32,
+    pub before: u32,
+    /// These as in [`Exec`].
+    pub instantiated: u64,
+    pub launches: u64,
+    pub entered: u64,
+    pub returned: u64,
+    pub stream: u64,
+    pub destroyed: u64,
+    pub completed: u64,
+    pub completed_at: u64,
+}
+
+impl Executable {
+    /// An entry of the live part, each field read by itself.
+    pub fn load(exec: &Exec) -> Executable {
+        Executable {
+            number: exec.number.load(Relaxed),
+            contents: exec.contents.load(Relaxed),
+            before: exec.before.load(Relaxed),
+            instantiated: exec.instantiated.load(Relaxed),
+            launches: exec.launches.load(Relaxed),
+            entered: exec.entered.load(Relaxed),
+            returned: exec.returned.load(Relaxed),
+            stream: exec.stream.load(Relaxed),
+            destroyed: exec.destroyed.load(Relaxed),
+            completed: exec.completed.load(Relaxed),
+            completed_at: exec.completed_at.load(Relaxed),
+        }
+    }
+}
+
+/// Executable graphs that are gone and have no record of their own any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Folded {
+    /// Number of their contents.
+    pub contents: u32,
+    /// How many.
+    pub executables: u64,
+    /// Their launches.
+    pub launches: u64,
+}
+
+/// One record of a block of graphs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// Consecutive shapes, from this number on.
+    Shapes(u32, Vec<Shape>),
+    /// What a launch executes.
+    Contents(Contents),
+    /// An executable graph.
+    Executable(Executable),
+    /// Those that are gone.
+    Folded(Folded),
+}
+
+/// A launch, as in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launched {
+    /// Number of the executable graph.
+    pub exec: u32,
+    /// When it was called, ticks.
+    pub entered: u64,
+    /// How long the call took, ticks.
+    pub took: u32,
+    /// The stream.
+    pub stream: u64,
+}
+
+/// Appends a record.
+pub fn put_record(out: &mut Vec<u8>, record: &Record) {
+    let mut all = |tag: u8, values: &[u64]| {
+        out.push(tag);
+        for value in values {
+            put(out, *value);
+        }
+    };
+    match record {
+        Record::Shapes(first, shapes) => {
+            all(1, &[(*first).into(), shapes.len() as u64]);
+            for s in shapes {
+                let names = [s.func, s.datatype, s.flags].map(u64::from);
+                put(out, s.comm.into());
+                for value in names.into_iter().chain([s.count, zigzag(s.root.into())]) {
+                    put(out, value);
+                }
+            }
+        }
+        Record::Contents(c) => {
+            all(2, &[c.number.into(), c.flags.into(), c.runs.len() as u64]);
+            for (shape, calls) in &c.runs {
+                put(out, (*shape).into());
+                put(out, (*calls).into());
+            }
+        }
+        Record::Executable(e) => {
+            let numbers = [e.number, e.contents, e.before].map(u64::from);
+            let times = [e.instantiated, e.launches, e.entered, e.returned, e.stream];
+            all(3, &numbers);
+            for value in times
+                .into_iter()
+                .chain([e.destroyed, e.completed, e.completed_at])
+            {
+                put(out, value);
+            }
+        }
+        Record::Folded(f) => all(4, &[f.contents.into(), f.executables, f.launches]),
+    }
+}
+
+/// The next record of a block of graphs; `None` at its end, or if it is not well formed.
+pub fn record(reader: &mut Reader<'_>) -> Option<Record> {
+    let small = |reader: &mut Reader<'_>| u32::try_from(reader.get()?).ok();
+    let byte = |reader: &mut Reader<'_>| u8::try_from(reader.get()?).ok();
+    Some(match reader.take(1)?[0] {
+        1 => {
+            let (first, n) = (small(reader)?, small(reader)?);
+            first.checked_add(n)?;
+            // A shape takes six bytes at least, so a damaged number takes no more memory than there are bytes.
+            if n as usize > reader.remaining() / 6 {
+                return None;
+            }
+            let mut shapes = Vec::with_capacity(n as usize);
+            for _ in 0..n {
+                shapes.push(Shape {
+                    comm: small(reader)?,
+                    func: byte(reader)?,
+                    datatype: byte(reader)?,
+                    flags: byte(reader)?,
+                    count: reader.get()?,
+                    root: i32::try_from(unzigzag(reader.get()?)).ok()?,
+                });
+            }
+            Record::Shapes(first, shapes)
+        }
+        2 => {
+            let (number, flags, n) = (small(reader)?, small(reader)?, reader.get()?);
+            if n > (reader.remaining() / 2) as u64 {
+                return None;
+            }
+            let runs = (0..n).map(|_| Some((small(reader)?, small(reader)?)));
+            Record::Contents(Contents {
+                number,
+                flags,
+                runs: runs.collect::<Option<_>>()?,
+            })
+        }
+        3 => Record::Executable(Executable {
+            number: small(reader)?,
+            contents: small(reader)?,
+            before: small(reader)?,
+            instantiated: reader.get()?,
+            launches: reader.get()?,
+            entered: reader.get()?,
+            returned: reader.get()?,
+            stream: reader.get()?,
+            destroyed: reader.get()?,
+            completed: reader.get()?,
+            completed_at: reader.get()?,
+        }),
+        4 => Record::Folded(Folded {
+            contents: small(reader)?,
+            executables: reader.get()?,
+            launches: reader.get()?,
+        }),
+        _ => return None,
+    })
+}
+
+/// Appends launches in the order in which they were called, or nearly.
+pub fn put_launches(out: &mut Vec<u8>, launches: &[Launched]) {
+    let mut streams: Vec<u64> = Vec::new();
+    let mut columns: [Vec<u64>; 4] = Default::default();
+    let first = launches.first().map_or(0, |l| l.entered);
+    let mut last = first;
+    for launch in launches {
+        let known = streams.iter().position(|s| *s == launch.stream);
+        let stream = known.unwrap_or_else(|| {
+            streams.push(launch.stream);
+            streams.len() - 1
+        });
+        columns[0].push(launch.exec.into());
+        columns[1].push(zigzag(launch.entered.wrapping_sub(last) as i64));
+        columns[2].push(launch.took.into());
+        columns[3].push(stream as u64);
+        last = launch.entered;
+    }
+    put(out, launches.len() as u64);
+    put(out, streams.len() as u64);
+    for stream in streams {
+        put(out, stream);
+    }
+    put(out, first);
+    for column in &columns {
+        put_column(out, column);
+    }
+}
+
+/// The launches of a block; `None` if it is not well formed.
+pub fn launches(payload: &[u8]) -> Option<Vec<Launched>> {
+    let mut reader = Reader::new(payload);
+    let n = usize::try_from(reader.get()?).ok()?;
+    let streams = reader.get()?;
+    if streams > reader.remaining() as u64 || n > MOST_LAUNCHES {
+        return None;
+    }
+    let streams: Vec<u64> = (0..streams).map(|_| reader.get()).collect::<Option<_>>()?;
+    let mut entered = reader.get()?;
+    let mut values = Vec::new();
+    let mut columns = [const { None }; 4];
+    for column in &mut columns {
+        *column = Some(reader.column(n, &mut values)?);
+    }
+    let [exec, since, took, stream] = columns.map(|c| c.expect("read above"));
+    (0..n)
+        .map(|i| {
+            entered = entered.wrapping_add(unzigzag(since.at(&values, i)) as u64);
+            Some(Launched {
+                exec: u32::try_from(exec.at(&values, i)).ok()?,
+                entered,
+                took: u32::try_from(took.at(&values, i)).ok()?,
+                stream: *streams.get(usize::try_from(stream.at(&values, i)).ok()?)?,
+            })
+        })
+        .collect()
+}
+
+/// Launches in a block, at most.
+pub const MOST_LAUNCHES: usize = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(bytes: &[u8]) -> Vec<Record> {
+        let mut reader = Reader::new(bytes);
+        std::iter::from_fn(|| record(&mut reader)).collect()
+    }
+
+    #[test]
+    fn the_example_is_as_written() {
+        let contents = Contents {
+            number: 1,
+            flags: 0,
+            runs: vec![(0, 80)],
+        };
+        let mut bytes = Vec::new();
+        put_record(&mut bytes, &Record::Contents(contents));
+        assert_eq!(bytes, [2, 1, 0, 1, 0, 0x50]);
+    }
+
+    #[test]
+    fn records_come_back_in_order() {
+        let shape = Shape {
+            comm: 3,
+            func: 5,
+            datatype: 8,
+            flags: 1,
+            count: 1 << 40,
+            root: -1,
+        };
+        let records = [
+            Record::Shapes(7, vec![shape, Shape::default()]),
+            Record::Contents(Contents {
+                number: 2,
+                flags: UNCOUNTABLE,
+                runs: vec![(0, 80), (7, 2)],
+            }),
+            Record::Executable(Executable {
+                number: 2,
+                contents: 1,
+                before: 1,
+                instantiated: u64::MAX,
+                launches: 1000,
+                entered: 5,
+                returned: 6,
+                stream: 0x57,
+                destroyed: 0,
+                completed: 999,
+                completed_at: 4,
+            }),
+            Record::Folded(Folded {
+                contents: 1,
+                executables: 7,
+                launches: 70,
+            }),
+        ];
+        let mut bytes = Vec::new();
+        for record in &records {
+            put_record(&mut bytes, record);
+        }
+        assert_eq!(read(&bytes), records);
+        // A cut record is none.
+        assert_eq!(read(&bytes[..bytes.len() - 1]), records[..3]);
+    }
+
+    proptest! {
+        #[test]
+        fn launches_come_back(launches in proptest::collection::vec(
+            (0u32..9, any::<u64>(), any::<u32>(), 0u64..3),
+            0..200,
+        )) {
+            let launches: Vec<Launched> = launches
+                .into_iter()
+                .map(|(exec, entered, took, stream)| Launched { exec, entered, took, stream })
+                .collect();
+            let mut bytes = Vec::new();
+            put_launches(&mut bytes, &launches);
+            prop_assert_eq!(super::launches(&bytes), Some(launches));
+        }
+
+        #[test]
+        fn no_bytes_are_too_odd(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            read(&bytes);
+            super::launches(&bytes);
+        }
+    }
+}

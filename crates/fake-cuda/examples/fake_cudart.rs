@@ -1,0 +1,81 @@
+//! A stand-in for libcudart: it looks the driver's functions up once and keeps their addresses in its data, as CUDA's
+//! runtime does, whether it is shared or linked into a program.
+
+#![allow(missing_docs, non_snake_case)]
+
+use std::ffi::{c_int, c_uint, c_void, CStr};
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+type GetProcAddress = unsafe extern "C" fn(
+    *const std::ffi::c_char,
+    *mut *mut c_void,
+    c_int,
+    u64,
+    *mut c_int,
+) -> c_int;
+
+/// Asks the driver for a function's address, the first time.
+fn found(kept: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
+    let known = kept.load(Relaxed);
+    if !known.is_null() {
+        return known;
+    }
+    let mut address = std::ptr::null_mut();
+    // SAFETY: fake-cuda's signatures.
+    unsafe {
+        let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD;
+        let cuda = libc::dlopen(c"libcuda.so.1".as_ptr(), flags);
+        let get = libc::dlsym(cuda, c"cuGetProcAddress_v2".as_ptr());
+        assert!(!get.is_null(), "the driver is loaded");
+        let get = std::mem::transmute::<*mut c_void, GetProcAddress>(get);
+        assert_eq!(get(name.as_ptr(), &mut address, 12_000, 0, &mut 0), 0);
+    }
+    kept.store(address, Relaxed);
+    address
+}
+
+macro_rules! runtime {
+    ($($name:ident = $driver:literal ($($arg:ident: $type:ty),*);)*) => {
+        $(
+            /// # Safety
+            /// As for CUDA's function.
+            #[no_mangle]
+            pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int {
+                let function = found(&kept::$name, $driver);
+                // SAFETY: the driver's function has this signature.
+                unsafe {
+                    std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(function)($($arg),*)
+                }
+            }
+        )*
+
+        /// Where the addresses are kept.
+        #[allow(non_upper_case_globals)]
+        mod kept {
+            use super::AtomicPtr;
+            $(pub static $name: AtomicPtr<std::ffi::c_void> = AtomicPtr::new(std::ptr::null_mut());)*
+        }
+
+        /// Looks all functions up, as the runtime does when it is initialised.
+        #[no_mangle]
+        pub extern "C" fn fake_cudart_initialise() {
+            $(found(&kept::$name, $driver);)*
+        }
+    };
+}
+
+runtime! {
+    cudaStreamBeginCapture = c"cuStreamBeginCapture_v2" (stream: u64, mode: c_int);
+    cudaStreamEndCapture = c"cuStreamEndCapture" (stream: u64, graph: *mut u64);
+    cudaGraphCreate = c"cuGraphCreate" (graph: *mut u64, flags: c_uint);
+    cudaGraphClone = c"cuGraphClone" (clone: *mut u64, original: u64);
+    cudaGraphAddChildGraphNode = c"cuGraphAddChildGraphNode"
+        (node: *mut u64, graph: u64, dependencies: *const u64, n: usize, child: u64);
+    cudaGraphAddNode = c"cuGraphAddNode"
+        (node: *mut u64, graph: u64, dependencies: *const u64, n: usize, parameters: *mut [u64; 32]);
+    cudaGraphInstantiate = c"cuGraphInstantiateWithFlags" (exec: *mut u64, graph: u64, flags: u64);
+    cudaGraphExecUpdate = c"cuGraphExecUpdate_v2" (exec: u64, graph: u64, result: *mut c_void);
+    cudaGraphLaunch = c"cuGraphLaunch" (exec: u64, stream: u64);
+    cudaGraphExecDestroy = c"cuGraphExecDestroy" (exec: u64);
+    cudaGraphDestroy = c"cuGraphDestroy" (graph: u64);
+}

@@ -1,0 +1,417 @@
+//! Functions of ours before those of the CUDA driver.
+//!
+//! [`install`] puts them there (see [`crate::interpose`]). Each calls the driver's function with what it got, and returns
+//! what that returned. Functions that capture, make and launch graphs tell the recorder's
+//! [`Graphs`](crate::graphs::Graphs): what each means is one handler below. Functions that launch kernels and copies, and
+//! that order or wait for them, note the call while a kernel window is open ([`asked`]), and do nothing else. Tables at
+//! the end have all names and signatures.
+//!
+//! Rule: a handler looks only at what the driver has accepted, and a process without a recorder (a forked child, or
+//! one that is ending) calls straight on. A panic in here turns recording off and reaches nobody.
+
+use crate::cuda::driver_function;
+use crate::guard::guard;
+use crate::interpose::{Function, Interposed, Real};
+use crate::recorder::fork_page::get;
+use crate::recorder::Recorder;
+use crate::watch::Watch;
+use crate::windows::asked;
+use capture::graphs::sight;
+use capture::windows::Ask;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::OnceLock;
+
+/// Puts ours before the driver's functions, in all libraries that call them by now.
+///
+/// `again` looks once more even if no library was loaded since the last time.
+pub fn install(watch: Watch, again: bool) {
+    let mut tables = Vec::new();
+    if watch.graphs {
+        tables.push(&FUNCTIONS[..]);
+    }
+    if watch.windows {
+        tables.push(&NOTED[..]);
+    }
+    let installed = INTERPOSED.install(&tables, again, driver_function);
+    if let Some(recorder) = get().filter(|_| watch.graphs && installed.pointers != 0) {
+        let sight = &recorder.header().graph_sight;
+        sight.fetch_or(sight::INTERPOSED, Relaxed);
+    }
+}
+
+static INTERPOSED: Interposed = Interposed::new();
+
+const OK: c_int = 0;
+/// The GPU itself may launch a graph that was instantiated with this flag.
+const DEVICE_LAUNCH: u64 = 4;
+/// Kinds of node, as in the parameters of a new node.
+const CHILD_GRAPH: u32 = 4;
+const CONDITIONAL: u32 = 13;
+
+/// Tells the recorder something after the driver's function succeeded.
+fn after(recorder: &Recorder, call: impl FnOnce() -> c_int, tell: impl FnOnce(&Recorder)) -> c_int {
+    let result = call();
+    if result == OK {
+        guard((), || tell(recorder));
+    }
+    result
+}
+
+/// What the driver stored at `place`; 0 for a null pointer.
+fn stored(place: *const u64) -> u64 {
+    if place.is_null() {
+        0
+    } else {
+        // SAFETY: the driver has just stored a handle there.
+        unsafe { place.read_unaligned() }
+    }
+}
+
+fn begin_capture(recorder: &Recorder, call: impl FnOnce() -> c_int, _stream: u64) -> c_int {
+    after(recorder, call, |r| r.graphs.capture_began())
+}
+
+fn end_capture(
+    recorder: &Recorder,
+    call: impl FnOnce() -> c_int,
+    stream: u64,
+    graph: *mut u64,
+) -> c_int {
+    // Asked for before, because a failed capture ends without a graph.
+    let into = guard(None, || recorder.graph_of(stream));
+    let result = call();
+    let failed = result != OK || stored(graph) == 0;
+    guard((), || recorder.graphs.capture_ended(into, failed));
+    result
+}
+
+fn instantiate(
+    recorder: &Recorder,
+    call: impl FnOnce() -> c_int,
+    exec: *mut u64,
+    graph: u64,
+    flags: u64,
+) -> c_int {
+    after(recorder, call, |r| {
+        let by_device = flags & DEVICE_LAUNCH != 0;
+        let now = r.clock.ticks();
+        r.graphs.instantiated(stored(exec), graph, by_device, now);
+    })
+}
+
+fn update(recorder: &Recorder, call: impl FnOnce() -> c_int, exec: u64, graph: u64) -> c_int {
+    after(recorder, call, |r| {
+        r.graphs.instantiated(exec, graph, false, r.clock.ticks());
+    })
+}
+
+fn launch(recorder: &Recorder, call: impl FnOnce() -> c_int, exec: u64, stream: u64) -> c_int {
+    let call = || noted(Ask::LaunchGraph, stream, exec, call);
+    let entered = recorder.clock.ticks();
+    let (into, entry) = guard((None, None), || {
+        // Looked at first, because most graphs have no captured calls.
+        if !recorder.graphs.has(exec) {
+            return (None, None);
+        }
+        let capturing = recorder.graphs.capturing();
+        match capturing.then(|| recorder.graph_of(stream)).flatten() {
+            Some(graph) => (Some(graph), None),
+            None => (None, recorder.graphs.launching(exec, stream, entered)),
+        }
+    });
+    let result = call();
+    if result == OK {
+        guard((), || match (into, entry) {
+            (Some(graph), _) => recorder.graphs.launched_into(graph, exec),
+            (None, Some(entry)) => {
+                let times = [entered, recorder.clock.ticks()];
+                recorder.graphs.launched(entry, stream, times);
+            }
+            _ => {}
+        });
+    }
+    result
+}
+
+fn add_child(recorder: &Recorder, call: impl FnOnce() -> c_int, graph: u64, child: u64) -> c_int {
+    after(recorder, call, |r| r.graphs.added(graph, child))
+}
+
+/// The first words of a node's parameters: kind, then from the third on what the kind has.
+type Parameters = *const [u64; 5];
+
+fn add_node(
+    recorder: &Recorder,
+    call: impl FnOnce() -> c_int,
+    graph: u64,
+    parameters: Parameters,
+) -> c_int {
+    after(recorder, call, |r| {
+        // SAFETY: the driver has just accepted these parameters, which are larger.
+        let [kind, _, child, bodies, out] = unsafe { parameters.read_unaligned() };
+        match kind as u32 {
+            CHILD_GRAPH => r.graphs.added(graph, child),
+            CONDITIONAL => {
+                let number = bodies >> 32;
+                for i in 0..number.min(64) {
+                    // SAFETY: the driver has stored this many graphs there.
+                    let body = unsafe { (out as *const u64).add(i as usize).read_unaligned() };
+                    r.graphs.body(graph, body);
+                }
+            }
+            _ => {}
+        }
+    })
+}
+
+fn set_child(recorder: &Recorder, call: impl FnOnce() -> c_int, exec: u64, child: u64) -> c_int {
+    after(recorder, call, |r| {
+        r.graphs.edited(exec, child, r.clock.ticks());
+    })
+}
+
+fn set_node(
+    recorder: &Recorder,
+    call: impl FnOnce() -> c_int,
+    exec: u64,
+    parameters: Parameters,
+) -> c_int {
+    after(recorder, call, |r| {
+        // SAFETY: as in `add_node`.
+        let [kind, _, child, ..] = unsafe { parameters.read_unaligned() };
+        if kind as u32 == CHILD_GRAPH {
+            r.graphs.edited(exec, child, r.clock.ticks());
+        }
+    })
+}
+
+fn clone(recorder: &Recorder, call: impl FnOnce() -> c_int, clone: *mut u64, of: u64) -> c_int {
+    after(recorder, call, |r| r.graphs.cloned(stored(clone), of))
+}
+
+fn destroy(recorder: &Recorder, call: impl FnOnce() -> c_int, graph: u64) -> c_int {
+    after(recorder, call, |r| r.graphs.destroyed(graph))
+}
+
+fn destroy_exec(recorder: &Recorder, call: impl FnOnce() -> c_int, exec: u64) -> c_int {
+    // Before, because another thread may get the handle for a new graph as soon as it is free.
+    guard((), || {
+        recorder.graphs.exec_destroyed(exec, recorder.clock.ticks());
+    });
+    call()
+}
+
+/// Notes a call of the driver, if a window is open.
+#[inline(always)]
+fn noted(kind: Ask, stream: u64, object: u64, call: impl FnOnce() -> c_int) -> c_int {
+    if !asked::open() {
+        return call();
+    }
+    note(kind, stream, object, call)
+}
+
+#[cold]
+fn note(kind: Ask, stream: u64, object: u64, call: impl FnOnce() -> c_int) -> c_int {
+    let Some(recorder) = get() else {
+        return call();
+    };
+    let at = recorder.clock.ticks();
+    let result = call();
+    let took = recorder.clock.ticks().saturating_sub(at);
+    guard((), || {
+        // SAFETY: a plain system call.
+        let thread = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+        asked::note(kind, at, took, thread, stream_id(stream), object);
+    });
+    result
+}
+
+/// What a synchronisation is of, if not of a stream.
+const WHOLE_CONTEXT: u64 = u64::MAX;
+
+/// CUDA's id of a stream, as in CUPTI's records; 0 if the driver is too old to tell.
+fn stream_id(stream: u64) -> u32 {
+    type GetId = unsafe extern "C" fn(u64, *mut u64) -> c_int;
+    static GET_ID: OnceLock<Option<GetId>> = OnceLock::new();
+    let find = || {
+        let found = driver_function(c"cuStreamGetId")?;
+        // SAFETY: the function's signature since CUDA 12.0.
+        Some(unsafe { std::mem::transmute::<*mut c_void, GetId>(found) })
+    };
+    let (Some(get_id), true) = (GET_ID.get_or_init(find), stream != WHOLE_CONTEXT) else {
+        return 0;
+    };
+    let mut id = 0;
+    // SAFETY: a stream that the program uses at this moment; fills in one number.
+    match unsafe { get_id(stream, &mut id) } {
+        OK => id as u32,
+        _ => 0,
+    }
+}
+
+/// The stream of a launch with a configuration: behind seven sizes of 32 bits.
+fn stream_of(config: *const u8) -> u64 {
+    if config.is_null() {
+        return 0;
+    }
+    // SAFETY: the program passes a whole CUlaunchConfig.
+    unsafe { config.add(32).cast::<u64>().read_unaligned() }
+}
+
+/// The table: a function of ours for each name, with the driver's signature and the handler's arguments.
+macro_rules! watched {
+    ($($name:ident $symbol:literal ($($arg:ident: $type:ty),*) => $handler:ident($($given:expr),*);)*) => {
+        $(
+            extern "C" fn $name($($arg: $type),*) -> c_int {
+                // SAFETY: ours is only reached in the driver's place, so its address is known; the driver's
+                // function has this signature.
+                let call = || unsafe {
+                    let real = std::mem::transmute::<*mut c_void, extern "C" fn($($type),*) -> c_int>(
+                        reals::$name.get(),
+                    );
+                    real($($arg),*)
+                };
+                match get() {
+                    Some(recorder) => $handler(recorder, call, $($given),*),
+                    None => call(),
+                }
+            }
+        )*
+
+        #[allow(non_upper_case_globals)]
+        mod reals {
+            $(pub static $name: super::Real = super::Real::unknown();)*
+        }
+
+        static FUNCTIONS: [Function; [$($symbol),*].len()] = [$(
+            Function {
+                name: match std::ffi::CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => panic!("a name has no NUL"),
+                },
+                ours: $name as *const c_void,
+                real: &reals::$name,
+            },
+        )*];
+    };
+}
+
+type Out = *mut u64;
+type Deps = *const u64;
+type Pointer = *mut c_void;
+
+watched! {
+    begin_v1 "cuStreamBeginCapture" (stream: u64) => begin_capture(stream);
+    begin_v1_ptsz "cuStreamBeginCapture_ptsz" (stream: u64) => begin_capture(stream);
+    begin_v2 "cuStreamBeginCapture_v2" (stream: u64, mode: c_int) => begin_capture(stream);
+    begin_v2_ptsz "cuStreamBeginCapture_v2_ptsz" (stream: u64, mode: c_int) => begin_capture(stream);
+    begin_into "cuStreamBeginCaptureToGraph" (stream: u64, graph: u64, deps: Deps, edges: Pointer, n: usize, mode: c_int)
+        => begin_capture(stream);
+    begin_into_ptsz "cuStreamBeginCaptureToGraph_ptsz" (stream: u64, graph: u64, deps: Deps, edges: Pointer, n: usize, mode: c_int)
+        => begin_capture(stream);
+    end "cuStreamEndCapture" (stream: u64, graph: Out) => end_capture(stream, graph);
+    end_ptsz "cuStreamEndCapture_ptsz" (stream: u64, graph: Out) => end_capture(stream, graph);
+    instantiate_v1 "cuGraphInstantiate" (exec: Out, graph: u64, node: Out, log: Pointer, size: usize)
+        => instantiate(exec, graph, 0);
+    instantiate_v2 "cuGraphInstantiate_v2" (exec: Out, graph: u64, node: Out, log: Pointer, size: usize)
+        => instantiate(exec, graph, 0);
+    instantiate_flags "cuGraphInstantiateWithFlags" (exec: Out, graph: u64, flags: u64)
+        => instantiate(exec, graph, flags);
+    instantiate_params "cuGraphInstantiateWithParams" (exec: Out, graph: u64, parameters: Out)
+        => instantiate(exec, graph, stored(parameters));
+    instantiate_params_ptsz "cuGraphInstantiateWithParams_ptsz" (exec: Out, graph: u64, parameters: Out)
+        => instantiate(exec, graph, stored(parameters));
+    update_v1 "cuGraphExecUpdate" (exec: u64, graph: u64, node: Out, result: Pointer) => update(exec, graph);
+    update_v2 "cuGraphExecUpdate_v2" (exec: u64, graph: u64, result: Pointer) => update(exec, graph);
+    launch_legacy "cuGraphLaunch" (exec: u64, stream: u64) => launch(exec, stream);
+    launch_ptsz "cuGraphLaunch_ptsz" (exec: u64, stream: u64) => launch(exec, stream);
+    child "cuGraphAddChildGraphNode" (node: Out, graph: u64, deps: Deps, n: usize, child: u64)
+        => add_child(graph, child);
+    node_v1 "cuGraphAddNode" (node: Out, graph: u64, deps: Deps, n: usize, parameters: Parameters)
+        => add_node(graph, parameters);
+    node_v2 "cuGraphAddNode_v2" (node: Out, graph: u64, deps: Deps, edges: Pointer, n: usize, parameters: Parameters)
+        => add_node(graph, parameters);
+    exec_child "cuGraphExecChildGraphNodeSetParams" (exec: u64, node: u64, child: u64) => set_child(exec, child);
+    exec_node "cuGraphExecNodeSetParams" (exec: u64, node: u64, parameters: Parameters)
+        => set_node(exec, parameters);
+    clone_graph "cuGraphClone" (copy: Out, original: u64) => clone(copy, original);
+    destroy_graph "cuGraphDestroy" (graph: u64) => destroy(graph);
+    destroy_executable "cuGraphExecDestroy" (exec: u64) => destroy_exec(exec);
+}
+
+/// The table of what is noted: name, signature, then what was asked, of which stream, with which object.
+macro_rules! noted {
+    ($($name:ident $symbol:literal ($($arg:ident: $type:ty),*) => $kind:ident($stream:expr, $object:expr);)*) => {
+        $(
+            extern "C" fn $name($($arg: $type),*) -> c_int {
+                // SAFETY: as for the other table.
+                let call = || unsafe {
+                    let real = std::mem::transmute::<*mut c_void, extern "C" fn($($type),*) -> c_int>(
+                        note_reals::$name.get(),
+                    );
+                    real($($arg),*)
+                };
+                if !asked::open() {
+                    return call();
+                }
+                note(Ask::$kind, $stream, $object, call)
+            }
+        )*
+
+        #[allow(non_upper_case_globals)]
+        mod note_reals {
+            $(pub static $name: super::Real = super::Real::unknown();)*
+        }
+
+        static NOTED: [Function; [$($symbol),*].len()] = [$(
+            Function {
+                name: match std::ffi::CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => panic!("a name has no NUL"),
+                },
+                ours: $name as *const c_void,
+                real: &note_reals::$name,
+            },
+        )*];
+    };
+}
+
+noted! {
+    kernel "cuLaunchKernel" (f: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: u64, params: Pointer, extra: Pointer)
+        => Launch(stream, 0);
+    kernel_ptsz "cuLaunchKernel_ptsz" (f: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: u64, params: Pointer, extra: Pointer)
+        => Launch(stream, 0);
+    kernel_ex "cuLaunchKernelEx" (config: *const u8, f: u64, params: Pointer, extra: Pointer) => Launch(stream_of(config), 0);
+    kernel_ex_ptsz "cuLaunchKernelEx_ptsz" (config: *const u8, f: u64, params: Pointer, extra: Pointer)
+        => Launch(stream_of(config), 0);
+    cooperative "cuLaunchCooperativeKernel" (f: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: u64, params: Pointer)
+        => Launch(stream, 0);
+    cooperative_ptsz "cuLaunchCooperativeKernel_ptsz" (f: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: u64, params: Pointer)
+        => Launch(stream, 0);
+    copy "cuMemcpyAsync" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
+    copy_ptsz "cuMemcpyAsync_ptsz" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
+    copy_in "cuMemcpyHtoDAsync_v2" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
+    copy_in_ptsz "cuMemcpyHtoDAsync_v2_ptsz" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
+    copy_out "cuMemcpyDtoHAsync_v2" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
+    copy_out_ptsz "cuMemcpyDtoHAsync_v2_ptsz" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
+    copy_within "cuMemcpyDtoDAsync_v2" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
+    copy_within_ptsz "cuMemcpyDtoDAsync_v2_ptsz" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
+    fill_8 "cuMemsetD8Async" (to: u64, value: u8, n: usize, stream: u64) => Copy(stream, 0);
+    fill_8_ptsz "cuMemsetD8Async_ptsz" (to: u64, value: u8, n: usize, stream: u64) => Copy(stream, 0);
+    fill_32 "cuMemsetD32Async" (to: u64, value: u32, n: usize, stream: u64) => Copy(stream, 0);
+    fill_32_ptsz "cuMemsetD32Async_ptsz" (to: u64, value: u32, n: usize, stream: u64) => Copy(stream, 0);
+    blocking_copy_in "cuMemcpyHtoD_v2" (to: u64, from: u64, n: usize) => Synchronise(0, 0);
+    blocking_copy_out "cuMemcpyDtoH_v2" (to: u64, from: u64, n: usize) => Synchronise(0, 0);
+    blocking_copy "cuMemcpy" (to: u64, from: u64, n: usize) => Synchronise(0, 0);
+    record "cuEventRecord" (event: u64, stream: u64) => Record(stream, event);
+    record_ptsz "cuEventRecord_ptsz" (event: u64, stream: u64) => Record(stream, event);
+    record_flags "cuEventRecordWithFlags" (event: u64, stream: u64, flags: u32) => Record(stream, event);
+    record_flags_ptsz "cuEventRecordWithFlags_ptsz" (event: u64, stream: u64, flags: u32) => Record(stream, event);
+    wait "cuStreamWaitEvent" (stream: u64, event: u64, flags: u32) => Wait(stream, event);
+    wait_ptsz "cuStreamWaitEvent_ptsz" (stream: u64, event: u64, flags: u32) => Wait(stream, event);
+    stream_end "cuStreamSynchronize" (stream: u64) => Synchronise(stream, 0);
+    stream_end_ptsz "cuStreamSynchronize_ptsz" (stream: u64) => Synchronise(stream, 0);
+    event_end "cuEventSynchronize" (event: u64) => Synchronise(WHOLE_CONTEXT, event);
+    context_end "cuCtxSynchronize" () => Synchronise(WHOLE_CONTEXT, 0);
+}

@@ -1,0 +1,346 @@
+//! CUDA graphs: which captured calls an executable graph has, and how often it is launched.
+//!
+//! NCCL announces a captured call once, and no replay of it. So the recorder watches the driver's functions that
+//! make and launch graphs: [`crate::driver_watch`] has a function of ours before each, which calls the driver and then
+//! tells [`Graphs`]. [`contents`] follows what is in a graph. Executable graphs have entries in the live part, where
+//! each launch is counted; the recorder's thread writes them and the launches to blocks.
+//!
+//! ```text
+//! NCCL, captured call ──▶ Graphs::captured   ─┐ by the graph's handle
+//! driver, graph built ──▶ Graphs::added, …    ├──▶ Contents
+//! driver, instantiate ──▶ Graphs::instantiated ──▶ entry in the live part
+//! driver, launch      ──▶ Graphs::launched     ──▶ count, ring of launches ──▶ recorder's thread ──▶ blocks
+//! ```
+//!
+//! Rule: a graph without captured calls costs its launches one failed look-up, and nothing else. Nothing here fails a
+//! call of the driver. What could not be followed is never taken for zero launches: a captured call stays
+//! *unplaced* in [`Header::unplaced`] until its graph is instantiated or destroyed in our sight, and a reader says so.
+
+mod contents;
+mod execs;
+
+use crate::lock::Lock;
+use capture::graphs::{sight, Exec, Launch, Shape};
+use capture::live::{Header, View};
+use contents::{Content, Contents};
+use execs::Execs;
+use std::cell::UnsafeCell;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{
+    AtomicU32,
+    Ordering::{Relaxed, Release},
+};
+
+/// Different contents that are told apart. A serving engine has a few hundred.
+const MOST_CONTENTS: usize = 1 << 16;
+
+/// The graphs of a process.
+pub struct Graphs {
+    header: &'static Header,
+    entries: &'static [Exec],
+    launches: &'static [Launch],
+    /// Executable graphs by handle; read without a lock at each launch.
+    execs: Execs,
+    /// Streams that are captured now, as far as was seen.
+    capturing: AtomicU32,
+    lock: Lock,
+    /// Under the lock.
+    state: UnsafeCell<State>,
+}
+
+// SAFETY: `state` is only touched under `lock`.
+unsafe impl Sync for Graphs {}
+// SAFETY: nothing here belongs to a thread.
+unsafe impl Send for Graphs {}
+
+#[derive(Default)]
+struct State {
+    contents: Contents,
+    /// Graphs with captured calls of their own that were neither instantiated nor destroyed in our sight.
+    unplaced: HashSet<u64>,
+    shapes: HashMap<Shape, u32>,
+    numbers: HashMap<Content, u32>,
+    /// Executable graphs so far.
+    executables: u32,
+    new: New,
+}
+
+/// What the recorder's thread has not written yet.
+#[derive(Default)]
+pub struct New {
+    pub shapes: Vec<(u32, Shape)>,
+    pub contents: Vec<capture::graphs::Contents>,
+}
+
+impl Graphs {
+    pub fn new(live: &View<'static>) -> Graphs {
+        Graphs {
+            header: live.header(),
+            entries: live.graphs(),
+            launches: live.launches(),
+            execs: Execs::new(),
+            capturing: AtomicU32::new(0),
+            lock: Lock::new(),
+            state: UnsafeCell::new(State::default()),
+        }
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        let _held = self.lock.lock();
+        // SAFETY: under the lock, and `act` does not come back here.
+        let state = unsafe { &mut *self.state.get() };
+        let result = act(state);
+        let unplaced = state.unplaced.len() as u32;
+        self.header.unplaced.store(unplaced, Relaxed);
+        result
+    }
+
+    /// Whether calls were captured.
+    pub fn any(&self) -> bool {
+        self.header.graph_sight.load(Relaxed) & sight::CAPTURED != 0
+    }
+
+    /// A call is being captured into a graph; `None` if the driver does not say which.
+    pub fn captured(&self, graph: Option<u64>, shape: Shape) {
+        self.header.graph_sight.fetch_or(sight::CAPTURED, Relaxed);
+        self.with(|s| {
+            let next = s.shapes.len() as u32;
+            let number = *s.shapes.entry(shape).or_insert(next);
+            if number == next {
+                s.new.shapes.push((number, shape));
+            }
+            // No graph has the handle 0, so these stay unplaced.
+            let graph = graph.unwrap_or(0);
+            s.unplaced.insert(graph);
+            s.contents.captured(graph, number);
+        });
+    }
+
+    /// Whether streams are captured at the moment, as far as was seen.
+    #[inline]
+    pub fn capturing(&self) -> bool {
+        self.capturing.load(Relaxed) != 0
+    }
+
+    /// A stream is captured from now on.
+    pub fn capture_began(&self) {
+        self.capturing.fetch_add(1, Relaxed);
+    }
+
+    /// The capture of a stream ended: its graph is complete, or was given up.
+    pub fn capture_ended(&self, graph: Option<u64>, failed: bool) {
+        let fewer = |n: u32| n.checked_sub(1);
+        let _ = self.capturing.fetch_update(Relaxed, Relaxed, fewer);
+        if let Some(graph) = graph.filter(|_| failed) {
+            self.destroyed(graph);
+        }
+    }
+
+    /// A graph became a part of another. What is left of it as a graph of its own matters no more.
+    pub fn added(&self, parent: u64, child: u64) {
+        self.with(|s| {
+            s.contents.added(parent, child);
+            s.moved(parent, child);
+        });
+    }
+
+    /// A graph was copied.
+    pub fn cloned(&self, clone: u64, original: u64) {
+        self.with(|s| {
+            s.contents.cloned(clone, original);
+            s.unplaced.remove(&clone);
+            s.moved(clone, original);
+        });
+    }
+
+    /// A graph runs as often as a node of its parent decides.
+    pub fn body(&self, parent: u64, body: u64) {
+        self.with(|s| s.contents.body(parent, body));
+    }
+
+    /// A graph was launched on a stream that is captured: it became a part of that graph.
+    pub fn launched_into(&self, graph: u64, exec: u64) {
+        self.with(|s| {
+            if let Some(content) = self.execs.content(exec) {
+                s.contents.launched_into(graph, &content);
+                s.unplaced.insert(graph);
+            }
+        });
+    }
+
+    /// A graph was destroyed. What was made of it stays.
+    pub fn destroyed(&self, graph: u64) {
+        self.with(|s| {
+            s.contents.destroyed(graph);
+            s.unplaced.remove(&graph);
+        });
+    }
+
+    /// An executable graph was made of a graph, or updated to it. `by_device`: the GPU may launch it.
+    pub fn instantiated(&self, exec: u64, graph: u64, by_device: bool, now: u64) {
+        self.with(|s| {
+            let mut content = s.contents.of(graph);
+            content.uncountable |= by_device && !content.is_empty();
+            s.unplaced.remove(&graph);
+            for body in s.contents.bodies(graph) {
+                s.unplaced.remove(&body);
+            }
+            self.replace(s, exec, content, now);
+        });
+    }
+
+    /// A part of an executable graph was replaced by a graph. What it executes now is not followed.
+    pub fn edited(&self, exec: u64, part: u64, now: u64) {
+        self.with(|s| {
+            let mut content = self.execs.content(exec).unwrap_or_default();
+            content.add(&s.contents.of(part));
+            content.uncountable = !content.is_empty();
+            s.unplaced.remove(&part);
+            self.replace(s, exec, content, now);
+        });
+    }
+
+    /// An executable graph was destroyed.
+    pub fn exec_destroyed(&self, exec: u64, now: u64) {
+        // Most graphs have no captured calls.
+        if self.has(exec) {
+            self.with(|s| self.replace(s, exec, Content::default(), now));
+        }
+    }
+
+    /// Gives an executable graph other contents: its entry ends, and a new one begins unless nothing is in it.
+    fn replace(&self, state: &mut State, exec: u64, content: Content, now: u64) {
+        if !content.is_empty() && self.execs.content(exec).as_ref() == Some(&content) {
+            // Updated to the same: the graph is what it was, and so is its number.
+            return;
+        }
+        let before = self.execs.remove(exec).map_or(0, |index| {
+            let entry = &self.entries[index as usize];
+            entry.destroyed.store(now, Release);
+            entry.number.load(Relaxed)
+        });
+        if content.is_empty() {
+            return;
+        }
+        let mut free = self.entries.iter().enumerate();
+        let free = free.find(|(_, e)| e.number.load(Relaxed) == 0);
+        let (Some((index, entry)), Some(contents)) = (free, state.number(&content)) else {
+            self.header.graphs_full.fetch_add(1, Relaxed);
+            return;
+        };
+        let calls: u64 = content
+            .runs
+            .iter()
+            .map(|(_, calls)| u64::from(*calls))
+            .sum();
+        if !self.execs.insert(exec, index as u32, content) {
+            self.header.graphs_full.fetch_add(1, Relaxed);
+            return;
+        }
+        state.executables += 1;
+        let fresh = [
+            &entry.launches,
+            &entry.entered,
+            &entry.returned,
+            &entry.stream,
+            &entry.destroyed,
+            &entry.completed,
+            &entry.completed_at,
+        ];
+        for field in fresh {
+            field.store(0, Relaxed);
+        }
+        entry.instantiated.store(now, Relaxed);
+        entry.contents.store(contents, Relaxed);
+        entry.before.store(before, Relaxed);
+        entry
+            .calls
+            .store(calls.min(u32::MAX.into()) as u32, Relaxed);
+        // Meets the Acquire of the recorder's thread and of readers.
+        entry.number.store(state.executables, Release);
+    }
+
+    /// Whether an executable graph has captured calls.
+    #[inline]
+    pub fn has(&self, exec: u64) -> bool {
+        self.execs.find(exec).is_some()
+    }
+
+    /// A graph is about to be launched; what [`Graphs::launched`] needs, if it has captured calls.
+    #[inline]
+    pub fn launching(&self, exec: u64, stream: u64, now: u64) -> Option<&'static Exec> {
+        let entry = &self.entries[self.execs.find(exec)? as usize];
+        entry.stream.store(stream, Relaxed);
+        entry.entered.store(now, Release);
+        Some(entry)
+    }
+
+    /// The driver accepted a launch.
+    pub fn launched(&self, entry: &Exec, stream: u64, [entered, returned]: [u64; 2]) {
+        entry.launches.fetch_add(1, Relaxed);
+        entry.returned.store(returned, Release);
+        let number = self.header.graph_launches.fetch_add(1, Relaxed);
+        let Some(launch) = self
+            .launches
+            .get(number as usize % self.launches.len().max(1))
+        else {
+            return;
+        };
+        launch.word.store(0, Relaxed);
+        std::sync::atomic::fence(Release);
+        launch.entered.store(entered, Relaxed);
+        launch.stream.store(stream, Relaxed);
+        launch.exec.store(entry.number.load(Relaxed), Relaxed);
+        let took = returned.saturating_sub(entered).min(u32::MAX.into());
+        launch.took.store(took as u32, Relaxed);
+        // Meets the Acquire of the recorder's thread.
+        launch.word.store(number + 1, Release);
+    }
+
+    /// The shapes and contents that are new since the last time.
+    pub fn take_new(&self) -> New {
+        self.with(|s| std::mem::take(&mut s.new))
+    }
+
+    /// All of them, for a trace file that begins anew.
+    pub fn all(&self) -> New {
+        self.with(|s| {
+            s.new = New::default();
+            let shapes = s.shapes.iter().map(|(shape, number)| (*number, *shape));
+            let contents = s.numbers.iter();
+            New {
+                shapes: shapes.collect(),
+                contents: contents.map(|(c, number)| c.numbered(*number)).collect(),
+            }
+        })
+    }
+
+    /// Frees the entry of a graph that is gone and was written.
+    pub fn free(&self, entry: &Exec) {
+        // Under the lock, because free entries are looked for there.
+        self.with(|_| entry.number.store(0, Release));
+    }
+}
+
+impl State {
+    /// What was in `from` is in `to` as well, and need not be seen anywhere else.
+    fn moved(&mut self, to: u64, from: u64) {
+        if self.unplaced.remove(&from) || !self.contents.of(from).is_empty() {
+            self.unplaced.insert(to);
+        }
+    }
+
+    /// The number of contents; `None` if there are too many.
+    fn number(&mut self, content: &Content) -> Option<u32> {
+        if let Some(number) = self.numbers.get(content) {
+            return Some(*number);
+        }
+        if self.numbers.len() >= MOST_CONTENTS {
+            return None;
+        }
+        let number = self.numbers.len() as u32 + 1;
+        self.numbers.insert(content.clone(), number);
+        self.new.contents.push(content.numbered(number));
+        Some(number)
+    }
+}

@@ -1,0 +1,337 @@
+//! Puts functions of ours before functions of another library, in every loaded library that calls them.
+//!
+//! CUDA has no way to watch graph launches that leaves the process's one CUPTI subscription to others. But every
+//! call of the driver goes through a pointer that the caller keeps: libcudart, shared or linked into a program,
+//! asks for its addresses once and keeps them in its data; a program that is linked with the driver has them in
+//! its global offset table. [`Interposed::install`] finds these pointers and stores ours in their place:
+//!
+//! ```text
+//! caller's table:  [ cuGraphLaunch ] ──▶ libcuda        before
+//!                  [ ours          ] ──▶ ours ──▶ libcuda   after
+//! ```
+//!
+//! [`objects`] lists the loaded libraries, [`relocations`] the pointers that the dynamic linker fills in, found by
+//! the name of their symbol, and [`words`] those that a library has looked up by itself, found by their value.
+//!
+//! Measured on CUDA 13.0 (driver 580): all launches of torch, CuPy, JAX, and of programs with a static and a shared
+//! libcudart and with the driver's API were seen.
+//!
+//! Rule: a word is replaced only if it is a symbol's slot, or equals the symbol's address to the last bit. Memory is
+//! read in a way that can't fault. Ours calls on, so a caller gets what it would have got.
+
+pub mod objects;
+mod relocations;
+mod words;
+
+use std::ffi::{c_void, CStr};
+use std::sync::atomic::{
+    AtomicPtr, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::sync::Mutex;
+
+/// A function to be put before another.
+pub struct Function {
+    /// The name that the other library exports.
+    pub name: &'static CStr,
+    /// Ours, of the same signature.
+    pub ours: *const c_void,
+    /// Where ours finds the one to call on.
+    pub real: &'static Real,
+}
+
+// SAFETY: `ours` is the address of a function.
+unsafe impl Sync for Function {}
+
+/// The function that ours calls on; null until it is known.
+pub struct Real(AtomicPtr<c_void>);
+
+impl Real {
+    /// Not known yet.
+    pub const fn unknown() -> Real {
+        Real(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    /// Its address. Ours is only reachable once this is set.
+    #[inline]
+    pub fn get(&self) -> *mut c_void {
+        // Meets the Release in `set`.
+        self.0.load(Acquire)
+    }
+
+    fn set(&self, address: *mut c_void) {
+        self.0.store(address, Release);
+    }
+}
+
+/// The functions of one library that ours are put before.
+pub struct Interposed {
+    /// How many libraries had ever been loaded when they were last searched; 0 never.
+    loads: AtomicU64,
+    /// What was searched: where it lies, and its path. A child forked in the middle of a search makes no more of them.
+    searched: Mutex<Vec<(u64, Vec<u8>)>>,
+}
+
+/// What [`Interposed::install`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Installed {
+    /// Pointers that lead to ours now and did not before.
+    pub pointers: u32,
+    /// Of these, those that libraries had looked up by themselves.
+    pub words: u32,
+    /// Bytes of libraries' data that were searched.
+    pub bytes: usize,
+}
+
+impl Interposed {
+    /// Nothing is searched yet.
+    pub const fn new() -> Interposed {
+        Interposed {
+            loads: AtomicU64::new(0),
+            searched: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Puts ours before the functions of these tables that `find` knows the addresses of, wherever they are called from
+    /// by now.
+    ///
+    /// Each library is searched once; with `again`, all of them are: one may have looked up an address since. A search
+    /// of all takes 50 to 100 ms in a process with torch, and the job's launches may stall for half of that (measured on
+    /// two H200), so it belongs into the start of a job.
+    pub fn install(
+        &self,
+        tables: &[&[Function]],
+        again: bool,
+        find: impl Fn(&CStr) -> Option<*mut c_void>,
+    ) -> Installed {
+        let loads = objects::loads();
+        let Ok(mut searched) = self.searched.try_lock() else {
+            return Installed::default();
+        };
+        if self.loads.swap(loads, Relaxed) == loads && !again {
+            return Installed::default();
+        }
+        let mut wanted = Vec::new();
+        for function in tables.iter().copied().flatten() {
+            let known = function.real.get();
+            let address = if known.is_null() {
+                find(function.name).unwrap_or(std::ptr::null_mut())
+            } else {
+                known
+            };
+            if !address.is_null() {
+                // Before any pointer leads to ours.
+                function.real.set(address);
+                wanted.push(Wanted {
+                    name: function.name,
+                    address: address as u64,
+                    ours: function.ours as u64,
+                });
+            }
+        }
+        let mut installed = Installed::default();
+        if wanted.is_empty() {
+            self.loads.store(0, Relaxed);
+            return installed;
+        }
+        let callers = objects::callers(&wanted);
+        let before = std::mem::take(&mut *searched);
+        for object in callers {
+            let id = (object.whole.start, object.path.clone());
+            let known = before.contains(&id);
+            searched.push(id);
+            if known && !again {
+                continue;
+            }
+            for import in &object.imports {
+                let function = &wanted[import.function];
+                // Until the first call, a slot may lead to the caller's own stub, which looks the symbol up.
+                let bound = |word: u64| word == function.address || object.whole.has(word);
+                let writable = !object.sealed.has(import.slot);
+                installed.pointers +=
+                    u32::from(memory::replace(import.slot, bound, function.ours, writable));
+            }
+            let bytes = words::search(&object, &wanted, |word, function| {
+                let function = &wanted[function];
+                let same = |word| word == function.address;
+                installed.words += u32::from(memory::replace(word, same, function.ours, true));
+            });
+            installed.bytes += bytes;
+        }
+        installed.pointers += installed.words;
+        installed
+    }
+}
+
+/// A function with its address and ours.
+struct Wanted {
+    name: &'static CStr,
+    address: u64,
+    ours: u64,
+}
+
+/// Memory of this process, read without the risk of a fault: libraries may be unloaded while they are searched.
+mod memory {
+    use super::{AtomicU64, Relaxed};
+
+    /// Copies `into.len()` bytes from `from`; how many could be read.
+    pub fn read(from: u64, into: &mut [u64]) -> usize {
+        let bytes = std::mem::size_of_val(into);
+        let (local, remote) = (
+            libc::iovec {
+                iov_base: into.as_mut_ptr().cast(),
+                iov_len: bytes,
+            },
+            libc::iovec {
+                iov_base: from as *mut _,
+                iov_len: bytes,
+            },
+        );
+        // SAFETY: the local buffer is as long as said; of the other the kernel says what it could not read.
+        let read = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+        usize::try_from(read).unwrap_or(0)
+    }
+
+    /// Replaces the word at `at` if it is as expected. A page that may not be written to, as of a global offset
+    /// table, is made writable for the time.
+    pub fn replace(at: u64, expected: impl Fn(u64) -> bool, to: u64, writable: bool) -> bool {
+        let mut now = [0];
+        if !at.is_multiple_of(8) || read(at, &mut now) != 8 || !expected(now[0]) {
+            return false;
+        }
+        // SAFETY: sysconf has no preconditions.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
+        let start = (at & !(page - 1)) as *mut libc::c_void;
+        // SAFETY: the page was mapped and readable a moment ago, and is a library's data. Other threads may read the
+        // word at the same time, which an atomic store of it allows.
+        unsafe {
+            let open = libc::PROT_READ | libc::PROT_WRITE;
+            if !writable && libc::mprotect(start, page as usize, open) != 0 {
+                return false;
+            }
+            AtomicU64::from_ptr(at as *mut u64).store(to, Relaxed);
+            if !writable {
+                libc::mprotect(start, page as usize, libc::PROT_READ);
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use std::process::Command;
+    use std::sync::atomic::AtomicU32;
+
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    static REAL: Real = Real::unknown();
+    static FUNCTIONS: [Function; 2] = [
+        Function {
+            name: c"fake_answer",
+            ours: ours as *const c_void,
+            real: &REAL,
+        },
+        Function {
+            name: c"fake_that_is_not_there",
+            ours: ours as *const c_void,
+            real: &MISSING,
+        },
+    ];
+    static MISSING: Real = Real::unknown();
+
+    extern "C" fn ours(question: i32) -> i32 {
+        CALLS.fetch_add(1, Relaxed);
+        // SAFETY: the library below has this function, of this signature.
+        unsafe {
+            std::mem::transmute::<*mut c_void, extern "C" fn(i32) -> i32>(REAL.get())(question)
+        }
+    }
+
+    /// A library of this source, loaded.
+    fn library(folder: &Path, name: &str, source: &str, options: &[&str]) -> libloading::Library {
+        let path = folder.join(format!("lib{name}.so"));
+        let code = folder.join(format!("{name}.c"));
+        std::fs::write(&code, source).expect("written");
+        let built = Command::new("cc")
+            .args(["-shared", "-fPIC", "-O1", "-o"])
+            .arg(&path)
+            .arg(&code)
+            .args(options)
+            .arg(format!("-L{}", folder.display()))
+            .arg(format!("-Wl,-rpath,{}", folder.display()))
+            .status();
+        assert!(built.expect("there is a cc").success());
+        // SAFETY: a library of ours without initialisers.
+        unsafe { libloading::Library::new(path) }.expect("loads")
+    }
+
+    fn call(library: &libloading::Library) -> i32 {
+        // SAFETY: each caller below has this function.
+        unsafe {
+            let ask = library
+                .get::<extern "C" fn(i32) -> i32>(b"ask")
+                .expect("is there");
+            ask(3)
+        }
+    }
+
+    const IMPORTS: &str = "int fake_answer(int); int ask(int x) { return fake_answer(x); }";
+    const POINTS: &str = "int fake_answer(int); int (*volatile const table[])(int) = {fake_answer};
+        int ask(int x) { return table[x - 3](x); }";
+    const LOOKS_UP: &str = "#define _GNU_SOURCE
+        #include <dlfcn.h>
+        static int (*found)(int);
+        int ask(int x) {
+            if (!found) found = (int (*)(int))dlsym(dlopen(\"libtold.so\", RTLD_LAZY | RTLD_NOLOAD), \"fake_answer\");
+            return found(x);
+        }";
+
+    #[test]
+    fn every_way_to_call_a_library_leads_to_ours() {
+        let folder = tempfile::tempdir().expect("made");
+        let folder = folder.path();
+        let answers = "int fake_answer(int x) { return 14 * x; }";
+        let told = library(folder, "told", answers, &["-Wl,-soname,libtold.so"]);
+        let callers = [
+            library(folder, "lazy", IMPORTS, &["-Wl,-z,lazy", "-ltold"]),
+            library(folder, "now", IMPORTS, &["-Wl,-z,now,-z,relro", "-ltold"]),
+            library(folder, "points", POINTS, &["-Wl,-z,relro", "-ltold"]),
+            library(folder, "looks_up", LOOKS_UP, &[]),
+        ];
+        // The last one knows the address once it has called; the first was never called.
+        for caller in &callers[1..] {
+            assert_eq!(call(caller), 42);
+        }
+        let interposed = Interposed::new();
+        let tables = [&FUNCTIONS[..]];
+        let find = |name: &CStr| {
+            // SAFETY: a look-up of an address, which is handed on as it is.
+            unsafe {
+                told.get::<*mut c_void>(name.to_bytes())
+                    .ok()?
+                    .try_as_raw_ptr()
+            }
+        };
+        let installed = interposed.install(&tables, false, find);
+        assert_eq!(installed.pointers, 4, "{installed:?}");
+        assert!(MISSING.get().is_null());
+        for (calls, caller) in callers.iter().enumerate() {
+            assert_eq!(CALLS.load(Relaxed), calls as u32);
+            assert_eq!(call(caller), 42);
+        }
+        assert_eq!(CALLS.load(Relaxed), 4);
+
+        // Nothing new is loaded: nothing is searched, unless asked for.
+        assert_eq!(
+            interposed.install(&tables, false, find),
+            Installed::default()
+        );
+        assert_eq!(interposed.install(&tables, true, find).pointers, 0);
+        // What is loaded later is found too.
+        let late = library(folder, "late", IMPORTS, &["-Wl,-z,lazy", "-ltold"]);
+        assert_eq!(interposed.install(&tables, false, find).pointers, 1);
+        assert_eq!((call(&late), CALLS.load(Relaxed)), (42, 5));
+    }
+}

@@ -1,0 +1,530 @@
+//! Kernel windows: for a short time now and then, everything that runs on the process's GPUs.
+//!
+//! NCCL announces its calls and nothing around them. In a window, CUPTI records every kernel, copy and fill ([`store`]),
+//! and functions before the driver's note what the host asks for ([`asked`]). From both, a reader finds which
+//! communication was exposed, and what a late rank costs. Windows are opened and closed by the recorder's thread:
+//!
+//! ```text
+//!            grid point, budget allows        as long as planned,         all records came,
+//!                 nobody else uses CUPTI      or it is full               or they are too late
+//!   closed ───────────────────────────▶ open ───────────────▶ draining ───────────────────▶ blocks, closed
+//!                                         │  another profiler begins: neighbours, on its thread
+//!                                         └──────────────────────────────▶ blocks, closed
+//! ```
+//!
+//! **When.** All ranks must look at the same time. They have no way to agree, so windows begin at points of a grid of
+//! wall-clock time: multiples of a period that is a power of two seconds. A rank with another period has every second of
+//! these points, or twice as many. Hosts whose clocks are set by NTP are together within milliseconds; a reader says if
+//! the windows of two hosts do not overlap.
+//!
+//! **Cost.** Kernels run 1 to 5 % slower in a window (measured), so a tenth of the time in windows stays within half of
+//! a budget of 1 %. Half a period after each window, CUDA events are not recorded for as long ([`Windows::is_quiet`]): from windows,
+//! quiet spells and the rest a reader finds what both cost this job.
+//!
+//! Rule: the first error of CUPTI ends windows for the rest of the process. No window is open while another profiler uses
+//! CUPTI. Memory is bounded: [`store::MOST`] records, [`asked::MOST`] calls and [`cupti::make_buffers`].
+
+pub mod asked;
+pub mod cupti;
+pub mod neighbours;
+mod schedule;
+pub mod steps;
+mod store;
+
+use crate::clock::Clock;
+use crate::interpose::objects;
+use crate::lock::Lock;
+use capture::block::Kind;
+use capture::live::Header;
+use capture::windows::{self, End, Window};
+use cupti::Cupti;
+use schedule::{Due, Schedule};
+use std::cell::UnsafeCell;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::time::{Duration, Instant};
+
+/// How long records of a window are waited for: a kernel that waits for a late rank may run this long.
+const LATE: Duration = Duration::from_secs(10);
+/// Between two flushes of a window that drains.
+const DRAIN: Duration = Duration::from_millis(50);
+/// A window has all its records when none came for so long, and all buffers are back.
+const SETTLED: Duration = Duration::from_millis(150);
+
+/// Why there are no windows, in `Header::windows_off`.
+pub mod off {
+    pub const NOT_ASKED: u32 = 1;
+    pub const NO_CUPTI: u32 = 2;
+    pub const FOREIGN_TOOL: u32 = 3;
+    pub const ERROR: u32 = 4;
+    pub const NO_MEMORY: u32 = 5;
+}
+
+/// Switching on and off is done by the recorder's thread, and off also by the thread of another profiler.
+static SWITCH: Lock = Lock::new();
+struct Shared(UnsafeCell<Open>);
+// SAFETY: only touched under SWITCH.
+unsafe impl Sync for Shared {}
+static OPEN: Shared = Shared(UnsafeCell::new(Open::Closed));
+
+#[derive(Clone, Copy)]
+enum Open {
+    Closed,
+    /// Switched on.
+    On(&'static Cupti, Clock),
+    /// Switched off by another profiler's thread: since when, and the error that this gave.
+    GivenUp([u64; 2], u32),
+}
+
+fn switched<T>(act: impl FnOnce(&mut Open) -> T) -> T {
+    let _held = SWITCH.lock();
+    // SAFETY: under the lock, and `act` does not come back here.
+    act(unsafe { &mut *OPEN.0.get() })
+}
+
+/// Closes the window on the thread of another profiler that is about to use CUPTI.
+fn give_up() {
+    switched(|open| {
+        if let Open::On(cupti, clock) = *open {
+            asked::end();
+            let closing = clock.ticks();
+            let result = cupti.end().and(cupti.flush(true));
+            *open = Open::GivenUp([closing, clock.ticks()], result.err().unwrap_or(0));
+        }
+    });
+}
+
+/// One block to be written.
+pub type Block = (Kind, Vec<u8>);
+
+/// The windows of a process: owned by the recorder's thread.
+pub struct Windows {
+    schedule: Schedule,
+    cupti: Option<&'static Cupti>,
+    /// Looked for CUPTI; its absence is final.
+    looked: bool,
+    now: State,
+    number: u32,
+    /// [`ahead`] when the window was opened.
+    ahead: u64,
+    /// CUPTI's clock at that moment.
+    anchor: Option<Anchor>,
+}
+
+enum State {
+    Closed,
+    Open(Window, Instant, Duration),
+    Draining(Window, Instant, (usize, Instant)),
+    /// CUDA events are not recorded.
+    Quiet(Window, Instant),
+    /// For good.
+    Off,
+}
+
+impl Windows {
+    /// `budget` is the share of the time that windows and events may cost; none are opened without one.
+    pub fn new(budget: Option<f64>) -> Windows {
+        let asked_for = budget.is_some();
+        Windows {
+            schedule: Schedule::new(budget.unwrap_or(0.0)),
+            cupti: None,
+            looked: false,
+            now: if asked_for { State::Closed } else { State::Off },
+            number: 0,
+            ahead: 0,
+            anchor: None,
+        }
+    }
+
+    /// How long the recorder's thread may sleep.
+    pub fn patience(&self) -> Duration {
+        match &self.now {
+            State::Closed => self.schedule.until_next().max(Duration::from_millis(1)),
+            State::Open(_, since, length) => length.saturating_sub(since.elapsed()),
+            State::Quiet(..) => Duration::from_millis(2),
+            State::Draining(..) => DRAIN,
+            State::Off => Duration::MAX,
+        }
+    }
+
+    /// Whether no CUDA events are to be recorded now.
+    pub fn is_quiet(&self) -> bool {
+        matches!(self.now, State::Quiet(..))
+    }
+
+    /// How long a step of the job takes, as far as is known: windows are long enough for some.
+    pub fn step(&mut self, step: Duration) {
+        self.schedule.step(step);
+    }
+
+    /// Does what is due; blocks to be written. `calls` is how many NCCL calls there were, graphs included.
+    pub fn poll(&mut self, header: &Header, clock: Clock, calls: u64, last: bool) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        match &mut self.now {
+            State::Off => {}
+            // Before the first window is due: to search for others takes a while.
+            State::Closed if !self.looked && calls > 0 && !last => {
+                self.look(header);
+            }
+            State::Closed => match self.schedule.due(calls, last) {
+                Some(Due::Window(length)) => self.open(header, clock, length),
+                Some(Due::Quiet(length)) => {
+                    let mut window = self.new_window(clock);
+                    window.end = End::Quiet;
+                    self.now = State::Quiet(window, Instant::now() + length);
+                }
+                None => {}
+            },
+            State::Quiet(window, until) => {
+                if Instant::now() >= *until || last {
+                    (window.closing, window.closed) = (clock.ticks(), clock.ticks());
+                    blocks.push(block_of(window));
+                    self.now = State::Closed;
+                }
+            }
+            State::Open(window, since, length) => {
+                let given_up = switched(|open| match *open {
+                    Open::GivenUp(times, code) => {
+                        *open = Open::Closed;
+                        Some((times, code))
+                    }
+                    _ => None,
+                });
+                let (ran, lost) = store::count();
+                let full = lost > 0 || ran >= store::MOST || asked::count() >= asked::MOST;
+                if let Some(([closing, closed], code)) = given_up {
+                    (window.closing, window.closed) = (closing, closed);
+                    (window.end, window.code) = (End::Yielded, code);
+                } else if since.elapsed() >= *length || full || last {
+                    close(window);
+                    window.end = match window.end {
+                        End::Planned if full => End::Full,
+                        End::Planned if last => End::Exit,
+                        end => end,
+                    };
+                } else {
+                    return blocks;
+                }
+                let now = Instant::now();
+                self.now = State::Draining(*window, now, (ran, now));
+                if let (true, Some(cupti)) = (last && given_up.is_none(), self.cupti) {
+                    // All that has run by now; the driver shuts down soon.
+                    let _ = cupti.flush(true);
+                }
+                if given_up.is_some() || last {
+                    // What is not here by now won't come.
+                    blocks = self.finish(header, clock);
+                }
+            }
+            State::Draining(window, since, (seen, changed)) => {
+                if let Some(cupti) = self.cupti {
+                    // Another profiler that took over since gets what is left.
+                    let flushed = switched(|_| {
+                        if neighbours::none() {
+                            cupti.flush(last)
+                        } else {
+                            Ok(())
+                        }
+                    });
+                    if let Err(code) = flushed {
+                        (window.end, window.code) = (End::Failed, code);
+                    }
+                }
+                let (ran, _) = store::count();
+                if ran != *seen {
+                    (*seen, *changed) = (ran, Instant::now());
+                }
+                let settled = changed.elapsed() >= SETTLED && cupti::buffers_out() == 0;
+                let late = since.elapsed() >= LATE;
+                if late && !settled && window.end == End::Planned {
+                    window.end = End::Late;
+                }
+                if settled || late || last || window.end == End::Failed {
+                    blocks = self.finish(header, clock);
+                }
+            }
+        }
+        blocks
+    }
+
+    fn new_window(&mut self, clock: Clock) -> Window {
+        self.number += 1;
+        let now = clock.ticks();
+        Window {
+            number: self.number,
+            planned: self.schedule.point(),
+            opening: now,
+            open: now,
+            ..Window::default()
+        }
+    }
+
+    /// Ends windows for good, and says why in the header.
+    fn off(&mut self, header: &Header, why: u32, code: u32) {
+        header.windows_code.store(code, Relaxed);
+        header.windows_off.store(why, Release);
+        self.now = State::Off;
+    }
+
+    /// Finds CUPTI, once, and watches who else uses it; false if there will be no windows.
+    fn look(&mut self, header: &Header) -> bool {
+        if neighbours::foreign_tool(&objects::names()).is_some() {
+            self.off(header, off::FOREIGN_TOOL, 0);
+            return false;
+        }
+        if !self.looked {
+            self.looked = true;
+            self.cupti = Cupti::find().map(|cupti| &*Box::leak(Box::new(cupti)));
+            let Some(cupti) = self.cupti else {
+                self.off(header, off::NO_CUPTI, 0);
+                return false;
+            };
+            if !asked::make() || !cupti::make_buffers() {
+                self.off(header, off::NO_MEMORY, 0);
+                return false;
+            }
+            cupti::deliver_to(cupti, store::add);
+        }
+        neighbours::watch(give_up);
+        true
+    }
+
+    fn open(&mut self, header: &Header, clock: Clock, length: Duration) {
+        if !self.look(header) {
+            return;
+        }
+        let Some(cupti) = self.cupti else { return };
+        if !neighbours::none() {
+            // Somebody else's turn; or, if that is not known, perhaps.
+            header.windows_yielded.fetch_add(1, Relaxed);
+            return;
+        }
+        self.ahead = ahead(clock);
+        self.anchor = Some(Anchor::now(clock));
+        let mut window = self.new_window(clock);
+        let begun = switched(|open| {
+            if !neighbours::none() {
+                return None;
+            }
+            asked::begin();
+            let begun = cupti.begin();
+            *open = if begun.is_ok() {
+                Open::On(cupti, clock)
+            } else {
+                Open::Closed
+            };
+            Some(begun)
+        });
+        window.open = clock.ticks();
+        match begun {
+            None => {
+                header.windows_yielded.fetch_add(1, Relaxed);
+            }
+            Some(Ok(())) => self.now = State::Open(window, Instant::now(), length),
+            Some(Err(code)) => {
+                asked::end();
+                let _ = cupti.end();
+                self.off(header, off::ERROR, code);
+            }
+        }
+    }
+
+    /// The window has all it will get.
+    fn finish(&mut self, header: &Header, clock: Clock) -> Vec<Block> {
+        let State::Draining(mut window, ..) = std::mem::replace(&mut self.now, State::Closed)
+        else {
+            return Vec::new();
+        };
+        let (ran, names, lost) = store::take();
+        let asked = asked::take();
+        let dropped = cupti::dropped() as u64 + cupti::refused() as u64 + lost;
+        window.dropped = dropped.min(u32::MAX.into()) as u32;
+        window.asked = asked.len() as u32;
+        window.ran = ran.values().map(|of| of.len() as u32).sum();
+        let mut blocks = Vec::new();
+        let mut payload = Vec::new();
+        for (id, name) in names {
+            windows::put_name(&mut payload, id, &name);
+            if payload.len() > NAMES {
+                blocks.push((Kind::Names, std::mem::take(&mut payload)));
+            }
+        }
+        if !payload.is_empty() {
+            blocks.push((Kind::Names, payload));
+        }
+        let last = Anchor::now(clock);
+        let map = self.anchor.and_then(|first| {
+            let set = ahead(clock).abs_diff(self.ahead) > CLOCK_SET;
+            let map = ToTicks::between(first, last, ticks_per_ns(header, clock));
+            map.filter(|_| !set || last.foreign)
+        });
+        // What was launched in the window began in it or since, unless CUPTI's clock is not the one that was looked at.
+        let fits = map.is_some_and(|map| {
+            let mut times = ran.values().flatten().map(|ran| map.ticks(ran.start));
+            times.all(|at| (window.opening..=last.ticks).contains(&at))
+        });
+        if !fits && window.ran > 0 {
+            window.end = End::ClockSet;
+            window.dropped = window.dropped.saturating_add(window.ran);
+            window.ran = 0;
+        }
+        for (device, mut of) in ran.into_iter().filter(|_| fits) {
+            for ran in &mut of {
+                (ran.start, ran.ns) = map.map_or((0, 0), |m| (m.ticks(ran.start), m.ns(ran.ns)));
+            }
+            for chunk in of.chunks(CHUNK) {
+                let mut payload = Vec::new();
+                windows::put_ran(&mut payload, window.number, device, chunk);
+                blocks.push((Kind::Ran, payload));
+            }
+        }
+        for chunk in asked.chunks(CHUNK) {
+            let mut payload = Vec::new();
+            windows::put_asked(&mut payload, window.number, chunk);
+            blocks.push((Kind::Asked, payload));
+        }
+        // Last, so that a window is only known with all that is in it.
+        blocks.push(block_of(&window));
+        self.schedule.closed();
+        if window.end == End::Failed {
+            self.off(header, off::ERROR, window.code);
+        }
+        blocks
+    }
+
+    /// The names again, because a trace file begins anew.
+    pub fn names(&self) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        for chunk in store::names().chunks(256) {
+            let mut payload = Vec::new();
+            for (id, name) in chunk {
+                windows::put_name(&mut payload, *id, name);
+            }
+            blocks.push((Kind::Names, payload));
+        }
+        blocks
+    }
+}
+
+/// Entries in a block: it then fits in the staging area.
+const CHUNK: usize = 4096;
+/// The clock was set if it is ahead by so much more or less, ns. NTP moves both clocks alike.
+const CLOCK_SET: u64 = 50_000;
+/// Bytes of names in a block.
+const NAMES: usize = 64 << 10;
+
+fn block_of(window: &Window) -> Block {
+    let mut payload = Vec::new();
+    windows::put_window(&mut payload, window);
+    (Kind::Windows, payload)
+}
+
+/// Switches off what was on.
+fn close(window: &mut Window) {
+    switched(|open| {
+        if let Open::On(cupti, clock) = *open {
+            asked::end();
+            window.closing = clock.ticks();
+            if let Err(code) = cupti.end() {
+                (window.end, window.code) = (End::Failed, code);
+            }
+            window.closed = clock.ticks();
+            *open = Open::Closed;
+        }
+    });
+}
+
+/// The clock of CUPTI's times beside ticks, at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Anchor {
+    ticks: u64,
+    /// CUPTI's time.
+    cupti: u64,
+    /// It is another profiler's clock, and not CLOCK_REALTIME.
+    foreign: bool,
+}
+
+impl Anchor {
+    fn now(clock: Clock) -> Anchor {
+        let mut best = (u64::MAX, 0, 0);
+        for _ in 0..5 {
+            let before = clock.ticks();
+            let Some(cupti) = neighbours::foreign_clock() else {
+                let [ticks, _, cupti] = clock.anchor();
+                return Anchor {
+                    ticks,
+                    cupti,
+                    foreign: false,
+                };
+            };
+            let took = clock.ticks() - before;
+            best = best.min((took, before + took / 2, cupti));
+        }
+        let (_, ticks, cupti) = best;
+        Anchor {
+            ticks,
+            cupti,
+            foreign: true,
+        }
+    }
+}
+
+/// From CUPTI's clock to ticks.
+#[derive(Clone, Copy, Debug)]
+struct ToTicks {
+    last: Anchor,
+    /// Ticks in a unit of CUPTI's clock.
+    ticks: f64,
+    /// Nanoseconds in one.
+    ns: f64,
+}
+
+impl ToTicks {
+    /// Two moments, one before and one after what is to be mapped; `None` if the clock was changed in between.
+    fn between(first: Anchor, last: Anchor, ticks_per_ns: f64) -> Option<ToTicks> {
+        let units = last.cupti.checked_sub(first.cupti).filter(|n| *n > 0)?;
+        let ticks = (last.ticks - first.ticks) as f64 / units as f64;
+        (first.foreign == last.foreign).then_some(ToTicks {
+            last,
+            ticks,
+            ns: if last.foreign {
+                ticks / ticks_per_ns
+            } else {
+                1.0
+            },
+        })
+    }
+
+    fn ticks(&self, time: u64) -> u64 {
+        let since = time.wrapping_sub(self.last.cupti) as i64 as f64;
+        self.last
+            .ticks
+            .wrapping_add((since * self.ticks) as i64 as u64)
+    }
+
+    fn ns(&self, duration: u64) -> u64 {
+        if self.last.foreign {
+            (duration as f64 * self.ns) as u64
+        } else {
+            duration
+        }
+    }
+}
+
+/// Ticks in a nanosecond, from the first anchor to now.
+fn ticks_per_ns(header: &Header, clock: Clock) -> f64 {
+    let now = clock.anchor();
+    let first = &header.first;
+    let ticks = now[0].saturating_sub(first.ticks.load(Relaxed));
+    let ns = now[1].saturating_sub(first.monotonic.load(Relaxed));
+    if ns > 0 {
+        ticks as f64 / ns as f64
+    } else {
+        1.0
+    }
+}
+
+/// By how much CLOCK_REALTIME is ahead of CLOCK_MONOTONIC, ns: it changes only if the clock is set.
+fn ahead(clock: Clock) -> u64 {
+    let [_, monotonic, realtime] = clock.anchor();
+    realtime.wrapping_sub(monotonic)
+}

@@ -1,0 +1,255 @@
+//! Other profilers in the process: torch.profiler and JAX's use the same CUPTI.
+//!
+//! CUPTI has one pair of buffer callbacks. Whoever registers last gets all records, and buffers of ours that CUPTI still
+//! holds would come back to the other, who does not know them: with torch.profiler that costs it its records (seen with
+//! CUPTI 13.0). So functions of ours stand before CUPTI's that begin and end a use of it, in every library that calls them
+//! ([`crate::interpose`]). Before another use begins, our window is closed and every buffer taken back. No window opens
+//! until that use has ended.
+//!
+//! **A use that began before ours looked** is not known from its calls. Two signs of it are: libraries that look CUPTI up by
+//! themselves have the addresses of what they have called, and torch.profiler says by a call which of its operators each
+//! launch belongs to. With the first, a window waits for the end of a use; with the second, for a while without it.
+//! Asking CUPTI by a subscription would be simpler, and must not be done: torch.profiler gives up for good if it finds one,
+//! though it be for microseconds (seen).
+//!
+//! A search for these pointers takes some 100 ms in a process with torch, on the recorder's thread. It is made again only if
+//! a library was loaded since.
+//!
+//! Rule: a call of another profiler's always reaches CUPTI, with what it passed, after ours has given up.
+
+use super::cupti;
+use crate::clock::nanoseconds;
+use crate::guard::guard;
+use crate::interpose::{Function, Interposed, Real};
+use std::ffi::c_void;
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+/// Kinds of activity that others have switched on, a bit each.
+static ENABLED: AtomicU64 = AtomicU64::new(0);
+/// Others have registered their callbacks and not switched anything on since.
+static REGISTERED: AtomicBool = AtomicBool::new(false);
+/// A use that began before ours looked may still go on.
+static EARLIER: AtomicBool = AtomicBool::new(true);
+/// An operator was announced since [`none`] last looked.
+static ANNOUNCED: AtomicBool = AtomicBool::new(false);
+/// When `ANNOUNCED` was first false and watched, CLOCK_MONOTONIC ns; 0 not yet.
+static WATCHED: AtomicU64 = AtomicU64::new(0);
+/// The clock that another profiler has given to CUPTI; null is CUPTI's own.
+static CLOCK: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+/// Closes our window.
+static GIVE_UP: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// So long without an operator's announcement means that torch.profiler does not run: steps have thousands a second.
+const SILENCE: u64 = 300_000_000;
+
+/// Watches CUPTI; `give_up` closes our window, on the thread of the other profiler.
+pub fn watch(give_up: fn()) {
+    GIVE_UP.store(give_up as *mut c_void, Release);
+    let found = INTERPOSED.install(&[&FUNCTIONS], false, cupti::function);
+    if found.bytes > 0 && WATCHED.load(Acquire) == 0 {
+        // Without looked-up addresses, only those can use it whose operators would be announced.
+        LOOKED_UP.store(found.words > 0, Release);
+        WATCHED.store(nanoseconds(libc::CLOCK_MONOTONIC), Release);
+    }
+}
+
+/// Some library has looked up functions of CUPTI before ours watched them.
+static LOOKED_UP: AtomicBool = AtomicBool::new(false);
+
+/// Whether it is known that nobody uses CUPTI now.
+pub fn none() -> bool {
+    if EARLIER.load(Acquire) {
+        let (since, now) = (WATCHED.load(Acquire), nanoseconds(libc::CLOCK_MONOTONIC));
+        if ANNOUNCED.swap(false, AcqRel) {
+            WATCHED.store(now, Release);
+            return false;
+        }
+        if since == 0 || LOOKED_UP.load(Acquire) || now - since < SILENCE {
+            return false;
+        }
+        EARLIER.store(false, Release);
+    }
+    ENABLED.load(Acquire) == 0 && !REGISTERED.load(Acquire)
+}
+
+/// What CUPTI's times are now, if it was given another clock than its own.
+pub fn foreign_clock() -> Option<u64> {
+    let clock = CLOCK.load(Acquire);
+    if clock.is_null() {
+        return None;
+    }
+    // SAFETY: the other profiler gave CUPTI a function of this type, to be called on any thread.
+    Some(unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> u64>(clock)() })
+}
+
+/// Tools that bring a CUPTI of their own, or one that can't be shared: Nsight Systems and Compute, compute-sanitizer.
+pub fn foreign_tool(loaded: &[String]) -> Option<&'static str> {
+    const TOOLS: [(&str, &str); 5] = [
+        ("libToolsInjection", "Nsight Systems"),
+        (
+            "libInterceptorInjection",
+            "Nsight Compute or compute-sanitizer",
+        ),
+        ("libcuda-injection", "Nsight Compute"),
+        ("libsanitizer-collection", "compute-sanitizer"),
+        ("libnvperf_injection", "Nsight Compute"),
+    ];
+    let is_loaded = |file: &str| {
+        let files = loaded.iter().filter_map(|path| path.rsplit('/').next());
+        files.into_iter().any(|name| name.starts_with(file))
+    };
+    TOOLS
+        .iter()
+        .find(|(file, _)| is_loaded(file))
+        .map(|(_, tool)| *tool)
+}
+
+fn others_begin() {
+    let give_up = GIVE_UP.load(Acquire);
+    if !give_up.is_null() {
+        // SAFETY: `watch` stored a function of this type.
+        guard((), || unsafe {
+            std::mem::transmute::<*mut c_void, fn()>(give_up)()
+        });
+    }
+}
+
+static REGISTER: Real = Real::unknown();
+static ENABLE: Real = Real::unknown();
+static ENABLE_CONTEXT: Real = Real::unknown();
+static ANNOUNCE: Real = Real::unknown();
+static SET_CLOCK: Real = Real::unknown();
+static DISABLE: Real = Real::unknown();
+static DISABLE_CONTEXT: Real = Real::unknown();
+
+static FUNCTIONS: [Function; 7] = [
+    Function {
+        name: c"cuptiActivityRegisterCallbacks",
+        ours: register as *const c_void,
+        real: &REGISTER,
+    },
+    Function {
+        name: c"cuptiActivityEnable",
+        ours: enable as *const c_void,
+        real: &ENABLE,
+    },
+    Function {
+        name: c"cuptiActivityEnableContext",
+        ours: enable_context as *const c_void,
+        real: &ENABLE_CONTEXT,
+    },
+    Function {
+        name: c"cuptiActivityDisable",
+        ours: disable as *const c_void,
+        real: &DISABLE,
+    },
+    Function {
+        name: c"cuptiActivityDisableContext",
+        ours: disable_context as *const c_void,
+        real: &DISABLE_CONTEXT,
+    },
+    Function {
+        name: c"cuptiActivityRegisterTimestampCallback",
+        ours: set_clock as *const c_void,
+        real: &SET_CLOCK,
+    },
+    Function {
+        name: c"cuptiActivityPushExternalCorrelationId",
+        ours: announce as *const c_void,
+        real: &ANNOUNCE,
+    },
+];
+static INTERPOSED: Interposed = Interposed::new();
+
+extern "C" fn register(requested: *mut c_void, completed: *mut c_void) -> u32 {
+    REGISTERED.store(true, Release);
+    others_begin();
+    // SAFETY: CUPTI's function has this signature.
+    unsafe {
+        let real = std::mem::transmute::<*mut c_void, extern "C" fn(*mut c_void, *mut c_void) -> u32>(
+            REGISTER.get(),
+        );
+        real(requested, completed)
+    }
+}
+
+fn bit(kind: u32) -> u64 {
+    1 << kind.min(63)
+}
+
+extern "C" fn enable(kind: u32) -> u32 {
+    // First, so that no window of ours opens in between.
+    if ENABLED.fetch_or(bit(kind), AcqRel) == 0 {
+        others_begin();
+    }
+    REGISTERED.store(false, Relaxed);
+    // SAFETY: CUPTI's function has this signature.
+    unsafe { std::mem::transmute::<*mut c_void, extern "C" fn(u32) -> u32>(ENABLE.get())(kind) }
+}
+
+extern "C" fn enable_context(context: *mut c_void, kind: u32) -> u32 {
+    if ENABLED.fetch_or(bit(kind), AcqRel) == 0 {
+        others_begin();
+    }
+    REGISTERED.store(false, Relaxed);
+    // SAFETY: CUPTI's function has this signature.
+    unsafe {
+        let real = std::mem::transmute::<*mut c_void, extern "C" fn(*mut c_void, u32) -> u32>(
+            ENABLE_CONTEXT.get(),
+        );
+        real(context, kind)
+    }
+}
+
+fn others_end(kind: u32) {
+    ENABLED.fetch_and(!bit(kind), AcqRel);
+    // The end of a use that began before ours looked: from here on what others do is known.
+    EARLIER.store(false, Release);
+}
+
+extern "C" fn disable(kind: u32) -> u32 {
+    // SAFETY: CUPTI's function has this signature.
+    let result = unsafe {
+        std::mem::transmute::<*mut c_void, extern "C" fn(u32) -> u32>(DISABLE.get())(kind)
+    };
+    others_end(kind);
+    result
+}
+
+extern "C" fn disable_context(context: *mut c_void, kind: u32) -> u32 {
+    // SAFETY: CUPTI's function has this signature.
+    let result = unsafe {
+        let real = std::mem::transmute::<*mut c_void, extern "C" fn(*mut c_void, u32) -> u32>(
+            DISABLE_CONTEXT.get(),
+        );
+        real(context, kind)
+    };
+    others_end(kind);
+    result
+}
+
+extern "C" fn set_clock(clock: *mut c_void) -> u32 {
+    // A window has one clock.
+    others_begin();
+    // SAFETY: CUPTI's function has this signature.
+    let result = unsafe {
+        std::mem::transmute::<*mut c_void, extern "C" fn(*mut c_void) -> u32>(SET_CLOCK.get())(
+            clock,
+        )
+    };
+    if result == 0 {
+        CLOCK.store(clock, Release);
+    }
+    result
+}
+
+extern "C" fn announce(kind: u32, id: u64) -> u32 {
+    ANNOUNCED.store(true, Relaxed);
+    // SAFETY: CUPTI's function has this signature.
+    unsafe {
+        std::mem::transmute::<*mut c_void, extern "C" fn(u32, u64) -> u32>(ANNOUNCE.get())(kind, id)
+    }
+}

@@ -1,0 +1,216 @@
+//! CUDA graphs: what they execute and how often they were launched, from the live part to blocks.
+//!
+//! Shapes and contents are staged as soon as they are known, because a process that is killed leaves its counts in the
+//! live part, which only has their numbers. Executable graphs are staged at flushes, when they have changed. Those
+//! that are gone are kept here until there are [`GONE`] of them; the oldest are then folded into counts, so that a
+//! program that makes a graph for each step takes no more and no more memory.
+
+use super::Writer;
+use crate::graphs::New;
+use capture::block::Kind;
+use capture::graphs::{self, Exec, Executable, Folded, Launched, Record};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{
+    fence,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// Launches in a block, unless a flush comes first.
+const LAUNCHES: usize = 4096;
+/// Executable graphs that are gone and are kept one by one.
+const GONE: usize = 1024;
+/// Records in a block at most: a block then fits in the staging area.
+const RECORDS: usize = 512;
+/// Shapes in a record at most, for the same reason.
+const SHAPES: usize = 1024;
+
+/// What the recorder's thread keeps of graphs.
+#[derive(Default)]
+pub(super) struct GraphState {
+    /// Records that are to be staged.
+    pending: VecDeque<Record>,
+    /// Launches taken out of the live part and not in a block yet.
+    launches: Vec<Launched>,
+    /// As last staged, by entry of the live part.
+    staged: Vec<Executable>,
+    /// Executable graphs that are gone, oldest first.
+    gone: VecDeque<Executable>,
+    /// By contents: the older ones.
+    folded: BTreeMap<u32, Folded>,
+}
+
+impl GraphState {
+    fn add(&mut self, new: New) {
+        let mut shapes = new.shapes;
+        shapes.sort_by_key(|(number, _)| *number);
+        for chunk in shapes.chunks(SHAPES) {
+            // Numbers are given out without gaps.
+            let list = chunk.iter().map(|(_, shape)| *shape).collect();
+            self.pending.push_back(Record::Shapes(chunk[0].0, list));
+        }
+        let contents = new.contents.into_iter();
+        self.pending.extend(contents.map(Record::Contents));
+    }
+
+    /// Keeps an executable graph that is gone, and folds the oldest one if there are too many.
+    fn keep(&mut self, gone: Executable) {
+        self.gone.push_back(gone);
+        if self.gone.len() <= GONE {
+            return;
+        }
+        let Some(oldest) = self.gone.pop_front() else {
+            return;
+        };
+        let folded = self.folded.entry(oldest.contents).or_default();
+        folded.contents = oldest.contents;
+        folded.executables += 1;
+        folded.launches += oldest.launches;
+        let record = Record::Folded(*folded);
+        // Its own record was staged before, and this one takes it back: a reader must not count it twice.
+        self.pending.push_back(Record::Executable(Executable {
+            number: oldest.number,
+            ..Executable::default()
+        }));
+        self.pending.push_back(record);
+    }
+}
+
+impl Writer {
+    /// Stages what is new of graphs, and takes launches out of the ring before they are overwritten. At a flush,
+    /// all that has changed is staged.
+    pub(super) fn write_graphs(&mut self, flush: bool) {
+        if !self.recorder.graphs.any() {
+            return;
+        }
+        let new = self.recorder.graphs.take_new();
+        self.graphs.add(new);
+        self.take_launches();
+        if flush {
+            self.changed_executables();
+        }
+        self.stage_graphs();
+        if flush && self.graphs.pending.is_empty() {
+            self.free_gone();
+        }
+        if self.graphs.launches.len() >= LAUNCHES || flush && !self.graphs.launches.is_empty() {
+            self.stage_launches();
+        }
+    }
+
+    /// A new trace file begins: it must have all that is needed to read it without the others.
+    pub(super) fn begin_graphs(&mut self) {
+        if !self.recorder.graphs.any() {
+            return;
+        }
+        let all = self.recorder.graphs.all();
+        let state = &mut self.graphs;
+        state.pending.clear();
+        state.add(all);
+        let gone = state.gone.iter().map(|gone| Record::Executable(*gone));
+        let folded = state.folded.values().map(|folded| Record::Folded(*folded));
+        let kept: Vec<Record> = gone.chain(folded).collect();
+        state.pending.extend(kept);
+        state.staged.clear();
+        self.changed_executables();
+        self.stage_graphs();
+    }
+
+    fn stage_graphs(&mut self) {
+        while !self.graphs.pending.is_empty() {
+            let n = self.graphs.pending.len().min(RECORDS);
+            let records: Vec<Record> = self.graphs.pending.drain(..n).collect();
+            let staged = self.block(Kind::Graphs, |out| {
+                for record in &records {
+                    graphs::put_record(out, record);
+                }
+            });
+            if !staged {
+                // The disk takes nothing at the moment.
+                for record in records.into_iter().rev() {
+                    self.graphs.pending.push_front(record);
+                }
+                return;
+            }
+        }
+    }
+
+    fn stage_launches(&mut self) {
+        let launches = std::mem::take(&mut self.graphs.launches);
+        self.note_launches(&launches);
+        let full = self.size() >= self.recorder.settings.max_size;
+        let staged =
+            !full && self.block(Kind::Launches, |out| graphs::put_launches(out, &launches));
+        if !staged {
+            let untimed = &self.recorder.header().graph_launches_untimed;
+            untimed.fetch_add(launches.len() as u64, Relaxed);
+        }
+    }
+
+    /// Launches that other threads have put into the ring since the last time.
+    fn take_launches(&mut self) {
+        let (header, ring) = (self.recorder.header(), self.recorder.live.launches());
+        let newest = header.graph_launches.load(Acquire);
+        let mut next = header.graph_launches_taken.load(Relaxed);
+        let oldest = newest.saturating_sub(ring.len() as u64);
+        if next < oldest {
+            // Overwritten: they are counted at their graphs, and have no times.
+            let lost = oldest - next;
+            header.graph_launches_untimed.fetch_add(lost, Relaxed);
+            next = oldest;
+        }
+        while next < newest {
+            let entry = &ring[next as usize % ring.len()];
+            // Meets the Release of the launching thread.
+            if entry.word.load(Acquire) < next + 1 {
+                // It is being stored.
+                break;
+            }
+            let launched = Launched {
+                exec: entry.exec.load(Relaxed),
+                entered: entry.entered.load(Relaxed),
+                took: entry.took.load(Relaxed),
+                stream: entry.stream.load(Relaxed),
+            };
+            fence(Acquire);
+            if entry.word.load(Relaxed) == next + 1 {
+                self.graphs.launches.push(launched);
+            } else {
+                // Overwritten meanwhile.
+                header.graph_launches_untimed.fetch_add(1, Relaxed);
+            }
+            next += 1;
+        }
+        header.graph_launches_taken.store(next, Release);
+    }
+
+    /// Executable graphs that changed since they were staged.
+    fn changed_executables(&mut self) {
+        let entries: &'static [Exec] = self.recorder.live.graphs();
+        self.graphs
+            .staged
+            .resize(entries.len(), Executable::default());
+        for (entry, staged) in entries.iter().zip(&mut self.graphs.staged) {
+            if entry.number.load(Acquire) != 0 {
+                let now = Executable::load(entry);
+                if now != *staged {
+                    *staged = now;
+                    self.graphs.pending.push_back(Record::Executable(now));
+                }
+            }
+        }
+    }
+
+    /// Frees the entries of executable graphs that are gone and staged as they are.
+    fn free_gone(&mut self) {
+        let entries: &'static [Exec] = self.recorder.live.graphs();
+        for (at, entry) in entries.iter().enumerate() {
+            let staged = self.graphs.staged[at];
+            // Once it is gone, nobody launches it any more.
+            if staged.destroyed != 0 && staged == Executable::load(entry) {
+                self.graphs.keep(staged);
+                self.graphs.staged[at] = Executable::default();
+                self.recorder.graphs.free(entry);
+            }
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Kernel windows of a process: what ran on its GPUs, and what its host asked for meanwhile.
+//!
+//! [`Gathered`] puts the blocks together. Times are realtime ns, on the same clock as calls. Names of kernels are
+//! demangled, each once.
+//!
+//! Rule: a window is only here with all of its blocks; one whose blocks are lost is counted in [`Windows::lost`].
+
+use crate::clock::Clock;
+use capture::live::View;
+use capture::windows::{self, Ask, End, Kind};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The kernel windows of a process.
+#[derive(Clone, Debug, Default)]
+pub struct Windows {
+    /// By number.
+    pub list: Vec<Window>,
+    /// Names of kernels, as compilers mangle them, by the numbers in [`Ran::name`]; entry 0 is empty.
+    pub mangled: Vec<String>,
+    /// The same for people.
+    pub names: Vec<String>,
+    /// Windows of which blocks are lost.
+    pub lost: u64,
+    /// Windows that were not opened because another profiler used CUPTI.
+    pub yielded: u64,
+    /// Why there are none, or no more; `None` if there could be.
+    pub off: Option<Off>,
+}
+
+/// Why there are no kernel windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Off {
+    /// `NCCLSCOPE_WINDOWS=off`, or a mode that has none.
+    NotAsked,
+    /// CUPTI is not on this machine.
+    NoCupti,
+    /// A tool in the process brings a CUPTI of its own.
+    ForeignTool,
+    /// CUPTI's error with this number.
+    Error(u32),
+    /// There was no memory for records.
+    NoMemory,
+    /// A cause that this version does not know.
+    Unknown(u32),
+}
+
+/// A window, or a quiet spell.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    /// Unique in the process, from 1.
+    pub number: u32,
+    /// The moment that it was planned for, the same on all ranks.
+    pub planned: i64,
+    /// CUPTI was being switched on.
+    pub opening: i64,
+    /// It was on.
+    pub open: i64,
+    /// It was being switched off.
+    pub closing: i64,
+    /// It was off.
+    pub closed: i64,
+    /// Records that were dropped.
+    pub dropped: u32,
+    /// How it ended.
+    pub end: End,
+    /// CUPTI's error, if it ended with one.
+    pub code: u32,
+    /// What ran, by device and start.
+    pub ran: Vec<Ran>,
+    /// What the driver was asked for, by time.
+    pub asked: Vec<Asked>,
+}
+
+impl Window {
+    /// Whether it is a quiet spell, in which CUDA events were left out, and no window.
+    pub fn is_quiet(&self) -> bool {
+        self.end == End::Quiet
+    }
+
+    /// Whether all that was launched in it is in it.
+    pub fn is_whole(&self) -> bool {
+        self.dropped == 0 && matches!(self.end, End::Planned | End::Exit)
+    }
+}
+
+/// What ran on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// CUDA's number of the device.
+    pub device: u32,
+    /// From when.
+    pub start: i64,
+    /// To when.
+    pub end: i64,
+    /// Index into [`Windows::names`]; 0 for copies and fills.
+    pub name: u32,
+    /// CUDA's id of the stream.
+    pub stream: u32,
+    /// Numbers in the order of the host's launches; all of one graph launch have the same.
+    pub correlation: u32,
+    /// CUDA's id of the executable graph; 0 none.
+    pub graph: u32,
+    /// CUDA's id of the node in it.
+    pub node: u64,
+    /// What it was.
+    pub kind: Kind,
+    /// Bytes of a copy or fill; blocks of a kernel's grid.
+    pub size: u64,
+}
+
+/// A call of the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// From when.
+    pub at: i64,
+    /// For how long, ns.
+    pub took: u64,
+    /// What was asked.
+    pub kind: Ask,
+    /// The calling thread.
+    pub thread: u32,
+    /// CUDA's id of the stream; 0 none.
+    pub stream: u32,
+    /// The event of a record, a wait or a synchronisation, the executable graph of a launch: a handle.
+    pub object: u64,
+}
+
+/// What is gathered before it can be put together.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    windows: BTreeMap<u32, windows::Window>,
+    names: BTreeMap<u32, String>,
+    ran: BTreeMap<u32, Vec<(u32, windows::Ran)>>,
+    asked: BTreeMap<u32, Vec<windows::Asked>>,
+    off: [u32; 2],
+    yielded: u64,
+}
+
+impl Gathered {
+    /// A block; false if it is not well formed.
+    pub(crate) fn of_block(&mut self, kind: capture::block::Kind, payload: &[u8]) -> bool {
+        use capture::block::Kind;
+        match kind {
+            Kind::Windows => {
+                let found = windows::windows(payload);
+                let sound = found.is_some();
+                let found = found.into_iter().flatten();
+                self.windows.extend(found.map(|w| (w.number, w)));
+                sound
+            }
+            Kind::Names => {
+                let found = windows::names(payload);
+                let sound = found.is_some();
+                for (id, name) in found.into_iter().flatten() {
+                    let name = String::from_utf8_lossy(name).into_owned();
+                    self.names.insert(id, name);
+                }
+                sound
+            }
+            Kind::Ran => match windows::ran(payload) {
+                Some((window, device, ran)) => {
+                    let of = self.ran.entry(window).or_default();
+                    of.extend(ran.into_iter().map(|ran| (device, ran)));
+                    true
+                }
+                None => false,
+            },
+            Kind::Asked => match windows::asked(payload) {
+                Some((window, asked)) => {
+                    self.asked.entry(window).or_default().extend(asked);
+                    true
+                }
+                None => false,
+            },
+            _ => true,
+        }
+    }
+
+    pub(crate) fn of_live(&mut self, view: &View) {
+        let header = view.header();
+        self.off = [&header.windows_off, &header.windows_code].map(|n| n.load(Relaxed));
+        self.yielded = header.windows_yielded.load(Relaxed).into();
+    }
+
+    /// Puts the windows together.
+    pub(crate) fn finish(mut self, clock: &Clock) -> Windows {
+        // Ids are given out without gaps; what is beyond any that was is garbage, or shares one number.
+        let most = self.names.keys().next_back().copied().unwrap_or(0);
+        let most = most.min(self.names.len() as u32);
+        let mangled: Vec<String> = (0..=most)
+            .map(|id| self.names.remove(&id).unwrap_or_default())
+            .collect();
+        let names: Vec<String> = mangled.iter().map(|name| demangled(name)).collect();
+        let mut cursor = clock.cursor();
+        let mut list = Vec::new();
+        let mut lost = 0;
+        for (number, raw) in self.windows {
+            let ran = self.ran.remove(&number).unwrap_or_default();
+            let asked = self.asked.remove(&number).unwrap_or_default();
+            let whole = ran.len() == raw.ran as usize && asked.len() == raw.asked as usize;
+            let mut at = |ticks: u64| cursor.realtime(ticks);
+            let times = [raw.opening, raw.open, raw.closing, raw.closed].map(&mut at);
+            let [Some(opening), Some(open), Some(closing), Some(closed)] = times else {
+                lost += 1;
+                continue;
+            };
+            if !whole {
+                lost += 1;
+                continue;
+            }
+            let ran = ran.into_iter().filter_map(|(device, ran)| {
+                let start = at(ran.start)?;
+                Some(Ran {
+                    device,
+                    start,
+                    end: start.checked_add(i64::try_from(ran.ns).ok()?)?,
+                    name: if (ran.name as usize) < names.len() {
+                        ran.name
+                    } else {
+                        0
+                    },
+                    stream: ran.stream,
+                    correlation: ran.correlation,
+                    graph: ran.graph,
+                    node: ran.node,
+                    kind: ran.kind,
+                    size: ran.size,
+                })
+            });
+            let mut ran: Vec<Ran> = ran.collect();
+            ran.sort_by_key(|r| (r.device, r.start, r.correlation, r.node));
+            let asked = asked.into_iter().filter_map(|asked| {
+                Some(Asked {
+                    at: at(asked.at)?,
+                    took: clock.duration(asked.took)?,
+                    kind: asked.kind,
+                    thread: asked.thread,
+                    stream: asked.stream,
+                    object: asked.object,
+                })
+            });
+            list.push(Window {
+                number,
+                planned: i64::try_from(raw.planned).unwrap_or(0),
+                opening,
+                open,
+                closing,
+                closed,
+                dropped: raw.dropped,
+                end: raw.end,
+                code: raw.code,
+                ran,
+                asked: asked.collect(),
+            });
+        }
+        let [off, code] = self.off;
+        Windows {
+            list,
+            mangled,
+            names,
+            lost,
+            yielded: self.yielded,
+            off: match off {
+                0 => None,
+                1 => Some(Off::NotAsked),
+                2 => Some(Off::NoCupti),
+                3 => Some(Off::ForeignTool),
+                4 => Some(Off::Error(code)),
+                5 => Some(Off::NoMemory),
+                other => Some(Off::Unknown(other)),
+            },
+        }
+    }
+}
+
+/// A kernel's name for people: demangled, without arguments and return type, which repeat the template's.
+fn demangled(name: &str) -> String {
+    let Ok(symbol) = cpp_demangle::Symbol::new(name) else {
+        return name.to_owned();
+    };
+    let options = cpp_demangle::DemangleOptions::new()
+        .no_params()
+        .no_return_type();
+    let text = symbol.demangle(&options);
+    text.unwrap_or_else(|_| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_for_people() {
+        let mangled =
+            "_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
+        assert_eq!(
+            demangled(mangled),
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+        );
+        assert_eq!(
+            demangled("_ZN8cublasLt19splitKreduce_kernelILi32ELi16EifffLb0EEEvv"),
+            "cublasLt::splitKreduce_kernel<32, 16, int, float, float, float, false>"
+        );
+        for plain in [
+            "nvjet_sm90_tst_64x8_64x16_2x1_v_bz_splitK_NNT",
+            "",
+            "_Z",
+            "triton_",
+        ] {
+            assert_eq!(demangled(plain), plain);
+        }
+    }
+}
