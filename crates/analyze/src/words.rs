@@ -50,7 +50,7 @@ pub const DEFINITIONS: &[Word] = &[
 
 /// Why calls are lost, what to do.
 pub const LOST: &[Word] = &[
-    word("rows_full", "no free row, because the live part had its largest size, or there was no space for more: see `/dev/shm`, or set NCCLSCOPE_MEMORY up to 64MiB. These calls are counted in the totals."),
+    word("rows_full", "no free row: the live part was as large as NCCLSCOPE_MEMORY allows, or `/dev/shm` was full. They are counted in the totals."),
     word("size_limit", "the trace file was full, and in mode `callbacks` the first calls are kept: a larger NCCLSCOPE_MAX_SIZE lets it grow; they are counted in the totals."),
     word("rotated", "in trace files that were removed for newer ones: a larger NCCLSCOPE_MAX_SIZE keeps more; they are counted in the totals."),
     word("write_failed", "the trace file could not be written: see the disk behind NCCLSCOPE_OUT; they are counted in the totals."),

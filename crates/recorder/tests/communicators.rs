@@ -163,3 +163,36 @@ fn calls_that_cannot_be_kept_are_announced_and_lost_by_cause() {
     assert_eq!(c.odd.get("communicators_full"), Some(&45));
     assert!(c.adds_up);
 }
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_that_drives_8_ranks_flat_out() {
+    let mut ranks: Vec<Driver> = (0..8).map(|_| Driver::new(0xc0)).collect();
+    std::thread::scope(|scope| {
+        for rank in &mut ranks {
+            scope.spawn(|| (0..1500).for_each(|_| rank.all_reduce(1)));
+        }
+    });
+    ranks.into_iter().for_each(Driver::finalize);
+}
+
+#[test]
+fn a_process_that_drives_8_ranks_flat_out_has_rows_for_all() {
+    // Nothing is sealed in time: the rows that there are must be enough.
+    let job = || Job::new("job_that_drives_8_ranks_flat_out").env("NCCLSCOPE_FLUSH", "3600");
+    let mut flat_out = job();
+    assert!(flat_out.run().success());
+    let c = account(&flat_out);
+    assert_eq!((c.announced, c.recorded), (12_000, 12_000), "{c:#?}");
+    assert!(c.lost.is_empty() && c.adds_up, "{c:#?}");
+    // No more than was permitted, and what is lost is counted.
+    let mut bounded = job().env("NCCLSCOPE_MEMORY", "1MiB");
+    assert!(bounded.run().success());
+    let c = account(&bounded);
+    let lost: u64 = c.lost.values().sum();
+    assert_eq!((c.announced, c.recorded + lost), (12_000, 12_000), "{c:#?}");
+    assert!(
+        c.lost.keys().all(|cause| cause == "rows_full") && c.adds_up,
+        "{c:#?}"
+    );
+}
