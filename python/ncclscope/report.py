@@ -62,9 +62,25 @@ class Record:
         return f"{type(self).__name__}({fields})"
 
 
+class OneJob(Record):
+    """A job of a folder that holds several."""
+
+    __slots__ = ()
+    started: str | None
+    seen: str | None
+    nprocesses: int
+    ranks: str | None
+    world_size: int | None
+    hosts: list[str]
+    batch: str | None
+    command: str | None
+    files: list[str]
+
+
 class Job(Record):
     """What was recorded, and how."""
 
+    _parts = {"jobs": OneJob}
     __slots__ = ()
     capture: str
     id: str | None
@@ -74,6 +90,7 @@ class Job(Record):
     wall_us: float | None
     exit_status: int | None
     hosts: list[str]
+    jobs: list[OneJob]
     nprocesses: int
     world_size: int | None
     restarts: int
@@ -97,19 +114,58 @@ class RankCompleteness(Record):
     timed: int
     lost: dict[str, int]
     odd: dict[str, int]
-    live: Literal["adopted", "here", "snapshot", "elsewhere"]
+    missing_at_least: int
+    live: Literal["adopted", "here", "snapshot", "elsewhere", "running", "gone", "unreadable", "unknown"]
     recorder: str | None
+
+
+class AbsentMember(Record):
+    """Ranks that a communicator lacks."""
+
+    __slots__ = ()
+    communicator: str
+    ranks: str | None
+    of: int | None
+    calls_at_least: int
+
+
+class UnreadableFile(Record):
+    """A file in which nothing is sound."""
+
+    __slots__ = ()
+    file: str
+    rank: int | None
+    host: str
+    pid: int
+    found: str
+
+
+class Absent(Record):
+    """Ranks that are not here, and how many calls they made at least."""
+
+    _parts = {"communicators": AbsentMember, "unreadable": UnreadableFile}
+    __slots__ = ()
+    ranks: str | None
+    nranks: int
+    world_size: int | None
+    restart: int
+    calls_at_least: int
+    calls_begun: int
+    communicators: list[AbsentMember]
+    unreadable: list[UnreadableFile]
 
 
 class Completeness(Record):
     """What was announced, recorded and timed; what was lost, by cause."""
 
-    _parts = {"ranks": RankCompleteness}
+    _parts = {"absent": Absent, "ranks": RankCompleteness}
     __slots__ = ()
     announced: int
     recorded: int
     timed: int
     lost: dict[str, int]
+    absent: list[Absent]
+    missing_at_least: int
     announced_is_lower_bound: bool
     adds_up: bool
     untimed: dict[str, int]
@@ -658,8 +714,10 @@ class Report(Record):
 
     def __repr__(self) -> str:
         done = self.completeness
+        at_least = "at least " if done.announced_is_lower_bound else ""
+        announced = done.announced + done.missing_at_least
         return (
-            f"<ncclscope.Report on {self.job.capture!r}: {done.recorded} of {done.announced} announced calls recorded, "
+            f"<ncclscope.Report on {self.job.capture!r}: {done.recorded} of {at_least}{announced} announced calls recorded, "
             f"{done.timed} timed, {len(self.operations)} operations>"
         )
 
@@ -668,7 +726,7 @@ class Report(Record):
         at_least = "at least " if done.announced_is_lower_bound else ""
         parts = [
             f"<p><b>{html.escape(self.job.capture)}</b><br>",
-            f"{done.recorded} of {at_least}{done.announced} announced calls recorded, {done.timed} timed.",
+            f"{done.recorded} of {at_least}{done.announced + done.missing_at_least} announced calls recorded, {done.timed} timed.",
             *(f" {count} lost: {html.escape(cause)}." for cause, count in done.lost.items()),
             "</p>",
             _html_table(self.operations),

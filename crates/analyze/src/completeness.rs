@@ -5,21 +5,28 @@
 //!
 //! - `rotated`: in a trace file that was removed to stay within `NCCLSCOPE_MAX_SIZE`; counted in the totals;
 //! - `damaged`: in a block that is damaged or missing;
-//! - `elsewhere`: announced after the last flush, and the live part that holds them is not here;
+//! - `elsewhere`: announced after the last flush, and the live part that holds them is on another host;
+//! - `running`: announced after the last flush, and the live part that holds them is with a job that still runs;
+//! - `gone`: announced after the last flush, and the live part that held them is nowhere any more;
+//! - `moving`: the recorder was folding calls into the totals while they were read;
 //! - `in_birth`: its number was taken and its row not there yet when the process ended or was stopped;
 //! - `unexplained`: none of the above, so the figures do not add up, and the report says so.
+//!
+//! Calls that no recorder here knows of are counted apart, in `missing_at_least`: those of ranks that are not here, and
+//! those that a rank made after the last moment that is here of it. Other ranks' operations prove them.
 //!
 //! Rule: `announced` = `recorded` + all of `lost`, for each process and for the job. Where more is recorded than was
 //! announced, `adds_up` is false.
 
+use crate::absent::AbsentRow;
+use crate::evidence::Found;
 use crate::executions::{ByCause, Steps, CAUSES as UNTIMED};
 use crate::graphs;
 use crate::words::remedy;
-use capture::left::Liveness;
 use capture::live::{Cause, CAUSES, ODDS};
 use serde::Serialize;
-use std::collections::BTreeMap;
-use tables::{LiveSource, Process};
+use std::collections::{BTreeMap, HashMap};
+use tables::{Capture, LiveSource, Newest, Process};
 
 /// What was announced, recorded, timed and lost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -32,6 +39,10 @@ pub struct Completeness {
     pub timed: u64,
     /// Calls without a row, by cause.
     pub lost: BTreeMap<String, u64>,
+    /// Ranks that are not here.
+    pub absent: Vec<AbsentRow>,
+    /// Calls beyond `announced` that ranks made for certain, whether they are here or not.
+    pub missing_at_least: u64,
     /// Whether `announced` is known: without its live part, a process may have announced more.
     pub announced_is_lower_bound: bool,
     /// Whether the figures add up.
@@ -51,6 +62,9 @@ pub struct Completeness {
     pub odd: BTreeMap<String, u64>,
     /// Processes that are not complete, or differ otherwise.
     pub ranks: Vec<RankCompleteness>,
+    /// Whether another host may have calls that `ncclscope collect` brings.
+    #[serde(skip)]
+    pub collectable: bool,
 }
 
 /// One process that is not complete.
@@ -72,13 +86,45 @@ pub struct RankCompleteness {
     pub lost: BTreeMap<String, u64>,
     /// As in [`Completeness`].
     pub odd: BTreeMap<String, u64>,
-    /// Where its open rows and counters were read.
+    /// Calls beyond `announced` that it made for certain: operations that ended on other ranks prove them.
+    pub missing_at_least: u64,
+    /// Where its open rows and counters were read; without them, where they are.
     pub live: &'static str,
     /// What happened to its recorder, if not the usual.
     pub recorder: Option<String>,
+    /// Its trace file, relative to the capture.
+    #[serde(skip)]
+    pub file: String,
+    /// Whether this says something.
+    #[serde(skip)]
+    differs: bool,
+}
+
+impl RankCompleteness {
+    /// What other ranks prove that it lacks, for people; `None` if that is nothing.
+    pub fn missing(&self) -> Option<String> {
+        let who = match self.rank {
+            Some(rank) => format!("Rank {rank}"),
+            None => format!("Process {} on {}", self.pid, self.host),
+        };
+        let n = self.missing_at_least;
+        (n > 0).then(|| {
+            format!(
+                "{who} made at least {n} more calls than are here: operations that ended on other ranks prove {}.",
+                if n == 1 { "it" } else { "them" }
+            )
+        })
+    }
 }
 
 impl Completeness {
+    /// Ranks that are not here, and those that lack calls that others prove, as sentences.
+    pub fn missing(&self) -> Vec<String> {
+        let absent = self.absent.iter().map(AbsentRow::sentence);
+        let partial = self.ranks.iter().filter_map(RankCompleteness::missing);
+        absent.chain(partial).collect()
+    }
+
     /// The account of nothing, to begin with.
     pub fn new() -> Completeness {
         Completeness {
@@ -102,7 +148,9 @@ impl Completeness {
         self.announced = self.announced.saturating_add(account.announced);
         self.recorded = self.recorded.saturating_add(account.recorded);
         self.timed = self.timed.saturating_add(timed);
-        self.announced_is_lower_bound |= process.counters.is_none() || process.may_lack_calls();
+        let open = !process.is_whole() && process.newest != Newest::Here;
+        self.announced_is_lower_bound |= process.counters.is_none() || open;
+        self.collectable |= matches!(process.newest, Newest::Elsewhere | Newest::Unknown);
         self.adds_up &= account.adds_up;
         add_all(&mut self.lost, &account.lost);
         add_all(&mut self.odd, &odd);
@@ -117,12 +165,13 @@ impl Completeness {
             add(&mut self.unseen, cause, n);
         }
         let recorder = recorder(process);
-        if !account.lost.is_empty()
+        let differs = !account.lost.is_empty()
             || !account.adds_up
             || !odd.is_empty()
             || process.live == LiveSource::None
-            || recorder.is_some()
-        {
+            || recorder.is_some();
+        // Others may prove that it made more calls.
+        if differs || !process.is_whole() {
             self.ranks.push(RankCompleteness {
                 rank: process.rank,
                 host: process.host.clone(),
@@ -132,15 +181,46 @@ impl Completeness {
                 timed,
                 lost: account.lost,
                 odd,
+                missing_at_least: 0,
                 live: match process.live {
                     LiveSource::Adopted => "adopted",
                     LiveSource::Here => "here",
                     LiveSource::Snapshot => "snapshot",
-                    LiveSource::None => "elsewhere",
+                    LiveSource::None => match process.newest {
+                        Newest::Elsewhere => "elsewhere",
+                        Newest::Running => "running",
+                        Newest::Gone => "gone",
+                        Newest::Unreadable => "unreadable",
+                        Newest::Here | Newest::Unknown => "unknown",
+                    },
                 },
                 recorder,
+                file: process.file.display().to_string(),
+                differs,
             });
         }
+    }
+
+    /// Adds the ranks that are not here, and the calls that others prove.
+    pub fn absent(&mut self, rows: Vec<AbsentRow>, found: &Found, capture: &Capture) {
+        let missing = rows.iter().map(|row| row.calls_at_least);
+        self.missing_at_least = missing.fold(0, u64::saturating_add);
+        self.announced_is_lower_bound |= !rows.is_empty();
+        self.absent = rows;
+        let processes = capture.processes.iter();
+        let partial: HashMap<String, u64> = processes
+            .zip(&found.partial)
+            .map(|(process, n)| (process.file.display().to_string(), *n))
+            .collect();
+        for rank in &mut self.ranks {
+            let proved = partial.get(&rank.file).copied().unwrap_or(0);
+            // What is known to be lost is counted already.
+            let known = rank.lost.values().copied().fold(0, u64::saturating_add);
+            rank.missing_at_least = proved.saturating_sub(known);
+            self.missing_at_least = self.missing_at_least.saturating_add(rank.missing_at_least);
+        }
+        self.ranks
+            .retain(|rank| rank.differs || rank.missing_at_least > 0);
     }
 
     /// Says what to do about each cause that occurs.
@@ -158,6 +238,7 @@ impl Completeness {
         self.recorded = self.recorded.saturating_add(later.recorded);
         self.timed = self.timed.saturating_add(later.timed);
         self.announced_is_lower_bound |= later.announced_is_lower_bound;
+        self.collectable |= later.collectable;
         self.adds_up &= later.adds_up;
         add_all(&mut self.lost, &later.lost);
         add_all(&mut self.odd, &later.odd);
@@ -178,6 +259,19 @@ fn add(to: &mut BTreeMap<String, u64>, cause: &str, n: u64) {
 
 fn add_all(to: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>) {
     from.iter().for_each(|(cause, n)| add(to, cause, *n));
+}
+
+/// Takes up to `n` from a cause; returns how many that were.
+fn take(from: &mut BTreeMap<String, u64>, cause: &str, n: u64) -> u64 {
+    let Some(count) = from.get_mut(cause) else {
+        return 0;
+    };
+    let taken = n.min(*count);
+    *count -= taken;
+    if *count == 0 {
+        from.remove(cause);
+    }
+    taken
 }
 
 struct Account {
@@ -240,10 +334,21 @@ fn account(process: &Process, rows: u64, seen: u64) -> Account {
         full_at_birth + wanted_full,
     );
     // Tickets count up from 0, so the highest is a lower bound where the counter is not here or is from before it.
-    let explained = lost
-        .values()
-        .fold(recorded, |sum, n| sum.saturating_add(*n));
-    let announced = counters.map_or(0, |c| c.announced).max(seen);
+    let mut announced = counters.map_or(0, |c| c.announced).max(seen);
+    let sum = |lost: &BTreeMap<String, u64>| {
+        let lost = lost.values();
+        lost.fold(recorded, |sum, n| sum.saturating_add(*n))
+    };
+    // The recorder counts a batch of calls as lost before it folds them, so their rows may still be here.
+    let mut twice = sum(&lost).saturating_sub(announced);
+    twice = twice.min(unwanted.saturating_sub(folded.saturating_add(full_at_fold)));
+    for early in [Cause::WriteFailed, Cause::SizeLimit] {
+        twice -= take(&mut lost, CAUSES[early as usize], twice);
+    }
+    let explained = sum(&lost);
+    if process.moving {
+        announced = announced.max(explained);
+    }
     let gap = announced.saturating_sub(explained);
     let in_birth = counters.map_or(0, |c| c.in_birth).min(gap);
     add(&mut lost, "in_birth", in_birth);
@@ -252,7 +357,16 @@ fn account(process: &Process, rows: u64, seen: u64) -> Account {
         let damaged = process.shapeless > 0 || process.bad_blocks > 0;
         let why = match process.live {
             _ if damaged => "damaged",
-            LiveSource::None | LiveSource::Snapshot => "elsewhere",
+            _ if process.moving => "moving",
+            LiveSource::None | LiveSource::Snapshot => match process.newest {
+                Newest::Elsewhere | Newest::Unknown => "elsewhere",
+                Newest::Running => "running",
+                Newest::Gone => "gone",
+                Newest::Unreadable => "damaged",
+                // An ended process leaves a snapshot beside its trace file; this one was removed or can't be read.
+                Newest::Here if process.live == LiveSource::None => "damaged",
+                Newest::Here => "unexplained",
+            },
             _ => "unexplained",
         };
         add(&mut lost, why, gap);
@@ -285,28 +399,13 @@ fn odd(process: &Process) -> BTreeMap<String, u64> {
 
 /// What is to be said of the recorder of a process.
 fn recorder(process: &Process) -> Option<String> {
-    let counters = process.counters.as_ref();
-    let mut said = Vec::new();
-    let errno = counters.map_or(0, |c| c.write_errno);
-    if errno != 0 {
-        let error = std::io::Error::from_raw_os_error(i32::try_from(errno).unwrap_or(0));
-        said.push(format!("its trace file could not be written: {error}"));
-    } else if counters.is_some_and(|c| c.state == 2) {
-        said.push("it switched itself off after a failure".to_owned());
+    let counters = process.counters.as_ref()?;
+    if counters.write_errno != 0 {
+        let error =
+            std::io::Error::from_raw_os_error(i32::try_from(counters.write_errno).unwrap_or(0));
+        return Some(format!("its trace file could not be written: {error}"));
     }
-    if process.may_lack_calls() {
-        let interval = process.flush_interval();
-        let lacks = format!("up to {interval} s of its last calls may be missing");
-        said.push(match process.liveness {
-            Liveness::Dead => format!("it was killed, and what it had in memory is gone: {lacks}"),
-            Liveness::Alive => format!("it still runs: {lacks}"),
-            Liveness::Unknown => format!(
-                "it was killed, or it still runs: {lacks}; `ncclscope collect` on {} may bring them",
-                process.host
-            ),
-        });
-    }
-    (!said.is_empty()).then(|| said.join("; "))
+    (counters.state == 2).then(|| "it switched itself off after a failure".to_owned())
 }
 
 #[cfg(test)]
@@ -397,7 +496,19 @@ mod tests {
             (8, 5, lost(&[("unexplained", 3)]), false)
         );
         process.live = LiveSource::Snapshot;
-        assert_eq!(accounted(&process).2, lost(&[("elsewhere", 3)]));
+        for (newest, cause) in [
+            (Newest::Elsewhere, "elsewhere"),
+            (Newest::Unknown, "elsewhere"),
+            (Newest::Running, "running"),
+            (Newest::Gone, "gone"),
+            (Newest::Unreadable, "damaged"),
+            (Newest::Here, "unexplained"),
+        ] {
+            process.newest = newest;
+            assert_eq!(accounted(&process).2, lost(&[(cause, 3)]));
+        }
+        process.live = LiveSource::None;
+        assert_eq!(accounted(&process).2, lost(&[("damaged", 3)]));
         process.bad_blocks = 1;
         assert_eq!(accounted(&process).2, lost(&[("damaged", 3)]));
     }
@@ -415,6 +526,26 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_that_is_being_folded_counts_once() {
+        // 4 could not be written and were counted; 1 is folded, and 3 rows are still there.
+        let process = process(6, (1, 0), 7, [0, 0, 4, 0, 0]);
+        let expected = lost(&[("write_failed", 1)]);
+        assert_eq!(accounted(&process), (7, 6, expected, true));
+    }
+
+    #[test]
+    fn calls_that_move_while_they_are_read_are_said_to() {
+        let mut moving = process(5, (0, 0), 8, [0; 5]);
+        moving.moving = true;
+        let expected = lost(&[("moving", 3)]);
+        assert_eq!(accounted(&moving), (8, 5, expected, true));
+        // A row that was folded meanwhile counts twice.
+        let mut twice = process(5, (3, 0), 7, [0; 5]);
+        twice.moving = true;
+        assert_eq!(accounted(&twice), (8, 8, vec![], true));
+    }
+
+    #[test]
     fn rotated_calls_are_lost_and_in_the_totals() {
         // 20 were rotated away, 3 of them found no entry; 2 more could not be written.
         let mut process = process(5, (19, 0), 27, [0, 0, 2, 0, 0]);
@@ -429,32 +560,6 @@ mod tests {
         assert_eq!((account.recorded, account.announced), (5, 25));
         assert_eq!(account.lost.get("rotated"), Some(&20));
         assert!(account.adds_up);
-    }
-
-    #[test]
-    fn of_a_killed_process_without_its_live_part_the_end_is_not_known() {
-        let mut process = process(9, (0, 0), 9, [0; 5]);
-        let said = |process: &Process| {
-            let mut all = Completeness::new();
-            let untimed = ByCause::default();
-            all.add(process, &Steps::default(), 0, &untimed, 0);
-            (all.announced_is_lower_bound, recorder(process))
-        };
-        assert_eq!(said(&process), (false, None));
-        (process.live, process.liveness) = (LiveSource::Snapshot, Liveness::Dead);
-        let (lower_bound, words) = said(&process);
-        let words = words.expect("said");
-        assert!(lower_bound && words.starts_with("it was killed"), "{words}");
-        assert!(
-            words.contains("up to 1 s of its last calls may be missing"),
-            "{words}"
-        );
-        process.facts.insert("flush".into(), "4.5".into());
-        process.liveness = Liveness::Alive;
-        let words = said(&process).1.expect("said");
-        assert!(words.contains("still runs: up to 4.5 s"), "{words}");
-        process.ended = true;
-        assert_eq!(said(&process), (false, None));
     }
 
     #[test]

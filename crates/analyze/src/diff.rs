@@ -43,6 +43,8 @@ pub struct Run {
     ids: Vec<String>,
     kinds: BTreeMap<KindKey, Gathered>,
     replays_hidden: bool,
+    /// Whether GPU times were turned off that this NCCL and these processes can have.
+    host_asked: bool,
 }
 
 /// One of the two runs in a diff.
@@ -56,6 +58,8 @@ pub struct RunRow {
     pub started: Option<String>,
     /// Versions of NCCL.
     pub nccl: Vec<String>,
+    /// Jobs in the folder.
+    pub njobs: usize,
     /// Processes with a trace.
     pub nprocesses: usize,
     /// Hosts.
@@ -66,6 +70,8 @@ pub struct RunRow {
     pub announced: u64,
     /// Calls with all that was asked for.
     pub recorded: u64,
+    /// Calls beyond `announced` that ranks made for certain, whether they are here or not.
+    pub missing_at_least: u64,
     /// Why calls are not there, or may not be.
     pub incomplete: Vec<String>,
 }
@@ -507,6 +513,14 @@ fn notes(a: &Run, b: &Run, rows: &[Row]) -> Vec<String> {
          jobs) shows when two equal runs are compared."
             .to_owned(),
     ];
+    for (name, run) in [("A", a), ("B", b)] {
+        if run.row.njobs > 1 {
+            notes.push(format!(
+                "{name} holds {} jobs in one folder, and its figures mix them: move the files of each into a folder of its own.",
+                run.row.njobs
+            ));
+        }
+    }
     if rows
         .iter()
         .any(|r| r.time_source == Some("gpu") && r.b.is_some() && r.a.is_some())
@@ -519,9 +533,20 @@ fn notes(a: &Run, b: &Run, rows: &[Row]) -> Vec<String> {
     {
         notes.push(
             "Host time is from API entry to return: it says what the calls cost the program, not how long the operations \
-             took. Without NCCLSCOPE_TIMING=host there are GPU times."
+             took."
                 .to_owned(),
         );
+        let host: Vec<&str> = [("A", a), ("B", b)]
+            .iter()
+            .filter(|(_, run)| run.host_asked)
+            .map(|(name, _)| *name)
+            .collect();
+        if !host.is_empty() {
+            notes.push(format!(
+                "GPU timing was off in {} (NCCLSCOPE_TIMING=host). Unset it to record GPU times.",
+                host.join(" and ")
+            ));
+        }
     }
     let few = rows
         .iter()

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use tables::{Call, Name, Process, Shape, Untimed};
 
 /// All causes of [`Untimed`], each at its own number.
-pub const CAUSES: [Untimed; 14] = [
+pub const CAUSES: [Untimed; 15] = [
     Untimed::NoStamp,
     Untimed::Fused,
     Untimed::Repeated,
@@ -23,6 +23,7 @@ pub const CAUSES: [Untimed; 14] = [
     Untimed::Negative,
     Untimed::Missing,
     Untimed::Unfinished,
+    Untimed::SealedEarly,
     Untimed::Rowless,
     Untimed::Unsampled,
     Untimed::EarlyStop,

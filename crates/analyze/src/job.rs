@@ -1,9 +1,10 @@
 //! What was recorded, by whom and how.
 
+use crate::jobs::JobRow;
 use crate::ranks::Ranks;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use tables::{Capture, LiveSource, Process};
+use tables::{Capture, LiveSource, Newest, Process};
 
 /// The job of a capture.
 #[derive(Clone, Debug, Serialize)]
@@ -24,6 +25,8 @@ pub struct Job {
     pub exit_status: Option<i64>,
     /// Hosts by name.
     pub hosts: Vec<String>,
+    /// The jobs, if several were recorded into one folder; the figures are of all of them together.
+    pub jobs: Vec<JobRow>,
     /// Processes with a trace.
     pub nprocesses: usize,
     /// Ranks that the launcher spoke of.
@@ -103,7 +106,7 @@ fn all(capture: &Capture, fact: impl Fn(&Process) -> Option<String>) -> Vec<Stri
 }
 
 /// The job.
-pub fn job(capture: &Capture, ranks: &Ranks) -> Job {
+pub fn job(capture: &Capture, ranks: &Ranks, jobs: &[Vec<usize>]) -> Job {
     let fact = |key: &'static str| all(capture, |p| p.fact(key).map(str::to_owned));
     let text = |key: &str| {
         capture
@@ -134,6 +137,7 @@ pub fn job(capture: &Capture, ranks: &Ranks) -> Job {
             .or_else(|| ranks.wall_us.map(|wall| wall.max)),
         exit_status: capture.job.get("exit_status").and_then(|v| v.as_i64()),
         hosts: all(capture, |p| (!p.host.is_empty()).then(|| p.host.clone())),
+        jobs: crate::jobs::rows(capture, jobs),
         nprocesses: capture.processes.len(),
         world_size: sizes.max(),
         restarts: capture
@@ -261,21 +265,35 @@ pub fn problems(capture: &Capture) -> Vec<ProblemRow> {
             found: p.found.clone(),
         })
         .collect();
-    for process in capture
-        .processes
-        .iter()
-        .filter(|p| p.live == LiveSource::None)
-    {
+    for process in &capture.processes {
         let place = match process.fact("live") {
             Some("memfd") => format!("with `ncclscope run` on {}", process.host),
             Some(path) => format!("{path} on {}", process.host),
             None => "no place that is known".to_owned(),
         };
+        let found = match process.newest {
+            // An ended process leaves a snapshot.
+            Newest::Here if process.live == LiveSource::None => {
+                "none, or none that can be read; calls that were open at the end may be missing"
+                    .to_owned()
+            }
+            // What can't be read is a problem by itself.
+            Newest::Here | Newest::Unreadable => continue,
+            Newest::Elsewhere | Newest::Unknown => {
+                format!("them in {place}; `ncclscope collect` there brings them")
+            }
+            Newest::Running => {
+                "them in the memory of the job, which still runs; they come with its end".to_owned()
+            }
+            Newest::Gone => {
+                format!("nothing; they were in {place}, which is gone, and are lost")
+            }
+        };
         rows.push(ProblemRow {
             file: process.file.display().to_string(),
             place: format!("live part of {}", process.title()),
             expected: "the calls since the last flush, in a file beside it".into(),
-            found: format!("them in {place}; `ncclscope collect` there brings them"),
+            found,
         });
     }
     rows

@@ -9,6 +9,7 @@
 //! is not known is `None`, which is null in JSON, and never 0. A pass over calls looks nothing up and allocates nothing
 //! per call.
 
+pub mod absent;
 pub mod arrivals;
 pub mod bandwidth;
 pub mod clocks;
@@ -16,6 +17,7 @@ pub mod completeness;
 pub mod coverage;
 pub mod diff;
 pub mod environment;
+pub mod evidence;
 pub mod executions;
 pub mod findings;
 #[cfg(test)]
@@ -25,6 +27,7 @@ pub mod graphs;
 pub mod hang;
 pub mod interval;
 pub mod job;
+pub mod jobs;
 pub mod matching;
 pub mod mismatch;
 pub mod network;
@@ -45,7 +48,7 @@ use capture::live::flag;
 use executions::{ByCause, Steps, Walk, CAUSES};
 use serde::Serialize;
 use tables::source::Shown;
-use tables::{Capture, Process, Progress, Source, Untimed};
+use tables::{Capture, Process, Progress, Source};
 
 /// The format of [`Report`].
 pub const SCHEMA: &str = "ncclscope.report/1";
@@ -160,6 +163,7 @@ pub struct Analysis {
     network: network::Gatherer,
     graphs: graphs::Gatherer,
     steps: Vec<steps::StepsRow>,
+    evidence: evidence::Gatherer,
     silent: notes::Silent,
     /// The process of which a part was added and another follows.
     under_way: Option<UnderWay>,
@@ -175,6 +179,7 @@ struct UnderWay {
     mismatch: mismatch::Plan,
     ranks: ranks::Gatherer,
     pattern: steps::Gatherer,
+    evidence: evidence::Plan,
     timed: u64,
     captured: u64,
     untimed: ByCause,
@@ -195,6 +200,7 @@ impl Default for Analysis {
             network: network::Gatherer::default(),
             graphs: graphs::Gatherer::default(),
             steps: Vec::new(),
+            evidence: evidence::Gatherer::default(),
             silent: notes::Silent::default(),
             under_way: None,
             given: None,
@@ -231,6 +237,7 @@ impl Analysis {
                 mismatch: self.mismatch.plan(capture, &walk),
                 ranks: ranks::Gatherer::new(capture, process, &walk),
                 pattern: steps::Gatherer::default(),
+                evidence: self.evidence.plan(capture, process),
                 timed: 0,
                 captured: 0,
                 untimed: [0; CAUSES.len()],
@@ -266,6 +273,7 @@ impl Analysis {
             }
         });
         self.silent.add(capture, process);
+        self.evidence.add(&mut now.evidence, process);
         if !shown.last {
             self.under_way = Some(now);
             return;
@@ -280,8 +288,8 @@ impl Analysis {
                 let place = total.shape as usize;
                 let local = walk.places()[place].local;
                 now.ranks.add_counted(local, place, calls, total.timed);
-                let rowless = &mut now.untimed[Untimed::Rowless as usize];
-                *rowless = rowless.saturating_add(calls.saturating_sub(total.timed));
+                let stamps = process.fact("timing") == Some("stamps");
+                operations::untimed_in_totals(stamps, shape, total, &mut now.untimed);
             }
         }
         for (shape, calls) in graphs::without_rows(process, now.shown) {
@@ -290,6 +298,7 @@ impl Analysis {
             now.ranks.add_counted(local, shape as usize, calls, 0);
         }
         self.graphs.add(capture, process);
+        self.evidence.end(now.evidence, process);
         self.ranks.extend(now.ranks.finish(process));
         self.steps.extend(now.pattern.finish(process));
         self.completeness
@@ -309,6 +318,7 @@ impl Analysis {
         self.network.merge(later.network);
         self.graphs.merge(later.graphs);
         self.steps.extend(later.steps);
+        self.evidence.merge(later.evidence);
         self.silent.merge(later.silent);
     }
 
@@ -323,11 +333,14 @@ impl Analysis {
         let kinds = functions::kinds(&functions);
         let ranks = ranks::finish(self.ranks);
         let mut completeness = self.completeness;
+        let jobs = jobs::jobs(capture);
+        let found = self.evidence.finish(capture);
+        completeness.absent(absent::rows(capture, &jobs, &found), &found, capture);
         completeness.name_remedies();
         let warmup = self.warmup.finish(capture);
         let mut report = Report {
             schema: SCHEMA,
-            job: job::job(capture, &ranks),
+            job: job::job(capture, &ranks, &jobs),
             completeness,
             communicators: job::communicators(capture),
             notes: notes::notes(capture, self.silent, &operations, &kinds, &ranks),

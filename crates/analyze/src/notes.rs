@@ -44,7 +44,8 @@ pub fn notes(
         let because = |p: &Process| p.fact("timing_because").map(str::to_owned);
         notes.push(match capture.processes.iter().find_map(because) {
             Some(because) => format!("There are no GPU times: {because}."),
-            None => "GPU times were not asked for (timing host); without NCCLSCOPE_TIMING=host there are some.".to_owned(),
+            None => "GPU timing was off (NCCLSCOPE_TIMING=host). Unset it to record GPU times."
+                .to_owned(),
         });
     }
     let sum = |of: fn(&Operation) -> u64| rows.iter().map(of).fold(0, u64::saturating_add);
@@ -60,6 +61,11 @@ pub fn notes(
             "GPU times are of a sample of the launches (NCCLSCOPE_BUDGET): sums are estimates, extremes and high \
              percentiles are bounds, and waiting is that of the operations that were timed on all ranks."
                 .to_owned(),
+        );
+    }
+    if unseen_network(capture) {
+        notes.push(
+            "Mode profile keeps no network figures; NCCLSCOPE_MODE=trace records them.".to_owned(),
         );
     }
     few_p2p(kinds, ranks, &mut notes);
@@ -99,6 +105,15 @@ pub fn notes(
 /// Whether the NCCL of a process can stamp kernels; also when it isn't known.
 pub(crate) fn has_stamps(process: &Process) -> bool {
     process.nccl_version().is_none_or(|nccl| nccl >= STAMPS)
+}
+
+/// Whether a job of several nodes was recorded in totals alone, which keep nothing of the network.
+fn unseen_network(capture: &Capture) -> bool {
+    capture.has_mode("profile")
+        && capture
+            .communicators
+            .iter()
+            .any(|c| c.nnodes.is_some_and(|nodes| nodes > 1))
 }
 
 /// How NCCL is called in a note.

@@ -201,9 +201,10 @@ impl Gatherer {
     /// Counts the calls without rows of a process, whose rows for its shapes begin `plan`. Which of them came first on
     /// their communicator is not known.
     pub fn add_totals(&mut self, process: &Process, plan: &[u32]) {
+        let stamps = process.fact("timing") == Some("stamps");
         for total in &process.totals {
             let shape = &process.shapes[total.shape as usize];
-            self.rows[plan[total.shape as usize] as usize].totals(shape, total);
+            self.rows[plan[total.shape as usize] as usize].totals(stamps, shape, total);
         }
     }
 
@@ -274,8 +275,28 @@ fn key(capture: &Capture, shape: &Shape, function: Name, events: bool) -> Key {
     }
 }
 
+/// Adds the calls in a total that have no GPU time, by cause. `stamps`: whether NCCL's stamps alone were to time them.
+pub(crate) fn untimed_in_totals(
+    stamps: bool,
+    shape: &Shape,
+    total: &tables::Total,
+    to: &mut ByCause,
+) {
+    // Those that had a row were told apart by the recorder, which leaves these out.
+    let early = match stamps && shape.stops_early {
+        true => total.folded.saturating_sub(total.timed),
+        false => 0,
+    };
+    let calls = total.folded.saturating_add(total.rowless);
+    let rest = calls.saturating_sub(total.timed).saturating_sub(early);
+    for (cause, n) in [(Untimed::EarlyStop, early), (Untimed::Rowless, rest)] {
+        let count = &mut to[cause as usize];
+        *count = count.saturating_add(n);
+    }
+}
+
 impl Gathered {
-    fn totals(&mut self, shape: &Shape, total: &tables::Total) {
+    fn totals(&mut self, stamps: bool, shape: &Shape, total: &tables::Total) {
         // Counters of a damaged live part may be anything.
         let calls = total.folded.saturating_add(total.rowless);
         if shape.is(flag::CAPTURED) {
@@ -306,8 +327,7 @@ impl Gathered {
                 histogram,
             });
         }
-        let rowless = &mut self.untimed[Untimed::Rowless as usize];
-        *rowless = rowless.saturating_add(calls.saturating_sub(total.timed));
+        untimed_in_totals(stamps, shape, total, &mut self.untimed);
     }
 
     fn merge(&mut self, other: Gathered) {

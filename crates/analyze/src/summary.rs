@@ -80,8 +80,10 @@ pub fn next(report: &Report) -> String {
         .filter(|c| c.len() < 60)
         .unwrap_or("…");
     let lost = &report.completeness.lost;
-    if lost.contains_key("elsewhere") || report.completeness.announced_is_lower_bound {
+    if report.completeness.collectable {
         format!("ncclscope collect {folder}")
+    } else if !report.completeness.absent.is_empty() {
+        format!("ncclscope doctor {folder}")
     } else if lost.contains_key("rows_full") || lost.contains_key("totals_full") {
         format!("NCCLSCOPE_MEMORY=64M ncclscope run -- {command}")
     } else if report.completeness.timed == 0

@@ -57,8 +57,11 @@ pub const LOST: &[Word] = &[
     word("totals_full", "the totals were full: a larger NCCLSCOPE_MEMORY has more; they are counted here only."),
     word("communicators_full", "made on a communicator that found no room in the live part: see the space in `/dev/shm`. These calls are counted here only."),
     word("stale_context", "made on a communicator that NCCL had ended, or never announced: please report it. These calls are counted here only."),
-    word("damaged", "in damaged blocks, see Problems."),
+    word("damaged", "in files or blocks that are damaged or missing, see Problems."),
     word("elsewhere", "after the last flush, on the hosts named under Problems: `ncclscope collect` there brings them."),
+    word("running", "in the memory of the job, which still runs: `ncclscope run` takes them into the capture when it ends."),
+    word("gone", "after the last flush, and lost with the memory of their process: a smaller NCCLSCOPE_FLUSH loses fewer, and `ncclscope run` keeps them."),
+    word("moving", "moved from rows to totals while the report read them, because the job runs: run it again."),
     word("in_birth", "begun at the very moment when the process ended or was stopped, at most one a thread: nothing to do."),
     word("unexplained", "neither recorded nor counted as lost: the figures do not add up, please report it."),
 ];
@@ -66,7 +69,7 @@ pub const LOST: &[Word] = &[
 /// Why recorded calls have no GPU time, and what to do.
 pub const UNTIMED: &[Word] = &[
     word("captured", "templates in a CUDA graph, not executed; replays are calls of their own."),
-    word("no_stamp", "NCCL delivered no GPU stamp, and no CUDA events lie around its launch. With NCCLSCOPE_TIMING=stamps, copy engines, symmetric kernels and silent Broadcasts have none (see Notes); with events, graph replays and what NCCL launches without saying so; with host, all. Nor has a call that never began."),
+    word("no_stamp", "NCCL delivered no GPU stamp, and no CUDA events lie around its launch. With NCCLSCOPE_TIMING=stamps, copy engines, symmetric kernels and silent Broadcasts have none (see Notes); with events, graph replays and what NCCL launches without saying so; with host, all. Nor has a call that never began, or that lost its row before it began (rows ran short: a larger NCCLSCOPE_MEMORY has more)."),
     word("fused", "launched in one batch with other operations, whose stamps are the batch's: only ungrouped calls are timed one by one."),
     word("repeated", "another call's stamp was delivered: NCCL keeps the last 64 stamps of a channel, and many small calls in flight outrun it; a synchronisation between bursts keeps them apart."),
     word("backwards", "the stamps overlap another launch's on the same channel: NCCL keeps the last 64 stamps of a channel, and many small calls in flight outrun it; a synchronisation between bursts keeps them apart."),
@@ -74,12 +77,13 @@ pub const UNTIMED: &[Word] = &[
     word("desynchronised", "made after a call that puts NCCL's count of stamps out of step (a send to itself up to 2.30, a Broadcast from 2.31 on): avoid that send, or set NCCL_ALLGATHERV_ENABLE=0."),
     word("negative", "the stop stamp is before the start: NCCL delivered stamps of two calls; a synchronisation between bursts keeps them apart."),
     word("missing", "some channel's stamp was zero or did not come: nothing to do; host times are sound."),
-    word("unfinished", "not ended when the recording did: the job was killed or hangs there."),
+    word("unfinished", "not ended when the recording did: the job was killed, hangs there, still runs, or left by _exit() before NCCL had told of the end."),
     word("unsampled", "left out of the sample, to keep the cost of timing within NCCLSCOPE_BUDGET: totals and means are estimated from the calls that were timed and carry their interval. NCCLSCOPE_TIMING=events times every launch."),
     word("early_stop", "NCCL stamps the end of a send or receive, and of TREE and NVLS, by a warp that does not wait for the others: it may be hundreds of us too early (seen on H200). NCCLSCOPE_TIMING=auto or events times them."),
     word("no_event", "the CUDA events around its launch told no time: the process ended within 0.1 s of it, CUDA reported an error, or the GPU's clock stepped. Host times are sound."),
     word("in_graph", "executed in a launch of a CUDA graph: the launch is counted, and NCCL does not show its calls one by one."),
-    word("rowless", "counted in totals without a time: a larger NCCLSCOPE_MEMORY or NCCLSCOPE_MAX_SIZE keeps rows."),
+    word("sealed_early", "its row was written before its end was seen: rows ran short (a larger NCCLSCOPE_MEMORY has more), its communicator or process ended first, or NCCL did not tell of it."),
+    word("rowless", "in totals, without a time: mode trace, more NCCLSCOPE_MEMORY or NCCLSCOPE_MAX_SIZE keeps rows."),
 ];
 
 /// Why calls that ran in CUDA graphs were not counted, what to do.
@@ -293,7 +297,10 @@ mod tests {
                 "captured",
                 "damaged",
                 "elsewhere",
+                "running",
+                "gone",
                 "rotated",
+                "moving",
                 "in_birth",
                 "unexplained",
             ]);

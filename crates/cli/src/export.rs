@@ -5,6 +5,7 @@ use crate::report::{open, print};
 use analyze::clocks::Clocks;
 use anyhow::{bail, Context};
 use render::timeline::Timeline;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -64,10 +65,13 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
                 render::jsonl::write(&capture, &mut out)
             })
         }
-        Format::Parquet => parquet(&capture, &args),
+        Format::Parquet => {
+            has_calls(&capture)?;
+            parquet(&capture, &args)
+        }
         Format::Chrome => {
             let clocks = analyze::clocks_of(&capture, given);
-            let timeline = timeline(&capture, clocks.as_ref());
+            let timeline = timeline(&capture, clocks.as_ref())?;
             match &args.output {
                 Some(folder) if is_folder(folder) => {
                     chrome_by_rank(&timeline, folder).with_context(|| writing(folder))
@@ -82,7 +86,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         }
         Format::Perfetto => {
             let clocks = analyze::clocks_of(&capture, given);
-            let timeline = timeline(&capture, clocks.as_ref());
+            let timeline = timeline(&capture, clocks.as_ref())?;
             to_file(&args, "slices", |mut out| {
                 render::perfetto::write(&timeline, &mut out)
             })
@@ -127,7 +131,30 @@ fn is_folder(path: &Path) -> bool {
     path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
-fn timeline<'a>(capture: &'a Capture, clocks: Option<&'a Clocks>) -> Timeline<'a> {
+/// Fails for a capture without a single call to write: an empty file would look as if the job had made none.
+fn has_calls(capture: &Capture) -> anyhow::Result<()> {
+    if capture.processes.iter().any(|p| !p.calls.is_empty()) {
+        return Ok(());
+    }
+    let shown = capture.path.display();
+    if capture.processes.iter().any(|p| !p.totals.is_empty()) {
+        bail!(
+            "`{shown}` holds totals only, and no single call that could be written\n  hint: `ncclscope report {shown}` shows \
+             the totals; NCCLSCOPE_MODE=trace records calls (this was recorded in mode {})",
+            modes(capture)
+        );
+    }
+    bail!("`{shown}` holds no call\n  hint: `ncclscope doctor {shown}` says why");
+}
+
+fn modes(capture: &Capture) -> String {
+    let modes = capture.processes.iter().filter_map(|p| p.fact("mode"));
+    let modes: BTreeSet<&str> = modes.collect();
+    modes.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+fn timeline<'a>(capture: &'a Capture, clocks: Option<&'a Clocks>) -> anyhow::Result<Timeline<'a>> {
+    has_calls(capture)?;
     let timeline = Timeline::new(capture, clocks);
     for note in clocks.iter().flat_map(|clocks| &clocks.notes) {
         tell!("warning: {note}");
@@ -138,7 +165,14 @@ fn timeline<'a>(capture: &'a Capture, clocks: Option<&'a Clocks>) -> Timeline<'a
             timeline.unplaced
         );
     }
-    timeline
+    let calls: usize = capture.processes.iter().map(|p| p.calls.len()).sum();
+    if timeline.unplaced >= calls as u64 {
+        bail!(
+            "no call of `{0}` has a time, so there is nothing to draw\n  hint: `ncclscope report {0}` says why",
+            capture.path.display()
+        );
+    }
+    Ok(timeline)
 }
 
 fn chrome(

@@ -61,14 +61,19 @@ fn run(name: &str, run: &RunRow, out: &mut impl Write) -> Result<()> {
     if let Some(command) = &run.command {
         wrap(out, "     ", "       ", command)?;
     }
+    let least = if run.missing_at_least > 0 {
+        "at least "
+    } else {
+        ""
+    };
     let line = format!(
-        "{} on {}; NCCL {}; {}; {} of {} announced calls recorded",
+        "{} on {}; NCCL {}; {}; {} of {least}{} announced calls recorded",
         plural(run.nprocesses as u64, "process", "processes"),
         plural(run.nhosts as u64, "host", "hosts"),
         list(&run.nccl),
         list(&run.recording),
         run.recorded,
-        run.announced
+        run.announced.saturating_add(run.missing_at_least)
     );
     wrap(out, "     ", "       ", &line)
 }

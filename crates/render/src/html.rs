@@ -207,10 +207,20 @@ impl<'a> Page<'a> {
         } else {
             ""
         };
-        let lost = c.announced.saturating_sub(c.recorded);
+        let announced = c.announced.saturating_add(c.missing_at_least);
+        let lost = announced.saturating_sub(c.recorded);
         let recorded = match (lost, c.adds_up) {
+            (0, true) if !c.absent.is_empty() => {
+                "<small class=\"bad\">ranks are missing</small>".to_owned()
+            }
+            (0, true) if !c.unseen.is_empty() => {
+                "<small class=\"bad\">CUDA graphs not counted</small>".to_owned()
+            }
             (0, true) => "<small class=\"good\">none lost</small>".to_owned(),
             (_, false) => "<small class=\"bad\">the figures do not add up</small>".to_owned(),
+            (lost, _) if c.missing_at_least > 0 => {
+                format!("<small class=\"bad\">at least {lost} missing</small>")
+            }
             (lost, _) => format!("<small class=\"bad\">{lost} lost</small>"),
         };
         let without = c.recorded.saturating_sub(c.timed);
@@ -239,7 +249,7 @@ impl<'a> Page<'a> {
         let tiles = [
             (
                 "Calls recorded",
-                format!("{} of {least}{}", c.recorded, c.announced),
+                format!("{} of {least}{announced}", c.recorded),
                 recorded,
             ),
             (
@@ -450,16 +460,21 @@ impl<'a> Page<'a> {
         } else {
             ""
         };
+        for sentence in c.missing() {
+            let _ = writeln!(self.html, "<p class=\"bad\">{}</p>", escaped(&sentence));
+        }
         let recorded = if c.unseen.is_empty() {
             format!(
                 "{} of {least}{} announced calls recorded",
-                c.recorded, c.announced
+                c.recorded,
+                c.announced.saturating_add(c.missing_at_least)
             )
         } else {
             format!(
                 "Not all calls were counted: some ran in CUDA graphs that were not seen. Of the others, {least}{} were \
                  announced, {} recorded",
-                c.announced, c.recorded
+                c.announced.saturating_add(c.missing_at_least),
+                c.recorded
             )
         };
         let sound = if c.adds_up {

@@ -161,6 +161,7 @@ fn header(report: &Report, out: &mut impl Write) -> Result<()> {
         "           ",
         &format!("{ranks} on {hosts}"),
     )?;
+    jobs(report, out)?;
     writeln!(
         out,
         "  NCCL     {}; mode {}, timing {}",
@@ -189,6 +190,43 @@ fn header(report: &Report, out: &mut impl Write) -> Result<()> {
     }
 }
 
+/// The jobs of a folder that holds several.
+fn jobs(report: &Report, out: &mut impl Write) -> Result<()> {
+    let jobs = &report.job.jobs;
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "this folder holds {} jobs, and the figures below mix them. Move the files of each job into a folder of its own, \
+         and report that folder.",
+        jobs.len()
+    );
+    wrap(out, "  WARNING  ", "           ", &text)?;
+    const SHOWN: usize = 4;
+    for job in jobs.iter().take(SHOWN) {
+        let started = job.started.as_deref().unwrap_or("at an unknown time");
+        let mut text = format!(
+            "from {started}: {}",
+            plural(job.nprocesses as u64, "process", "processes")
+        );
+        if let Some(ranks) = &job.ranks {
+            text += &format!(", ranks {ranks}");
+        }
+        text += &format!(" on {}", some(&job.hosts));
+        if let Some(batch) = &job.batch {
+            text += &format!(", batch job {batch}");
+        }
+        if let [first, ..] = job.files.as_slice() {
+            text += &format!(", first file {first}");
+        }
+        wrap(out, "           ", "             ", &text)?;
+    }
+    match jobs.len().saturating_sub(SHOWN) {
+        0 => Ok(()),
+        rest => writeln!(out, "           … {rest} more jobs (--json)"),
+    }
+}
+
 fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
     let c = &report.completeness;
     let least = if c.announced_is_lower_bound {
@@ -197,18 +235,33 @@ fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()>
         ""
     };
     writeln!(out, "\nCompleteness and trust")?;
+    let first = rows.ranks.max(2);
+    let missing = c.missing();
+    for sentence in missing.iter().take(first) {
+        wrap(out, "  ", "    ", sentence)?;
+    }
+    more(
+        out,
+        missing.len(),
+        first,
+        "lines about ranks that lack calls",
+    )?;
     let remedy = |cause: &String| c.remedies.get(cause).map_or("", String::as_str);
     if c.unseen.is_empty() {
         writeln!(
             out,
             "  {} of {least}{} announced calls recorded, {} timed.",
-            c.recorded, c.announced, c.timed
+            c.recorded,
+            c.announced.saturating_add(c.missing_at_least),
+            c.timed
         )?;
     } else {
         let first = "  Not all calls were counted: some ran in CUDA graphs that were not seen. Of the others, ";
         let rest = format!(
             "{least}{} were announced, {} recorded, {} timed.",
-            c.announced, c.recorded, c.timed
+            c.announced.saturating_add(c.missing_at_least),
+            c.recorded,
+            c.timed
         );
         wrap(out, first, "    ", &rest)?;
         for (cause, n) in &c.unseen {
@@ -251,7 +304,11 @@ fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()>
     }
     let mut worst: Vec<&RankCompleteness> = c.ranks.iter().collect();
     if worst.len() > rows.ranks {
-        worst.sort_by_key(|r| std::cmp::Reverse(r.announced.saturating_sub(r.recorded)));
+        let missing = |r: &RankCompleteness| {
+            let lost = r.announced.saturating_sub(r.recorded);
+            lost.saturating_add(r.missing_at_least)
+        };
+        worst.sort_by_key(|r| std::cmp::Reverse(missing(r)));
     }
     let shown = worst.len().min(rows.ranks);
     for rank in &worst[..shown] {
@@ -266,6 +323,9 @@ fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()>
             if !counts_of.is_empty() {
                 text += &format!("; {}", counts(counts_of));
             }
+        }
+        if rank.missing_at_least > 0 {
+            text += &format!("; at least {} more missing", rank.missing_at_least);
         }
         if let Some(recorder) = &rank.recorder {
             text += &format!("; {recorder}");

@@ -135,6 +135,17 @@ fn the_tables_read_without_a_script() {
 }
 
 #[test]
+fn a_page_with_uncounted_graphs_does_not_say_that_nothing_is_lost() {
+    let mut report = report("mix_230");
+    assert!(page(&report).contains("none lost"));
+    let unseen = &mut report.completeness.unseen;
+    unseen.insert("graphs_not_watched".to_owned(), 2);
+    let page = page(&report);
+    assert!(!page.contains("none lost"));
+    assert!(page.contains("<small class=\"bad\">CUDA graphs not counted</small>"));
+}
+
+#[test]
 fn the_same_capture_gives_the_same_bytes() {
     assert_eq!(page(&report("mix_230")), page(&report("mix_230")));
 }

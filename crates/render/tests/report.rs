@@ -231,7 +231,8 @@ Completeness and trust
   2 not timed, captured: templates in a CUDA graph, not executed; replays are calls of their own.
   2 not timed, no_stamp: NCCL delivered no GPU stamp, and no CUDA events lie around its launch. With
     NCCLSCOPE_TIMING=stamps, copy engines, symmetric kernels and silent Broadcasts have none (see Notes); with events,
-    graph replays and what NCCL launches without saying so; with host, all. Nor has a call that never began.
+    graph replays and what NCCL launches without saying so; with host, all. Nor has a call that never began, or that
+    lost its row before it began (rows ran short: a larger NCCLSCOPE_MEMORY has more).
 
 Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)
   figure  clock   min median   max

@@ -185,7 +185,7 @@ impl Call {
             || self.gpu_stop == 0
             || (!self.sealed && self.channels_started < shape.nchannels.into())
         {
-            Err(Untimed::Unfinished)
+            Err(self.not_ended())
         } else if self.verdict & verdict::MISSING != 0 || self.gpu_start == 0 {
             Err(Untimed::Missing)
         } else if shape.stops_early {
@@ -199,6 +199,14 @@ impl Call {
 }
 
 impl Call {
+    /// Why there is no end, if that was all that was missing.
+    fn not_ended(&self) -> Untimed {
+        match self.sealed {
+            true => Untimed::SealedEarly,
+            false => Untimed::Unfinished,
+        }
+    }
+
     /// As [`Call::gpu_ns`], where its launch was to be timed by CUDA events.
     fn between_events(&self, shape: &Shape) -> Result<u64, Untimed> {
         if shape.parts & part::UNSAMPLED != 0 {
@@ -241,6 +249,8 @@ pub enum Untimed {
     Missing,
     /// It had not ended when the recording did.
     Unfinished,
+    /// Its row was sealed before its end was seen.
+    SealedEarly,
     /// Counted in totals without a time.
     Rowless,
     /// Left out of the sample of launches that are timed.
@@ -266,6 +276,7 @@ impl Untimed {
             Untimed::Negative => "negative",
             Untimed::Missing => "missing",
             Untimed::Unfinished => "unfinished",
+            Untimed::SealedEarly => "sealed_early",
             Untimed::Rowless => "rowless",
             Untimed::Unsampled => "unsampled",
             Untimed::EarlyStop => "early_stop",
@@ -434,4 +445,23 @@ columns! {
     "net_longest_ns" "uint" "ns" |r| r.extra().map_or(Value::Null, |e| nonzero(e.longest_ns));
     "net_longest_peer" "uint" "" |r| r.extra().map_or(Value::Null, |e| e.longest_peer.checked_sub(1).map_or(Value::Null, |p| Value::Unsigned(p.into())));
     "net_longest_state" "text" "" |r| r.extra().filter(|e| e.longest_ns != 0).map_or(Value::Null, |e| Value::Text(e.longest_state()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_was_given_away_early_is_no_hang() {
+        let shape = Shape::default();
+        let mut call = Call {
+            gpu_start: 5,
+            channels_started: 2,
+            channels_stopped: 1,
+            ..Call::default()
+        };
+        assert_eq!(call.gpu_ns(&shape), Err(Untimed::Unfinished));
+        call.sealed = true;
+        assert_eq!(call.gpu_ns(&shape), Err(Untimed::SealedEarly));
+    }
 }

@@ -7,14 +7,41 @@
 
 use crate::problem::Problem;
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Folders deeper than this are no part of a capture.
 const MAX_DEPTH: usize = 8;
-/// No file of a capture is larger once unpacked; keeps a damaged frame from filling memory.
-const MAX_UNPACKED: u64 = 16 << 30;
+/// How much is read of a kind of file. Keeps a file of nothing but holes, or a damaged frame, from filling memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Limit {
+    /// No such file is larger.
+    most: u64,
+    /// Bytes that it may have beyond those that are stored: in holes, or once it is unpacked.
+    slack: u64,
+}
+
+/// Trace files are appended to, so only a host that went down leaves a hole.
+pub(crate) const TRACE: Limit = Limit {
+    most: 16 << 30,
+    slack: 16 << 20,
+};
+/// Live parts, of which most may be holes; snapshots and `capture.json`.
+pub(crate) const SMALL: Limit = Limit {
+    most: 256 << 20,
+    slack: 128 << 20,
+};
+impl Limit {
+    /// Of a file that has so many bytes for certain.
+    fn of(self, stored: u64) -> u64 {
+        stored.saturating_add(self.slack).min(self.most)
+    }
+}
+
+/// What one stored byte unpacks to at most, on a disk that compresses or in a compressed file. Trace files reach 10.
+const RATIO: u64 = 64;
 
 /// What is expected of every folder in a capture.
 pub(crate) const LISTED: &str = "a folder that can be listed";
@@ -159,7 +186,7 @@ pub(crate) fn is_named(path: &Path) -> bool {
 }
 
 /// Opens a regular file: a pipe would never end, and a device need not.
-pub(crate) fn open(path: &Path) -> std::io::Result<std::fs::File> {
+pub(crate) fn open(path: &Path) -> std::io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = std::fs::OpenOptions::new();
     // Opening a pipe waits for its writer, but for this.
@@ -170,15 +197,12 @@ pub(crate) fn open(path: &Path) -> std::io::Result<std::fs::File> {
     if file.metadata()?.is_file() {
         return Ok(file);
     }
-    Err(std::io::Error::new(
-        std::io::ErrorKind::InvalidInput,
-        "no regular file",
-    ))
+    Err(Error::new(ErrorKind::InvalidInput, "no regular file"))
 }
 
 /// An open file that is kept so, as long as not too many are: a rotated trace file may be removed while it is read.
 #[derive(Debug)]
-pub(crate) struct Held(std::fs::File);
+pub(crate) struct Held(File);
 
 /// How many are held now.
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -186,13 +210,13 @@ static HELD: AtomicUsize = AtomicUsize::new(0);
 const MOST_HELD: usize = 400;
 
 impl Held {
-    pub(crate) fn new(file: std::fs::File) -> Option<Held> {
+    pub(crate) fn new(file: File) -> Option<Held> {
         let one_more = |n| (n < MOST_HELD).then_some(n + 1);
         HELD.fetch_update(Relaxed, Relaxed, one_more).ok()?;
         Some(Held(file))
     }
 
-    pub(crate) fn file(&self) -> &std::fs::File {
+    pub(crate) fn file(&self) -> &File {
         &self.0
     }
 }
@@ -204,37 +228,107 @@ impl Drop for Held {
 }
 
 /// The content of a file, unpacked; as much as could be read when it is damaged, with a problem that says so.
-pub(crate) fn load(path: &Path, problems: &mut Vec<Problem>) -> Vec<u8> {
-    load_opened(path, open(path).as_ref(), problems)
+pub(crate) fn load(path: &Path, limit: Limit, problems: &mut Vec<Problem>) -> Vec<u8> {
+    load_opened(path, open(path).as_ref(), limit, problems)
 }
 
 /// The same of a file that was opened, or could not be.
 pub(crate) fn load_opened(
     path: &Path,
-    file: Result<&std::fs::File, &std::io::Error>,
+    file: Result<&File, &Error>,
+    limit: Limit,
     problems: &mut Vec<Problem>,
 ) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let file = file.map_err(|error| std::io::Error::new(error.kind(), error.to_string()));
+    let file = file.map_err(|error| Error::new(error.kind(), error.to_string()));
     let read = file.and_then(|file| {
-        if path.extension().is_some_and(|e| e == "zst") {
+        let packed = path.extension().is_some_and(|e| e == "zst");
+        let len = file.metadata()?.len();
+        let stored = stored(file);
+        let ratio = if packed { RATIO } else { 1 };
+        let most = limit.of(stored.saturating_mul(ratio));
+        let read = if packed {
             zstd::Decoder::new(file)?
-                .take(MAX_UNPACKED)
+                .take(most + 1)
                 .read_to_end(&mut bytes)
         } else {
-            let len = file.metadata().map_or(0, |m| m.len().min(MAX_UNPACKED));
             // Without it, reading takes twice the memory at times.
-            let _ = bytes.try_reserve_exact(usize::try_from(len).map_or(0, |len| len + 1));
-            file.take(MAX_UNPACKED).read_to_end(&mut bytes)
-        }
+            let room = usize::try_from(len.min(most)).map_or(0, |room| room + 1);
+            let _ = bytes.try_reserve_exact(room);
+            file.take(most + 1).read_to_end(&mut bytes)
+        };
+        read.map(|_| (stored, most))
     });
-    if let Err(error) = read {
-        problems.push(Problem {
-            file: path.to_owned(),
-            place: format!("byte {} of its content", bytes.len()),
-            expected: "a readable file".into(),
-            found: error.to_string(),
-        });
+    let problem = |place: String, expected: String, found: String| Problem {
+        file: path.to_owned(),
+        place,
+        expected,
+        found,
+    };
+    match read {
+        Err(error) => problems.push(problem(
+            format!("byte {} of its content", bytes.len()),
+            "a readable file".into(),
+            error.to_string(),
+        )),
+        Ok((stored, most)) if bytes.len() as u64 > most => {
+            bytes.truncate(most as usize);
+            problems.push(problem(
+                format!("byte {most} of its content"),
+                format!("the end of a file that takes {stored} bytes on disk"),
+                "more; it was not read".into(),
+            ));
+        }
+        Ok(_) => {}
     }
     bytes
+}
+
+/// The text of a small file, such as `capture.json`.
+///
+/// # Errors
+/// Those of reading; when it is no regular file, too large, or no UTF-8.
+pub(crate) fn text(path: &Path) -> Result<String, Error> {
+    let mut text = String::new();
+    let file = open(path)?;
+    let most = SMALL.of(stored(&file));
+    file.take(most + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > most {
+        let why = format!("more than {most} bytes");
+        return Err(Error::new(ErrorKind::InvalidData, why));
+    }
+    Ok(text)
+}
+
+/// How many bytes of a file are really there; its length where the file system does not tell.
+fn stored(file: &File) -> u64 {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::MetadataExt;
+    let Ok(meta) = file.metadata() else { return 0 };
+    // Disks that compress store less than there is.
+    let blocks = meta.blocks().saturating_mul(512).saturating_mul(RATIO);
+    let len = meta.len().min(blocks.max(1 << 20));
+    let seek = |from: u64, whence| {
+        let from = libc::off64_t::try_from(from).ok()?;
+        // SAFETY: a plain system call on an open file; where a reader begins is set anew below.
+        let at = unsafe { libc::lseek64(file.as_raw_fd(), from, whence) };
+        u64::try_from(at).ok()
+    };
+    let (mut at, mut there) = (0, 0u64);
+    while let Some(begin) = seek(at, libc::SEEK_DATA) {
+        let Some(end) = seek(begin, libc::SEEK_HOLE).filter(|end| *end > begin) else {
+            break;
+        };
+        there = there.saturating_add(end - begin);
+        at = end;
+    }
+    let failed = Error::last_os_error().raw_os_error();
+    seek(0, libc::SEEK_SET);
+    // Behind the last data there is none, which is no failure.
+    let told = at > 0 || failed == Some(libc::ENXIO);
+    if told {
+        there.min(len)
+    } else {
+        len
+    }
 }

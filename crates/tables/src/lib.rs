@@ -16,6 +16,7 @@ pub mod composites;
 mod files;
 mod gpu_clock;
 pub mod graphs;
+pub mod life;
 pub mod lineage;
 pub mod names;
 pub mod net_ops;
@@ -33,6 +34,7 @@ pub mod windows;
 pub use calls::{Call, Shape, Untimed};
 pub use communicators::Communicator;
 pub use graphs::Graphs;
+pub use life::{Life, Newest};
 pub use names::{Name, Names};
 pub use net_ops::NetOp;
 pub use printable::{obeyed, printable};
@@ -57,8 +59,27 @@ pub struct Capture {
     pub communicators: Vec<Communicator>,
     /// Names of functions, datatypes and the like.
     pub names: Names,
+    /// Processes with files here in which nothing is sound.
+    pub unreadable: Vec<Unreadable>,
     /// What was unsound.
     pub problems: Vec<Problem>,
+}
+
+/// A process of which there are files, and nothing in them is sound. All that is known is what their names say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The file, relative to the capture.
+    pub file: PathBuf,
+    /// The launcher's rank.
+    pub rank: Option<u32>,
+    /// Host name.
+    pub host: String,
+    /// Process id, 0 when not known.
+    pub pid: u32,
+    /// Number of the torchrun restart, 0 for the first start.
+    pub restart: u32,
+    /// What was found in place of a trace.
+    pub found: String,
 }
 
 /// Why there is no capture.
@@ -238,20 +259,35 @@ impl Capture {
             .into_iter()
             .flat_map(|folder| [Some(folder), folder.parent()])
             .flatten();
-        for file in places.map(|folder| folder.join("capture.json")) {
-            let Ok(text) = std::fs::read_to_string(&file) else {
-                continue;
-            };
-            match serde_json::from_str(&text) {
-                Ok(job) => self.job = job,
-                Err(error) => self.problems.push(Problem {
-                    file: file.clone(),
-                    place: format!("line {}", error.line()),
-                    expected: "JSON as `ncclscope run` writes it".into(),
-                    found: error.to_string(),
-                }),
+        for folder in places {
+            match job(folder) {
+                Ok(None) => continue,
+                Ok(Some(job)) => self.job = job,
+                Err(problem) => self.problems.push(problem),
             }
             return;
         }
     }
+}
+
+/// What `capture.json` in `folder` says of the job; `None` if there is none.
+///
+/// # Errors
+/// What is unsound about it: it can't be read, is no regular file, or is no JSON.
+pub fn job(folder: &Path) -> Result<Option<serde_json::Value>, Problem> {
+    let file = folder.join("capture.json");
+    let unsound = |place: String, found: String| Problem {
+        file: file.clone(),
+        place,
+        expected: "JSON as `ncclscope run` writes it".into(),
+        found,
+    };
+    let text = match files::text(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unsound("its content".into(), error.to_string())),
+    };
+    serde_json::from_str(&text)
+        .map(Some)
+        .map_err(|error| unsound(format!("line {}", error.line()), error.to_string()))
 }

@@ -7,9 +7,9 @@ use crate::clock::Clock;
 use crate::communicators::Local;
 use crate::composites::Composite;
 use crate::graphs::Graphs;
+use crate::life::{Life, Newest};
 use crate::net_ops::NetOp;
 use crate::windows::Windows;
-use capture::left::Liveness;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub enum LiveSource {
     Here,
     /// `NAME.snap`: as of the last flush.
     Snapshot,
-    /// None was found: the calls of the last flush interval are elsewhere.
+    /// None was found; [`Process::newest`] says where it is.
     #[default]
     None,
 }
@@ -104,6 +104,13 @@ pub struct Process {
     pub facts: BTreeMap<String, String>,
     /// Where the live part was read.
     pub live: LiveSource,
+    /// Where its calls since the last flush are, if they are not here.
+    pub newest: Newest,
+    /// Whether it is still there.
+    pub life: Life,
+    /// Whether the recorder folded calls into the totals while its live part was copied, however often that was tried. A
+    /// call may then be counted twice, or not at all.
+    pub moving: bool,
     /// What was counted; nothing without a live part.
     pub counters: Option<Counters>,
     /// Its communicators.
@@ -136,28 +143,11 @@ pub struct Process {
     pub bad_blocks: u64,
     /// Whether the recorder ended the file.
     pub ended: bool,
-    /// Whether it still runs, as far as this host knows; only of one that has not ended and of which the newest calls are
-    /// not here.
-    pub liveness: Liveness,
     /// Ticks to time.
     pub clock: Clock,
 }
 
 impl Process {
-    /// Whether calls after its last flush may be missing: the recording has no end, and its live part is not here.
-    pub fn may_lack_calls(&self) -> bool {
-        let has_ended = self.ended || self.counters.as_ref().is_some_and(|c| c.state == 1);
-        !has_ended && matches!(self.live, LiveSource::Snapshot | LiveSource::None)
-    }
-
-    /// Time between two flushes of its recorder, s.
-    pub fn flush_interval(&self) -> f64 {
-        let told = self
-            .fact("flush")
-            .or_else(|| self.fact("env.NCCLSCOPE_FLUSH"));
-        told.and_then(|seconds| seconds.parse().ok()).unwrap_or(1.0)
-    }
-
     /// A fact by key, if it is there and not empty.
     pub fn fact(&self, key: &str) -> Option<&str> {
         self.facts
@@ -178,6 +168,16 @@ impl Process {
             parts.next().flatten().unwrap_or(0),
         );
         Some(major.checked_mul(10_000)? + minor.checked_mul(100)? + patch)
+    }
+
+    /// Whether all that its recorder ever counted is known: nothing was announced beyond that.
+    pub fn is_whole(&self) -> bool {
+        let ended = self.counters.as_ref().is_some_and(|c| c.state == 1);
+        match self.live {
+            LiveSource::Adopted | LiveSource::Here => true,
+            LiveSource::Snapshot => ended,
+            LiveSource::None => false,
+        }
     }
 
     /// How reports call it: `rank 3` or `pid 71 on node-2`.

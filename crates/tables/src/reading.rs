@@ -13,12 +13,13 @@
 use crate::calls::Shape;
 use crate::communicators::Local;
 use crate::files::{self, Files};
+use crate::life::{self, place_here, Evidence};
 use crate::names::{Name, Names};
 use crate::problem::Problem;
-use crate::process::Process;
-use crate::trace::Trace;
+use crate::process::{LiveSource, Process};
+use crate::trace::{self, Trace};
+use crate::Unreadable;
 use capture::block::Kind;
-use capture::left::{Here, Left};
 use capture::live::{flag, Image, View};
 use capture::stamps;
 use std::collections::BTreeMap;
@@ -41,29 +42,48 @@ pub(crate) struct Scan {
     /// Without shapes, calls and extras.
     pub process: Process,
     pub reader: Reader,
+    /// The random id of its trace, which no other process has.
+    pub id: Option<u64>,
     /// Strings and their ids, in the order in which they were met.
     texts: Vec<(u8, String)>,
 }
 
-/// The trace files and the live part of one process. A job that goes on makes trace files and removes others meanwhile; then
-/// all is done again, a few times at most.
+/// The trace files and the live part of one process: the live part first, and last what can only grow (see
+/// [`live_part`]).
+///
+/// A job that goes on makes trace files and removes others meanwhile, and one that ends moves its live part; then all is
+/// done again, a few times at most.
 fn opened(files: &Files, problems: &mut Vec<Problem>) -> (Trace, BTreeMap<String, String>, Open) {
     let mut newer = None;
     let mut turns = 5;
     loop {
         let files = newer.as_ref().unwrap_or(files);
         let mut found = Vec::new();
-        let trace = Trace::load(files, &mut found);
-        let facts = first_facts(&trace.files[0].bytes);
-        let open = open_live(files, &facts, &trace, &mut found);
+        let again = || {
+            files::find(files.path(), &mut Vec::new())
+                .into_iter()
+                .next()
+        };
+        let (id, head) = trace::head(files);
+        let mut facts = first_facts(&head);
+        let first = (!facts.is_empty()).then(|| open_live(files, &facts, id, &mut found));
+        // Of a process that runs, more files may be there than were when the folder was listed.
+        let runs = first.as_ref().is_some_and(|open| open.born.is_some());
+        let listed = if runs { again() } else { None };
+        let trace = Trace::load(listed.as_ref().unwrap_or(files), &mut found);
+        let open = first.unwrap_or_else(|| {
+            // Its first block is damaged, or it has none.
+            facts = first_facts(&trace.files[0].bytes);
+            open_live(files, &facts, trace.id(), &mut found)
+        });
         let newest = trace.files.last().map_or(0, |file| file.number);
-        let moved = open.staged_for > newest || files.later.values().any(|path| !path.exists());
+        let moved = open.staged_for > newest
+            || files.later.values().any(|path| !path.exists())
+            || (open.has_left() && place_here(&facts).is_some());
         if moved && turns > 0 {
             turns -= 1;
-            let mut again = files::find(files.path(), &mut Vec::new()).into_iter();
-            let again = again.next().filter(|again| again != files);
-            if again.is_some() {
-                newer = again;
+            if let Some(again) = again().filter(|again| again != files) {
+                newer = Some(again);
                 continue;
             }
         }
@@ -73,7 +93,13 @@ fn opened(files: &Files, problems: &mut Vec<Problem>) -> (Trace, BTreeMap<String
 }
 
 /// Goes over the files of one process; `None` when nothing in them is sound.
-pub(crate) fn scan(files: &Files, problems: &mut Vec<Problem>) -> Option<Scan> {
+///
+/// `job_ended`: whether `ncclscope run` wrote down the end of the job, if it made the capture.
+pub(crate) fn scan(
+    files: &Files,
+    job_ended: Option<bool>,
+    problems: &mut Vec<Problem>,
+) -> Option<Scan> {
     let path = files.path();
     let (trace, facts, open) = opened(files, problems);
     let view = open.image.as_ref().and_then(Image::view);
@@ -85,6 +111,7 @@ pub(crate) fn scan(files: &Files, problems: &mut Vec<Problem>) -> Option<Scan> {
         file: path.to_owned(),
         restart: files.restart(),
         live: open.source,
+        moving: !open.settled,
         bad_blocks: found.bad,
         ended: found
             .sound
@@ -94,10 +121,16 @@ pub(crate) fn scan(files: &Files, problems: &mut Vec<Problem>) -> Option<Scan> {
         ..Process::default()
     };
     let mut parts = Parts::default();
+    parts.born = open.born;
     if let Some(view) = &view {
         parts.of_live(view, &mut process);
     }
+    let mut unknown: BTreeMap<u16, u64> = BTreeMap::new();
     for (number, (kind, payload)) in &found.sound {
+        if Kind::from_u16(*kind).is_none() {
+            *unknown.entry(*kind).or_default() += 1;
+            continue;
+        }
         let place = || {
             // A payload lies in a file or in the staging area.
             let within = |bytes: &[u8]| {
@@ -122,11 +155,25 @@ pub(crate) fn scan(files: &Files, problems: &mut Vec<Problem>) -> Option<Scan> {
             process.bad_blocks += 1;
         }
     }
+    problems.extend(unknown.into_iter().map(|(kind, n)| Problem {
+        file: path.to_owned(),
+        place: "its blocks".into(),
+        expected: "kinds of blocks that this ncclscope knows".into(),
+        found: format!("{n} of kind {kind}, which were left out; a newer ncclscope may read them"),
+    }));
     identify(&mut process, files, view.as_ref());
-    if process.may_lack_calls() {
-        process.liveness = Left::of_facts(process.facts.clone()).liveness(&Here::ask());
-    }
+    process.life = life::life(&process.facts);
+    process.newest = life::newest(&Evidence {
+        facts: &process.facts,
+        life: process.life,
+        source: process.live,
+        ended: open.ended() || (process.counters.is_none() && process.ended),
+        unreadable: open.unreadable,
+        job_ended,
+    });
     let texts = std::mem::take(&mut parts.texts);
+    let id = trace.id();
+    let id = id.or_else(|| Some(view.as_ref()?.header().trace_id.load(Relaxed)));
     let (blocks, shapes, live) = parts.finish(&mut process, view.as_ref(), trace.rotated.as_ref());
     let reader = Reader {
         files: trace.files.into_iter().map(|f| (f.path, f.held)).collect(),
@@ -134,15 +181,27 @@ pub(crate) fn scan(files: &Files, problems: &mut Vec<Problem>) -> Option<Scan> {
         blocks,
         shapes,
         live,
+        born: open.born,
     };
     Some(Scan {
         process,
         reader,
+        id,
         texts,
     })
 }
 
 impl Scan {
+    /// Which of two copies of a process holds more: by the live part, then by rows.
+    pub(crate) fn worth(&self) -> (u8, u64) {
+        let live = match self.process.live {
+            LiveSource::Adopted | LiveSource::Here => 2,
+            LiveSource::Snapshot => 1,
+            LiveSource::None => 0,
+        };
+        (live, self.reader.rows())
+    }
+
     /// Gives the process its shapes, now that names can be interned.
     pub(crate) fn name(mut self, names: &mut Names) -> (Process, Reader) {
         let mut texts = vec![Name::NONE; 256];
@@ -174,26 +233,43 @@ pub(crate) fn malformed(path: &Path, number: u32) -> Problem {
 /// Host, pid and rank: from the facts, else from where the file is and what it is called.
 fn identify(process: &mut Process, files: &Files, view: Option<&View>) {
     let number = |key: &str| process.fact(key).and_then(|v| v.parse::<u32>().ok());
-    let stem = files
-        .stem
-        .file_name()
-        .and_then(|n| n.to_str())
-        .unwrap_or("");
+    let named = called(files);
+    let rank = number("rank").or(named.rank);
+    let pid = number("pid").or_else(|| view.map(|v| v.header().pid.load(Relaxed)));
+    let host = process.fact("host").map(str::to_owned);
+    (process.rank, process.pid) = (rank, pid.unwrap_or(named.pid));
+    process.host = host.unwrap_or(named.host);
+}
+
+/// What the names of its files say of a process.
+fn called(files: &Files) -> Unreadable {
+    let stem = files.stem.file_name().and_then(|n| n.to_str());
     let part = |letter: char| {
-        stem.split('-')
-            .find_map(|p| p.strip_prefix(letter)?.parse::<u32>().ok())
+        let mut parts = stem.unwrap_or("").split('-');
+        parts.find_map(|p| p.strip_prefix(letter)?.parse::<u32>().ok())
     };
-    let folder = files
-        .stem
-        .parent()
-        .and_then(Path::file_name)
-        .map(|n| n.to_string_lossy().into_owned());
-    let rank = number("rank").or_else(|| part('r'));
-    let pid = number("pid")
-        .or_else(|| view.map(|v| v.header().pid.load(Relaxed)))
-        .or_else(|| part('p'));
-    let host = process.fact("host").map(str::to_owned).or(folder);
-    (process.rank, process.pid, process.host) = (rank, pid.unwrap_or(0), host.unwrap_or_default());
+    let folder = files.stem.parent().and_then(Path::file_name);
+    Unreadable {
+        file: files.path().to_owned(),
+        rank: part('r'),
+        host: folder.map_or(String::new(), |n| n.to_string_lossy().into_owned()),
+        pid: part('p').unwrap_or(0),
+        restart: files.restart(),
+        found: String::new(),
+    }
+}
+
+/// What is known of a process if nothing in its files is sound. Nothing, if they are only called like a process's.
+pub(crate) fn unreadable(files: &Files, problems: &[Problem]) -> Option<Unreadable> {
+    let found = problems.first().map_or(String::new(), |p| p.found.clone());
+    let stem = files.stem.file_name().and_then(|n| n.to_str());
+    let id = stem
+        .and_then(|stem| stem.rsplit_once('-'))
+        .map(|(_, id)| id);
+    // Anybody's file may be called NAME.trace, but not RANK-PID-ID.trace.
+    let ours = id.is_some_and(|id| id.len() == 8 && id.bytes().all(|b| b.is_ascii_hexdigit()));
+    let called = called(files);
+    (ours && called.pid != 0).then_some(Unreadable { found, ..called })
 }
 
 fn named(

@@ -11,9 +11,10 @@
 use crate::composites::{self, Partner, Sizes, Words};
 use crate::files::{self, Files};
 use crate::parallel;
-use crate::reading::{self, Part, Range, Reader};
+use crate::reading::{self, Part, Range, Reader, Scan};
 use crate::trust::Judge;
-use crate::{communicators, Capture, OpenError, Problem, Process};
+use crate::{communicators, Capture, LiveSource, OpenError, Problem, Process, Unreadable};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{channel, sync_channel};
@@ -139,11 +140,15 @@ impl Source {
         progress
             .of
             .store(2 * found.iter().map(Files::size).sum::<u64>(), Relaxed);
+        // `ncclscope run` writes it down.
+        let job = capture.job.is_object();
+        let job_ended = job.then(|| !capture.job["ended"].is_null());
         let scanned = parallel::map(how.threads, found, |files| {
             let mut problems = Vec::new();
-            let scan = reading::scan(&files, &mut problems);
+            let scan = reading::scan(&files, job_ended, &mut problems);
             progress.done.fetch_add(files.size(), Relaxed);
-            (scan, problems)
+            let unreadable = reading::unreadable(&files, &problems);
+            (scan.ok_or(unreadable), problems)
         });
         let root = capture.root().to_owned();
         let relative = |problems: Vec<Problem>| -> Vec<Problem> {
@@ -164,11 +169,18 @@ impl Source {
             last_problems: Vec::new(),
         };
         let mut processes = Vec::new();
-        for (scan, problems) in scanned {
-            if let Some(scan) = scan {
-                let (mut process, reader) = scan.name(&mut source.capture.names);
-                process.file = self::relative(&process.file, &root);
-                processes.push((process, reader, source.problems.len()));
+        for (scan, problems) in without_copies(scanned, &root) {
+            match scan {
+                Ok(scan) => {
+                    let (mut process, reader) = scan.name(&mut source.capture.names);
+                    process.file = self::relative(&process.file, &root);
+                    processes.push((process, reader, source.problems.len()));
+                }
+                Err(Some(mut unreadable)) => {
+                    unreadable.file = self::relative(&unreadable.file, &root);
+                    source.capture.unreadable.push(unreadable);
+                }
+                Err(None) => {}
             }
             source.problems.push(relative(problems));
         }
@@ -216,6 +228,10 @@ impl Source {
             }
             undefined.sort_unstable();
             undefined.dedup();
+            // Made after the moment that is shown of a process that runs.
+            if process.live == LiveSource::Here && !process.ended {
+                undefined.clear();
+            }
             self.last_problems
                 .extend(undefined.into_iter().map(|uid| Problem {
                     file: process.file.clone(),
@@ -468,6 +484,50 @@ impl Source {
         });
         found
     }
+}
+
+/// A process, or what is known of one of which nothing is sound; nothing of a copy.
+type Scanned = (Result<Scan, Option<Unreadable>>, Vec<Problem>);
+
+/// Leaves out all but the best copy of each process, which its trace id tells, and says so: counted twice, every sum would
+/// be twice as large.
+fn without_copies(mut scanned: Vec<Scanned>, root: &Path) -> Vec<Scanned> {
+    let mut best: HashMap<u64, usize> = HashMap::new();
+    for index in 0..scanned.len() {
+        let Some(id) = scanned[index].0.as_ref().ok().and_then(|scan| scan.id) else {
+            continue;
+        };
+        let kept = *best.entry(id).or_insert(index);
+        if kept == index {
+            continue;
+        }
+        let worth = |index: usize| scanned[index].0.as_ref().ok().map(Scan::worth);
+        // Of equals, the first by path.
+        let (keep, leave) = match worth(index) > worth(kept) {
+            true => (index, kept),
+            false => (kept, index),
+        };
+        best.insert(id, keep);
+        let name = |index: usize| {
+            let scan = scanned[index].0.as_ref().ok();
+            scan.map(|scan| scan.process.file.clone())
+        };
+        let (Some(original), Some(copy)) = (name(keep), name(leave)) else {
+            continue;
+        };
+        let (scan, problems) = &mut scanned[leave];
+        *scan = Err(None);
+        problems.push(Problem {
+            file: copy,
+            place: "its header".into(),
+            expected: "each process once in a capture".into(),
+            found: format!(
+                "a copy of {} (trace {id:016x}), which is left out",
+                relative(&original, root).display()
+            ),
+        });
+    }
+    scanned
 }
 
 /// A process in memory.

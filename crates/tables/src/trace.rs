@@ -6,17 +6,23 @@
 //! Rule: a file that it says is gone is left out even when it is there, because its calls are in the account. That is so
 //! when the process ended before it could remove the file.
 
-use crate::files::{load_opened, open, Files, Held};
+use crate::files::{load_opened, open, Files, Held, TRACE};
 use crate::problem::Problem;
 use capture::block::{self, Kind};
 use capture::rotated::Rotated;
+use std::io::Read;
 use std::path::PathBuf;
+
+/// Bytes of a trace file's beginning, with its Process block.
+const HEAD: u64 = 64 << 10;
 
 /// One trace file.
 pub(crate) struct TraceFile {
     pub number: u32,
     pub path: PathBuf,
     pub bytes: Vec<u8>,
+    /// False for the one that stands for none.
+    pub there: bool,
     /// Where it may be removed before it is read again.
     pub held: Option<Held>,
 }
@@ -29,6 +35,28 @@ pub(crate) struct Trace {
     pub rotated: Option<Rotated>,
 }
 
+/// The beginning of the first of these files: its id and, as far as they are sound, its first blocks. It is there from the
+/// start and stays as it is, so it may be read before all else.
+pub(crate) fn head(files: &Files) -> (Option<u64>, Vec<u8>) {
+    let mut paths = files.trace.iter().chain(files.later.values());
+    let read = |path: &PathBuf| -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let file = open(path).ok()?;
+        if path.extension().is_some_and(|e| e == "zst") {
+            let file = zstd::Decoder::new(file).ok()?;
+            file.take(HEAD).read_to_end(&mut bytes).ok()?;
+        } else {
+            file.take(HEAD).read_to_end(&mut bytes).ok()?;
+        }
+        Some(bytes)
+    };
+    let found = paths.find_map(|path| {
+        let bytes = read(path)?;
+        Some((block::trace_id(&bytes).ok()?, bytes))
+    });
+    found.map_or((None, Vec::new()), |(id, bytes)| (Some(id), bytes))
+}
+
 impl Trace {
     /// Loads the files. One of another process, by its id, is left out and becomes a problem.
     pub fn load(files: &Files, problems: &mut Vec<Problem>) -> Trace {
@@ -38,7 +66,7 @@ impl Trace {
         let mut id = None;
         for (number, path) in numbered {
             let file = open(path);
-            let bytes = load_opened(path, file.as_ref(), problems);
+            let bytes = load_opened(path, file.as_ref(), TRACE, problems);
             let packed = path.extension().is_some_and(|e| e == "zst");
             let may_go = number > 0 && !packed;
             if let Ok(other) = block::trace_id(&bytes) {
@@ -56,6 +84,7 @@ impl Trace {
                 number,
                 path: path.clone(),
                 bytes,
+                there: true,
                 held: file.ok().filter(|_| may_go).and_then(Held::new),
             });
         }
@@ -79,6 +108,7 @@ impl Trace {
                 number: 0,
                 path: files.path().to_owned(),
                 bytes: Vec::new(),
+                there: false,
                 held: None,
             });
         }

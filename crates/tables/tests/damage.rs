@@ -5,10 +5,11 @@ use capture::live::{self, row_state, Image, Layout, View};
 use capture::rows::{definitions, Encoder, Record, Shape};
 use capture::snapshot;
 use proptest::prelude::*;
+use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use tables::{Capture, LiveSource, OpenError};
+use tables::{Capture, LiveSource, Newest, OpenError};
 
 const TRACE_ID: u64 = 0x1234;
 
@@ -127,6 +128,12 @@ fn trace_file() -> (Vec<u8>, usize) {
     (out, last)
 }
 
+/// The same as the file of another process.
+fn with_id(mut trace: Vec<u8>, id: u64) -> Vec<u8> {
+    trace[..block::FILE_HEADER].copy_from_slice(&block::file_header(id));
+    trace
+}
+
 fn snapshot_file(image: &Image, len: usize) -> Vec<u8> {
     let mut out = Vec::new();
     snapshot::begin(&mut out);
@@ -194,7 +201,7 @@ fn a_single_file_and_a_host_folder_are_captures() {
     let (trace, _) = trace_file();
     let folder = Folder::new(&[
         ("node-1/r1-p77-aa.trace", &trace),
-        ("node-2/r0-p5-bb.trace", &trace),
+        ("node-2/r0-p5-bb.trace", &with_id(trace.clone(), 5)),
     ]);
     let root = folder.0.path();
     let count = |path: &Path| Capture::open(path).map(|c| c.processes.len()).ok();
@@ -202,6 +209,42 @@ fn a_single_file_and_a_host_folder_are_captures() {
     assert_eq!(count(&root.join("node-1")), Some(1));
     assert_eq!(count(&root.join("node-1/r1-p77-aa.trace")), Some(1));
     assert_eq!(count(&root.join("nothing")), None);
+}
+
+#[test]
+fn copies_of_a_process_count_once_and_are_named() {
+    let (trace, last) = trace_file();
+    let name = "r1-p77-aa";
+    let at = |folder: &str, kind: &str| format!("{folder}/{name}.{kind}");
+    let folder = Folder::new(&[
+        (&at("copy", "trace"), &trace[..last]),
+        (&at("node-1", "trace"), &trace),
+        (&at("node-1", "live"), &live_bytes()),
+        (&at("old", "trace"), &trace),
+        // A live part by itself is a copy too.
+        (&at("stray", "live"), &live_bytes()),
+    ]);
+    let capture = folder.open();
+    let files: Vec<_> = capture.processes.iter().map(|p| p.file.clone()).collect();
+    assert_eq!(files, [Path::new("node-1/r1-p77-aa.trace")]);
+    assert_eq!(capture.processes[0].calls.len(), 7);
+    let said: Vec<String> = capture.problems.iter().map(ToString::to_string).collect();
+    let copy = |folder: &str, kind: &str| {
+        format!(
+            "{}, its header: expected each process once in a capture, found a copy of node-1/r1-p77-aa.trace (trace \
+             0000000000001234), which is left out",
+            at(folder, kind)
+        )
+    };
+    assert_eq!(
+        said,
+        [
+            copy("copy", "trace"),
+            copy("old", "trace"),
+            "stray/r1-p77-aa.live, its trace file: expected it beside this file, found none".into(),
+            copy("stray", "live")
+        ]
+    );
 }
 
 #[test]
@@ -276,6 +319,98 @@ fn a_damaged_block_is_named_and_the_rest_is_read() {
     assert_eq!(tickets, [0, 1, 2, 6]);
     assert_eq!(capture.problems.len(), 1);
     assert!(capture.problems[0].place.contains("block 3"));
+}
+
+#[test]
+fn a_trace_file_cut_between_two_blocks_is_damaged() {
+    let (trace, last) = trace_file();
+    let image = live_part(7);
+    let header = image.view().expect("a live part").header();
+    header.block_number.store(4, Relaxed);
+    header.state.store(1, Relaxed);
+    let live = bytes_of(&image, layout().bytes());
+    let snap = snapshot_file(&image, layout().bytes());
+    for (name, bytes) in [("h/a.live", &live), ("h/a.snap", &snap)] {
+        let folder = |cut: usize| Folder::new(&[("h/a.trace", &trace[..cut]), (name, bytes)]);
+        let whole = folder(trace.len()).open();
+        assert_eq!((whole.problems, whole.processes[0].bad_blocks), (vec![], 0));
+        let cut = folder(last).open();
+        assert_eq!(
+            (cut.processes[0].bad_blocks, cut.processes[0].calls.len()),
+            (1, 4)
+        );
+        assert_eq!(
+            cut.problems[0].to_string(),
+            "h/a.trace, its end: expected 4 blocks, as the live part says, found 1 less"
+        );
+        assert_eq!(cut.processes[0].newest, Newest::Here);
+    }
+}
+
+#[test]
+fn files_with_nothing_sound_in_them_are_of_a_process_all_the_same() {
+    let (trace, _) = trace_file();
+    let folder = Folder::new(&[
+        ("node-1/r1-p77-aaaaaaaa.trace", &trace),
+        ("node-2/r3-p99-bbbbbbbb.trace", b""),
+        ("node-2/notes.trace", b"of another program"),
+    ]);
+    let capture = folder.open();
+    assert_eq!(capture.processes.len(), 1);
+    let [unreadable] = &capture.unreadable[..] else {
+        panic!("{:?}", capture.unreadable)
+    };
+    assert_eq!(
+        (
+            unreadable.rank,
+            unreadable.host.as_str(),
+            unreadable.pid,
+            unreadable.found.as_str()
+        ),
+        (Some(3), "node-2", 99, "an empty file")
+    );
+}
+
+#[test]
+fn blocks_of_a_kind_that_is_not_known_are_named() {
+    let (mut trace, _) = trace_file();
+    for number in 4..6 {
+        let start = trace.len();
+        block::begin(&mut trace);
+        trace.extend(b"of the future");
+        block::finish(&mut trace, start, Kind::End, number);
+        // The kind, and with it the header's checksum.
+        trace[start + 4..start + 6].copy_from_slice(&999u16.to_le_bytes());
+        let crc = crc32fast::hash(&trace[start..start + 20]);
+        trace[start + 20..start + 24].copy_from_slice(&crc.to_le_bytes());
+    }
+    let capture = Folder::new(&[("h/a.trace", &trace), ("h/a.live", &live_bytes())]).open();
+    assert_eq!(capture.processes[0].calls.len(), 7);
+    let said: Vec<String> = capture.problems.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        said,
+        ["h/a.trace, its blocks: expected kinds of blocks that this ncclscope knows, found 2 of kind 999, which were \
+          left out; a newer ncclscope may read them"]
+    );
+}
+
+#[test]
+fn a_live_part_of_another_format_is_named() {
+    let (trace, _) = trace_file();
+    let image = live_part(7);
+    let view = image.view().expect("a live part");
+    view.header().format.store(77, Relaxed);
+    let live = bytes_of(&image, layout().bytes());
+    for name in ["h/a.live", "h/a.snap"] {
+        let snap = snapshot_file(&image, layout().bytes());
+        let bytes = if name.ends_with("snap") { &snap } else { &live };
+        let capture = Folder::new(&[("h/a.trace", &trace), (name, bytes)]).open();
+        let [problem] = &capture.problems[..] else {
+            panic!("{:?}", capture.problems)
+        };
+        assert_eq!(problem.found, "format 77; a newer ncclscope may read it");
+        assert!(problem.expected.contains("a live part of format"));
+    }
 }
 
 #[test]
@@ -407,6 +542,77 @@ fn what_is_no_regular_file_is_named_and_not_waited_for() {
     let odd = odd.filter(|p| p.found == "no regular file");
     let named: Vec<_> = odd.map(|p| p.file.clone()).collect();
     assert_eq!(named, [Path::new("h/b.trace"), Path::new("h/c.trace")]);
+}
+
+#[test]
+fn a_capture_json_that_is_a_pipe_is_named_and_not_waited_for() {
+    let (trace, _) = trace_file();
+    let folder = Folder::new(&[("h/a.trace", &trace), ("h/a.live", &live_bytes())]);
+    let fifo = folder.0.path().join("capture.json");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.expect("mkfifo").success());
+    let capture = folder.open();
+    assert_eq!(capture.processes.len(), 1);
+    assert_eq!(
+        capture.problems[0].to_string(),
+        "capture.json, its content: expected JSON as `ncclscope run` writes it, found no regular file"
+    );
+    // A file of a terabyte of holes takes as little.
+    std::fs::remove_file(&fifo).expect("removed");
+    let file = std::fs::File::create(&fifo).expect("made");
+    file.set_len(1 << 40).expect("holes");
+    let capture = folder.open();
+    assert!(capture.problems[0].found.starts_with("more than"));
+}
+
+/// What this process may have in memory from here on.
+fn limit_memory(bytes: u64) {
+    let limit = libc::rlimit {
+        rlim_cur: bytes,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: a plain system call on a local.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+}
+
+#[test]
+fn files_of_holes_take_no_memory_and_are_named() {
+    let (trace, _) = trace_file();
+    let packed = zstd::encode_all(std::io::repeat(0).take(32 << 20), 3).expect("packed");
+    let folder = Folder::new(&[
+        ("h/a.trace", &trace),
+        ("h/a.live", &live_bytes()),
+        ("h/b.trace", &trace),
+        ("h/c.live", b"NCSLIVE1"),
+        ("h/d.snap", b"NCSSNAP1"),
+        ("h/e.trace.zst", &packed),
+    ]);
+    for sparse in ["h/b.trace", "h/c.live", "h/d.snap"] {
+        let path = folder.0.path().join(sparse);
+        let file = std::fs::OpenOptions::new().write(true).open(path);
+        file.expect("open").set_len(12 << 30).expect("holes");
+    }
+    // The limit holds for all tests of a process, so this one gets a process of its own.
+    let exe = std::env::current_exe().expect("this test");
+    if std::env::var_os("NCCLSCOPE_TEST_HOLES").is_none() {
+        let mut child = std::process::Command::new(exe);
+        child.args(["--exact", "files_of_holes_take_no_memory_and_are_named"]);
+        child.env("NCCLSCOPE_TEST_HOLES", "1");
+        let output = child.output().expect("started");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}");
+        return;
+    }
+    limit_memory(4 << 30);
+    let capture = folder.open();
+    let named = |name: &str| {
+        let mut problems = capture.problems.iter();
+        problems.any(|p| p.file == Path::new(name) && p.found.contains("not read"))
+    };
+    for name in ["h/b.trace", "h/c.live", "h/d.snap", "h/e.trace.zst"] {
+        assert!(named(name), "{name}: {:#?}", capture.problems);
+    }
+    assert_eq!(capture.processes[0].calls.len(), 7);
 }
 
 #[test]

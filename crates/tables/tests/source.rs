@@ -33,8 +33,8 @@ fn record(ticket: u64) -> Record {
     }
 }
 
-fn trace_file(blocks: &[Vec<u64>]) -> Vec<u8> {
-    let mut out = block::file_header(7).to_vec();
+fn trace_file(id: u64, blocks: &[Vec<u64>]) -> Vec<u8> {
+    let mut out = block::file_header(id).to_vec();
     let mut put = |kind, number, fill: &mut dyn FnMut(&mut Vec<u8>)| {
         let start = block::begin(&mut out);
         fill(&mut out);
@@ -57,7 +57,7 @@ fn trace_file(blocks: &[Vec<u64>]) -> Vec<u8> {
     out
 }
 
-fn live_part(tickets: &[u64]) -> Vec<u8> {
+fn live_part(id: u64, tickets: &[u64]) -> Vec<u8> {
     let layout = Layout {
         graphs: 0,
         launches: 0,
@@ -75,7 +75,7 @@ fn live_part(tickets: &[u64]) -> Vec<u8> {
     let image = Image::zeroed(layout.bytes());
     // SAFETY: the image is zeroed, long enough and outlives the view.
     let view = unsafe { View::create(image.words().as_ptr() as *mut u8, &layout) };
-    view.header().trace_id.store(7, Relaxed);
+    view.header().trace_id.store(id, Relaxed);
     for (row, ticket) in view.rows().iter().zip(tickets) {
         row.comm.store(1, Relaxed);
         row.t_api.store(2_000 + 160 * ticket, Relaxed);
@@ -139,10 +139,10 @@ proptest! {
         threads in 1usize..4,
     ) {
         let folder = tempfile::tempdir().expect("a folder");
-        for name in ["a", "b"] {
+        for (id, name) in [(7, "a"), (8, "b")] {
             let path = folder.path().join(name);
-            std::fs::write(path.with_extension("trace"), trace_file(&blocks)).expect("written");
-            std::fs::write(path.with_extension("live"), live_part(&live)).expect("written");
+            std::fs::write(path.with_extension("trace"), trace_file(id, &blocks)).expect("written");
+            std::fs::write(path.with_extension("live"), live_part(id, &live)).expect("written");
         }
         let capture = Capture::open(folder.path()).expect("a capture");
         let whole: Vec<Vec<Seen>> = capture.processes.iter().map(seen).collect();

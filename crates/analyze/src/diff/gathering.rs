@@ -1,6 +1,7 @@
 //! What a comparison needs of one run: how long each kind of operation took, in order.
 
 use super::{Run, RunRow, Side, STAMP_STEP};
+use crate::absent::AbsentRow;
 use crate::completeness::Completeness;
 use crate::environment;
 use crate::executions::{Steps, Walk};
@@ -67,11 +68,13 @@ impl Run {
                 command: job.command.clone(),
                 started: job.started.clone(),
                 nccl: job.nccl.clone(),
+                njobs: job.jobs.len().max(1),
                 nprocesses: job.nprocesses,
                 nhosts: job.hosts.len(),
                 recording,
                 announced: report.completeness.announced,
                 recorded: report.completeness.recorded,
+                missing_at_least: report.completeness.missing_at_least,
                 incomplete: incomplete(&report.completeness),
             },
             facts: environment::facts(capture),
@@ -79,28 +82,55 @@ impl Run {
             roles,
             kinds,
             replays_hidden,
+            host_asked: report.times_exist && job.timing.iter().any(|timing| timing == "host"),
         }
     }
 }
 
 fn incomplete(c: &Completeness) -> Vec<String> {
-    let mut why: Vec<String> = c
-        .lost
-        .iter()
-        .map(|(cause, n)| format!("{n} calls {cause}"))
-        .collect();
+    let mut why: Vec<String> = c.absent.iter().map(missing).collect();
+    for rank in c.ranks.iter().filter(|rank| rank.missing_at_least > 0) {
+        let who = rank
+            .rank
+            .map_or(format!("pid {} on {}", rank.pid, rank.host), |r| {
+                format!("rank {r}")
+            });
+        why.push(format!(
+            "at least {} more calls of {who} are missing",
+            rank.missing_at_least
+        ));
+    }
+    why.extend(c.lost.iter().map(|(cause, n)| format!("{n} calls {cause}")));
     why.extend(
         c.unseen
             .keys()
             .map(|cause| format!("calls in CUDA graphs: {cause}")),
     );
-    if c.announced_is_lower_bound {
+    if c.announced_is_lower_bound && why.is_empty() {
         why.push("the last calls of a process are not here".to_owned());
     }
     if !c.adds_up && why.is_empty() {
         why.push("the figures do not add up".to_owned());
     }
     why
+}
+
+/// Who is not here.
+fn missing(absent: &AbsentRow) -> String {
+    let who = match (&absent.ranks, absent.communicators.first()) {
+        (Some(ranks), _) if absent.nranks == 1 => format!("rank {ranks}"),
+        (Some(ranks), _) => format!("ranks {ranks}"),
+        (None, Some(of)) => {
+            let ranks = of.ranks.as_deref();
+            let which = ranks.map_or(format!("{} ranks", absent.nranks), |r| format!("rank {r}"));
+            format!("{which} of communicator {}", of.communicator)
+        }
+        (None, None) => "a process".to_owned(),
+    };
+    match absent.calls_at_least {
+        0 => format!("{who} missing"),
+        n => format!("{who} missing with at least {n} calls"),
+    }
 }
 
 /// How a call was done, as one text.

@@ -251,6 +251,36 @@ impl Image {
         Ok(Some((image, bytes)))
     }
 
+    /// Puts the header and the staged bytes as they are now into a copy that [`Image::read`] made. False if the live
+    /// part has grown since, or is none any more; the copy is then as it was.
+    ///
+    /// # Errors
+    /// When the file can't be read.
+    pub fn read_again(&self, file: &File) -> io::Result<bool> {
+        let mut page = vec![0; HEADER_BYTES];
+        let is_whole =
+            read_at(file, 0, &mut page)? == HEADER_BYTES && super::start(&page).is_some();
+        let (Some(view), Some(stored)) = (self.view(), stored_in(&page).filter(|_| is_whole))
+        else {
+            return Ok(false);
+        };
+        if stored.map(|[_, count]| count) != view.sections.map(|[_, count]| count) {
+            return Ok(false);
+        }
+        relocate(
+            &mut page,
+            &view.sections,
+            view.header().size.load(Relaxed) as usize,
+        );
+        self.write(0, &page);
+        let staged = view.header().staged_len.load(Acquire) as usize;
+        let mut bytes = vec![0; staged.min(view.staging().len())];
+        let section = Section::Staging as usize;
+        let got = read_at(file, stored[section][0].into(), &mut bytes)?;
+        self.write(view.sections[section][0] as usize, &bytes[..got]);
+        Ok(true)
+    }
+
     /// A copy of `bytes`.
     pub fn copy(bytes: &[u8]) -> Image {
         let image = Image::zeroed(bytes.len());
@@ -273,6 +303,15 @@ impl Image {
     /// The words of the image.
     pub fn words(&self) -> &[AtomicU64] {
         &self.storage[self.skip..]
+    }
+
+    /// The format of the live part that it holds, which may be one that [`View::open`] does not know; `None`
+    /// if it holds none.
+    pub fn format(&self) -> Option<u32> {
+        let word = |at: usize| self.words().get(at / 8).map(|word| word.load(Relaxed));
+        let magic = word(std::mem::offset_of!(Header, magic))?;
+        let format = word(std::mem::offset_of!(Header, format))? as u32;
+        (magic == MAGIC).then_some(format)
     }
 
     /// Its view, if it is a live part.
@@ -326,6 +365,10 @@ mod tests {
         header.process_len.store(u32::MAX, Relaxed);
         assert_eq!(facts(&page()).map(|f| f.len()), Some(2560));
         assert_eq!(image.view().expect("opens").rows().len(), 1024);
+        assert_eq!(image.format(), Some(crate::FORMAT));
+        view.header().format.store(77, Relaxed);
+        assert_eq!((image.format(), image.view().is_none()), (Some(77), true));
+        view.header().format.store(crate::FORMAT, Relaxed);
         view.header().sections[5][1].store(u32::MAX, Relaxed);
         assert!(image.view().is_none());
     }

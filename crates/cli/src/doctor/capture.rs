@@ -7,9 +7,8 @@ use analyze::Report;
 use capture::live::{flag, part};
 use nccl_abi::event;
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::path::Path;
-use tables::{Capture, LiveSource, OpenError, Process};
+use tables::{Capture, LiveSource, Newest, OpenError, Process};
 
 /// The checks, and the command to go on with.
 pub fn checks(folder: &Path) -> (Vec<Check>, String) {
@@ -33,7 +32,16 @@ pub fn checks(folder: &Path) -> (Vec<Check>, String) {
 }
 
 fn examine(capture: &Capture, report: &Report, checks: &mut Checks) {
-    ranks(capture, checks);
+    let jobs = report.job.jobs.len();
+    if jobs > 1 {
+        checks.not(
+            Status::Fail,
+            "jobs",
+            format!("this folder holds {jobs} jobs, and a report of it mixes them"),
+            "move the files of each job, which `ncclscope report` lists, into a folder of its own",
+        );
+    }
+    ranks(capture, report, checks);
     calls(capture, report, checks);
     lost(capture, report, checks);
     events(capture, checks);
@@ -65,10 +73,17 @@ fn no_trace(folder: &Path, error: &OpenError, checks: &mut Checks) {
             return;
         }
     }
-    let job: Option<Value> = std::fs::read_to_string(folder.join("capture.json"))
-        .ok()
-        .and_then(|text| serde_json::from_str(&text).ok());
-    let Some(job) = job else {
+    let job = tables::job(folder);
+    if let Err(problem) = &job {
+        checks.not(
+            Status::Fail,
+            NAME,
+            format!("`{shown}` has no trace file, and {problem}"),
+            "see that this is the capture's own folder, and that nothing else writes into it",
+        );
+        return;
+    }
+    let Ok(Some(job)) = job else {
         checks.not(
             Status::Fail,
             NAME,
@@ -109,49 +124,51 @@ fn some(ranks: &[String]) -> String {
     }
 }
 
-fn ranks(capture: &Capture, checks: &mut Checks) {
-    let sizes = capture
-        .processes
-        .iter()
-        .filter_map(|p| p.fact("world_size")?.parse::<u32>().ok());
-    let there: BTreeSet<u32> = capture.processes.iter().filter_map(|p| p.rank).collect();
-    let n = capture.processes.len();
-    let Some(size) = sizes.max().filter(|_| !there.is_empty()) else {
-        checks.ok(
-            "ranks",
-            format!("{n} processes; how many there should be is not known"),
-        );
-        return;
-    };
-    // A hostile world size must not make a list of it.
-    let missing = u64::from(size).saturating_sub(there.range(..size).count() as u64);
-    if missing == 0 {
-        checks.ok("ranks", format!("all {size} ranks left a trace"));
+fn ranks(capture: &Capture, report: &Report, checks: &mut Checks) {
+    const NAME: &str = "ranks";
+    for row in &report.completeness.absent {
+        let remedy = if row.unreadable.is_empty() {
+            "their hosts may not see this folder (`ncclscope collect --into` there), may not have the plugin at this path, or \
+             their launcher did not pass the variables on; ranks that made no communicator leave none"
+        } else {
+            "copy the file again from its host; if it is the original, its disk was full or lost it, and the calls are lost"
+        };
+        checks.not(Status::Fail, NAME, row.sentence(), remedy);
+    }
+    if !report.completeness.absent.is_empty() {
         return;
     }
-    let first: Vec<String> = (0..size)
-        .filter(|r| !there.contains(r))
-        .take(7)
-        .map(|r| r.to_string())
-        .collect();
-    let more = if missing > 6 {
-        format!(" and {} more", missing - 6)
-    } else {
-        String::new()
-    };
-    let first = &first[..first.len().min(6)];
-    checks.not(
-        Status::Fail,
-        "ranks",
-        format!("{missing} of {size} ranks left no trace: {}{more}", first.join(", ")),
-        "their hosts may not see this folder (`ncclscope collect --into` there), may not have the plugin at this path, or their \
-         launcher did not pass the variables on; ranks that made no communicator leave none",
-    );
+    let n = capture.processes.len();
+    // Ranks that are too many to be true are not looked for.
+    match report
+        .job
+        .world_size
+        .filter(|size| *size <= analyze::absent::MOST_RANKS)
+    {
+        Some(size) => checks.ok(NAME, format!("all {size} ranks left a trace")),
+        None => checks.ok(
+            NAME,
+            format!("{n} processes; how many there should be is not known"),
+        ),
+    }
 }
 
 fn calls(capture: &Capture, report: &Report, checks: &mut Checks) {
     const NAME: &str = "calls";
     let announced = report.completeness.announced;
+    let missing = report.completeness.missing_at_least;
+    if missing > 0 {
+        return checks.not(
+            Status::Fail,
+            NAME,
+            format!(
+                "{} of at least {} announced calls are recorded",
+                report.completeness.recorded,
+                announced.saturating_add(missing)
+            ),
+            "bring what is missing of these ranks into this folder; figures over ranks leave it out",
+        );
+    }
     if announced > 0 {
         checks.ok(
             NAME,
@@ -201,6 +218,18 @@ fn lost(capture: &Capture, report: &Report, checks: &mut Checks) {
     let c = &report.completeness;
     for (cause, n) in &c.lost {
         let (finding, remedy) = match cause.as_str() {
+            "running" => (
+                "are in the memory of the job, which still runs",
+                "report again when it has ended; `ncclscope run` takes them into the capture",
+            ),
+            "gone" => (
+                "were made after the last flush, and are lost with the memory of their process",
+                "a smaller NCCLSCOPE_FLUSH loses fewer; `ncclscope run` keeps them",
+            ),
+            "moving" => (
+                "moved from rows to totals while they were read, because the job runs",
+                "nothing to do: report again",
+            ),
             "elsewhere" => (
                 "were made after the last flush, and the live parts that have them are not here",
                 "`ncclscope collect` on the hosts of the job, before they restart",
@@ -248,7 +277,7 @@ fn lost(capture: &Capture, report: &Report, checks: &mut Checks) {
         let picked = capture.processes.iter().filter(|p| pick(p));
         picked.map(Process::title).collect()
     };
-    let elsewhere = of(&|p| p.live == LiveSource::None);
+    let elsewhere = of(&|p| matches!(p.newest, Newest::Elsewhere | Newest::Unknown));
     if !elsewhere.is_empty() && !c.lost.contains_key("elsewhere") {
         checks.not(
             Status::Warn,
@@ -258,6 +287,18 @@ fn lost(capture: &Capture, report: &Report, checks: &mut Checks) {
                 some(&elsewhere)
             ),
             "`ncclscope collect` on the hosts of the job, before they restart",
+        );
+    }
+    let gone = of(&|p| p.newest == Newest::Gone);
+    if !gone.is_empty() && !c.lost.contains_key("gone") {
+        checks.not(
+            Status::Warn,
+            "live_parts",
+            format!(
+                "the live part of {} is gone, so calls after the last flush may be missing",
+                some(&gone)
+            ),
+            "a smaller NCCLSCOPE_FLUSH loses fewer; `ncclscope run` keeps them",
         );
     }
     let off = of(&|p| p.counters.as_ref().is_some_and(|c| c.state == 2));
@@ -366,7 +407,7 @@ fn times(capture: &Capture, report: &Report, checks: &mut Checks) {
             ),
             None => checks.ok(
                 NAME,
-                "GPU times were not asked for; without NCCLSCOPE_TIMING=host there are some",
+                "GPU timing was off (NCCLSCOPE_TIMING=host); unset it to record GPU times",
             ),
         };
     }
@@ -412,7 +453,8 @@ fn times(capture: &Capture, report: &Report, checks: &mut Checks) {
         Some("no_event") => "the process ended too soon after them, CUDA failed, or the GPU's clock stepped",
         Some("fused") => "calls of one group share a launch and its time; NCCL has no time of the single call",
         Some("desynchronised") => "a Broadcast (2.31 on; NCCL_ALLGATHERV_ENABLE=0 avoids it) or a send to oneself (up to 2.30) put NCCL's stamps out of step",
-        Some("unfinished") => "they had not ended when the recording did: the job hung or was killed; ncclscope report names them",
+        Some("unfinished") => "they had not ended when the recording did: the job hung, was killed, still runs or left by _exit(); ncclscope report names them",
+        Some("sealed_early") => "rows ran short, and were given away before these calls ended: a larger NCCLSCOPE_MEMORY (to 64MiB)",
         Some("rowless") => "they were counted without rows: NCCLSCOPE_MODE=trace, a larger NCCLSCOPE_MEMORY or NCCLSCOPE_MAX_SIZE",
         _ => "NCCL delivered stamps of other calls; ncclscope report --explain has the causes",
     };
@@ -520,7 +562,7 @@ mod tests {
         full.counters.as_mut().expect("there").lost[0] = 9;
         let mut off = process(1, 0);
         off.counters.as_mut().expect("there").state = 2;
-        let found = examined(vec![full, off], vec![communicator(2)]);
+        let found = examined(vec![full, off], vec![]);
         let lost = fake::one(&found, "lost");
         assert_eq!(
             (lost.finding.as_str(), lost.status),
@@ -539,7 +581,7 @@ mod tests {
         let ranks = fake::one(&found, "ranks");
         assert_eq!(
             ranks.finding,
-            "4294967294 of 4294967295 ranks left no trace: 0, 1, 2, 3, 4, 5 and 4294967288 more"
+            "1 processes; how many there should be is not known"
         );
     }
 }

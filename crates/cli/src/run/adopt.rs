@@ -18,6 +18,9 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
+/// Bytes of a snapshot file that are read at most.
+const MOST_BYTES: u64 = 256 << 20;
+
 /// A copy of a live part.
 pub struct Part {
     image: Image,
@@ -45,7 +48,13 @@ impl Part {
 
     /// The live part that a snapshot file holds.
     pub fn of_snapshot(path: &Path) -> Option<Part> {
-        let image = snapshot::read(&std::fs::read(path).ok()?)?;
+        let mut file = Vec::new();
+        open(path)
+            .ok()?
+            .take(MOST_BYTES)
+            .read_to_end(&mut file)
+            .ok()?;
+        let image = snapshot::read(&file)?;
         let bytes = std::mem::size_of_val(image.words());
         Part::of(image, bytes)
     }

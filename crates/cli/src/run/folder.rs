@@ -10,7 +10,7 @@ use anyhow::{bail, Context};
 use serde_json::{json, Value};
 use std::ffi::OsString;
 use std::fs::{DirBuilder, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -301,11 +301,9 @@ fn strange(root: &Path) -> Option<PathBuf> {
 fn job_of(mark: &Path) -> anyhow::Result<Option<String>> {
     let since = Instant::now();
     loop {
-        let read = std::fs::read(mark);
-        match read
-            .as_ref()
-            .map(|bytes| serde_json::from_slice::<Value>(bytes))
-        {
+        let mut bytes = Vec::new();
+        let read = adopt::open(mark).and_then(|mut file| file.read_to_end(&mut bytes));
+        match read.map(|_| serde_json::from_slice::<Value>(&bytes)) {
             Ok(Ok(record)) => return Ok(record["job"].as_str().map(str::to_owned)),
             _ if since.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(20)),
             Ok(Err(error)) => {

@@ -11,7 +11,8 @@ Completeness and trust
   12 of 12 announced calls recorded, 8 timed.
   4 not timed, no_stamp: NCCL delivered no GPU stamp, and no CUDA events lie around its launch. With
     NCCLSCOPE_TIMING=stamps, copy engines, symmetric kernels and silent Broadcasts have none (see Notes); with events,
-    graph replays and what NCCL launches without saying so; with host, all. Nor has a call that never began.
+    graph replays and what NCCL launches without saying so; with host, all. Nor has a call that never began, or that
+    lost its row before it began (rows ran short: a larger NCCLSCOPE_MEMORY has more).
 
 Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
   function  bytes type comm algorithm         calls sum_ms mean  min  p50  p95 p99  max algbw busbw call_bw
@@ -41,7 +42,8 @@ Completeness and trust
   12 of 12 announced calls recorded, 2 timed.
   10 not timed, no_stamp: NCCL delivered no GPU stamp, and no CUDA events lie around its launch. With
     NCCLSCOPE_TIMING=stamps, copy engines, symmetric kernels and silent Broadcasts have none (see Notes); with events,
-    graph replays and what NCCL launches without saying so; with host, all. Nor has a call that never began.
+    graph replays and what NCCL launches without saying so; with host, all. Nor has a call that never began, or that
+    lost its row before it began (rows ran short: a larger NCCLSCOPE_MEMORY has more).
 
 Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
   function  bytes type comm algorithm  calls sum_ms mean  min  p50  p95 p99  max algbw busbw call_bw

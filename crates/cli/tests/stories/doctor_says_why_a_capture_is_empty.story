@@ -43,16 +43,18 @@ Next: ncclscope report alone
 --- NCCLSCOPE_OUT=half fake-nccl play job; rm half/*/r1-*; ncclscope doctor half
 announced 6, ABI v5
 Capture
-  fail    1 of 2 ranks left no trace: 1
+  fail    Rank 1 is missing: no file of it is here. At least 3 of its calls are missing: operations that ended on other
+          ranks prove them.
           remedy: their hosts may not see this folder (`ncclscope collect --into` there), may not have the plugin at
             this path, or their launcher did not pass the variables on; ranks that made no communicator leave none
-  ok      3 of 3 announced calls are recorded
+  fail    3 of at least 6 announced calls are recorded
+          remedy: bring what is missing of these ranks into this folder; figures over ranks leave it out
   ok      of the events asked for (mask 0x1e1e), Coll came
   warn    no call has a GPU time: the process has no CUDA driver
           remedy: a program that calls NCCL has loaded libcuda.so.1; one that simulates it has not
   ok      all files are sound
 
-1 fail, 1 warn, 3 ok.
+2 fail, 1 warn, 2 ok.
 Next: ncclscope report half
 [exit 1]
 --- echo 'nccl 2.30.7; ranks 2; broadcast 1KiB x3' | NCCLSCOPE_TIMING=stamps NCCLSCOPE_OUT=broadcasts fake-nccl play -; ncclscope doctor broadcasts

@@ -13,8 +13,10 @@ Completeness and trust
   8 of 8 announced calls recorded, 6 timed.
   1 not timed, no_stamp: NCCL delivered no GPU stamp, and no CUDA events lie around its launch. With
     NCCLSCOPE_TIMING=stamps, copy engines, symmetric kernels and silent Broadcasts have none (see Notes); with events,
-    graph replays and what NCCL launches without saying so; with host, all. Nor has a call that never began.
-  1 not timed, unfinished: not ended when the recording did: the job was killed or hangs there.
+    graph replays and what NCCL launches without saying so; with host, all. Nor has a call that never began, or that
+    lost its row before it began (rows ran short: a larger NCCLSCOPE_MEMORY has more).
+  1 not timed, unfinished: not ended when the recording did: the job was killed, hangs there, still runs, or left by
+    _exit() before NCCL had told of the end.
 
 Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
   function  bytes type comm algorithm calls sum_ms mean  min  p50  p95 p99  max algbw busbw call_bw

@@ -86,11 +86,26 @@ impl Writer {
             .map_or(0, |last| last + 1);
         span(Section::Comms, 0, comms * std::mem::size_of::<live::Comm>());
         if header.totals_used.load(Relaxed) != 0 {
-            span(
-                Section::Totals,
-                0,
-                std::mem::size_of_val(recorder.live.totals()),
-            );
+            // A hash table, of which a small job uses few entries: runs of used ones are written.
+            let bytes = std::mem::size_of::<live::Total>();
+            let mut totals = |from: usize, to: usize| {
+                span(Section::Totals, from * bytes, (to - from) * bytes);
+            };
+            let mut first = None;
+            for (index, total) in recorder.live.totals().iter().enumerate() {
+                // Asked once: an entry may be made meanwhile, which is then in the next snapshot.
+                match (total.state.load(Acquire) != 0, first) {
+                    (true, None) => first = Some(index),
+                    (false, Some(from)) => {
+                        totals(from, index);
+                        first = None;
+                    }
+                    _ => {}
+                }
+            }
+            if let Some(from) = first {
+                totals(from, recorder.live.totals().len());
+            }
             span(
                 Section::Pages,
                 0,

@@ -90,7 +90,7 @@ fn line_29_stamps_that_can_not_be_right_taint_their_call_and_are_counted() {
             Err(Untimed::Repeated),
             Err(Untimed::Backwards),
             Err(Untimed::Missing),
-            Err(Untimed::Unfinished),
+            Err(Untimed::SealedEarly),
             Ok(1000),
         ]
     );

@@ -455,7 +455,8 @@ pub fn of_input(input: &[u8]) -> Files {
     files
 }
 
-/// Makes the checksums of a trace file's header and blocks right, where their lengths are, and its id that of all others.
+/// Makes the checksums of a trace file's header and blocks right, where their lengths are. It keeps its id: another
+/// process's would make it a copy.
 fn repair(bytes: &mut [u8]) {
     let put = |bytes: &mut [u8], at: usize, crc: u32| {
         bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
@@ -463,7 +464,8 @@ fn repair(bytes: &mut [u8]) {
     if bytes.len() < block::FILE_HEADER {
         return;
     }
-    bytes[..block::FILE_HEADER].copy_from_slice(&block::file_header(1));
+    let id = u64::from_le_bytes(bytes[16..24].try_into().expect("8 bytes"));
+    bytes[..block::FILE_HEADER].copy_from_slice(&block::file_header(id));
     let mut at = block::FILE_HEADER;
     while at + BLOCK_HEADER <= bytes.len() {
         let room = bytes.len() - at - BLOCK_HEADER;

@@ -5,6 +5,7 @@ use crate::problem::Problem;
 use crate::trace::{Trace, TraceFile};
 use capture::block::{self, Damage};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// The sound blocks of the trace files by number, staged ones included.
 pub(super) struct Blocks<'a> {
@@ -43,15 +44,28 @@ pub(super) fn blocks<'a>(
     };
     block::read(&open.staged, add, |_| ());
     let staged_to = open.staged_base + open.staged.len();
-    let made_good = |file: &TraceFile, at: u64, end: u64| {
-        !open.staged.is_empty()
-            && file.number == open.staged_for
-            && at >= open.staged_base as u64
-            && end <= staged_to.max(file.bytes.len()) as u64
+    // Written since the live part of a running process was copied, and perhaps not whole yet.
+    let since = |file: &TraceFile, at: u64| {
+        let place = (file.number, at);
+        open.born.is_some() && place >= (open.staged_for, open.staged_base as u64)
     };
+    let made_good = |file: &TraceFile, at: u64, end: u64| {
+        since(file, at)
+            || !open.staged.is_empty()
+                && file.number == open.staged_for
+                && at >= open.staged_base as u64
+                && end <= staged_to.max(file.bytes.len()) as u64
+    };
+    let other = |(_, damage): &(&TraceFile, Damage)| matches!(damage, Damage::Format { .. });
+    let other_format = damages.iter().any(other);
     let mut bad = 0;
     for (file, damage) in damages {
         let (place, expected, found) = match damage {
+            Damage::FileHeader if !file.there => (
+                "its trace file".into(),
+                "it beside this file".into(),
+                "none".into(),
+            ),
             Damage::FileHeader if file.bytes.is_empty() => (
                 "byte 0".into(),
                 "a trace file's header".into(),
@@ -80,13 +94,18 @@ pub(super) fn blocks<'a>(
                 "a whole block".into(),
                 "the end of the file".into(),
             ),
-            Damage::Payload { at, number, .. } if !sound.contains_key(&number) => {
+            Damage::Payload { at, number, .. }
+                if !sound.contains_key(&number) && !since(file, at) =>
+            {
                 bad += 1;
                 (
                     format!("byte {at}, block {number}"),
                     "content that matches its checksum".into(),
                     "damaged content".into(),
                 )
+            }
+            Damage::Missing { first, .. } if open.born.is_some() && first >= open.next_block => {
+                continue;
             }
             Damage::Missing { first, count } => {
                 // A damaged header also shows as a number that is not there; the staging area may have it.
@@ -111,6 +130,22 @@ pub(super) fn blocks<'a>(
             place,
             expected,
             found,
+        });
+    }
+    // What the live part knows of and the files do not have.
+    let last = sound.last_key_value().map(|(number, _)| *number);
+    let end = last.map_or(0, |last: u32| last.saturating_add(1));
+    let end = end.max(next_number);
+    let lost =
+        u64::from(open.blocks().saturating_sub(end)).saturating_sub(trace.gone(end, open.blocks()));
+    if lost > 0 && !other_format {
+        bad += lost;
+        let last = trace.files.last();
+        problems.push(Problem {
+            file: last.map_or_else(PathBuf::new, |file| file.path.clone()),
+            place: "its end".into(),
+            expected: format!("{} blocks, as the live part says", open.blocks()),
+            found: format!("{lost} less"),
         });
     }
     Blocks { sound, bad }

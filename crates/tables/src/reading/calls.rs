@@ -3,7 +3,7 @@
 use super::parts::{Live, Place, Rows};
 use crate::calls::{Call, Extra};
 use crate::clock::{Clock, Cursor};
-use crate::files::{self, load, Held};
+use crate::files::{self, load, Held, TRACE};
 use capture::live::part;
 use capture::rows::{Decoder, Rest, Sealed, Shapes};
 use std::os::unix::fs::FileExt;
@@ -91,6 +91,8 @@ pub(crate) struct Reader {
     pub(super) blocks: Vec<Rows>,
     pub(super) shapes: Shapes,
     pub(super) live: Live,
+    /// Calls from this ticket on were born after the moment that is shown, and are left out.
+    pub(super) born: Option<u64>,
 }
 
 /// Calls of a range of tickets, by ticket.
@@ -163,7 +165,7 @@ impl Reader {
             if let Some(held) = held {
                 OpenFile::Held(held.file())
             } else if path.extension().is_some_and(|e| e == "zst") {
-                OpenFile::Unpacked(load(path, &mut Vec::new()))
+                OpenFile::Unpacked(load(path, TRACE, &mut Vec::new()))
             } else {
                 files::open(path).map_or(OpenFile::Unpacked(Vec::new()), OpenFile::Plain)
             }
@@ -191,10 +193,19 @@ enum OpenFile<'a> {
 impl Opened<'_> {
     /// The calls of a range of tickets, in place of what `part` held.
     pub(crate) fn read(&mut self, range: Range, part: &mut Part) {
-        let (from, to) = range;
         part.extras.clear();
         part.malformed.clear();
         part.shapeless = 0;
+        let last = match self.reader.born {
+            Some(born) => born.checked_sub(1),
+            None => Some(u64::MAX),
+        };
+        let Some(last) = last.filter(|last| *last >= range.0) else {
+            part.calls.clear();
+            part.sealed = 0;
+            return;
+        };
+        let (from, to) = (range.0, range.1.min(last));
         let blocks = self.reader.blocks.iter().filter(|block| {
             let (low, high) = block.outline.tickets;
             block.outline.rows > 0 && low <= to && high >= from
@@ -234,7 +245,7 @@ impl Opened<'_> {
         }
         part.calls = shelf.into_calls();
         part.sealed = part.calls.len() as u64;
-        self.add_live(range, part);
+        self.add_live((from, to), part);
     }
 
     /// Hands the calls that have both stamps to `each`, with what is needed to compare clocks: those of every `of`-th block from `first` on, and with the

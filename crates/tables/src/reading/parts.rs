@@ -24,6 +24,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 /// What is gathered from the blocks and the live part before it can be put together.
 #[derive(Default)]
 pub(super) struct Parts {
+    /// See [`Open::born`](super::Open::born).
+    pub(super) born: Option<u64>,
     pub(super) texts: Vec<(u8, String)>,
     anchors: Vec<Anchor>,
     nanoseconds: bool,
@@ -154,6 +156,8 @@ impl Parts {
                 }
             }
             Some(Kind::Rows) => match self.shapes.outline(payload) {
+                // Its calls were born after the moment that is shown.
+                Some(outline) if self.born.is_some_and(|born| outline.tickets.0 >= born) => {}
                 Some(outline) => self.blocks.push(Rows {
                     number,
                     place: place(),
@@ -245,6 +249,9 @@ impl Parts {
                 let Some(mut record) = Record::load(row) else {
                     continue;
                 };
+                if self.born.is_some_and(|born| record.ticket >= born) {
+                    continue;
+                }
                 if record.t_end == 0 && record.shape.flags & flag::UNGROUPED == 0 {
                     record.t_end = group_end(view, record.group, record.t_api);
                 }
