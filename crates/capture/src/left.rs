@@ -14,6 +14,7 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The `key=value` lines of a Process block.
@@ -86,7 +87,14 @@ impl Left {
 
     /// Of the live part in a file.
     pub fn at(file: &Path) -> Option<Left> {
-        Left::of(&beginning(file, HEADER_BYTES)?)
+        let page = beginning(file, HEADER_BYTES)?;
+        if !snapshot::is_whole(&page) {
+            return Left::of(&page);
+        }
+        let (image, _) = snapshot::read_whole(&beginning(file, ADOPTED)?)?;
+        let words = image.words().iter().take(HEADER_BYTES / 8);
+        let page = words.flat_map(|word| word.load(Relaxed).to_le_bytes());
+        Left::of(&page.collect::<Vec<u8>>())
     }
 
     /// As far as it is known from the facts of a Process block.
@@ -178,6 +186,8 @@ impl Left {
     }
 }
 
+/// Bytes of an adopted live part, at most.
+const ADOPTED: usize = 256 << 20;
 /// Bytes of the newest snapshot of a process that has ended, at most.
 const SNAPSHOT: usize = 1 << 20;
 /// For how long a process has been dead at least when its capture counts as removed.
@@ -227,7 +237,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 
 /// Up to so many bytes from the beginning of a file.
 fn beginning(path: &Path, bytes: usize) -> Option<Vec<u8>> {
-    let mut start = Vec::with_capacity(bytes);
+    let mut start = Vec::with_capacity(bytes.min(HEADER_BYTES));
     let mut first = open(path).ok()?.take(bytes as u64);
     first.read_to_end(&mut start).ok()?;
     Some(start)

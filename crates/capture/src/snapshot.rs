@@ -12,6 +12,7 @@ use crate::live::{Image, HEADER_BYTES};
 use crate::shared;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Bytes before the payload.
 pub const HEADER: usize = 32;
@@ -87,7 +88,39 @@ fn slot(bytes: &[u8]) -> Option<(u64, &[u8], usize)> {
 pub fn read(bytes: &[u8]) -> Option<Image> {
     let places = (0..CLASSES).flat_map(|class| [place(class, 0), place(class, 1)]);
     let sound = places.filter_map(|at| slot(bytes.get(usize::try_from(at).ok()?..)?));
-    let (_, slot, image_bytes) = sound.max_by_key(|(sequence, ..)| *sequence)?;
+    image(sound.max_by_key(|(sequence, ..)| *sequence)?)
+}
+
+/// An image as a file of its own: one slot, so that a checksum covers it. What is zero is left out.
+pub fn whole(image: &Image, bytes: usize) -> Vec<u8> {
+    const PAGE: usize = HEADER_BYTES / 8;
+    let words = image.words().get(..bytes / 8).unwrap_or(image.words());
+    let mut out = Vec::new();
+    begin(&mut out);
+    for (number, page) in words.chunks(PAGE).enumerate() {
+        let is_used = |word: &AtomicU64| word.load(Relaxed) != 0;
+        if page.iter().any(is_used) {
+            span(&mut out, number * HEADER_BYTES, page);
+        }
+    }
+    finish(&mut out, 0, bytes);
+    out
+}
+
+/// Whether a file begins as [`whole`] writes it.
+pub fn is_whole(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC)
+}
+
+/// What [`whole`] wrote, and the bytes of the image; `None` if it is damaged.
+pub fn read_whole(bytes: &[u8]) -> Option<(Image, usize)> {
+    let found = slot(bytes)?;
+    let is_all = found.1.len() == bytes.len();
+    Some((image(found).filter(|_| is_all)?, found.2))
+}
+
+/// The image in a slot.
+fn image((_, slot, image_bytes): (u64, &[u8], usize)) -> Option<Image> {
     let image = Image::zeroed(image_bytes);
     let mut rest = &slot[HEADER..];
     while let (Some(at), Some(len)) = (u32_at(rest, 0), u32_at(rest, 4)) {
@@ -124,7 +157,6 @@ pub fn first_page(file: &File, most: usize) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     /// Three snapshots in turn, the last one `large` or torn.
     fn file(torn: bool, large: bool) -> Vec<u8> {
@@ -169,6 +201,30 @@ mod tests {
         assert!(place(CLASSES, 0) - place(CLASSES - 1, 1) >= 64 << 20);
         assert_eq!(slot_offset(1, 100), 64 << 10);
         assert_eq!(slot_offset(0, (64 << 10) + 1), 128 << 10);
+    }
+
+    #[test]
+    fn no_bit_of_a_whole_image_can_change_without_a_word() {
+        let image = Image::zeroed(3 * HEADER_BYTES + 64);
+        for (i, word) in image.words().iter().enumerate().step_by(97) {
+            // The second page is a hole.
+            word.store(if i / 512 == 1 { 0 } else { i as u64 }, Relaxed);
+        }
+        let bytes = whole(&image, 3 * HEADER_BYTES + 64);
+        assert!(is_whole(&bytes) && bytes.len() < 3 * HEADER_BYTES);
+        let (read, size) = read_whole(&bytes).expect("sound");
+        assert_eq!(size, 3 * HEADER_BYTES + 64);
+        let values = |image: &Image| -> Vec<u64> {
+            let words = image.words()[..size / 8].iter();
+            words.map(|word| word.load(Relaxed)).collect()
+        };
+        assert_eq!(values(&read), values(&image));
+        for bit in (0..bytes.len() * 8).step_by(7) {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(read_whole(&flipped).is_none(), "bit {bit}");
+        }
+        assert!(read_whole(&bytes[..bytes.len() - 1]).is_none());
     }
 
     #[test]

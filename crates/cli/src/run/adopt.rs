@@ -13,12 +13,12 @@ pub use capture::left::{open, state, Facts, Here, Left, Liveness};
 use capture::live::{Image, View, HEADER_BYTES};
 use capture::{block, rotated, snapshot};
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// Bytes of a snapshot file that are read at most.
+/// Bytes of a snapshot file, or of an adopted live part, that are read at most.
 const MOST_BYTES: u64 = 256 << 20;
 
 /// A copy of a live part.
@@ -37,12 +37,19 @@ pub enum Outcome {
 }
 
 impl Part {
-    /// The live part in `file`; `None` when it holds none.
+    /// The live part in `file`, in use or adopted; `None` when it holds none.
     ///
     /// # Errors
     /// When it can't be read.
     pub fn read(file: &File) -> io::Result<Option<Part>> {
-        let found = Image::read(file)?;
+        let mut bytes = Vec::new();
+        file.take(HEADER_BYTES as u64).read_to_end(&mut bytes)?;
+        let found = if snapshot::is_whole(&bytes) {
+            file.take(MOST_BYTES).read_to_end(&mut bytes)?;
+            snapshot::read_whole(&bytes)
+        } else {
+            Image::read(file)?
+        };
         Ok(found.and_then(|(image, bytes)| Part::of(image, bytes)))
     }
 
@@ -114,25 +121,10 @@ impl Part {
             })
     }
 
-    /// Writes the image to `path` by way of a temporary name; pages of zeros become holes.
+    /// Writes the part to `path` by way of a temporary name, with a checksum.
     fn write(&self, path: &Path) -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new("/")))?;
-        let words = &self.image.words()[..self.bytes.div_ceil(8).min(self.image.words().len())];
-        let mut page = Vec::with_capacity(4096);
-        for (number, chunk) in words.chunks(512).enumerate() {
-            if chunk.iter().all(|word| word.load(Relaxed) == 0) {
-                continue;
-            }
-            page.clear();
-            page.extend(
-                chunk
-                    .iter()
-                    .flat_map(|word| word.load(Relaxed).to_le_bytes()),
-            );
-            file.seek(SeekFrom::Start(number as u64 * 4096))?;
-            file.write_all(&page)?;
-        }
-        file.as_file().set_len(self.bytes as u64)?;
+        file.write_all(&snapshot::whole(&self.image, self.bytes))?;
         file.persist(path)?;
         Ok(())
     }

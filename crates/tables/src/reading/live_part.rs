@@ -49,6 +49,10 @@ fn find_live(
             is_empty: bytes.is_empty(),
             image: match source {
                 LiveSource::Snapshot => snapshot::read(&bytes),
+                _ if snapshot::is_whole(&bytes) => {
+                    snapshot::read_whole(&bytes).map(|(image, _)| image)
+                }
+                // As it was in memory: by recorders before, or copied by hand.
                 _ => Some(Image::copy(&bytes)),
             },
             born: None,
