@@ -5,6 +5,7 @@ use crate::place::{stderr, Place};
 use capture::live::{row_state, Layout};
 use capture::{block, snapshot};
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -154,8 +155,9 @@ pub fn in_shared_memory(place: &Place) -> Vec<PathBuf> {
     let here = place.path().to_string_lossy().into_owned();
     found.retain(|p| {
         // Other jobs of this machine make theirs meanwhile, which begin empty.
-        let head = fs::read(p).map(|bytes| bytes.get(..4096).map(<[u8]>::to_vec));
-        head.is_ok_and(|h| h.is_some_and(|h| String::from_utf8_lossy(&h).contains(&here)))
+        let mut head = Vec::new();
+        let read = fs::File::open(p).and_then(|file| file.take(4096).read_to_end(&mut head));
+        read.is_ok_and(|n| n == 4096) && String::from_utf8_lossy(&head).contains(&here)
     });
     found
 }
