@@ -636,12 +636,29 @@ class Finding(Record):
     """A claim with its evidence."""
 
     __slots__ = ()
-    kind: Literal["late_rank", "slow_network", "differing_operations", "clock_step"]
+    kind: Literal["dead_rank", "late_rank", "slow_network", "differing_operations", "clock_step"]
     sentence: str
     wall_us: float | None
     wall_interval_us: list[float] | None
     evidence: str
     advice: str
+
+
+class Death(Record):
+    """A rank that died while others went on."""
+
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    seen_ns: int
+    before_others_ns: int
+    communicator: str
+    calls: int
+    last_function: str | None
+    last_bytes: int | None
+    left: list[int]
+    most_calls: int
 
 
 class Problem(Record):
@@ -660,6 +677,7 @@ class Report(Record):
     _parts = {
         "job": Job,
         "completeness": Completeness,
+        "deaths": Death,
         "ranks": Ranks,
         "communicators": Communicator,
         "kinds": Kind,
@@ -679,6 +697,7 @@ class Report(Record):
     schema: str
     job: Job
     completeness: Completeness
+    deaths: list[Death]
     ranks: Ranks
     communicators: list[Communicator]
     kinds: list[Kind]

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -32,23 +31,25 @@ def run(*command: str | Path, **more: object) -> str:
     return str(done.stdout)
 
 
+def played_into(capture: Path, script: str, *arguments: str, **environment: str) -> Path:
+    """Plays a fake-nccl script to the recorder, and returns the capture."""
+    env = {**os.environ, "NCCLSCOPE_OUT": str(capture), "NCCLSCOPE_QUIET": "1", **environment}
+    run("fake-nccl", "play", "-", "--plugin", ncclscope.plugin_path(), *arguments, input=script, env=env)
+    return capture
+
+
 @pytest.fixture
 def play(tmp_path: Path) -> Callable[..., Path]:
     """Plays a fake-nccl script to the recorder, and returns the capture."""
 
     def played(script: str, *arguments: str, **environment: str) -> Path:
-        capture = tmp_path / "played"
-        env = {**os.environ, "NCCLSCOPE_OUT": str(capture), "NCCLSCOPE_QUIET": "1", **environment}
-        run("fake-nccl", "play", "-", "--plugin", ncclscope.plugin_path(), *arguments, input=script, env=env)
-        return capture
+        return played_into(tmp_path / "played", script, *arguments, **environment)
 
     return played
 
 
 @pytest.fixture(scope="session")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A capture with more calls than one batch holds: 128 000, a recorded job's 8000 on each of 16 hosts."""
-    capture = tmp_path_factory.mktemp("many") / "capture"
-    for host in range(16):
-        shutil.copytree(job("flood_228") / "vm", capture / f"host-{host:02}")
-    return capture
+    """A capture with more calls than one batch holds: 128 000, of 16 ranks."""
+    script = "ranks 16\nrate 4000/s\nall_reduce 1KiB x8000\n"
+    return played_into(tmp_path_factory.mktemp("many") / "capture", script)

@@ -127,7 +127,7 @@ def test_many_calls_come_in_batches_in_order(many: Path) -> None:
     sizes = [batch.num_rows for batch in reader]
     assert sizes == [122_880, 128_000 - 122_880]
     tickets = duckdb.execute("select process, ticket from calls").fetchall()
-    assert tickets == [(process, ticket) for process in range(64) for ticket in range(2000)]
+    assert tickets == [(process, ticket) for process in range(16) for ticket in range(8000)]
 
 
 def test_other_threads_run_while_a_capture_is_read(many: Path) -> None:

@@ -85,7 +85,7 @@ pub struct Side {
     pub compared: u64,
     /// Their mean.
     pub mean_us: Option<f64>,
-    /// Their median, nearest rank.
+    /// Their median, without warm-up: as in a report.
     pub p50_us: Option<f64>,
     /// Sum of the times of all calls that have one, warm-up included.
     pub sum_us: Option<f64>,

@@ -8,6 +8,7 @@
 
 use crate::arrivals::{Arrivals, RankArrivals, LEVEL};
 use crate::clocks::Clocks;
+use crate::deaths::Death;
 use crate::interval::beyond_chance;
 use serde::Serialize;
 
@@ -19,7 +20,7 @@ const LEAST_SHARE: f64 = 0.01;
 /// A claim with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// `late_rank`, `slow_network`, `differing_operations` or `clock_step`.
+    /// `dead_rank`, `late_rank`, `slow_network`, `differing_operations` or `clock_step`.
     pub kind: &'static str,
     /// The claim.
     pub sentence: String,
@@ -81,14 +82,16 @@ pub fn hidden(arrivals: &Arrivals, wall_us: Option<f64>) -> Vec<String> {
         .collect()
 }
 
-/// The findings, largest wall time first. `differing` is of [`crate::mismatch`], `wall_us` the length of the run.
+/// The findings: deaths, then what costs wall time, largest first. `differing` is of [`crate::mismatch`], `wall_us` the length of the run.
 pub fn findings(
+    deaths: &[Death],
     arrivals: Option<&Arrivals>,
     clocks: Option<&Clocks>,
     differing: &[(String, u64)],
     wall_us: Option<f64>,
 ) -> Vec<Finding> {
-    let mut found = arrivals.map_or(Vec::new(), |arrivals| of_arrivals(arrivals, wall_us));
+    let mut found = dead_ranks(deaths);
+    found.extend(arrivals.map_or(Vec::new(), |arrivals| of_arrivals(arrivals, wall_us)));
     let settings = arrivals.map_or(0, |arrivals| arrivals.differing);
     found.extend(differing_operations(differing, settings));
     found.extend(clocks.and_then(clock_step));
@@ -107,6 +110,38 @@ fn of_arrivals(arrivals: &Arrivals, wall_us: Option<f64>) -> Vec<Finding> {
         wall(b).total_cmp(&wall(a))
     });
     found
+}
+
+/// Deaths that a report names.
+const MOST_DEATHS: usize = 4;
+
+/// That ranks died, the first first.
+fn dead_ranks(deaths: &[Death]) -> Vec<Finding> {
+    let more = deaths.len().saturating_sub(MOST_DEATHS);
+    let named = deaths.iter().take(MOST_DEATHS).enumerate();
+    named
+        .map(|(index, death)| {
+            let also = match more {
+                more if more > 0 && index + 1 == MOST_DEATHS => format!("; {more} more ranks died"),
+                _ => String::new(),
+            };
+            Finding {
+                kind: "dead_rank",
+                sentence: death.sentence(),
+                wall_us: None,
+                wall_interval_us: None,
+                evidence: format!(
+                    "its recording has no end, and stops {} before that of the others{also}",
+                    time(death.before_others_ns as f64 / 1e3)
+                ),
+                advice: format!(
+                    "Look at how pid {} on {} ended: in its own log, and in `dmesg` there (out of memory, Xid). \
+                     `ncclscope hang` shows how far each rank came.",
+                    death.pid, death.host
+                ),
+            }
+        })
+        .collect()
 }
 
 /// Communicators of which a report names the calls that differ.
@@ -342,7 +377,7 @@ mod tests {
             rank(1, 40_000.0, 0.2),
             rank(2, 300.0, 1e-6),
         ]);
-        let found = findings(Some(&all), None, &[], Some(1e6));
+        let found = findings(&[], Some(&all), None, &[], Some(1e6));
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].sentence,
@@ -355,9 +390,9 @@ mod tests {
             ..late
         };
         let wide = arrivals(vec![wide]);
-        assert!(findings(Some(&wide), None, &[], Some(1e6)).is_empty());
+        assert!(findings(&[], Some(&wide), None, &[], Some(1e6)).is_empty());
         assert_eq!(hidden(&wide, Some(1e6)).len(), 1);
         assert!(hidden(&all, Some(1e6)).is_empty());
-        assert!(findings(None, None, &[], None).is_empty());
+        assert!(findings(&[], None, None, &[], None).is_empty());
     }
 }

@@ -85,18 +85,21 @@ impl Sum {
     }
 
     fn part(&self) -> Option<Part> {
-        let mut left = self.n.div_ceil(2);
-        let median = self.buckets.iter().position(|n| {
-            let found = left <= *n;
-            left = left.saturating_sub(*n);
-            found
-        });
+        let at = |rank: u64| {
+            let mut left = rank;
+            let place = self.buckets.iter().position(|n| {
+                let found = left <= *n;
+                left = left.saturating_sub(*n);
+                found
+            });
+            let place = place.filter(|_| self.n > 0)?;
+            Some(bucket_middle(place / 64, place % 64) as f64 / 1e3)
+        };
+        let median = at(self.n.div_ceil(2)).zip(at(self.n / 2 + 1));
         Some(Part {
             n: self.n,
             mean: self.ns as f64 / self.n as f64 / 1e3,
-            p50: median
-                .filter(|_| self.n > 0)
-                .map(|place| bucket_middle(place / 64, place % 64) as f64 / 1e3)?,
+            p50: median.map(|(lower, upper)| lower.midpoint(upper))?,
         })
     }
 }

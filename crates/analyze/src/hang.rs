@@ -48,8 +48,8 @@ pub use network::{Cause, Counted, Half, NetOpRow, NetSink, NetWait, Network, Sta
 pub use progress::{CallRow, CommunicatorProgress, Member, Members, RankProgress, Unknown};
 pub use reached::Reached;
 pub use verdict::{
-    Astray, Because, Cycle, CycleStep, Kind, Lacking, Mismatch, Outcome, ProcessName, Quiet,
-    Reason, Sink, Stall, Verdict,
+    Astray, AstrayBecause, Because, Cycle, CycleStep, Kind, Lacking, Mismatch, Outcome,
+    ProcessName, Quiet, Reason, Sink, Stall, Verdict,
 };
 pub use waits::Lack;
 

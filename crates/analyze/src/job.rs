@@ -147,16 +147,29 @@ pub fn job(capture: &Capture, ranks: &Ranks, jobs: &[Vec<usize>]) -> Job {
             .max()
             .unwrap_or(0),
         nccl: fact("nccl"),
-        driver: all(capture, |p| {
-            let parts = [p.fact("driver_version"), p.fact("driver")];
-            let parts: Vec<&str> = parts.into_iter().flatten().collect();
-            (!parts.is_empty()).then(|| parts.join(", "))
-        }),
+        driver: drivers(capture),
         gpu: fact("gpus"),
         environment: environment(capture),
         mode: fact("mode"),
         timing: fact("timing"),
     }
+}
+
+/// Versions of the driver. A process that knew CUDA's alone adds nothing to one that knew both.
+fn drivers(capture: &Capture) -> Vec<String> {
+    let mut found = all(capture, |p| {
+        let parts = [p.fact("driver_version"), p.fact("driver")];
+        let parts: Vec<&str> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    });
+    let whole = found.clone();
+    found.retain(|one| {
+        let mut more = whole
+            .iter()
+            .filter_map(|other| other.strip_suffix(one.as_str()));
+        !more.any(|before| before.ends_with(", "))
+    });
+    found
 }
 
 fn wall_us(started: Option<String>, ended: Option<String>) -> Option<f64> {
@@ -170,7 +183,9 @@ fn environment(capture: &Capture) -> BTreeMap<String, Vec<Option<String>>> {
     let mut found: BTreeMap<&str, BTreeSet<Option<&str>>> = BTreeMap::new();
     for process in &capture.processes {
         for (key, value) in &process.facts {
-            if let Some(name) = key.strip_prefix("env.").filter(|n| n.starts_with("NCCL_")) {
+            // Container images set NCCL_VERSION to the version that they were built with; NCCL does not read it.
+            let is_setting = |name: &&str| name.starts_with("NCCL_") && *name != "NCCL_VERSION";
+            if let Some(name) = key.strip_prefix("env.").filter(is_setting) {
                 found.entry(name).or_default().insert(Some(value));
             }
         }
@@ -302,6 +317,33 @@ pub fn problems(capture: &Capture) -> Vec<ProblemRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_driver_is_named_once_and_an_image_s_version_is_no_setting() {
+        let process = |facts: &[(&str, &str)]| Process {
+            facts: facts
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect(),
+            ..Process::default()
+        };
+        let version = ("env.NCCL_VERSION", "2.25.1-1");
+        let processes = vec![
+            process(&[
+                ("driver_version", "580.95"),
+                ("driver", "CUDA 13.0"),
+                version,
+            ]),
+            process(&[("driver", "CUDA 13.0"), ("env.NCCL_ALGO", "Ring"), version]),
+        ];
+        let capture = Capture {
+            processes,
+            ..Capture::default()
+        };
+        assert_eq!(drivers(&capture), ["580.95, CUDA 13.0"]);
+        let environment = environment(&capture);
+        assert_eq!(environment.keys().collect::<Vec<_>>(), ["NCCL_ALGO"]);
+    }
 
     #[test]
     fn ranks_are_told_in_few_words() {

@@ -15,6 +15,7 @@ pub mod bandwidth;
 pub mod clocks;
 pub mod completeness;
 pub mod coverage;
+pub mod deaths;
 pub mod diff;
 pub mod environment;
 pub mod evidence;
@@ -62,6 +63,8 @@ pub struct Report {
     pub job: job::Job,
     /// What was announced, recorded and timed.
     pub completeness: completeness::Completeness,
+    /// Ranks that died while others went on, the first first.
+    pub deaths: Vec<deaths::Death>,
     /// How much of the run each rank spent in NCCL, and which differ.
     pub ranks: ranks::Ranks,
     /// The communicators, by first use.
@@ -118,13 +121,19 @@ pub fn report_with(capture: &Capture, given: Option<clocks::Given>) -> Report {
     analysis.finish(capture)
 }
 
-/// The same of a capture that need not fit in memory, made on all cores.
-pub fn report_from(source: Source, given: Option<clocks::Given>, progress: &Progress) -> Report {
+/// The same of a capture that need not fit in memory, made on all cores. `lives` is what the system says of each
+/// process, if anything.
+pub fn report_from(
+    source: Source,
+    given: Option<clocks::Given>,
+    lives: Vec<hang::Life>,
+    progress: &Progress,
+) -> Report {
     let (analyses, capture) = source.fold(progress, Analysis::default, Analysis::add_part);
     let mut analyses = analyses.into_iter();
     let mut all = analyses.next().unwrap_or_default();
     analyses.for_each(|later| all.merge(later));
-    all.given = given;
+    (all.given, all.lives) = (given, lives);
     all.finish(&capture)
 }
 
@@ -167,8 +176,11 @@ pub struct Analysis {
     silent: notes::Silent,
     /// The process of which a part was added and another follows.
     under_way: Option<UnderWay>,
+    deaths: deaths::Gatherer,
     /// Offsets of hosts' clocks that somebody else knows.
     pub given: Option<clocks::Given>,
+    /// What the system says of each process, in the capture's order; missing ones are not known.
+    pub lives: Vec<hang::Life>,
 }
 
 /// What is gathered from one process before it can be told.
@@ -180,6 +192,7 @@ struct UnderWay {
     ranks: ranks::Gatherer,
     pattern: steps::Gatherer,
     evidence: evidence::Plan,
+    deaths: deaths::Plan,
     timed: u64,
     captured: u64,
     untimed: ByCause,
@@ -203,7 +216,9 @@ impl Default for Analysis {
             evidence: evidence::Gatherer::default(),
             silent: notes::Silent::default(),
             under_way: None,
+            deaths: deaths::Gatherer::default(),
             given: None,
+            lives: Vec::new(),
         }
     }
 }
@@ -238,6 +253,7 @@ impl Analysis {
                 ranks: ranks::Gatherer::new(capture, process, &walk),
                 pattern: steps::Gatherer::default(),
                 evidence: self.evidence.plan(capture, process),
+                deaths: deaths::Plan::new(capture, &walk),
                 timed: 0,
                 captured: 0,
                 untimed: [0; CAUSES.len()],
@@ -255,6 +271,7 @@ impl Analysis {
             now.ranks.add(walk.places()[place].local, execution);
             let of = &walk.places()[place];
             now.pattern.add(of.local, of.function, execution);
+            now.deaths.add(of.local, execution);
             let row = (!execution.warmup).then_some(rows[place]);
             let operation = self.matcher.add(&mut now.matching, execution, row);
             self.arrivals
@@ -301,6 +318,7 @@ impl Analysis {
         self.evidence.end(now.evidence, process);
         self.ranks.extend(now.ranks.finish(process));
         self.steps.extend(now.pattern.finish(process));
+        self.deaths.add(capture, &walk, now.deaths);
         self.completeness
             .add(process, &now.steps, now.timed, &now.untimed, now.captured);
     }
@@ -320,6 +338,7 @@ impl Analysis {
         self.steps.extend(later.steps);
         self.evidence.merge(later.evidence);
         self.silent.merge(later.silent);
+        self.deaths.merge(later.deaths);
     }
 
     /// The report. Of `capture`, everything but the calls of its processes is looked at.
@@ -342,6 +361,7 @@ impl Analysis {
             schema: SCHEMA,
             job: job::job(capture, &ranks, &jobs),
             completeness,
+            deaths: self.deaths.finish(capture, &self.lives),
             communicators: job::communicators(capture),
             notes: notes::notes(capture, self.silent, &operations, &kinds, &ranks),
             ranks,
@@ -369,6 +389,7 @@ impl Analysis {
         }
         let wall_us = report.ranks.wall_us.map(|wall| wall.max);
         report.findings = findings::findings(
+            &report.deaths,
             report.arrivals.as_ref(),
             report.clocks.as_ref(),
             &differing,

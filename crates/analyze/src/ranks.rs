@@ -11,6 +11,7 @@
 use crate::coverage::Coverage;
 use crate::executions::{Execution, Place, Walk};
 use crate::matching::is_p2p;
+use crate::statistics::median;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tables::{Capture, Process, Untimed};
@@ -36,7 +37,7 @@ pub struct RankRow {
     pub wall_us: Option<f64>,
     /// Where the intervals come from: `gpu`, or `host` (the API calls) where no call has a GPU time.
     pub basis: Option<&'static str>,
-    /// Union of the intervals.
+    /// Union of the intervals, without those of warm-up.
     pub nccl_us: Option<f64>,
     /// `nccl_us` by `wall_us`, 0 to 1: the share of the run.
     pub share: Option<f64>,
@@ -105,6 +106,8 @@ struct Gpu {
     sampled: bool,
     begin: Option<i64>,
     end: Option<i64>,
+    /// From the start of its first warm-up kernel to the end of the last.
+    warmup: Option<(u64, u64)>,
 }
 
 /// One process under way.
@@ -160,6 +163,16 @@ impl Gatherer {
         }
         gpu.calls = gpu.calls.saturating_add(1);
         gpu.timed += u64::from(execution.gpu.is_ok());
+        gpu.p2p += u64::from(self.p2p[execution.place]);
+        if execution.warmup {
+            if let Some((begin, end)) = execution.kernel {
+                gpu.warmup = Some(
+                    gpu.warmup
+                        .map_or((begin, end), |(b, e)| (b.min(begin), e.max(end))),
+                );
+            }
+            return;
+        }
         let kind = &mut gpu.kinds[execution.place];
         kind.0 += 1;
         if let Some((begin, end)) = execution.kernel {
@@ -167,7 +180,6 @@ impl Gatherer {
             kind.2 = kind.2.saturating_add(end.saturating_sub(begin));
         }
         gpu.sampled |= execution.gpu == Err(Untimed::Unsampled);
-        gpu.p2p += u64::from(self.p2p[execution.place]);
         match (execution.kernel, execution.api) {
             (Some((begin, end)), _) => gpu.kernels.push(begin, end),
             (None, Some((begin, end))) if gpu.kernels.is_empty() => {
@@ -195,6 +207,7 @@ impl Gatherer {
         self.gpus
             .into_iter()
             .map(|(device, gpu)| {
+                let warmup = gpu.warmup;
                 let (basis, intervals) = match (gpu.kernels, gpu.api) {
                     (kernels, _) if !kernels.is_empty() => (Some("gpu"), kernels),
                     (_, api) if !api.is_empty() => (Some("host"), api),
@@ -203,7 +216,12 @@ impl Gatherer {
                 let wall = gpu.begin.zip(gpu.end);
                 let wall = wall.and_then(|(a, b)| u64::try_from(b.checked_sub(a)?).ok());
                 // Replayed stamps are of another time than this run, and may be of a longer one.
-                let span = intervals.span().map_or(0, |(a, b)| b.saturating_sub(a));
+                let on_gpu = basis == Some("gpu");
+                let spans = [intervals.span(), warmup.filter(|_| on_gpu)]
+                    .into_iter()
+                    .flatten();
+                let span = spans.reduce(|(a, b), (c, d)| (a.min(c), b.max(d)));
+                let span = span.map_or(0, |(a, b)| b.saturating_sub(a));
                 let wall = wall.map(|wall| wall.max(span)).filter(|wall| *wall > 0);
                 let (mut sum, mut union) = (intervals.sum(), intervals.union());
                 let mut basis = basis;
@@ -290,11 +308,6 @@ fn sorted(values: &[Option<f64>]) -> Vec<f64> {
     let mut values: Vec<f64> = values.iter().copied().flatten().collect();
     values.sort_unstable_by(f64::total_cmp);
     values
-}
-
-/// The median by nearest rank of ascending values.
-fn median(sorted: &[f64]) -> Option<f64> {
-    sorted.get(sorted.len().checked_sub(1)? / 2).copied()
 }
 
 /// The spread of those that are known; `None` of none.

@@ -3,7 +3,8 @@
 //! A [`Sample`] takes durations one by one or as a histogram and ends as [`Statistics`] in microseconds and, for plots, as
 //! a [`Histogram`].
 //!
-//! Rule: a percentile is a value that was observed (nearest rank), or the middle of the histogram bucket that holds it.
+//! Rule: a percentile is a value that was observed (nearest rank), or the middle of the histogram bucket that holds it;
+//! the median of an even number is the mean of the two in the middle.
 //! p99 of fewer than 100 durations would be the largest, so it is not given.
 
 use capture::live::bucket;
@@ -289,9 +290,18 @@ impl Sample {
                 };
                 Some(us(ns))
             });
-            let at = percents.map(|percent| rank(percent) as usize - 1);
-            let found = select(&mut self.values, &self.wide, at).map(|ns| Some(us(ns)));
-            return [ends[0], found[0], found[1], found[2], ends[1]];
+            let [p50, p95, p99] = percents.map(|percent| rank(percent) as usize - 1);
+            let at = [p50, count as usize / 2, p95, p99];
+            let found = select(&mut self.values, &self.wide, at);
+            let median = middle(found[0], found[1]);
+            let found = found.map(us);
+            return [
+                ends[0],
+                Some(median),
+                Some(found[2]),
+                Some(found[3]),
+                ends[1],
+            ];
         }
         let values = tally(&self.values);
         self.add_counted(values);
@@ -321,11 +331,14 @@ impl Sample {
                 ),
             }
         });
-        let percentile = |percent: u64| {
+        let at = |rank: u128| {
             let (min, max) = extremes?;
-            (!self.incomplete).then(|| us(at_rank(&ranked, rank(percent)).max(min).min(max)))
+            (!self.incomplete).then(|| at_rank(&ranked, rank).max(min).min(max))
         };
-        let [p50, p95, p99] = percents.map(percentile);
+        let [lower, p95, p99] = percents.map(|percent| at(rank(percent)));
+        let upper = at(u128::from(count) / 2 + 1);
+        let p50 = lower.zip(upper).map(|(lower, upper)| middle(lower, upper));
+        let (p95, p99) = (p95.map(us), p99.map(us));
         [
             extremes.map(|(min, _)| us(min)),
             p50,
@@ -385,6 +398,18 @@ pub fn nearest_rank(ascending: &[f64], percent: u64) -> Option<f64> {
     ascending.get(at - 1).copied()
 }
 
+/// The mean of two durations in ns, in µs.
+pub(crate) fn middle(lower: u64, upper: u64) -> f64 {
+    (u128::from(lower) + u128::from(upper)) as f64 / 2e3
+}
+
+/// The median of ascending values; of an even number the mean of the two in the middle.
+pub fn median(ascending: &[f64]) -> Option<f64> {
+    let upper = *ascending.get(ascending.len() / 2)?;
+    let lower = *ascending.get((ascending.len() - 1) / 2)?;
+    Some(lower.midpoint(upper))
+}
+
 /// The value at `rank`, from 1, of ascending values with their numbers.
 fn at_rank(ranked: &[(u64, u64)], rank: u128) -> u64 {
     let mut left = rank;
@@ -412,7 +437,7 @@ mod tests {
         let s = of((1..=200).map(|i| i * 1000));
         assert_eq!(
             (s.p50, s.p95, s.p99),
-            (Some(100.0), Some(190.0), Some(198.0))
+            (Some(100.5), Some(190.0), Some(198.0))
         );
         assert_eq!(
             (s.min, s.max, s.sum, s.mean),
@@ -420,6 +445,9 @@ mod tests {
         );
         let s = of([3000, 1000, 2000]);
         assert_eq!((s.p50, s.p95), (Some(2.0), Some(3.0)));
+        // The median of two is not the lower one.
+        assert_eq!(of([1000, 4000]).p50, Some(2.5));
+        assert_eq!(of([1000, 5_000_000_000]).p50, Some(2_500_000.5));
     }
 
     #[test]
@@ -443,7 +471,7 @@ mod tests {
         let s = sample.clone().statistics().expect("durations");
         assert_eq!(
             (s.min, s.p50, s.p95, s.max),
-            (Some(1.01), Some(1.01), Some(2.01), Some(2.01))
+            (Some(1.01), Some(1.51), Some(2.01), Some(2.01))
         );
         sample.push(500);
         assert_eq!(sample.statistics().expect("durations").min, Some(0.5));
@@ -548,7 +576,7 @@ mod tests {
         let s = of([1_000, 5_000_000_000, 2_000, 9_000_000_000]);
         assert_eq!(
             (s.min, s.p50, s.p95, s.max),
-            (Some(1.0), Some(2.0), Some(9e6), Some(9e6))
+            (Some(1.0), Some(2_500_001.0), Some(9e6), Some(9e6))
         );
         let s = of([7_000_000_000]);
         assert_eq!((s.min, s.p50, s.max), (Some(7e6), Some(7e6), Some(7e6)));
@@ -576,7 +604,11 @@ mod tests {
             let at = |percent: usize| Some(sorted[(n * percent).div_ceil(100) - 1] as f64 / 1e3);
             for sample in [whole, merged] {
                 let s = sample.statistics().expect("durations");
-                assert_eq!((s.p50, s.p95, s.p99), (at(50), at(95), at(99)));
+                let middle = sorted[(n - 1) / 2].midpoint(sorted[n / 2]) as f64;
+                let halves = (sorted[(n - 1) / 2] + sorted[n / 2]) % 2;
+                let p50 = Some((middle + halves as f64 / 2.0) / 1e3);
+                assert_eq!((s.p95, s.p99), (at(95), at(99)));
+                assert!(s.p50.zip(p50).is_some_and(|(a, b)| (a - b).abs() < 1e-6));
                 assert_eq!((s.min, s.max), (Some(sorted[0] as f64 / 1e3), at(100)));
                 assert_eq!(s.n, n as u64);
                 assert_eq!(s.sum, sorted.iter().sum::<u64>() as f64 / 1e3);

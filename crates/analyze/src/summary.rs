@@ -82,6 +82,8 @@ pub fn next(report: &Report) -> String {
     let lost = &report.completeness.lost;
     if report.completeness.collectable {
         format!("ncclscope collect {folder}")
+    } else if !report.deaths.is_empty() {
+        format!("ncclscope hang {folder}")
     } else if !report.completeness.absent.is_empty() {
         format!("ncclscope doctor {folder}")
     } else if lost.contains_key("rows_full") || lost.contains_key("totals_full") {

@@ -236,6 +236,7 @@ impl Lead<'_> {
             nccl_version,
             devices: devices.collect(),
             rows: Vec::new(),
+            read_average: None,
         }
     }
 

@@ -38,6 +38,7 @@ fn from_text(text: &str) -> Result<Table> {
     let mut names: Vec<&str> = NAMES.split(' ').collect();
     let mut program = None;
     let last = text.lines().count();
+    let mut averages = Vec::new();
     for (number, whole) in (1..).zip(text.lines()) {
         let line = untagged(whole.trim());
         if let Some(said) = line.strip_prefix('#') {
@@ -48,6 +49,9 @@ fn from_text(text: &str) -> Result<Table> {
                 program = function(name);
             } else if words.first() == Some(&"Rank") {
                 table.devices.extend(device(&words));
+            } else if let Some(average) = said.trim().strip_prefix("Avg bus bandwidth") {
+                let average = average.trim_start().strip_prefix(':');
+                averages.push(average.and_then(|average| average.trim().parse().ok()));
             } else if let Some((_, version)) = said.split_once("nccl-library=") {
                 table.nccl_version = version
                     .split_whitespace()
@@ -73,7 +77,25 @@ fn from_text(text: &str) -> Result<Table> {
     if table.rows.is_empty() {
         bail!("expected nccl-tests' output, found no line of figures in it");
     }
+    // Of the output of several programs there is no common one.
+    if let [average] = averages[..] {
+        table.read_average = average;
+    }
+    compare_averages(&mut table);
     Ok(table)
+}
+
+/// Says where the average that was read is not that of the lines.
+fn compare_averages(table: &mut Table) {
+    let Some((read, mean)) = table.read_average.zip(table.mean_busbw()) else {
+        return;
+    };
+    // Lines have four digits or more, and small ones two behind the point.
+    if (read - mean).abs() > 0.01 * read.abs().max(1.0) {
+        table.about.push(format!(
+            "the average bus bandwidth that was read is {read:.4}; of the lines here it is {mean:.4}"
+        ));
+    }
 }
 
 /// Without what a launcher puts in front of a line: `[1,0]<stdout>:` (mpirun --tag-output) or `0: ` (srun --label).
@@ -248,7 +270,7 @@ fn from_json(text: &str) -> Result<Table> {
         bail!("expected nccl-tests' JSON, found no row in its `results`");
     }
     let error = whole["error"].as_str();
-    Ok(Table {
+    let mut table = Table {
         about: error
             .map(|why| format!("ended early: {why}"))
             .into_iter()
@@ -258,7 +280,10 @@ fn from_json(text: &str) -> Result<Table> {
             .and_then(|v| u32::try_from(v).ok()),
         devices: devices.collect(),
         rows,
-    })
+        read_average: whole["average_bus_bandwidth"]["bandwidth"].as_f64(),
+    };
+    compare_averages(&mut table);
+    Ok(table)
 }
 
 fn side(value: &Value) -> Option<Figures> {

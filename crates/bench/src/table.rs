@@ -21,6 +21,9 @@ pub struct Table {
     pub devices: Vec<Device>,
     /// Results in order.
     pub rows: Vec<Row>,
+    /// The average bus bandwidth that was read with them, GB/s: nccl-tests' own has more digits and more iterations in
+    /// it than its lines.
+    pub read_average: Option<f64>,
 }
 
 /// A rank's GPU, with nccl-tests' fields.
@@ -128,8 +131,13 @@ impl Row {
 }
 
 impl Table {
-    /// Mean of all bus bandwidths, as nccl-tests has it; `None` without any.
+    /// The average that was read, else the mean of all bus bandwidths; `None` without any.
     pub fn average_busbw(&self) -> Option<f64> {
+        self.read_average.or_else(|| self.mean_busbw())
+    }
+
+    /// Mean of the rows' bus bandwidths.
+    pub(crate) fn mean_busbw(&self) -> Option<f64> {
         mean(
             self.rows
                 .iter()

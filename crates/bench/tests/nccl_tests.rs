@@ -48,6 +48,27 @@ fn text_of_today() {
 }
 
 #[test]
+fn the_average_of_nccl_tests_is_kept_and_another_one_of_the_lines_is_said() {
+    assert_eq!(read(TEXT).expect("sound").about, Vec::<String>::new());
+    let other = TEXT.replace("25.6575", "24.1000");
+    let table = read(&other).expect("sound");
+    assert_eq!(table.average_busbw(), Some(24.1));
+    let said =
+        "the average bus bandwidth that was read is 24.1000; of the lines here it is 25.6575";
+    assert_eq!(table.about, [said]);
+    assert!(
+        table.text().contains("# Avg bus bandwidth    : 24.1"),
+        "{}",
+        table.text()
+    );
+    // Of two programs' output there is no common one.
+    let table = read(&format!("{TEXT}{other}")).expect("sound");
+    assert!(table
+        .average_busbw()
+        .is_some_and(|mean| (mean - 25.6575).abs() < 1e-9));
+}
+
+#[test]
 fn lines_of_launchers_and_logs_and_a_cut_off_end_do_not_hide_the_rows() {
     let expected = read(TEXT).expect("sound");
     let tagged = |tag: &str| -> String {

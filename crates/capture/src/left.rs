@@ -42,7 +42,15 @@ pub struct Here {
     pub boot_id: String,
     /// Inode of our own pid name space; 0 if it is not known.
     pub pid_namespace: u64,
+    /// When it was started, ns since 1970.
+    pub booted_ns: Option<i64>,
+    /// Now, ns since 1970.
+    pub now_ns: i64,
 }
+
+/// A recorder that lives writes the time many times a second, and a file system that is shared brings it here within
+/// a minute.
+const SILENT_NS: i64 = 600_000_000_000;
 
 impl Here {
     /// Asks the system.
@@ -52,8 +60,35 @@ impl Here {
             host: host().unwrap_or_default(),
             boot_id: boot_id.unwrap_or_default().trim().to_owned(),
             pid_namespace: std::fs::metadata("/proc/self/ns/pid").map_or(0, |meta| meta.ino()),
+            booted_ns: booted_ns(),
+            now_ns: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |passed| {
+                    i64::try_from(passed.as_nanos()).unwrap_or(i64::MAX)
+                }),
         }
     }
+
+    /// Whether a process of another boot surely ran before this node was started anew. The host name alone proves
+    /// nothing, because other machines may have the same: the process must not have been seen since.
+    pub fn was_restarted_since(&self, host: Option<&str>, seen_ns: Option<i64>) -> bool {
+        let same = !self.host.is_empty() && host.is_none_or(|host| host == self.host);
+        let (Some(seen), Some(booted)) = (seen_ns.filter(|ns| *ns > 0), self.booted_ns) else {
+            return false;
+        };
+        same && seen < booted && self.now_ns.saturating_sub(seen) > SILENT_NS
+    }
+}
+
+/// When this node was started, ns since 1970.
+fn booted_ns() -> Option<i64> {
+    let stat = std::fs::read_to_string("/proc/stat").ok()?;
+    let seconds = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
+    seconds
+        .trim()
+        .parse::<i64>()
+        .ok()?
+        .checked_mul(1_000_000_000)
 }
 
 /// This host's name.
@@ -120,8 +155,9 @@ impl Left {
         if let Some(boot) = boot.filter(|boot| **boot != here.boot_id) {
             // Without /proc, as in a bare chroot, neither side knows.
             let told = !boot.is_empty() && !here.boot_id.is_empty();
-            // The same host, started anew. A temporary folder may be shared by several.
-            let here_before = host.is_none_or(|host| *host == here.host);
+            // The same host, started anew; or another of that name, with which a folder is shared.
+            let seen = i64::try_from(self.start.last_realtime).ok();
+            let here_before = here.was_restarted_since(host.map(String::as_str), seen);
             return if told && here_before {
                 Liveness::Dead
             } else {
@@ -371,8 +407,12 @@ mod tests {
             host: "node1".to_owned(),
             boot_id: "aa".to_owned(),
             pid_namespace: 7,
+            booted_ns: Some(MINUTE),
+            now_ns: 20 * MINUTE,
         }
     }
+
+    const MINUTE: i64 = 60_000_000_000;
 
     /// A live part with these facts, of a process with a pid that is nobody's.
     fn image(facts: &str, change: impl FnOnce(&Header)) -> Vec<u8> {
@@ -397,16 +437,23 @@ mod tests {
 
     #[test]
     fn only_a_process_of_this_host_and_name_space_can_be_known_to_be_dead() {
-        let liveness = |facts: &str, namespace: u64| {
+        let last_seen = |facts: &str, namespace: u64, seen: i64| {
             let image = image(facts, |header| {
                 header.pid_namespace.store(namespace, Relaxed);
+                header.last.realtime.store(seen as u64, Relaxed);
             });
             Left::of(&image).expect("a live part").liveness(&here())
         };
+        let liveness = |facts: &str, namespace: u64| last_seen(facts, namespace, MINUTE / 2);
         // Its pid is nobody's.
         assert_eq!(liveness("host=node1\nboot_id=aa\n", 7), Liveness::Dead);
         // The node was started anew.
         assert_eq!(liveness("host=node1\nboot_id=bb\n", 7), Liveness::Dead);
+        // Another machine of that name, whose process was seen since; or nobody knows when it was seen.
+        for seen in [2 * MINUTE, 20 * MINUTE, 0] {
+            let found = last_seen("host=node1\nboot_id=bb\n", 7, seen);
+            assert_eq!(found, Liveness::Unknown, "{seen}");
+        }
         for (facts, namespace) in [
             ("host=node2\nboot_id=bb\n", 7),
             ("host=node1\nboot_id=aa\n", 8),

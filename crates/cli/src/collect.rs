@@ -214,8 +214,9 @@ impl Collector {
             }
             let host = process.get("host").map_or("?", String::as_str);
             // A node that was restarted has lost its memory, but not its disk.
-            let on_this_node =
-                process.get("boot_id") == Some(&self.here.boot_id) || host == self.here.host;
+            let same_boot = process.get("boot_id") == Some(&self.here.boot_id);
+            let seen = snapshot.as_ref().and_then(Part::seen_ns);
+            let on_this_node = same_boot || self.here.was_restarted_since(Some(host), seen);
             let host = printable(host);
             if !on_this_node {
                 self.elsewhere += 1;

@@ -20,7 +20,7 @@ pub struct Args {
     /// Format to write
     #[arg(long, value_enum)]
     to: Format,
-    /// File to write to; standard output without it. Parquet needs a folder, and chrome writes one file per rank into one
+    /// File to write to; standard output without it, or as `-`. Parquet needs a folder, and chrome writes one file per rank into one
     #[arg(short, long)]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -40,7 +40,8 @@ enum Format {
 }
 
 /// Writes the export.
-pub fn main(args: Args) -> anyhow::Result<ExitCode> {
+pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
+    args.output = args.output.filter(|path| path != Path::new("-"));
     let given = args.offsets.read()?;
     if given.is_some() && !matches!(args.to, Format::Chrome | Format::Perfetto) {
         bail!(

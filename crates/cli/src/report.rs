@@ -1,6 +1,8 @@
 //! `ncclscope report`: what was recorded, and what it says.
 
+use crate::hang::life;
 use crate::progress;
+use crate::run::adopt::Here;
 use anyhow::Context;
 use render::text::Options;
 use std::io::{BufWriter, StdoutLock, Write};
@@ -36,7 +38,10 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let is_given = given.is_some();
     let report = progress::show("reading", |progress| {
         let source = Source::open(&args.capture, progress).map_err(hinted)?;
-        anyhow::Ok(analyze::report_from(source, given, progress))
+        let here = Here::ask();
+        let lives = source.capture().processes.iter();
+        let lives = lives.map(|process| life(process, &here)).collect();
+        anyhow::Ok(analyze::report_from(source, given, lives, progress))
     })?;
     if is_given && report.clocks.is_none() {
         tell!("warning: offsets were given, and there are no two hosts that they could be of");
@@ -68,10 +73,13 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
 fn replace(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let failed = |error: std::io::Error| {
         // The kind: the error itself may name the temporary file.
+        let why = match error.kind() {
+            std::io::ErrorKind::NotFound => "its folder is not there".to_owned(),
+            kind => kind.to_string(),
+        };
         anyhow::anyhow!(
-            "`{}` can't be written: {}\n  hint: name a file in a folder that is there and can be written",
+            "`{}` can't be written: {why}\n  hint: name a file in a folder that is there and can be written",
             path.display(),
-            error.kind()
         )
     };
     // A link stays a link.

@@ -304,3 +304,22 @@ fn a_rank_that_is_late_more_than_others_is_blamed() {
         assert!(found[0].starts_with("Rank 1 arrived last in "), "{found:?}");
     }
 }
+
+#[test]
+fn a_late_rank_is_not_said_to_cost_what_the_others_work_takes() {
+    let script = "ranks 4\nrepeat 100 { rank 2 late 500us ; all_reduce 4MiB ; sleep 5ms ; sync }\n";
+    played(script, &[], |capture| {
+        let findings = report_on(capture).findings;
+        for finding in findings
+            .iter()
+            .filter(|finding| finding.kind == "late_rank")
+        {
+            // It is late by 0.05 s in all, on any machine, and the others sleep for 0.5 s beside that.
+            assert!(
+                finding.wall_us.is_some_and(|us| us < 150e3),
+                "{}",
+                finding.sentence
+            );
+        }
+    });
+}

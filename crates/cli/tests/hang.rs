@@ -55,7 +55,25 @@ const PLAYS: &[Play] = &[
     Play {
         name: "exited",
         script: "all_reduce 1MiB x10\nrank 1 exit\nall_reduce 4MiB\nsync",
-        says: "Rank 1 has ended without this: it has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0,2-3 wait in for",
+        says: "Rank 1 has ended, and has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0,2-3 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "ranks_that_ended",
+        script: "all_reduce 1MiB x10\nrank 1,3 exit\nall_reduce 4MiB\nsync",
+        says: "Ranks 1,3 have ended, and have not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0,2 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "alltoall_skipped",
+        script: "all_reduce 1MiB x10\nrank 0..1,3 { all_to_all 1MiB }\nall_reduce 4MiB\nsync",
+        says: "Rank 2 left out AlltoAll of 1 MiB *",
+        status: 1,
+    },
+    Play {
+        name: "two_hosts_alltoall_skipped",
+        script: "all_reduce 1MiB x10\nrank 2 skip\nall_to_all 1MiB\nall_reduce 4MiB\nsync",
+        says: "Rank 2 left out AlltoAll of 1 MiB *",
         status: 1,
     },
     Play {
@@ -67,7 +85,7 @@ const PLAYS: &[Play] = &[
     Play {
         name: "skipped_last",
         script: "all_reduce 1MiB x10\nsync\nrank 2 skip\nall_reduce 4MiB\nsync",
-        says: "Rank 2 has ended without this: it has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in for",
+        says: "Rank 2 has ended, and has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in for",
         status: 1,
     },
     Play {
@@ -301,7 +319,7 @@ fn begins(text: &str, pattern: &str) -> bool {
 /// Starts fake-nccl with the script of a play.
 fn start(p: &Play) -> (Folder, Child) {
     let first = match p.name {
-        "two_hosts" => "ranks 4\nhosts 2\nlinger 2s\n",
+        name if name.starts_with("two_hosts") => "ranks 4\nhosts 2\nlinger 2s\n",
         "killed_and_the_launcher_ended_the_others" => "ranks 4\nlinger 400ms\n",
         "net_abi_3" => "nccl 2.26.6\nranks 4\nhosts 2\nlinger 2s\n",
         name if name.starts_with("net_") => "ranks 4\nhosts 2\nlinger 2s\n",
@@ -372,15 +390,15 @@ fn a_running_job_is_looked_at_while_it_hangs() {
     let (status, patient) = json(&folder.capture(), &[]);
     assert_ne!(status, 1, "{patient:#}");
     assert_eq!(patient["blamed"][0]["global_rank"], 2);
-    // A rank that is stopped is no hang, however long.
+    // A rank that is stopped holds the job up like one that does not come.
     let pid = answer["blamed"][0]["pid"].as_u64().expect("a pid") as i32;
     let pid = nix::unistd::Pid::from_raw(pid);
     nix::sys::signal::kill(pid, nix::sys::signal::SIGSTOP).expect("stopped");
     let stopped = until(&folder, &["--after", "1s"], |_, a| {
         a["verdict"] == "stopped"
     });
-    assert_eq!(stopped["hang"], false);
-    let wanted = "No hang: rank 2 is stopped by a signal or a debugger, and has not made AllReduce";
+    assert_eq!(stopped["hang"], true);
+    let wanted = "Rank 2 is stopped by a signal or a debugger, and has not made AllReduce";
     assert!(
         begins(stopped["sentence"].as_str().unwrap_or(""), wanted),
         "{stopped:#}"
@@ -485,4 +503,47 @@ fn keeps_to_its_schema(script: &str) {
         text.lines().all(|line| line.chars().count() <= 120),
         "{text}"
     );
+}
+
+#[test]
+fn ranks_whose_calls_have_all_ended_wait_for_nobody() {
+    let script = "ranks 4\nall_reduce 1MiB x10\nsync\nsleep 25s\nall_reduce 1MiB\nsync\n";
+    let (folder, mut child) = play(script, "stamps");
+    // Long enough not to be active any more.
+    let answer = until(&folder, &[], |_, answer| {
+        let sentence = answer["sentence"].as_str().unwrap_or("");
+        sentence.contains("ranks have made the same calls")
+    });
+    child.kill().expect("ended");
+    child.wait().expect("ended");
+    let sentence = answer["sentence"].as_str().unwrap_or("");
+    let wanted =
+        "No hang: nobody waits in NCCL. All 4 ranks have made the same calls, the newest *";
+    assert!(begins(sentence, wanted), "{answer:#}");
+    assert_eq!(answer["hang"], false);
+}
+
+#[test]
+fn a_rank_without_a_file_is_missed_where_nccl_tells_no_size() {
+    let script = "nccl 2.26.6\nranks 4\nlinger 2s\nall_reduce 1MiB x10\nrank 2 hang\nall_reduce 4MiB\nsync\n";
+    let (folder, mut child) = play(script, "host");
+    child.wait().expect("ended");
+    for file in walk(&folder.capture()) {
+        let name = file
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        if name.starts_with("r2-") {
+            std::fs::remove_file(file).expect("removed");
+        }
+    }
+    let (status, answer) = json(&folder.capture(), &["--after", "1s"]);
+    let sentence = answer["sentence"].as_str().unwrap_or("");
+    assert_eq!(
+        (status, &answer["certain"]),
+        (2, &Value::Bool(false)),
+        "{answer:#}"
+    );
+    assert!(sentence.contains("1 absent rank"), "{answer:#}");
 }

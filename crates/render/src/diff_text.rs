@@ -59,7 +59,7 @@ fn run(name: &str, run: &RunRow, out: &mut impl Write) -> Result<()> {
     };
     writeln!(out, "{name}  {}", run.capture)?;
     if let Some(command) = &run.command {
-        wrap(out, "     ", "       ", command)?;
+        wrap(out, "     ", "       ", &crate::text::clipped(command))?;
     }
     let least = if run.missing_at_least > 0 {
         "at least "

@@ -93,6 +93,10 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
 }
 
 fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {
+    if let Some(first) = report.deaths.first() {
+        wrap(out, "", "", &first.sentence())?;
+        writeln!(out)?;
+    }
     header(report, out)?;
     completeness(report, rows, out)?;
     ranks(report, rows, out)?;
@@ -137,11 +141,23 @@ fn some(list: &[String]) -> String {
     }
 }
 
+/// A command that is much longer than a few lines is cut.
+pub(crate) fn clipped(command: &str) -> std::borrow::Cow<'_, str> {
+    const MOST: usize = 600;
+    match command.char_indices().nth(MOST) {
+        None => command.into(),
+        Some((at, _)) => {
+            let more = command.len() - at;
+            format!("{} … ({more} more bytes: --json)", &command[..at]).into()
+        }
+    }
+}
+
 fn header(report: &Report, out: &mut impl Write) -> Result<()> {
     let job = &report.job;
     writeln!(out, "Capture {}", job.capture)?;
-    let command = job.command.as_deref().unwrap_or("not known");
-    wrap(out, "  command  ", "           ", command)?;
+    let command = clipped(job.command.as_deref().unwrap_or("not known"));
+    wrap(out, "  command  ", "           ", &command)?;
     let mut ranks = plural(job.nprocesses as u64, "process", "processes");
     if let Some(size) = job.world_size {
         ranks += &format!(" of {}", plural(size.into(), "rank", "ranks"));
@@ -346,7 +362,7 @@ fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()>
         "  … {} more ranks (--all), not recorded on each: min {}, median {}, max {}",
         rest.len(),
         missing[0],
-        missing[(missing.len() - 1) / 2],
+        missing[(missing.len() - 1) / 2].midpoint(missing[missing.len() / 2]),
         missing[missing.len() - 1]
     )
 }
@@ -373,7 +389,7 @@ fn ranks(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
     };
     writeln!(
         out,
-        "\nRanks (over {}; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)",
+        "\nRanks (over {}; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)",
         ranks.rows.len()
     )?;
     let mut table = Table::new(["figure", "clock", "min", "median", "max"], "<<>>>");
@@ -848,4 +864,21 @@ pub fn explanation(found: &words::Explanation, out: &mut impl Write) -> Result<(
         wrap(out, "", "  ", paragraph)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clipped;
+
+    #[test]
+    fn a_command_of_megabytes_is_cut() {
+        assert_eq!(clipped("python3 train.py"), "python3 train.py");
+        let long = "é".repeat(1 << 20);
+        let cut = clipped(&long);
+        assert!(
+            cut.len() < 2000 && cut.ends_with(" more bytes: --json)"),
+            "{}",
+            cut.len()
+        );
+    }
 }

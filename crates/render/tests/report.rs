@@ -234,12 +234,12 @@ Completeness and trust
     graph replays and what NCCL launches without saying so; with host, all. Nor has a call that never began, or that
     lost its row before it began (rows ran short: a larger NCCLSCOPE_MEMORY has more).
 
-Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)
+Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
   figure  clock   min median   max
   calls   -       124    124   124
-  nccl_ms gpu   1.265  1.265 1.265
+  nccl_ms gpu   1.264  1.264 1.264
   wall_ms host  9.190  9.190 9.190
-  share_% gpu   13.76  13.76 13.76
+  share_% gpu   13.75  13.75 13.75
 
 Communicators (by first use; `here` counts the ranks that this capture holds, `ranks` are the launcher's)
   communicator     nranks nodes here ranks name parent
@@ -582,7 +582,7 @@ fn a_job_of_1024_ranks_fits_in_60_lines() {
         "1024 processes of 1024 ranks on 128 hosts, node-000 to node-127",
         "30720 of 30848 announced calls recorded, 30720 timed.",
         "more ranks (--all), not recorded on each: min 1, median 1, max 1",
-        "rank 517 on node-064: 3.016 ms in NCCL, the median rank 15.015: it waits less",
+        "rank 517 on node-064: 2.714 ms in NCCL, the median rank 13.514: it waits less",
         " 1024 0-1023 ",
         "more communicators (--all)",
         "more operations (--all)",

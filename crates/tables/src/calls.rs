@@ -410,7 +410,7 @@ columns! {
     "copy_engine" "bool" "" |r| Value::Bool(r.shape.parts & part::COPY_ENGINE != 0);
     "symmetric" "bool" "" |r| Value::Bool(r.shape.parts & part::SYMMETRIC != 0);
     "launch_ambiguous" "bool" "" |r| Value::Bool(r.shape.parts & part::LAUNCH_AMBIGUOUS != 0);
-    "finished" "bool" "" |r| Value::Bool(r.call.sealed);
+    "finished" "bool" "" |r| Value::Bool(r.process.has_finished(r.call));
     "api_ns" "int" "ns since 1970" |r| time(r.call.api_ns);
     "launch_start_ns" "int" "ns since 1970" |r| time(r.call.launch_start_ns);
     "launch_end_ns" "int" "ns since 1970" |r| time(r.call.launch_end_ns);

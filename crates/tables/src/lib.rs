@@ -18,6 +18,7 @@ mod gpu_clock;
 pub mod graphs;
 pub mod life;
 pub mod lineage;
+mod machines;
 pub mod names;
 pub mod net_ops;
 pub mod parallel;
@@ -29,6 +30,7 @@ mod rotation;
 pub mod source;
 mod trace;
 mod trust;
+mod unfinished;
 pub mod windows;
 
 pub use calls::{Call, Shape, Untimed};

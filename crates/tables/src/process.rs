@@ -145,6 +145,9 @@ pub struct Process {
     pub ended: bool,
     /// Ticks to time.
     pub clock: Clock,
+    /// By number of a communicator: the ticket from which on its calls can't have completed, because another rank
+    /// never made them. Known once all calls are in memory.
+    pub stuck_from: BTreeMap<u32, u64>,
 }
 
 impl Process {
@@ -154,6 +157,20 @@ impl Process {
             .get(key)
             .map(String::as_str)
             .filter(|v| !v.is_empty())
+    }
+
+    /// The machine that it ran on: the boot of it, if that is known, else the host's name. Machines may have equal
+    /// names, and containers on one machine have names of their own.
+    pub fn machine(&self) -> &str {
+        self.fact("boot_id").unwrap_or(&self.host)
+    }
+
+    /// Whether a call was written as finished, and nothing shows that it can't have completed.
+    pub fn has_finished(&self, call: &Call) -> bool {
+        let shape = &self.shapes[call.shape as usize];
+        let stuck = self.stuck_from.get(&shape.uid);
+        let stuck = stuck.is_some_and(|from| call.ticket >= *from);
+        call.sealed && (!stuck || call.gpu_ns(shape).is_ok())
     }
 
     /// NCCL's version as its own number (2.28.9 is 22809), if known.

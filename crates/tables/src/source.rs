@@ -13,7 +13,10 @@ use crate::files::{self, Files};
 use crate::parallel;
 use crate::reading::{self, Part, Range, Reader, Scan};
 use crate::trust::Judge;
-use crate::{communicators, Capture, LiveSource, OpenError, Problem, Process, Unreadable};
+use crate::{
+    communicators, machines, unfinished, Capture, LiveSource, OpenError, Problem, Process,
+    Unreadable,
+};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -198,6 +201,7 @@ impl Source {
             source.readers.push(reader);
             source.places.push(place);
         }
+        machines::name(&mut source.capture.processes);
         source.unite();
         source.words = Words::new(&mut source.capture.names);
         Ok(source)
@@ -295,6 +299,13 @@ impl Source {
             found.push(whole.found);
         }
         self.settle(found);
+        let Capture {
+            processes,
+            communicators,
+            names,
+            ..
+        } = &mut self.capture;
+        unfinished::mark(processes, communicators, names);
         self.capture
     }
 

@@ -15,6 +15,10 @@
 //! where the wait for it began. Where waits tell nothing, it is taken to depend. The last operation
 //! that a rank's work depended on is its anchor, and lateness that its anchor had on another communicator is inherited.
 //!
+//! **Bound.** A rank that others wait for may hide that these have work of their own beside the wait: its lateness
+//! grows until they do nothing else but wait. The few steps before that show how long their work takes, and the
+//! run can't become shorter than that ([`Replay::bound`]).
+//!
 //! Rule: with nobody moved, every operation ends when it did.
 
 use super::operations::{Lane, Operations, Place, OTHER};
@@ -32,6 +36,8 @@ const MOSTLY_QUEUED: f64 = 0.25;
 const CLEARLY: f64 = 0.7;
 /// Of fewer steps than this, waits tell nothing.
 const LEAST_STEPS: usize = 8;
+/// So many times ranks must have done something after the end of an operation to show how long their own work takes.
+const LEAST_FREE: usize = 3;
 /// Waits that differ by less than this tell nothing, ns.
 const ALIKE_NS: f64 = 2_000.0;
 /// Host and GPU clocks are put together anew so often, ns: they drift by less than 0.1 ms meanwhile.
@@ -81,6 +87,8 @@ pub(super) struct Replay {
     lanes: Vec<Vec<u32>>,
     /// Operations, each after those that it depends on.
     order: Vec<u32>,
+    /// By node: how long its rank's own work since `before` began takes, ns, where that shows; else [`i64::MIN`].
+    alone: Vec<i64>,
 }
 
 impl Replay {
@@ -91,6 +99,7 @@ impl Replay {
             communicators: Vec::with_capacity(of.whole.len()),
             lanes: vec![Vec::new(); of.lanes.len()],
             order: Vec::new(),
+            alone: Vec::new(),
         };
         let mut rows = Vec::new();
         for (operation, whole) in of.whole.iter().enumerate() {
@@ -220,7 +229,11 @@ impl Replay {
         let mut positions: HashMap<[(u32, u32); 3], u32> = HashMap::new();
         let mut position_of = vec![0u32; self.nodes.len()];
         for lane in &self.lanes {
-            let mut recent = [(NONE, NONE); 3];
+            // Before the first there may have been more of the same.
+            let first = lane
+                .first()
+                .map_or((NONE, NONE), |first| rows[*first as usize]);
+            let mut recent = [first; 3];
             for index in lane {
                 recent = [recent[1], recent[2], rows[*index as usize]];
                 let next = positions.len() as u32;
@@ -228,7 +241,13 @@ impl Replay {
             }
         }
         let mut places = vec![Position::default(); positions.len()];
+        let mut alone = vec![i64::MIN; self.nodes.len()];
+        // By position: what ranks did that mostly do nothing after the end before, at the times when they did.
+        let mut hidden: Vec<Vec<(f64, f64)>> = vec![Vec::new(); positions.len()];
+        // By lane: the positions at which it is such a rank.
+        let mut waits: Vec<HashMap<u32, usize>> = Vec::with_capacity(self.lanes.len());
         for lane in &self.lanes {
+            let mut counts: HashMap<u32, usize> = HashMap::new();
             let mut times: HashMap<u32, Times> = HashMap::new();
             for index in lane {
                 let node = self.node(*index);
@@ -238,6 +257,7 @@ impl Replay {
                 let position = position_of[*index as usize];
                 let place = &mut places[position as usize];
                 place.all += 1;
+                *counts.entry(position).or_default() += 1;
                 if node.queued {
                     place.queued += 1;
                     continue;
@@ -255,10 +275,31 @@ impl Replay {
                     times.by_launch.push(pair(node.launch, before.launch));
                 }
             }
-            for (position, times) in times {
-                places[position as usize].add(times.alike());
+            for (position, times) in &times {
+                places[*position as usize].add(times.alike());
+            }
+            counts.retain(|position, all| {
+                let times = times.get(position).map_or(&[][..], |times| &times.by_start);
+                let free = times.iter().filter(|(after, _)| *after > AT_ONCE_NS as f64);
+                let waits = 2 * free.clone().count() <= *all;
+                if waits {
+                    hidden[*position as usize].extend(free);
+                }
+                waits
+            });
+            waits.push(counts);
+        }
+        let work: Vec<Option<i64>> = hidden.iter().map(|free| work_beside(free)).collect();
+        for (lane, waits) in self.lanes.iter().zip(&waits) {
+            for index in lane {
+                let position = position_of[*index as usize];
+                if let (Some(work), true) = (work[position as usize], waits.contains_key(&position))
+                {
+                    alone[*index as usize] = work;
+                }
             }
         }
+        self.alone = alone;
         for lane in &self.lanes {
             let mut anchor = NONE;
             for index in lane {
@@ -473,7 +514,42 @@ impl Replay {
 
     /// What the run loses by the rank of `lane`.
     pub(super) fn loss(&self, lane: u32) -> Loss {
-        self.told(lane, self.without(lane, None))
+        let loss = self.told(lane, self.without(lane, None));
+        let bound = self.bound(lane);
+        Loss {
+            ns: loss.ns.min(bound),
+            interval: loss
+                .interval
+                .map(|(low, high)| (low.min(bound), high.min(bound))),
+        }
+    }
+
+    /// What the run can lose by the rank of `lane` at most, ns: each other rank's time less that of its own work.
+    fn bound(&self, lane: u32) -> f64 {
+        let of = |nodes: &Vec<u32>| {
+            let beyond = |index: &u32| {
+                let (node, own) = (self.node(*index), self.alone[*index as usize]);
+                let before = self.nodes.get(node.before as usize);
+                let since = before.map_or(0, |before| node.start.saturating_sub(before.start));
+                match own {
+                    i64::MIN => since,
+                    own => since.saturating_sub(own).max(0),
+                }
+            };
+            let waits = |index: &u32| {
+                self.node(*index)
+                    .end
+                    .saturating_sub(self.node(*index).start)
+            };
+            let last = nodes.last().map_or(0, waits);
+            nodes.iter().map(|index| beyond(index) as f64).sum::<f64>() + last as f64
+        };
+        let others = (0..)
+            .zip(&self.lanes)
+            .filter(|(other, nodes)| *other != lane && !nodes.is_empty());
+        others
+            .map(|(_, nodes)| of(nodes))
+            .fold(f64::INFINITY, f64::min)
     }
 
     /// What it loses by transfers that take so much longer, ns by operation, as the rank of `lane` sees it.
@@ -543,6 +619,21 @@ impl Times {
             false => &self.by_start,
         }
     }
+}
+
+/// How long ranks' own work takes from the start of the operation before, if it shows that they work beside the wait
+/// for its end. `free` is the time after that end, and the wait for it, when they did not only wait.
+fn work_beside(free: &[(f64, f64)]) -> Option<i64> {
+    if free.len() < LEAST_FREE {
+        return None;
+    }
+    let after = apart(free.iter().map(|(after, _)| *after));
+    let whole = apart(free.iter().map(|(after, wait)| after + wait));
+    let mut wholes: Vec<f64> = free.iter().map(|(after, wait)| after + wait).collect();
+    wholes.sort_unstable_by(f64::total_cmp);
+    // Of an even number the lower one: less work makes the bound wider.
+    let median = wholes[(wholes.len() - 1) / 2];
+    (whole < CLEARLY * CLEARLY * after && whole < 0.25 * median).then_some(median as i64)
 }
 
 /// One place of the pattern, over ranks and steps.

@@ -8,6 +8,7 @@ use crate::executions::{Steps, Walk};
 use crate::graphs::{without_rows, Shown};
 use crate::interval::{Batches, Mean};
 use crate::roles::roles;
+use crate::statistics::middle;
 use capture::live::{flag, part};
 use std::collections::{BTreeMap, HashMap};
 use tables::{Capture, Name, Process, Shape};
@@ -30,6 +31,8 @@ struct Series {
     values: [Vec<u64>; 2],
     /// ns of calls that are.
     first: [Vec<u64>; 2],
+    /// Those of these that are not the first of their rank on the communicator.
+    not_warmup: [Vec<u64>; 2],
 }
 
 /// What `Run` knows of one kind.
@@ -266,7 +269,13 @@ fn rows(capture: &Capture, process: &Process, numbers: &mut Numbers) {
         executions[execution.place] += 1;
         let index = next[slot];
         next[slot] += 1;
-        numbers.gathered[number].series[0].add(index, execution.gpu.ok(), execution.host());
+        let series = &mut numbers.gathered[number].series[0];
+        series.add(
+            index,
+            execution.warmup,
+            execution.gpu.ok(),
+            execution.host(),
+        );
     });
     for (place, n) in executions.into_iter().enumerate() {
         let Some((number, _)) = of_place[place] else {
@@ -314,16 +323,14 @@ impl Gathered {
         let (n, sum) = self.compared(source);
         side.compared = n;
         side.mean_us = (n > 0).then(|| sum as f64 / n as f64 / 1e3);
-        let mut values: Vec<u64> = self
-            .series
-            .iter()
-            .flat_map(|s| s.parts(source))
-            .flatten()
-            .copied()
-            .collect();
-        if self.summed[source].0 == 0 && !values.is_empty() {
-            let middle = values.len().div_ceil(2) - 1;
-            side.p50_us = Some(*values.select_nth_unstable(middle).1 as f64 / 1e3);
+        if self.summed[source].0 == 0 {
+            let values = self.series.iter().flat_map(|s| s.reported(source));
+            let mut values: Vec<u64> = values.collect();
+            values.sort_unstable();
+            let upper = values.get(values.len() / 2);
+            let lower = values.get(values.len().saturating_sub(1) / 2);
+            let both = lower.zip(upper);
+            side.p50_us = both.map(|(lower, upper)| middle(*lower, *upper));
         }
         let all = |values: &Series| -> u128 {
             let both = values.first[source].iter().chain(&values.values[source]);
@@ -368,9 +375,14 @@ impl Gathered {
 
 impl Series {
     /// Adds a rank's part in operation `index`, ns.
-    fn add(&mut self, index: usize, gpu: Option<u64>, host: Option<u64>) {
+    fn add(&mut self, index: usize, warmup: bool, gpu: Option<u64>, host: Option<u64>) {
         if self.operations.len() <= index {
             self.operations.resize(index + 1, Operation::default());
+        }
+        if index == 0 && !warmup {
+            for (to, ns) in self.not_warmup.iter_mut().zip([gpu, host]) {
+                to.extend(ns);
+            }
         }
         let operation = &mut self.operations[index];
         let values = if index == 0 {
@@ -388,6 +400,12 @@ impl Series {
                 values.push(ns);
             }
         }
+    }
+
+    /// The values that a report has percentiles of: without the first of each rank on the communicator.
+    fn reported(&self, source: usize) -> impl Iterator<Item = u64> + '_ {
+        let all = self.not_warmup[source].iter().chain(&self.values[source]);
+        all.copied()
     }
 
     /// The compared values.

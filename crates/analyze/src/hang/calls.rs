@@ -44,6 +44,9 @@ pub(super) struct RankCalls {
     pub ended_ns: Option<i64>,
     /// Collectives by lane.
     pub calls: [Vec<u32>; 2],
+    /// Collectives that the program calls itself, and the first call of each operation in pieces that all
+    /// ranks take part in.
+    pub units: Vec<u32>,
     /// Ordinal of the first call of the eager lane; `None` if lost rows hide it.
     pub base: Option<u64>,
     /// Sends (`true`) and receives by peer.
@@ -79,6 +82,12 @@ impl RankCalls {
         self.pairs.get(&(send, peer))?.get(number).copied()
     }
 
+    /// The ordinal of one of its own collectives, if that is known.
+    pub fn ordinal_of(&self, call: u32) -> Option<u64> {
+        let index = self.calls[Lane::Eager as usize].binary_search(&call).ok()?;
+        Some(self.base? + index as u64)
+    }
+
     /// Its call with this ordinal.
     pub fn call(&self, lane: Lane, ordinal: u64) -> Option<u32> {
         let base = match lane {
@@ -104,9 +113,11 @@ pub(super) struct CommunicatorCalls {
 }
 
 impl CommunicatorCalls {
-    fn new(communicator: &Communicator, ranks: Vec<RankCalls>) -> CommunicatorCalls {
+    /// `missing` is how many of the job's processes the capture lacks: any of them may be a rank of a communicator
+    /// if NCCL does not tell its size.
+    fn new(communicator: &Communicator, ranks: Vec<RankCalls>, missing: u32) -> CommunicatorCalls {
         let mut absent = Vec::new();
-        let mut nabsent = 0;
+        let mut nabsent = missing;
         if let Some(nranks) = communicator.nranks {
             nabsent = nranks.saturating_sub(ranks.len() as u32);
             let named = nranks <= MOST_RANKS && ranks.iter().all(|own| own.rank.is_some());
@@ -168,6 +179,7 @@ impl<'a> Calls<'a> {
         let mut owners: Owners = HashMap::new();
         let mut vertices: HashMap<(usize, Option<u32>), usize> = HashMap::new();
         let mut communicators = Vec::with_capacity(capture.communicators.len());
+        let missing = missing(capture);
         for (index, communicator) in capture.communicators.iter().enumerate() {
             let mut ranks = Vec::with_capacity(communicator.members.len());
             for member in &communicator.members {
@@ -186,7 +198,7 @@ impl<'a> Calls<'a> {
                     ..RankCalls::default()
                 });
             }
-            communicators.push(CommunicatorCalls::new(communicator, ranks));
+            communicators.push(CommunicatorCalls::new(communicator, ranks, missing));
         }
         let stamped = |process: &Process| {
             process.fact("timing") == Some("stamps")
@@ -223,6 +235,10 @@ impl<'a> Calls<'a> {
             .iter()
             .map(|shape| owner(shape.uid))
             .collect();
+        let of_all = |function: Name| {
+            let name = self.capture.names.get(function);
+            name.is_some_and(|name| matches!(name, "AlltoAll" | "Gather" | "Scatter"))
+        };
         for (number, call) in process.calls.iter().enumerate() {
             let shape = &process.shapes[call.shape as usize];
             let Some((communicator, member)) = of_shape[call.shape as usize] else {
@@ -233,10 +249,16 @@ impl<'a> Calls<'a> {
             }
             let own = &mut self.communicators[communicator].ranks[member];
             let number = number as u32;
+            let composite = (call.composite as usize).checked_sub(1);
+            let composite = composite.and_then(|index| process.composites.get(index));
+            if composite.is_some_and(|c| c.calls.first() == Some(&number) && of_all(c.function)) {
+                own.units.push(number);
+            }
             if shape.is(flag::REPLAY) {
                 own.calls[Lane::Replay as usize].push(number);
             } else if !shape.is(flag::P2P) {
                 own.calls[Lane::Eager as usize].push(number);
+                own.units.push(number);
             } else if let Some(peer) = shape.peer {
                 let send = self.capture.names.get(shape.function) == Some("Send");
                 own.pairs.entry((send, peer)).or_default().push(number);
@@ -284,4 +306,22 @@ impl<'a> Calls<'a> {
             .is_some_and(|extra| extra.ops_started > extra.ops_stopped);
         network || stamps && reached(of, call) != Reached::Finished
     }
+}
+
+/// How many processes the launcher started of which the capture holds nothing.
+fn missing(capture: &Capture) -> u32 {
+    let restart = capture
+        .processes
+        .iter()
+        .map(|process| process.restart)
+        .max();
+    let last = capture
+        .processes
+        .iter()
+        .filter(|process| Some(process.restart) == restart);
+    let sizes = last
+        .clone()
+        .filter_map(|process| process.fact("world_size")?.parse().ok());
+    let size: u32 = sizes.max().unwrap_or(0);
+    size.saturating_sub(last.count() as u32)
 }

@@ -7,7 +7,7 @@
 //! Rule: of several answers the first that is a hang is chosen, then the first that is undecided, then what
 //! is none. While a rank is stopped, no other wait proves anything, because all may wait for that rank.
 
-use super::calls::{CommunicatorCalls, Lane};
+use super::calls::{CommunicatorCalls, Lane, RankCalls};
 use super::case::Case;
 use super::liveness::State;
 use super::mismatch::{differing, first_mismatch};
@@ -15,8 +15,8 @@ use super::network::{moved, network};
 use super::progress::{call_row, CallRow, Member, Members};
 use super::reached::{reached, Reached};
 use super::verdict::{
-    Astray, Because, Cycle, CycleStep, Kind, Lacking, Mismatch, Outcome, ProcessName, Quiet,
-    Reason, Sink, Stall, Verdict,
+    Astray, AstrayBecause, Because, Cycle, CycleStep, Kind, Lacking, Mismatch, Outcome,
+    ProcessName, Quiet, Reason, Sink, Stall, Verdict,
 };
 use super::wait_for::{self, is_astray, Step, WaitForGraph};
 use super::waits::{self, Lack, Wait};
@@ -41,9 +41,9 @@ fn mismatch(case: &Case) -> Option<Mismatch> {
     let found = first_mismatch(case)?;
     let of = case.of(found.communicator);
     let call = |member: usize| {
-        let call = of.ranks[member].call(Lane::Eager, found.ordinal)?;
+        let call = found.call(case, member)?;
         let at = (member, call);
-        let ordinal = Some(found.ordinal);
+        let ordinal = of.ranks[member].ordinal_of(call);
         Some(call_row(case, found.communicator, at, ordinal, Lane::Eager))
     };
     let active = of
@@ -81,7 +81,7 @@ fn waits_end(case: &Case) -> Option<Verdict> {
         all.extend(
             graph
                 .cycle()
-                .map(|steps| Verdict::Cycle(cycle(case, &steps))),
+                .map(|steps| Verdict::Cycle(cycle(case, &graph, &steps))),
         );
     }
     let mut stalls: Vec<Stall> = case.stalls.iter().map(|found| stall(case, found)).collect();
@@ -149,7 +149,7 @@ fn sink(case: &Case, found: &wait_for::Sink) -> Sink {
     let reason = match case.state(wait.communicator, first) {
         State::Dead => Reason::Dead,
         State::Ended => Reason::Ended,
-        State::Stopped => Reason::Stopped,
+        State::Stopped => Reason::Stopped(case.limits.by_time(waited)),
         State::Silent => Reason::Silent(case.limits.by_time(waited)),
         State::Running if case.member(wait.communicator, first).ended_ns.is_some() => {
             Reason::Destroyed
@@ -172,6 +172,14 @@ fn sink(case: &Case, found: &wait_for::Sink) -> Sink {
             Reason::Silent(_) | Reason::Running(_) => may_wait_on(case, wait, first),
             _ => None,
         },
+        may_wait_in: match reason {
+            Reason::Silent(_) | Reason::Running(_) => may_wait_in(case, wait, first),
+            _ => None,
+        },
+        went_on: wait.went_on.map(|later| {
+            let (communicator, ordinal) = (wait.communicator, later.ordinal);
+            call_row(case, communicator, later.at, ordinal, later.lane)
+        }),
         reason,
         others: Vec::new(),
     }
@@ -204,6 +212,18 @@ fn may_wait_on(case: &Case, wait: &Wait, member: usize) -> Option<usize> {
     };
     let mut all = case.calls.communicators.iter();
     all.position(|communicator| is_in(communicator).is_some())
+}
+
+/// A call that a member may wait in itself: all are in it, and it may be behind the one that the member lacks.
+fn may_wait_in(case: &Case, wait: &Wait, member: usize) -> Option<CallRow> {
+    let vertex = case.member(wait.communicator, member).vertex;
+    let mut stalls = case.stalls.iter().filter(|stall| stall.may_be_behind);
+    stalls.find_map(|stall| {
+        let own = |at: &&(usize, u32)| case.member(stall.communicator, at.0).vertex == vertex;
+        let at = stall.calls.iter().find(own)?;
+        let (communicator, ordinal) = (stall.communicator, stall.ordinal);
+        Some(call_row(case, communicator, *at, ordinal, stall.lane))
+    })
 }
 
 /// Whether a member may lack an earlier call on another communicator: one that it has not left and of which
@@ -268,11 +288,12 @@ fn stall(case: &Case, found: &waits::Stall) -> Stall {
         outcome,
         for_ns,
         by_time,
+        may_be_behind: found.may_be_behind,
         network,
     }
 }
 
-fn cycle(case: &Case, steps: &[Step]) -> Cycle {
+fn cycle(case: &Case, graph: &WaitForGraph, steps: &[Step]) -> Cycle {
     let wait = |step: &Step| &case.waits[step.wait];
     let vertex = |step: &Step| case.member(wait(step).communicator, step.waiting).vertex;
     let since = steps.iter().filter_map(|step| wait(step).since_ns);
@@ -281,21 +302,26 @@ fn cycle(case: &Case, steps: &[Step]) -> Cycle {
         .filter_map(|step| case.evidence.active[vertex(step)]);
     let for_ns = case.ago(since.chain(active).max());
     let before = |step: usize| (step + steps.len() - 1) % steps.len();
-    // If only one rank came to its call in a new order, that one went astray.
-    let astray: Vec<usize> = (0..steps.len())
-        .filter(|step| is_astray(case, steps[*step], steps[before(*step)]))
-        .collect();
-    let astray = match astray[..] {
-        [step] => {
-            let lacked = wait(&steps[before(step)]);
-            Some(Astray {
-                step,
-                lacked: lacked_call(case, lacked),
-                waiting: members(lacked.communicator, &lacked.waiting),
-            })
-        }
+    let all = 0..steps.len();
+    let on_every_cycle = all
+        .clone()
+        .filter(|step| graph.is_on_every_cycle(vertex(&steps[*step])));
+    let in_new_order = all.filter(|step| is_astray(case, steps[*step], steps[before(*step)]));
+    let (one, other): (Vec<usize>, Vec<usize>) = (on_every_cycle.collect(), in_new_order.collect());
+    let astray = match (&one[..], &other[..]) {
+        ([step], _) => Some((*step, AstrayBecause::OnEveryCycle)),
+        (_, [step]) => Some((*step, AstrayBecause::NewOrder)),
         _ => None,
     };
+    let astray = astray.map(|(step, because)| {
+        let lacked = wait(&steps[before(step)]);
+        Astray {
+            because,
+            step,
+            lacked: lacked_call(case, lacked),
+            waiting: members(lacked.communicator, &lacked.waiting),
+        }
+    });
     let step = |step: &Step| {
         let wait = wait(step);
         let member = |member: usize| Member {
@@ -308,9 +334,11 @@ fn cycle(case: &Case, steps: &[Step]) -> Cycle {
             missing: member(step.missing),
         }
     };
-    let mut communicators = steps.iter().map(|step| case.of(wait(step).communicator));
+    let communicators: BTreeSet<usize> = steps.iter().map(|s| wait(s).communicator).collect();
+    let mut all = communicators.iter().map(|index| case.of(*index));
     Cycle {
-        partial: communicators.any(CommunicatorCalls::is_partial),
+        one_communicator: communicators.len() == 1,
+        partial: all.any(CommunicatorCalls::is_partial),
         steps: steps.iter().map(step).collect(),
         astray,
         for_ns,
@@ -368,10 +396,28 @@ fn quiet(case: &Case) -> Quiet {
         let ranks = open
             .iter()
             .map(|(_, communicator)| communicator.ranks.len());
-        Because::NotRecorded(ranks.max().unwrap_or(0))
+        let ranks = ranks.max().unwrap_or(0);
+        let mut all = open
+            .iter()
+            .flat_map(|(_, communicator)| &communicator.ranks);
+        match all.all(|own| has_ended_all(case, own)) {
+            true => Because::Finished(
+                ranks,
+                newest_call_ns.is_some_and(|ns| ns < case.limits.patience_ns),
+            ),
+            false => Because::NotRecorded(ranks),
+        }
     };
     Quiet {
         because,
         newest_call_ns,
     }
+}
+
+/// Whether the GPU is seen to have ended the newest call of a rank; NCCL runs those of a communicator in order.
+fn has_ended_all(case: &Case, own: &RankCalls) -> bool {
+    let process = &case.capture.processes[own.process];
+    let piece = own.newest_piece(process, Reached::Entered);
+    let newest = own.calls.iter().flatten().copied().chain(piece).max();
+    newest.is_none_or(|call| reached(process, &process.calls[call as usize]) == Reached::Finished)
 }

@@ -147,17 +147,17 @@ impl Ends<'_> {
         dead
     }
 
-    /// Whether the evidence of `suspect` ends before that of the others on its host, which wait for it since
+    /// Whether the evidence of `suspect` ends before that of the others on its machine, which wait for it since
     /// then.
     fn is_first(&self, suspect: usize, others: &[usize], since: Option<i64>) -> bool {
         let (Some(end), Some(since)) = (self.evidence.newest[suspect], since) else {
             return false;
         };
-        let host = &self.capture.processes[suspect].host;
+        let machine = self.capture.processes[suspect].machine();
         let there = others.iter().copied().filter(|other| {
             *other != suspect
                 && self.is_precise(*other)
-                && self.capture.processes[*other].host == *host
+                && self.capture.processes[*other].machine() == machine
         });
         let first = there.filter_map(|other| self.evidence.newest[other]).min();
         self.is_precise(suspect)

@@ -2,21 +2,25 @@
 //!
 //! [`first_mismatch`] compares the collectives of all ranks by ordinal: their function, datatype, count and,
 //! where that matters, root. It gives the first place at which some differ, with the ranks that made what
-//! most made and the odd ones.
+//! most made and the odd ones. If all calls of all ranks are known, it does the same with collectives and the
+//! operations that come in pieces (AlltoAll, Gather, Scatter) in one sequence.
 //!
 //! Rule: NCCL orders the calls of a group itself, so calls of one group that are the same set on two ranks do
 //! not differ.
 
-use super::calls::{Calls, CommunicatorCalls, Lane};
+use super::calls::{Calls, CommunicatorCalls, Lane, RankCalls};
 use super::case::Case;
 use super::pattern::strayed;
 use super::progress::CallRow;
+use capture::live::flag;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
-use tables::{Name, Shape};
+use tables::{Call, Capture, Name, Process, Shape};
 
 /// Calls after a difference that must fit for "left out" to explain it.
 const COMPARED: u64 = 64;
+/// Operations that a host may have made beyond one that does not end: a stream takes about a thousand launches.
+const AHEAD: u64 = 1100;
 
 /// How the calls of ranks come to differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,11 +58,30 @@ pub(super) fn differing(a: &CallRow, b: &CallRow) -> Vec<Aspect> {
     differs.map(|(aspect, _)| aspect).collect()
 }
 
+/// Which calls of a communicator's ranks are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sequence {
+    /// Collectives, by ordinal.
+    Collectives,
+    /// Collectives and operations in pieces, by place in [`RankCalls::units`].
+    Units,
+}
+
+impl Sequence {
+    fn call(self, own: &RankCalls, place: u64) -> Option<u32> {
+        match self {
+            Sequence::Collectives => own.call(Lane::Eager, place),
+            Sequence::Units => own.units.get(usize::try_from(place).ok()?).copied(),
+        }
+    }
+}
+
 /// A place at which the calls of a communicator's ranks differ.
 #[derive(Clone, Debug)]
 pub(super) struct Difference {
     pub communicator: usize,
-    pub ordinal: u64,
+    sequence: Sequence,
+    place: u64,
     /// Members that made what most made.
     pub most: Vec<usize>,
     /// The other members.
@@ -68,23 +91,53 @@ pub(super) struct Difference {
     pub how: How,
 }
 
+impl Difference {
+    /// The call of a member there.
+    pub fn call(&self, case: &Case, member: usize) -> Option<u32> {
+        let own = case.member(self.communicator, member);
+        self.sequence.call(own, self.place)
+    }
+
+    /// The call of a member before.
+    fn before(&self, case: &Case, member: usize) -> Option<u32> {
+        let own = case.member(self.communicator, member);
+        self.sequence.call(own, self.place.checked_sub(1)?)
+    }
+}
+
 /// The first place at which ranks made different calls, of communicators that are not over.
 pub(super) fn first_mismatch(case: &Case) -> Option<Difference> {
-    let keys = keys(&case.calls);
+    let keys = Keys::new(case.capture);
     let of = |(index, ranks): (usize, &CommunicatorCalls)| {
-        let communicator = Compared {
+        let compare = |sequence: Sequence| Compared {
             calls: &case.calls,
             keys: &keys,
             index,
             ranks,
+            sequence,
         };
-        communicator.difference().filter(|_| !ranks.is_over())
+        let collectives = compare(Sequence::Collectives).difference();
+        let whole = |own: &RankCalls| own.whole && !own.at_least;
+        let units = || compare(Sequence::Units).difference();
+        let units = ranks.ranks.iter().all(whole).then(units).flatten();
+        let found = match (&collectives, &units) {
+            (Some(a), Some(b)) => {
+                let at = |found: &Difference| found.call(case, a.most[0]);
+                let earlier = at(b).is_some_and(|units| Some(units) < at(a));
+                if earlier {
+                    units
+                } else {
+                    collectives
+                }
+            }
+            _ => collectives.or(units),
+        };
+        found.filter(|_| !ranks.is_over())
     };
     let all = case.calls.communicators.iter().enumerate();
     let first = all.filter_map(of).min_by_key(|difference| {
         let most = difference.most[0];
-        let own = case.member(difference.communicator, most);
-        let call = own.call(Lane::Eager, difference.ordinal);
+        let call = difference.call(case, most);
         let made = call.map(|call| case.calls.made(difference.communicator, (most, call)).0);
         (made.map(|made| made.api_ns), difference.communicator)
     })?;
@@ -98,10 +151,10 @@ fn settle(case: &Case, mut difference: Difference) -> Difference {
     }
     let new = |member: &usize| {
         let own = case.member(difference.communicator, *member);
-        let call = |ordinal: u64| own.call(Lane::Eager, ordinal);
-        let before = difference.ordinal.checked_sub(1).and_then(call);
+        let before = difference.before(case, *member);
         let process = &case.capture.processes[own.process];
-        call(difference.ordinal).is_some_and(|call| strayed(process, before, call))
+        let call = difference.call(case, *member);
+        call.is_some_and(|call| strayed(process, before, call))
     };
     let most = difference.most.iter().any(new);
     match (most, difference.odd.iter().any(new)) {
@@ -124,44 +177,71 @@ struct Key {
     root: Option<u32>,
 }
 
-/// By process and shape: a number that is the same for calls that fit.
-fn keys(calls: &Calls) -> Vec<Vec<u32>> {
-    let mut known: HashMap<Key, u32> = HashMap::new();
-    let mut key = |shape: &Shape| {
-        let function = calls.capture.names.get(shape.function);
-        let rooted =
-            function.is_some_and(|f| matches!(f, "Broadcast" | "Reduce" | "Gather" | "Scatter"));
-        let next = known.len() as u32;
-        let key = Key {
-            function: shape.function,
-            datatype: shape.datatype,
-            count: shape.count,
-            root: shape.root.filter(|_| rooted),
+/// What calls are, as numbers that are the same for calls that fit.
+struct Keys {
+    /// By process and shape.
+    calls: Vec<Vec<u32>>,
+    /// By process and operation in pieces.
+    in_pieces: Vec<Vec<u32>>,
+}
+
+impl Keys {
+    fn new(capture: &Capture) -> Keys {
+        let mut known: HashMap<Key, u32> = HashMap::new();
+        let mut number = |function: Name, shape: &Shape, root: Option<u32>| {
+            let next = known.len() as u32;
+            let key = Key {
+                function,
+                datatype: shape.datatype,
+                count: shape.count,
+                root,
+            };
+            *known.entry(key).or_insert(next)
         };
-        *known.entry(key).or_insert(next)
-    };
-    let processes = calls.capture.processes.iter();
-    processes
-        .map(|process| process.shapes.iter().map(&mut key).collect())
-        .collect()
+        let (mut calls, mut in_pieces) = (Vec::new(), Vec::new());
+        for process in &capture.processes {
+            let shapes = process.shapes.iter().map(|shape| {
+                let function = capture.names.get(shape.function);
+                let rooted = function
+                    .is_some_and(|f| matches!(f, "Broadcast" | "Reduce" | "Gather" | "Scatter"));
+                number(shape.function, shape, shape.root.filter(|_| rooted))
+            });
+            calls.push(shapes.collect());
+            let pieces = process.composites.iter().map(|composite| {
+                let first = &process.calls[composite.calls[0] as usize];
+                // Who its root is shows at the root alone.
+                number(
+                    composite.function,
+                    &process.shapes[first.shape as usize],
+                    None,
+                )
+            });
+            in_pieces.push(pieces.collect());
+        }
+        Keys { calls, in_pieces }
+    }
 }
 
 /// A communicator under comparison.
 struct Compared<'c> {
     calls: &'c Calls<'c>,
-    /// See [`keys`].
-    keys: &'c [Vec<u32>],
+    keys: &'c Keys,
     index: usize,
     ranks: &'c CommunicatorCalls,
+    sequence: Sequence,
 }
 
 impl Compared<'_> {
     /// Key and group of a member's call.
-    fn of(&self, member: usize, ordinal: u64) -> Option<(u32, u64)> {
+    fn of(&self, member: usize, place: u64) -> Option<(u32, u64)> {
         let own = &self.ranks.ranks[member];
-        let call = own.call(Lane::Eager, ordinal)? as usize;
+        let call = self.sequence.call(own, place)? as usize;
         let call = &self.calls.capture.processes[own.process].calls[call];
-        Some((self.keys[own.process][call.shape as usize], call.group))
+        let key = match (call.composite as usize).checked_sub(1) {
+            None => self.keys.calls[own.process][call.shape as usize],
+            Some(composite) => self.keys.in_pieces[own.process][composite],
+        };
+        Some((key, call.group))
     }
 
     fn key(&self, member: usize, ordinal: u64) -> Option<u32> {
@@ -186,9 +266,13 @@ impl Compared<'_> {
             made.is_some() && made != expected
         };
         let odd: Vec<usize> = members.filter(is_odd).collect();
+        if self.sequence == Sequence::Units && !self.proves(ordinal, &odd, &most) {
+            return None;
+        }
         Some(Difference {
             communicator: self.index,
-            ordinal,
+            sequence: self.sequence,
+            place: ordinal,
             how: self.how(ordinal, &most, &odd)?,
             most,
             odd,
@@ -196,20 +280,59 @@ impl Compared<'_> {
         })
     }
 
+    /// Whether a place at which operations in pieces differ from others proves that ranks went astray. Sends and
+    /// receives there may be such an operation that was not recognised, and a rank that has made many calls
+    /// since is not held up there.
+    fn proves(&self, place: u64, odd: &[usize], most: &[usize]) -> bool {
+        let sound = |member: &usize| {
+            let own = &self.ranks.ranks[*member];
+            let process = &self.calls.capture.processes[own.process];
+            let at = |place: u64| self.sequence.call(own, place).map(|call| call as usize);
+            let Some(to) = at(place) else {
+                return false;
+            };
+            let from = place
+                .checked_sub(1)
+                .and_then(at)
+                .map_or(0, |before| before + 1);
+            let plain = |call: &Call| {
+                let shape = &process.shapes[call.shape as usize];
+                shape.uid == own.uid && shape.is(flag::P2P) && self.is_plain(process, call)
+            };
+            own.units.len() as u64 <= place + AHEAD && !process.calls[from..to].iter().any(plain)
+        };
+        odd.iter().chain(most).all(sound)
+    }
+
+    /// Whether a send or receive is no part of an operation that all ranks take part in.
+    fn is_plain(&self, process: &Process, call: &Call) -> bool {
+        let composite = (call.composite as usize).checked_sub(1);
+        let function = composite.map(|index| process.composites[index].function);
+        let name = function.and_then(|name| self.calls.capture.names.get(name));
+        name.is_none_or(|name| name == "SendRecv")
+    }
+
     /// The first ordinal at which some member's call differs from that of the member with most calls.
     fn first(&self) -> Option<u64> {
         let ranks = &self.ranks.ranks;
         let members = 0..ranks.len();
+        let (begin, made): (Vec<Option<u64>>, Vec<usize>) = match self.sequence {
+            Sequence::Collectives => ranks
+                .iter()
+                .map(|own| (own.base, own.calls[0].len()))
+                .unzip(),
+            Sequence::Units => ranks.iter().map(|own| (Some(0), own.units.len())).unzip(),
+        };
         let reference = members
             .clone()
-            .filter(|member| ranks[*member].base.is_some())
-            .max_by_key(|member| (ranks[*member].calls[0].len(), Reverse(*member)))?;
+            .filter(|member| begin[*member].is_some())
+            .max_by_key(|member| (made[*member], Reverse(*member)))?;
         let mut first: Option<u64> = None;
         for member in members.filter(|member| *member != reference) {
-            let Some(base) = ranks[member].base else {
+            let Some(base) = begin[member] else {
                 continue;
             };
-            let mut ordinal = base.max(ranks[reference].base?);
+            let mut ordinal = base.max(begin[reference]?);
             while let (Some(ours), Some(theirs)) =
                 (self.key(reference, ordinal), self.key(member, ordinal))
             {
@@ -251,8 +374,14 @@ impl Compared<'_> {
 
     /// How the odd members come to differ from the others.
     fn how(&self, ordinal: u64, most: &[usize], odd: &[usize]) -> Option<How> {
-        let entered = |member: &&usize| self.ranks.ranks[**member].entered(Lane::Eager);
-        let sample = *most.iter().max_by_key(entered)?;
+        let made = |member: &&usize| {
+            let own = &self.ranks.ranks[**member];
+            match self.sequence {
+                Sequence::Collectives => own.entered(Lane::Eager),
+                Sequence::Units => Some(own.units.len() as u64),
+            }
+        };
+        let sample = *most.iter().max_by_key(made)?;
         let swapped = |member: &usize| {
             self.key(*member, ordinal) == self.key(sample, ordinal + 1)
                 && self.key(*member, ordinal + 1) == self.key(sample, ordinal)

@@ -101,6 +101,10 @@ pub struct Sink {
     pub may_lack_earlier: bool,
     /// They may wait themselves, on this communicator, for ranks of which not all is known.
     pub may_wait_on: Option<usize>,
+    /// They may wait themselves in this call: all are in it, and it may be behind the one that they lack.
+    pub may_wait_in: Option<CallRow>,
+    /// The later call that the first of them made instead, and that does not end for want of the others.
+    pub went_on: Option<CallRow>,
     /// Sinks apart from this one.
     pub others: Vec<Lacking>,
 }
@@ -115,7 +119,7 @@ pub enum Reason {
     /// They have destroyed the communicator.
     Destroyed,
     /// A signal or a debugger has stopped them.
-    Stopped,
+    Stopped(ByTime),
     /// They write no more.
     Silent(ByTime),
     /// They run, and do something else.
@@ -146,6 +150,8 @@ pub struct Stall {
     pub for_ns: Option<i64>,
     /// What that length says.
     pub by_time: ByTime,
+    /// It may only be behind an operation on another communicator.
+    pub may_be_behind: bool,
     /// What the network did for it.
     pub network: Network,
 }
@@ -172,7 +178,9 @@ pub enum Outcome {
 pub struct Cycle {
     /// Round the ring, from its lowest rank on.
     pub steps: Vec<CycleStep>,
-    /// The rank that came by another way than ever before, if that is one.
+    /// All steps are on one communicator.
+    pub one_communicator: bool,
+    /// The rank that went astray, if one rank alone is seen to have done so.
     pub astray: Option<Astray>,
     /// Since the newest of these waits began, or one of the ranks was active, ns.
     pub for_ns: Option<i64>,
@@ -193,9 +201,20 @@ pub struct CycleStep {
     pub missing: Member,
 }
 
-/// The rank of a cycle that broke the pattern of its calls.
+/// Why one rank of a cycle is the one that went astray.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AstrayBecause {
+    /// Without it no ranks would wait for each other, and of no other rank this is true.
+    OnEveryCycle,
+    /// It alone came to its call in a new order.
+    NewOrder,
+}
+
+/// The rank of a cycle that went astray.
 #[derive(Clone, Debug)]
 pub struct Astray {
+    /// What shows it.
+    pub because: AstrayBecause,
     /// Index into [`Cycle::steps`].
     pub step: usize,
     /// The call that it left out.
@@ -228,6 +247,9 @@ pub enum Because {
     Silent(Vec<ProcessName>),
     /// Of this communicator not all is known.
     Partial(usize),
+    /// All ranks have made the same calls, and their GPUs have ended the last ones; so many ranks. `true` if that was
+    /// lately, by what counts as a hang.
+    Finished(usize, bool),
     /// All ranks have made the same calls, and nothing shows whether their GPUs have ended them: ranks of the
     /// largest communicator.
     NotRecorded(usize),
@@ -261,10 +283,13 @@ impl Verdict {
                 None => Kind::Cycle,
             },
             Verdict::Quiet(quiet) => match quiet.because {
-                Because::Over | Because::Active => Kind::NoHang,
+                Because::Over | Because::Active | Because::Finished(_, true) => Kind::NoHang,
                 Because::Stopped(_) => Kind::Stopped,
                 Because::Silent(_) => Kind::Silent,
-                Because::Dead(_) | Because::Partial(_) | Because::NotRecorded(_) => Kind::Unknown,
+                Because::Dead(_)
+                | Because::Partial(_)
+                | Because::Finished(_, false)
+                | Because::NotRecorded(_) => Kind::Unknown,
             },
         }
     }
@@ -275,20 +300,19 @@ impl Verdict {
             Verdict::Mismatch(mismatch) => mismatch.hang,
             Verdict::Sink(sink) => match sink.reason {
                 Reason::Dead | Reason::Ended | Reason::Destroyed => Some(true),
-                Reason::Stopped => Some(false),
-                Reason::Silent(by_time) | Reason::Running(by_time) => by_time.hang(),
+                Reason::Stopped(by_time) | Reason::Silent(by_time) | Reason::Running(by_time) => {
+                    by_time.hang()
+                }
             },
             Verdict::Stall(stall) => match stall.outcome {
                 Outcome::Dead(_) => Some(true),
-                Outcome::Stopped(_) => Some(false),
                 Outcome::Unknown => None,
-                Outcome::GoesOn | Outcome::NotLaunched | Outcome::Stuck => stall.by_time.hang(),
+                Outcome::Stopped(_) | Outcome::GoesOn | Outcome::NotLaunched | Outcome::Stuck => {
+                    stall.by_time.hang()
+                }
             },
             Verdict::Cycle(cycle) => cycle.by_time.hang(),
-            Verdict::Quiet(_) => match self.kind() {
-                Kind::NoHang | Kind::Stopped => Some(false),
-                _ => None,
-            },
+            Verdict::Quiet(_) => (self.kind() == Kind::NoHang).then_some(false),
         }
     }
 
@@ -298,10 +322,12 @@ impl Verdict {
             Verdict::Mismatch(mismatch) => !mismatch.partial,
             Verdict::Sink(sink) => {
                 let silent = matches!(sink.reason, Reason::Silent(_));
-                sink.may_wait_on.is_none() && !silent && !sink.may_lack_earlier
+                let waits = sink.may_wait_on.is_some() || sink.may_wait_in.is_some();
+                !waits && !silent && !sink.may_lack_earlier
             }
             Verdict::Stall(stall) => {
-                stall.outcome != Outcome::Unknown && !stall.network.is_unclear()
+                let clear = !stall.may_be_behind && !stall.network.is_unclear();
+                clear && stall.outcome != Outcome::Unknown
             }
             Verdict::Cycle(cycle) => !cycle.partial,
             Verdict::Quiet(_) => self.hang().is_some(),
@@ -378,7 +404,7 @@ impl Sink {
         match (self.reason, self.lack) {
             (Reason::Dead, _) => Kind::Dead,
             (Reason::Ended | Reason::Destroyed, _) => Kind::Left,
-            (Reason::Stopped, _) => Kind::Stopped,
+            (Reason::Stopped(_), _) => Kind::Stopped,
             (Reason::Silent(_), _) => Kind::Silent,
             (Reason::Running(_), Lack::Call) => Kind::Missing,
             (Reason::Running(_), Lack::Launch) => Kind::Inside,

@@ -69,6 +69,7 @@ impl<'c> WaitForGraph<'c> {
         let stalled: BTreeSet<usize> = case
             .stalls
             .iter()
+            .filter(|stall| !stall.may_be_behind)
             .flat_map(|stall| &case.of(stall.communicator).ranks)
             .map(|own| own.vertex)
             .collect();
@@ -159,6 +160,36 @@ impl<'c> WaitForGraph<'c> {
             })
         };
         Some(ring.iter().enumerate().filter_map(step).collect())
+    }
+
+    /// Whether no vertices wait for each other in a cycle but through this one.
+    pub fn is_on_every_cycle(&self, without: usize) -> bool {
+        // Vertices that wait for nobody are taken away until none is left, or only those on and before cycles.
+        let mut back: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut open: BTreeMap<usize, usize> = BTreeMap::new();
+        for (from, to) in self.edges.iter().filter(|(from, _)| **from != without) {
+            for to in to.iter().filter(|to| **to != without) {
+                back.entry(*to).or_default().push(*from);
+                *open.entry(*from).or_default() += 1;
+            }
+        }
+        let mut free: Vec<usize> = back
+            .keys()
+            .copied()
+            .filter(|v| !open.contains_key(v))
+            .collect();
+        while let Some(vertex) = free.pop() {
+            for from in back.get(&vertex).into_iter().flatten() {
+                if let Some(left) = open.get_mut(from) {
+                    *left -= 1;
+                    if *left == 0 {
+                        open.remove(from);
+                        free.push(*from);
+                    }
+                }
+            }
+        }
+        open.is_empty()
     }
 
     /// The vertices of a smallest cycle.

@@ -5,12 +5,23 @@
 //! the wait-for graph. It is a [`Stall`] if all known ranks are in it and it is seen not to end. Sends and
 //! receives that lack their other half are waits as well.
 //!
+//! A rank works off its calls on one communicator, and on one stream, in the order in which it made them. So an
+//! operation is left out if a rank of it waits in an earlier one: that one explains both.
+//!
 //! Rule: a rank lacks an operation only if all its calls are known, so that none of them can be that
 //! operation.
+
+mod behind;
 
 use super::calls::{Calls, CommunicatorCalls, Lane, RankCalls, LANES};
 use super::reached::{known, newest, reached, Reached};
 use std::collections::{BTreeMap, HashMap};
+
+/// Sends or receives that a host may have made beyond one that does not end: a stream takes about a thousand
+/// launches.
+const AHEAD: usize = 1100;
+/// Earlier sends that show whether the job does the same again and again.
+const HABIT: usize = 64;
 
 /// What a rank lacks of an operation that others are in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,10 +49,24 @@ pub(super) struct Wait {
     pub missing: Vec<usize>,
     /// The call as a waiting member made it: member, and index of the call.
     pub call: (usize, u32),
+    /// The same of each waiting member.
+    pub calls: Vec<(usize, u32)>,
     /// Of a send or receive: how many between the two ranks met their other half before.
     pub met: usize,
+    /// They are sends, which end without their other half if they are small.
+    pub may_have_ended: bool,
+    /// The later call that the first missing member is in, beside those that wait here.
+    pub went_on: Option<Later>,
     /// When the first of the waiting members entered, ns since 1970.
     pub since_ns: Option<i64>,
+}
+
+/// A call that a member made later, instead of one that it lacks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Later {
+    pub at: (usize, u32),
+    pub ordinal: Option<u64>,
+    pub lane: Lane,
 }
 
 /// An operation that all known members of a communicator are in and that did not end.
@@ -53,6 +78,11 @@ pub(super) struct Stall {
     pub ordinal: Option<u64>,
     /// The call as one member made it: member, and index of the call.
     pub call: (usize, u32),
+    /// The same of each member that is seen to be in it.
+    pub calls: Vec<(usize, u32)>,
+    /// A rank of it waits in an earlier operation on another communicator, and nothing shows whether this one
+    /// is behind that.
+    pub may_be_behind: bool,
     /// Newest host time of any member's call, ns since 1970.
     pub since_ns: Option<i64>,
     /// Nobody has launched it.
@@ -74,8 +104,9 @@ pub(super) fn waits(calls: &Calls) -> (Vec<Wait>, Vec<Stall>) {
             search.lane(index, lane);
         }
         search.pairs(index);
+        search.crossed(index);
     }
-    (search.waits, search.stalls)
+    behind::settle(calls, search.waits, search.stalls)
 }
 
 /// A collective by its place.
@@ -216,6 +247,8 @@ impl<'c> Search<'c, '_> {
             call,
             since_ns: times.max(),
             inside: levels.iter().all(|(_, level)| *level < Reached::Launched),
+            may_be_behind: false,
+            calls,
         });
     }
 
@@ -239,7 +272,10 @@ impl<'c> Search<'c, '_> {
             missing,
             call,
             met: 0,
+            may_have_ended: false,
+            went_on: None,
             since_ns: since.min(),
+            calls,
         });
     }
 
@@ -247,11 +283,7 @@ impl<'c> Search<'c, '_> {
     /// such call. If there is none, the sends and receives that are seen not to end are one stall.
     fn pairs(&mut self, communicator: usize) {
         let ranks = &self.of(communicator).ranks;
-        let by_rank: HashMap<u32, usize> = ranks
-            .iter()
-            .enumerate()
-            .filter_map(|(member, own)| Some((own.rank?, member)))
-            .collect();
+        let by_rank = self.by_rank(communicator);
         let mut by_missing: BTreeMap<usize, Wait> = BTreeMap::new();
         let mut open: Option<Stall> = None;
         for (member, own) in ranks.iter().enumerate() {
@@ -266,56 +298,54 @@ impl<'c> Search<'c, '_> {
                 if !theirs.whole || theirs.at_least {
                     continue;
                 }
-                let met = theirs.pairs.get(&(!*send, rank)).map_or(0, Vec::len);
-                let Some(call) = calls.get(met).copied() else {
+                let answers = theirs
+                    .pairs
+                    .get(&(!*send, rank))
+                    .map_or(&[][..], Vec::as_slice);
+                let size = |member: usize, call: u32| {
+                    let shape = self.calls.made(communicator, (member, call)).1;
+                    self.calls.capture.bytes(shape)
+                };
+                // If two halves differ in size, one was left out there. A rank that has gone far beyond is not
+                // held up there.
+                let from = calls.len().saturating_sub(AHEAD);
+                let differs =
+                    |number: &usize| size(other, answers[*number]) != size(member, calls[*number]);
+                let both = calls.len().min(answers.len());
+                let differ = (from..both).find(differs);
+                let met = differ.or((both < calls.len()).then_some(both));
+                let Some(met) = met else {
                     let last = *calls.last().expect("pairs are not empty");
                     let made = self.calls.made(communicator, (member, last)).0;
-                    if met == calls.len() && self.calls.unfinished(own.process, made) {
+                    if answers.len() == calls.len() && self.calls.unfinished(own.process, made) {
                         let since = newest(made);
                         let stall = open.get_or_insert(Stall {
                             communicator,
                             lane: Lane::Eager,
                             ordinal: None,
                             call: (member, last),
+                            calls: Vec::new(),
+                            may_be_behind: false,
                             since_ns: since,
                             inside: false,
                         });
+                        stall.calls.push((member, last));
                         stall.since_ns = stall.since_ns.max(since);
                     }
                     continue;
                 };
-                // If two halves before this one differ in size, one was left out there.
-                let size = |member: usize, call: u32| {
-                    let shape = self.calls.made(communicator, (member, call)).1;
-                    (shape.count, shape.datatype)
-                };
-                let differs = |number: &usize| {
-                    let half = theirs.pair(!*send, rank, *number);
-                    half.is_none_or(|half| size(other, half) != size(member, calls[*number]))
-                };
-                let met = (0..met).find(differs).unwrap_or(met);
-                let call = if met < calls.len() { calls[met] } else { call };
-                let since = known(self.calls.made(communicator, (member, call)).0.api_ns);
-                let wait = by_missing.entry(other).or_insert(Wait {
+                let halves = Halves {
                     communicator,
-                    lane: Lane::Eager,
-                    ordinal: None,
                     lack: match theirs.inside.is_empty() {
                         true => Lack::Call,
                         false => Lack::Launch,
                     },
-                    waiting: Vec::new(),
-                    missing: vec![other],
-                    call: (member, call),
+                    waiting: (member, calls[met]),
+                    missing: other,
                     met,
-                    since_ns: since,
-                });
-                if wait.waiting.last() != Some(&member) {
-                    wait.waiting.push(member);
-                }
-                if since.is_some() && since < wait.since_ns {
-                    (wait.since_ns, wait.call, wait.met) = (since, (member, call), met);
-                }
+                    may_have_ended: false,
+                };
+                self.add_halves(&mut by_missing, halves);
             }
         }
         if by_missing.is_empty() {
@@ -323,4 +353,156 @@ impl<'c> Search<'c, '_> {
         }
         self.waits.extend(by_missing.into_values());
     }
+
+    /// Members by rank, if it is known.
+    fn by_rank(&self, communicator: usize) -> HashMap<u32, usize> {
+        let ranks = self.of(communicator).ranks.iter().enumerate();
+        let by_rank = ranks.filter_map(|(member, own)| Some((own.rank?, member)));
+        by_rank.collect()
+    }
+
+    /// Sends and receives whose other half came only after a collective that does not end: what came before
+    /// it on the one rank, and behind it on the other, can't meet.
+    fn crossed(&mut self, communicator: usize) {
+        let stalled = |stall: &Stall| match (stall.lane, stall.ordinal) {
+            (Lane::Eager, Some(ordinal)) if stall.communicator == communicator => Some(ordinal),
+            _ => None,
+        };
+        let Some(ordinal) = self.stalls.iter().find_map(stalled) else {
+            return;
+        };
+        let ranks = &self.of(communicator).ranks;
+        let by_rank = self.by_rank(communicator);
+        let known = |own: &RankCalls| own.whole && !own.at_least;
+        let mut by_missing: BTreeMap<usize, Wait> = BTreeMap::new();
+        for (member, own) in ranks.iter().enumerate().filter(|(_, own)| known(own)) {
+            let (Some(rank), Some(until)) = (own.rank, own.call(Lane::Eager, ordinal)) else {
+                continue;
+            };
+            let sends = own.pairs.iter().filter(|((send, _), _)| *send);
+            for ((_, peer), sends) in sends {
+                let other = by_rank.get(peer).copied().filter(|other| *other != member);
+                let theirs = other.map(|other| &ranks[other]).filter(|own| known(own));
+                let (Some(other), Some(theirs)) = (other, theirs) else {
+                    continue;
+                };
+                let Some(their_until) = theirs.call(Lane::Eager, ordinal) else {
+                    continue;
+                };
+                let receives = theirs
+                    .pairs
+                    .get(&(false, rank))
+                    .map_or(&[][..], Vec::as_slice);
+                let sent = sends.partition_point(|call| *call < until);
+                let received = receives.partition_point(|call| *call < their_until);
+                let together = |at: usize, calls: &[u32], member: usize, until: u32| {
+                    let group = |call: u32| self.calls.made(communicator, (member, call)).0.group;
+                    let beside = [at.checked_sub(1), Some(at)].into_iter().flatten();
+                    let mut beside = beside.filter_map(|index| calls.get(index));
+                    group(until) != 0 && beside.any(|call| group(*call) == group(until))
+                };
+                // Calls of one group have no order.
+                if together(sent, sends, member, until)
+                    || together(received, receives, other, their_until)
+                {
+                    continue;
+                }
+                let halves = if received > sent {
+                    Halves {
+                        communicator,
+                        lack: Lack::Call,
+                        waiting: (other, receives[sent]),
+                        missing: member,
+                        met: sent,
+                        may_have_ended: false,
+                    }
+                } else if sent > received && !self.is_habit(communicator, (member, other), received)
+                {
+                    Halves {
+                        communicator,
+                        lack: Lack::Call,
+                        waiting: (member, sends[received]),
+                        missing: other,
+                        met: received,
+                        may_have_ended: true,
+                    }
+                } else {
+                    continue;
+                };
+                self.add_halves(&mut by_missing, halves);
+            }
+        }
+        self.waits.extend(by_missing.into_values());
+    }
+
+    /// Whether a send before this one was received only after a collective that came behind it, and ended all
+    /// the same.
+    fn is_habit(&self, communicator: usize, (from, to): (usize, usize), number: usize) -> bool {
+        let ranks = &self.of(communicator).ranks;
+        let (Some(sender), Some(receiver)) = (ranks[from].rank, ranks[to].rank) else {
+            return false;
+        };
+        let before = |member: usize, call: u32| {
+            ranks[member].calls[Lane::Eager as usize].partition_point(|c| *c < call)
+        };
+        (number.saturating_sub(HABIT)..number).any(|number| {
+            let send = ranks[from].pair(true, receiver, number);
+            let receive = ranks[to].pair(false, sender, number);
+            send.zip(receive)
+                .is_some_and(|(send, receive)| before(from, send) < before(to, receive))
+        })
+    }
+
+    /// Adds a send or receive without its other half to those that lack the same rank.
+    fn add_halves(&self, by_missing: &mut BTreeMap<usize, Wait>, halves: Halves) {
+        let (member, call) = halves.waiting;
+        let since = known(
+            self.calls
+                .made(halves.communicator, halves.waiting)
+                .0
+                .api_ns,
+        );
+        let wait = by_missing.entry(halves.missing).or_insert(Wait {
+            communicator: halves.communicator,
+            lane: Lane::Eager,
+            ordinal: None,
+            lack: halves.lack,
+            waiting: Vec::new(),
+            missing: vec![halves.missing],
+            call: halves.waiting,
+            calls: Vec::new(),
+            met: halves.met,
+            may_have_ended: halves.may_have_ended,
+            went_on: None,
+            since_ns: since,
+        });
+        wait.may_have_ended &= halves.may_have_ended;
+        match wait
+            .calls
+            .iter_mut()
+            .find(|(waiting, _)| *waiting == member)
+        {
+            Some((_, earliest)) => *earliest = call.min(*earliest),
+            None => {
+                wait.waiting.push(member);
+                wait.calls.push((member, call));
+            }
+        }
+        if since.is_some() && since < wait.since_ns {
+            (wait.since_ns, wait.call, wait.met) = (since, halves.waiting, halves.met);
+        }
+    }
+}
+
+/// A send or receive without its other half.
+struct Halves {
+    communicator: usize,
+    lack: Lack,
+    /// The member that waits in it, and its call.
+    waiting: (usize, u32),
+    /// The member that lacks the other half.
+    missing: usize,
+    met: usize,
+    /// See [`Wait::may_have_ended`].
+    may_have_ended: bool,
 }

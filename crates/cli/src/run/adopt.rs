@@ -87,6 +87,12 @@ impl Part {
         self.view().header().announced()
     }
 
+    /// The newest time that its writer wrote, ns since 1970.
+    pub fn seen_ns(&self) -> Option<i64> {
+        let newest = &self.view().header().last;
+        i64::try_from(newest.realtime.load(Relaxed)).ok()
+    }
+
     /// Its first page.
     fn first_page(&self) -> Vec<u8> {
         let words = self.image.words().iter().take(HEADER_BYTES / 8);

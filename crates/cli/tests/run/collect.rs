@@ -111,6 +111,26 @@ fn collect_copies_into_a_shared_folder_and_over_nothing() {
 }
 
 #[test]
+fn another_machine_of_this_name_is_elsewhere() {
+    let place = Place::new();
+    let name = nix::unistd::gethostname().expect("a name");
+    let name = name.to_string_lossy();
+    let trace = place.path().join("c/host0/r1-p1-00000000.trace");
+    fs::create_dir_all(trace.parent().expect("a folder")).expect("made");
+    let mut bytes = block::file_header(5).to_vec();
+    let start = block::begin(&mut bytes);
+    bytes.extend(format!("host={name}\nboot_id=other\nlive=memfd\n").into_bytes());
+    block::finish(&mut bytes, start, block::Kind::Process, 0);
+    fs::write(&trace, bytes).expect("written");
+    let done = place
+        .ncclscope(&["collect", "c"])
+        .output()
+        .expect("started");
+    let line = format!("elsewhere  {name}  c/host0/r1-p1-00000000.trace  memfd\n");
+    assert_eq!((done.status.code(), stdout(&done)), (Some(0), line));
+}
+
+#[test]
 fn collect_names_a_process_that_runs_once() {
     let place = Place::new();
     let trace = place.path().join("c/host0/r0-p1-aa.trace");

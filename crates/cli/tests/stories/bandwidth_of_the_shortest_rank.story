@@ -8,13 +8,13 @@ repeat 120 { all_reduce 64MiB time=200us }
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 484, ABI v5
 --- ncclscope report capture | sed -n '/^Ranks/,/^$/p; /^Operations/,/^$/p'
-Ranks (over 4; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)
+Ranks (over 4; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
   figure  clock    min median    max
   calls   -        121    121    121
-  nccl_ms gpu   24.010 61.400 61.400
+  nccl_ms gpu   24.000 61.390 61.390
   wall_ms host       ·      ·      ·
   share_% gpu        ·      ·      ·
-  rank 3 on <host>: 24.010 ms in NCCL, the median rank 61.400: it waits less, so the others wait for it
+  rank 3 on <host>: 24.000 ms in NCCL, the median rank 61.390: it waits less, so the others wait for it
 
 Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
   function  bytes type comm algorithm   calls  sum_ms  mean   min   p50   p95   p99   max algbw busbw call_bw

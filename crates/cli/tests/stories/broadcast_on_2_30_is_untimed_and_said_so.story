@@ -20,10 +20,10 @@ Completeness and trust
     graph replays and what NCCL launches without saying so; with host, all. Nor has a call that never began, or that
     lost its row before it began (rows ran short: a larger NCCLSCOPE_MEMORY has more).
 
-Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)
+Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
   figure  clock   min median   max
   calls   -        10     10    10
-  nccl_ms gpu   0.067  0.067 0.067
+  nccl_ms gpu   0.054  0.054 0.054
   wall_ms host      ·      ·     ·
   share_% gpu       ·      ·     ·
 

@@ -10,7 +10,7 @@ announced 10, ABI v5
 Completeness and trust
   10 of 10 announced calls recorded, 0 timed.
 
-Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)
+Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
   figure  clock min median max
   calls   -       5      5   5
   nccl_ms host    ·      ·   ·

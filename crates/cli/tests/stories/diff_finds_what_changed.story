@@ -54,7 +54,7 @@ The same in total (warm-up included) and in the middle (p50 in µs)
   AllReduce     1 MiB Float32     0     160     160    16.00    17.60 100.00 109.98  +9.98
   AllGather     2 MiB Float32     1     160     160     8.00     7.20  50.02  44.99 -10.04
   ReduceScatter 4 MiB Float32     2     160     160    12.80    12.80  80.00  80.00  +0.00
-  Reduce        8 MiB Float32     0     160       -     4.80        -  29.98      -      -
+  Reduce        8 MiB Float32     0     160       -     4.80        -  30.00      -      -
 
 Algorithm, protocol or channels changed (calls)
   AllReduce 1 MiB, role 0: RING/LL128 16ch (160) -> COLLNET_CHAIN/LL128 (160)

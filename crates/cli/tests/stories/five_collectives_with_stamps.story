@@ -17,10 +17,10 @@ Capture capture
 Completeness and trust
   72 of 72 announced calls recorded, 72 timed.
 
-Ranks (over 4; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)
+Ranks (over 4; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
   figure  clock   min median   max
   calls   -        18     18    18
-  nccl_ms gpu   0.505  0.505 0.505
+  nccl_ms gpu   0.495  0.495 0.495
   wall_ms host      ·      ·     ·
   share_% gpu       ·      ·     ·
 

@@ -26,7 +26,7 @@ still a device
 &lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;
 0
 --- ncclscope report capture --html missing/report.html
-2| error: `missing/report.html` can't be written: entity not found
+2| error: `missing/report.html` can't be written: its folder is not there
 2|   hint: name a file in a folder that is there and can be written
 [exit 2]
 --- ncclscope report capture --html report.html --json

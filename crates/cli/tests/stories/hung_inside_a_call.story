@@ -20,7 +20,7 @@ Completeness and trust
 
 Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
   function  bytes type comm algorithm calls sum_ms mean  min  p50  p95 p99  max algbw busbw call_bw
-  AllReduce  1KiB f32  a37d RING/LL       6  0.040 10.0 9.98 9.98 10.0   - 10.0 0.103 0.103   0.103
+  AllReduce  1KiB f32  a37d RING/LL       6  0.040 10.0 9.98 10.0 10.0   - 10.0 0.102 0.102   0.102
 
 Operations by host time (no GPU time; largest sum over ranks first; µs from API entry to return)
   function  bytes type comm algorithm   calls sum_ms mean min p50 p95 p99 max

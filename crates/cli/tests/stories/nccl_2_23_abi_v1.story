@@ -17,7 +17,7 @@ Capture capture
 Completeness and trust
   16 of 16 announced calls recorded, 0 timed.
 
-Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)
+Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
   figure  clock min median max
   calls   -       8      8   8
   wall_ms host    ·      ·   ·

@@ -19,10 +19,10 @@ Completeness and trust
   4 not timed, early_stop: NCCL stamps the end of a send or receive, and of TREE and NVLS, by a warp that does not wait
     for the others: it may be hundreds of us too early (seen on H200). NCCLSCOPE_TIMING=auto or events times them.
 
-Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)
+Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
   figure  clock   min median   max
   calls   -         8      8     8
-  nccl_ms gpu   0.077  0.077 0.077
+  nccl_ms gpu   0.064  0.064 0.064
   wall_ms host      ·      ·     ·
   share_% gpu       ·      ·     ·
 
@@ -44,7 +44,7 @@ Functions (largest GPU time first; sums over ranks; api to proxy: mean/p50 of a 
 Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
   function  bytes type comm algorithm  calls sum_ms mean  min  p50  p95 p99  max algbw busbw call_bw
   AllGather  1MiB i8   a37d RING/LL128     4  0.054 13.5 13.5 13.5 13.5   - 13.5  77.6  38.8    38.8
-  AllReduce  1MiB f32  a37d RING/LL128     6  0.054 13.5 13.5 13.5 13.5   - 13.5  77.8  77.8    77.8
+  AllReduce  1MiB f32  a37d RING/LL128     6  0.054 13.5 13.5 13.5 13.5   - 13.5  77.7  77.7    77.7
   Broadcast  1KiB i8   a37d RING/LL        2  0.020 9.98 9.98 9.98 9.98   - 9.98 0.103 0.103   0.103
 
 Operations by host time (no GPU time; largest sum over ranks first; µs from API entry to return)

@@ -15,7 +15,7 @@ Capture capture
 Completeness and trust
   440 of 440 announced calls recorded, 440 timed.
 
-Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)
+Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
   figure  clock min median max
   calls   -     220    220 220
   wall_ms host    ·      ·   ·

@@ -10,10 +10,10 @@ announced 40, ABI v5
 Completeness and trust
   40 of 40 announced calls recorded, 40 timed.
 
-Ranks (over 1; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)
+Ranks (over 1; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
   figure  clock   min median   max
   calls   -        40     40    40
-  nccl_ms gpu   0.135  0.135 0.135
+  nccl_ms gpu   0.121  0.121 0.121
   wall_ms host      ·      ·     ·
   share_% gpu       ·      ·     ·
 

@@ -21,7 +21,7 @@ Capture capture
 Completeness and trust
   40 of 40 announced calls recorded, 0 timed.
 
-Ranks (over 4; nccl_ms is the union of a rank's NCCL intervals, share_% that by wall_ms)
+Ranks (over 4; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
   figure  clock min median max
   calls   -      10     10  10
   nccl_ms host    ·      ·   ·

@@ -14,7 +14,7 @@ Completeness and trust
 Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
   function  bytes type comm algorithm calls sum_ms mean  min  p50  p95  p99  max algbw busbw call_bw
   AllReduce  1KiB f32  a37d RING/LL     302  3.001 10.0 9.98 10.0 10.0 10.0 10.0 0.102 0.102   0.102
-  AllReduce  1KiB f32  b09e RING/LL      10  0.080 10.0 9.98 9.98 10.0    - 10.0 0.103 0.103   0.103
+  AllReduce  1KiB f32  b09e RING/LL      10  0.080 10.0 9.98 10.0 10.0    - 10.0 0.102 0.102   0.102
 
 Warm-up: first call of each rank on a communicator, in `calls` only above (longest first; µs)
   function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max

@@ -3,16 +3,19 @@
 
 use super::names::{call, call_and_peer, capital, for_time, one, ranks, span};
 use super::phrases::{when, Words};
-use analyze::hang::{Astray, Cycle, CycleStep, Hang, Member};
+use analyze::hang::{Astray, AstrayBecause, Cycle, CycleStep, Hang, Member};
 
 pub(super) fn words(hang: &Hang, cycle: &Cycle) -> Words {
     let ring = ring(hang, cycle);
     let mut details: Vec<String> = when(hang, cycle.by_time).into_iter().collect();
-    details.push(
-        "Each may lie behind the other on a stream: calls on several communicators need one order \
-         on all ranks."
-            .to_owned(),
-    );
+    let order = match cycle.one_communicator {
+        true => "All ranks of a communicator must make its calls in one order.",
+        false => {
+            "Each may be behind the other on a stream: calls on several communicators need one order \
+             on all ranks."
+        }
+    };
+    details.push(order.to_owned());
     match &cycle.astray {
         None => Words {
             sentence: ring,
@@ -20,10 +23,17 @@ pub(super) fn words(hang: &Hang, cycle: &Cycle) -> Words {
         },
         Some(astray) => {
             let who = name(hang, cycle.steps[astray.step].waiting);
-            let before = format!("Every time before, {who} came to that call after another one.");
+            let because = match astray.because {
+                AstrayBecause::OnEveryCycle => {
+                    format!("Without {who}, no ranks would wait for each other.")
+                }
+                AstrayBecause::NewOrder => {
+                    format!("Every time before, {who} came to that call after another one.")
+                }
+            };
             Words {
                 sentence: capital(left_out(hang, cycle, astray)),
-                details: [before, ring].into_iter().chain(details).collect(),
+                details: [because, ring].into_iter().chain(details).collect(),
             }
         }
     }

@@ -107,7 +107,8 @@ pub(super) fn unknown(hang: &Hang, index: usize) -> String {
     let on = communicator(hang, index);
     match &of(hang, index).unknown {
         Some(Unknown::Absent { count, ranks }) if ranks.is_empty() => {
-            format!("{count} absent ranks of {on}")
+            let plural = if *count > 1 { "ranks" } else { "rank" };
+            format!("{count} absent {plural} of {on}")
         }
         Some(Unknown::Absent { count, ranks }) => {
             let plural = if *count > 1 { "ranks" } else { "rank" };

@@ -16,7 +16,8 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
     let sentence = match &quiet.because {
         Because::Over => "No hang: all communicators that are in the capture have ended.".to_owned(),
         Because::Stopped(these) => format!(
-            "No hang: {} stopped by a signal or a debugger.",
+            "Can't tell: {} stopped by a signal or a debugger, and nobody is seen to wait for it; the \
+             newest call was {last}.",
             are(&names(these), these.len())
         ),
         Because::Dead(these) => format!(
@@ -38,6 +39,13 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
             communicator(hang, *index),
             unknown(hang, *index)
         ),
+        Because::Finished(ranks, lately) => {
+            let no_hang = if *lately { "No hang" } else { "Can't tell" };
+            format!(
+                "{no_hang}: nobody waits in NCCL. All {ranks} ranks have made the same calls, the newest \
+                 {last}, and their GPUs have ended them."
+            )
+        }
         Because::NotRecorded(ranks) => format!(
             "Can't tell: all {ranks} ranks have made the same calls, the newest {last}, and whether \
              their GPUs have ended them is not recorded."
@@ -48,6 +56,9 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
             "A job that computes or is idle looks the same. GPU times (NCCLSCOPE_TIMING) show which \
              calls have ended."
                 .to_owned(),
+        ],
+        Because::Finished(_, false) => vec![
+            "A job that computes for long looks the same as one that hangs outside of NCCL.".to_owned(),
         ],
         _ => Vec::new(),
     };

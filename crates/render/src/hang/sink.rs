@@ -30,10 +30,13 @@ fn sentence(hang: &Hang, sink: &Sink) -> String {
     let lacks = lacks(hang, sink);
     let sentence = match sink.reason {
         Reason::Dead => format!("{who} {is} dead and {lacks}"),
-        Reason::Ended => format!("{who} {has} ended without this: it {lacks}"),
+        Reason::Ended => format!("{who} {has} ended, and {lacks}"),
         Reason::Destroyed => format!("{who} {has} destroyed the communicator and {lacks}"),
-        Reason::Stopped => {
-            format!("No hang: {who} {is} stopped by a signal or a debugger, and {lacks}")
+        Reason::Stopped(by_time) if by_time.hang() == Some(false) => {
+            format!("No hang so far: {who} {is} stopped by a signal or a debugger, and {lacks}")
+        }
+        Reason::Stopped(_) => {
+            format!("{who} {is} stopped by a signal or a debugger, and {lacks}")
         }
         Reason::Silent(_) => {
             let first = rank(hang, sink.ranks.communicator, sink.ranks.members[0]);
@@ -48,10 +51,21 @@ fn sentence(hang: &Hang, sink: &Sink) -> String {
         }
         Reason::Running(_) => format!("{who} {lacks}"),
     };
-    match (sink.reason, sink.may_wait_on) {
-        (Reason::Running(by_time), Some(other)) if by_time.hang() != Some(false) => {
-            let unknown = unknown(hang, other);
-            format!("{sentence}, unless it waits itself for {unknown}.")
+    let undecided = match sink.reason {
+        Reason::Running(by_time) => by_time.hang() != Some(false),
+        _ => false,
+    };
+    let it = if sink.ranks.len() == 1 {
+        "it waits itself"
+    } else {
+        "they wait themselves"
+    };
+    match (sink.may_wait_on, &sink.may_wait_in) {
+        (Some(other), _) if undecided => {
+            format!("{sentence}, unless {it} for {}.", unknown(hang, other))
+        }
+        (None, Some(row)) if undecided => {
+            format!("{sentence}, unless {it} in {}.", call(hang, row))
         }
         _ => format!("{sentence}."),
     }
@@ -74,12 +88,16 @@ fn lacks(hang: &Hang, sink: &Sink) -> String {
         "waits"
     };
     let time = for_time(sink.for_ns);
-    match sink.lack {
-        Lack::Call => format!("{has} not made {call}, which {waiting} {wait} in{time}"),
-        Lack::Launch => {
+    match (sink.lack, &sink.went_on) {
+        (Lack::Call, Some(later)) => format!(
+            "went on to {} without {call}, which {waiting} {wait} in{time}",
+            self::call(hang, later)
+        ),
+        (Lack::Call, None) => format!("{has} not made {call}, which {waiting} {wait} in{time}"),
+        (Lack::Launch, _) => {
             format!("{is} inside {call}, and {has} not launched it; {waiting} {wait}{time}")
         }
-        Lack::Start => {
+        (Lack::Start, _) => {
             format!("{has} launched {call}, and the GPU has not begun it; {waiting} {wait}{time}")
         }
     }
@@ -91,10 +109,13 @@ fn details(hang: &Hang, sink: &Sink) -> Vec<String> {
     let process = rank(hang, communicator, first);
     let mut details = Vec::new();
     match sink.reason {
-        Reason::Stopped => details.push(format!(
-            "`kill -CONT {}` on {} lets it go on.",
-            process.pid, process.host
-        )),
+        Reason::Stopped(by_time) => {
+            details.push(format!(
+                "`kill -CONT {}` on {} lets it go on.",
+                process.pid, process.host
+            ));
+            details.extend(when(hang, by_time));
+        }
         Reason::Dead | Reason::Ended | Reason::Destroyed => {
             details.push(last_call(hang, communicator, first));
         }

@@ -28,13 +28,23 @@ pub(super) fn words(hang: &Hang, stall: &Stall) -> Words {
     let mut details = Vec::new();
     let sentence = match (stall.outcome, network_op) {
         (Outcome::Dead(member), _) => format!(
-            "{} is dead; {all} were in {call}, and it has not ended{time}.",
-            one(hang, communicator, member)
+            "{} is dead; {} were in {call}, and it has not ended{time}.",
+            one(hang, communicator, member),
+            all.replacen("All", "all", 1)
         ),
-        (Outcome::Stopped(member), _) => format!(
-            "No hang: {} is stopped by a signal or a debugger while {all} are in {call}.",
-            one(hang, communicator, member)
-        ),
+        (Outcome::Stopped(member), _) => {
+            details.extend(when(hang, stall.by_time));
+            let so_far = match stall.by_time.hang() {
+                Some(false) => "No hang so far: ",
+                _ => "",
+            };
+            format!(
+                "{so_far}{} is stopped by a signal or a debugger; {} are in {call}, and it has not \
+                 ended{time}.",
+                one(hang, communicator, member),
+                all.replacen("All", "all", 1)
+            )
+        }
         (Outcome::GoesOn, _) => format!("No hang: {all} are in {call}, and it goes on{time}."),
         (Outcome::Unknown, network_op) => {
             details.extend(network_op);

@@ -13,7 +13,7 @@ impl Page<'_> {
         self.section(
             "findings",
             "Findings",
-            "What costs wall time, largest first.",
+            "Deaths first, then what costs wall time, largest first.",
         );
         for finding in findings {
             let _ = writeln!(

@@ -221,6 +221,42 @@ fn a_host_that_sleeps_costs_its_sleep_once() {
     within_a_tenth("hosts that run ahead", told(WORLD, ahead, 2, late));
 }
 
+#[test]
+fn work_that_waiting_hides_is_no_loss() {
+    // The others work for 5 ms beside each operation, and soon all of that is hidden by the wait for rank 2.
+    let step = [Host(1.0), Call(0, 24.0), Host(5_000.0), Sync];
+    for (late_by, late) in [
+        (
+            1_000.0,
+            (|rank, _, place| {
+                if (rank, place) == (2, 0) {
+                    1_000.0
+                } else {
+                    0.0
+                }
+            }) as Late,
+        ),
+        (2_000.0, |rank, _, place| {
+            if (rank, place) == (2, 0) {
+                2_000.0
+            } else {
+                0.0
+            }
+        }),
+    ] {
+        for seed in 1..=4 {
+            let (slowed, long) = job(WORLD, &step, 200, late, seed);
+            let (_, short) = job(WORLD, &step, 200, |_, _, _| 0.0, seed);
+            let told = Replay::new(&slowed).loss(2).ns / 1e3;
+            let truth = long - short;
+            assert!(
+                told <= 1.5 * truth,
+                "late by {late_by}: {told} us, and it is {truth} us"
+            );
+        }
+    }
+}
+
 /// DenseNet-121 under DistributedDataParallel with 256 pictures per GPU as two H200 ran it, ms: launched in a third of the time that the GPU takes.
 fn bound_by_the_gpu() -> Vec<Do> {
     let ms = [(1.0, 58.0, 33.0), (1.0, 57.0, 37.0), (1.0, 51.0, 4.0)];

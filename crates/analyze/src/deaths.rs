@@ -1,0 +1,247 @@
+//! Which ranks died while others went on: when, and after which call.
+//!
+//! A [`Gatherer`] counts the collectives of each process on each communicator. [`Gatherer::finish`] compares a
+//! process that did not end its recording with the others of its communicators: it is a [`Death`] if its
+//! recorder stopped before theirs, and if others made later calls there, which now can't complete.
+//!
+//! Rule: a process that may still live is no death. After a wait that lasted, the order in which processes were
+//! ended proves nothing, so the others must have made a call shortly before the end of the first, or later.
+
+use crate::executions::{Execution, Walk};
+use crate::hang::Life;
+use crate::job::ranges;
+use crate::matching::is_collective;
+use crate::summary::size;
+use capture::live::flag;
+use serde::Serialize;
+use tables::{Capture, LiveSource, Process};
+
+const SECOND: i64 = 1_000_000_000;
+/// A recorder writes the time into its live part 25 times a second: three of those times.
+const FIRST_NS: i64 = 120_000_000;
+/// The same if the two ran on different hosts, which may differ in their clocks.
+const FIRST_OVER_HOSTS_NS: i64 = 2 * SECOND;
+/// Others wait for a rank since its death only if they made their newest call there after this time before it.
+const BRIEF_NS: i64 = 5 * SECOND;
+
+/// A process that died while others went on.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Death {
+    /// The launcher's rank.
+    pub rank: Option<u32>,
+    /// Host.
+    pub host: String,
+    /// Process.
+    pub pid: u32,
+    /// The newest time that its recorder wrote, ns since 1970.
+    pub seen_ns: i64,
+    /// How long the newest of those went on that it left behind, ns.
+    pub before_others_ns: i64,
+    /// Id of the communicator.
+    pub communicator: String,
+    /// Collectives that it made there.
+    pub calls: u64,
+    /// Function of the last of them.
+    pub last_function: Option<String>,
+    /// Bytes of the last of them.
+    pub last_bytes: Option<u64>,
+    /// The launcher's ranks that made later calls there; the pids of those that have none.
+    pub left: Vec<u32>,
+    /// The most collectives that one of them made there.
+    pub most_calls: u64,
+}
+
+impl Death {
+    /// Who died, when and after which call, and who is left.
+    pub fn sentence(&self) -> String {
+        let who = match self.rank {
+            Some(rank) => format!("Rank {rank} (pid {} on {})", self.pid, self.host),
+            None => format!("Pid {} on {}", self.pid, self.host),
+        };
+        let when = jiff::Timestamp::from_nanosecond(self.seen_ns.into());
+        let when = when.map_or(String::new(), |when| format!(" at {when:.3}"));
+        let last = match (&self.last_function, self.last_bytes) {
+            (Some(function), Some(bytes)) => format!(" ({function} of {})", size(bytes)),
+            (Some(function), None) => format!(" ({function})"),
+            (None, _) => String::new(),
+        };
+        let left = ranges(self.left.iter().copied());
+        let left = match (&self.left[..], self.rank) {
+            ([_], Some(_)) => format!("rank {left} waits"),
+            (_, Some(_)) => format!("ranks {left} wait"),
+            (_, None) => format!("pids {left} wait"),
+        };
+        let made = match self.calls {
+            0 => format!(
+                "before its first call on communicator {}",
+                self.communicator
+            ),
+            calls => format!(
+                "after call {calls}{last} on communicator {}",
+                self.communicator
+            ),
+        };
+        let next = self.calls.saturating_add(1);
+        format!("{who} died{when}, {made}; {left} for it in call {next}.")
+    }
+}
+
+/// The collectives of a process on a communicator.
+#[derive(Clone, Debug, Default)]
+struct Progress {
+    communicator: Option<u32>,
+    calls: u64,
+    /// The last of them, by function and bytes.
+    last: Option<(String, Option<u64>)>,
+    /// The newest time at which one was entered, ns since 1970.
+    newest_ns: i64,
+}
+
+/// What is gathered.
+#[derive(Default)]
+pub struct Gatherer(Vec<Vec<Progress>>);
+
+/// What is gathered of one process.
+pub struct Plan {
+    /// By place of the walk: whether its calls count.
+    counted: Vec<bool>,
+    /// By local.
+    progress: Vec<Progress>,
+    /// By local: the place of the last call.
+    last: Vec<Option<usize>>,
+    /// No call is missing so far.
+    whole: bool,
+}
+
+impl Plan {
+    /// Prepares for a process, or for the next part of one.
+    pub fn new(capture: &Capture, walk: &Walk) -> Plan {
+        let counted = walk.places().iter().map(|place| {
+            let function = capture.names.get(place.function);
+            let replayed = place.shape.is(flag::REPLAY) || place.shape.is(flag::CAPTURED);
+            !replayed && function.is_some_and(is_collective)
+        });
+        let mut progress = vec![Progress::default(); walk.locals()];
+        for place in walk.places() {
+            progress[place.local as usize].communicator = place.shape.communicator;
+        }
+        Plan {
+            counted: counted.collect(),
+            last: vec![None; progress.len()],
+            progress,
+            whole: true,
+        }
+    }
+
+    /// Counts a call.
+    pub fn add(&mut self, local: u32, execution: &Execution) {
+        self.whole &= execution.whole;
+        if self.counted[execution.place] {
+            let progress = &mut self.progress[local as usize];
+            progress.calls += 1;
+            progress.newest_ns = progress.newest_ns.max(execution.call.api_ns);
+            self.last[local as usize] = Some(execution.place);
+        }
+    }
+}
+
+impl Gatherer {
+    /// Adds a process that was walked; nothing of it is kept if calls are missing.
+    pub fn add(&mut self, capture: &Capture, walk: &Walk, plan: Plan) {
+        let mut progress = plan.progress;
+        for (progress, place) in progress.iter_mut().zip(plan.last) {
+            progress.last = place.and_then(|place| {
+                let place = &walk.places()[place];
+                let function = capture.names.get(place.function)?.to_owned();
+                Some((function, capture.bytes_as(place.shape, place.function)))
+            });
+        }
+        self.0.push(if plan.whole { progress } else { Vec::new() });
+    }
+
+    /// Takes in what was gathered of later processes.
+    pub fn merge(&mut self, later: Gatherer) {
+        self.0.extend(later.0);
+    }
+
+    /// Those that died, the first first. `lives` is what the system says of each process.
+    pub fn finish(self, capture: &Capture, lives: &[Life]) -> Vec<Death> {
+        let over = capture
+            .job
+            .get("ended")
+            .is_some_and(|ended| !ended.is_null());
+        let is_gone = |index: usize| {
+            let process = &capture.processes[index];
+            let gone = match lives.get(index).copied().unwrap_or_default() {
+                Life::Running | Life::Stopped => false,
+                Life::Gone => true,
+                Life::Unknown => over || process.live == LiveSource::Adopted,
+            };
+            gone && !process.ended && ends_exactly(process)
+        };
+        let gone = (0..self.0.len().min(capture.processes.len())).filter(|index| is_gone(*index));
+        let mut deaths: Vec<Death> = gone
+            .filter_map(|index| self.death(capture, index))
+            .collect();
+        deaths.sort_by_key(|death| (death.seen_ns, death.rank, death.pid));
+        deaths
+    }
+
+    /// What shows that a process died while others went on.
+    fn death(&self, capture: &Capture, index: usize) -> Option<Death> {
+        let process = &capture.processes[index];
+        let seen_ns = process.clock.newest()?;
+        let of = |own: &Progress| {
+            let communicator = own.communicator?;
+            let all = &capture.communicators[communicator as usize];
+            let others = all.members.iter().filter(|member| member.process != index);
+            let mut left: Vec<(usize, &Progress, i64)> = Vec::new();
+            for member in others {
+                let other = &capture.processes[member.process];
+                let apart = other.clock.newest()?.saturating_sub(seen_ns);
+                let first = match other.machine() == process.machine() {
+                    true => FIRST_NS,
+                    false => FIRST_OVER_HOSTS_NS,
+                };
+                let progress = self.0.get(member.process)?;
+                let mut progress = progress
+                    .iter()
+                    .filter(|p| p.communicator == Some(communicator));
+                let progress = progress.next()?;
+                if progress.calls <= own.calls {
+                    continue;
+                }
+                if apart < first || progress.newest_ns < seen_ns.saturating_sub(BRIEF_NS) {
+                    return None;
+                }
+                left.push((member.process, progress, apart));
+            }
+            let before_others_ns = left.iter().map(|(.., apart)| *apart).max()?;
+            let name = |index: usize| {
+                let process = &capture.processes[index];
+                process.rank.unwrap_or(process.pid)
+            };
+            let (last_function, last_bytes) = own.last.clone().unzip();
+            Some(Death {
+                rank: process.rank,
+                host: process.host.clone(),
+                pid: process.pid,
+                seen_ns,
+                before_others_ns,
+                communicator: all.id.clone(),
+                calls: own.calls,
+                last_function,
+                last_bytes: last_bytes.flatten(),
+                left: left.iter().map(|(index, ..)| name(*index)).collect(),
+                most_calls: left.iter().map(|(_, p, _)| p.calls).max().unwrap_or(0),
+            })
+        };
+        let all = self.0[index].iter().filter_map(of);
+        all.max_by_key(|death| death.left.len())
+    }
+}
+
+/// Whether the end of a process is known to a fraction of a second.
+fn ends_exactly(process: &Process) -> bool {
+    matches!(process.live, LiveSource::Here | LiveSource::Adopted)
+}

@@ -1,0 +1,137 @@
+//! Leaves out what only waits behind an earlier operation.
+//!
+//! A rank that left out a call goes on to the next one, where it looks like a rank that all others are with:
+//! that operation does not end either. But the others wait in the earlier one, and have not come to the later
+//! one on their GPUs. [`settle`] keeps the earlier one alone.
+//!
+//! Rule: an operation that some rank lacks is always kept. Calls of one group have no order.
+
+use super::super::calls::Calls;
+use super::{Lack, Later, Stall, Wait};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+/// A call in which a vertex waits for others.
+#[derive(Clone, Copy)]
+struct Held {
+    /// Which of the waits that are kept.
+    wait: usize,
+    may_have_ended: bool,
+    communicator: usize,
+    call: u32,
+    group: u64,
+    stream: u64,
+}
+
+/// What holds up vertices, by vertex.
+#[derive(Default)]
+struct HeldUp(HashMap<usize, Vec<Held>>);
+
+/// What an earlier call says of a later one of the same vertex.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Order {
+    /// Nothing.
+    Apart,
+    /// The later one may wait for it: they are on other communicators and not seen to be on one stream, or the
+    /// earlier one may have ended.
+    Unknown,
+    /// The later one waits for it.
+    Behind,
+}
+
+/// The waits and stalls that no earlier wait explains.
+pub(super) fn settle(
+    calls: &Calls,
+    waits: Vec<Wait>,
+    mut stalls: Vec<Stall>,
+) -> (Vec<Wait>, Vec<Stall>) {
+    let mut held = HeldUp::default();
+    let since = |wait: &Wait| {
+        (
+            wait.lack != Lack::Call,
+            wait.since_ns.is_none(),
+            wait.since_ns,
+        )
+    };
+    let mut order: Vec<(usize, Wait)> = waits.into_iter().enumerate().collect();
+    order.sort_by_key(|(index, wait)| (since(wait), *index));
+    let mut kept: Vec<(usize, Wait)> = Vec::new();
+    for (index, mut wait) in order {
+        if let (Some(ordinal), true) = (wait.ordinal, wait.lack != Lack::Call) {
+            let ranks = &calls.communicators[wait.communicator].ranks;
+            wait.missing.retain(|member| {
+                let call = ranks[*member].call(wait.lane, ordinal);
+                call.is_none_or(|call| {
+                    let (order, _) = held.order(calls, wait.communicator, (*member, call));
+                    order != Order::Behind
+                })
+            });
+        }
+        if !wait.missing.is_empty() {
+            held.add(calls, kept.len(), &wait);
+            kept.push((index, wait));
+        }
+    }
+    stalls.retain_mut(|stall| {
+        let order = |at: &(usize, u32)| held.order(calls, stall.communicator, *at);
+        let found = stall
+            .calls
+            .iter()
+            .map(order)
+            .max_by_key(|(order, _)| *order);
+        let (order, first) = found.unwrap_or((Order::Apart, 0));
+        if let Some((_, wait)) = kept.get_mut(first).filter(|_| order != Order::Apart) {
+            let missing = wait.missing.first().copied();
+            let same = wait.communicator == stall.communicator;
+            let at = stall.calls.iter().find(|at| same && Some(at.0) == missing);
+            wait.went_on = at.map(|at| Later {
+                at: *at,
+                ordinal: stall.ordinal,
+                lane: stall.lane,
+            });
+        }
+        stall.may_be_behind = order == Order::Unknown;
+        order != Order::Behind
+    });
+    kept.sort_by_key(|(index, _)| *index);
+    (kept.into_iter().map(|(_, wait)| wait).collect(), stalls)
+}
+
+impl HeldUp {
+    fn add(&mut self, calls: &Calls, number: usize, wait: &Wait) {
+        for (member, call) in &wait.calls {
+            let own = &calls.communicators[wait.communicator].ranks[*member];
+            let (made, shape) = calls.made(wait.communicator, (*member, *call));
+            self.0.entry(own.vertex).or_default().push(Held {
+                wait: number,
+                may_have_ended: wait.may_have_ended,
+                communicator: wait.communicator,
+                call: *call,
+                group: made.group,
+                stream: shape.stream,
+            });
+        }
+    }
+
+    /// Whether a member's call waits for an earlier one in which its vertex waits for others, and for which
+    /// wait.
+    fn order(&self, calls: &Calls, communicator: usize, at: (usize, u32)) -> (Order, usize) {
+        let own = &calls.communicators[communicator].ranks[at.0];
+        let (made, shape) = calls.made(communicator, at);
+        let order = |held: &Held| {
+            let together = made.group != 0 && made.group == held.group;
+            let one_stream = shape.stream != 0 && shape.stream == held.stream;
+            let order = if held.call >= at.1 || together {
+                Order::Apart
+            } else if !held.may_have_ended && (held.communicator == communicator || one_stream) {
+                Order::Behind
+            } else {
+                Order::Unknown
+            };
+            (order, held.wait)
+        };
+        let held = self.0.get(&own.vertex).into_iter().flatten().map(order);
+        held.max_by_key(|(order, wait)| (*order, Reverse(*wait)))
+            .unwrap_or((Order::Apart, 0))
+    }
+}

@@ -1,0 +1,18 @@
+# A rank is killed while the others go on: who died, when and after which call is the first line of the report.
+ranks 4
+linger 1s
+all_reduce 1MiB x10
+rank 1 kill
+all_reduce 4MiB
+sync
+--- fake-nccl play job
+announced 43, ABI v5
+--- ncclscope report capture | sed '/^$/,$d' | tr '\n' ' '
+Rank 1 (pid <pid> on <host>) died at <date>, after call 10 (AllReduce of 1 MiB) on communicator 8869398c7032ecc5; ranks 0,2-3 wait for it in call 11.
+--- ncclscope report capture | grep -A 1 '^Findings' | cut -c 1-14
+Findings (larg
+  Rank 1 (pid
+--- ncclscope report capture --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["deaths"][0]["left"])'
+[0, 2, 3]
+--- ncclscope report capture | tail -n 1
+Next: ncclscope hang capture
