@@ -6,7 +6,8 @@ announced 6000, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Operations/,$p'
 Completeness and trust
   2048 of 6000 announced calls recorded, 0 timed.
-  3952 lost, rows_full: no free row: a larger NCCLSCOPE_MEMORY has more; they are counted in the totals.
+  3952 lost, rows_full: no free row: the live part was as large as NCCLSCOPE_MEMORY allows, or `/dev/shm` was full. They
+    are counted in the totals.
   rank 0 on <host>: 1024 of 3000 recorded, 0 timed, live part snapshot; 1976 rows_full
   rank 1 on <host>: 1024 of 3000 recorded, 0 timed, live part snapshot; 1976 rows_full
 
