@@ -137,7 +137,7 @@ def record(
 
 def _refuse(plugin: str, replace_plugin: bool) -> None:
     """Raises where nothing would be recorded, or not what was meant."""
-    if os.environ.get("NCCLSCOPE_RUN_SOCKET"):
+    if os.environ.get("NCCLSCOPE_RUN"):
         raise RecordError(
             "this process is already recorded by `ncclscope run`",
             "leave out either `ncclscope run` or `ncclscope.record`",

@@ -452,7 +452,7 @@ class Share(Record):
 
     __slots__ = ()
     share: float
-    interval: tuple[float, float] | None
+    interval: list[float] | None
 
 
 class OtherCommunication(Record):
@@ -528,7 +528,7 @@ class WaitedFor(Record):
     operations: int
     loss: Share
     loss_us: float
-    loss_interval_us: tuple[float, float] | None
+    loss_interval_us: list[float] | None
     host_late: bool
 
 

@@ -106,7 +106,7 @@ print(caught[0].category.__name__, caught[0].message)
     ("set_up", "environment", "said"),
     [
         ("", {"NCCL_PROFILER_PLUGIN": "inspector"}, "NCCL_PROFILER_PLUGIN is `inspector`, and NCCL loads one profiler plugin"),
-        ("", {"NCCLSCOPE_RUN_SOCKET": "/run/socket"}, "this process is already recorded by `ncclscope run`"),
+        ("", {"NCCLSCOPE_RUN": "/run/socket"}, "this process is already recorded by `ncclscope run`"),
         ("ncclscope.record('first')", {}, "this process already records into `{}/first`"),
         ("import ctypes; ctypes.CDLL(ncclscope.plugin_path())", {}, "NCCL has the recorder loaded in this process"),
     ],

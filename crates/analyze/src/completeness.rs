@@ -319,7 +319,12 @@ fn account(process: &Process, rows: u64, seen: u64) -> Account {
         CAUSES[Cause::RowsFull as usize],
         cause(Cause::RowsFull) - full_at_birth,
     );
-    for plain in [Cause::SizeLimit, Cause::WriteFailed] {
+    for plain in [
+        Cause::SizeLimit,
+        Cause::WriteFailed,
+        Cause::CommsFull,
+        Cause::StaleContext,
+    ] {
         add(&mut lost, CAUSES[plain as usize], cause(plain));
     }
     add(&mut lost, "rotated", rotated);

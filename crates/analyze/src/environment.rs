@@ -59,7 +59,7 @@ const FACTS: [(&str, Kind); 11] = [
 const PER_RUN: [&str; 7] = [
     "NCCLSCOPE_OUT",
     "NCCLSCOPE_QUIET",
-    "NCCLSCOPE_RUN_SOCKET",
+    "NCCLSCOPE_RUN",
     "NCCLSCOPE_PLUGIN",
     "NCCL_PROFILER_PLUGIN",
     "NCCL_COMM_ID",

@@ -50,11 +50,13 @@ pub const DEFINITIONS: &[Word] = &[
 
 /// Why calls are lost, what to do.
 pub const LOST: &[Word] = &[
-    word("rows_full", "no free row: a larger NCCLSCOPE_MEMORY has more; they are counted in the totals."),
+    word("rows_full", "no free row: the live part was as large as NCCLSCOPE_MEMORY allows, or `/dev/shm` was full. They are counted in the totals."),
     word("size_limit", "the trace file was full, and in mode `callbacks` the first calls are kept: a larger NCCLSCOPE_MAX_SIZE lets it grow; they are counted in the totals."),
     word("rotated", "in trace files that were removed for newer ones: a larger NCCLSCOPE_MAX_SIZE keeps more; they are counted in the totals."),
     word("write_failed", "the trace file could not be written: see the disk behind NCCLSCOPE_OUT; they are counted in the totals."),
     word("totals_full", "the totals were full: a larger NCCLSCOPE_MEMORY has more; they are counted here only."),
+    word("communicators_full", "made on a communicator that found no room in the live part: see the space in `/dev/shm`. These calls are counted here only."),
+    word("stale_context", "made on a communicator that NCCL had ended, or never announced: please report it. These calls are counted here only."),
     word("damaged", "in files or blocks that are damaged or missing, see Problems."),
     word("elsewhere", "after the last flush, on the hosts named under Problems: `ncclscope collect` there brings them."),
     word("running", "in the memory of the job, which still runs: `ncclscope run` takes them into the capture when it ends."),

@@ -23,7 +23,8 @@ mod view;
 
 pub use causes::{Cause, Odd, CAUSES, ODDS};
 pub use layout::{
-    facts, Anchor, Comm, Group, Header, Layout, Section, Text, COMMS, GROUPS, HEADER_BYTES, MAGIC,
+    dense, relocate, start, Anchor, Comm, Group, Header, Layout, Section, Start, Text, GROUPS,
+    HEADER_BYTES, MAGIC, MOST_COMMS,
 };
 pub use row::{flag, part, row_state, verdict, Row, WAITS};
 pub use totals::{bucket, bucket_middle, Page, Total, Undo};

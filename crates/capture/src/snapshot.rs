@@ -8,7 +8,11 @@
 //! ```
 //! What no span covers is zero.
 
-use crate::live::Image;
+use crate::live::{Image, HEADER_BYTES};
+use crate::shared;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Bytes before the payload.
 pub const HEADER: usize = 32;
@@ -40,12 +44,7 @@ pub fn begin(out: &mut Vec<u8>) {
 pub fn span(out: &mut Vec<u8>, at: usize, bytes: &[std::sync::atomic::AtomicU64]) {
     out.extend((at as u32).to_le_bytes());
     out.extend((std::mem::size_of_val(bytes) as u32).to_le_bytes());
-    for word in bytes {
-        out.extend(
-            word.load(std::sync::atomic::Ordering::Relaxed)
-                .to_le_bytes(),
-        );
-    }
+    shared::append(out, bytes);
 }
 
 /// Completes a snapshot.
@@ -89,7 +88,39 @@ fn slot(bytes: &[u8]) -> Option<(u64, &[u8], usize)> {
 pub fn read(bytes: &[u8]) -> Option<Image> {
     let places = (0..CLASSES).flat_map(|class| [place(class, 0), place(class, 1)]);
     let sound = places.filter_map(|at| slot(bytes.get(usize::try_from(at).ok()?..)?));
-    let (_, slot, image_bytes) = sound.max_by_key(|(sequence, ..)| *sequence)?;
+    image(sound.max_by_key(|(sequence, ..)| *sequence)?)
+}
+
+/// An image as a file of its own: one slot, so that a checksum covers it. What is zero is left out.
+pub fn whole(image: &Image, bytes: usize) -> Vec<u8> {
+    const PAGE: usize = HEADER_BYTES / 8;
+    let words = image.words().get(..bytes / 8).unwrap_or(image.words());
+    let mut out = Vec::new();
+    begin(&mut out);
+    for (number, page) in words.chunks(PAGE).enumerate() {
+        let is_used = |word: &AtomicU64| word.load(Relaxed) != 0;
+        if page.iter().any(is_used) {
+            span(&mut out, number * HEADER_BYTES, page);
+        }
+    }
+    finish(&mut out, 0, bytes);
+    out
+}
+
+/// Whether a file begins as [`whole`] writes it.
+pub fn is_whole(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC)
+}
+
+/// What [`whole`] wrote, and the bytes of the image; `None` if it is damaged.
+pub fn read_whole(bytes: &[u8]) -> Option<(Image, usize)> {
+    let found = slot(bytes)?;
+    let is_all = found.1.len() == bytes.len();
+    Some((image(found).filter(|_| is_all)?, found.2))
+}
+
+/// The image in a slot.
+fn image((_, slot, image_bytes): (u64, &[u8], usize)) -> Option<Image> {
     let image = Image::zeroed(image_bytes);
     let mut rest = &slot[HEADER..];
     while let (Some(at), Some(len)) = (u32_at(rest, 0), u32_at(rest, 4)) {
@@ -99,10 +130,33 @@ pub fn read(bytes: &[u8]) -> Option<Image> {
     Some(image)
 }
 
+/// The first page of the image in the newest snapshot of a `.snap` file. `None` if that is damaged, or of more
+/// than `most` bytes.
+pub fn first_page(file: &File, most: usize) -> Option<Vec<u8>> {
+    let header_at = |at: u64| {
+        let mut header = [0; HEADER];
+        file.read_exact_at(&mut header, at).ok()?;
+        let sequence = u64::from_le_bytes(header[8..16].try_into().ok()?);
+        let bytes = HEADER.checked_add(u32_at(&header, 24)?)?;
+        (header[..8] == MAGIC).then_some((sequence, at, bytes))
+    };
+    let places = (0..CLASSES).flat_map(|class| [place(class, 0), place(class, 1)]);
+    let (_, at, bytes) = places.filter_map(header_at).max()?;
+    if bytes > most {
+        return None;
+    }
+    let mut found = vec![0; bytes];
+    file.read_exact_at(&mut found, at).ok()?;
+    let (_, slot, _) = slot(&found)?;
+    let page = slot.get(HEADER + 8..)?.get(..HEADER_BYTES)?;
+    // The first span is the header's page.
+    let first = u32_at(slot, HEADER)? == 0 && u32_at(slot, HEADER + 4)? >= HEADER_BYTES;
+    first.then(|| page.to_vec())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     /// Three snapshots in turn, the last one `large` or torn.
     fn file(torn: bool, large: bool) -> Vec<u8> {
@@ -147,6 +201,30 @@ mod tests {
         assert!(place(CLASSES, 0) - place(CLASSES - 1, 1) >= 64 << 20);
         assert_eq!(slot_offset(1, 100), 64 << 10);
         assert_eq!(slot_offset(0, (64 << 10) + 1), 128 << 10);
+    }
+
+    #[test]
+    fn no_bit_of_a_whole_image_can_change_without_a_word() {
+        let image = Image::zeroed(3 * HEADER_BYTES + 64);
+        for (i, word) in image.words().iter().enumerate().step_by(97) {
+            // The second page is a hole.
+            word.store(if i / 512 == 1 { 0 } else { i as u64 }, Relaxed);
+        }
+        let bytes = whole(&image, 3 * HEADER_BYTES + 64);
+        assert!(is_whole(&bytes) && bytes.len() < 3 * HEADER_BYTES);
+        let (read, size) = read_whole(&bytes).expect("sound");
+        assert_eq!(size, 3 * HEADER_BYTES + 64);
+        let values = |image: &Image| -> Vec<u64> {
+            let words = image.words()[..size / 8].iter();
+            words.map(|word| word.load(Relaxed)).collect()
+        };
+        assert_eq!(values(&read), values(&image));
+        for bit in (0..bytes.len() * 8).step_by(7) {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(read_whole(&flipped).is_none(), "bit {bit}");
+        }
+        assert!(read_whole(&bytes[..bytes.len() - 1]).is_none());
     }
 
     #[test]

@@ -95,35 +95,3 @@ fn the_example_is_what_is_written() {
         .collect();
     assert_eq!(bytes, example(), "the code writes\n{}", hex.join("\n"));
 }
-
-/// Offsets that SPEC.md gives for the header of a live part.
-#[test]
-fn header_offsets_are_those_of_the_spec() {
-    use capture::live::Header;
-    use std::mem::offset_of;
-    let offsets = [
-        (offset_of!(Header, trace_id), "72 u64 trace id"),
-        (offset_of!(Header, first), "104 first anchor"),
-        (offset_of!(Header, born), "160 u64 rows born"),
-        (offset_of!(Header, lost), "192 u64×8 lost by cause"),
-        (offset_of!(Header, odd), "256 u64×24 odd by cause"),
-        (offset_of!(Header, staged_base), "448 u64 staged_base"),
-        (offset_of!(Header, state), "468 u32 state"),
-        (offset_of!(Header, groups_seen), "480 u64 groups"),
-        (offset_of!(Header, undo), "504 undo"),
-        (
-            offset_of!(Header, unrequested),
-            "576 u64 events not asked for",
-        ),
-        (offset_of!(Header, process), "588 facts"),
-        (offset_of!(Header, trace_number), "3148 u32 number"),
-    ];
-    let spec = include_str!("../SPEC.md");
-    for (offset, text) in offsets {
-        assert!(spec.contains(text), "SPEC.md lacks `{text}`");
-        assert!(
-            text.starts_with(&format!("{offset} ")),
-            "`{text}` is at {offset}"
-        );
-    }
-}

@@ -5,7 +5,7 @@
 //!
 //! Rule: nothing is removed before it is safe elsewhere, and nothing that differs is ever written over.
 
-use crate::run::adopt::{self, Here, Liveness, Outcome, Part};
+use crate::run::adopt::{self, Here, Left, Liveness, Outcome, Part};
 use anyhow::{bail, Context};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,6 +68,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             copied += collector.copy(folder, into)?;
         }
     }
+    adopt::sweep(&collector.here);
     for refused in collector.refused.values() {
         tell!(
             "error: `{}` can't be adopted: {}",
@@ -145,7 +146,6 @@ struct Collector {
 /// A dead process's live part that is still where the process left it.
 struct Refused {
     file: PathBuf,
-    part: Part,
     why: String,
 }
 
@@ -171,7 +171,7 @@ impl Collector {
                 .any(|folder| adopt::inside(folder, trace).is_ok()),
         };
         for left in adopt::leftovers(wanted) {
-            self.adopt(left.file, left.part, &left.trace);
+            self.adopt(left.file, &left.left, &left.trace);
         }
         for (file, trace) in strays.into_inner() {
             self.stray(&file, &trace);
@@ -180,14 +180,14 @@ impl Collector {
 
     /// Says that a live part's capture folder is not there, and how to have the part all the same.
     fn stray(&mut self, file: &Path, trace: &Path) {
-        let Some(part) = adopt::part_at(file) else {
+        let Some(left) = Left::at(file) else {
             return;
         };
-        if self.runs(&part, trace) {
+        if self.runs(&left, trace) {
             return;
         }
         self.strays += 1;
-        let host = self.host_of(&part);
+        let host = self.host_of(&left);
         // DIR/HOST/NAME.trace.
         let folder = shown(trace.parent().and_then(Path::parent).unwrap_or(trace));
         self.say(&format!(
@@ -228,12 +228,12 @@ impl Collector {
                 continue;
             }
             if place != "memfd" {
-                if let Some(part) = adopt::part_at(Path::new(place)) {
-                    self.adopt(PathBuf::from(place), part, &trace);
+                if let Some(left) = Left::at(Path::new(place)) {
+                    self.adopt(PathBuf::from(place), &left, &trace);
                     continue;
                 }
             }
-            if snapshot.is_some_and(|part| part.liveness(&self.here) != Liveness::Dead) {
+            if snapshot.is_some_and(|part| part.left().liveness(&self.here) != Liveness::Dead) {
                 self.say(&format!("alive      {host}  {}", shown(&trace)));
                 self.alive.insert(known);
             } else {
@@ -242,39 +242,40 @@ impl Collector {
         }
     }
 
-    fn host_of(&self, part: &Part) -> String {
-        let host = part.process().remove("host");
-        printable(host.as_ref().unwrap_or(&self.here.host)).into_owned()
+    fn host_of(&self, left: &Left) -> String {
+        let host = left.facts.get("host");
+        printable(host.unwrap_or(&self.here.host)).into_owned()
     }
 
-    /// Whether the writer of `part` may still be there, which is then said.
-    fn runs(&mut self, part: &Part, trace: &Path) -> bool {
-        let why = match part.liveness(&self.here) {
+    /// Whether the writer of a live part may still be there, which is then said.
+    fn runs(&mut self, left: &Left, trace: &Path) -> bool {
+        let why = match left.liveness(&self.here) {
             Liveness::Dead => return false,
             Liveness::Alive => "",
             Liveness::Unknown => "  (or dead: another host or pid name space)",
         };
-        let host = self.host_of(part);
+        let host = self.host_of(left);
         self.say(&format!("alive      {host}  {}{why}", shown(trace)));
         self.alive.insert(same_for_all(trace));
         true
     }
 
-    fn adopt(&mut self, file: PathBuf, part: Part, trace: &Path) {
-        if self.runs(&part, trace) {
+    fn adopt(&mut self, file: PathBuf, left: &Left, trace: &Path) {
+        if self.runs(left, trace) {
             return;
         }
-        if let Err(error) = self.adopt_dead(&file, &part, trace) {
+        if let Err(error) = self.adopt_dead(&file, trace) {
             let why = printable(&format!("{error:#}")).into_owned();
             self.refused
-                .insert(same_for_all(trace), Refused { file, part, why });
+                .insert(same_for_all(trace), Refused { file, why });
         }
     }
 
     /// Adopts the part in `file` of a process that is dead, and removes the file.
-    fn adopt_dead(&mut self, file: &Path, part: &Part, trace: &Path) -> anyhow::Result<()> {
-        if let Outcome::Adopted(live) = adopt::adopt(part, trace)? {
-            let host = self.host_of(part);
+    fn adopt_dead(&mut self, file: &Path, trace: &Path) -> anyhow::Result<()> {
+        let part = adopt::part_at(file).context("it holds no live part any more")?;
+        if let Outcome::Adopted(live) = adopt::adopt(&part, trace)? {
+            let host = self.host_of(&part.left());
             self.say(&format!("adopted    {host}  {}", shown(&live)));
             self.adopted += 1;
         }
@@ -344,7 +345,7 @@ impl Collector {
         for (trace, mut refused) in std::mem::take(&mut self.refused) {
             let below = trace.strip_prefix(&from).ok();
             let place = below.map(|below| self.place(below, into));
-            let adopted = place.map(|place| self.adopt_dead(&refused.file, &refused.part, &place));
+            let adopted = place.map(|place| self.adopt_dead(&refused.file, &place));
             if let Some(Err(error)) = &adopted {
                 refused.why = printable(&format!("{error:#}")).into_owned();
             }

@@ -15,10 +15,11 @@ mod probe;
 mod variables;
 
 use crate::report::print;
+use crate::run::adopt;
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -139,8 +140,8 @@ struct Machine {
     space: SpaceOf,
     /// Soft limits of open files and of a file's size.
     limits: (u64, u64),
-    /// Why there is no memory without a file, if there is none.
-    memfd: Result<(), String>,
+    /// The live parts of dead processes that are still here: the captures' folders, and bytes of memory.
+    left: Vec<(PathBuf, u64)>,
 }
 
 impl Machine {
@@ -175,7 +176,7 @@ impl Machine {
                 limit(Resource::RLIMIT_NOFILE),
                 limit(Resource::RLIMIT_FSIZE),
             ),
-            memfd: memfd(),
+            left: left_behind(),
         }
     }
 
@@ -235,21 +236,18 @@ impl Machine {
     }
 }
 
-/// Whether memory without a file can be had.
-fn memfd() -> Result<(), String> {
-    // SAFETY: a plain system call, by number because glibc 2.17 has no wrapper for it; the descriptor is owned at once.
-    unsafe {
-        let fd = libc::syscall(
-            libc::SYS_memfd_create,
-            c"ncclscope-doctor".as_ptr(),
-            libc::MFD_CLOEXEC,
-        );
-        if fd < 0 {
-            return Err(std::io::Error::last_os_error().to_string());
-        }
-        drop(OwnedFd::from_raw_fd(fd as i32));
-    }
-    Ok(())
+/// The live parts that dead processes of this user left on this node.
+fn left_behind() -> Vec<(PathBuf, u64)> {
+    let here = adopt::Here::ask();
+    let dead = |left: &adopt::Leftover| left.left.liveness(&here) == adopt::Liveness::Dead;
+    let leftovers = adopt::leftovers(|_, _| true).into_iter().filter(dead);
+    let described = leftovers.map(|left| {
+        // DIR/HOST/NAME.trace.
+        let folder = left.trace.parent().and_then(Path::parent);
+        let bytes = left.file.metadata().map_or(0, |m| m.blocks() * 512);
+        (folder.unwrap_or(&left.trace).to_owned(), bytes)
+    });
+    described.collect()
 }
 
 /// Examines and prints.
@@ -405,7 +403,7 @@ mod fake {
                 })
             }),
             limits: (65_536, u64::MAX),
-            memfd: Ok(()),
+            left: Vec::new(),
         }
     }
 

@@ -1,8 +1,8 @@
 //! `ncclscope run`: runs a program with the recorder in it, and keeps what its processes leave.
 //!
-//! [`folder`] has the capture folder, [`launcher`] gets the recorder's variables through srun and mpirun, [`socket`]
-//! holds the live parts of the processes on this host, [`child`] runs the program, [`adopt`] keeps what the dead left.
-//! [`job`] tells whether this is one of many runs that a launcher started, which then share a folder.
+//! [`folder`] has the capture folder, [`launcher`] gets the recorder's variables through srun and mpirun, [`child`] runs
+//! the program, [`keeper`] and [`adopt`] keep what its dead processes left on this host. [`job`] tells whether this is
+//! one of many runs that a launcher started, which then share a folder.
 //!
 //! Rule: the program sees the same streams, terminal, signals and exit status as without us.
 
@@ -18,12 +18,12 @@ pub mod adopt;
 mod child;
 mod folder;
 mod job;
+mod keeper;
 pub mod launcher;
-mod socket;
 
 use folder::Folder;
+use keeper::{Keeper, Tally};
 use launcher::Launcher;
-use socket::{Keeper, Tally};
 
 /// Run a program and record its NCCL calls
 ///
@@ -90,10 +90,10 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let before = child::outlive_size_limit()?;
     let plugin = plugin_path::find()?;
     let env = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
-    if env("NCCLSCOPE_RUN_SOCKET").is_some() {
+    if env("NCCLSCOPE_RUN").is_some() {
         bail!(
             "this is already under an `ncclscope run`, which records its programs\n  hint: leave one of the two out, or \
-             unset NCCLSCOPE_RUN_SOCKET and NCCLSCOPE_OUT"
+             unset NCCLSCOPE_RUN and NCCLSCOPE_OUT"
         );
     }
     let mut notes = Vec::new();
@@ -116,6 +116,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let mut variables = vec![
         ("NCCL_PROFILER_PLUGIN".to_owned(), plugin.into_os_string()),
         ("NCCLSCOPE_OUT".to_owned(), folder.out.clone().into()),
+        ("NCCLSCOPE_RUN".to_owned(), folder.path.clone().into()),
     ];
     let mut given = |name: &str, value: Option<clap::builder::PossibleValue>| {
         variables.extend(value.map(|v| (name.to_owned(), v.get_name().into())));
@@ -128,21 +129,6 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         "NCCLSCOPE_TIMING",
         args.timing.and_then(|t| t.to_possible_value()),
     );
-    let keeper = match Keeper::open(&folder.path) {
-        Ok(keeper) => {
-            variables.push((
-                "NCCLSCOPE_RUN_SOCKET".to_owned(),
-                keeper.path().into_os_string(),
-            ));
-            Some(keeper)
-        }
-        Err(error) => {
-            notes.push(format!(
-                "no run socket ({error}): live parts go to /dev/shm"
-            ));
-            None
-        }
-    };
     // Launchers are also told of the settings that come from the caller.
     for (name, value) in std::env::vars_os() {
         if let Some(name) = name
@@ -170,18 +156,16 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         tell!("ncclscope: note: {}", notes.join("; "));
     }
 
-    let status = match signals.run(&mut command, allow_many_files) {
+    let keeper = Keeper::start(&folder.path);
+    let status = match signals.run(&mut command) {
         Ok(status) => status,
         Err(error) => {
-            if let Some(keeper) = keeper {
-                keeper.finish();
-            }
+            keeper.finish();
             folder.abandon();
             return Ok(not_started(&arguments[0], &error));
         }
     };
-    let mut tally = keeper.map(Keeper::finish).unwrap_or_default();
-    adopt_files(&folder.path, &mut tally);
+    let mut tally = keeper.finish();
     if let Err(error) = folder.end(status) {
         tally
             .failed
@@ -225,16 +209,6 @@ fn other_plugin(
     }))
 }
 
-/// Lets us hold two descriptors for each of many processes. Called after the program's start, which keeps the limit
-/// that it was given.
-fn allow_many_files() {
-    use nix::sys::resource::{getrlimit, setrlimit, Resource};
-    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        // With the old limit fewer processes can be held; the others use /dev/shm.
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
-    }
-}
-
 /// Says why the program did not start, and gives the shells' exit status for that.
 fn not_started(program: &OsString, error: &io::Error) -> ExitCode {
     let program = program.to_string_lossy();
@@ -244,19 +218,6 @@ fn not_started(program: &OsString, error: &io::Error) -> ExitCode {
     };
     tell!("error: {text}\n  hint: see that it runs without `ncclscope run --`");
     ExitCode::from(status)
-}
-
-/// Adopts the live parts that dead processes of this capture left in files of this node.
-fn adopt_files(capture: &Path, tally: &mut Tally) {
-    let here = adopt::Here::ask();
-    for left in adopt::leftovers(|_, trace| adopt::inside(capture, trace).is_ok()) {
-        if left.part.liveness(&here) != adopt::Liveness::Dead {
-            tally.alive += 1;
-        } else if tally.adopt(&left.part, &left.trace) {
-            // It is in the capture now; memory is worth having back.
-            let _ = std::fs::remove_file(left.file);
-        }
-    }
 }
 
 /// The line at the end: what there is, what is missing, what to do next.

@@ -27,6 +27,7 @@
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -209,9 +210,10 @@ impl Drop for Place {
         let folder = format!("/dev/shm/ncclscope-{}", nix::unistd::geteuid());
         let mark = format!("NCCLSCOPE_QUIET={}\n", self.folder.path().display());
         for live in fs::read_dir(folder).into_iter().flatten().flatten() {
-            // A process's facts stand in the first page.
-            let head = fs::read(live.path()).unwrap_or_default();
-            let head = &head[..head.len().min(4096)];
+            // A process's facts stand in the first page. The rest is mostly room for growth.
+            let mut head = Vec::new();
+            let file = fs::File::open(live.path());
+            let _ = file.and_then(|file| file.take(4096).read_to_end(&mut head));
             if head.windows(mark.len()).any(|w| w == mark.as_bytes()) {
                 let _ = fs::remove_file(live.path());
             }

@@ -38,6 +38,10 @@ struct Driver {
     steps: Vec<(u64, i64)>,
     ppm: i64,
     fails: c_int,
+    /// What questions about events are answered with; 0 as they should be.
+    ask_fails: c_int,
+    /// How often contexts were destroyed and made again.
+    resets: u64,
     records: u64,
     violations: u64,
 }
@@ -105,6 +109,13 @@ exported! {
     fn cuCtxGetCurrent(context: *mut u64) -> c_int {
         // SAFETY: the caller's.
         unsafe { *context = CONTEXT.get() };
+        0
+    }
+
+    /// A number that no other context of the process has or had.
+    fn cuCtxGetId(context: u64, id: *mut u64) -> c_int {
+        // SAFETY: the caller's.
+        unsafe { *id = driver().resets << 32 | context };
         0
     }
 
@@ -182,6 +193,9 @@ exported! {
         if failed != 0 {
             return failed;
         }
+        if driver.ask_fails != 0 {
+            return driver.ask_fails;
+        }
         if !driver.graphs.captures.is_empty() && MODE.get() == GLOBAL {
             driver.violations += 1;
             return CAPTURE_UNSUPPORTED;
@@ -200,6 +214,9 @@ exported! {
         let failed = driver.healthy();
         if failed != 0 {
             return failed;
+        }
+        if driver.ask_fails != 0 {
+            return driver.ask_fails;
         }
         let at = |event: u64| driver.events.get(&event).copied().flatten();
         let (Some((from_due, from)), Some((to_due, to))) = (at(from), at(to)) else {
@@ -486,6 +503,18 @@ exported! {
     /// Every call that can fail returns this from now on.
     fn fake_cuda_fail(code: c_int) {
         driver().fails = code;
+    }
+
+    /// Questions about events return this from now on.
+    fn fake_cuda_ask_fail(code: c_int) {
+        driver().ask_fails = code;
+    }
+
+    /// All contexts are destroyed with their events, and are made again at the same addresses.
+    fn fake_cuda_reset() {
+        let mut driver = driver();
+        driver.resets += 1;
+        driver.events.clear();
     }
 
     /// Events recorded so far.

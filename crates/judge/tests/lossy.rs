@@ -5,6 +5,7 @@
 use judge::completeness::Counts;
 use judge::plan::{Plan, Profiler, Work};
 use judge::report::Report;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -179,8 +180,10 @@ fn a_killed_rank_leaves_every_call_in_ncclscope_s_capture_and_none_in_the_lossy_
     // SAFETY: a plain query.
     let folder = format!("/dev/shm/ncclscope-{}", unsafe { libc::geteuid() });
     for live in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let head = std::fs::read(live.path()).unwrap_or_default();
-        let head = String::from_utf8_lossy(&head[..head.len().min(4096)]).into_owned();
+        let mut head = Vec::new();
+        let file = std::fs::File::open(live.path());
+        let _ = file.and_then(|file| file.take(4096).read_to_end(&mut head));
+        let head = String::from_utf8_lossy(&head).into_owned();
         assert!(!head.contains(&runs), "{head}");
     }
 }

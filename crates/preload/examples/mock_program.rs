@@ -2,6 +2,9 @@
 //!
 //! `mock_program NCCL USER`: opens both libraries, NCCL for itself alone (`RTLD_LOCAL`) as Python does with extensions.
 //! Prints `ok` when every call returned what it should and other look-ups went as ever.
+//!
+//! `mock_program NCCL --fork-in-first-count`: forks while another thread counts its first call, which takes long because the
+//! counter has something to say and nobody reads it. Prints `ok` when the child's call returned.
 
 use std::ffi::{c_char, c_int, c_void, CString};
 use std::process::ExitCode;
@@ -34,6 +37,12 @@ fn main() -> ExitCode {
     let mut sound = true;
     // Linked first: nothing has told yet where NCCL is. NCCL is loaded beside, as the framework's own dependency.
     let nccl = open(&arguments[1], libc::RTLD_NOW | libc::RTLD_LOCAL);
+    if arguments
+        .get(2)
+        .is_some_and(|a| a == "--fork-in-first-count")
+    {
+        return fork_in_first_count(nccl, comm);
+    }
     if let Some(user) = arguments.get(2) {
         let user = open(user, libc::RTLD_LAZY | libc::RTLD_LOCAL);
         // SAFETY: the example's own signature.
@@ -78,6 +87,66 @@ fn main() -> ExitCode {
             "ok"
         } else {
             "a call or a look-up went wrong"
+        }
+    );
+    ExitCode::from(u8::from(!sound))
+}
+
+/// See the module.
+fn fork_in_first_count(nccl: *mut c_void, comm: usize) -> ExitCode {
+    // SAFETY: NCCL's signature, pointers as numbers.
+    let all_reduce =
+        unsafe { std::mem::transmute::<*mut c_void, AllReduce>(look(nccl, "ncclAllReduce")) };
+    // SAFETY: system calls on descriptors of ours.
+    let reader = unsafe {
+        let mut pipe = [0; 2];
+        assert_eq!(libc::pipe2(pipe.as_mut_ptr(), libc::O_NONBLOCK), 0);
+        while libc::write(pipe[1], [0u8; 4096].as_ptr().cast(), 4096) > 0 {}
+        assert_eq!(libc::fcntl(pipe[1], libc::F_SETFL, 0), 0);
+        assert_eq!(libc::dup2(pipe[1], 2), 2);
+        pipe[0]
+    };
+    let (tell, told) = std::sync::mpsc::channel();
+    let counting = std::thread::spawn(move || {
+        // SAFETY: a plain call.
+        let _ = tell.send(unsafe { libc::syscall(libc::SYS_gettid) });
+        all_reduce(0, 0, 512, 7, 0, comm, 0)
+    });
+    let path = format!("/proc/self/task/{}/syscall", told.recv().expect("a thread"));
+    let writes = format!("{} 0x2 ", libc::SYS_write);
+    while !std::fs::read_to_string(&path).is_ok_and(|call| call.starts_with(&writes)) {
+        std::thread::yield_now();
+    }
+    // SAFETY: the child only calls and leaves.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: the child has a standard error of its own then.
+        unsafe { libc::dup2(libc::open(c"/dev/null".as_ptr(), libc::O_WRONLY), 2) };
+        all_reduce(0, 0, 512, 7, 0, comm, 0);
+        // SAFETY: ends the process, without handlers.
+        unsafe { libc::_exit(0) };
+    }
+    let (mut status, mut ended) = (0, 0);
+    for _ in 0..2000 {
+        // SAFETY: our child.
+        ended = unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) };
+        if ended != 0 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    // SAFETY: our child, and our descriptor; what is read goes nowhere.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        while libc::read(reader, [0u8; 4096].as_mut_ptr().cast(), 4096) > 0 {}
+    }
+    let sound = ended == child && status == 0 && counting.join().is_ok_and(|result| result == 0);
+    println!(
+        "{}",
+        if sound {
+            "ok"
+        } else {
+            "the child never came back"
         }
     );
     ExitCode::from(u8::from(!sound))

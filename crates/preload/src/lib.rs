@@ -14,8 +14,7 @@ use counter::{Counter, Kind};
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::path::Path;
-use std::sync::atomic::{AtomicPtr, Ordering::*};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
 
 mod find;
 
@@ -27,8 +26,10 @@ const IN_PROGRESS: c_int = 7;
 
 /// The counter of this process, once it has made a call.
 static COUNTER: AtomicPtr<Counter> = AtomicPtr::new(std::ptr::null_mut());
-/// Held while the counter is made.
-static MAKING: Mutex<bool> = Mutex::new(false);
+/// Which process tried to make its counter, and whether it still does: `pid << 1 | done`; 0 nobody yet.
+///
+/// No lock: a child that is forked meanwhile would never get it. Here it sees that the word is not its own.
+static TRIED: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     /// Inside a call of NCCL's.
@@ -38,25 +39,40 @@ thread_local! {
 extern "C" fn forked() {
     // The child's counts are its own; the parent's file stays mapped in it and is left alone.
     COUNTER.store(std::ptr::null_mut(), Release);
-    if let Ok(mut tried) = MAKING.try_lock() {
-        *tried = false;
-    }
+    TRIED.store(0, Release);
 }
 
 fn counter() -> Option<&'static Counter> {
     // Pairs with the Release below.
-    let made = COUNTER.load(Acquire);
-    if !made.is_null() {
+    let made = || COUNTER.load(Acquire);
+    let found = made();
+    if !found.is_null() {
         // SAFETY: leaked, so it lives as long as the process.
-        return Some(unsafe { &*made });
+        return Some(unsafe { &*found });
     }
-    let mut tried = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
-    let made = COUNTER.load(Acquire);
-    if *tried {
-        // SAFETY: as above.
-        return unsafe { made.as_ref() };
+    let making = u64::from(std::process::id()) << 1;
+    loop {
+        let tried = TRIED.load(Acquire);
+        if tried == making | 1 {
+            // SAFETY: null, or as above.
+            return unsafe { made().as_ref() };
+        }
+        if tried == making {
+            // Another thread does.
+            std::thread::sleep(std::time::Duration::from_micros(50));
+        } else if TRIED
+            .compare_exchange(tried, making, AcqRel, Relaxed)
+            .is_ok()
+        {
+            break;
+        }
     }
-    *tried = true;
+    let counter = make();
+    TRIED.store(making | 1, Release);
+    counter
+}
+
+fn make() -> Option<&'static Counter> {
     let folder = std::env::var_os(counter::FOLDER).filter(|f| !f.is_empty())?;
     let rank = [
         "RANK",
@@ -70,17 +86,21 @@ fn counter() -> Option<&'static Counter> {
         .find_map(|name| std::env::var(name).ok()?.parse().ok());
     match Counter::create(Path::new(&folder), std::process::id(), rank) {
         Ok(new) => {
-            // SAFETY: registers a function that only stores.
-            unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+            static REGISTERED: AtomicBool = AtomicBool::new(false);
+            if !REGISTERED.swap(true, Relaxed) {
+                // SAFETY: registers a function that only stores. A child has its parent's.
+                unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+            }
             let new = Box::leak(Box::new(new));
             COUNTER.store(new, Release);
             Some(new)
         }
         Err(error) => {
-            eprintln!(
-                "ncclscope counter: can't count in `{}`: {error}",
-                Path::new(&folder).display()
-            );
+            let folder = Path::new(&folder).display();
+            let line = format!("ncclscope counter: can't count in `{folder}`: {error}\n");
+            // Not `eprintln`, which takes a lock that a forked child would find taken.
+            // SAFETY: the buffer is valid for its length.
+            unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
             None
         }
     }

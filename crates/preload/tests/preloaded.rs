@@ -92,6 +92,23 @@ fn a_library_that_is_linked_with_nccl_is_counted_too() {
 }
 
 #[test]
+fn a_fork_during_the_first_count_leaves_the_child_free_to_call() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let examples = built().join("examples");
+    let nccl = folder.path().join("libnccl.so.2");
+    std::fs::copy(examples.join("libmock_nccl.so"), &nccl).expect("copied");
+    let output = Command::new(examples.join("mock_program"))
+        .arg(&nccl)
+        .arg("--fork-in-first-count")
+        // There is no such folder, which the counter says.
+        .env(counter::FOLDER, folder.path().join("none"))
+        .env("LD_PRELOAD", library())
+        .output()
+        .expect("started");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n");
+}
+
+#[test]
 fn without_the_library_nothing_is_counted() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(run(false, false, folder.path()).is_empty());

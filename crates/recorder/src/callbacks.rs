@@ -29,8 +29,15 @@ pub struct Callbacks {
 }
 
 thread_local! {
+    // The ring that the calling thread has a number in, by its address, and the number. A forked child has
+    // a ring of its own, in which its one thread must not keep the number that it had in the parent's.
     // A plain cell needs no destructor, so this pins nothing.
-    static THREAD: Cell<u32> = const { Cell::new(0) };
+    static THREAD: Cell<(usize, u32)> = const { Cell::new((0, 0)) };
+}
+
+/// Whether `words` more fit behind `at`. `at` may be an old head, which others have passed since.
+fn has_room(at: u64, words: u64, tail: u64, capacity: u64) -> bool {
+    at.wrapping_add(words).wrapping_sub(tail) as i64 <= capacity as i64
 }
 
 impl Callbacks {
@@ -64,22 +71,31 @@ impl Callbacks {
 
     fn thread(&self) -> u32 {
         THREAD.with(|thread| {
-            if thread.get() == 0 {
-                thread.set(self.threads.fetch_add(1, Relaxed) + 1);
+            let ring = self.words.as_ptr() as usize;
+            if thread.get().0 != ring {
+                thread.set((ring, self.threads.fetch_add(1, Relaxed)));
             }
-            thread.get() - 1
+            thread.get().1
         })
     }
 
-    /// Appends one record.
-    pub fn push(&self, what: What, abi: u8, ticks: u64, subject: u64, result: u64, payload: &[u8]) {
+    /// Appends one record. False if it was dropped, because there is no room for it.
+    pub fn push(
+        &self,
+        what: What,
+        abi: u8,
+        ticks: u64,
+        subject: u64,
+        result: u64,
+        payload: &[u8],
+    ) -> bool {
         let words = record_bytes(payload.len()) as u64 / 8;
         let capacity = self.words.len() as u64;
         let mut at = self.head.load(Relaxed);
         loop {
-            if at + words - self.tail.load(Acquire) > capacity {
+            if !has_room(at, words, self.tail.load(Acquire), capacity) {
                 self.dropped.fetch_add(1, Relaxed);
-                return;
+                return false;
             }
             match self
                 .head
@@ -109,6 +125,7 @@ impl Callbacks {
             word(i as u64 + 1).store(eight(chunk), Relaxed);
         }
         word(0).store(eight(&header[..8]), Release);
+        true
     }
 
     /// Records the text behind a pointer, once in a while again.
@@ -123,8 +140,9 @@ impl Callbacks {
         }
         let mut bytes = [0u8; 64];
         let text = read(pointer, &mut bytes);
-        self.push(What::Text, abi, ticks, address, 0, text);
-        seen.store(address, Relaxed);
+        if self.push(What::Text, abi, ticks, address, 0, text) {
+            seen.store(address, Relaxed);
+        }
     }
 
     /// Moves committed records to `out`, up to about `limit` bytes, and returns how many; only the recorder's thread calls
@@ -149,5 +167,45 @@ impl Callbacks {
             taken += 1;
         }
         taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(bytes: &[u8]) -> Vec<&[u8]> {
+        capture::callback::read(bytes)
+            .filter(|record| record.what == What::Text)
+            .map(|record| record.payload)
+            .collect()
+    }
+
+    #[test]
+    fn a_text_that_was_dropped_is_recorded_at_its_next_use() {
+        let ring = Callbacks::new().expect("memory");
+        for payload in [60_000, 0] {
+            let before = ring.dropped.load(Relaxed);
+            while ring.dropped.load(Relaxed) == before {
+                ring.push(What::Stop, 5, 1, 2, 3, &vec![0; payload]);
+            }
+        }
+        let text = || ring.text(5, 1, c"AllReduce".as_ptr());
+        text();
+        let mut out = Vec::new();
+        while ring.take(&mut out, 1 << 20) != 0 {}
+        assert_eq!(texts(&out).len(), 0);
+        text();
+        text();
+        ring.take(&mut out, 1 << 20);
+        assert_eq!(texts(&out), [b"AllReduce"]);
+    }
+
+    #[test]
+    fn an_old_head_is_no_full_ring() {
+        // Others have appended since, and the thread has taken all that.
+        assert!(has_room(0, 4, 100, 64));
+        assert!(has_room(u64::MAX - 1, 4, 100, 64));
+        assert!(has_room(100, 64, 100, 64) && !has_room(101, 64, 100, 64));
     }
 }

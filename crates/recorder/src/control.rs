@@ -1,17 +1,14 @@
 //! How other threads talk to the recorder's own thread.
 //!
-//! Inits and finalizes say that definitions changed and ask which slots are idle. The last finalize and the
+//! Inits ask for slots that are idle, and for rows; finalizes say which slots ended. The last finalize and the
 //! process's exit ask for a flush. The recorder's thread ([`crate::writer`]) looks at [`Control`] in each of
 //! its turns, and answers there.
 //!
-//! Rule: an event callback may call [`Control::definitions_changed`] and nothing else here, because the rest
-//! takes locks.
+//! Rule: an event callback may set [`Control::definitions`] and nothing else here, because the rest takes locks.
 
-use std::sync::atomic::{
-    AtomicBool, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
-};
-use std::sync::{Condvar, Mutex, TryLockError};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire};
+use std::sync::{Condvar, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 /// See the module.
@@ -22,17 +19,17 @@ pub struct Control {
     pub wake: Condvar,
     /// `asked` was answered.
     pub done: Condvar,
-    /// Communicators or strings changed since they were last staged.
+    /// Communicators changed since their definitions were last staged.
     pub definitions: AtomicBool,
-    /// Whether a communicator's slot has rows that are not sealed, by slot.
-    pub busy: Mutex<Vec<bool>>,
+    /// Slots of communicators that were finalized.
+    ended: Mutex<Vec<u16>>,
+    /// Those of them that may be used again, first ended first.
+    idle: Mutex<VecDeque<u16>>,
     /// The thread was started.
     pub running: AtomicBool,
     /// The live part's number of changes (`writer::snapshots::changes`) that the capture folder covers; 0 if
     /// it does not hold all.
     pub complete: AtomicU64,
-    /// Communicators changed, and their definitions are not staged.
-    pub uncovered_definitions: AtomicBool,
 }
 
 /// What is asked of the recorder's thread, and how far it is.
@@ -44,27 +41,53 @@ pub struct Asked {
     pub flushed: u64,
     /// The first try to make the files is over.
     pub opened: bool,
+    /// Rows that the process should have.
+    pub rows: usize,
+    /// Those of them that were looked at: they are there, or can't be had.
+    pub rows_seen: usize,
 }
 
 impl Control {
-    /// Says that communicators or strings changed and must be written.
-    pub fn definitions_changed(&self) {
-        self.uncovered_definitions.store(true, Relaxed);
-        self.definitions.store(true, Release);
+    /// Says that a communicator was finalized. Its definition is marked as changed.
+    pub fn slot_ended(&self, slot: u16) {
+        lock(&self.ended).push(slot);
     }
 
-    /// Whether a finalized communicator's slot may be used again: its rows are sealed and its definition is
-    /// written.
-    pub fn idle(&self, slot: usize) -> bool {
-        let busy = self.busy.lock().unwrap_or_else(|p| p.into_inner());
-        !busy.get(slot).copied().unwrap_or(false) && !self.uncovered_definitions.load(Relaxed)
+    /// The slots that ended since the last time.
+    pub fn take_ended(&self) -> Vec<u16> {
+        std::mem::take(&mut *lock(&self.ended))
+    }
+
+    /// Says that a slot may be used again.
+    pub fn slot_is_idle(&self, slot: u16) {
+        lock(&self.idle).push_back(slot);
+    }
+
+    /// A slot that may be used again.
+    pub fn idle_slot(&self) -> Option<u16> {
+        lock(&self.idle).pop_front()
+    }
+
+    /// Asks for so many rows and waits for them, at most 100 ms.
+    pub fn want_rows(&self, rows: usize) {
+        if !self.running.load(Acquire) {
+            return;
+        }
+        let mut asked = lock(&self.asked);
+        asked.rows = asked.rows.max(rows);
+        self.wake.notify_one();
+        let _ = self
+            .done
+            .wait_timeout_while(asked, Duration::from_millis(100), |asked| {
+                asked.rows_seen < rows
+            });
     }
 
     /// Waits for the trace file, at most 100 ms. The file says where the live part is, so a process that is
     /// killed in its first milliseconds is found like any other. The job must not wait longer for a slow file
     /// system.
     pub fn wait_for_files(&self) {
-        let asked = self.asked.lock().unwrap_or_else(|p| p.into_inner());
+        let asked = lock(&self.asked);
         let _ = self
             .done
             .wait_timeout_while(asked, Duration::from_millis(100), |asked| !asked.opened);
@@ -101,4 +124,9 @@ impl Control {
         }
         true
     }
+}
+
+/// A lock that a thread which panicked does not keep from others.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|p| p.into_inner())
 }

@@ -70,6 +70,18 @@ pub struct Driver {
     elapsed: unsafe extern "C" fn(*mut f32, u64, u64) -> c_int,
     capturing: unsafe extern "C" fn(u64, *mut c_int) -> c_int,
     exchange: unsafe extern "C" fn(*mut c_int) -> c_int,
+    /// From CUDA 12 on.
+    id: Option<unsafe extern "C" fn(u64, *mut u64) -> c_int>,
+}
+
+/// A context of CUDA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Context {
+    /// What the driver wants to be told. A context that is made after a reset may have the address of one
+    /// before.
+    pub handle: u64,
+    /// Differs for all contexts that the process ever had; the same as `handle` before CUDA 12.
+    pub id: u64,
 }
 
 /// Asks which graph a stream is captured into.
@@ -133,6 +145,7 @@ impl Driver {
         type Elapsed = unsafe extern "C" fn(*mut f32, u64, u64) -> c_int;
         type Capturing = unsafe extern "C" fn(u64, *mut c_int) -> c_int;
         type Exchange = unsafe extern "C" fn(*mut c_int) -> c_int;
+        type Id = unsafe extern "C" fn(u64, *mut u64) -> c_int;
         Some(Driver {
             current: function!(c"cuCtxGetCurrent", Get),
             make_current: function!(c"cuCtxSetCurrent", Of),
@@ -143,6 +156,10 @@ impl Driver {
             elapsed: function!(c"cuEventElapsedTime", Elapsed),
             capturing: function!(c"cuStreamIsCapturing", Capturing),
             exchange: function!(c"cuThreadExchangeStreamCaptureMode", Exchange),
+            id: symbol(cuda, c"cuCtxGetId").map(|found| {
+                // SAFETY: as above.
+                unsafe { std::mem::transmute::<*mut c_void, Id>(found) }
+            }),
         })
     }
 
@@ -153,6 +170,20 @@ impl Driver {
         // SAFETY: fills in one handle.
         let result = unsafe { (self.current)(&mut context) };
         (result == 0 && context != 0).then_some(context)
+    }
+
+    /// The calling thread's context, with its id.
+    pub fn context(&self) -> Option<Context> {
+        let handle = self.current_context()?;
+        let mut id = 0;
+        // SAFETY: the calling thread's own context, so it is there; fills in one number.
+        let known = self
+            .id
+            .is_some_and(|ask| unsafe { ask(handle, &mut id) } == 0);
+        Some(Context {
+            handle,
+            id: if known { id } else { handle },
+        })
     }
 
     /// Makes a context the calling thread's.
@@ -211,22 +242,26 @@ impl Driver {
         unsafe { (self.exchange)(&mut mode) };
     }
 
-    /// Whether the GPU has come to the newest record of an event.
+    /// Whether the GPU has come to the newest record of an event. While a capture forbids the question: not
+    /// that anybody knew.
     pub fn has_ended(&self, event: u64) -> Result<bool, u32> {
         // SAFETY: an event that the driver gave.
         match unsafe { (self.query)(event) } {
             0 => Ok(true),
             NOT_READY => Ok(false),
+            code if CAPTURE_ERRORS.contains(&code) => Ok(false),
             code => Err(code as u32),
         }
     }
 
-    /// From one event to another, both ended, ns; negative where the second came first.
-    pub fn elapsed_ns(&self, from: u64, to: u64) -> Result<f64, u32> {
+    /// From one event to another, both ended, ns; negative where the second came first. `None` while a
+    /// capture forbids the question.
+    pub fn elapsed_ns(&self, from: u64, to: u64) -> Result<Option<f64>, u32> {
         let mut milliseconds = 0f32;
         // SAFETY: fills in one float; events that the driver gave.
         match unsafe { (self.elapsed)(&mut milliseconds, from, to) } {
-            0 => Ok(f64::from(milliseconds) * 1e6),
+            0 => Ok(Some(f64::from(milliseconds) * 1e6)),
+            code if CAPTURE_ERRORS.contains(&code) => Ok(None),
             code => Err(code as u32),
         }
     }

@@ -4,7 +4,7 @@
 //! that ticket names the slot that is now theirs. The one giver stores a slot into the cell at `given` and
 //! then moves `given` on (Release), which takers meet with an Acquire load. Slots go round oldest first.
 //!
-//! A cell is overwritten only after its ticket's slot was given back (there are as many cells as slots), and
+//! A cell is overwritten only after its ticket's slot was given back (there are no fewer cells than slots), and
 //! the giver gives a ticket's slot back only after it has read the cell; so the giver may read the cell of
 //! any ticket that it has not yet dealt with.
 //!
@@ -12,40 +12,8 @@
 //! check in `tests/model.rs` runs this file's code on loom's atomics.
 
 use crate::round::Round;
+use crate::word::Word;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-/// An atomic word, so that the model check can run the same code.
-pub trait Word {
-    /// Loads with Acquire.
-    fn acquire(&self) -> u64;
-    /// Loads with no ordering.
-    fn relaxed(&self) -> u64;
-    /// Stores with Release.
-    fn release(&self, value: u64);
-    /// Compare-and-swap, AcqRel; false when it was not `from`, or spuriously.
-    fn swap_from(&self, from: u64, to: u64) -> bool;
-}
-
-impl Word for std::sync::atomic::AtomicU64 {
-    #[inline]
-    fn acquire(&self) -> u64 {
-        self.load(std::sync::atomic::Ordering::Acquire)
-    }
-    #[inline]
-    fn relaxed(&self) -> u64 {
-        self.load(std::sync::atomic::Ordering::Relaxed)
-    }
-    #[inline]
-    fn release(&self, value: u64) {
-        self.store(value, std::sync::atomic::Ordering::Release);
-    }
-    #[inline]
-    fn swap_from(&self, from: u64, to: u64) -> bool {
-        use std::sync::atomic::Ordering::{AcqRel, Relaxed};
-        self.compare_exchange_weak(from, to, AcqRel, Relaxed)
-            .is_ok()
-    }
-}
 
 /// The cells of a ring. Relaxed access is enough: `born` and `given` order it.
 pub trait Cells {
@@ -87,12 +55,13 @@ pub struct FreeRing<C, W> {
 struct Line<W>(W);
 
 impl<C: Cells, W: Word> FreeRing<C, W> {
-    /// A ring in which every slot is free. `given` is 0 and so must `born` be.
-    pub fn new(cells: C, given: W) -> Self {
-        for slot in 0..cells.len() {
+    /// A ring in which the first `slots` slots are free. `given` is 0 and so must `born` be. There are as many cells
+    /// as there may ever be slots: a further slot is given as one that was used.
+    pub fn new(cells: C, slots: u64, given: W) -> Self {
+        for slot in 0..slots {
             cells.set(slot, slot as u32);
         }
-        given.release(cells.len());
+        given.release(slots);
         FreeRing {
             cells,
             given: Line(given),

@@ -30,10 +30,39 @@ pub fn caught<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     })
 }
 
-/// A panic on demand, for the test that none leaves an entry point. Not in release builds.
+/// Panics and pauses on demand, for tests: that no panic leaves an entry point, and that a callback does no harm
+/// that goes on late. Not in release builds.
 #[cfg(debug_assertions)]
 pub mod forced {
     use super::{AtomicBool, Relaxed, OFF};
+    use std::sync::atomic::AtomicU32;
+
+    /// 0 no pause is asked for, 1 the next callback that finds its row or group pauses, 2 one does.
+    static PAUSE: AtomicU32 = AtomicU32::new(0);
+
+    /// The next callback that finds its row or group pauses there until [`resume`], in whichever thread.
+    pub fn pause_at_next_find() {
+        PAUSE.store(1, Relaxed);
+    }
+
+    /// Whether a callback pauses.
+    pub fn is_paused() -> bool {
+        PAUSE.load(Relaxed) == 2
+    }
+
+    /// Lets the callback go on that pauses.
+    pub fn resume() {
+        PAUSE.store(0, Relaxed);
+    }
+
+    /// A callback has found its row or group, and is going to store to it.
+    pub(crate) fn found() {
+        if PAUSE.compare_exchange(1, 2, Relaxed, Relaxed).is_ok() {
+            while is_paused() {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        }
+    }
 
     static NEXT: AtomicBool = AtomicBool::new(false);
 

@@ -1,8 +1,8 @@
 //! Handles and contexts: names that NCCL carries for us and that are looked up, never followed.
 //!
 //! ```text
-//! bits 63..46 generation │ 45..28 slot │ 27..20 channel (or communicator slot) │ 19..16 kind │ 15..0 salt
-//! bits 63..28 ticket, for what names a group
+//! bits 63..46 generation │ 45..28 slot │ 27..20 channel │ 19..16 kind │ 15..0 salt
+//! bits 63..36 ticket │ 35..20 communicator slot, for what names a group
 //! ```
 //!
 //! All ranks of a job run the same allocator, so another process's handle would else name a row of ours (PXN passes
@@ -25,13 +25,13 @@ pub enum Kind {
     ProxyOp = 5,
     /// A step of such an entry.
     ProxyStep = 6,
-    /// A group; the channel bits are its communicator.
+    /// A group, of this communicator.
     GroupApi = 7,
     /// A captured call.
     Template = 8,
-    /// A kernel launch of a group; the channel bits are its communicator.
+    /// A kernel launch of a group, of this communicator.
     Launch = 9,
-    /// A plan (Group event); the channel bits are its communicator.
+    /// A plan (Group event) of this communicator.
     Plan = 10,
     /// A call that is only counted, and its children.
     Rowless = 11,
@@ -45,12 +45,15 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle(u64);
 
+/// The slot in the context of a communicator that found none.
+pub const NO_SLOT: u32 = (1 << SLOT_BITS) - 1;
 /// Bits of a slot.
 pub const SLOT_BITS: u32 = 18;
 const KIND: u32 = 16;
 const CHANNEL: u32 = 20;
 const SLOT: u32 = 28;
 const GENERATION: u32 = SLOT + SLOT_BITS;
+const TICKET: u32 = 36;
 
 impl Handle {
     /// Names an entry of a table; of the generation, the lowest 18 bits.
@@ -65,10 +68,10 @@ impl Handle {
         )
     }
 
-    /// Names a group by its ticket, of which the lowest 36 bits count.
+    /// Names a group of a communicator by its ticket, of which the lowest 28 bits count.
     #[inline]
-    pub fn of_ticket(kind: Kind, comm: u8, ticket: u64) -> Handle {
-        Handle(ticket << SLOT | u64::from(comm) << CHANNEL | (kind as u64) << KIND)
+    pub fn of_ticket(kind: Kind, comm: u16, ticket: u64) -> Handle {
+        Handle(ticket << TICKET | u64::from(comm) << CHANNEL | (kind as u64) << KIND)
     }
 
     /// Names the same entry as something else.
@@ -155,16 +158,22 @@ impl Handle {
         (self.0 >> GENERATION) as u32
     }
 
-    /// The lowest 36 bits of a group's ticket.
+    /// The communicator's slot, of what names a group.
+    #[inline]
+    pub fn comm(self) -> u16 {
+        (self.0 >> CHANNEL) as u16
+    }
+
+    /// The lowest 28 bits of a group's ticket.
     #[inline]
     pub fn ticket(self) -> u64 {
-        self.0 >> SLOT
+        self.0 >> TICKET
     }
 
     /// Whether it names the group of this ticket.
     #[inline]
     pub fn is_ticket(self, ticket: u64) -> bool {
-        (self.0 >> SLOT ^ ticket) << SLOT == 0
+        (self.0 >> TICKET ^ ticket) << TICKET == 0
     }
 }
 
@@ -199,16 +208,16 @@ mod tests {
 
     #[test]
     fn a_group_is_named_by_its_ticket() {
-        let ticket = (1 << 36) - 1;
+        let ticket = (1 << 28) - 1;
         let group = Handle::read(
-            Handle::of_ticket(Kind::GroupApi, 255, ticket).give(SALT),
+            Handle::of_ticket(Kind::GroupApi, 65_534, ticket).give(SALT),
             SALT,
         );
         assert!(
             group.is(Kind::GroupApi) && group.is_ticket(ticket) && !group.is_ticket(ticket - 1)
         );
-        assert_eq!((group.ticket(), group.channel()), (ticket, 255));
-        assert!(group.is_ticket(ticket + (1 << 36)));
+        assert_eq!((group.ticket(), group.comm()), (ticket, 65_534));
+        assert!(group.is_ticket(ticket + (1 << 28)));
     }
 
     #[test]

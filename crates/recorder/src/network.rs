@@ -1,20 +1,25 @@
 //! ProxyOps and ProxySteps: the network side of a call, folded into its row as bytes and waits.
 //!
-//! [`Network`] hands out the entries of the live part's table of open network operations, round, oldest first: NCCL
-//! starts operations that it never stops (transports without completion), and those simply age out. A step has its
-//! place in its operation's entry, where NCCL too keeps it: by its number modulo 8. One that is started again, as NCCL
-//! does with receives that the network does not take yet, is the same step.
+//! [`Network`] hands out the entries of the live part's table of open network operations, round, oldest first.
+//! NCCL starts operations that it never stops (transports without completion). Once its row is sealed, the
+//! entry of such an operation is revoked, and serves again when no callback can be at it any more
+//! ([`crate::seats`]). When all entries are open, the oldest are revoked, and the operation that begins has
+//! none.
 //!
-//! Rule: an entry is written by the proxy's thread alone, from the start of its operation to the next one that takes
-//! it.
+//! A step has its place in its operation's entry, where NCCL too keeps it: by its number modulo 8. One that is
+//! started again, as NCCL does with receives that the network does not take yet, is the same step.
+//!
+//! Rule: an entry is written by the one thread that works on its operation, from the start of the operation to its stop.
+//! [`Network::uses`] says whose turn it is in between.
 
 use crate::handle::{Handle, Kind};
 use crate::round::Round;
+use crate::seats::{Inside, Seats};
 use capture::live::Row;
 use capture::net_op::{NetOp, Step, STEPS};
 use std::sync::atomic::{
-    fence, AtomicU64,
-    Ordering::{Relaxed, Release},
+    fence, AtomicU64, AtomicUsize,
+    Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
 };
 
 /// Index of "send_network" and "recv_flush" in `live::WAITS`: NCCL refreshes a chunk's size just before these two, in which
@@ -26,8 +31,19 @@ pub const RECV_FLUSH: u8 = 4;
 /// The table, and whose turn it is.
 pub struct Network {
     net_ops: Round<NetOp>,
-    next: AtomicU64,
+    /// By entry: generation << 46 | [`FREE`], [`TAKEN`], or the epoch in which it was revoked.
+    uses: Round<AtomicU64>,
+    /// The entry that is likely to be the next: a hint, which any thread may set back.
+    next: AtomicUsize,
+    /// Entries that were revoked so far.
+    pub revoked: AtomicU64,
 }
+
+const FREE: u64 = 0;
+const TAKEN: u64 = (1 << GENERATION) - 1;
+const GENERATION: u32 = 46;
+/// Entries that are looked at for one that is free.
+const PROBES: usize = 16;
 
 /// What a network operation begins with.
 pub struct Start {
@@ -40,23 +56,101 @@ pub struct Start {
     pub now: u64,
 }
 
+/// What came of [`Network::begin`].
+pub struct Begun {
+    /// The operation's name; `None` if no entry is free.
+    pub name: Option<Handle>,
+    /// Operations that were never stopped, of which the entries were taken back.
+    pub unstopped: u64,
+}
+
 impl Network {
     /// `None` unless there are 2^n entries.
     pub fn new(net_ops: &'static [NetOp]) -> Option<Self> {
+        let uses: Box<[AtomicU64]> = net_ops.iter().map(|_| AtomicU64::new(FREE)).collect();
         Some(Network {
             net_ops: Round::new(net_ops)?,
-            next: AtomicU64::new(0),
+            // Leaked like the recorder, which is never dropped.
+            uses: Round::new(Box::leak(uses))?,
+            next: AtomicUsize::new(0),
+            revoked: AtomicU64::new(0),
         })
     }
 
-    /// Takes the oldest entry: its new name, and whether what it held was never stopped.
+    /// Takes the oldest entry that is free. `lives` says whether the row of another operation is still there.
     #[inline]
-    pub fn begin(&self, start: &Start) -> (Handle, bool) {
-        let turn = self.next.fetch_add(1, Relaxed);
-        let op = self.net_ops.at(turn as usize);
-        let unstopped = op.word.load(Relaxed) != 0;
-        // A reader that sees the new fields sees that the entry is being made.
-        op.word.store(0, Relaxed);
+    pub fn begin(
+        &self,
+        _: &Inside,
+        seats: &Seats,
+        start: &Start,
+        lives: impl Fn(Handle) -> bool,
+    ) -> Begun {
+        let first = self.next.load(Relaxed);
+        // Long before its turn comes, so that it serves again by then.
+        let mut unstopped = self.age(seats, first.wrapping_add(self.uses.len() / 2), lives);
+        for at in (0..PROBES).map(|probe| first.wrapping_add(probe)) {
+            let place = self.uses.at(at);
+            let used = place.load(Acquire);
+            let state = used & TAKEN;
+            if state == TAKEN || state != FREE && !seats.is_safe(state) {
+                continue;
+            }
+            let taken = (used & !TAKEN).wrapping_add(TAKEN + 1) | TAKEN;
+            if place.compare_exchange(used, taken, AcqRel, Relaxed).is_ok() {
+                self.next.store(at.wrapping_add(1), Relaxed);
+                let name = Some(self.make(at, taken >> GENERATION, start));
+                return Begun { name, unstopped };
+            }
+        }
+        // All of them are open. The oldest make room, for those that begin a little later.
+        for at in (0..PROBES).map(|probe| first.wrapping_add(probe)) {
+            unstopped += self.age(seats, at, |_| false);
+        }
+        self.next.store(first.wrapping_add(PROBES), Relaxed);
+        Begun {
+            name: None,
+            unstopped,
+        }
+    }
+
+    /// Takes an entry from an operation that was not stopped, if its row does not live; 1 if so.
+    #[inline]
+    fn age(&self, seats: &Seats, at: usize, lives: impl Fn(Handle) -> bool) -> u64 {
+        let used = self.uses.at(at).load(Acquire);
+        if used & TAKEN != TAKEN {
+            return 0;
+        }
+        let row = Handle::read(self.net_ops.at(at).row.load(Relaxed), 0);
+        u64::from(!lives(row) && self.revoke(seats, at, used))
+    }
+
+    /// Takes an entry from the operation that has it, if that is not just being made or stopped.
+    #[cold]
+    fn revoke(&self, seats: &Seats, at: usize, used: u64) -> bool {
+        let op = self.net_ops.at(at);
+        let word = op.word.load(Relaxed);
+        // 0: its operation is being made, or was revoked by another thread.
+        if word == 0 || op.word.compare_exchange(word, 0, AcqRel, Relaxed).is_err() {
+            return false;
+        }
+        // After the word is 0, so that who sits down in a later epoch sees that.
+        fence(SeqCst);
+        let revoked = used & !TAKEN | seats.now();
+        // Not if its own thread has just given it back.
+        let _ = self
+            .uses
+            .at(at)
+            .compare_exchange(used, revoked, AcqRel, Relaxed);
+        self.revoked.fetch_add(1, Relaxed);
+        true
+    }
+
+    /// Fills an entry in.
+    #[inline]
+    fn make(&self, at: usize, generation: u64, start: &Start) -> Handle {
+        let op = self.net_ops.at(at);
+        // A reader that sees the new fields sees that the entry is being made: its word is 0.
         fence(Release);
         op.row.store(start.row.raw(), Relaxed);
         op.t_start.store(start.now, Relaxed);
@@ -71,11 +165,19 @@ impl Network {
         op.begun.store(0, Relaxed);
         op.open.store(0, Relaxed);
         // There are 2^n entries.
-        let n = self.net_ops.len();
-        let (slot, generation) = (turn as usize & (n - 1), turn >> n.trailing_zeros());
+        let slot = at & (self.net_ops.len() - 1);
         let name = Handle::new(Kind::ProxyOp, start.channel, slot as u32, generation);
         op.word.store(name.raw(), Release);
-        (name, unstopped)
+        name
+    }
+
+    /// Gives the entry of an operation back, which is over.
+    #[inline]
+    pub fn end(&self, _: &Inside, handle: Handle, op: &NetOp) {
+        op.word.store(0, Relaxed);
+        let place = self.uses.at(handle.slot() as usize);
+        // Also if it was revoked meanwhile: then nobody took it, because this callback is inside.
+        place.store(place.load(Relaxed) & !TAKEN | FREE, Release);
     }
 
     /// The network operation that a handle names, if its entry still holds that one.
@@ -110,7 +212,8 @@ impl Network {
         let op = self.net_ops.at(handle.slot() as usize / STEPS);
         let at = handle.slot() as usize % STEPS;
         let step = &op.steps[at];
-        let open = op.open.load(Relaxed) >> at & 1 == 1;
+        // Once the operation is over, another thread may take its entry.
+        let open = op.word.load(Relaxed) != 0 && op.open.load(Relaxed) >> at & 1 == 1;
         (open && step.word.load(Relaxed) == handle.raw()).then_some((op, step))
     }
 
@@ -164,21 +267,58 @@ impl Network {
 mod tests {
     use super::*;
 
+    use crate::seats::Keeper;
+
     /// A table of two entries.
-    fn network() -> Network {
-        let ops: Vec<NetOp> = (0..2).map(|_| NetOp::default()).collect();
-        Network::new(ops.leak()).expect("a power of two")
+    struct Table {
+        network: Network,
+        seats: Seats,
+        keeper: Keeper,
+        row_lives: bool,
     }
 
-    fn begin(network: &Network) -> (Handle, bool) {
-        network.begin(&Start {
+    impl std::ops::Deref for Table {
+        type Target = Network;
+        fn deref(&self) -> &Network {
+            &self.network
+        }
+    }
+
+    fn network() -> Table {
+        let ops: Vec<NetOp> = (0..2).map(|_| NetOp::default()).collect();
+        Table {
+            network: Network::new(ops.leak()).expect("a power of two"),
+            seats: Seats::new(),
+            keeper: Keeper::new(0),
+            row_lives: true,
+        }
+    }
+
+    /// In a callback of its own.
+    fn try_begin(table: &Table) -> Begun {
+        let start = Start {
             row: Handle::new(Kind::Task, 0, 77, 5),
             channel: 3,
             send: false,
             peer: 6,
             steps: 20,
             now: 100,
-        })
+        };
+        let inside = table.seats.enter();
+        table
+            .network
+            .begin(&inside, &table.seats, &start, |_| table.row_lives)
+    }
+
+    fn begin(table: &Table) -> (Handle, u64) {
+        let begun = try_begin(table);
+        (begun.name.expect("a free entry"), begun.unstopped)
+    }
+
+    fn end(table: &Table, name: Handle) {
+        let inside = table.seats.enter();
+        let op = table.network.op(name).expect("open");
+        table.network.end(&inside, name, op);
     }
 
     #[test]
@@ -212,6 +352,7 @@ mod tests {
                 Network::hold(op, from.map(u64::from), *to, *now << 6);
             }
             Network::account(op, &row);
+            end(&network, name);
             (row.net_longest.load(Relaxed), row.net_link.load(Relaxed))
         };
         // Two steps, from 100 to 150 and from 120 to 170; then one from 200 to 210: 80 units. Peer 6, receiving.
@@ -240,13 +381,54 @@ mod tests {
         let (first, _) = begin(&network);
         let op = network.op(first).expect("open");
         let step = Network::begin_step(first, op, 0, 200);
-        begin(&network);
-        // The third takes the first one's entry, which was never stopped.
+        let (second, _) = begin(&network);
+        end(&network, first);
+        end(&network, second);
+        // The third takes the first one's entry.
         let (third, unstopped) = begin(&network);
-        assert!(unstopped);
+        assert_eq!((third.slot(), unstopped), (first.slot(), 0));
         assert!(network.op(first).is_none() && network.step(step).is_none());
         let op = network.op(third).expect("open");
         let again = Network::begin_step(third, op, 0, 300);
         assert!(network.step(step).is_none() && network.step(again).is_some());
+    }
+
+    #[test]
+    fn an_operation_that_never_stops_makes_room_when_no_callback_can_be_at_it() {
+        let mut table = network();
+        let (first, _) = begin(&table);
+        begin(&table);
+        // Its thread has found the first operation, and is slow to store to it.
+        let (arrived, waits) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let inside = table.seats.enter();
+                arrived.wait();
+                waits.wait();
+                drop(inside);
+            });
+            arrived.wait();
+            for _ in 0..20 {
+                assert_eq!(try_begin(&table).name, None);
+            }
+            assert!(table.network.op(first).is_none(), "it is revoked");
+            table.keeper.look(&table.seats);
+            assert_eq!(try_begin(&table).name, None);
+            waits.wait();
+        });
+        table.keeper.look(&table.seats);
+        begin(&table);
+        begin(&table);
+    }
+
+    #[test]
+    fn an_operation_of_a_call_that_is_sealed_makes_room_early() {
+        let mut table = network();
+        begin(&table);
+        table.row_lives = false;
+        let (_, unstopped) = begin(&table);
+        assert_eq!(unstopped, 1);
+        table.keeper.look(&table.seats);
+        begin(&table);
     }
 }

@@ -1,9 +1,10 @@
 //! Where the live part and the trace file live.
 //!
-//! The live part is memory-backed: a memfd that `ncclscope run` holds for us, else a file in /dev/shm when NCCL's own
-//! need leaves room there, else a node-local file. It is never a page of a file on disk by choice, because a store to
-//! such a page can stall while the page is being written back. All of its pages are allocated at creation, so no later
-//! store can fault for want of space (SIGBUS).
+//! The live part is a file in memory: in /dev/shm when NCCL's own need leaves room there, else a node-local file. So it
+//! outlives this process and whoever started it. It is never a page of a file on disk by choice, because a store to
+//! such a page can stall while the page is being written back. Its pages are allocated before anybody uses them, at
+//! creation or by [`Mapping::allocate`], so no store can fault for want of space (SIGBUS). What it may grow to is
+//! a hole in the file.
 
 use crate::settings::{file_name, host, rank, Settings};
 use std::ffi::CString;
@@ -22,12 +23,52 @@ const OWN_MEMORY: usize = 4 << 20;
 /// The mapped live part.
 pub struct Mapping {
     pub base: *mut u8,
-    /// Its path, or `memfd`.
+    /// Its path.
     pub place: String,
     /// To be shown once: it ended up on a disk.
     pub warning: Option<String>,
-    /// Kept open so that `ncclscope run` sees this process end.
-    pub _connection: Option<OwnedFd>,
+    /// Device and inode of the file.
+    id: (u64, u64),
+}
+
+impl Mapping {
+    /// Makes some more of the file usable: nobody used it before, and it is zeroed then.
+    ///
+    /// # Errors
+    /// When there is no space, or none beside what NCCL needs; or when the file was taken away.
+    pub fn allocate(&self, at: usize, bytes: usize) -> io::Result<()> {
+        use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+        let path = Path::new(&self.place);
+        // Not a descriptor that was kept: the program may have closed all and opened files of its own.
+        let file = std::fs::OpenOptions::new()
+            .write(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(path)?;
+        let meta = file.metadata()?;
+        if (meta.dev(), meta.ino()) != self.id {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let needed = bytes as u64 + NCCL_SHARED_MEMORY;
+        if path.starts_with("/dev/shm") && free_space(path).is_none_or(|free| free < needed) {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        }
+        let fd = beyond_standard_streams(file.into())?;
+        reserve(&fd, at, bytes)?;
+        // SAFETY: this part of the mapping is there now, and nobody uses it.
+        unsafe { touch(self.base, at, bytes) };
+        Ok(())
+    }
+}
+
+/// Maps the pages of a part of the mapping, so that no callback waits for that.
+///
+/// # Safety
+/// The file has the part, and nobody uses it but for what shares its first page.
+unsafe fn touch(base: *mut u8, at: usize, bytes: usize) {
+    for page in (at.next_multiple_of(4096)..at + bytes).step_by(4096) {
+        // SAFETY: in the mapping, zero, and used by nobody.
+        unsafe { base.add(page).write_volatile(0) };
+    }
 }
 
 /// Names of this process's files.
@@ -63,16 +104,12 @@ pub fn names(settings: &Settings, random: u64) -> Names {
 /// # Errors
 /// When no place can be had at all; recording is then off.
 pub fn live_part(
-    settings: &Settings,
     names: &Names,
     trace_id: u64,
-    bytes: usize,
+    room: usize,
+    used: &[(usize, usize)],
 ) -> io::Result<Mapping> {
-    if let Some(socket) = &settings.run_socket {
-        if let Ok(mapping) = held_by_run(socket, names, trace_id, bytes) {
-            return Ok(mapping);
-        }
-    }
+    let bytes: usize = used.iter().map(|(_, bytes)| bytes).sum();
     // SAFETY: plain calls without arguments.
     let uid = unsafe { libc::geteuid() };
     let file = format!(
@@ -80,16 +117,16 @@ pub fn live_part(
         names.stem.file_name().unwrap_or_default().to_string_lossy()
     );
     let shm = PathBuf::from(format!("/dev/shm/ncclscope-{uid}"));
-    let room = free_space(Path::new("/dev/shm"))
+    let has_space = free_space(Path::new("/dev/shm"))
         .is_some_and(|free| free >= bytes as u64 + NCCL_SHARED_MEMORY);
-    if room {
-        if let Ok(mapping) = in_file(&shm, &file, bytes) {
+    if has_space {
+        if let Ok(mapping) = in_file(&shm, &file, room, used) {
             return Ok(mapping);
         }
     }
     let local = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
     let folder = local.join(format!("ncclscope-{uid}"));
-    let mut mapping = in_file(&folder, &file, bytes).map_err(|error| {
+    let mut mapping = in_file(&folder, &file, room, used).map_err(|error| {
         let text = format!(
             "no {} MiB for open calls, neither in /dev/shm beside NCCL's own nor in {}: {error}; TMPDIR may name another folder",
             bytes >> 20,
@@ -138,19 +175,20 @@ fn free_space(path: &Path) -> Option<u64> {
     }
 }
 
-/// A file of ours in a private folder: created, never opened through a link, every block allocated.
-fn in_file(folder: &Path, file: &str, bytes: usize) -> io::Result<Mapping> {
+/// A file of ours in a private folder: created, never opened through a link, every block that is used allocated.
+fn in_file(folder: &Path, file: &str, room: usize, used: &[(usize, usize)]) -> io::Result<Mapping> {
     private_folder(folder)?;
     let path = folder.join(file);
     let fd = create(&path)?;
-    let mapping = map(&fd, bytes).inspect_err(|_| {
+    let mapping = map(&fd, room, used).inspect_err(|_| {
         let _ = std::fs::remove_file(&path);
-    })?;
+    });
+    let (base, id) = mapping?;
     Ok(Mapping {
-        base: mapping,
+        base,
         place: path.to_string_lossy().into_owned(),
         warning: None,
-        _connection: None,
+        id,
     })
 }
 
@@ -206,130 +244,52 @@ fn beyond_standard_streams(fd: OwnedFd) -> io::Result<OwnedFd> {
     }
 }
 
-/// Allocates and maps `bytes` of a file, shared.
-fn map(fd: &OwnedFd, bytes: usize) -> io::Result<*mut u8> {
+/// Maps `room` bytes of a new file, shared, and allocates what is used of them: offsets and lengths. Also returns
+/// the file's device and inode.
+fn map(fd: &OwnedFd, room: usize, used: &[(usize, usize)]) -> io::Result<(*mut u8, (u64, u64))> {
     // SAFETY: the descriptor is ours; the mapping is new memory and replaces nothing.
     unsafe {
         // A file beyond the process's limit would be answered with SIGXFSZ, which ends it.
         let mut limit: libc::rlimit = std::mem::zeroed();
-        if libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) == 0 && limit.rlim_cur < bytes as u64 {
+        if libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) == 0 && limit.rlim_cur < room as u64 {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
-        // posix_fallocate returns the error instead of setting errno.
-        let error = libc::posix_fallocate(fd.as_raw_fd(), 0, bytes as libc::off_t);
-        if error != 0 {
-            return Err(io::Error::from_raw_os_error(error));
+        let mut stat: libc::stat = std::mem::zeroed();
+        if libc::ftruncate(fd.as_raw_fd(), room as libc::off_t) != 0
+            || libc::fstat(fd.as_raw_fd(), &mut stat) != 0
+        {
+            return Err(io::Error::last_os_error());
         }
-        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+        for (at, bytes) in used {
+            reserve(fd, *at, *bytes)?;
+        }
         let base = libc::mmap(
             std::ptr::null_mut(),
-            bytes,
+            room,
             libc::PROT_READ | libc::PROT_WRITE,
-            flags,
+            libc::MAP_SHARED,
             fd.as_raw_fd(),
             0,
         );
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(base.cast())
+        // A core dump would fill the holes.
+        libc::madvise(base, room, libc::MADV_DONTDUMP);
+        for (at, bytes) in used {
+            touch(base.cast(), *at, *bytes);
+        }
+        Ok((base.cast(), (stat.st_dev, stat.st_ino)))
     }
 }
 
-/// A memfd, handed to `ncclscope run` over its socket.
-fn held_by_run(socket: &str, names: &Names, trace_id: u64, bytes: usize) -> io::Result<Mapping> {
-    // SAFETY: plain system calls on descriptors that are owned at once.
-    unsafe {
-        // memfd_create is a system call by number because glibc 2.17 has no wrapper for it.
-        let fd = libc::syscall(
-            libc::SYS_memfd_create,
-            c"ncclscope-live".as_ptr(),
-            libc::MFD_CLOEXEC,
-        );
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let memfd = beyond_standard_streams(OwnedFd::from_raw_fd(fd as i32))?;
-        let base = map(&memfd, bytes)?;
-        let sent = connect(socket).and_then(|connection| {
-            let mut path = names.stem.clone().into_os_string();
-            path.push(".trace");
-            let mut text = b"ncclscope-live 1\n".to_vec();
-            text.extend(path.as_bytes());
-            text.extend(format!("\n{trace_id:016x}\n").as_bytes());
-            send(&connection, &text, &memfd)?;
-            Ok(connection)
-        });
-        match sent {
-            Ok(connection) => Ok(Mapping {
-                base,
-                place: "memfd".to_owned(),
-                warning: None,
-                _connection: Some(connection),
-            }),
-            Err(error) => {
-                libc::munmap(base.cast(), bytes);
-                Err(error)
-            }
-        }
-    }
-}
-
-fn connect(socket: &str) -> io::Result<OwnedFd> {
-    // SAFETY: the address is zeroed and filled in within its bounds; the descriptor is owned at once.
-    unsafe {
-        let fd = libc::socket(
-            libc::AF_UNIX,
-            libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
-            0,
-        );
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let fd = beyond_standard_streams(OwnedFd::from_raw_fd(fd))?;
-        let mut address: libc::sockaddr_un = std::mem::zeroed();
-        address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-        if socket.len() >= address.sun_path.len() {
-            return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
-        }
-        for (to, from) in address.sun_path.iter_mut().zip(socket.bytes()) {
-            *to = from as libc::c_char;
-        }
-        let len = std::mem::size_of::<libc::sockaddr_un>() as libc::socklen_t;
-        if libc::connect(fd.as_raw_fd(), (&raw const address).cast(), len) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(fd)
-    }
-}
-
-fn send(connection: &OwnedFd, text: &[u8], memfd: &OwnedFd) -> io::Result<()> {
-    // SAFETY: the control buffer is aligned by its u64s and larger than CMSG_SPACE of one descriptor; msg points to
-    // locals that outlive the call.
-    unsafe {
-        let mut control = [0u64; 8];
-        let mut part = libc::iovec {
-            iov_base: text.as_ptr() as *mut _,
-            iov_len: text.len(),
-        };
-        let mut message: libc::msghdr = std::mem::zeroed();
-        message.msg_iov = &mut part;
-        message.msg_iovlen = 1;
-        message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = libc::CMSG_SPACE(4) as _;
-        let header = libc::CMSG_FIRSTHDR(&message);
-        (*header).cmsg_level = libc::SOL_SOCKET;
-        (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(4) as _;
-        libc::CMSG_DATA(header)
-            .cast::<i32>()
-            .write_unaligned(memfd.as_raw_fd());
-        let sent = libc::sendmsg(connection.as_raw_fd(), &message, libc::MSG_NOSIGNAL);
-        if sent == text.len() as isize {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
-        }
+/// Allocates a part of a file.
+fn reserve(fd: &OwnedFd, at: usize, bytes: usize) -> io::Result<()> {
+    let (at, bytes) = (at as libc::off_t, bytes as libc::off_t);
+    // SAFETY: the descriptor is ours. posix_fallocate returns the error instead of setting errno.
+    match unsafe { libc::posix_fallocate(fd.as_raw_fd(), at, bytes) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
     }
 }
 

@@ -33,14 +33,17 @@ use crate::intern::Interner;
 use crate::network::Network;
 use crate::place::{Mapping, Names};
 use crate::round::Round;
+use crate::seats::{Inside, Seats};
 use crate::settings::{Settings, Timing};
 use crate::templates::Templates;
 use crate::watch::Watch;
-use capture::live::{Group, Header, Odd, Row, View, COMMS, GROUPS};
+use capture::live::{Group, Header, Odd, Row, Section, View, GROUPS};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 mod calls;
+mod comm_table;
 mod communicators;
 mod dispatch;
 pub mod fork_page;
@@ -52,7 +55,8 @@ mod names;
 mod proxy;
 mod rows;
 
-use communicators::CommState;
+pub use calls::Returned;
+pub use comm_table::CommTable;
 use names::Known;
 
 /// The recorder of one process. What callbacks read comes first and never changes; what others write lies
@@ -65,10 +69,11 @@ pub struct Recorder {
     salt: u16,
     buffers: bool,
     header: &'static Header,
-    rows: Round<Row>,
+    pub rows: Round<Row>,
     groups: &'static [Group; GROUPS],
-    comms: Box<[CommState; COMMS]>,
+    pub comms: CommTable,
     pub free: FreeRing<Round<AtomicU32>, AtomicU64>,
+    pub seats: Seats,
     pub live: View<'static>,
     network: Network,
     interner: Interner,
@@ -86,6 +91,12 @@ pub struct Recorder {
     pub rings: Rings,
     pub switch: Switch,
     next_uid: AtomicU32,
+    /// Slots of communicators that were given out.
+    comms_used: AtomicU32,
+    /// How many communicators with a hash, size and rank there were.
+    generations: Mutex<BTreeMap<(u64, i32, i32), u32>>,
+    /// Rows that there were at first.
+    first_rows: usize,
     comms_alive: AtomicU32,
     said_hello: AtomicBool,
     pub writer: Control,
@@ -98,7 +109,7 @@ impl Recorder {
         self.header
     }
 
-    /// Where the live part is: a path, or `memfd`.
+    /// Where the live part is.
     pub fn live_place(&self) -> &str {
         &self.mapping.place
     }
@@ -108,9 +119,20 @@ impl Recorder {
         self.mask
     }
 
+    /// From here on, rows that are looked up stay with their call until the guard is dropped.
+    #[inline(always)]
+    fn inside(&self) -> Inside<'_> {
+        self.seats.enter()
+    }
+
     #[cold]
     fn odd(&self, what: Odd) {
-        self.header().odd[what as usize].fetch_add(1, Relaxed);
+        self.odds(what, 1);
+    }
+
+    #[cold]
+    fn odds(&self, what: Odd, times: u64) {
+        self.header().odd[what as usize].fetch_add(times, Relaxed);
     }
 
     #[inline]
@@ -138,6 +160,11 @@ impl Recorder {
         *self.driver.get_or_init(find)
     }
 
+    /// How many network operations were taken out of their table before they were stopped.
+    pub fn revoked_net_ops(&self) -> u64 {
+        self.network.revoked.load(Relaxed)
+    }
+
     /// Makes sure that what calls the driver is seen, as far as it is to be.
     pub fn look_for_callers(&self, again: bool) {
         let watch = Watch {
@@ -157,7 +184,20 @@ impl Recorder {
 
     /// The CUDA events of the communicator in this slot.
     pub fn ring_of(&self, slot: usize) -> Option<&'static Ring> {
-        self.comms[slot].ring()
+        self.comms.at(slot as u16).ring()
+    }
+
+    /// Makes a section longer, from `from` elements to `to`. False if there is no room for that.
+    pub fn grow(&self, section: Section, from: usize, to: usize) -> bool {
+        let Some((at, bytes)) = self.live.bytes_of(section, from, to) else {
+            return false;
+        };
+        if self.mapping.allocate(at, bytes).is_err() {
+            return false;
+        }
+        // SAFETY: just allocated, so zeroed and there.
+        unsafe { self.live.grow(section, to) };
+        true
     }
 }
 

@@ -62,7 +62,6 @@ pub struct Settings {
     pub memory: usize,
     /// Bytes of the trace file at most.
     pub max_size: u64,
-    pub run_socket: Option<String>,
     /// Lines for stderr about values that were not used.
     pub complaints: Vec<String>,
 }
@@ -128,7 +127,7 @@ impl Settings {
                 }
             }
         };
-        let memory = size("NCCLSCOPE_MEMORY", 4 << 20, 1 << 20, 64 << 20) as usize;
+        let memory = size("NCCLSCOPE_MEMORY", 64 << 20, 1 << 20, 64 << 20) as usize;
         let max_size = size("NCCLSCOPE_MAX_SIZE", 8 << 30, 64 << 10, 1 << 50);
         let budget = var("NCCLSCOPE_BUDGET").map_or(BUDGET, |value| {
             let percent = value.trim().trim_end_matches('%').trim().parse::<f64>();
@@ -160,7 +159,7 @@ impl Settings {
         .find_map(|name| var(name));
         let rank = rank(&var);
         let expand = |pattern: &str| expand(pattern, rank.as_deref(), job.as_deref());
-        // The path is told in lines of text, to `ncclscope run` and to readers.
+        // Readers are told the path in a line of text.
         let is_path = |value: &String| {
             let usable = !value.contains(char::is_control);
             if !usable {
@@ -183,7 +182,6 @@ impl Settings {
             flush,
             memory,
             max_size,
-            run_socket: var("NCCLSCOPE_RUN_SOCKET"),
             complaints,
         }
     }
@@ -272,14 +270,7 @@ fn expand(pattern: &str, rank: Option<&str>, job: Option<&str>) -> String {
 
 /// This host's name.
 pub fn host() -> String {
-    let mut name = [0u8; 256];
-    // SAFETY: the buffer is as long as said; its last byte stays 0.
-    let result = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
-    let len = name.iter().position(|b| *b == 0).unwrap_or(0);
-    if result != 0 || len == 0 {
-        return "unknown-host".to_owned();
-    }
-    String::from_utf8_lossy(&name[..len]).into_owned()
+    capture::left::host().unwrap_or_else(|| "unknown-host".to_owned())
 }
 
 /// `text` as one path component.
@@ -333,7 +324,7 @@ mod tests {
         let s = settings(&[("SLURM_JOB_ID", "42")]);
         assert_eq!(
             (s.mode, s.timing, s.budget, s.net, s.memory),
-            (Mode::Trace, Timing::Auto, 0.01, Net::Steps, 4 << 20)
+            (Mode::Trace, Timing::Auto, 0.01, Net::Steps, 64 << 20)
         );
         assert_eq!(s.out, "ncclscope-42");
         assert!(s.complaints.is_empty());
@@ -354,13 +345,13 @@ mod tests {
         assert_eq!(s.out, "ncclscope-42");
         assert_eq!(
             (s.mode, s.memory, s.flush, s.budget, s.max_size),
-            (Mode::Trace, 4 << 20, None, 0.01, 8 << 30)
+            (Mode::Trace, 64 << 20, None, 0.01, 8 << 30)
         );
         assert_eq!(
             s.complaints,
             [
                 "NCCLSCOPE_MODE=tarce is none of profile, trace, full, callbacks; using trace",
-                "NCCLSCOPE_MEMORY=1PB is not a size from 1MiB to 64MiB (like 64MiB); using 4MiB",
+                "NCCLSCOPE_MEMORY=1PB is not a size from 1MiB to 64MiB (like 64MiB); using 64MiB",
                 "NCCLSCOPE_MAX_SIZE=7 is not a size from 64KiB to 1024TiB (like 64MiB); using 8GiB",
                 "NCCLSCOPE_BUDGET=lots is not a percentage from 0.01 to 100; using 1",
                 "NCCLSCOPE_FLUSH=soon is not a number of seconds from 0.05 to 3600; using the default",
@@ -413,7 +404,7 @@ mod tests {
                 let s = settings(&[(name, value)]);
                 assert_eq!(s.complaints.len(), 1, "{name}={value}");
                 let used = (s.budget, s.flush, s.memory, s.max_size);
-                assert_eq!(used, (0.01, None, 4 << 20, 8 << 30), "{name}={value}");
+                assert_eq!(used, (0.01, None, 64 << 20, 8 << 30), "{name}={value}");
             }
         }
     }

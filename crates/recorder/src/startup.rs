@@ -12,7 +12,10 @@ use crate::recorder::messages::say;
 use crate::recorder::Recorder;
 use crate::{clock, driver_watch, facts, writer};
 use capture::live::{Header, HEADER_BYTES, MAGIC};
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Relaxed, Release},
+};
 
 /// The process's recorder. The first init of the process makes it; `None` if that fails, which the user is
 /// told.
@@ -27,19 +30,41 @@ pub fn get_or_make() -> Option<&'static Recorder> {
     match start() {
         Ok(recorder) => Some(recorder),
         Err(error) => {
-            say(&format!("recording is off: {error}"));
+            // Each init tries again, because what was missing may be there by then.
+            if !SAID.swap(true, Relaxed) {
+                say(&format!("recording is off: {error}"));
+            }
             None
         }
     }
 }
 
+/// Recording could not begin, and the user was told.
+static SAID: AtomicBool = AtomicBool::new(false);
+
 fn start() -> std::io::Result<&'static Recorder> {
+    look_up_a_library();
     let random = random();
-    let recorder = Recorder::make(random, driver_watch::install)?;
+    let is_first_try = !SAID.load(Relaxed);
+    let recorder = Recorder::make(random, is_first_try, driver_watch::install)?;
     fill_in_header(recorder, random);
     publish(recorder)?;
     writer::start(recorder);
     Ok(recorder)
+}
+
+/// Looks up a library before anything is mapped.
+///
+/// If another thread of the parent was in a look-up at the fork, glibc's first one in the child unmaps the place
+/// that ld.so.cache had in the parent. A mapping of ours would be there by then.
+fn look_up_a_library() {
+    // SAFETY: finds the program itself; nothing is loaded.
+    unsafe {
+        let program = libc::dlopen(std::ptr::null(), libc::RTLD_LAZY);
+        if !program.is_null() {
+            libc::dlclose(program);
+        }
+    }
 }
 
 fn fill_in_header(recorder: &Recorder, trace_id: u64) {

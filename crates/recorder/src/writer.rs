@@ -2,22 +2,25 @@
 //!
 //! Every few milliseconds it looks at the rows born since, in order of ticket, and queues each at its
 //! communicator. It seals rows at a flush, or earlier if many wait: it encodes them into a block, stages the
-//! block in the live part, and only then frees the rows. If a row can't be written (`profile` mode, disk
+//! block in the live part, and only then retires the rows. If a row can't be written (`profile` mode, disk
 //! full), it folds the call into the totals instead. When a trace file has its share of the size limit, it
 //! begins another ([`Rotation`]).
 //!
 //! `sealing` has the rows, `folding` the totals, `files` the trace files, and `snapshots` the copy of the
 //! live part. Other threads talk to this one through [`crate::control::Control`].
 //!
-//! Rule: a row is freed only after its call is in a block or in the totals. So no call is ever nowhere.
+//! Rule: a row is retired only after its call is in a block or in the totals. So no call is ever nowhere. And
+//! it serves another call only after every callback that may have found it is over ([`crate::seats`]).
 
-use crate::clock;
 use crate::gpu_events::{Poller, PAIRS};
 use crate::recorder::messages::say;
 use crate::recorder::Recorder;
 use crate::rotation::Rotation;
+use crate::seats::Keeper;
 use crate::windows::steps::Steps;
 use crate::windows::{off, Windows};
+use crate::{clock, cpus};
+use capture::left::{self, Here, Mounts};
 use capture::live::Row;
 use capture::rows::{Encoder, Record};
 use std::fs::File;
@@ -43,17 +46,29 @@ const BATCH: usize = 1024;
 /// Time between flushes to a disk of this host.
 const FLUSH: Duration = Duration::from_secs(1);
 
+/// Live parts of other processes that a new recorder looks at, in each folder.
+const SWEPT: usize = 64;
+
 const NONE: u32 = u32::MAX;
 
 struct Writer {
     recorder: &'static Recorder,
+    /// By communicator's slot.
     queues: Vec<Queue>,
+    /// Slots of finalized communicators that are not idle yet, and the ticket behind their last call.
+    ending: Vec<(u16, u64)>,
+    /// No more rows can be had.
+    grown: bool,
     next: Vec<u32>,
     waiting: u64,
     drained: u64,
     encoder: Encoder,
     records: Vec<Record>,
     slots: Vec<u32>,
+    /// Rows that are retired and not given back.
+    keeper: Keeper,
+    /// Network operations that were revoked when the keeper looked last.
+    revoked: u64,
     buffer: Vec<u8>,
     file: Option<File>,
     rotation: Rotation,
@@ -128,7 +143,7 @@ extern "C" fn at_exit() {
             // the newest calls, and stays.
             let place = recorder.live_place();
             let whole = recorder.writer.complete.load(Acquire) == changes(recorder.header());
-            if flushed && whole && place.starts_with('/') {
+            if flushed && whole {
                 let _ = std::fs::remove_file(place);
             }
         }
@@ -143,23 +158,17 @@ impl Writer {
         let rotation = Rotation::new(settings.max_size, settings.mode);
         Writer {
             recorder,
-            queues: vec![
-                Queue {
-                    first: NONE,
-                    last: NONE,
-                    rows: 0,
-                    sealed: 0,
-                    executed: 0,
-                    timed: NONE
-                };
-                comms
-            ],
+            queues: vec![Queue::EMPTY; comms],
+            ending: Vec::new(),
+            grown: false,
             next: vec![NONE; rows],
             waiting: 0,
             drained: 0,
             encoder: Encoder::new(),
             records: Vec::with_capacity(BATCH),
             slots: Vec::with_capacity(BATCH),
+            keeper: Keeper::new(rows),
+            revoked: 0,
             buffer: Vec::with_capacity(256 << 10),
             file: None,
             batch: rotation.batch(BATCH),
@@ -193,6 +202,7 @@ impl Writer {
 
     fn main(&mut self) {
         own_scheduling();
+        self.keeper.ask_kernel(&self.recorder.seats);
         if !self.recorder.settings.windows {
             let why = &self.recorder.header().windows_off;
             why.store(off::NOT_ASKED, Relaxed);
@@ -205,6 +215,7 @@ impl Writer {
             .unwrap_or_else(|p| p.into_inner())
             .opened = true;
         self.recorder.writer.done.notify_all();
+        sweep(self.recorder.header().trace_id.load(Relaxed));
         let mut due = Instant::now() + self.interval;
         let mut pause = Duration::from_millis(10);
         loop {
@@ -215,7 +226,11 @@ impl Writer {
             let anchor = self.recorder.clock.anchor();
             clock::store(&header.last, &header.anchor_version, anchor);
             let began = self.drained;
+            self.take_ended();
             self.collect();
+            // Before rows that need them, so that both are in one file.
+            self.definitions();
+            self.make_rows();
             // Only the ends of a job ask: the last finalize and the exit.
             let end = wanted.is_some();
             let flush = end || Instant::now() >= due;
@@ -225,7 +240,10 @@ impl Writer {
             if flush || self.waiting > self.recorder.live.rows().len() as u64 / 4 {
                 self.seal(end);
             }
+            // Also what an earlier pass could not give back.
+            self.give_back();
             self.drain_callbacks();
+            self.give_slots();
             self.write_graphs(flush);
             self.write_windows(end);
             if flush {
@@ -262,7 +280,7 @@ impl Writer {
     fn sleep(&self, pause: Duration) -> Option<u64> {
         let control = &self.recorder.writer;
         let mut asked = control.asked.lock().unwrap_or_else(|p| p.into_inner());
-        if asked.flushes == asked.flushed {
+        if asked.flushes == asked.flushed && asked.rows <= asked.rows_seen {
             asked = control
                 .wake
                 .wait_timeout(asked, pause)
@@ -277,13 +295,25 @@ impl Writer {
     }
 }
 
-/// Gives the calling thread all CPUs and a low priority. It must not be tied to the CPU of the thread that
-/// called NCCL, nor take that CPU away from the job.
+/// Removes some live parts that no capture needs: a new recorder cleans up behind older ones. It asks no file
+/// system of another host, which may not answer.
+fn sweep(random: u64) {
+    let (here, mounts) = (Here::ask(), Mounts::ask());
+    // SAFETY: a plain call without arguments.
+    let uid = unsafe { libc::geteuid() };
+    for folder in left::folders(uid) {
+        left::sweep(&folder, &here, (SWEPT, random as usize), |trace| {
+            mounts.reach_locally(trace)
+        });
+    }
+}
+
+/// Gives the calling thread the process's CPUs and a low priority. It must not be tied to the CPU of the
+/// thread that called NCCL, nor take that CPU away from the job.
 fn own_scheduling() {
-    // SAFETY: plain system calls on locals; failures leave things as they were.
+    cpus::as_the_process();
+    // SAFETY: plain system calls; if they fail, things stay as they are.
     unsafe {
-        let all = [0xffu8; 512];
-        libc::syscall(libc::SYS_sched_setaffinity, 0, all.len(), all.as_ptr());
         libc::setpriority(
             libc::PRIO_PROCESS,
             libc::syscall(libc::SYS_gettid) as u32,

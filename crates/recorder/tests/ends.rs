@@ -621,6 +621,8 @@ fn a_long_job_takes_no_more_memory_than_a_short_one_and_no_more_disk_than_it_may
         std::env::var("NCCLSCOPE_SOAK").map_or(300_000, |n| n.parse().expect("a number"));
     let mut job = Job::new("job_of_many_calls")
         .env("CALLS", &calls.to_string())
+        // With the largest size from the start.
+        .env("NCCLSCOPE_MEMORY", "4MiB")
         .env("NCCLSCOPE_MAX_SIZE", "1MiB");
     let (status, said) = job.run_saying();
     assert!(status.success(), "{status}: {said}");

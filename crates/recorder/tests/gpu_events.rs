@@ -44,6 +44,8 @@ impl Cuda {
     function!(step(ns: i64));
     function!(drift(ppm: i64));
     function!(fail(code: i32));
+    function!(ask_fail(code: i32));
+    function!(reset());
     function!(records() -> u64);
     function!(violations() -> u64);
 }
@@ -306,6 +308,59 @@ fn an_error_of_cuda_ends_the_timing_for_good() {
     assert!(p.calls[..10].iter().all(|c| time(p, c).is_ok()));
     assert!(p.calls[41..].iter().all(|c| time(p, c).is_err()));
     assert_eq!(p.counters.as_ref().map(|c| c.cuda_error), Some(700));
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_with_questions_that_a_capture_forbids() {
+    let cuda = Cuda::load();
+    let mut comm = Driver::new(1);
+    paced(60, Duration::from_millis(2), |i| {
+        // For as long as the recorder asks a few times.
+        if i == 20 || i == 40 {
+            cuda.ask_fail(if i == 20 { 906 } else { 0 });
+        }
+        all_reduce(&cuda, &mut comm, 256, 10_000);
+    });
+    recorded(has_times(60));
+    comm.finalize();
+}
+
+#[test]
+fn a_question_that_a_capture_forbids_is_asked_again() {
+    let (job, status) = run("job_with_questions_that_a_capture_forbids", "auto");
+    assert!(status.success());
+    let capture = job.capture();
+    let p = process(&capture);
+    assert_eq!(p.counters.as_ref().map(|c| c.cuda_error), Some(0));
+    assert!(p.calls.iter().all(|c| time(p, c).is_ok()));
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_that_resets_its_device() {
+    let cuda = Cuda::load();
+    for turn in 0..3 {
+        let mut comm = Driver::new(1 + turn);
+        paced(30, Duration::from_millis(2), |_| {
+            all_reduce(&cuda, &mut comm, 256, 10_000);
+        });
+        recorded(has_times(30 * (turn as usize + 1)));
+        comm.finalize();
+        // The next context has the address of this one, and none of its events.
+        cuda.reset();
+    }
+}
+
+#[test]
+fn after_a_reset_of_the_device_launches_are_timed_again() {
+    let (job, status) = run("job_that_resets_its_device", "auto");
+    assert!(status.success());
+    let capture = job.capture();
+    let p = process(&capture);
+    assert_eq!(p.counters.as_ref().map(|c| c.cuda_error), Some(0));
+    assert_eq!(p.calls.len(), 90);
+    assert!(p.calls.iter().all(|c| time(p, c).is_ok()));
 }
 
 #[test]

@@ -561,6 +561,29 @@ fn nowhere_for_the_live_part_turns_recording_off_with_a_line() {
 }
 
 #[test]
+#[ignore = "played by the test below"]
+fn job_of_50_communicators_in_need() {
+    shim::FREE.store(0, Relaxed);
+    for hash in 0..50 {
+        let mut comm = Driver::new(hash);
+        comm.all_reduce(1);
+        comm.finalize();
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_once_however_many_communicators_there_are() {
+    let mut job = Job::new("job_of_50_communicators_in_need")
+        .env("TMPDIR", "/proc/nowhere")
+        .env("NCCLSCOPE_FLUSH", "soon");
+    let (status, said) = job.run_saying();
+    assert!(status.success(), "{status}: {said}");
+    for line in ["recording is off", "NCCLSCOPE_FLUSH=soon"] {
+        assert_eq!(said.matches(line).count(), 1, "{said}");
+    }
+}
+
+#[test]
 fn a_stderr_without_a_reader_neither_ends_nor_stops_the_job() {
     for full in [false, true] {
         let mut ends = [0; 2];

@@ -1,14 +1,15 @@
-//! Model check of the ring of free slots and of a row's life, on loom's atomics.
+//! Model check of the ring of free slots, of a row's life and of late callbacks, on loom's atomics.
 //!
-//! The ring is the very code that the recorder runs (`free_ring.rs`); the row around it repeats, store for
-//! store, what `recorder::birth`, and `collect` and `free` of the writer, do: fields relaxed, ALIVE with
-//! Release, fields read after an Acquire, FREE with Release, slot given back. Loom runs every interleaving of
-//! two callers and the recorder's thread.
+//! The ring and the epochs are the very code that the recorder runs (`free_ring.rs`, `epoch.rs`); the row
+//! around them repeats, store for store, what `recorder::birth`, and `collect`, `retire` and `give_back` of
+//! the writer, do: fields relaxed, ALIVE with Release, fields read after an Acquire, FREE with Release, slot
+//! given back. Loom runs every interleaving of two callers and the recorder's thread. The barrier that the
+//! kernel puts into every thread at once is a fence on both sides here: loom has no system calls.
 
-use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use loom::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering::*};
 use loom::sync::Arc;
 use loom::thread;
-use nccl_profiler_ncclscope::{Cells, FreeRing, Word};
+use nccl_profiler_ncclscope::{oldest, Cells, Epoch, FreeRing, Quarantine, Word};
 
 struct Counter(AtomicU64);
 
@@ -21,6 +22,9 @@ impl Word for Counter {
     }
     fn release(&self, value: u64) {
         self.0.store(value, Release);
+    }
+    fn store(&self, value: u64) {
+        self.0.store(value, Relaxed);
     }
     fn swap_from(&self, from: u64, to: u64) -> bool {
         self.0.compare_exchange(from, to, AcqRel, Relaxed).is_ok()
@@ -46,6 +50,8 @@ struct Row {
     word: AtomicU64,
     count: AtomicU64,
     again: AtomicU64,
+    /// What other threads than the caller store to, while the row lives.
+    late: AtomicU64,
     // Not an atomic: loom reports two threads that touch it without an order between them.
     owned: loom::cell::UnsafeCell<u64>,
 }
@@ -58,6 +64,8 @@ unsafe impl Send for Row {}
 struct Model {
     born: Counter,
     free: FreeRing<Ring, Counter>,
+    epoch: Epoch<Counter>,
+    seat: Counter,
     rows: Vec<Row>,
 }
 
@@ -69,11 +77,14 @@ fn model(slots: usize) -> Arc<Model> {
         word: AtomicU64::new(0),
         count: AtomicU64::new(0),
         again: AtomicU64::new(0),
+        late: AtomicU64::new(0),
         owned: loom::cell::UnsafeCell::new(0),
     };
     Arc::new(Model {
         born: Counter(AtomicU64::new(0)),
-        free: FreeRing::new(cells, Counter(AtomicU64::new(0))),
+        free: FreeRing::new(cells, slots as u64, Counter(AtomicU64::new(0))),
+        epoch: Epoch::new(Counter(AtomicU64::new(0))),
+        seat: Counter(AtomicU64::new(0)),
         rows: (0..slots).map(|_| row()).collect(),
     })
 }
@@ -168,4 +179,68 @@ fn a_slot_that_was_given_back_serves_again() {
         sealed.extend(collect(&model, &mut drained));
         assert_eq!(sealed, if second { vec![1, 2] } else { vec![1] });
     });
+}
+
+/// A callback that belongs to the first call: it stores to the row, if the row is still that call's.
+fn callback(model: &Model, has_seat: bool) {
+    let before = has_seat.then(|| model.epoch.enter(&model.seat, || fence(SeqCst)));
+    let row = &model.rows[0];
+    if row.word.load(Acquire) == ALIVE {
+        row.late.store(1, Relaxed);
+    }
+    if let Some(before) = before {
+        Epoch::leave(&model.seat, before);
+    }
+}
+
+/// The first call is sealed while a callback of it is under way, and its row serves a second call. Nothing of the
+/// first may be found in the second.
+fn late_callback(has_seat: bool) {
+    loom::model(move || {
+        let model = model(1);
+        assert!(birth(&model, 1));
+        let late = {
+            let model = model.clone();
+            thread::spawn(move || callback(&model, has_seat))
+        };
+        let caller = {
+            let model = model.clone();
+            thread::spawn(move || birth(&model, 2))
+        };
+        let row = &model.rows[0];
+        // SAFETY: an alive row is the collector's, which loom checks.
+        row.owned.with_mut(|p| unsafe { *p = 0 });
+        row.word.store(0, Release);
+        let mut quarantine = Quarantine::default();
+        quarantine.put(model.epoch.now(), 0);
+        model.epoch.advance();
+        fence(SeqCst);
+        let oldest = if has_seat {
+            oldest(std::iter::once(&model.seat))
+        } else {
+            u64::MAX
+        };
+        if let Some(slot) = quarantine.take(oldest) {
+            row.late.store(0, Relaxed);
+            model.free.give(slot);
+        }
+        let born = caller.join().expect("no panic");
+        late.join().expect("no panic");
+        if born {
+            assert_eq!(row.word.load(Relaxed), 1 << 2 | ALIVE);
+            assert_eq!(row.late.load(Relaxed), 0, "the first call's");
+        }
+    });
+}
+
+#[test]
+fn a_late_callback_stores_to_no_other_call() {
+    late_callback(true);
+}
+
+/// The model finds what the seats are for.
+#[test]
+#[should_panic(expected = "the first call's")]
+fn without_seats_a_late_callback_stores_to_another_call() {
+    late_callback(false);
 }

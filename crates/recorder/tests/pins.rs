@@ -74,9 +74,9 @@ fn portable_plugins_export_the_seven_symbols_and_need_glibc_2_17_at_most() {
     }
 }
 
-/// The plugin talks to `ncclscope run` over a unix socket, and to nobody else; it starts no program.
+/// The plugin talks to nobody, and starts no program.
 #[test]
-fn plugins_import_nothing_that_starts_programs_listens_or_resolves_names() {
+fn plugins_import_nothing_that_starts_programs_or_talks_to_others() {
     let named = std::env::var("NCCLSCOPE_PLUGIN").ok();
     for path in portable_plugins().into_iter().chain(named) {
         let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -88,12 +88,14 @@ fn plugins_import_nothing_that_starts_programs_listens_or_resolves_names() {
             "vfork",
             "system",
             "popen",
+            "socket",
+            "connect",
             "bind",
             "listen",
             "accept",
             "getaddrinfo",
             "gethostby",
-            "sendto",
+            "send",
             "recv",
             "ptrace",
         ];
@@ -103,9 +105,6 @@ fn plugins_import_nothing_that_starts_programs_listens_or_resolves_names() {
             assert_eq!(found, None, "{path} imports {name}");
         }
     }
-    let families = include_str!("../src/place.rs").matches("AF_").count();
-    let unix = include_str!("../src/place.rs").matches("AF_UNIX").count();
-    assert!(unix > 0 && families == unix, "a socket of another family");
 }
 
 /// Every GLIBC_x.y that the file names.

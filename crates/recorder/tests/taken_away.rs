@@ -4,6 +4,7 @@
 mod job;
 
 use job::{flushed, out, snapshot_file, Driver, Job};
+use std::path::PathBuf;
 use std::time::Duration;
 use tables::LiveSource;
 
@@ -142,4 +143,51 @@ fn a_capture_folder_that_is_removed_ends_no_job() {
         .env("NCCLSCOPE_FLUSH", "0.05");
     let (status, said) = job.run_saying();
     assert!(status.success(), "{status}: {said}");
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_that_is_killed() {
+    let mut comm = Driver::new(0x23);
+    comm.all_reduce(1);
+    snapshot_file();
+    // SAFETY: ends this process.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_after_others() {
+    let mut comm = Driver::new(0x24);
+    comm.all_reduce(1);
+    flushed();
+    comm.finalize();
+}
+
+#[test]
+fn the_next_recorder_removes_what_no_capture_needs() {
+    use std::os::unix::fs::FileExt;
+    let killed = || {
+        let mut job = Job::new("job_that_is_killed");
+        assert!(!job.run().success());
+        let live = job.capture().processes[0].fact("live").map(PathBuf::from);
+        (job, live.expect("told"))
+    };
+    let (_kept, needed) = killed();
+    let (removed, unneeded) = killed();
+    std::fs::remove_dir_all(&removed.folder).expect("removed");
+    // Long ago.
+    let file = std::fs::OpenOptions::new().write(true).open(&unneeded);
+    let at = std::mem::offset_of!(capture::live::Header, last) + 16;
+    file.expect("there")
+        .write_all_at(&[0; 8], at as u64)
+        .expect("written");
+    // Each looks at some of what is there only, and there may be more of other jobs.
+    let runs = (0..100).take_while(|_| unneeded.exists());
+    runs.for_each(|_| {
+        let mut job = Job::new("job_after_others").env("NCCLSCOPE_FLUSH", "0.05");
+        assert!(job.run().success());
+    });
+    assert!(!unneeded.exists(), "{}", unneeded.display());
+    assert!(needed.exists(), "{}", needed.display());
 }

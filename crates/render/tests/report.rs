@@ -40,6 +40,8 @@ fn live_part(rank: u32, trace_id: u64, announced: u64) -> Vec<u8> {
         rows: 16,
         staging: 4096,
         net_ops: 16,
+        most_comms: 0,
+        most_rows: 0,
     };
     let image = Image::zeroed(layout.bytes());
     // SAFETY: the image is zeroed, long enough and outlives the view.

@@ -25,6 +25,8 @@ fn layout() -> Layout {
         rows: 16,
         staging: 4096,
         net_ops: 16,
+        most_comms: 0,
+        most_rows: 0,
     }
 }
 

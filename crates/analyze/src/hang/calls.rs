@@ -221,8 +221,8 @@ impl<'a> Calls<'a> {
         let mut calls = process.calls.iter().enumerate();
         let whole = process.shapeless == 0 && calls.all(|(i, call)| call.ticket == i as u64);
         let lost = |counters: &tables::process::Counters| {
-            let rows_full = counters.lost.get(Cause::RowsFull as usize);
-            rows_full.is_some_and(|lost| *lost > 0)
+            let lost = |cause: &Cause| counters.lost.get(*cause as usize).is_some_and(|n| *n > 0);
+            Cause::WITHOUT_ROW.iter().any(lost)
         };
         let rowless = process.counters.as_ref().is_some_and(lost);
         let owner = |uid: u32| owners.get(&(index, uid)).copied();

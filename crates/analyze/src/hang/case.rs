@@ -31,6 +31,8 @@ pub(super) struct Case<'a> {
     pub stalls: Vec<Stall>,
     /// By process.
     pub states: Vec<State>,
+    /// By process: whether the system says that it is gone.
+    gone: Vec<bool>,
 }
 
 impl<'a> Case<'a> {
@@ -47,6 +49,15 @@ impl<'a> Case<'a> {
             &conditions.lives,
             limits.brief_ns,
         );
+        let lives = conditions
+            .lives
+            .iter()
+            .copied()
+            .chain(std::iter::repeat(Life::Unknown));
+        let gone = lives
+            .zip(&states)
+            .map(|(life, _)| life == Life::Gone)
+            .collect();
         Case {
             capture,
             calls,
@@ -55,6 +66,16 @@ impl<'a> Case<'a> {
             waits,
             stalls,
             states,
+            gone,
+        }
+    }
+
+    /// What a process is by now. All processes of a job that was killed count as running up to its end, but none
+    /// of them runs.
+    pub fn state_now(&self, process: usize) -> State {
+        match self.states[process] {
+            State::Running if self.gone[process] => State::Dead,
+            state => state,
         }
     }
 

@@ -224,7 +224,7 @@ fn rank_progress(case: &Case, communicator: usize, member: usize) -> RankProgres
         global_rank: process.rank,
         host: process.host.clone(),
         pid: process.pid,
-        state: case.states[own.process],
+        state: case.state_now(own.process),
         evidence_age_ns: case.ago(case.evidence.newest[own.process]),
         entered: last(Reached::Entered),
         came: newest_call(Reached::Entered).map(came),

@@ -16,15 +16,26 @@ pub enum Cause {
     /// The totals table was full too, so the call is in no table. It is also counted under its first cause;
     /// in `profile` mode there is no other.
     TotalsFull = 4,
+    /// Its communicator found no room in the table.
+    CommsFull = 5,
+    /// Its communicator is one that this process never had, or that was finalized.
+    StaleContext = 6,
+}
+
+impl Cause {
+    /// The causes for which a call never had a row.
+    pub const WITHOUT_ROW: [Cause; 3] = [Cause::RowsFull, Cause::CommsFull, Cause::StaleContext];
 }
 
 /// Names of the [`Cause`]s, in order, as reports print them.
-pub const CAUSES: [&str; 5] = [
+pub const CAUSES: [&str; 7] = [
     "rows_full",
     "size_limit",
     "write_failed",
     "templates_full",
     "totals_full",
+    "communicators_full",
+    "stale_context",
 ];
 
 /// Why a callback had no effect: indexes into [`Header::odd`](super::Header::odd).
@@ -63,10 +74,12 @@ pub enum Odd {
     CallbacksDropped = 14,
     /// An aged ProxyOp, ProxyStep or KernelCh that was never stopped.
     Unstopped = 15,
+    /// A ProxyOp that found no free entry in the table of open network operations.
+    NetOpsFull = 16,
 }
 
 /// Names of the [`Odd`]s, in order, as reports print them.
-pub const ODDS: [&str; 16] = [
+pub const ODDS: [&str; 17] = [
     "foreign_handle",
     "stale_handle",
     "null_handle",
@@ -83,4 +96,5 @@ pub const ODDS: [&str; 16] = [
     "panic",
     "callbacks_dropped",
     "unstopped",
+    "net_ops_full",
 ];

@@ -1,6 +1,9 @@
 //! What lies where in a live part: its [`Header`], and the sections that a [`Layout`] sizes.
 //!
-//! A section begins at a multiple of 4096. `Layout::for_memory(0)`, the smallest standard layout, has these:
+//! A section begins at a multiple of 4096. A live part in use keeps room behind communicators and rows, of which
+//! there may be more later ([`Layout::growing`]): the header says how many there are, and nobody touches the room
+//! before. A copy has none ([`dense`]).
+//! `Layout::for_memory(0)`, the smallest standard layout, has these:
 //!
 //! ```text
 //!       0   Header                         806912   Network operations, 512 of 192
@@ -43,10 +46,11 @@ pub struct Header {
     pub magic: AtomicU64,
     /// [`crate::FORMAT`].
     pub format: AtomicU32,
-    /// Bytes of the whole image.
+    /// Bytes of the whole image, with the room for growth.
     pub size: AtomicU32,
-    /// Offset and number of strings, comms, groups, totals, pages, rows and staged bytes.
-    pub sections: [[AtomicU32; 2]; 7],
+    /// Offset and number of strings, comms, groups, totals, pages, rows and staged bytes. The numbers of comms and
+    /// rows grow: a number is stored (Release) after the memory is there.
+    pub sections: [[AtomicU32; 2]; FIRST_SECTIONS],
     /// Random id shared with the trace file's header.
     pub trace_id: AtomicU64,
     /// The writer's pid, as the writer sees it.
@@ -135,9 +139,9 @@ impl Header {
     /// Calls that NCCL announced: starts of CollApi and P2pApi (Coll and P2p below ABI v5), and graph
     /// replays.
     pub fn announced(&self) -> u64 {
-        self.born
-            .load(Acquire)
-            .saturating_add(self.lost[Cause::RowsFull as usize].load(Relaxed))
+        let born = self.born.load(Acquire);
+        let rowless = Cause::WITHOUT_ROW.map(|cause| self.lost[cause as usize].load(Relaxed));
+        rowless.into_iter().fold(born, u64::saturating_add)
     }
 
     /// Offset and count of each section, in the order of [`Section`].
@@ -146,19 +150,65 @@ impl Header {
     }
 }
 
-/// The facts about the process, from the first [`HEADER_BYTES`] of an image: who left it.
+/// Fields of a [`Header`] that say who left a live part, and how far that process was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Start {
+    pub trace_id: u64,
+    pub pid: u32,
+    pub pid_start: u64,
+    pub pid_namespace: u64,
+    pub born: u64,
+    pub sealed: u64,
+    pub folded: u64,
+    /// Calls that never had a row.
+    pub rowless: u64,
+    pub state: u32,
+    pub staged_base: u64,
+    pub staged_len: u64,
+    /// Of its newest anchor, ns since 1970.
+    pub last_realtime: u64,
+}
+
+impl Start {
+    /// As [`Header::announced`].
+    pub fn announced(&self) -> u64 {
+        self.born.saturating_add(self.rowless)
+    }
+}
+
+/// The [`Start`] of an image from its first [`HEADER_BYTES`], and the facts about its process.
 ///
-/// `None` if `start` is not the start of a live part of this format.
-pub fn facts(start: &[u8]) -> Option<&[u8]> {
-    let u32_at = |at: usize| Some(u32::from_le_bytes(start.get(at..at + 4)?.try_into().ok()?));
-    let magic = start.get(offset_of!(Header, magic)..)?.get(..8)?;
+/// `None` if `page` is not the start of a live part of this format.
+pub fn start(page: &[u8]) -> Option<(Start, &[u8])> {
+    let u32_at = |at: usize| Some(u32::from_le_bytes(page.get(at..at + 4)?.try_into().ok()?));
+    let u64_at = |at: usize| Some(u64::from_le_bytes(page.get(at..at + 8)?.try_into().ok()?));
+    let magic = u64_at(offset_of!(Header, magic))?;
     let format = u32_at(offset_of!(Header, format))?;
-    if magic != MAGIC.to_le_bytes() || format != crate::FORMAT {
+    if magic != MAGIC || format != crate::FORMAT {
         return None;
     }
+    let start = Start {
+        trace_id: u64_at(offset_of!(Header, trace_id))?,
+        pid: u32_at(offset_of!(Header, pid))?,
+        pid_start: u64_at(offset_of!(Header, pid_start))?,
+        pid_namespace: u64_at(offset_of!(Header, pid_namespace))?,
+        born: u64_at(offset_of!(Header, born))?,
+        sealed: u64_at(offset_of!(Header, sealed))?,
+        folded: u64_at(offset_of!(Header, folded))?,
+        rowless: {
+            let lost = |cause| u64_at(offset_of!(Header, lost) + 8 * cause as usize);
+            let causes = Cause::WITHOUT_ROW.into_iter();
+            causes.filter_map(lost).fold(0, u64::saturating_add)
+        },
+        state: u32_at(offset_of!(Header, state))?,
+        staged_base: u64_at(offset_of!(Header, staged_base))?,
+        staged_len: u64_at(offset_of!(Header, staged_len))?,
+        last_realtime: u64_at(offset_of!(Header, last) + offset_of!(Anchor, realtime))?,
+    };
     let len = u32_at(offset_of!(Header, process_len))? as usize;
-    let facts = start.get(offset_of!(Header, process)..offset_of!(Header, trace_number))?;
-    facts.get(..len.min(facts.len()))
+    let facts = page.get(offset_of!(Header, process)..offset_of!(Header, trace_number))?;
+    Some((start, facts.get(..len.min(facts.len()))?))
 }
 
 /// An interned string: functions, datatypes, algorithms, protocols, kernel variants. Id 0 means none.
@@ -237,7 +287,11 @@ const _: () = assert!(std::mem::size_of::<Text>() == 48);
 const _: () = assert!(std::mem::size_of::<Header>() <= HEADER_BYTES);
 
 /// Communicators of a standard layout.
-pub const COMMS: usize = 256;
+const COMMS: u32 = 256;
+/// Communicators that a growing layout has room for.
+pub const MOST_COMMS: u32 = 65_536;
+/// Bytes that a growing layout takes at first.
+const FIRST: usize = 4 << 20;
 /// Groups of a standard layout.
 pub const GROUPS: usize = 2048;
 /// Open network operations of a standard layout, at most: one for two rows.
@@ -270,6 +324,10 @@ pub struct Layout {
     pub staging: u32,
     /// Open network operations; a power of two.
     pub net_ops: u32,
+    /// Communicators that there is room for, if more than `comms`.
+    pub most_comms: u32,
+    /// Rows that there is room for, if more than `rows`; a power of two.
+    pub most_rows: u32,
     /// Executable graphs with captured calls.
     pub graphs: u32,
     /// Newest graph launches; a power of two.
@@ -332,13 +390,15 @@ impl Layout {
     pub fn for_memory(bytes: usize) -> Layout {
         let mut layout = Layout {
             strings: 255,
-            comms: COMMS as u32,
+            comms: COMMS,
             groups: GROUPS as u32,
             totals: 512,
             pages: 1024,
             rows: 1024,
             staging: 256 << 10,
             net_ops: 512,
+            most_comms: 0,
+            most_rows: 0,
             graphs: GRAPHS,
             launches: LAUNCHES,
         };
@@ -357,6 +417,25 @@ impl Layout {
         layout
     }
 
+    /// The layout of a recorder that may take up to `bytes`: small at first, with room for [`MOST_COMMS`] and for
+    /// as many rows as fit in `bytes`.
+    pub fn growing(bytes: usize) -> Layout {
+        Layout {
+            most_comms: MOST_COMMS,
+            most_rows: Layout::for_memory(bytes).rows,
+            ..Layout::for_memory(bytes.min(FIRST))
+        }
+    }
+
+    /// The same without room for more.
+    pub fn fixed(self) -> Layout {
+        Layout {
+            most_comms: 0,
+            most_rows: 0,
+            ..self
+        }
+    }
+
     fn counts(&self) -> [u32; SECTIONS] {
         [
             self.strings,
@@ -372,23 +451,100 @@ impl Layout {
         ]
     }
 
+    /// Elements that each section has room for.
+    pub fn room(&self) -> [u32; SECTIONS] {
+        let mut room = self.counts();
+        for (section, most) in [
+            (Section::Comms, self.most_comms),
+            (Section::Rows, self.most_rows),
+        ] {
+            room[section as usize] = room[section as usize].max(most);
+        }
+        room
+    }
+
     /// Offset and count of each section.
     pub fn sections(&self) -> [[u32; 2]; SECTIONS] {
-        let (mut at, counts) = (HEADER_BYTES, self.counts());
-        let mut sections = [[0; 2]; SECTIONS];
-        for section in ORDER {
-            let (count, element) = (counts[section as usize], ELEMENT[section as usize]);
-            sections[section as usize] = [at as u32, count];
-            at = (at + count as usize * element).next_multiple_of(4096);
-        }
-        sections
+        let (offsets, counts) = (place(self.room()).0, self.counts());
+        std::array::from_fn(|i| [offsets[i], counts[i]])
+    }
+
+    /// Offsets and lengths, in bytes, of what there is at first: the header and the sections without their room.
+    pub fn used(&self) -> impl Iterator<Item = (usize, usize)> {
+        let sections = self.sections().into_iter().zip(ELEMENT);
+        let sections = sections.map(|([at, n], element)| (at as usize, n as usize * element));
+        std::iter::once((0, HEADER_BYTES)).chain(sections)
     }
 
     /// Bytes of the whole image.
     pub fn bytes(&self) -> usize {
-        let [at, count] = self.sections()[Section::Staging as usize];
-        (at + count).next_multiple_of(4096) as usize
+        place(self.room()).1
     }
+}
+
+/// Offsets of sections with room for so many elements, and the bytes of all.
+fn place(room: [u32; SECTIONS]) -> ([u32; SECTIONS], usize) {
+    let (mut at, mut offsets) = (HEADER_BYTES, [0; SECTIONS]);
+    for section in ORDER.map(|section| section as usize) {
+        offsets[section] = at as u32;
+        at = (at + room[section] as usize * ELEMENT[section]).next_multiple_of(4096);
+    }
+    (offsets, at)
+}
+
+/// Where sections with so many elements lie in a copy, which has no room for more: offset and count of each, and the
+/// bytes of all. `None` if that is more than a live part may have.
+pub fn dense(counts: [u32; SECTIONS]) -> Option<([[u32; 2]; SECTIONS], usize)> {
+    let bytes = |(n, element): (u32, usize)| (n as usize).saturating_mul(element);
+    let most = counts
+        .into_iter()
+        .zip(ELEMENT)
+        .map(bytes)
+        .fold(0, usize::saturating_add);
+    if most > MOST_BYTES {
+        return None;
+    }
+    let (offsets, bytes) = place(counts);
+    Some((std::array::from_fn(|i| [offsets[i], counts[i]]), bytes))
+}
+
+/// Bytes of sections at most: what is more is no live part.
+const MOST_BYTES: usize = 256 << 20;
+
+/// Makes the first page of a live part that of a copy with these sections.
+pub fn relocate(page: &mut [u8], sections: &[[u32; 2]; SECTIONS], bytes: usize) {
+    let mut put = |at: usize, value: u32| {
+        if let Some(to) = page.get_mut(at..at + 4) {
+            to.copy_from_slice(&value.to_le_bytes());
+        }
+    };
+    put(offset_of!(Header, size), bytes as u32);
+    for (i, [at, count]) in sections.iter().enumerate() {
+        let stored = stored_at(i);
+        put(stored, *at);
+        put(stored + 4, *count);
+    }
+}
+
+/// Where the header has offset and number of a section.
+fn stored_at(section: usize) -> usize {
+    match section.checked_sub(FIRST_SECTIONS) {
+        None => offset_of!(Header, sections) + 8 * section,
+        Some(later) => offset_of!(Header, later_sections) + 8 * later,
+    }
+}
+
+/// Sections of the first recorders.
+const FIRST_SECTIONS: usize = 7;
+
+/// Offset and number of each section, as the first page says.
+pub(super) fn stored_in(page: &[u8]) -> Option<[[u32; 2]; SECTIONS]> {
+    let u32_at = |at: usize| Some(u32::from_le_bytes(page.get(at..at + 4)?.try_into().ok()?));
+    let mut sections = [[0; 2]; SECTIONS];
+    for (i, section) in sections.iter_mut().enumerate() {
+        *section = [u32_at(stored_at(i))?, u32_at(stored_at(i) + 4)?];
+    }
+    Some(sections)
 }
 
 #[cfg(test)]
@@ -413,6 +569,22 @@ mod tests {
             [1232896, 262144],
         ];
         assert_eq!((first, layout.bytes()), (expected, 1495040));
+    }
+
+    #[test]
+    fn a_growing_layout_takes_no_more_at_first_and_a_copy_has_no_room() {
+        let (small, growing) = (Layout::for_memory(4 << 20), Layout::growing(64 << 20));
+        assert_eq!(growing.fixed(), small);
+        assert_eq!((growing.most_comms, growing.most_rows), (65_536, 131_072));
+        let used = |layout: Layout| layout.used().map(|(_, bytes)| bytes).sum::<usize>();
+        assert_eq!(used(growing), used(small));
+        assert!(growing.bytes() > 40 << 20);
+        let counts = growing.sections().map(|[_, count]| count);
+        assert_eq!(dense(counts), Some((small.sections(), small.bytes())));
+        assert_eq!(dense([u32::MAX; SECTIONS]), None);
+        let mut page = vec![7; HEADER_BYTES];
+        relocate(&mut page, &small.sections(), small.bytes());
+        assert_eq!(stored_in(&page), Some(small.sections()));
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub mod flag {
     pub const P2P: u8 = 4;
     /// No API event announced it (ABI below v5): born at Coll or P2p.
     pub const LEGACY: u8 = 8;
+    /// The calls that no GroupApi event brackets: they end at the stop of their Coll or P2p.
+    pub const UNGROUPED: u8 = REPLAY | LEGACY;
     /// In the totals only: all calls of the entry have GPU times, so its histogram has one kind of times.
     pub const TIMED: u8 = 128;
 }

@@ -2,19 +2,23 @@
 //!
 //! Rule: [`View::open`] checks that every section lies in the bytes, so any bytes can be looked at.
 
-use super::layout::{ELEMENT, SECTIONS};
+use super::layout::{dense, relocate, stored_in, ELEMENT, SECTIONS};
 use super::{Comm, Group, Header, Layout, Page, Row, Section, Text, Total, HEADER_BYTES, MAGIC};
 use crate::graphs::{Exec, Launch};
 use crate::net_op::NetOp;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{
-    AtomicU64, AtomicU8,
-    Ordering::{Acquire, Relaxed},
+    AtomicU32, AtomicU64, AtomicU8,
+    Ordering::{Acquire, Relaxed, Release},
 };
 
 /// A borrowed live part: the mapping of a living process, or a copy read from a file.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     base: *const u8,
+    /// Offset of each section, and the elements that it has room for.
     sections: [[u32; 2]; SECTIONS],
     _image: std::marker::PhantomData<&'a [AtomicU64]>,
 }
@@ -29,11 +33,11 @@ macro_rules! section {
         $(#[$doc])*
         #[inline]
         pub fn $name(&self) -> &'a [$type] {
-            let [at, count] = self.sections[Section::$section as usize];
+            let (first, _): (*const $type, usize) = self.room(Section::$section);
             // SAFETY: the constructors checked that the section lies in the image, which lives for 'a, and
             // that offsets are page aligned; every field of the element types is an atomic integer, valid
             // for any bytes.
-            unsafe { std::slice::from_raw_parts(self.base.add(at as usize).cast(), count as usize) }
+            unsafe { std::slice::from_raw_parts(first, self.count(Section::$section)) }
         }
     };
 }
@@ -43,15 +47,17 @@ impl<'a> View<'a> {
     /// [`MAGIC`] last.
     ///
     /// # Safety
-    /// `base` points to `layout.bytes()` zeroed bytes, page aligned, that stay mapped for `'a`.
+    /// `base` points to `layout.bytes()` bytes, page aligned, that stay mapped for `'a`. What the layout uses is
+    /// zeroed.
     pub unsafe fn create(base: *mut u8, layout: &Layout) -> View<'a> {
+        let (sections, room) = (layout.sections(), layout.room());
         let view = View {
             base,
-            sections: layout.sections(),
+            sections: std::array::from_fn(|i| [sections[i][0], room[i]]),
             _image: std::marker::PhantomData,
         };
         let header = view.header();
-        for (stored, section) in header.stored_sections().zip(view.sections) {
+        for (stored, section) in header.stored_sections().zip(sections) {
             stored[0].store(section[0], Relaxed);
             stored[1].store(section[1], Relaxed);
         }
@@ -87,6 +93,46 @@ impl<'a> View<'a> {
             view.sections[i] = [at, count];
         }
         Some(view)
+    }
+
+    /// The first element of a section, and how many there is room for.
+    #[inline]
+    pub fn room<T>(&self, section: Section) -> (*const T, usize) {
+        let [at, most] = self.sections[section as usize];
+        // SAFETY: the constructors checked that the section lies in the image.
+        (unsafe { self.base.add(at as usize).cast() }, most as usize)
+    }
+
+    /// Offset and number of a section, as the header has them.
+    #[inline]
+    fn stored(&self, section: Section) -> Option<&'a [AtomicU32; 2]> {
+        self.header().stored_sections().nth(section as usize)
+    }
+
+    #[inline]
+    fn count(&self, section: Section) -> usize {
+        let [_, most] = self.sections[section as usize];
+        // Meets the Release in `grow`.
+        let stored = self.stored(section).map_or(0, |s| s[1].load(Acquire));
+        stored.min(most) as usize
+    }
+
+    /// Where in the image the elements of a section lie from `from` up to `to`, if it has room for them: offset and
+    /// length in bytes.
+    pub fn bytes_of(&self, section: Section, from: usize, to: usize) -> Option<(usize, usize)> {
+        let ([at, most], element) = (self.sections[section as usize], ELEMENT[section as usize]);
+        let fits = from <= to && to <= most as usize;
+        fits.then(|| (at as usize + from * element, (to - from) * element))
+    }
+
+    /// Says that a section has `count` elements now.
+    ///
+    /// # Safety
+    /// Their memory is there and zeroed, and no store to it fails.
+    pub unsafe fn grow(&self, section: Section, count: usize) {
+        if let Some(stored) = self.stored(section) {
+            stored[1].store(count as u32, Release);
+        }
     }
 
     /// The header.
@@ -165,6 +211,76 @@ impl Image {
         Image { storage, skip }
     }
 
+    /// A copy of the live part in `file`, without room for growth, and its bytes. `None` if the file holds none.
+    ///
+    /// Read, never mapped: whoever shares the file could cut it short under a mapping.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn read(file: &File) -> io::Result<Option<(Image, usize)>> {
+        let mut page = vec![0; HEADER_BYTES];
+        if read_at(file, 0, &mut page)? < HEADER_BYTES || super::start(&page).is_none() {
+            return Ok(None);
+        }
+        let size = file.metadata()?.len();
+        let stored = stored_in(&page).filter(|sections| {
+            let ends = sections.iter().zip(ELEMENT);
+            let mut ends = ends.map(|([at, n], e)| u64::from(*at) + u64::from(*n) * e as u64);
+            ends.all(|end| end <= size)
+        });
+        let found = stored.and_then(|stored| Some((stored, dense(stored.map(|[_, n]| n))?)));
+        let Some((stored, (sections, bytes))) = found else {
+            return Ok(None);
+        };
+        let image = Image::zeroed(bytes);
+        relocate(&mut page, &sections, bytes);
+        image.write(0, &page);
+        let mut buffer = vec![0; 1 << 20];
+        for ((from, to), element) in stored.iter().zip(&sections).zip(ELEMENT) {
+            let (mut at, length) = (0, to[1] as usize * element);
+            while at < length {
+                let want = buffer.len().min(length - at);
+                let got = read_at(file, u64::from(from[0]) + at as u64, &mut buffer[..want])?;
+                image.write(to[0] as usize + at, &buffer[..got]);
+                if got < want {
+                    break;
+                }
+                at += got;
+            }
+        }
+        Ok(Some((image, bytes)))
+    }
+
+    /// Puts the header and the staged bytes as they are now into a copy that [`Image::read`] made. False if the live
+    /// part has grown since, or is none any more; the copy is then as it was.
+    ///
+    /// # Errors
+    /// When the file can't be read.
+    pub fn read_again(&self, file: &File) -> io::Result<bool> {
+        let mut page = vec![0; HEADER_BYTES];
+        let is_whole =
+            read_at(file, 0, &mut page)? == HEADER_BYTES && super::start(&page).is_some();
+        let (Some(view), Some(stored)) = (self.view(), stored_in(&page).filter(|_| is_whole))
+        else {
+            return Ok(false);
+        };
+        if stored.map(|[_, count]| count) != view.sections.map(|[_, count]| count) {
+            return Ok(false);
+        }
+        relocate(
+            &mut page,
+            &view.sections,
+            view.header().size.load(Relaxed) as usize,
+        );
+        self.write(0, &page);
+        let staged = view.header().staged_len.load(Acquire) as usize;
+        let mut bytes = vec![0; staged.min(view.staging().len())];
+        let section = Section::Staging as usize;
+        let got = read_at(file, stored[section][0].into(), &mut bytes)?;
+        self.write(view.sections[section][0] as usize, &bytes[..got]);
+        Ok(true)
+    }
+
     /// A copy of `bytes`.
     pub fn copy(bytes: &[u8]) -> Image {
         let image = Image::zeroed(bytes.len());
@@ -204,10 +320,24 @@ impl Image {
     }
 }
 
+/// Fills `buffer` from the file, as far as that goes; returns how far.
+fn read_at(file: &File, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut got = 0;
+    while got < buffer.len() {
+        match file.read_at(&mut buffer[got..], at + got as u64) {
+            Ok(0) => break,
+            Ok(n) => got += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(got)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::facts;
+    use crate::live::start;
 
     #[test]
     fn an_image_opens_and_a_damaged_one_does_not() {
@@ -221,16 +351,19 @@ mod tests {
             to.store(*from, Relaxed);
         }
         header.process_len.store(12, Relaxed);
-        let start = || -> Vec<u8> {
+        let page = || -> Vec<u8> {
             let words = image.words()[..HEADER_BYTES / 8].iter();
             words.flat_map(|w| w.load(Relaxed).to_le_bytes()).collect()
         };
-        assert_eq!(facts(&start()), None);
+        let facts = |page: &[u8]| start(page).map(|(_, facts)| facts.to_vec());
+        assert_eq!(facts(&page()), None);
         header.magic.store(MAGIC, Relaxed);
-        assert_eq!(facts(&start()), Some(&b"pid=7\nhost=n"[..]));
-        assert_eq!(facts(&start()[..100]), None);
+        header.born.store(9, Relaxed);
+        assert_eq!(facts(&page()), Some(b"pid=7\nhost=n".to_vec()));
+        assert_eq!(start(&page()).map(|(s, _)| s.announced()), Some(9));
+        assert_eq!(facts(&page()[..100]), None);
         header.process_len.store(u32::MAX, Relaxed);
-        assert_eq!(facts(&start()).map(<[u8]>::len), Some(2560));
+        assert_eq!(facts(&page()).map(|f| f.len()), Some(2560));
         assert_eq!(image.view().expect("opens").rows().len(), 1024);
         assert_eq!(image.format(), Some(crate::FORMAT));
         view.header().format.store(77, Relaxed);

@@ -11,6 +11,7 @@
 //! file can begin with all that its rows need. The length lets a reader take a longer `Comm` than its own.
 
 use crate::live::{Comm, Text};
+use crate::shared;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// One definition read back.
@@ -36,14 +37,11 @@ pub fn put_comm(out: &mut Vec<u8>, index: u16, comm: &Comm) {
     out.push(2);
     out.extend(index.to_le_bytes());
     out.extend((std::mem::size_of::<Comm>() as u16).to_le_bytes());
-    // SAFETY: a Comm is atomics of integers without padding that matters; bytes are read one at a time.
-    let bytes = unsafe {
-        std::slice::from_raw_parts(
-            (comm as *const Comm).cast::<std::sync::atomic::AtomicU8>(),
-            std::mem::size_of::<Comm>(),
-        )
-    };
-    out.extend(bytes.iter().map(|b| b.load(Relaxed)));
+    const WORDS: usize = std::mem::size_of::<Comm>() / 8;
+    const { assert!(std::mem::size_of::<Comm>() == 8 * WORDS && std::mem::align_of::<Comm>() == 8) };
+    // SAFETY: a Comm is so many aligned words of atomic integers, without padding.
+    let words = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(comm).cast(), WORDS) };
+    shared::append(out, words);
 }
 
 /// The definitions of a payload, up to the first that is not well formed.

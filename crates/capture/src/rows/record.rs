@@ -98,11 +98,11 @@ impl Record {
         }
         // The fields that say that a part of the call has ended are read before all others. Each Acquire
         // meets the Release of the thread that ended the part, so whatever that thread wrote before is
-        // seen.
-        let parts = row.parts.load(Acquire);
+        // seen. A call returns last of all on its thread: its end is read before what it was told to be.
         let t_end = row.t_end.load(Acquire);
         let k_stopped = row.k_stopped.load(Acquire);
         let ops_stopped = row.ops_stopped.load(Acquire);
+        let parts = row.parts.load(Acquire);
         let mut record = Record::of_fields(row_state::ticket(word), row);
         record.shape.parts = parts;
         (record.t_end, record.k_stopped, record.ops_stopped) = (t_end, k_stopped, ops_stopped);

@@ -221,3 +221,44 @@ fn a_regular_job_takes_few_bytes_a_call() {
         payload.len() as f64 / 1000.0
     );
 }
+
+#[test]
+fn a_record_that_has_returned_has_all_that_came_before() {
+    use crate::live::{row_state, Row};
+    use std::sync::atomic::{AtomicBool, Ordering::*};
+    // SAFETY: every field is an atomic integer, for which 0 is a value.
+    let row: Row = unsafe { std::mem::zeroed() };
+    row.word
+        .store(row_state::word(1, 1, row_state::ALIVE), Release);
+    let going = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while going.load(Relaxed) {
+                // NCCL enqueues the call, and it returns; then the test begins anew.
+                row.parts.store(1, Release);
+                row.t_end.store(1, Release);
+                while row.t_end.load(Acquire) != 0 && going.load(Relaxed) {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let begin_anew = || {
+            row.parts.store(0, Relaxed);
+            row.t_end.store(0, Release);
+        };
+        for _ in 0..20_000 {
+            let record = loop {
+                let record = Record::load(&row).expect("alive");
+                if record.t_end != 0 {
+                    break record;
+                }
+            };
+            if record.shape.parts != 1 {
+                going.store(false, Relaxed);
+            }
+            assert_eq!(record.shape.parts, 1);
+            begin_anew();
+        }
+        going.store(false, Relaxed);
+    });
+}

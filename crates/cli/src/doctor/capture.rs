@@ -236,7 +236,15 @@ fn lost(capture: &Capture, report: &Report, checks: &mut Checks) {
             ),
             "rows_full" | "totals_full" => (
                 "found the live part full",
-                "a larger NCCLSCOPE_MEMORY (to 64MiB)",
+                "a larger NCCLSCOPE_MEMORY (to 64MiB), or more space in /dev/shm",
+            ),
+            "communicators_full" => (
+                "were made on communicators that found no room in the live part",
+                "more space in /dev/shm",
+            ),
+            "stale_context" => (
+                "were made on communicators that NCCL had ended",
+                "nothing to do; please report it",
             ),
             "size_limit" => (
                 "found the trace file full",

@@ -17,7 +17,7 @@ pub fn checks(machine: &Machine) -> Vec<Check> {
     if checks.list.is_empty() {
         checks.ok("launcher", "none of torchrun, srun, mpirun, mpiexec, flux on PATH; `ncclscope run -- python …` needs none");
     }
-    if machine.var("NCCLSCOPE_RUN_SOCKET").is_some() {
+    if machine.var("NCCLSCOPE_RUN").is_some() {
         checks.not(
             Status::Warn,
             "under_run",
@@ -84,7 +84,7 @@ mod tests {
             [Status::Ok, Status::Warn]
         );
         assert_eq!(
-            states(&[("NCCLSCOPE_RUN_SOCKET", "/x")]),
+            states(&[("NCCLSCOPE_RUN", "/x")]),
             [Status::Ok, Status::Warn]
         );
     }

@@ -3,8 +3,8 @@
 //! Rule: a machine without GPUs is one to look at captures on, so that is `unknown`, not `fail`.
 
 use super::{nccl::Library, Check, Checks, Machine, Status};
-
 use std::path::{Path, PathBuf};
+use tables::printable;
 
 /// What each rank takes of /dev/shm for stamps, up to NCCL 2.30.
 const STAMPS_SHM: u64 = 34_210_176;
@@ -23,6 +23,7 @@ pub fn checks(machine: &Machine, libraries: &[Library]) -> Vec<Check> {
     output(machine, &mut checks);
     clock(machine, &mut checks);
     limits(machine, &mut checks);
+    left_behind(machine, &mut checks);
     surroundings(machine, &mut checks);
     checks.list
 }
@@ -236,14 +237,25 @@ fn limits(machine: &Machine, checks: &mut Checks) {
             "ulimit -f unlimited; beyond it calls are counted in totals",
         );
     }
-    if let Err(error) = &machine.memfd {
-        checks.not(
-            Status::Warn,
-            "memfd",
-            format!("memory without a file can't be had ({error}): a filter of system calls (seccomp) may forbid it"),
-            "nothing to do: `ncclscope run` then keeps live parts in /dev/shm; allow memfd_create to spare that",
-        );
-    }
+}
+
+/// Live parts that `ncclscope collect` has not brought into their captures yet.
+fn left_behind(machine: &Machine, checks: &mut Checks) {
+    let bytes: u64 = machine.left.iter().map(|(_, bytes)| bytes).sum();
+    let Some((folder, _)) = machine.left.first() else {
+        return;
+    };
+    let folder = printable(&folder.to_string_lossy()).into_owned();
+    checks.not(
+        Status::Warn,
+        "left_behind",
+        format!(
+            "{} processes that were killed have their newest calls in {} of this node's memory, the first of them of `{folder}`",
+            machine.left.len(),
+            rounded(bytes)
+        ),
+        format!("`ncclscope collect {folder}` brings them into the capture; without a folder, all of them"),
+    );
 }
 
 fn surroundings(machine: &Machine, checks: &mut Checks) {
@@ -380,11 +392,16 @@ mod tests {
         fake::file(root.path(), "/.dockerenv", "");
         let mut machine = fake::machine(root.path(), &[]);
         machine.limits = (256, 1 << 20);
-        machine.memfd = Err("Function not implemented".to_owned());
+        machine.left = vec![(PathBuf::from("/scratch/run"), 5 << 20); 2];
         let found = checks(&machine, &[]);
-        for name in ["open_files", "file_size", "memfd"] {
+        for name in ["open_files", "file_size", "left_behind"] {
             assert_eq!(fake::one(&found, name).status, Status::Warn, "{name}");
         }
+        let left = &fake::one(&found, "left_behind").finding;
+        assert!(
+            left.starts_with("2 processes") && left.contains("10 MiB"),
+            "{left}"
+        );
         assert!(cfg!(target_arch = "aarch64") || fake::one(&found, "clock").status == Status::Warn);
         assert_eq!(fake::one(&found, "shared_memory").status, Status::Fail);
         assert!(fake::one(&found, "kernel").finding.contains("container"));

@@ -39,7 +39,7 @@ const SETTINGS: [(&str, Takes); 14] = [
     ("NCCLSCOPE_MAX_SIZE", Takes::Bytes(64 << 10, 1 << 50)),
     ("NCCLSCOPE_QUIET", Takes::Any),
     ("NCCLSCOPE_STAMPS", Takes::Words(&["replayed"])),
-    ("NCCLSCOPE_RUN_SOCKET", Takes::Any),
+    ("NCCLSCOPE_RUN", Takes::Any),
     ("NCCLSCOPE_PLUGIN", Takes::Any),
 ];
 

@@ -1,45 +1,30 @@
 //! Adoption: keeping the live part of a process that died, as `NAME.live` beside its trace file.
 //!
-//! A [`Part`] is a copy of a live part, read from the memfd that `ncclscope run` holds or from a file on this node.
-//! [`adopt`] writes it into the capture, unless the capture has everything already; [`leftovers`] finds the live parts
-//! that processes of this user left on this node; [`traces`] the trace files of a capture.
+//! [`leftovers`] finds the live parts that processes of this user have on this node, by their first pages. A [`Part`] is
+//! a copy of a live part, read from such a file. [`adopt`] writes it into the capture, unless the capture has everything
+//! already. [`traces`] finds the trace files of a capture.
 //!
 //! Rule: only a dead writer's part is adopted. A copy of a living one would be taken for its last word by readers,
 //! which prefer `NAME.live`.
 
 use anyhow::{bail, Context};
+use capture::left::facts_of;
+pub use capture::left::{open, state, Facts, Here, Left, Liveness};
 use capture::live::{Image, View, HEADER_BYTES};
 use capture::{block, rotated, snapshot};
-use nix::fcntl::OFlag;
-use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The largest image that is read.
-pub const MOST_BYTES: u64 = 256 << 20;
-
-/// The `key=value` lines of a process block.
-pub type Process = BTreeMap<String, String>;
+/// Bytes of a snapshot file, or of an adopted live part, that are read at most.
+const MOST_BYTES: u64 = 256 << 20;
 
 /// A copy of a live part.
 pub struct Part {
     image: Image,
     bytes: usize,
-}
-
-/// Whether the writer of a live part is still there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Liveness {
-    /// It runs on this node.
-    Alive,
-    /// It does not, or the node was restarted since.
-    Dead,
-    /// It is on another host or in another pid name space, where its pid means nothing to us, or there is no /proc.
-    Unknown,
 }
 
 /// What became of a part.
@@ -51,98 +36,21 @@ pub enum Outcome {
     Whole,
 }
 
-/// This node, as process blocks name it.
-pub struct Here {
-    /// Its host name.
-    pub host: String,
-    /// Which boot of it.
-    pub boot_id: String,
-    /// Inode of our own pid name space.
-    pub pid_namespace: u64,
-    /// When it was started, ns since 1970.
-    pub booted_ns: Option<i64>,
-    /// Now, ns since 1970.
-    pub now_ns: i64,
-}
-
-/// A recorder that lives writes the time many times a second, and a file system that is shared brings it here within
-/// a minute.
-const SILENT_NS: i64 = 600_000_000_000;
-
-impl Here {
-    /// Asks the system.
-    pub fn ask() -> Here {
-        Here {
-            host: nix::unistd::gethostname()
-                .map(|h| h.to_string_lossy().into_owned())
-                .unwrap_or_default(),
-            boot_id: std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-                .unwrap_or_default()
-                .trim()
-                .to_owned(),
-            pid_namespace: std::fs::metadata("/proc/self/ns/pid").map_or(0, |meta| meta.ino()),
-            booted_ns: booted_ns(),
-            now_ns: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |passed| {
-                    i64::try_from(passed.as_nanos()).unwrap_or(i64::MAX)
-                }),
-        }
-    }
-
-    /// Whether a process of another boot surely ran before this node was started anew. The host name alone proves
-    /// nothing, because other machines may have the same: the process must not have been seen since.
-    pub fn was_restarted_since(&self, host: Option<&str>, seen_ns: Option<i64>) -> bool {
-        let same = !self.host.is_empty() && host.is_none_or(|host| host == self.host);
-        let (Some(seen), Some(booted)) = (seen_ns.filter(|ns| *ns > 0), self.booted_ns) else {
-            return false;
-        };
-        same && seen < booted && self.now_ns.saturating_sub(seen) > SILENT_NS
-    }
-}
-
-/// When this node was started, ns since 1970.
-fn booted_ns() -> Option<i64> {
-    let stat = std::fs::read_to_string("/proc/stat").ok()?;
-    let seconds = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
-    seconds
-        .trim()
-        .parse::<i64>()
-        .ok()?
-        .checked_mul(1_000_000_000)
-}
-
 impl Part {
-    /// The live part in `file`; `None` when it holds none.
-    ///
-    /// Read, never mapped: whoever shares the file could cut it short under a mapping.
+    /// The live part in `file`, in use or adopted; `None` when it holds none.
     ///
     /// # Errors
     /// When it can't be read.
     pub fn read(file: &File) -> io::Result<Option<Part>> {
-        let size = file.metadata()?.len();
-        if !(HEADER_BYTES as u64..=MOST_BYTES).contains(&size) {
-            return Ok(None);
-        }
-        let image = Image::zeroed(size as usize);
-        let mut buffer = vec![0; 1 << 20];
-        let mut at = 0;
-        while at < size {
-            let want = buffer.len().min((size - at) as usize);
-            let mut got = 0;
-            while got < want {
-                match file.read_at(&mut buffer[got..want], at + got as u64)? {
-                    0 => break,
-                    n => got += n,
-                }
-            }
-            image.write(at as usize, &buffer[..got]);
-            if got < want {
-                break;
-            }
-            at += got as u64;
-        }
-        Ok(Part::of(image, size as usize))
+        let mut bytes = Vec::new();
+        file.take(HEADER_BYTES as u64).read_to_end(&mut bytes)?;
+        let found = if snapshot::is_whole(&bytes) {
+            file.take(MOST_BYTES).read_to_end(&mut bytes)?;
+            snapshot::read_whole(&bytes)
+        } else {
+            Image::read(file)?
+        };
+        Ok(found.and_then(|(image, bytes)| Part::of(image, bytes)))
     }
 
     /// The live part that a snapshot file holds.
@@ -185,43 +93,15 @@ impl Part {
         i64::try_from(newest.realtime.load(Relaxed)).ok()
     }
 
-    fn process_bytes(&self) -> Vec<u8> {
-        let header = self.view().header();
-        let len = (header.process_len.load(Acquire) as usize).min(header.process.len());
-        header.process[..len]
-            .iter()
-            .map(|b| b.load(Relaxed))
-            .collect()
+    /// Its first page.
+    fn first_page(&self) -> Vec<u8> {
+        let words = self.image.words().iter().take(HEADER_BYTES / 8);
+        words.flat_map(|w| w.load(Relaxed).to_le_bytes()).collect()
     }
 
     /// Who wrote it.
-    pub fn process(&self) -> Process {
-        lines(&self.process_bytes())
-    }
-
-    /// Whether its writer is still there.
-    pub fn liveness(&self, here: &Here) -> Liveness {
-        let process = self.process();
-        let (host, boot) = (process.get("host"), process.get("boot_id"));
-        if let Some(boot) = boot.filter(|boot| **boot != here.boot_id) {
-            // Without /proc, as in a bare chroot, neither side knows.
-            let told = !boot.is_empty() && !here.boot_id.is_empty();
-            // The same host, started anew; or another of that name, with which a folder is shared.
-            let before = here.was_restarted_since(host.map(String::as_str), self.seen_ns());
-            return match told && before {
-                true => Liveness::Dead,
-                false => Liveness::Unknown,
-            };
-        }
-        let header = self.view().header();
-        let namespace = header.pid_namespace.load(Relaxed);
-        if namespace == 0 || namespace != here.pid_namespace {
-            return Liveness::Unknown;
-        }
-        match runs(header.pid.load(Relaxed), header.pid_start.load(Relaxed)) {
-            true => Liveness::Alive,
-            false => Liveness::Dead,
-        }
+    pub fn left(&self) -> Left {
+        Left::of(&self.first_page()).unwrap_or_default()
     }
 
     /// Whether the writer said that it had put everything into its trace file.
@@ -247,64 +127,12 @@ impl Part {
             })
     }
 
-    /// Writes the image to `path` by way of a temporary name; pages of zeros become holes.
+    /// Writes the part to `path` by way of a temporary name, with a checksum.
     fn write(&self, path: &Path) -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new("/")))?;
-        let words = &self.image.words()[..self.bytes.div_ceil(8).min(self.image.words().len())];
-        let mut page = Vec::with_capacity(4096);
-        for (number, chunk) in words.chunks(512).enumerate() {
-            if chunk.iter().all(|word| word.load(Relaxed) == 0) {
-                continue;
-            }
-            page.clear();
-            page.extend(
-                chunk
-                    .iter()
-                    .flat_map(|word| word.load(Relaxed).to_le_bytes()),
-            );
-            file.seek(SeekFrom::Start(number as u64 * 4096))?;
-            file.write_all(&page)?;
-        }
-        file.as_file().set_len(self.bytes as u64)?;
+        file.write_all(&snapshot::whole(&self.image, self.bytes))?;
         file.persist(path)?;
         Ok(())
-    }
-}
-
-/// Whether process `pid` runs and is the one that started at `start`.
-fn runs(pid: u32, start: u64) -> bool {
-    state(pid, start).is_some()
-}
-
-/// The state of process `pid` as in /proc, such as `S`, if it runs and is the one that started at `start`.
-pub fn state(pid: u32, start: u64) -> Option<char> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command may hold anything, but for the last parenthesis; the state is field 3 and the start time field 22.
-    let (_, rest) = stat.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    if fields.get(19)?.parse::<u64>() != Ok(start) {
-        return None;
-    }
-    // A first thread that has ended is a zombie too while other threads of the process go on.
-    let others =
-        || std::fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|tasks| tasks.count() > 1);
-    let state = fields[0].chars().next()?;
-    (!matches!(state, 'Z' | 'X') || others()).then_some(state)
-}
-
-/// Opens a regular file, not through a link and without waiting.
-pub fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits())
-        .open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "not a regular file",
-        )),
     }
 }
 
@@ -313,23 +141,15 @@ pub fn part_at(path: &Path) -> Option<Part> {
     Part::read(&open(path).ok()?).ok()?
 }
 
-fn lines(text: &[u8]) -> Process {
-    let text = String::from_utf8_lossy(text);
-    text.lines()
-        .filter_map(|l| l.split_once('='))
-        .map(|(k, v)| (k.to_owned(), v.to_owned()))
-        .collect()
-}
-
 /// Who wrote a trace file, from its first block.
-pub fn process_of(trace: &Path) -> Process {
+pub fn process_of(trace: &Path) -> Facts {
     let mut bytes = Vec::new();
-    let mut process = Process::new();
+    let mut process = Facts::new();
     if let Ok(file) = open(trace) {
         if file.take(64 << 10).read_to_end(&mut bytes).is_ok() {
             let first = |b: block::Block| {
                 if b.kind == block::Kind::Process as u16 && process.is_empty() {
-                    process = lines(b.payload);
+                    process = facts_of(b.payload);
                 }
             };
             block::read(&bytes, first, |_| {});
@@ -401,7 +221,9 @@ pub fn adopt(part: &Part, trace: &Path) -> anyhow::Result<Outcome> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let mut bytes = block::file_header(part.trace_id()).to_vec();
             let start = block::begin(&mut bytes);
-            bytes.extend(part.process_bytes());
+            bytes.extend(
+                capture::live::start(&part.first_page()).map_or(&[][..], |(_, facts)| facts),
+            );
             block::finish(&mut bytes, start, block::Kind::Process, 0);
             let mut options = OpenOptions::new();
             let file = options.write(true).create_new(true).mode(0o600).open(trace);
@@ -415,53 +237,55 @@ pub fn adopt(part: &Part, trace: &Path) -> anyhow::Result<Outcome> {
     Ok(Outcome::Adopted(live))
 }
 
-/// A live part in a file of this node, with the trace file that it belongs to.
+/// A live part in a file of this node.
 pub struct Leftover {
     /// Where it is.
     pub file: PathBuf,
     /// Its process's trace file, as that named it.
     pub trace: PathBuf,
-    /// All of it.
-    pub part: Part,
+    /// Its first page.
+    pub left: Left,
 }
 
-/// The live parts that this user's processes, dead or alive, have in files of this node (in /dev/shm, or where the
-/// recorder goes when that is full), of which `wanted(file, trace file)`.
+/// The live parts that this user's processes, dead or alive, have in files of this node, of which
+/// `wanted(file, trace file)`.
 ///
-/// Of others no more than the first page is read: hundreds may be there of earlier jobs, of megabytes each.
+/// No more than first pages are read: hundreds may be there of earlier jobs, of megabytes each.
 pub fn leftovers(wanted: impl Fn(&Path, &Path) -> bool) -> Vec<Leftover> {
-    let uid = nix::unistd::geteuid().as_raw();
-    let local = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
-    let mut found = Vec::new();
-    for place in [Path::new("/dev/shm"), &local] {
-        let folder = place.join(format!("ncclscope-{uid}"));
-        let ours = |m: std::fs::Metadata| m.is_dir() && m.uid() == uid && m.mode() & 0o022 == 0;
-        if std::fs::symlink_metadata(&folder).is_ok_and(ours) {
-            found.extend(leftovers_in(&folder, &wanted));
-        }
-    }
+    let folders = capture::left::folders(nix::unistd::geteuid().as_raw());
+    let mut found: Vec<Leftover> = folders
+        .flat_map(|folder| leftovers_in(&folder, &wanted))
+        .collect();
     found.sort_by(|a, b| a.file.cmp(&b.file));
     found
+}
+
+/// Removes the live parts that processes of this user left on this node and that no capture needs any more.
+pub fn sweep(here: &Here) {
+    for folder in capture::left::folders(nix::unistd::geteuid().as_raw()) {
+        capture::left::sweep(&folder, here, (usize::MAX, 0), |_| true);
+    }
+}
+
+impl Leftover {
+    /// All of it, if it is still there.
+    pub fn part(&self) -> Option<Part> {
+        part_at(&self.file)
+    }
 }
 
 fn leftovers_in(folder: &Path, wanted: impl Fn(&Path, &Path) -> bool) -> Vec<Leftover> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let wanted = entries.filter_map(|entry| {
         let file = entry.path();
-        let trace = trace_named_in(&file).filter(|trace| wanted(&file, trace))?;
-        let part = part_at(&file)?;
-        Some(Leftover { file, trace, part })
+        let left = Left::at(&file)?;
+        let trace = left
+            .trace()
+            .filter(|trace| wanted(&file, trace))?
+            .to_owned();
+        Some(Leftover { file, trace, left })
     });
     wanted.collect()
-}
-
-/// The trace file that the live part in `file` names in its first page.
-fn trace_named_in(file: &Path) -> Option<PathBuf> {
-    let mut start = Vec::with_capacity(HEADER_BYTES);
-    let mut first = open(file).ok()?.take(HEADER_BYTES as u64);
-    first.read_to_end(&mut start).ok()?;
-    let trace = lines(capture::live::facts(&start)?).remove("trace")?;
-    Some(PathBuf::from(trace))
 }
 
 /// The first trace file of the process whose file this is.
@@ -576,7 +400,7 @@ mod tests {
         };
         assert_eq!(left.trace, Path::new("/two/h/r0-p1-bb.trace"));
         assert_eq!(left.file, folder.path().join("b.live"));
-        assert_eq!(left.part.process()["pid"], "1");
+        assert_eq!(left.left.facts["pid"], "1");
     }
 
     #[test]
@@ -588,73 +412,5 @@ mod tests {
             let first = trace_of(&Path::new("h").join(file));
             assert_eq!(first, Path::new("h/r0-p1-aa.trace"));
         }
-    }
-
-    const MINUTE: i64 = 60_000_000_000;
-
-    #[test]
-    fn only_a_process_of_this_host_and_name_space_can_be_known_to_be_dead() {
-        let here = Here {
-            host: "node1".to_owned(),
-            boot_id: "aa".to_owned(),
-            pid_namespace: 7,
-            booted_ns: Some(MINUTE),
-            now_ns: 20 * MINUTE,
-        };
-        let last_seen = |facts: &str, namespace: u64, seen: i64| {
-            let layout = capture::live::Layout::for_memory(0);
-            let image = Image::zeroed(layout.bytes());
-            // SAFETY: the image is zeroed, long enough and outlives the view.
-            let view = unsafe { View::create(image.words().as_ptr() as *mut u8, &layout) };
-            let header = view.header();
-            for (to, from) in header.process.iter().zip(facts.bytes()) {
-                to.store(from, Relaxed);
-            }
-            header.process_len.store(facts.len() as u32, Relaxed);
-            header.pid.store(u32::MAX, Relaxed);
-            header.pid_namespace.store(namespace, Relaxed);
-            header.last.realtime.store(seen as u64, Relaxed);
-            header.magic.store(capture::live::MAGIC, Relaxed);
-            Part::of(image, layout.bytes())
-                .expect("a part")
-                .liveness(&here)
-        };
-        let liveness = |facts: &str, namespace: u64| last_seen(facts, namespace, MINUTE / 2);
-        // Its pid is nobody's.
-        assert_eq!(liveness("host=node1\nboot_id=aa\n", 7), Liveness::Dead);
-        // The node was started anew.
-        assert_eq!(liveness("host=node1\nboot_id=bb\n", 7), Liveness::Dead);
-        // Another machine of that name, whose process was seen since; or nobody knows when it was seen.
-        for seen in [2 * MINUTE, 20 * MINUTE, 0] {
-            let found = last_seen("host=node1\nboot_id=bb\n", 7, seen);
-            assert_eq!(found, Liveness::Unknown, "{seen}");
-        }
-        for (facts, namespace) in [
-            ("host=node2\nboot_id=bb\n", 7),
-            ("host=node1\nboot_id=aa\n", 8),
-            // Recorded where there is no /proc.
-            ("host=node1\nboot_id=\n", 0),
-            ("host=node1\nboot_id=aa\n", 0),
-        ] {
-            let found = liveness(facts, namespace);
-            assert_eq!(found, Liveness::Unknown, "{facts} {namespace}");
-        }
-    }
-
-    #[test]
-    fn this_process_runs_and_no_earlier_one_with_its_pid_does() {
-        let stat = std::fs::read_to_string("/proc/self/stat").expect("read");
-        let start = stat
-            .rsplit_once(')')
-            .expect("fields")
-            .1
-            .split_whitespace()
-            .nth(19)
-            .expect("start")
-            .parse()
-            .expect("number");
-        assert!(runs(std::process::id(), start));
-        assert!(!runs(std::process::id(), start + 1));
-        assert!(!runs(u32::MAX, start));
     }
 }

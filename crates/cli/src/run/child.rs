@@ -82,12 +82,11 @@ impl Signals {
         })
     }
 
-    /// Starts the program, calls `started`, and returns its exit status as a shell
-    /// gives it: 128+n for signal n.
+    /// Starts the program, and returns its exit status as a shell gives it: 128+n for signal n.
     ///
     /// # Errors
     /// When it can't be started.
-    pub fn run(&self, command: &mut Command, started: impl FnOnce()) -> io::Result<u8> {
+    pub fn run(&self, command: &mut Command) -> io::Result<u8> {
         let before = self.before;
         let start = move || {
             if PIPE_IGNORED.load(Relaxed) {
@@ -99,7 +98,6 @@ impl Signals {
         // SAFETY: between fork and exec this makes two system calls and allocates nothing.
         unsafe { command.pre_exec(start) };
         let child = Pid::from_raw(command.spawn()?.id() as i32);
-        started();
         loop {
             match self.blocked.read_signal() {
                 Ok(Some(info)) if info.ssi_signo == Signal::SIGCHLD as u32 => {

@@ -5,17 +5,11 @@
 
 use capture::live::{row_state, Image, Layout, View, MAGIC};
 use capture::{block, snapshot};
-use nix::sys::memfd::{memfd_create, MFdFlags};
 use nix::sys::signal::{kill, Signal};
-use nix::sys::socket::{sendmsg, ControlMessage, MsgFlags};
 use nix::unistd::Pid;
-use std::fs::{self, File};
-use std::io::{IoSlice, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The client's test, as the test binary knows it.
@@ -67,7 +61,7 @@ fn trace_id() -> u64 {
 fn process(trace: &Path) -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("read");
     format!(
-        "host=host0\nboot_id={}\nlive=memfd\ntrace={}\n",
+        "host=host0\nboot_id={}\nlive=/nowhere\ntrace={}\n",
         boot.trim(),
         trace.display()
     )
@@ -83,27 +77,16 @@ pub fn bytes(image: &Image) -> Vec<u8> {
         .collect()
 }
 
-/// Hands a memfd with `image` to `ncclscope run`.
-fn hand_over(image: &Image, trace: &Path, id: u64) -> UnixStream {
-    let memfd = memfd_create(c"live", MFdFlags::MFD_CLOEXEC).expect("made");
-    File::from(memfd.try_clone().expect("copied"))
-        .write_all(&bytes(image))
-        .expect("written");
-    let stream = UnixStream::connect(std::env::var("NCCLSCOPE_RUN_SOCKET").expect("set"))
-        .expect("connected");
-    let text = format!("ncclscope-live 1\n{}\n{id:016x}\n", trace.display());
-    let descriptors = [memfd.as_raw_fd()];
-    let control = [ControlMessage::ScmRights(&descriptors)];
-    let parts = [IoSlice::new(text.as_bytes())];
-    sendmsg::<()>(
-        stream.as_raw_fd(),
-        &parts,
-        &control,
-        MsgFlags::empty(),
-        None,
-    )
-    .expect("sent");
-    stream
+/// Puts `image` where the recorder has its live part.
+fn leave(image: &Image) {
+    let mut builder = fs::DirBuilder::new();
+    builder
+        .recursive(true)
+        .mode(0o700)
+        .create(shared_memory())
+        .expect("made");
+    let name = format!("r0-p{}-{:016x}.live", std::process::id(), trace_id());
+    fs::write(shared_memory().join(name), bytes(image)).expect("written");
 }
 
 pub fn write_trace(trace: &Path) {
@@ -148,73 +131,18 @@ fn plays_the_recorder() {
     match play.as_str() {
         "killed" => {
             write_trace(&trace);
-            let _held = hand_over(&image(&trace, false), &trace, trace_id());
+            leave(&image(&trace, false));
             die();
         }
         "killed-before-its-trace-file" => {
-            let _held = hand_over(&image(&trace, false), &trace, trace_id());
-            die();
-        }
-        "killed-after-a-fork" => {
-            write_trace(&trace);
-            let held = hand_over(&image(&trace, false), &trace, trace_id());
-            let heir = Stdio::from(held.as_fd().try_clone_to_owned().expect("copied"));
-            #[expect(clippy::zombie_processes, reason = "it must outlive this process")]
-            Command::new("sleep")
-                .arg("20")
-                .stdin(heir)
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .expect("started");
+            leave(&image(&trace, false));
             die();
         }
         "ended" => {
             write_trace(&trace);
             let image = image(&trace, true);
-            let _held = hand_over(&image, &trace, trace_id());
+            leave(&image);
             write_snapshot(&image, &trace.with_extension("snap"));
-        }
-        "hostile" => {
-            write_trace(&trace);
-            let good = image(&trace, false);
-            let elsewhere = PathBuf::from(format!("{out}/../outside.trace"));
-            let _held = [
-                hand_over(&good, &elsewhere, trace_id()),
-                hand_over(&good, &trace, trace_id() + 1),
-                hand_over(&Image::zeroed(64), &trace, trace_id()),
-            ];
-            let socket = std::env::var("NCCLSCOPE_RUN_SOCKET").expect("set");
-            let mut babble = UnixStream::connect(&socket).expect("connected");
-            let _ = babble.write_all(&[b'x'; 100_000]);
-            let mut bare = UnixStream::connect(&socket).expect("connected");
-            let text = format!(
-                "ncclscope-live 1\n{}\n{:016x}\n",
-                trace.display(),
-                trace_id()
-            );
-            bare.write_all(text.as_bytes()).expect("sent");
-            // A pipe that nobody writes to: whoever read it would wait for ever.
-            let (reader, _writer) = nix::unistd::pipe().expect("made");
-            let piped = UnixStream::connect(&socket).expect("connected");
-            let descriptors = [reader.as_raw_fd()];
-            let control = [ControlMessage::ScmRights(&descriptors)];
-            let parts = [IoSlice::new(text.as_bytes())];
-            sendmsg::<()>(piped.as_raw_fd(), &parts, &control, MsgFlags::empty(), None)
-                .expect("sent");
-            die();
-        }
-        "shared-memory" => {
-            write_trace(&trace);
-            let mut builder = fs::DirBuilder::new();
-            builder
-                .recursive(true)
-                .mode(0o700)
-                .create(shared_memory())
-                .expect("made");
-            let name = format!("r0-p{}-{:016x}.live", std::process::id(), trace_id());
-            fs::write(shared_memory().join(name), bytes(&image(&trace, false))).expect("written");
-            die();
         }
         other => panic!("no such play: {other}"),
     }

@@ -14,7 +14,7 @@ fn killed_alone(place: &Place) {
     let mut client = Command::new(std::env::current_exe().expect("known"));
     client
         .args(["--exact", CLIENT, "--ignored"])
-        .env("PLAY", "shared-memory");
+        .env("PLAY", "killed");
     client
         .env("NCCLSCOPE_OUT", place.path().join("c"))
         .output()
@@ -242,7 +242,7 @@ fn live_parts_without_a_capture_folder_are_named_and_stay() {
         .current_dir(place.path());
     shell
         .env("CLIENT", std::env::current_exe().expect("known"))
-        .env("PLAY", "shared-memory")
+        .env("PLAY", "killed")
         .env("TMPDIR", place.path())
         .env("NCCLSCOPE_OUT", place.path().join("c"));
     // What others have in shared memory is not to be collected here.

@@ -142,7 +142,7 @@ fn mpirun_is_told_to_pass_the_variables() {
         "NCCL_PROFILER_PLUGIN",
         "NCCLSCOPE_OUT",
         "NCCLSCOPE_MODE",
-        "NCCLSCOPE_RUN_SOCKET",
+        "NCCLSCOPE_RUN",
         "NCCLSCOPE_FLUSH",
     ] {
         assert!(

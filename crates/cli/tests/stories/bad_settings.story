@@ -9,7 +9,7 @@ announced 2, ABI v5
 --- NCCLSCOPE_MEMORY=1PB NCCLSCOPE_MAX_SIZE=7 NCCLSCOPE_FLUSH=soon fake-nccl play job 2>&1 | sort -u
 ncclscope: NCCLSCOPE_FLUSH=soon is not a number of seconds from 0.05 to 3600; using the default
 ncclscope: NCCLSCOPE_MAX_SIZE=7 is not a size from 64KiB to 1024TiB (like 64MiB); using 8GiB
-ncclscope: NCCLSCOPE_MEMORY=1PB is not a size from 1MiB to 64MiB (like 64MiB); using 4MiB
+ncclscope: NCCLSCOPE_MEMORY=1PB is not a size from 1MiB to 64MiB (like 64MiB); using 64MiB
 announced 2, ABI v5
 --- ncclscope report capture | sed -n '/^  job/,/^  run/p'
   job      4 processes of 2 ranks on <host>

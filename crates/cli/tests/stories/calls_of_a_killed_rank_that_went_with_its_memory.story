@@ -5,7 +5,7 @@ all_reduce 1MiB x400
 sync
 rank 1 kill
 all_reduce 1KiB
---- NCCLSCOPE_TIMING=stamps fake-nccl play job
+--- NCCLSCOPE_TIMING=stamps NCCLSCOPE_FLUSH=1.5 fake-nccl play job
 announced 801, ABI v5
 --- cp -r capture part; mkdir away; mv /dev/shm/ncclscope-$(id -u)/$(basename part/*/r1-*.trace .trace)-*.live away
 

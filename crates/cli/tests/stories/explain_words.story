@@ -22,6 +22,6 @@ stale: the stamps are older than the launch, so another kernel's or from before 
 2|     algorithms: RING, TREE, COLLNET_DIRECT, COLLNET_CHAIN, NVLS, NVLS_TREE, PAT
 2|     protocols: LL, LL128, SIMPLE
 2|     functions: AllReduce, AllGather, ReduceScatter, Broadcast, Reduce, AlltoAll, Gather, Scatter, SendRecv, Send, Recv
-2|     causes: rows_full, size_limit, rotated, write_failed, totals_full, damaged, elsewhere, running, gone, moving, in_birth, unexplained, captured, no_stamp, fused, repeated, backwards, stale, desynchronised, negative, missing, unfinished, unsampled, early_stop, no_event, in_graph, sealed_early, rowless, graphs_not_watched, graphs_unplaced, graphs_full, graphs_uncountable, graphs_lost, graphs_no_evidence
+2|     causes: rows_full, size_limit, rotated, write_failed, totals_full, communicators_full, stale_context, damaged, elsewhere, running, gone, moving, in_birth, unexplained, captured, no_stamp, fused, repeated, backwards, stale, desynchronised, negative, missing, unfinished, unsampled, early_stop, no_event, in_graph, sealed_early, rowless, graphs_not_watched, graphs_unplaced, graphs_full, graphs_uncountable, graphs_lost, graphs_no_evidence
 2|     words: announced, recorded, timed, calls, warm-up, bytes, GPU time, host time, sum over ranks, share of the run, percentile, shortest, algbw, busbw, call_busbw, refused, api, enqueue, launch, kernel, proxy, outlier, network, clocks
 [exit 2]

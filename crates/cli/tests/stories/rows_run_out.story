@@ -6,7 +6,8 @@ announced 6000, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Operations/,$p'
 Completeness and trust
   2048 of 6000 announced calls recorded, 0 timed.
-  3952 lost, rows_full: no free row: a larger NCCLSCOPE_MEMORY has more; they are counted in the totals.
+  3952 lost, rows_full: no free row: the live part was as large as NCCLSCOPE_MEMORY allows, or `/dev/shm` was full. They
+    are counted in the totals.
   rank 0 on <host>: 1024 of 3000 recorded, 0 timed, live part snapshot; 1976 rows_full
   rank 1 on <host>: 1024 of 3000 recorded, 0 timed, live part snapshot; 1976 rows_full
 
@@ -18,6 +19,9 @@ Operations by host time (no GPU time; largest sum over ranks first; µs from API
 Warm-up: first call of each rank on a communicator, in `calls` only above (longest first; µs)
   function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
   AllReduce a37d     2       -       -       -        ·        ·        ·
+
+What the GPUs did
+  2 processes have no kernel windows: CUPTI was not found; it comes with torch and with the CUDA toolkit.
 
 Notes
   There are no GPU times: the process has no CUDA driver.

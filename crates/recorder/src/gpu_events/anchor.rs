@@ -7,7 +7,7 @@
 //! Rule: a time is given out only after the next anchor has shown that both clocks went on alike.
 
 use super::ring::{Rings, Span};
-use crate::cuda::Driver;
+use crate::cuda::{Context, Driver};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ const BETWEEN_NS: f64 = 2_000.0;
 
 /// A context's newest anchor.
 pub(super) struct Anchor {
-    pub(super) context: u64,
+    pub(super) context: Context,
     pub(super) stream: u64,
     /// Two, so that an anchor can be compared with the one before it.
     pub(super) events: [u64; 2],
@@ -42,16 +42,28 @@ pub struct HostClock<'a> {
     pub ns_per_tick: f64,
 }
 
-/// The times of a launch by the newest anchor; `None` when they can't be right.
+/// What [`measure`] found.
+pub(super) enum Measured {
+    /// A capture forbids to ask now.
+    Later,
+    /// Times that can't be right.
+    Impossible,
+    Span(Span),
+}
+
+/// The times of a launch by the newest anchor.
 pub(super) fn measure(
     anchor: &Anchor,
     driver: &Driver,
     clock: &HostClock,
     before: u64,
     after: u64,
-) -> Result<Option<Span>, u32> {
+) -> Result<Measured, u32> {
     let length = driver.elapsed_ns(before, after)?;
     let since = driver.elapsed_ns(anchor.events[anchor.newest], before)?;
+    let (Some(length), Some(since)) = (length, since) else {
+        return Ok(Measured::Later);
+    };
     let seen = (clock.ticks)();
     let error = anchor.half + since.abs() * (DRIFT + f64::from(f32::EPSILON));
     let ticks = |ns: f64| (ns / clock.ns_per_tick) as i64;
@@ -60,7 +72,10 @@ pub(super) fn measure(
     // Nothing ends after it was seen to have ended.
     let possible = length >= 0.0 && least_end.wrapping_sub(seen) as i64 <= 0;
     let unspoilt = start.wrapping_sub(anchor.stepped) as i64 > 0;
-    Ok((possible && unspoilt).then(|| Span {
+    if !possible || !unspoilt {
+        return Ok(Measured::Impossible);
+    }
+    Ok(Measured::Span(Span {
         start: start & !(GRAIN - 1),
         length: ((length as u64 + GRAIN / 2) & !(GRAIN - 1)).max(GRAIN),
         error: rounded_up(error.min(1e9) as u32),
@@ -122,7 +137,9 @@ pub(super) fn refresh(
         return Ok(());
     };
     if known {
-        let by_gpu = driver.elapsed_ns(anchor.events[anchor.newest], event)?;
+        let Some(by_gpu) = driver.elapsed_ns(anchor.events[anchor.newest], event)? else {
+            return Ok(());
+        };
         let by_host = ticks.wrapping_sub(anchor.ticks) as f64 * clock.ns_per_tick;
         let allowed = half + anchor.half + by_host * (DRIFT + f64::from(f32::EPSILON));
         if (by_gpu - by_host).abs() > allowed {

@@ -1,9 +1,9 @@
 //! The recorder's thread's part: it asks which launches have ended, and keeps their times.
 
-use super::anchor::{measure, refresh, Anchor, HostClock};
+use super::anchor::{measure, refresh, Anchor, HostClock, Measured};
 use super::ring::{Ring, Rings, PAIRS};
 use super::sampling::{Pace, Switch};
-use crate::cuda::Driver;
+use crate::cuda::{Context, Driver};
 use std::sync::atomic::{
     fence,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
@@ -78,32 +78,51 @@ impl Poller {
             if pushed == ring.sure.load(Relaxed) {
                 continue;
             }
-            driver.set_context(ring.context)?;
-            let anchor = self.anchor_of(driver, ring.context)?;
-            refresh(anchor, driver, rings, clock, false)?;
-            let mut done = ring.done.load(Relaxed);
-            while done != pushed && anchor.half.is_finite() {
-                let pair = &ring.pairs[done as usize % PAIRS];
-                let (before, after) = (pair.before.load(Relaxed), pair.after.load(Relaxed));
-                if !driver.has_ended(after)? {
-                    break;
-                }
-                if let Some(span) = measure(anchor, driver, clock, before, after)? {
-                    ring.keep(done, &span);
-                }
-                done = done.wrapping_add(1);
-                ring.done.store(done, Release);
+            match self.poll_one(driver, rings, ring, clock, last) {
+                Ok(left) => under_way += left,
+                // Its context may be gone, with its communicator. What it had under way has no times.
+                Err(_) if ring.is_closed() => ring.abandon(),
+                Err(code) => return Err(code),
             }
-            if last {
-                refresh(anchor, driver, rings, clock, true)?;
-            }
-            under_way += pushed.wrapping_sub(done) as usize;
         }
         Ok(under_way)
     }
 
+    fn poll_one(
+        &mut self,
+        driver: &Driver,
+        rings: &Rings,
+        ring: &Ring,
+        clock: &HostClock,
+        last: bool,
+    ) -> Result<usize, u32> {
+        let pushed = ring.pushed.load(Acquire);
+        driver.set_context(ring.context.handle)?;
+        let anchor = self.anchor_of(driver, ring.context)?;
+        refresh(anchor, driver, rings, clock, false)?;
+        let mut done = ring.done.load(Relaxed);
+        while done != pushed && anchor.half.is_finite() {
+            let pair = &ring.pairs[done as usize % PAIRS];
+            let (before, after) = (pair.before.load(Relaxed), pair.after.load(Relaxed));
+            if !driver.has_ended(after)? {
+                break;
+            }
+            match measure(anchor, driver, clock, before, after)? {
+                Measured::Later => break,
+                Measured::Impossible => {}
+                Measured::Span(span) => ring.keep(done, &span),
+            }
+            done = done.wrapping_add(1);
+            ring.done.store(done, Release);
+        }
+        if last {
+            refresh(anchor, driver, rings, clock, true)?;
+        }
+        Ok(pushed.wrapping_sub(done) as usize)
+    }
+
     /// The anchor of a context, which is current.
-    fn anchor_of(&mut self, driver: &Driver, context: u64) -> Result<&mut Anchor, u32> {
+    fn anchor_of(&mut self, driver: &Driver, context: Context) -> Result<&mut Anchor, u32> {
         if let Some(at) = self.anchors.iter().position(|a| a.context == context) {
             return Ok(&mut self.anchors[at]);
         }

@@ -9,7 +9,7 @@
 
 use super::sampling::Switch;
 use crate::array;
-use crate::cuda::Driver;
+use crate::cuda::{Context, Driver};
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
     Ordering::{Acquire, Relaxed, Release},
@@ -77,7 +77,7 @@ pub(super) struct Pair {
 /// See the module.
 pub struct Ring {
     driver: &'static Driver,
-    pub(super) context: u64,
+    pub(super) context: Context,
     pub(super) pairs: Box<[Pair; PAIRS]>,
     /// Pairs recorded so far, by the launching thread.
     pub(super) pushed: AtomicU32,
@@ -126,7 +126,7 @@ fn zeroed<T: Default>(n: usize) -> Box<[T]> {
 impl Ring {
     /// A ring for the context that is current; `None` without one, or if CUDA makes no events.
     pub fn make(driver: &'static Driver) -> Option<Ring> {
-        let context = driver.current_context()?;
+        let context = driver.context()?;
         let pairs: Box<[Pair; PAIRS]> = array::boxed(zeroed(PAIRS));
         for pair in pairs.iter() {
             pair.before.store(driver.new_event()?, Relaxed);
@@ -175,7 +175,7 @@ impl Ring {
         }
         // NCCL launches in its communicator's context. If the program has switched contexts, it is left
         // alone.
-        if self.driver.current_context() != Some(self.context) {
+        if self.driver.current_context() != Some(self.context.handle) {
             return Timed::No;
         }
         let event = self.pairs[pushed as usize % PAIRS].before.load(Relaxed);
@@ -283,8 +283,22 @@ impl Ring {
         self.closed.store(true, Release);
     }
 
+    /// Whether its communicator was finalized.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Acquire)
+    }
+
+    /// Gives up what is under way: it will have no times.
+    pub(super) fn abandon(&self) {
+        let pushed = self.pushed.load(Acquire);
+        let sure = self.sure.load(Relaxed);
+        (0..pushed.wrapping_sub(sure)).for_each(|i| self.forget(sure.wrapping_add(i)));
+        self.done.store(pushed, Release);
+        self.sure.store(pushed, Release);
+    }
+
     /// Whether another communicator of this context may have it: it is closed, and nothing is under way.
-    fn is_spare(&self, context: u64) -> bool {
+    fn is_spare(&self, context: Context) -> bool {
         self.context == context
             && self.closed.load(Acquire)
             && self.pushed.load(Relaxed) == self.sure.load(Acquire)
@@ -359,7 +373,7 @@ impl Rings {
     /// A ring for a communicator in the context that is current: a spare one or a new one. Under the init
     /// lock.
     pub fn take(&self, driver: &'static Driver) -> Option<&'static Ring> {
-        let context = driver.current_context()?;
+        let context = driver.context()?;
         if let Some(spare) = self.all().find(|ring| ring.is_spare(context)) {
             spare.reopen();
             return Some(spare);

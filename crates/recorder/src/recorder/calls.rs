@@ -6,14 +6,26 @@
 //! graphs, Coll or P2p does it all.
 
 use super::communicators::CommState;
-use super::launches::this_thread;
 use super::rows::{prefetch, Birth};
 use super::Recorder;
 use crate::events::{Api, Task};
 use crate::handle::{Handle, Kind};
+use crate::seats::{thread, Inside};
 use capture::graphs::Shape;
-use capture::live::{flag, part, row_state, Cause, Group, Odd, Row, GROUPS};
+use capture::live::{flag, part, Cause, Group, Odd, Row, GROUPS};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// What is known of a call's return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Returned {
+    NotYet,
+    /// At that time, ticks.
+    At(u64),
+    /// NCCL announced no group for the call, so it does not tell.
+    NeverTold,
+    /// So long ago that the group's entry serves another group.
+    Forgotten,
+}
 
 impl Recorder {
     #[inline]
@@ -22,7 +34,7 @@ impl Recorder {
             return self.ignored();
         };
         if let Some(ring) = comm.ring() {
-            ring.called_by(this_thread());
+            ring.called_by(thread());
         }
         let ticket = self.header().groups_seen.fetch_add(1, Relaxed);
         let group = &self.groups[ticket as usize % GROUPS];
@@ -44,7 +56,7 @@ impl Recorder {
     pub(super) fn start_api(&self, context: u64, parent: u64, api: &Api) -> u64 {
         let t = self.clock.ticks();
         let Some((comm_slot, comm)) = self.comm(context) else {
-            return self.ignored();
+            return self.call_without_comm(context);
         };
         let uid = comm.uid.load(Relaxed);
         // A group's context is that of its first call, so the parent may belong to another communicator.
@@ -68,24 +80,20 @@ impl Recorder {
             datatype: self.name(api.datatype),
             flags,
             template: 0,
+            user_tag: api.user_tag,
         };
         let born = self.birth(Kind::Api, uid, &call);
         if let Some((_, group)) = group {
             let calls = group.calls.load(Relaxed);
             if calls == 0 {
                 group.t_start.store(t, Relaxed);
-                let first = born.map_or(0, |(handle, _)| handle.slot() + 1);
+                let first = born.map_or(0, |handle| handle.slot() + 1);
                 group.first_row.store(first, Relaxed);
             }
             group.calls.store(calls.wrapping_add(1), Relaxed);
         }
         let handle = match born {
-            Some((handle, row)) => {
-                if api.user_tag != 0 {
-                    row.user_tag.store(api.user_tag, Relaxed);
-                }
-                self.give(handle)
-            }
+            Some(handle) => self.give(handle),
             None => self.encode(Kind::Rowless, 0, 0, 0),
         };
         if api.captured {
@@ -106,7 +114,7 @@ impl Recorder {
     #[inline(always)]
     fn template(
         &self,
-        comm_slot: u8,
+        comm_slot: u16,
         uid: u32,
         api: &Api,
         group: u64,
@@ -148,22 +156,29 @@ impl Recorder {
     #[inline(always)]
     pub(super) fn start_task(&self, context: u64, parent: u64, task: &Task) -> u64 {
         let Some((_, comm)) = self.comm(context) else {
-            return self.ignored();
+            return match self.read(parent).kind() {
+                _ if task.legacy => self.call_without_comm(context),
+                // A replay.
+                Some(Kind::Template) => self.call_without_comm(context),
+                Some(Kind::Rowless) => self.encode(Kind::Rowless, 0, 0, 0),
+                _ => self.ignored(),
+            };
         };
         if task.legacy {
             return self.start_legacy(comm, task);
         }
         let parent = self.read(parent);
+        let inside = self.inside();
         let handle = if parent.is(Kind::Api) || parent.is(Kind::Task) {
             parent.renamed(Kind::Task, 0)
         } else {
-            match self.adopt(parent) {
+            match self.adopt(&inside, parent) {
                 Ok(handle) => handle,
                 Err(given) => return given,
             }
         };
-        if let Some(row) = self.row(handle) {
-            self.plan(comm, handle.slot(), row, task);
+        if let Some(row) = self.row(&inside, handle) {
+            self.plan(&inside, comm, handle, row, task);
         }
         self.give(handle)
     }
@@ -171,9 +186,9 @@ impl Recorder {
     /// The row of a task with a parent that is no row: the new row of a replay. `Err` is the handle to give
     /// if there is none.
     #[cold]
-    fn adopt(&self, parent: Handle) -> Result<Handle, u64> {
+    fn adopt(&self, inside: &Inside, parent: Handle) -> Result<Handle, u64> {
         match parent.kind() {
-            Some(Kind::Template) => self.replay(parent.slot()),
+            Some(Kind::Template) => self.replay(inside, parent.slot()),
             Some(Kind::Rowless) => Err(self.encode(Kind::Rowless, 0, 0, 0)),
             _ => {
                 self.odd(Odd::Orphan);
@@ -184,7 +199,7 @@ impl Recorder {
 
     /// Fills in line B of a row from its Coll or P2p event, and joins it with its launch.
     #[inline(always)]
-    fn plan(&self, comm: &CommState, slot: u32, row: &Row, task: &Task) {
+    fn plan(&self, inside: &Inside, comm: &CommState, handle: Handle, row: &Row, task: &Task) {
         let mut parts = part::ENQUEUED;
         row.seq
             .store(task.sequence.map_or(0, |s| s.wrapping_add(1)), Relaxed);
@@ -217,7 +232,7 @@ impl Recorder {
                 parts |= part::LAUNCHED | if ambiguous { part::LAUNCH_AMBIGUOUS } else { 0 };
                 let timed = launch.timed.load(Relaxed);
                 if timed != 0 {
-                    parts |= self.timed(launch, timed, slot, row);
+                    parts |= self.timed(inside, launch, timed, handle, row);
                 }
             }
             None => row.t_enqueue.store(self.clock.ticks(), Relaxed),
@@ -225,7 +240,7 @@ impl Recorder {
         row.parts.store(parts, Release);
     }
 
-    pub(super) fn replay(&self, number: u32) -> Result<Handle, u64> {
+    pub(super) fn replay(&self, inside: &Inside, number: u32) -> Result<Handle, u64> {
         let Some(template) = self.templates.get(number).filter(|t| t.ready()) else {
             self.odd(Odd::ForeignHandle);
             return Err(self.ignored());
@@ -234,14 +249,8 @@ impl Recorder {
         // template's own row, which is there until its group has returned.
         let own = self.read(template.row.load(Relaxed));
         if own.is(Kind::Api) {
-            let row = self.row_at(own.slot());
-            let word = row.word.load(Acquire);
-            let alive = word & 3 == row_state::ALIVE
-                && row_state::generation(word) as u32 == own.generation();
-            if alive
-                && row.t_end.load(Relaxed) == 0
-                && !self.group_returned(row.group.load(Relaxed))
-            {
+            let under_way = |row: &Row| self.returned(row) == Returned::NotYet;
+            if self.live_row(inside, own).is_some_and(under_way) {
                 return Ok(own.renamed(Kind::Task, 0));
             }
         }
@@ -260,9 +269,10 @@ impl Recorder {
             datatype: template.datatype.load(Relaxed),
             flags: flag::REPLAY | p2p,
             template: number + 1,
+            user_tag: 0,
         };
         match self.birth(Kind::Task, template.comm.load(Relaxed), &call) {
-            Some((handle, _)) => Ok(handle),
+            Some(handle) => Ok(handle),
             None => Err(self.encode(Kind::Rowless, 0, 0, 0)),
         }
     }
@@ -277,13 +287,29 @@ impl Recorder {
             .then_some((word, group))
     }
 
-    /// Whether the group with this word has returned to the program; true when its entry was recycled.
-    pub fn group_returned(&self, word: u64) -> bool {
-        if word == 0 {
-            return true;
+    /// Whether and when a call returned to the program.
+    pub fn returned(&self, row: &Row) -> Returned {
+        let t_end = row.t_end.load(Acquire);
+        if t_end != 0 {
+            return Returned::At(t_end);
         }
-        let group = &self.groups[(word - 1) as usize % GROUPS];
-        group.word.load(Acquire) != word || group.t_stop.load(Acquire) != 0
+        if row.flags.load(Relaxed) & flag::UNGROUPED != 0 {
+            return Returned::NotYet;
+        }
+        let word = row.group.load(Relaxed);
+        let Some(ticket) = word.checked_sub(1) else {
+            return Returned::NeverTold;
+        };
+        let group = &self.groups[ticket as usize % GROUPS];
+        let t_stop = group.t_stop.load(Acquire);
+        if group.word.load(Acquire) != word {
+            return Returned::Forgotten;
+        }
+        // An earlier time is the end of the group that had the entry before.
+        if t_stop == 0 || t_stop < row.t_api.load(Relaxed) {
+            return Returned::NotYet;
+        }
+        Returned::At(t_stop)
     }
 
     /// Below ABI v5, Coll or P2p is the first that NCCL tells of a call.
@@ -303,31 +329,33 @@ impl Recorder {
             datatype: self.name(task.datatype),
             flags: flag::LEGACY | if task.p2p { flag::P2P } else { 0 },
             template: 0,
+            user_tag: 0,
         };
-        let Some((handle, row)) = self.birth(Kind::Task, uid, &call) else {
+        let inside = self.inside();
+        let Some(handle) = self.birth(Kind::Task, uid, &call) else {
             return self.encode(Kind::Rowless, 0, 0, 0);
         };
-        self.plan(comm, handle.slot(), row, task);
+        if let Some(row) = self.row(&inside, handle) {
+            self.plan(&inside, comm, handle, row, task);
+        }
         self.give(handle)
     }
 
     /// ABI v1 to v3 tell a communicator's hash and rank only with its calls.
     fn learn(&self, uid: u32, task: &Task) {
-        let Some(comm) = self
-            .live
-            .comms()
-            .iter()
-            .find(|c| c.uid.load(Relaxed) == uid)
-        else {
+        let Some(slot) = self.slot_of(uid) else {
+            return;
+        };
+        let Some(comm) = self.live.comms().get(usize::from(slot)) else {
             return;
         };
         if comm.hash.load(Relaxed) == 0 && task.hash != 0 {
             comm.hash.store(task.hash, Relaxed);
-            self.writer.definitions_changed();
+            self.definition_changed(slot);
         }
         if comm.rank.load(Relaxed) == u32::MAX && task.rank >= 0 {
             comm.rank.store(task.rank as u32, Relaxed);
-            self.writer.definitions_changed();
+            self.definition_changed(slot);
         }
     }
 
@@ -343,7 +371,8 @@ impl Recorder {
         let parent = self.read(given);
         match parent.kind() {
             Some(Kind::Api) => {
-                if let Some(row) = self.row(parent) {
+                let inside = self.inside();
+                if let Some(row) = self.row(&inside, parent) {
                     row.seq.store(sequence.wrapping_add(1), Relaxed);
                     row.ce_batches.store(batches.min(0xffff) as u16, Relaxed);
                     row.t_enqueue.store(self.clock.ticks(), Relaxed);
@@ -372,29 +401,42 @@ impl Recorder {
 
     #[inline]
     pub(super) fn stop_group(&self, handle: Handle) {
+        // Before the group is looked up: see `several_return`.
+        let now = self.clock.ticks();
         let Some((word, group)) = self.group_at(handle) else {
             return self.odd(Odd::StaleHandle);
         };
-        let now = self.clock.ticks();
-        if group.calls.load(Relaxed) != 1 {
+        #[cfg(debug_assertions)]
+        crate::guard::forced::found();
+        if group.calls.load(Relaxed) == 1 {
+            // A group of one call, by far the commonest: its row gets the time, and needs the group no more.
+            let inside = self.inside();
+            if let Some(ring) = self.comms.at(handle.comm()).ring() {
+                self.end_bracket(&inside, ring, word, group);
+            }
+            if let Some(row) = self.first_row(&inside, word, group) {
+                return row.t_end.store(now, Release);
+            }
+        }
+        Self::several_return(group, now);
+    }
+
+    /// A group has returned, and its calls will find that time in it.
+    ///
+    /// The table of groups goes round, and this callback may be so late that the entry serves another group
+    /// meanwhile. Then `now` is earlier than all of that group's times. Nobody takes it for that group's end,
+    /// and it does not replace the end.
+    #[inline(never)]
+    fn several_return(group: &Group, now: u64) {
+        let found = group.t_stop.compare_exchange(0, now, Release, Relaxed);
+        if found.is_err_and(|other| other < group.t_start.load(Relaxed)) {
             group.t_stop.store(now, Release);
-            return;
-        }
-        if let Some(ring) = self.comms[usize::from(handle.channel())].ring() {
-            self.end_bracket(ring, word, group);
-        }
-        group.t_stop.store(now, Release);
-        // A group of one call, by far the commonest: its row gets the time at once and needs the group no
-        // more. If the call found no row, or its row was given away, the row here belongs to another group.
-        let row = self.row_at(group.first_row.load(Relaxed).wrapping_sub(1));
-        if row.group.load(Relaxed) == word && row.word.load(Acquire) & 3 == row_state::ALIVE {
-            row.t_end.store(now, Release);
         }
     }
 
     #[inline]
     pub(super) fn stop_plan(&self, handle: Handle) {
-        let comm = &self.comms[usize::from(handle.channel())];
+        let comm = self.comms.at(handle.comm());
         let popped = comm.popped.load(Relaxed);
         if popped != comm.pushed.load(Relaxed) {
             comm.popped.store(popped.wrapping_add(1), Relaxed);
@@ -403,12 +445,15 @@ impl Recorder {
 
     #[inline]
     pub(super) fn stop_task(&self, handle: Handle) {
-        let Some(row) = self.row(handle) else { return };
+        let inside = self.inside();
+        let Some(row) = self.row(&inside, handle) else {
+            return;
+        };
         let parts = row.parts.load(Relaxed);
-        if row.flags.load(Relaxed) & (flag::LEGACY | flag::REPLAY) != 0 {
+        row.parts.store(parts | part::ENQUEUE_DONE, Release);
+        if row.flags.load(Relaxed) & flag::UNGROUPED != 0 {
             self.unbracketed_ends(row);
         }
-        row.parts.store(parts | part::ENQUEUE_DONE, Release);
     }
 
     #[inline]
@@ -416,7 +461,7 @@ impl Recorder {
         if let Some((word, group)) = self.group_at(handle) {
             if group.calls.load(Relaxed) > 1 {
                 self.several_close(group);
-            } else if let Some(ring) = self.comms[usize::from(handle.channel())].ring() {
+            } else if let Some(ring) = self.comms.at(handle.comm()).ring() {
                 self.begin_bracket(ring, word, group);
             }
         }
@@ -430,6 +475,6 @@ impl Recorder {
     /// A call without a GroupApi event counts as returned once it is enqueued: NCCL tells no more.
     #[cold]
     fn unbracketed_ends(&self, row: &Row) {
-        row.t_end.store(self.clock.ticks(), Relaxed);
+        row.t_end.store(self.clock.ticks(), Release);
     }
 }

@@ -5,16 +5,17 @@
 //! launches that wait for their plan, and the newest stamps of each channel.
 //!
 //! Rule: init and finalize hold [`INIT`]. A slot is used again only after its communicator was finalized, its
-//! rows were sealed and its definition was written.
+//! rows were sealed and its definition was staged. The recorder's thread says so, for each slot by itself.
 
+use super::comm_table;
 use super::Recorder;
 use crate::cuda;
 use crate::events::Init;
 use crate::gpu_events::Ring;
-use crate::handle::Kind;
+use crate::handle::{Kind, NO_SLOT};
 use crate::intern::read;
 use crate::lock::INIT;
-use capture::live::{Comm, Odd, COMMS};
+use capture::live::{Cause, Comm, Odd, Section};
 use std::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
     Ordering::{Acquire, Relaxed, Release},
@@ -25,7 +26,7 @@ pub(super) const CHANNELS: usize = 64;
 /// Launches of a communicator that can wait for NCCL to announce their plan.
 pub(super) const LAUNCHES: usize = 16;
 
-/// The private half of a communicator's slot.
+/// The private half of a communicator's slot. All zeros is a free one.
 #[repr(C, align(64))]
 pub struct CommState {
     /// The context that NCCL was given; 0 while the slot is free.
@@ -52,25 +53,6 @@ pub struct CommState {
     pub(super) channels: [Channel; CHANNELS],
 }
 
-impl Default for CommState {
-    fn default() -> Self {
-        CommState {
-            context: AtomicU64::new(0),
-            uid: AtomicU32::new(0),
-            generation: AtomicU32::new(0),
-            abi: AtomicU8::new(0),
-            ring: AtomicPtr::new(std::ptr::null_mut()),
-            launching_since: AtomicU64::new(0),
-            launching_on: AtomicU64::new(0),
-            launching_timed: AtomicU64::new(0),
-            launches: Default::default(),
-            pushed: AtomicU32::new(0),
-            popped: AtomicU32::new(0),
-            channels: std::array::from_fn(|_| Channel::default()),
-        }
-    }
-}
-
 impl CommState {
     /// The communicator's CUDA events.
     #[inline]
@@ -88,8 +70,8 @@ pub(super) struct Launch {
     pub(super) t1: AtomicU64,
     /// Whether it is timed ([`crate::gpu_events::Timed::pack`]).
     pub(super) timed: AtomicU64,
-    /// The row of its first call: slot + 1; 0 while none is known.
-    pub(super) first_row: AtomicU32,
+    /// The handle of its first call; 0 while none is known.
+    pub(super) first: AtomicU64,
 }
 
 /// The newest stamps of a channel, of whichever call.
@@ -106,41 +88,16 @@ impl Recorder {
     pub(super) fn init_communicator(&self, init: &Init) -> (u64, u32) {
         let gpu = cuda::current_gpu();
         let _guard = INIT.lock();
-        let comms = self.live.comms();
-        // The same communicator once more only if the rank is the same too: a process may drive several ranks
-        // of one.
-        let same = |c: &&Comm| {
-            c.uid.load(Relaxed) != 0
-                && init.hash != 0
-                && c.hash.load(Relaxed) == init.hash
-                && c.nranks.load(Relaxed) == init.nranks as u32
-                && c.rank.load(Relaxed) == init.rank as u32
-        };
-        let generation = comms.iter().filter(same).count();
-        // A slot that was never used comes first. Then the one that was finalized first: its calls are long
-        // sealed.
-        let slot = (0..comms.len())
-            .find(|i| comms[*i].uid.load(Relaxed) == 0)
-            .or_else(|| {
-                let finalized =
-                    |i: &usize| comms[*i].finalized.load(Relaxed) != 0 && self.writer.idle(*i);
-                (0..comms.len())
-                    .filter(finalized)
-                    .min_by_key(|i| comms[*i].t_final.load(Relaxed))
-            });
-        let Some(slot) = slot else {
+        let Some(slot) = self.take_slot() else {
             self.odd(Odd::CommsFull);
-            return (self.encode(Kind::Context, 0, u32::MAX, 0), self.mask);
+            return (self.encode(Kind::Context, 0, NO_SLOT, 0), self.mask);
         };
         let uid = self.next_uid.fetch_add(1, Relaxed);
-        let (comm, state) = (&comms[slot], &self.comms[slot]);
-        fill_in_comm(
-            comm,
-            init,
-            gpu.as_ref(),
-            generation as u32,
-            self.clock.ticks(),
-        );
+        let (comm, state) = (&self.live.comms()[usize::from(slot)], self.comms.at(slot));
+        // Readers may look at any time. All that is known of the communicator before is in the trace file.
+        comm.uid.store(0, Release);
+        let generation = self.generation(init);
+        fill_in_comm(comm, init, gpu.as_ref(), generation, self.clock.ticks());
         state.abi.store(init.abi, Relaxed);
         state.pushed.store(0, Relaxed);
         state.popped.store(0, Relaxed);
@@ -153,14 +110,74 @@ impl Recorder {
         state.ring.store(ring, Release);
         let turn = state.generation.load(Relaxed).wrapping_add(1);
         state.generation.store(turn, Relaxed);
-        let context = self.encode(Kind::Context, 0, slot as u32, turn.into());
+        let context = self.encode(Kind::Context, 0, slot.into(), turn.into());
+        self.comms.place(uid, slot);
         comm.uid.store(uid, Release);
         state.uid.store(uid, Release);
         state.context.store(context, Release);
         self.comms_alive.fetch_add(1, Relaxed);
         self.header().state.store(0, Relaxed);
-        self.writer.definitions_changed();
+        self.definition_changed(slot);
+        self.rows_for(init.hash);
         (context, self.mask)
+    }
+
+    /// A slot for a new communicator. The caller holds [`INIT`].
+    fn take_slot(&self) -> Option<u16> {
+        let used = self.comms_used.load(Relaxed);
+        if used as usize >= self.live.comms().len() {
+            // The one that ended first: late callbacks have long ceased.
+            if let Some(slot) = self.writer.idle_slot() {
+                return Some(slot);
+            }
+            let there = self.live.comms().len();
+            if used as usize >= comm_table::MOST || !self.grow(Section::Comms, there, 2 * there) {
+                return None;
+            }
+        }
+        let slot = u16::try_from(used).ok()?;
+        if !self.comms.make_room(slot) {
+            return None;
+        }
+        self.comms_used.store(used + 1, Relaxed);
+        Some(slot)
+    }
+
+    /// How many communicators with the hash, size and rank of a new one the process had before. The rank counts
+    /// too, because a process may drive several ranks of a communicator.
+    fn generation(&self, init: &Init) -> u32 {
+        if init.hash == 0 {
+            return 0;
+        }
+        let mut known = self.generations.lock().unwrap_or_else(|p| p.into_inner());
+        let next = known
+            .entry((init.hash, init.nranks, init.rank))
+            .or_default();
+        *next += 1;
+        *next - 1
+    }
+
+    /// Asks for rows by the number of ranks that the process drives of one communicator, because a process with
+    /// many ranks makes many calls at once.
+    fn rows_for(&self, hash: u64) {
+        let alive = |c: &&Comm| {
+            hash != 0
+                && c.hash.load(Relaxed) == hash
+                && c.uid.load(Relaxed) != 0
+                && c.finalized.load(Relaxed) == 0
+        };
+        let ranks = self.live.comms().iter().filter(alive).count();
+        let rows = self.first_rows.saturating_mul(ranks.next_power_of_two());
+        let most = self.live.room::<capture::live::Row>(Section::Rows).1;
+        if ranks > 1 && self.rows.len() < rows.min(most) {
+            self.writer.want_rows(rows.min(most));
+        }
+    }
+
+    /// Says that a communicator's definition is to be written again.
+    pub(super) fn definition_changed(&self, slot: u16) {
+        self.comms.changed(slot);
+        self.writer.definitions.store(true, Release);
     }
 
     /// A communicator's profiler is done.
@@ -169,7 +186,9 @@ impl Recorder {
             return;
         };
         let _guard = INIT.lock();
-        let comm = &self.live.comms()[usize::from(slot)];
+        let Some(comm) = self.live.comms().get(usize::from(slot)) else {
+            return;
+        };
         comm.t_final.store(self.clock.ticks(), Relaxed);
         comm.finalized.store(1, Release);
         state.context.store(0, Release);
@@ -177,7 +196,8 @@ impl Recorder {
         if let Some(ring) = state.ring() {
             ring.close();
         }
-        self.writer.definitions_changed();
+        self.definition_changed(slot);
+        self.writer.slot_ended(slot);
         if self.comms_alive.fetch_sub(1, Relaxed) == 1 {
             // The last communicator. NCCL now calls dlclose, which does not unload us; NCCL itself may be
             // unloaded.
@@ -203,26 +223,78 @@ impl Recorder {
 
     /// The communicator of a context.
     #[inline]
-    pub(super) fn comm(&self, context: u64) -> Option<(u8, &CommState)> {
-        let slot = self.read(context).slot() as u8;
-        let comm = &self.comms[usize::from(slot)];
+    pub(super) fn comm(&self, context: u64) -> Option<(u16, &'static CommState)> {
+        let slot = self.read(context).slot() as u16;
+        let comm = self.comms.at(slot);
         // A free slot holds 0, and a program may pass 0.
         if comm.context.load(Acquire) == context && context != 0 {
             return Some((slot, comm));
         }
-        self.odd(Odd::StaleContext);
+        self.no_comm(context);
         None
     }
 
-    /// A communicator's slot, by its uid. Uids are given out in order, so the slot is usually `uid - 1`;
-    /// after slots were used again it must be searched for.
+    #[cold]
+    fn no_comm(&self, context: u64) {
+        if !self.found_no_slot(context) {
+            self.odd(Odd::StaleContext);
+        }
+    }
+
+    fn found_no_slot(&self, context: u64) -> bool {
+        let handle = self.read(context);
+        handle.is(Kind::Context) && handle.slot() == NO_SLOT
+    }
+
+    /// Whether this is the context of a communicator that this process had.
+    fn was_given(&self, context: u64) -> bool {
+        let handle = self.read(context);
+        let slot = handle.slot();
+        let turns = || self.comms.at(slot as u16).generation.load(Relaxed);
+        handle.is(Kind::Context)
+            && slot < self.comms_used.load(Relaxed)
+            && (1..=turns()).contains(&handle.generation())
+    }
+
+    /// Counts a call on a communicator that is not in the table; returns its handle. A context that this process
+    /// never gave announces nothing.
+    #[cold]
+    pub(super) fn call_without_comm(&self, context: u64) -> u64 {
+        let cause = if self.found_no_slot(context) {
+            Cause::CommsFull
+        } else if self.was_given(context) {
+            Cause::StaleContext
+        } else {
+            return self.ignored();
+        };
+        self.header().lost[cause as usize].fetch_add(1, Relaxed);
+        self.encode(Kind::Rowless, 0, 0, 0)
+    }
+
+    /// The communicator with this uid, if it is not finalized.
     #[inline]
-    pub(super) fn comm_of(&self, uid: u32) -> Option<&CommState> {
-        let guess = &self.comms[uid.wrapping_sub(1) as usize % COMMS];
+    pub(super) fn comm_of(&self, uid: u32) -> Option<&'static CommState> {
+        let guess = self.comms.at(self.comms.newest(uid));
         if guess.uid.load(Relaxed) == uid {
             return Some(guess);
         }
-        self.comms.iter().find(|c| c.uid.load(Relaxed) == uid)
+        let found = self.comms.at(self.slot_of(uid)?);
+        (found.uid.load(Relaxed) == uid).then_some(found)
+    }
+
+    /// The slot of the communicator with this uid.
+    pub fn slot_of(&self, uid: u32) -> Option<u16> {
+        let comms = self.live.comms();
+        let is = |slot: &u16| {
+            let comm = comms.get(usize::from(*slot));
+            uid != 0 && comm.is_some_and(|c| c.uid.load(Relaxed) == uid)
+        };
+        let guess = self.comms.newest(uid);
+        if is(&guess) {
+            return Some(guess);
+        }
+        // It is 65 536 communicators old, or its slot serves another.
+        (0..self.comms_used.load(Relaxed) as u16).find(is)
     }
 }
 

@@ -8,7 +8,7 @@
 
 use super::Recorder;
 use crate::events::{Event, Init, Receive, State};
-use crate::handle::Kind;
+use crate::handle::{Handle, Kind};
 use crate::network::Start;
 use capture::live::Odd;
 use std::sync::atomic::Ordering::Relaxed;
@@ -32,7 +32,7 @@ impl Receive for Recorder {
             Event::Api(api) => self.start_api(context, parent, &api),
             Event::KernelLaunch { stream } => self.start_launch(context, parent, stream),
             Event::Group => match self.comm(context) {
-                Some((slot, _)) => self.encode(Kind::Plan, slot, 0, 0),
+                Some((slot, _)) => self.give(Handle::of_ticket(Kind::Plan, slot, 0)),
                 None => self.ignored(),
             },
             Event::Task(task) => self.start_task(context, parent, &task),
@@ -117,8 +117,9 @@ impl Receive for Recorder {
                 }
             }
             State::PhaseStop { stamp } if handle.is(Kind::Phase) => {
+                let inside = self.inside();
                 if let Some(phase) = self
-                    .row(handle)
+                    .row(&inside, handle)
                     .and_then(|row| row.phase_stop.get(usize::from(handle.channel())))
                 {
                     phase.store(phase.load(Relaxed).max(stamp), Relaxed);

@@ -6,6 +6,7 @@
 use super::communicators::{Channel, CHANNELS};
 use super::Recorder;
 use crate::handle::{Handle, Kind};
+use crate::seats::Inside;
 use capture::live::{flag, verdict, Odd, Row};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -16,7 +17,8 @@ impl Recorder {
         if !task.is(Kind::Task) {
             return self.unowned(parent, true);
         }
-        let Some(row) = self.row(task) else {
+        let inside = self.inside();
+        let Some(row) = self.row(&inside, task) else {
             return self.ignored();
         };
         let handle = self.give(task.renamed(Kind::KernelCh, channel));
@@ -38,7 +40,7 @@ impl Recorder {
         let group = row.group.load(Relaxed);
         let before = last.start.load(Relaxed);
         if stamp == before || stamp < last.stop.load(Relaxed) {
-            self.overlap(row, group, last, stamp == before);
+            self.overlap(&inside, row, group, last, stamp == before);
         }
         last.start.store(stamp, Relaxed);
         last.group.store(group, Relaxed);
@@ -50,7 +52,7 @@ impl Recorder {
     /// calls that it fused into one batch of a launch: their stamps lie some 160 ns apart, and all span the
     /// batch (seen on H200). Any other overlap means that at least one of the stamps is another call's.
     #[cold]
-    fn overlap(&self, row: &Row, group: u64, last: &Channel, equal: bool) {
+    fn overlap(&self, inside: &Inside, row: &Row, group: u64, last: &Channel, equal: bool) {
         // Below ABI v5 a call's group is not known. Two calls that start at the same moment are then taken
         // for one batch.
         let batch = if row.flags.load(Relaxed) & flag::LEGACY != 0 {
@@ -68,7 +70,11 @@ impl Recorder {
         // The first of a batch looks like any other until the second comes.
         if found == verdict::FUSED {
             let other = self.read(last.row.load(Relaxed));
-            if let Some(other) = other.is(Kind::KernelCh).then(|| self.row(other)).flatten() {
+            if let Some(other) = other
+                .is(Kind::KernelCh)
+                .then(|| self.live_row(inside, other))
+                .flatten()
+            {
                 other
                     .verdict
                     .store(other.verdict.load(Relaxed) | found, Relaxed);
@@ -78,7 +84,10 @@ impl Recorder {
 
     #[inline]
     pub(super) fn kernel_stopped(&self, handle: Handle, stamp: u64) {
-        let Some(row) = self.row(handle) else { return };
+        let inside = self.inside();
+        let Some(row) = self.row(&inside, handle) else {
+            return;
+        };
         if stamp == 0 {
             row.verdict
                 .store(row.verdict.load(Relaxed) | verdict::MISSING, Relaxed);
@@ -104,7 +113,7 @@ impl Recorder {
             && other.is(Kind::KernelCh)
             && other.slot() != handle.slot()
         {
-            self.overlap(row, row.group.load(Relaxed), last, false);
+            self.overlap(&inside, row, row.group.load(Relaxed), last, false);
         }
         // The newest, not the largest: if the GPU's timer steps back, the calls after the step are sound
         // again.
@@ -113,7 +122,10 @@ impl Recorder {
 
     #[inline]
     pub(super) fn stop_kernel(&self, handle: Handle) {
-        let Some(row) = self.row(handle) else { return };
+        let inside = self.inside();
+        let Some(row) = self.row(&inside, handle) else {
+            return;
+        };
         let stopped = row.k_stopped.load(Relaxed);
         if stopped >= row.k_started.load(Relaxed) {
             return self.odd(Odd::DoubleStop);

@@ -11,6 +11,7 @@ use super::communicators::{CommState, Launch, LAUNCHES};
 use super::Recorder;
 use crate::gpu_events::{Ring, Timed};
 use crate::handle::{Handle, Kind};
+use crate::seats::{thread, Inside};
 use capture::live::{part, row_state, verdict, Group, Row};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -30,7 +31,7 @@ impl Recorder {
                     self.time_launch(comm, ring, word, group, stream);
                 }
             }
-            parent.renamed(Kind::Launch, comm_slot)
+            Handle::of_ticket(Kind::Launch, comm_slot, parent.ticket())
         } else {
             // The ticket before the first, which names no group.
             Handle::of_ticket(Kind::Launch, comm_slot, u64::MAX)
@@ -46,7 +47,7 @@ impl Recorder {
         let timed = if group.captured.load(Relaxed) != 0 {
             Timed::No
         } else {
-            ring.launched_by(this_thread());
+            ring.launched_by(thread());
             let (func, count) = self.first_call(word, group);
             ring.begin(&self.switch, stream, func, count)
         };
@@ -56,15 +57,18 @@ impl Recorder {
 
     /// Function and count of a group's first call; zeros if that has no row.
     pub(super) fn first_call(&self, word: u64, group: &Group) -> (u8, u64) {
-        self.first_row(word, group).map_or((0, 0), |row| {
-            (row.func.load(Relaxed), row.count.load(Relaxed))
-        })
+        self.first_row(&self.inside(), word, group)
+            .map_or((0, 0), |row| {
+                (row.func.load(Relaxed), row.count.load(Relaxed))
+            })
     }
 
-    /// The live row of a group's first call.
+    /// The live row of a group's first call. It stays that call's as long as the caller is inside.
     #[inline]
-    pub(super) fn first_row(&self, word: u64, group: &Group) -> Option<&'static Row> {
+    pub(super) fn first_row<'a>(&self, _: &'a Inside, word: u64, group: &Group) -> Option<&'a Row> {
         let row = self.row_at(group.first_row.load(Relaxed).checked_sub(1)?);
+        // In this order: who is alive has its own group. If the call found no row, or its row was given
+        // away, the row here belongs to another group.
         let alive = row.word.load(Acquire) & 3 == row_state::ALIVE;
         (alive && row.group.load(Relaxed) == word).then_some(row)
     }
@@ -83,7 +87,7 @@ impl Recorder {
     #[inline]
     pub(super) fn stop_launch(&self, handle: Handle) {
         let now = self.clock.ticks();
-        let comm = &self.comms[usize::from(handle.channel())];
+        let comm = self.comms.at(handle.comm());
         // First of all, so that the GPU isn't kept waiting for it.
         let timed = comm.ring().map_or(0, |ring| self.end_timing(comm, ring));
         let since = comm.launching_since.load(Relaxed);
@@ -101,7 +105,7 @@ impl Recorder {
         launch.t0.store(since, Relaxed);
         launch.t1.store(now, Relaxed);
         launch.timed.store(timed, Relaxed);
-        launch.first_row.store(0, Relaxed);
+        launch.first.store(0, Relaxed);
         comm.pushed.store(pushed.wrapping_add(1), Release);
     }
 
@@ -133,15 +137,24 @@ impl Recorder {
     /// Joins a row with the CUDA events of its launch; returns the part to add to the row. If several calls
     /// share a launch, its time belongs to none of them.
     #[inline(never)]
-    pub(super) fn timed(&self, launch: &Launch, timed: u64, slot: u32, row: &Row) -> u8 {
+    pub(super) fn timed(
+        &self,
+        inside: &Inside,
+        launch: &Launch,
+        timed: u64,
+        handle: Handle,
+        row: &Row,
+    ) -> u8 {
         let fuse = |row: &Row| {
             let verdict = row.verdict.load(Relaxed) | verdict::FUSED;
             row.verdict.store(verdict, Relaxed);
         };
-        match launch.first_row.load(Relaxed).checked_sub(1) {
-            None => launch.first_row.store(slot + 1, Relaxed),
-            Some(first) => {
-                fuse(self.row_at(first));
+        match launch.first.load(Relaxed) {
+            0 => launch.first.store(self.give(handle), Relaxed),
+            first => {
+                if let Some(first) = self.live_row(inside, self.read(first)) {
+                    fuse(first);
+                }
                 fuse(row);
             }
         }
@@ -162,7 +175,8 @@ impl Recorder {
         if group.captured.load(Relaxed) != 0 {
             return;
         }
-        let Some(row) = self.first_row(word, group) else {
+        let inside = self.inside();
+        let Some(row) = self.first_row(&inside, word, group) else {
             return;
         };
         let (func, count) = (row.func.load(Relaxed), row.count.load(Relaxed));
@@ -175,12 +189,12 @@ impl Recorder {
     /// Ends what [`Recorder::begin_bracket`] began, and learns whether calls of this function are launched
     /// with an event.
     #[inline(never)]
-    pub(super) fn end_bracket(&self, ring: &Ring, word: u64, group: &Group) {
+    pub(super) fn end_bracket(&self, inside: &Inside, ring: &Ring, word: u64, group: &Group) {
         let timed = ring.take_bracket();
         if group.captured.load(Relaxed) != 0 {
             return;
         }
-        let Some(row) = self.first_row(word, group) else {
+        let Some(row) = self.first_row(inside, word, group) else {
             return;
         };
         let launched = group.launches.load(Relaxed) != 0;
@@ -198,11 +212,4 @@ impl Recorder {
             _ => {}
         }
     }
-}
-
-/// A number that tells the calling thread from others, without a system call.
-#[inline]
-pub(super) fn this_thread() -> u64 {
-    // SAFETY: always succeeds.
-    unsafe { libc::pthread_self() as u64 }
 }

@@ -1,9 +1,8 @@
 //! Makes a recorder: from the environment's settings to the live part and the private tables.
 
-use super::communicators::CommState;
 use super::messages::say;
 use super::names::Known;
-use super::Recorder;
+use super::{CommTable, Recorder};
 use crate::array;
 use crate::callbacks::{self, Callbacks};
 use crate::clock::Clock;
@@ -15,39 +14,48 @@ use crate::intern::{text_id, Interner};
 use crate::network::Network;
 use crate::place;
 use crate::round::Round;
+use crate::seats::Seats;
 use crate::settings::{Mode, Settings, Timing};
 use crate::templates::Templates;
 use crate::watch::Watch;
-use capture::live::{Layout, View};
+use capture::live::{Layout, Section, View};
 use nccl_abi::names;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 impl Recorder {
     /// A recorder with a live part of its own, which no callback finds yet. `random` tells it from others;
-    /// `watch_driver` makes sure that graphs are seen.
+    /// `watch_driver` makes sure that graphs are seen. On the first try, the user is told which settings can't be
+    /// used.
     pub fn make(
         random: u64,
+        is_first_try: bool,
         watch_driver: fn(Watch, again: bool),
     ) -> std::io::Result<&'static Recorder> {
         let settings = Settings::from_env();
-        for complaint in &settings.complaints {
-            say(complaint);
+        if is_first_try {
+            settings.complaints.iter().for_each(|line| say(line));
         }
         let clock = Clock::choose();
         let names = place::names(&settings, random);
-        let layout = Layout::for_memory(settings.memory);
         let ring = if settings.mode == Mode::Callbacks {
             callbacks::RING
         } else {
             0
         };
-        place::spare_memory(layout.bytes() + ring)?;
-        let mapping = place::live_part(&settings, &names, random, layout.bytes())?;
+        let growing = Layout::growing(settings.memory);
+        // Without address space for what may come, or with a limit of file sizes, there is what there is at first.
+        let (layout, mapping) = match Self::map(&names, random, growing, ring) {
+            Ok(mapping) => (growing, mapping),
+            Err(_) => {
+                let fixed = growing.fixed();
+                (fixed, Self::map(&names, random, fixed, ring)?)
+            }
+        };
         if let Some(warning) = &mapping.warning {
             say(warning);
         }
-        // SAFETY: the mapping is new, zeroed, page aligned, as long as said, and is never unmapped.
+        // SAFETY: the mapping is new, page aligned, as long as said, zeroed where it is used, and never unmapped.
         let live: View<'static> = unsafe { View::create(mapping.base, &layout) };
         let preload = |list: &[&str]| {
             list.iter()
@@ -67,20 +75,27 @@ impl Recorder {
             .then(Callbacks::new)
             .transpose()?;
         let odd_size = || std::io::Error::other("the live part has tables of an odd size");
-        let cells: Box<[AtomicU32]> = (0..layout.rows).map(AtomicU32::new).collect();
-        // Leaked like the recorder, which is never dropped.
-        let cells: &'static [AtomicU32] = Box::leak(cells);
+        let no_memory = || std::io::Error::from(std::io::ErrorKind::OutOfMemory);
+        let (rows, most_rows) = live.room(Section::Rows);
+        // SAFETY: zeros are values of atomic integers.
+        let cells: &[AtomicU32] = unsafe { array::zeros(most_rows) }.ok_or_else(no_memory)?;
+        let cells = Round::new(cells).ok_or_else(odd_size)?;
         Ok(Box::leak(Box::new(Recorder {
             live,
             header: live.header(),
             clock,
-            free: FreeRing::new(Round::new(cells).ok_or_else(odd_size)?, AtomicU64::new(0)),
-            comms: array::boxed((0..layout.comms).map(|_| CommState::default()).collect()),
+            free: FreeRing::new(cells, layout.rows.into(), AtomicU64::new(0)),
+            seats: Seats::new(),
+            comms: CommTable::new().ok_or_else(no_memory)?,
+            comms_used: AtomicU32::new(0),
+            generations: Mutex::default(),
+            first_rows: layout.rows as usize,
             callbacks,
             writer: Control::default(),
             salt: (random >> 32) as u16 | 1,
             pid: std::process::id() as i32,
-            rows: Round::new(live.rows()).ok_or_else(odd_size)?,
+            // SAFETY: the live part has so many.
+            rows: unsafe { Round::of(rows, layout.rows as usize) }.ok_or_else(odd_size)?,
             groups: live.groups().try_into().map_err(|_| odd_size())?,
             templates: Templates::new(),
             graphs: Graphs::new(&live),
@@ -101,5 +116,17 @@ impl Recorder {
             names,
             mapping,
         })))
+    }
+
+    /// A live part of this layout, which is new.
+    fn map(
+        names: &place::Names,
+        random: u64,
+        layout: Layout,
+        ring: usize,
+    ) -> std::io::Result<place::Mapping> {
+        place::spare_memory(layout.bytes() + ring)?;
+        let used: Vec<(usize, usize)> = layout.used().collect();
+        place::live_part(names, random, layout.bytes(), &used)
     }
 }

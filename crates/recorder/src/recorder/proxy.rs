@@ -5,7 +5,8 @@
 
 use super::Recorder;
 use crate::handle::{Handle, Kind};
-use crate::network::{Network, Start, RECV_FLUSH, SEND_NETWORK};
+use crate::network::{Begun, Network, Start, RECV_FLUSH, SEND_NETWORK};
+use crate::seats::Inside;
 use capture::live::{Odd, Row};
 use capture::net_op::NetOp;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -27,27 +28,40 @@ impl Recorder {
         if !task.is(Kind::Task) {
             return self.unowned(parent, false);
         }
-        let Some(row) = self.row(task) else {
+        let inside = self.inside();
+        let Some(row) = self.row(&inside, task) else {
+            return self.ignored();
+        };
+        let start = op(task, self.clock.ticks());
+        let lives = |row: Handle| self.live_row(&inside, row).is_some();
+        let Begun { name, unstopped } = self.network.begin(&inside, &self.seats, &start, lives);
+        if unstopped != 0 {
+            self.odds(Odd::Unstopped, unstopped);
+        }
+        let Some(name) = name else {
+            self.odd(Odd::NetOpsFull);
             return self.ignored();
         };
         row.ops_started
             .store(row.ops_started.load(Relaxed).wrapping_add(1), Relaxed);
-        let (name, unstopped) = self.network.begin(&op(task, self.clock.ticks()));
-        if unstopped {
-            self.odd(Odd::Unstopped);
-        }
         self.give(name)
     }
 
     #[inline]
     pub(super) fn stop_op(&self, handle: Handle) {
+        let inside = self.inside();
         let Some(op) = self.network.op(handle) else {
             return self.odd(Odd::DoubleStop);
         };
-        op.word.store(0, Relaxed);
-        let Some(row) = self.row_of(op) else {
-            return;
-        };
+        if let Some(row) = self.row_of(&inside, op) {
+            self.account_for(op, row);
+        }
+        self.network.end(&inside, handle, op);
+    }
+
+    /// Adds what a network operation that is over has moved and waited for to its row.
+    #[inline]
+    fn account_for(&self, op: &NetOp, row: &Row) {
         let bytes = op.bytes.load(Relaxed);
         if bytes != 0 {
             let total = if op.send.load(Relaxed) != 0 {
@@ -66,9 +80,11 @@ impl Recorder {
 
     /// The live row that a network operation belongs to, or belonged to until it was stopped.
     #[inline]
-    fn row_of(&self, op: &NetOp) -> Option<&'static Row> {
+    fn row_of<'a>(&self, inside: &'a Inside, op: &NetOp) -> Option<&'a Row> {
         let task = Handle::read(op.row.load(Relaxed), 0);
-        task.is(Kind::Task).then(|| self.row(task)).flatten()
+        task.is(Kind::Task)
+            .then(|| self.row(inside, task))
+            .flatten()
     }
 
     #[inline]
@@ -78,6 +94,7 @@ impl Recorder {
         if !owner.is(Kind::ProxyOp) {
             return self.unowned(parent, false);
         }
+        let _inside = self.inside();
         let Some(op) = self.network.op(owner) else {
             self.odd(Odd::StaleHandle);
             return self.ignored();
@@ -88,6 +105,7 @@ impl Recorder {
     /// Ends the present wait of a step; `next` is the wait that begins, or `None` at its stop.
     #[inline]
     pub(super) fn step(&self, handle: Handle, next: Option<(u8, u64)>) {
+        let inside = self.inside();
         let Some((op, step)) = self.network.step(handle) else {
             return self.odd(Odd::DoubleStop);
         };
@@ -98,7 +116,7 @@ impl Recorder {
             return;
         }
         let now = self.clock.ticks();
-        if let Some(row) = self.row_of(op) {
+        if let Some(row) = self.row_of(&inside, op) {
             if let Some(total) = (before as usize & 7)
                 .checked_sub(1)
                 .and_then(|w| row.waits.get(w))

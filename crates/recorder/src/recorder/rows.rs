@@ -32,11 +32,15 @@
 //!   │    in a block                                  in the totals (`profile` mode, size limit, full disk)
 //!   │     │                                           │
 //!   │     ├───────────────────────────────────────────┘
-//!   │     │ writer: `free` stores FREE and the next generation (Release), then clears lines B to D
+//!   │     │ writer: `retire` stores FREE and the next generation (Release)
+//!   │     v
+//!   │    retired      no handle finds it any more; a callback that found it before may still store to it
+//!   │     │
+//!   │     │ writer: `give_back` waits until all those callbacks are over, then clears lines B to D
 //!   │     v
 //!   │    cleared
 //!   │     │
-//!   └─────┘ writer: `free` gives the slot back to the ring (`FreeRing::give`)
+//!   └─────┘ writer: `give_back` gives the slot back to the ring (`FreeRing::give`)
 //! ```
 //!
 //! The caller takes the row in `start_api`. Two kinds of calls have no such event, and the launcher takes
@@ -80,12 +84,14 @@
 //! that is alive and also in a block is recognised by its ticket. A call that was half added to the totals is
 //! taken out again with the undo record.
 //!
-//! A handle carries the generation of its row. After `free`, an old handle finds no row: [`Recorder::row`]
-//! counts it as stale. A callback that found the row just before `free` may still store to it. That value
-//! then stands in the row's next call: it is wrong there, and does no other harm.
+//! A handle carries the generation of its row. After `retire`, an old handle finds no row: [`Recorder::row`]
+//! counts it as stale. A callback that found the row just before may still store to it. The value is lost
+//! then, and stands in no other call: the row serves again only when that callback has ended
+//! ([`crate::seats`]).
 
 use super::Recorder;
 use crate::handle::{Handle, Kind};
+use crate::seats::Inside;
 use crate::totals;
 use capture::live::{row_state, Cause, Odd, Row};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -101,6 +107,7 @@ pub struct Birth {
     pub datatype: u8,
     pub flags: u8,
     pub template: u32,
+    pub user_tag: u64,
 }
 
 impl Recorder {
@@ -109,28 +116,34 @@ impl Recorder {
         self.rows.at(slot as usize)
     }
 
-    /// The live row of a handle that names one.
+    /// The live row of a handle that names one. It stays that call's as long as the caller is inside.
     #[inline]
-    pub(super) fn row(&self, handle: Handle) -> Option<&'static Row> {
+    pub(super) fn row<'a>(&self, inside: &'a Inside, handle: Handle) -> Option<&'a Row> {
+        let row = self.live_row(inside, handle);
+        if row.is_none() {
+            self.odd(Odd::StaleHandle);
+        }
+        row
+    }
+
+    /// The same; a row that is not there any more is nothing odd.
+    #[inline]
+    pub(super) fn live_row<'a>(&self, _: &'a Inside, handle: Handle) -> Option<&'a Row> {
         let row = self.row_at(handle.slot());
         let word = row.word.load(Acquire);
-        if word & 3 == row_state::ALIVE && row_state::generation(word) as u32 == handle.generation()
-        {
-            return Some(row);
+        let found = word & 3 == row_state::ALIVE
+            && row_state::generation(word) as u32 == handle.generation();
+        #[cfg(debug_assertions)]
+        if found {
+            crate::guard::forced::found();
         }
-        self.odd(Odd::StaleHandle);
-        None
+        found.then_some(row)
     }
 
     /// Takes a row and publishes it; the handle is of `kind`. Without a free row the call is counted in the
     /// totals.
     #[inline(always)]
-    pub(super) fn birth(
-        &self,
-        kind: Kind,
-        comm: u32,
-        call: &Birth,
-    ) -> Option<(Handle, &'static Row)> {
+    pub(super) fn birth(&self, kind: Kind, comm: u32, call: &Birth) -> Option<Handle> {
         let Some((ticket, slot)) = self.free.take(&self.header().born) else {
             // Field by field, so that other calls need not be built in memory.
             self.rowless(comm, call.count, [call.func, call.datatype], call.flags);
@@ -152,12 +165,15 @@ impl Recorder {
         row.flags.store(call.flags, Relaxed);
         row.template.store(call.template, Relaxed);
         row.t_end.store(0, Relaxed);
+        if call.user_tag != 0 {
+            row.user_tag.store(call.user_tag, Relaxed);
+        }
         // Meets the Acquire in `row` and in the writer.
         row.word.store(
             row_state::word(generation, ticket, row_state::ALIVE),
             Release,
         );
-        Some((Handle::new(kind, 0, slot, generation), row))
+        Some(Handle::new(kind, 0, slot, generation))
     }
 
     #[cold]

@@ -22,6 +22,9 @@ use std::time::Duration;
 /// after it ended, with the time of the write itself.
 const NETWORK_FLUSH: Duration = Duration::from_millis(4500);
 
+/// Communicators in a block of definitions at most, so that it fits in the staging area.
+const DEFINED: usize = 512;
+
 impl Writer {
     /// Bytes of the trace file that is written to, staged ones included.
     pub(super) fn size(&self) -> u64 {
@@ -55,8 +58,8 @@ impl Writer {
     fn next_file(&mut self) -> io::Result<()> {
         let header = self.recorder.header();
         let first_block = header.block_number.load(Relaxed);
-        let comms = self.recorder.live.comms();
-        let known = |uid: u32| comms.iter().any(|c| c.uid.load(Relaxed) == uid);
+        let recorder = self.recorder;
+        let known = |uid: u32| recorder.slot_of(uid).is_some();
         let current = header.trace_number.load(Relaxed);
         let (number, rotated) = self.rotation.next(current, first_block, known);
         let mut bytes = block::file_header(header.trace_id.load(Relaxed)).to_vec();
@@ -81,7 +84,11 @@ impl Writer {
         // The file must have all that is needed to read its rows, because the others may be removed.
         self.encoder.restart();
         self.strings_written = 0;
-        self.recorder.writer.definitions.store(true, Relaxed);
+        let comms = recorder.live.comms().iter().enumerate();
+        for (slot, _) in comms.filter(|(_, comm)| comm.uid.load(Acquire) != 0) {
+            recorder.comms.changed(slot as u16);
+        }
+        recorder.writer.definitions.store(true, Relaxed);
         self.definitions();
         self.begin_graphs();
         self.begin_windows();
@@ -216,9 +223,11 @@ impl Writer {
         if header.block_number.load(Relaxed) == 0 {
             // Read here and not with the other facts, because the first communicator's init waits for those.
             let gpus = host_gpus(Path::new("/proc/driver/nvidia"));
+            let flush = format!("flush={}\n", self.interval.as_secs_f64());
             self.block(Kind::Process, |out| {
                 out.extend(process);
                 out.extend(gpus.as_bytes());
+                out.extend(flush.as_bytes());
             });
             self.write_staged();
         }
@@ -275,41 +284,34 @@ impl Writer {
     }
 
     /// Stages strings and communicators that are new or changed.
-    fn definitions(&mut self) {
+    pub(super) fn definitions(&mut self) {
         let recorder = self.recorder;
         let strings = recorder.live.strings();
         let known = strings
             .iter()
             .take_while(|s| s.len.load(Acquire) >= 2)
             .count();
-        let comms_changed = recorder.writer.definitions.swap(false, Acquire);
-        if !comms_changed && known == self.strings_written {
-            return;
-        }
-        let from = self.strings_written;
-        let written = self.block(Kind::Definitions, |out| {
-            for (i, text) in strings[..known].iter().enumerate().skip(from) {
-                definitions::put_text(out, (i + 1) as u8, text);
-            }
-            if comms_changed {
-                for (i, comm) in recorder
-                    .live
-                    .comms()
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, c)| c.uid.load(Acquire) != 0)
-                {
-                    definitions::put_comm(out, i as u16, comm);
+        let mut comms_changed = recorder.writer.definitions.swap(false, Acquire);
+        while comms_changed || known != self.strings_written {
+            let slots = recorder.comms.take_changed(DEFINED);
+            let from = self.strings_written;
+            let written = self.block(Kind::Definitions, |out| {
+                for (i, text) in strings[..known].iter().enumerate().skip(from) {
+                    definitions::put_text(out, (i + 1) as u8, text);
                 }
+                for slot in &slots {
+                    if let Some(comm) = recorder.live.comms().get(usize::from(*slot)) {
+                        definitions::put_comm(out, *slot, comm);
+                    }
+                }
+            });
+            if !written {
+                slots.iter().for_each(|slot| recorder.comms.changed(*slot));
+                recorder.writer.definitions.store(true, Relaxed);
+                return;
             }
-        });
-        if written {
             self.strings_written = known;
-            if comms_changed && !recorder.writer.definitions.load(Relaxed) {
-                recorder.writer.uncovered_definitions.store(false, Relaxed);
-            }
-        } else if comms_changed {
-            recorder.writer.definitions.store(true, Relaxed);
+            comms_changed = slots.len() == DEFINED;
         }
     }
 }

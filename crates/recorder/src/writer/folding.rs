@@ -77,8 +77,8 @@ impl Totals {
         let s = &r.shape;
         let is_broadcast = s.func == self.recorder.broadcast();
         let is_to_itself = s.flags & flag::P2P != 0 && {
-            let comms = self.recorder.live.comms();
-            let comm = comms.iter().find(|c| c.uid.load(Relaxed) == s.comm);
+            let slot = self.recorder.slot_of(s.comm).map(usize::from);
+            let comm = slot.and_then(|slot| self.recorder.live.comms().get(slot));
             comm.is_some_and(|c| s.peer != 0 && c.rank.load(Relaxed) == s.peer - 1)
         };
         if !is_broadcast && !is_to_itself {

@@ -7,11 +7,12 @@
 
 use super::folding::key_of_record;
 use super::{Writer, NONE};
+use crate::control::lock;
 use crate::gpu_events::HostClock;
-use crate::recorder::Recorder;
+use crate::recorder::{Recorder, Returned};
 use crate::settings::{Mode, Timing};
 use capture::block::{self, Kind};
-use capture::live::{flag, part, row_state, Cause, Odd, Row};
+use capture::live::{flag, part, row_state, Cause, Odd, Row, Section};
 use capture::rows::Record;
 use std::sync::atomic::{
     AtomicU64,
@@ -36,6 +37,17 @@ pub(super) struct Queue {
     pub(super) executed: u64,
     // The last row up to which all rows have the times of their launches, or never will; NONE if not known.
     pub(super) timed: u32,
+}
+
+impl Queue {
+    pub(super) const EMPTY: Queue = Queue {
+        first: NONE,
+        last: NONE,
+        rows: 0,
+        sealed: 0,
+        executed: 0,
+        timed: NONE,
+    };
 }
 
 /// What later calls of a communicator have done.
@@ -64,6 +76,9 @@ impl Writer {
             }
             let uid = row.comm.load(Relaxed);
             let at = comm_slot(recorder, uid);
+            if at >= self.queues.len() {
+                self.queues.resize(at + 1, Queue::EMPTY);
+            }
             let queue = &mut self.queues[at];
             self.next[slot as usize] = NONE;
             if queue.first == NONE {
@@ -110,9 +125,8 @@ impl Writer {
             while slot != NONE {
                 let row = &self.rows()[slot as usize];
                 // Until a call has returned, its launch may still be timed.
-                let group = row.group.load(Relaxed);
-                let returned = row.t_end.load(Acquire) != 0 || recorder.group_returned(group);
-                if !returned || !self.join(at, row) {
+                let under_way = recorder.returned(row) == Returned::NotYet;
+                if under_way || !self.join(at, row) {
                     break;
                 }
                 (newest, slot) = (slot, self.next[slot as usize]);
@@ -165,14 +179,59 @@ impl Writer {
             }
         }
         self.write_batch();
-        let mut busy = self
-            .recorder
-            .writer
-            .busy
-            .lock()
-            .unwrap_or_else(|p| p.into_inner());
-        busy.clear();
-        busy.extend(self.queues.iter().map(|q| q.rows != 0));
+    }
+
+    /// Makes rows if that was asked for, or if few are free.
+    pub(super) fn make_rows(&mut self) {
+        let control = &self.recorder.writer;
+        let wanted = lock(&control.asked).rows;
+        while self.rows().len() < wanted && self.double_rows() {}
+        let mut asked = lock(&control.asked);
+        if asked.rows_seen < wanted {
+            asked.rows_seen = wanted;
+            control.done.notify_all();
+        }
+        drop(asked);
+        if self.waiting > self.rows().len() as u64 / 2 && !self.grown {
+            self.grown = !self.double_rows();
+        }
+    }
+
+    /// Makes as many rows as there are. False if there is no room.
+    fn double_rows(&mut self) -> bool {
+        let recorder = self.recorder;
+        let (there, more) = (self.rows().len(), 2 * self.rows().len());
+        if !recorder.grow(Section::Rows, there, more) {
+            return false;
+        }
+        // SAFETY: the live part has so many now.
+        unsafe { recorder.rows.grow(more) };
+        self.next.resize(more, NONE);
+        (there..more).for_each(|slot| recorder.free.give(slot as u32));
+        true
+    }
+
+    /// Takes note of communicators that were finalized. All of their calls are among those that are born.
+    pub(super) fn take_ended(&mut self) {
+        let ended = self.recorder.writer.take_ended();
+        let born = self.recorder.header().born.load(Acquire);
+        self.ending
+            .extend(ended.into_iter().map(|slot| (slot, born)));
+    }
+
+    /// Gives back the slots of finalized communicators that nothing here needs any more.
+    pub(super) fn give_slots(&mut self) {
+        let (recorder, drained, queues) = (self.recorder, self.drained, &self.queues);
+        self.ending.retain(|(slot, born)| {
+            let queue = queues.get(usize::from(*slot));
+            let is_needed = drained < *born
+                || queue.is_some_and(|queue| queue.rows != 0)
+                || recorder.comms.has_changed(*slot);
+            if !is_needed {
+                recorder.writer.slot_is_idle(*slot);
+            }
+            is_needed
+        });
     }
 
     fn seal_queue(&mut self, at: usize, now: u64, hurried: bool) {
@@ -183,11 +242,14 @@ impl Writer {
             let next = self.next[slot as usize];
             let row = &self.rows()[slot as usize];
             let timed = self.join(at, row);
-            let record = Record::load(row).and_then(|record| {
+            let record = self.load(row).and_then(|record| {
                 let passed = self.passed(at, next, record.ticket);
                 self.ready(record, now, passed, timed, hurried)
             });
             if let Some(record) = record {
+                if self.recorder.returned(row) == Returned::Forgotten {
+                    self.recorder.header().odd[Odd::GroupLost as usize].fetch_add(1, Relaxed);
+                }
                 let queue = &mut self.queues[at];
                 queue.sealed = queue.sealed.max(record.ticket + 1);
                 if has_run(&record) {
@@ -217,6 +279,23 @@ impl Writer {
         }
     }
 
+    /// What a row has, if its call has returned.
+    fn load(&self, row: &Row) -> Option<Record> {
+        // Before all other fields: what the call's thread stored before its return is then seen.
+        let returned = self.recorder.returned(row);
+        let mut record = Record::load(row)?;
+        if record.t_end == 0 {
+            // If NCCL does not tell when a call returned, its last known time stands for that.
+            let last_known = record.t_launch1.max(record.t_enqueue).max(record.t_api);
+            record.t_end = match returned {
+                Returned::NotYet => return None,
+                Returned::At(t) => t,
+                Returned::NeverTold | Returned::Forgotten => last_known,
+            };
+        }
+        Some(record)
+    }
+
     /// How far the communicator is past a call, judged by the call behind it and by the sealed ones.
     fn passed(&self, at: usize, next: u32, ticket: u64) -> Passed {
         let queue = &self.queues[at];
@@ -226,29 +305,22 @@ impl Writer {
             let ran = row.k_stopped.load(Relaxed) != 0
                 || row.k_stop.load(Relaxed) != 0
                 || row.ops_stopped.load(Relaxed) != 0;
-            let group = row.group.load(Relaxed);
-            called |= ran || row.t_end.load(Relaxed) != 0 || self.recorder.group_returned(group);
+            called |= ran || self.recorder.returned(row) != Returned::NotYet;
             executed |= ran;
         }
         Passed { called, executed }
     }
 
-    /// The row as it is to be written, with what its group knows, if all of its parts have come.
-    /// `timed`: it has its GPU time, or gets none.
+    /// The row as it is to be written, if all of its parts have come. `timed`: it has its GPU time, or gets
+    /// none.
     fn ready(
         &self,
-        mut r: Record,
+        r: Record,
         now: u64,
         passed: Passed,
         timed: bool,
         hurried: bool,
     ) -> Option<Record> {
-        if r.t_end == 0 {
-            r.t_end = self.group_end(&r);
-        }
-        if r.t_end == 0 {
-            return None;
-        }
         let age = |since: u64| now.saturating_sub(since) as f64 * self.ns_per_tick;
         let settled = hurried || age(r.t_end) > SETTLE as f64;
         // A later call that only returned proves nothing: the program may be far ahead of a GPU that waits
@@ -281,27 +353,12 @@ impl Writer {
     }
 
     fn multi_node(&self, uid: u32) -> bool {
-        let comm = &self.recorder.live.comms()[comm_slot(self.recorder, uid)];
-        comm.uid.load(Relaxed) == uid && comm.nnodes.load(Relaxed) > 1
+        let slot = self.recorder.slot_of(uid).map(usize::from);
+        let comm = slot.and_then(|slot| self.recorder.live.comms().get(slot));
+        comm.is_some_and(|comm| comm.nnodes.load(Relaxed) > 1)
     }
 
-    /// When the group of a call returned; 0 if it has not. If the group's entry was given away, its end is
-    /// lost, and the call's own last known time stands for it.
-    fn group_end(&self, r: &Record) -> u64 {
-        let last_known = r.t_launch1.max(r.t_enqueue).max(r.t_api);
-        if r.group == 0 {
-            return last_known;
-        }
-        let groups = self.recorder.live.groups();
-        let group = &groups[(r.group - 1) as usize & (groups.len() - 1)];
-        if group.word.load(Acquire) != r.group {
-            self.recorder.header().odd[Odd::GroupLost as usize].fetch_add(1, Relaxed);
-            return last_known;
-        }
-        group.t_stop.load(Acquire)
-    }
-
-    /// Writes the batch as a block, or folds it into the totals, and frees its rows.
+    /// Writes the batch as a block, or folds it into the totals, and retires its rows.
     fn write_batch(&mut self) {
         if self.records.is_empty() {
             return;
@@ -322,7 +379,7 @@ impl Writer {
                         .fetch_add(self.records.len() as u64, Relaxed);
                     self.account();
                     for i in 0..self.slots.len() {
-                        self.free(self.slots[i]);
+                        self.retire(self.slots[i]);
                     }
                 } else {
                     self.fold_batch(Some(Cause::WriteFailed));
@@ -332,6 +389,7 @@ impl Writer {
         }
         self.records.clear();
         self.slots.clear();
+        self.give_back();
     }
 
     /// Why rows are folded instead of written. `Some(None)`: in profile mode, because that was asked for.
@@ -363,14 +421,14 @@ impl Writer {
         }
         for i in 0..self.records.len() {
             self.totals.fold(&self.records[i], self.ns_per_tick);
-            self.free(self.slots[i]);
+            self.retire(self.slots[i]);
             header.undo.ticket.store(0, Release);
             header.folded.fetch_add(1, Relaxed);
         }
     }
 
-    /// Frees a row and gives its slot back.
-    fn free(&mut self, slot: u32) {
+    /// Takes a row out of the callbacks' reach: from here on its handles find nothing.
+    fn retire(&mut self, slot: u32) {
         let row = &self.rows()[slot as usize];
         let word = row.word.load(Relaxed);
         let generation =
@@ -379,9 +437,23 @@ impl Writer {
             row_state::word(generation, row_state::ticket(word), row_state::FREE),
             Release,
         );
-        clear(row);
-        self.recorder.free.give(slot);
+        self.keeper.retire(&self.recorder.seats, slot);
         self.waiting -= 1;
+    }
+
+    /// Gives retired rows back to the ring that no callback can be storing to any more.
+    pub(super) fn give_back(&mut self) {
+        let revoked = self.recorder.revoked_net_ops();
+        if !self.keeper.waits() && revoked == self.revoked {
+            return;
+        }
+        self.revoked = revoked;
+        let seats = &self.recorder.seats;
+        self.keeper.look(seats);
+        while let Some(slot) = self.keeper.take(seats) {
+            clear(&self.rows()[slot as usize]);
+            self.recorder.free.give(slot);
+        }
     }
 }
 
@@ -399,15 +471,9 @@ fn clear(row: &Row) {
     words.iter().for_each(|word| word.store(0, Relaxed));
 }
 
-/// A communicator's place in the tables, by uid.
+/// A communicator's place in the tables, by uid. That of one which is gone is as good as any: its calls are
+/// sealed one after the other.
 fn comm_slot(recorder: &Recorder, uid: u32) -> usize {
-    let comms = recorder.live.comms();
-    let guess = uid.wrapping_sub(1) as usize % comms.len();
-    if comms[guess].uid.load(Relaxed) == uid {
-        return guess;
-    }
-    comms
-        .iter()
-        .position(|c| c.uid.load(Relaxed) == uid)
-        .unwrap_or(guess)
+    let slot = recorder.slot_of(uid);
+    slot.map_or(uid as usize % recorder.live.comms().len(), usize::from)
 }

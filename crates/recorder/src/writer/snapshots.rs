@@ -36,25 +36,37 @@ impl Writer {
         }
         self.snapshot_state = state;
         let Some(file) = &self.snapshot else { return };
-        let layout_bytes = header.size.load(Relaxed) as usize;
-        let offsets: Vec<u32> = header
+        // A copy has no room for growth.
+        let stored: Vec<[u32; 2]> = header
             .stored_sections()
-            .map(|section| section[0].load(Relaxed))
+            .map(|section| [section[0].load(Relaxed), section[1].load(Acquire)])
             .collect();
-        let at = |section: Section| offsets[section as usize] as usize;
+        let counts = std::array::from_fn(|i| stored.get(i).map_or(0, |section| section[1]));
+        let Some((sections, bytes)) = live::dense(counts) else {
+            return;
+        };
+        let at = |section: Section| {
+            let section = section as usize;
+            (stored[section][0] as usize, sections[section][0] as usize)
+        };
         let mut out = std::mem::take(&mut self.buffer);
         snapshot::begin(&mut out);
-        // SAFETY: the live part is `layout_bytes` long, 8-byte aligned, and all of it is valid as atomics.
+        // SAFETY: the live part is so long, 8-byte aligned, and all of it is valid as atomics.
         let words = unsafe {
             std::slice::from_raw_parts(
                 std::ptr::from_ref(header).cast::<AtomicU64>(),
-                layout_bytes / 8,
+                header.size.load(Relaxed) as usize / 8,
             )
         };
-        let mut span = |at: usize, bytes: usize| {
-            snapshot::span(&mut out, at, &words[at / 8..(at + bytes).div_ceil(8)])
+        snapshot::span(&mut out, 0, &words[..live::HEADER_BYTES / 8]);
+        let page = out.len() - live::HEADER_BYTES;
+        live::relocate(&mut out[page..], &sections, bytes);
+        // Bytes of a section, `from` its beginning.
+        let mut span = |section: Section, from: usize, bytes: usize| {
+            let (in_use, in_copy) = at(section);
+            let words = &words[(in_use + from) / 8..(in_use + from + bytes).div_ceil(8)];
+            snapshot::span(&mut out, in_copy + from, words);
         };
-        span(0, live::HEADER_BYTES);
         let used = recorder
             .live
             .strings()
@@ -62,43 +74,41 @@ impl Writer {
             .take_while(|s| s.len.load(Relaxed) != 0)
             .count();
         span(
-            at(Section::Strings),
+            Section::Strings,
+            0,
             used * std::mem::size_of::<live::Text>(),
         );
         let comms = recorder
             .live
             .comms()
             .iter()
-            .take_while(|c| c.uid.load(Relaxed) != 0)
-            .count();
-        span(
-            at(Section::Comms),
-            comms * std::mem::size_of::<live::Comm>(),
-        );
+            .rposition(|c| c.uid.load(Relaxed) != 0)
+            .map_or(0, |last| last + 1);
+        span(Section::Comms, 0, comms * std::mem::size_of::<live::Comm>());
         if header.totals_used.load(Relaxed) != 0 {
             // A hash table, of which a small job uses few entries: runs of used ones are written.
             let bytes = std::mem::size_of::<live::Total>();
-            let at_total = |index: usize| at(Section::Totals) + index * bytes;
+            let mut totals = |from: usize, to: usize| {
+                span(Section::Totals, from * bytes, (to - from) * bytes);
+            };
             let mut first = None;
             for (index, total) in recorder.live.totals().iter().enumerate() {
                 // Asked once: an entry may be made meanwhile, which is then in the next snapshot.
                 match (total.state.load(Acquire) != 0, first) {
                     (true, None) => first = Some(index),
                     (false, Some(from)) => {
-                        span(at_total(from), (index - from) * bytes);
+                        totals(from, index);
                         first = None;
                     }
                     _ => {}
                 }
             }
             if let Some(from) = first {
-                span(
-                    at_total(from),
-                    (recorder.live.totals().len() - from) * bytes,
-                );
+                totals(from, recorder.live.totals().len());
             }
             span(
-                at(Section::Pages),
+                Section::Pages,
+                0,
                 header.pages_used.load(Relaxed) as usize * std::mem::size_of::<live::Page>(),
             );
         }
@@ -107,13 +117,15 @@ impl Writer {
             while slot != NONE {
                 let row = &self.rows()[slot as usize];
                 span(
-                    at(Section::Rows) + slot as usize * std::mem::size_of::<Row>(),
+                    Section::Rows,
+                    slot as usize * std::mem::size_of::<Row>(),
                     std::mem::size_of::<Row>(),
                 );
                 if let Some(entry) = (row.group.load(Relaxed) as usize).checked_sub(1) {
                     let entry = entry & (recorder.live.groups().len() - 1);
                     span(
-                        at(Section::Groups) + entry * std::mem::size_of::<live::Group>(),
+                        Section::Groups,
+                        entry * std::mem::size_of::<live::Group>(),
                         std::mem::size_of::<live::Group>(),
                     );
                 }
@@ -129,16 +141,16 @@ impl Writer {
             });
             if alive {
                 let bytes = std::mem::size_of::<NetOp>();
-                span(at(Section::NetOps) + index * bytes, bytes);
+                span(Section::NetOps, index * bytes, bytes);
             }
         }
         for (index, exec) in recorder.live.graphs().iter().enumerate() {
             if exec.number.load(Relaxed) != 0 {
                 let bytes = std::mem::size_of::<Exec>();
-                span(at(Section::Graphs) + index * bytes, bytes);
+                span(Section::Graphs, index * bytes, bytes);
             }
         }
-        snapshot::finish(&mut out, self.snapshots, layout_bytes);
+        snapshot::finish(&mut out, self.snapshots, bytes);
         match file.write_all_at(&out, snapshot::slot_offset(self.snapshots, out.len())) {
             Ok(()) => {
                 self.snapshots += 1;

@@ -185,7 +185,7 @@ fn line_04_init_never_fails_and_gives_a_context_whatever_the_environment() {
         "NCCLSCOPE_FLUSH",
         "NCCLSCOPE_MEMORY",
         "NCCLSCOPE_MAX_SIZE",
-        "NCCLSCOPE_RUN_SOCKET",
+        "NCCLSCOPE_RUN",
         "RANK",
         "WORLD_SIZE",
         "LOCAL_RANK",

@@ -406,6 +406,11 @@ impl Driver {
         }
     }
 
+    /// The same communicator for another thread, which calls at the same time.
+    pub fn beside(&self) -> Driver {
+        Driver { ..*self }
+    }
+
     /// startEvent with a descriptor whose unused bytes are poisoned.
     pub fn start(
         &self,

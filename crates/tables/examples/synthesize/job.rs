@@ -53,6 +53,8 @@ fn live_part(rank: u32, ranks: u32, calls: u64) -> (Image, usize) {
         rows: 16,
         staging: 4096,
         net_ops: 16,
+        most_comms: 0,
+        most_rows: 0,
     };
     let image = Image::zeroed(layout.bytes());
     // SAFETY: the image is zeroed, long enough and outlives the view.

@@ -12,7 +12,7 @@ use crate::life::place_here;
 use crate::problem::Problem;
 use crate::process::LiveSource;
 use capture::block::{self, Kind};
-use capture::live::{Cause, Image, Section, View, HEADER_BYTES};
+use capture::live::{Cause, Image, View, HEADER_BYTES};
 use capture::snapshot;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -49,6 +49,10 @@ fn find_live(
             is_empty: bytes.is_empty(),
             image: match source {
                 LiveSource::Snapshot => snapshot::read(&bytes),
+                _ if snapshot::is_whole(&bytes) => {
+                    snapshot::read_whole(&bytes).map(|(image, _)| image)
+                }
+                // As it was in memory: by recorders before, or copied by hand.
                 _ => Some(Image::copy(&bytes)),
             },
             born: None,
@@ -109,20 +113,24 @@ fn copy_of_a_living_one(path: &Path, problems: &mut Vec<Problem>) -> Copied {
     let file = files::open(path);
     let mut turn = 1;
     loop {
-        let mut found = Vec::new();
-        let bytes = files::load_opened(path, file.as_ref(), SMALL, &mut found);
-        let image = Image::copy(&bytes);
-        let settled = match (&file, image.view()) {
-            (Ok(file), Some(view)) => staged_again(file, &image, view),
+        let read = file.as_ref().map(Image::read);
+        let image = match read {
+            Ok(Ok(found)) => found.map(|(image, _)| image),
+            Ok(Err(error)) => return unreadable(path, &error, problems),
+            Err(error) => return unreadable(path, error, problems),
+        };
+        let settled = match (&file, image.as_ref().and_then(Image::view)) {
+            (Ok(file), Some(view)) => staged_again(file, image.as_ref(), view),
             _ => Some(true),
         };
-        let born = image.view().map(|view| view.header().born.load(Relaxed));
         if settled == Some(true) || turn == TURNS {
-            problems.append(&mut found);
+            let size = || file.as_ref().ok()?.metadata().ok();
+            let born = image.as_ref().and_then(Image::view);
             return Copied {
-                is_empty: bytes.is_empty(),
-                image: Some(image),
-                born,
+                is_empty: size().is_some_and(|found| found.len() == 0),
+                born: born.map(|view| view.header().born.load(Relaxed)),
+                // For its format, if it is one that is not known.
+                image: image.or_else(|| first_page(file.as_ref().ok()?)),
                 settled: settled == Some(true),
             };
         }
@@ -131,9 +139,31 @@ fn copy_of_a_living_one(path: &Path, problems: &mut Vec<Problem>) -> Copied {
     }
 }
 
+fn unreadable(path: &Path, error: &std::io::Error, problems: &mut Vec<Problem>) -> Copied {
+    problems.push(Problem {
+        file: path.to_owned(),
+        place: "its content".into(),
+        expected: "a readable file".into(),
+        found: error.to_string(),
+    });
+    Copied {
+        image: None,
+        is_empty: true,
+        born: None,
+        settled: true,
+    }
+}
+
+fn first_page(file: &File) -> Option<Image> {
+    let mut page = vec![0; HEADER_BYTES];
+    file.read_exact_at(&mut page, 0).ok()?;
+    Some(Image::copy(&page))
+}
+
 /// Puts the header and the staged blocks as they are now into `image`, which was copied before, but leaves the number of
-/// calls that were born. Says whether no row was folded in between; `None` if the file can't be read.
-fn staged_again(file: &File, image: &Image, view: View) -> Option<bool> {
+/// calls that were born. Says whether no row was folded in between, and the live part has not grown; `None` if the file
+/// can't be read.
+fn staged_again(file: &File, image: Option<&Image>, view: View) -> Option<bool> {
     let header = view.header();
     let folds = || {
         let lost = [Cause::SizeLimit, Cause::WriteFailed, Cause::TotalsFull];
@@ -142,20 +172,10 @@ fn staged_again(file: &File, image: &Image, view: View) -> Option<bool> {
     };
     let (born, drained) = (header.born.load(Relaxed), header.drained.load(Relaxed));
     let before = folds();
-    let mut now = vec![0; HEADER_BYTES];
-    file.read_exact_at(&mut now, 0).ok()?;
-    image.write(0, &now);
+    let is_same = image?.read_again(file).ok()?;
     header.born.store(born, Relaxed);
     header.drained.store(drained, Relaxed);
-    // What was read may have been changed into anything.
-    let view = image.view()?;
-    let section = header.stored_sections().nth(Section::Staging as usize)?;
-    let at = section[0].load(Relaxed);
-    let len = (header.staged_len.load(Acquire) as usize).min(view.staging().len());
-    let mut staged = vec![0; len];
-    file.read_exact_at(&mut staged, at.into()).ok()?;
-    image.write(at as usize, &staged);
-    Some(folds() == before)
+    Some(is_same && folds() == before)
 }
 
 pub(super) fn parse_facts(text: &str) -> BTreeMap<String, String> {

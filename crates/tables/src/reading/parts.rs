@@ -104,11 +104,7 @@ impl Parts {
             }
         }
         process.counters = Some(Counters {
-            // As `Header::announced`, but garbage must not overflow.
-            announced: header
-                .born
-                .load(Relaxed)
-                .saturating_add(header.lost[live::Cause::RowsFull as usize].load(Relaxed)),
+            announced: header.announced(),
             lost: header.lost[..live::CAUSES.len()]
                 .iter()
                 .map(|n| n.load(Relaxed))
@@ -256,8 +252,8 @@ impl Parts {
                 if self.born.is_some_and(|born| record.ticket >= born) {
                     continue;
                 }
-                if record.t_end == 0 {
-                    record.t_end = group_end(view, record.group);
+                if record.t_end == 0 && record.shape.flags & flag::UNGROUPED == 0 {
+                    record.t_end = group_end(view, record.group, record.t_api);
                 }
                 let (row, rest) = record.parts(self.shapes.intern(record.shape));
                 let mut call = call(&row, &record.shape, false, &mut cursor);
@@ -295,8 +291,9 @@ impl Parts {
     }
 }
 
-/// When the group with this ticket + 1 returned, if the live part still knows; 0 otherwise.
-fn group_end(view: &View, word: u64) -> u64 {
+/// When the group with this ticket + 1 returned, if the live part still knows; 0 otherwise. A time before that of its
+/// call is a late word of the group that had the entry before.
+fn group_end(view: &View, word: u64, t_api: u64) -> u64 {
     let groups = view.groups();
     let Some(index) = word
         .checked_sub(1)
@@ -305,8 +302,9 @@ fn group_end(view: &View, word: u64) -> u64 {
         return 0;
     };
     let group = &groups[index as usize];
-    if group.word.load(Acquire) == word {
-        group.t_stop.load(Relaxed)
+    let t_stop = group.t_stop.load(Acquire);
+    if group.word.load(Acquire) == word && t_stop >= t_api {
+        t_stop
     } else {
         0
     }

@@ -1,0 +1,113 @@
+//! Keeps what the program's processes leave: while it runs, and when it has ended.
+//!
+//! A [`Keeper`] is a thread that looks, now and then, for live parts of this capture on this node whose processes have
+//! died, and adopts them. So a job that is restarted many times does not fill this node's memory.
+//!
+//! Rule: nothing is lost when this process dies with the program. The live parts are files that belong to nobody, and
+//! `ncclscope collect` finds them.
+
+use super::adopt::{self, Here, Liveness, Outcome, Part};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Between two looks while the program runs.
+const EVERY: Duration = Duration::from_secs(5);
+/// How long the end of the program is waited for in processes that outlive it: a launcher may return while its last
+/// workers are being torn down.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What became of the processes that were seen.
+#[derive(Default)]
+pub struct Tally {
+    /// Live parts written.
+    pub adopted: Vec<PathBuf>,
+    /// Live parts that could not be, and why.
+    pub failed: Vec<String>,
+    /// Processes that went on after the program's end; only their flushed part is kept.
+    pub alive: usize,
+}
+
+impl Tally {
+    /// Adopts `part` and notes what became of it; true when the capture has all of it.
+    fn adopt(&mut self, part: &Part, trace: &Path) -> bool {
+        match adopt::adopt(part, trace) {
+            Ok(Outcome::Adopted(path)) => self.adopted.push(path),
+            Ok(Outcome::Whole) => {}
+            Err(error) => {
+                self.failed.push(format!("{error:#}"));
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// The thread.
+pub struct Keeper {
+    capture: PathBuf,
+    ended: Sender<()>,
+    /// `None` where there could be no thread.
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// Begins to keep what processes that write into `capture` leave.
+    pub fn start(capture: &Path) -> Keeper {
+        let (ended, program) = channel();
+        let folder = capture.to_owned();
+        let thread = std::thread::Builder::new()
+            .name("keeper".into())
+            .spawn(move || keep(&folder, &program));
+        Keeper {
+            capture: capture.to_owned(),
+            ended,
+            thread: thread.ok(),
+        }
+    }
+
+    /// Adopts what is left, once the program has ended: waits until none of its processes is there, or [`GRACE`] is
+    /// over.
+    pub fn finish(self) -> Tally {
+        drop(self.ended);
+        let _ = self.thread.map(JoinHandle::join);
+        let here = Here::ask();
+        let deadline = Instant::now() + GRACE;
+        loop {
+            let (tally, runs) = look(&self.capture, &here);
+            if !runs || Instant::now() >= deadline {
+                return tally;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Looks now and then, until the program has ended. What can't be adopted is tried again, and said at the end.
+fn keep(capture: &Path, program: &Receiver<()>) {
+    let here = Here::ask();
+    adopt::sweep(&here);
+    while program.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+        look(capture, &here);
+    }
+}
+
+/// Adopts the live parts of dead processes, and counts the others. True beside it if one of those is known to run.
+fn look(capture: &Path, here: &Here) -> (Tally, bool) {
+    let (mut tally, mut runs) = (Tally::default(), false);
+    for leftover in adopt::leftovers(|_, trace| adopt::inside(capture, trace).is_ok()) {
+        let liveness = leftover.left.liveness(here);
+        if liveness != Liveness::Dead {
+            tally.alive += 1;
+            runs |= liveness == Liveness::Alive;
+        } else if leftover
+            .part()
+            .is_some_and(|part| tally.adopt(&part, &leftover.trace))
+        {
+            // It is in the capture now; memory is worth having back.
+            let _ = std::fs::remove_file(&leftover.file);
+        }
+    }
+    (tally, runs)
+}
