@@ -296,7 +296,7 @@ pub fn devices(process: &Process, places: &[Place]) -> Vec<u32> {
 
 fn cause(off: Off) -> Option<&'static str> {
     Some(match off {
-        Off::NotAsked => return None,
+        Off::NotAsked | Off::NoDriver => return None,
         Off::NoCupti => "no_cupti",
         Off::ForeignTool => "another_tool",
         Off::Error(_) => "cupti_error",

@@ -30,6 +30,7 @@ pub mod steps;
 mod store;
 
 use crate::clock::Clock;
+use crate::cuda::driver_function;
 use crate::interpose::objects;
 use crate::lock::Lock;
 use capture::block::Kind;
@@ -55,6 +56,7 @@ pub mod off {
     pub const FOREIGN_TOOL: u32 = 3;
     pub const ERROR: u32 = 4;
     pub const NO_MEMORY: u32 = 5;
+    pub const NO_DRIVER: u32 = 6;
 }
 
 /// Switching on and off is done by the recorder's thread, and off also by the thread of another profiler.
@@ -278,6 +280,10 @@ impl Windows {
 
     /// Finds CUPTI, once, and watches who else uses it; false if there will be no windows.
     fn look(&mut self, header: &Header) -> bool {
+        if driver_function(c"cuInit").is_none() {
+            self.off(header, off::NO_DRIVER, 0);
+            return false;
+        }
         if neighbours::foreign_tool(&objects::names()).is_some() {
             self.off(header, off::FOREIGN_TOOL, 0);
             return false;

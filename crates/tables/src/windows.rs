@@ -33,6 +33,8 @@ pub struct Windows {
 pub enum Off {
     /// `NCCLSCOPE_WINDOWS=off`, or a mode that has none.
     NotAsked,
+    /// The process has no CUDA driver, so it runs nothing on a GPU.
+    NoDriver,
     /// CUPTI is not on this machine.
     NoCupti,
     /// A tool in the process brings a CUPTI of its own.
@@ -269,6 +271,7 @@ impl Gathered {
                 3 => Some(Off::ForeignTool),
                 4 => Some(Off::Error(code)),
                 5 => Some(Off::NoMemory),
+                6 => Some(Off::NoDriver),
                 other => Some(Off::Unknown(other)),
             },
         }

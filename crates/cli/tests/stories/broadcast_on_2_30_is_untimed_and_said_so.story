@@ -45,9 +45,6 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
   AllReduce a37d     2    13.5    13.5    13.5        ·        ·        ·
 
-What the GPUs did
-  2 processes have no kernel windows: CUPTI was not found; it comes with torch and with the CUDA toolkit.
-
 Waiting for the last rank (shortest GPU time of each operation; assumes common ends)
   0 % of the GPU time in 4 matched operations was waiting: 0.000 rank-ms; transfer took 0.054 ms of the wall.
 

@@ -50,9 +50,6 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
   AllReduce 8869     4    10.0    10.0    10.0        ·        ·        ·
 
-What the GPUs did
-  4 processes have no kernel windows: CUPTI was not found; it comes with torch and with the CUDA toolkit.
-
 Waiting for the last rank (shortest GPU time of each operation; assumes common ends)
   0 % of the GPU time in 11 matched operations was waiting: 0.000 rank-ms; transfer took 0.183 ms of the wall.
 

@@ -36,9 +36,6 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   function comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
   SendRecv 8869     4       -       -       -        ·        ·        ·
 
-What the GPUs did
-  4 processes have no kernel windows: CUPTI was not found; it comes with torch and with the CUDA toolkit.
-
 <function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls.
 Next: ncclscope export capture --to perfetto -o capture.pftrace
 --- ncclscope report capture | sed -n '/^Operations/,/^$/p' | awk '/^  Send/ { print $1, $2, $3, $6 }'

@@ -33,9 +33,6 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
   AllReduce 8869     4    13.5    13.5    13.5        ·        ·        ·
 
-What the GPUs did
-  1 process has no kernel windows: CUPTI was not found; it comes with torch and with the CUDA toolkit.
-
 AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 0.486 ms over ranks in 36 calls.
 Next: ncclscope export capture --to perfetto -o capture.pftrace
 --- rm -r capture; sed -i /one_thread/d job; NCCLSCOPE_TIMING=stamps fake-nccl play job
@@ -48,9 +45,6 @@ Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; 
 Warm-up: first call of each rank on a communicator, in `calls` only above (longest first; µs)
   function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
   AllReduce 8869     4    13.5    13.5    13.5        ·        ·        ·
-
-What the GPUs did
-  1 process has no kernel windows: CUPTI was not found; it comes with torch and with the CUDA toolkit.
 
 AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 0.486 ms over ranks in 36 calls.
 Next: ncclscope export capture --to perfetto -o capture.pftrace

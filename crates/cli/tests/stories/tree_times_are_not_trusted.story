@@ -12,8 +12,5 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
   AllReduce a37d     2       -       -       -        ·        ·        ·
 
-What the GPUs did
-  2 processes have no kernel windows: CUPTI was not found; it comes with torch and with the CUDA toolkit.
-
 <function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls.
 Next: ncclscope export capture --to perfetto -o capture.pftrace

@@ -21,9 +21,6 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   AllReduce a37d     2   20000   20000   20000        ·        ·        ·
   AllReduce b09e     2   10000   10000   10000        ·        ·        ·
 
-What the GPUs did
-  2 processes have no kernel windows: CUPTI was not found; it comes with torch and with the CUDA toolkit.
-
 Waiting for the last rank (shortest GPU time of each operation; assumes common ends)
   0 % of the GPU time in 154 matched operations was waiting: 0.000 rank-ms; transfer took 1.540 ms of the wall.
 
