@@ -373,9 +373,12 @@ impl Windows {
             map.filter(|_| !set || last.foreign)
         });
         // What was launched in the window began in it or since, unless CUPTI's clock is not the one that was looked at.
+        let per_ns = ticks_per_ns(header, clock);
+        let slack = (CLOCK_SLACK as f64 * per_ns) as u64;
+        let (first, latest) = (window.opening.saturating_sub(slack), last.ticks + slack);
         let fits = map.is_some_and(|map| {
             let mut times = ran.values().flatten().map(|ran| map.ticks(ran.start));
-            times.all(|at| (window.opening..=last.ticks).contains(&at))
+            times.all(|at| (first..=latest).contains(&at))
         });
         if !fits && window.ran > 0 {
             window.end = End::ClockSet;
@@ -424,6 +427,8 @@ impl Windows {
 const CHUNK: usize = 4096;
 /// The clock was set if it is ahead by so much more or less, ns. NTP moves both clocks alike.
 const CLOCK_SET: u64 = 50_000;
+/// Another clock is off by far more than this, and CUPTI's own by far less, ns.
+const CLOCK_SLACK: u64 = 1_000_000;
 /// Bytes of names in a block.
 const NAMES: usize = 64 << 10;
 
