@@ -169,6 +169,12 @@ macro_rules! exported {
 }
 
 exported! {
+    /// There is nothing to be made ready.
+    fn cuInit(flags: u32) -> c_int {
+        let _ = flags;
+        0
+    }
+
     /// The calling thread's context.
     fn cuCtxGetCurrent(context: *mut u64) -> c_int {
         // SAFETY: the caller's.
