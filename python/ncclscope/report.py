@@ -346,7 +346,7 @@ class Operation(Record):
     timed: int
     warmup: int
     time_us: Statistics | None
-    time_source: Literal["stamps", "events"] | None
+    time_source: Literal["stamps", "events", "windows"] | None
     sampled: Sampled | None
     host_us: Statistics | None
     matched: int
@@ -804,6 +804,7 @@ class Report(Record):
     }
     __slots__ = ("_source",)
     schema: str
+    verdict: str
     job: Job
     completeness: Completeness
     deaths: list[Death]

@@ -60,6 +60,8 @@ pub const SCHEMA: &str = "ncclscope.report/1";
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: &'static str,
+    /// What matters most about this job, in one sentence or two.
+    pub verdict: String,
     /// What was recorded, and how.
     pub job: job::Job,
     /// What was announced, recorded and timed.
@@ -324,7 +326,9 @@ impl Analysis {
             now.ranks.add_counted(local, shape as usize, calls, 0);
         }
         self.graphs.add(capture, process);
-        self.streams.add(capture, process, now.in_windows);
+        for (shape, ns) in self.streams.add(capture, process, now.in_windows) {
+            self.operations.time_in_graph(rows[shape as usize], ns);
+        }
         self.evidence.end(now.evidence, process);
         self.ranks.extend(now.ranks.finish(process));
         self.steps.extend(now.pattern.finish(process));
@@ -370,6 +374,7 @@ impl Analysis {
         let warmup = self.warmup.finish(capture);
         let mut report = Report {
             schema: SCHEMA,
+            verdict: String::new(),
             job: job::job(capture, &ranks, &jobs),
             completeness,
             deaths: self.deaths.finish(capture, &self.lives),
@@ -409,6 +414,7 @@ impl Analysis {
             wall_us,
         );
         report.next = summary::next(&report);
+        report.verdict = summary::verdict(&report);
         report
     }
 }

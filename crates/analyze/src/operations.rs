@@ -132,6 +132,8 @@ struct Gathered {
     warmup: u64,
     captured: u64,
     replays: u64,
+    /// Calls in graphs that were timed in kernel windows.
+    in_windows: u64,
     gpu: Sample,
     host: Sample,
     untimed: ByCause,
@@ -214,6 +216,20 @@ impl Gatherer {
         let untimed = &mut row.untimed[Untimed::InGraph as usize];
         for count in [&mut row.calls, &mut row.replays, untimed] {
             *count = count.saturating_add(calls);
+        }
+    }
+
+    /// Gives one of these a time, from a kernel window.
+    pub fn time_in_graph(&mut self, row: u32, ns: u64) {
+        let row = &mut self.rows[row as usize];
+        let untimed = &mut row.untimed[Untimed::InGraph as usize];
+        // Launches that were counted may be fewer than windows show, if the process was killed.
+        if let Some(left) = untimed.checked_sub(1) {
+            *untimed = left;
+            row.timed += 1;
+            row.in_windows += 1;
+            row.gpu.push(ns);
+            row.stretches.push(ns);
         }
     }
 
@@ -338,6 +354,7 @@ impl Gathered {
             (&mut self.captured, other.captured),
             (&mut self.replays, other.replays),
             (&mut self.idle, other.idle),
+            (&mut self.in_windows, other.in_windows),
         ] {
             *into = into.saturating_add(from);
         }
@@ -376,7 +393,10 @@ impl Gathered {
             .find_map(|b| b.as_ref()?.as_ref().err().cloned());
         let of_operation = of_operation.and_then(Result::ok).unwrap_or_default();
         let of_call = of_call.and_then(Result::ok).unwrap_or_default();
-        let unsampled = self.untimed[Untimed::Unsampled as usize];
+        let mut unsampled = self.untimed[Untimed::Unsampled as usize];
+        if self.in_windows > 0 {
+            unsampled += self.untimed[Untimed::InGraph as usize];
+        }
         let sampled = (unsampled > 0)
             .then(|| self.stretches.estimate(unsampled + time_us?.n))
             .flatten();
@@ -393,7 +413,11 @@ impl Gathered {
             timed: self.timed,
             warmup: self.warmup,
             time_us,
-            time_source: (self.timed > 0).then_some(if self.events { "events" } else { "stamps" }),
+            time_source: (self.timed > 0).then_some(match self.events {
+                _ if self.in_windows > 0 => "windows",
+                true => "events",
+                false => "stamps",
+            }),
             sampled,
             host_us: self.host.statistics(),
             matched: shortest_us.map_or(0, |s| s.n),

@@ -56,6 +56,8 @@ pub struct Streams {
     pub waited_for: Vec<WaitedFor>,
 }
 
+/// The ends of an operation on its ranks are apart by so much, ns: a wait is not known better.
+const ENDS_NS: f64 = 500.0;
 /// Fewer windows make no interval.
 const LEAST_WINDOWS: usize = 4;
 /// With fewer operations on all ranks, windows don't say who was waited for.
@@ -304,8 +306,15 @@ fn cause(off: Off) -> Option<&'static str> {
 }
 
 impl Gatherer {
-    /// Adds a process with the calls that it launched in windows.
-    pub fn add(&mut self, capture: &Capture, process: &Process, mut calls: Calls) {
+    /// Adds a process with the calls that it launched in windows. Returns what the windows show of calls in graphs: index of the
+    /// shape, and for how long its kernel ran, ns.
+    pub fn add(
+        &mut self,
+        capture: &Capture,
+        process: &Process,
+        mut calls: Calls,
+    ) -> Vec<(u32, u64)> {
+        let mut in_graphs = Vec::new();
         let windows = &process.windows;
         self.yielded += windows.yielded;
         if let Some(cause) = windows.off.and_then(cause) {
@@ -339,6 +348,10 @@ impl Gatherer {
                 calls.calls[index] = launched;
                 join::join(&mut seen, &of_device, process, &capture.names, &names);
                 join::join_graphs(&mut seen, window, process);
+                in_graphs.extend(seen.nccl.iter().filter_map(|kernel| {
+                    let ns = u64::try_from(kernel.end - kernel.start).ok()?;
+                    Some((kernel.captured_as?, ns))
+                }));
                 let lane = lanes.entry(device).or_insert_with(|| Lane {
                     rank: process.rank,
                     host: process.host.clone(),
@@ -356,6 +369,7 @@ impl Gatherer {
             }
         }
         self.lanes.extend(lanes.into_values());
+        in_graphs
     }
 
     /// Sums up kernels by name, and NCCL's by function.
@@ -510,7 +524,7 @@ impl Gatherer {
             communication,
             other_communication,
             kernels,
-            common_us: us(waits.common.length()),
+            common_us: us(waits.pieces.iter().map(|p| p.1 - p.0).sum()),
             operations: waits.operations,
             waited_for: waited_for(&self.lanes, &waits, &all),
         })
@@ -541,16 +555,10 @@ fn rank_row(index: usize, lane: &Lane, waits: &waiting::Waits, others: &Alone) -
         let windows = lane.windows.iter().map(|w| &w.seen);
         share(windows.map(|seen| (pick(seen) as f64, seen.length() as f64)))
     };
-    let mut waited: HashMap<usize, i64> = HashMap::new();
-    for ((waiting, _, window), (exposed, _)) in &waits.by {
-        if *waiting == index {
-            *waited.entry(*window).or_default() += exposed;
-        }
-    }
-    let windows = lane.windows.iter().enumerate();
-    let exposed_waiting = share(windows.map(|(window, w)| {
-        let ns = waited.get(&window).copied().unwrap_or(0);
-        (ns as f64, waits.common.covers(w.seen.known) as f64)
+    let pieces = waits.pieces.iter().enumerate();
+    let exposed_waiting = share(pieces.map(|(at, piece)| {
+        let ns = waits.all.get(&(index, at)).copied().unwrap_or(0);
+        (ns as f64, (piece.1 - piece.0) as f64)
     }));
     let seen: i64 = lane.windows.iter().map(|w| w.seen.length()).sum();
     let own = alone(lane.windows.iter().map(LaneWindow::kernels));
@@ -599,34 +607,22 @@ fn waited_for(lanes: &[Lane], waits: &waiting::Waits, all: &Alone) -> Vec<Waited
             .enumerate()
             .filter(|(other, _)| *other != index)
         {
-            let waited = |a: usize, b: usize, window: usize| {
-                waits.by.get(&(a, b, window)).copied().unwrap_or((0, 0))
+            let waited = |a: usize, b: usize, piece: usize| {
+                waits.by.get(&(a, b, piece)).copied().unwrap_or((0, 0))
             };
-            // Beside what waits, kernels are slowed otherwise than beside what moves data.
+            if !(0..waits.pieces.len()).any(|piece| waited(other, index, piece) != (0, 0)) {
+                continue;
+            }
             let waiting = waits.waiting.get(&other).unwrap_or(&nothing);
             let own = alone(of.windows.iter().map(LaneWindow::kernels));
             let windows = of.windows.iter().map(|w| (&w.computed[..], waiting));
             let lost = slowed(windows, &own, all);
             let lost = lost.lost();
-            if !(0..of.windows.len()).any(|window| waits.by.contains_key(&(other, index, window))) {
-                continue;
-            }
-            let back: i64 = (0..lane.windows.len())
-                .map(|w| waited(index, other, w).0)
-                .sum();
-            let lengths = lane
-                .windows
-                .iter()
-                .map(|w| waits.common.covers(w.seen.known));
-            let lane_length: i64 = lengths.sum();
-            let back = back as f64 / lane_length.max(1) as f64;
-            losses.push(share(of.windows.iter().enumerate().map(|(window, w)| {
-                let (exposed, hidden) = waited(other, index, window);
-                let length = waits.common.covers(w.seen.known) as f64;
-                (
-                    exposed as f64 + lost * hidden as f64 - back * length,
-                    length,
-                )
+            losses.push(share(waits.pieces.iter().enumerate().map(|(at, piece)| {
+                let (exposed, hidden) = waited(other, index, at);
+                let (back, _) = waited(index, other, at);
+                let loss = exposed as f64 + lost * hidden as f64 - back as f64;
+                (loss, (piece.1 - piece.0) as f64)
             })));
         }
         // The rank that waited least would be waited for next.
@@ -634,12 +630,19 @@ fn waited_for(lanes: &[Lane], waits: &waiting::Waits, all: &Alone) -> Vec<Waited
         let Some(loss) = losses.first().filter(|loss| loss.share > 0.0) else {
             continue;
         };
+        let last = waits.last.get(&index).copied().unwrap_or(0);
+        let common: i64 = waits.pieces.iter().map(|piece| piece.1 - piece.0).sum();
+        let ends = last as f64 * ENDS_NS / common.max(1) as f64;
+        let loss = &Share {
+            interval: loss.interval.map(|(low, high)| (low - ends, high + ends)),
+            ..*loss
+        };
         found.push(WaitedFor {
             rank: lane.rank,
             host: lane.host.clone(),
             pid: lane.pid,
             device: lane.device,
-            last: waits.last.get(&index).copied().unwrap_or(0),
+            last,
             operations: waits.operations,
             loss: *loss,
             loss_us: loss.share * lane.active as f64 / 1e3,

@@ -1,9 +1,12 @@
-//! The sentence that a report ends with, and the command that helps most after it.
+//! The verdict that a report begins with, the sentence that it ends with, and the command that helps most after it.
 //!
-//! Rule: the sentence is about what took most time, by the best clock there is; the command can be typed as it stands.
+//! Rule: the verdict answers whether communication is the job's problem, and whose fault that is. What makes it doubtful
+//! comes first: a rank that died, calls that are not here. The last sentence is about what took most time, by the best clock there is;
+//! the command can be typed as it stands.
 
 use crate::operations::Operation;
 use crate::statistics::Statistics;
+use crate::streams::Streams;
 use crate::warmup::WarmupRow;
 use crate::Report;
 
@@ -68,6 +71,83 @@ pub fn summary(operations: &[Operation], warmup: &[WarmupRow]) -> String {
         "{function} of {bytes} took {percent:.0} % of the {what} in NCCL: {sum} over ranks in {} {calls}.",
         time.n
     )
+}
+
+/// The verdict: what matters most about this job, in one sentence or two.
+pub fn verdict(report: &Report) -> String {
+    if let Some(death) = report.deaths.first() {
+        return death.sentence();
+    }
+    let c = &report.completeness;
+    if let Some(missing) = c.missing().into_iter().next() {
+        return format!("Not all of this job is here. {missing}");
+    }
+    if !c.unseen.is_empty() {
+        return "Not all calls were counted: some ran in CUDA graphs that were not seen."
+            .to_owned();
+    }
+    if let Some(finding) = report.findings.first() {
+        return finding.sentence.clone();
+    }
+    let measured = report.streams.as_ref().is_some_and(Streams::tells_who);
+    let nobody = match measured || report.arrivals.is_some() {
+        true => "No rank holds the others up by as much as can be proved. ",
+        false => "",
+    };
+    match (exposed(report), report.ranks.share) {
+        (Some(exposed), _) => {
+            format!("{nobody}Communication stops the computing for {exposed} of the time.")
+        }
+        (None, Some(share)) => format!(
+            "{nobody}NCCL takes {:.1} % of the run on the median rank; how much of that other work hides is not known.",
+            100.0 * share.median
+        ),
+        (None, None) => summary(&report.operations, &report.warmup),
+    }
+}
+
+/// The share of exposed communication over ranks, for people; `None` without kernel windows.
+fn exposed(report: &Report) -> Option<String> {
+    let ranks = &report.streams.as_ref()?.ranks;
+    let mut shares: Vec<f64> = ranks.iter().map(|rank| rank.exposed.share).collect();
+    shares.sort_by(f64::total_cmp);
+    let percent = |share: &f64| format!("{:.1}", 100.0 * share);
+    let (low, high) = (percent(shares.first()?), percent(shares.last()?));
+    Some(match low == high {
+        true => format!("{low} %"),
+        false => format!("{low} to {high} %"),
+    })
+}
+
+/// The few figures that belong to it.
+pub fn figures(report: &Report) -> Vec<String> {
+    let ms = |us: f64| match us {
+        us if us >= 999.5 => format!("{:.1} ms", us / 1e3),
+        us => format!("{us:.0} µs"),
+    };
+    let mut figures = Vec::new();
+    let step = report.steps.as_ref().and_then(|steps| steps.step_us?.p50);
+    figures.extend(step.map(|us| format!("step {}", ms(us))));
+    match (exposed(report), report.ranks.share) {
+        (Some(exposed), _) => figures.push(format!("exposed communication {exposed}")),
+        (None, Some(share)) => {
+            figures.push(format!("in NCCL {:.1} % of the run", 100.0 * share.median));
+        }
+        (None, None) => {}
+    }
+    let most = report
+        .operations
+        .iter()
+        .find(|o| o.busbw_gb_per_s.is_some());
+    figures.extend(most.and_then(|operation| {
+        let busbw = operation.busbw_gb_per_s?;
+        let function = operation.function.as_deref()?;
+        Some(format!(
+            "{function} of {} at {busbw:.1} GB/s (busbw)",
+            size(operation.bytes?)
+        ))
+    }));
+    figures
 }
 
 /// The command that helps most.

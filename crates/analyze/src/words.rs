@@ -81,7 +81,7 @@ pub const UNTIMED: &[Word] = &[
     word("unsampled", "left out of the sample, to keep the cost of timing within NCCLSCOPE_BUDGET: totals and means are estimated from the calls that were timed and carry their interval. NCCLSCOPE_TIMING=events times every launch."),
     word("early_stop", "NCCL stamps the end of a send or receive, and of TREE and NVLS, by a warp that does not wait for the others: it may be hundreds of us too early (seen on H200). NCCLSCOPE_TIMING=auto or events times them."),
     word("no_event", "the CUDA events around its launch told no time: the process ended within 0.1 s of it, CUDA reported an error, or the GPU's clock stepped. Host times are sound."),
-    word("in_graph", "executed in a launch of a CUDA graph: the launch is counted, and NCCL does not show its calls one by one."),
+    word("in_graph", "executed in a launch of a CUDA graph: the launch is counted, NCCL does not show its calls one by one, and no kernel window had this one."),
     word("sealed_early", "its row was written before its end was seen: rows ran short (a larger NCCLSCOPE_MEMORY has more), its communicator or process ended first, or NCCL did not tell of it."),
     word("rowless", "in totals, without a time: mode trace, more NCCLSCOPE_MEMORY or NCCLSCOPE_MAX_SIZE keeps rows."),
 ];

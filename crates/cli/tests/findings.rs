@@ -51,7 +51,7 @@ fn what_a_late_rank_costs_is_measured_in_kernel_windows() {
         };
         assert_eq!(report.findings.len(), 1, "{name}: {:?}", report.findings);
         let found = &report.findings[0];
-        let is_rank_1 = found.sentence.starts_with("The others wait for Rank 1 ");
+        let is_rank_1 = found.sentence.starts_with("The others wait for rank 1 ");
         assert!(
             is_rank_1 && found.evidence.contains(why),
             "{name}: {found:?}"
@@ -68,6 +68,13 @@ fn what_ran_in_graphs_is_counted_in_a_recorded_job() {
     assert_eq!(completeness.graph_launches, 2 * 8005);
     assert_eq!(completeness.in_graphs, 2 * 8005 * 24);
     assert!(completeness.unseen.is_empty());
+    // Kernel windows time a sample of them, and the sum of all is estimated.
+    let operations = report_on(&recorded("decode_plain")).operations;
+    let in_graphs = operations.iter().find(|o| o.time_source == Some("windows"));
+    let time = in_graphs.and_then(|o| o.time_us).expect("times");
+    assert!(time.n > 1000 && time.p50.is_some_and(|p50| (5.0..8.0).contains(&p50)));
+    let sampled = in_graphs.and_then(|o| o.sampled).expect("an estimate");
+    assert!(sampled.sum_low_us < sampled.sum_us && sampled.share < 0.1);
 }
 
 /// A job in `data/`.

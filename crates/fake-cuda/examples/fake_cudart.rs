@@ -78,4 +78,9 @@ runtime! {
     cudaGraphLaunch = c"cuGraphLaunch" (exec: u64, stream: u64);
     cudaGraphExecDestroy = c"cuGraphExecDestroy" (exec: u64);
     cudaGraphDestroy = c"cuGraphDestroy" (graph: u64);
+    cudaLaunchKernel = c"cuLaunchKernel"
+        (function: *const c_void, x: c_uint, y: c_uint, z: c_uint, block_x: c_uint, block_y: c_uint,
+            block_z: c_uint, shared: c_uint, stream: u64, parameters: *mut c_void, extra: *mut c_void);
+    cudaMemcpyAsync = c"cuMemcpyAsync" (to: u64, from: u64, bytes: usize, stream: u64);
+    cudaMemsetAsync = c"cuMemsetD8Async" (to: u64, value: u8, bytes: usize, stream: u64);
 }

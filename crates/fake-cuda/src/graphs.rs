@@ -1,17 +1,17 @@
 //! CUDA graphs: captured from a stream, built from others, instantiated, updated and launched.
 //!
-//! A graph is a list of nodes: a kernel with its length, or another graph. Capture of a stream puts what is launched on
+//! A graph is a list of nodes: a kernel, or another graph. Capture of a stream puts what is launched on
 //! it into a new graph. An executable graph is a copy of a graph's kernels at that moment, as in CUDA. Launching one
 //! keeps the stream busy for the sum of its kernels.
 
-use crate::Driver;
+use crate::{Driver, Kernel};
 use std::collections::HashMap;
 
 /// One node of a graph.
 #[derive(Clone, Debug)]
 pub enum Node {
-    /// A kernel of so many ns.
-    Kernel(u64),
+    /// A kernel.
+    Kernel(Kernel),
     /// A copy of another graph, made when it was added.
     Child(Vec<Node>),
     /// Graphs that run as often as the GPU decides. This GPU never runs them.
@@ -37,12 +37,12 @@ pub struct Graphs {
     pub executed: u64,
 }
 
-/// The kernels of some nodes, by their lengths, in order.
-pub fn kernels(nodes: &[Node]) -> Vec<u64> {
+/// The kernels of some nodes, in order.
+pub fn kernels(nodes: &[Node]) -> Vec<Kernel> {
     nodes
         .iter()
         .flat_map(|node| match node {
-            Node::Kernel(ns) => vec![*ns],
+            Node::Kernel(kernel) => vec![*kernel],
             Node::Child(nodes) => kernels(nodes),
             Node::Conditional => Vec::new(),
         })
@@ -91,12 +91,10 @@ impl Driver {
         if self.captured(stream, Node::Child(nodes.clone())) {
             return Some(());
         }
-        let lengths = kernels(&nodes);
+        let kernels = kernels(&nodes);
         self.graphs.launches += 1;
-        self.graphs.executed += lengths.len() as u64;
-        for ns in lengths {
-            self.busy_for(stream, ns);
-        }
+        self.graphs.executed += kernels.len() as u64;
+        self.run(stream, (exec >> 8) as u32, &kernels);
         Some(())
     }
 }

@@ -4,7 +4,8 @@
 //! the moment that the stream then ends at, and is ready once that has come. The GPU's clock is the host's monotonic one,
 //! faster by [`fake_cuda_drift`] and set by [`fake_cuda_step`].
 //!
-//! Kernels that are launched while a stream is captured go into a graph ([`graphs`]).
+//! Kernels that are launched while a stream is captured go into a graph ([`graphs`]). A function that was
+//! given to [`fake_cuda_watch`] gets all that is launched ([`work`]), as CUPTI does.
 //!
 //! What a well-behaved caller must not do (record into a graph that another captures, ask during a capture with the thread's
 //! mode not relaxed, call after the driver was shut down) is counted: [`fake_cuda_violations`].
@@ -14,8 +15,10 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock};
+use work::{Watcher, Work, COPY, FILL, KERNEL};
 
 mod graphs;
+mod work;
 
 const NOT_READY: c_int = 600;
 const CAPTURE_UNSUPPORTED: c_int = 900;
@@ -44,7 +47,28 @@ struct Driver {
     resets: u64,
     records: u64,
     violations: u64,
+    /// Launches so far.
+    correlation: u32,
+    watcher: Option<Watcher>,
 }
+
+/// What a launch runs.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel {
+    ns: u64,
+    /// Mangled, and there for ever.
+    name: *const c_char,
+    kind: u32,
+    size: u64,
+}
+
+// SAFETY: the name is never written to.
+unsafe impl Send for Kernel {}
+
+/// A kernel of NCCL's.
+const NCCL: &std::ffi::CStr =
+    c"_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
 
 fn driver() -> MutexGuard<'static, Driver> {
     static DRIVER: OnceLock<Mutex<Driver>> = OnceLock::new();
@@ -57,6 +81,8 @@ fn driver() -> MutexGuard<'static, Driver> {
 thread_local! {
     static CONTEXT: Cell<u64> = const { Cell::new(1) };
     static MODE: Cell<c_int> = const { Cell::new(GLOBAL) };
+    /// This thread's newest launch: its number, and from when to when it runs.
+    static NEWEST: Cell<[u64; 3]> = const { Cell::new([0; 3]) };
 }
 
 fn now() -> u64 {
@@ -76,10 +102,48 @@ impl Driver {
         i128::from(host) + i128::from(host) * i128::from(self.ppm) / 1_000_000 + i128::from(steps)
     }
 
-    /// Keeps a stream busy for so many ns more.
-    fn busy_for(&mut self, stream: u64, ns: u64) {
+    /// Runs kernels on a stream, one after another, as one launch.
+    fn run(&mut self, stream: u64, graph: u32, kernels: &[Kernel]) {
+        self.correlation += 1;
+        let device = CONTEXT.get() as u32 - 1;
         let busy = self.busy.entry(stream).or_insert(0);
-        *busy = (*busy).max(now()) + ns;
+        let launched = now();
+        let first = (*busy).max(launched);
+        *busy = first;
+        let mut work = Vec::with_capacity(kernels.len());
+        for (i, kernel) in kernels.iter().enumerate() {
+            let start = *busy;
+            *busy += kernel.ns;
+            work.push(Work {
+                kind: kernel.kind,
+                correlation: self.correlation,
+                device,
+                stream: stream as u32,
+                graph,
+                node: if graph == 0 {
+                    0
+                } else {
+                    u64::from(graph) << 32 | i as u64
+                },
+                launched,
+                start,
+                end: *busy,
+                name: kernel.name,
+                size: kernel.size,
+            });
+        }
+        NEWEST.set([self.correlation.into(), first, *busy]);
+        if let Some(watcher) = self.watcher {
+            // SAFETY: the watcher's signature; it does not call back.
+            unsafe { watcher(work.as_ptr(), work.len()) };
+        }
+    }
+
+    /// Launches a kernel, or captures it.
+    fn launch_kernel(&mut self, stream: u64, kernel: Kernel) {
+        if !self.captured(stream, Node::Kernel(kernel)) {
+            self.run(stream, 0, &[kernel]);
+        }
     }
 
     /// A call that needs a healthy driver.
@@ -105,6 +169,12 @@ macro_rules! exported {
 }
 
 exported! {
+    /// There is nothing to be made ready.
+    fn cuInit(flags: u32) -> c_int {
+        let _ = flags;
+        0
+    }
+
     /// The calling thread's context.
     fn cuCtxGetCurrent(context: *mut u64) -> c_int {
         // SAFETY: the caller's.
@@ -444,6 +514,51 @@ exported! {
         0
     }
 
+    /// A kernel of a length and with a name: `function` points to both.
+    fn cuLaunchKernel(
+        function: *const (u64, *const c_char),
+        x: c_uint,
+        y: c_uint,
+        z: c_uint,
+        _block_x: c_uint,
+        _block_y: c_uint,
+        _block_z: c_uint,
+        _shared: c_uint,
+        stream: u64,
+        _parameters: *mut c_void,
+        _extra: *mut c_void
+    ) -> c_int {
+        // SAFETY: the caller's.
+        let (ns, name) = unsafe { *function };
+        let size = u64::from(x) * u64::from(y) * u64::from(z);
+        let mut driver = driver();
+        driver.launch_kernel(stream, Kernel { ns, name, kind: KERNEL, size });
+        driver.healthy()
+    }
+
+    /// A copy that takes 1 ns for each byte, and copies nothing.
+    fn cuMemcpyAsync(_to: u64, _from: u64, bytes: usize, stream: u64) -> c_int {
+        let mut driver = driver();
+        let (ns, name) = (bytes as u64, std::ptr::null());
+        driver.launch_kernel(stream, Kernel { ns, name, kind: COPY, size: ns });
+        driver.healthy()
+    }
+
+    /// A fill that takes 1 ns for each byte, and fills nothing.
+    fn cuMemsetD8Async(_to: u64, _value: u8, bytes: usize, stream: u64) -> c_int {
+        let mut driver = driver();
+        let (ns, name) = (bytes as u64, std::ptr::null());
+        driver.launch_kernel(stream, Kernel { ns, name, kind: FILL, size: ns });
+        driver.healthy()
+    }
+
+    /// The id of a stream.
+    fn cuStreamGetId(stream: u64, id: *mut u64) -> c_int {
+        // SAFETY: the caller's.
+        unsafe { *id = stream };
+        0
+    }
+
     /// The address of a function, by its name.
     fn cuGetProcAddress_v2(
         name: *const c_char,
@@ -465,10 +580,19 @@ exported! {
 
     /// A kernel of so many ns is launched on a stream.
     fn fake_cuda_kernel(stream: u64, ns: u64) {
-        let mut driver = driver();
-        if !driver.captured(stream, Node::Kernel(ns)) {
-            driver.busy_for(stream, ns);
-        }
+        let kernel = Kernel { ns, name: NCCL.as_ptr(), kind: KERNEL, size: 1 };
+        driver().launch_kernel(stream, kernel);
+    }
+
+    /// From now on, this function gets all that is launched.
+    fn fake_cuda_watch(watcher: Watcher) {
+        driver().watcher = Some(watcher);
+    }
+
+    /// The calling thread's newest launch: its number, then from when to when it runs, ns of CLOCK_MONOTONIC.
+    fn fake_cuda_newest(newest: *mut [u64; 3]) {
+        // SAFETY: the caller's.
+        unsafe { *newest = NEWEST.get() };
     }
 
     /// A stream is captured from now on, or no more.

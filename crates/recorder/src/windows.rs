@@ -71,8 +71,12 @@ enum Open {
     Closed,
     /// Switched on.
     On(&'static Cupti, Clock),
+    /// Switched off, and CUPTI still has buffers of ours.
+    Draining(&'static Cupti),
     /// Switched off by another profiler's thread: since when, and the error that this gave.
     GivenUp([u64; 2], u32),
+    /// The buffers were taken back by another profiler's thread, with this error.
+    TakenBack(u32),
 }
 
 fn switched<T>(act: impl FnOnce(&mut Open) -> T) -> T {
@@ -81,15 +85,19 @@ fn switched<T>(act: impl FnOnce(&mut Open) -> T) -> T {
     act(unsafe { &mut *OPEN.0.get() })
 }
 
-/// Closes the window on the thread of another profiler that is about to use CUPTI.
+/// Closes the window and takes every buffer back, on the thread of another profiler that is about to use CUPTI.
 fn give_up() {
-    switched(|open| {
-        if let Open::On(cupti, clock) = *open {
+    switched(|open| match *open {
+        Open::On(cupti, clock) => {
             asked::end();
             let closing = clock.ticks();
             let result = cupti.end().and(cupti.flush(true));
             *open = Open::GivenUp([closing, clock.ticks()], result.err().unwrap_or(0));
         }
+        Open::Draining(cupti) => {
+            *open = Open::TakenBack(cupti.flush(true).err().unwrap_or(0));
+        }
+        _ => {}
     });
 }
 
@@ -194,53 +202,40 @@ impl Windows {
                 }
             }
             State::Open(window, since, length) => {
-                let given_up = switched(|open| match *open {
-                    Open::GivenUp(times, code) => {
-                        *open = Open::Closed;
-                        Some((times, code))
-                    }
-                    _ => None,
-                });
                 let (ran, lost) = store::count();
                 let enough = self.schedule.is_enough(since.elapsed(), ran);
                 let full = lost > 0 || ran >= store::MOST || asked::count() >= asked::MOST;
-                if let Some(([closing, closed], code)) = given_up {
-                    (window.closing, window.closed) = (closing, closed);
-                    (window.end, window.code) = (End::Yielded, code);
-                } else if since.elapsed() >= *length || enough || full || last {
-                    close(window);
-                    window.end = match window.end {
-                        End::Planned if full => End::Full,
-                        End::Planned if last => End::Exit,
-                        end => end,
-                    };
-                } else {
+                let over = since.elapsed() >= *length || enough || full || last;
+                if !close(window, over) {
                     return blocks;
                 }
+                window.end = match window.end {
+                    End::Planned if full => End::Full,
+                    End::Planned if last => End::Exit,
+                    end => end,
+                };
+                let yielded = window.end == End::Yielded;
                 let now = Instant::now();
                 self.now = State::Draining(*window, now, (ran, now));
-                if let (true, Some(cupti)) = (last && given_up.is_none(), self.cupti) {
+                if let (true, Some(cupti)) = (last && !yielded, self.cupti) {
                     // All that has run by now; the driver shuts down soon.
                     let _ = cupti.flush(true);
                 }
-                if given_up.is_some() || last {
+                if yielded || last {
                     // What is not here by now won't come.
                     blocks = self.finish(header, clock);
                 }
             }
             State::Draining(window, since, (seen, changed)) => {
-                if let Some(cupti) = self.cupti {
-                    // Another profiler that took over since gets what is left.
-                    let flushed = switched(|_| {
-                        if neighbours::none() {
-                            cupti.flush(last)
-                        } else {
-                            Ok(())
-                        }
-                    });
-                    if let Err(code) = flushed {
-                        (window.end, window.code) = (End::Failed, code);
-                    }
+                // Another profiler that took over since gets what is left.
+                let (flushed, taken_back) = switched(|open| match *open {
+                    Open::Draining(cupti) if neighbours::none() => (cupti.flush(last), false),
+                    Open::TakenBack(0) => (Ok(()), true),
+                    Open::TakenBack(code) => (Err(code), true),
+                    _ => (Ok(()), false),
+                });
+                if let Err(code) = flushed {
+                    (window.end, window.code) = (End::Failed, code);
                 }
                 let (ran, _) = store::count();
                 if ran != *seen {
@@ -248,10 +243,12 @@ impl Windows {
                 }
                 let settled = changed.elapsed() >= SETTLED && cupti::buffers_out() == 0;
                 let late = since.elapsed() >= LATE;
-                if late && !settled && window.end == End::Planned {
+                let gone = (taken_back || last) && store::count().1 > 0;
+                let missing = gone || (late && !settled);
+                if missing && window.end == End::Planned {
                     window.end = End::Late;
                 }
-                if settled || late || last || window.end == End::Failed {
+                if settled || late || taken_back || last || window.end == End::Failed {
                     blocks = self.finish(header, clock);
                 }
             }
@@ -351,6 +348,7 @@ impl Windows {
         else {
             return Vec::new();
         };
+        switched(|open| *open = Open::Closed);
         let (ran, names, lost) = store::take();
         let asked = asked::take();
         let dropped = cupti::dropped() as u64 + cupti::refused() as u64 + lost;
@@ -375,9 +373,12 @@ impl Windows {
             map.filter(|_| !set || last.foreign)
         });
         // What was launched in the window began in it or since, unless CUPTI's clock is not the one that was looked at.
+        let per_ns = ticks_per_ns(header, clock);
+        let slack = (CLOCK_SLACK as f64 * per_ns) as u64;
+        let (first, latest) = (window.opening.saturating_sub(slack), last.ticks + slack);
         let fits = map.is_some_and(|map| {
             let mut times = ran.values().flatten().map(|ran| map.ticks(ran.start));
-            times.all(|at| (window.opening..=last.ticks).contains(&at))
+            times.all(|at| (first..=latest).contains(&at))
         });
         if !fits && window.ran > 0 {
             window.end = End::ClockSet;
@@ -402,7 +403,7 @@ impl Windows {
         // Last, so that a window is only known with all that is in it.
         blocks.push(block_of(&window));
         self.schedule.closed(self.calls);
-        if window.end == End::Failed {
+        if window.code != 0 {
             self.off(header, off::ERROR, window.code);
         }
         blocks
@@ -426,6 +427,8 @@ impl Windows {
 const CHUNK: usize = 4096;
 /// The clock was set if it is ahead by so much more or less, ns. NTP moves both clocks alike.
 const CLOCK_SET: u64 = 50_000;
+/// Another clock is off by far more than this, and CUPTI's own by far less, ns.
+const CLOCK_SLACK: u64 = 1_000_000;
 /// Bytes of names in a block.
 const NAMES: usize = 64 << 10;
 
@@ -435,19 +438,28 @@ fn block_of(window: &Window) -> Block {
     (Kind::Windows, payload)
 }
 
-/// Switches off what was on.
-fn close(window: &mut Window) {
+/// Closes the window if its time is over, or if another profiler's thread has done so; whether it is closed.
+fn close(window: &mut Window, over: bool) -> bool {
     switched(|open| {
-        if let Open::On(cupti, clock) = *open {
-            asked::end();
-            window.closing = clock.ticks();
-            if let Err(code) = cupti.end() {
-                (window.end, window.code) = (End::Failed, code);
+        match *open {
+            Open::On(cupti, clock) if over => {
+                asked::end();
+                window.closing = clock.ticks();
+                if let Err(code) = cupti.end() {
+                    (window.end, window.code) = (End::Failed, code);
+                }
+                window.closed = clock.ticks();
+                *open = Open::Draining(cupti);
             }
-            window.closed = clock.ticks();
-            *open = Open::Closed;
+            Open::On(..) => return false,
+            Open::GivenUp([closing, closed], code) => {
+                (window.closing, window.closed) = (closing, closed);
+                (window.end, window.code) = (End::Yielded, code);
+            }
+            _ => {}
         }
-    });
+        true
+    })
 }
 
 /// The clock of CUPTI's times beside ticks, at one moment.

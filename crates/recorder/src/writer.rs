@@ -88,8 +88,8 @@ struct Writer {
     graphs: graphs::GraphState,
     windows: Windows,
     steps: Steps,
-    /// Ranks of the communicator with the most, and calls on such.
-    shared: (u32, u64),
+    /// Calls by the number of ranks of their communicator.
+    shared: Vec<(u32, u64)>,
 }
 
 /// Starts the thread, and makes the process's exit ask for a last flush. Without a thread, the live part is
@@ -187,7 +187,7 @@ impl Writer {
             graphs: graphs::GraphState::default(),
             windows: Windows::new(settings.windows.then_some(settings.budget)),
             steps: Steps::default(),
-            shared: (0, 0),
+            shared: Vec::new(),
         }
     }
 

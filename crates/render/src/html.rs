@@ -197,8 +197,9 @@ impl<'a> Page<'a> {
         let (report, job) = (self.report, &self.report.job);
         let _ = writeln!(
             self.html,
-            "<header>\n<h1>NCCL calls of {}</h1>\n<p class=\"lead\">{}</p>\n<p class=\"next\">Next: <code>{}</code></p>",
+            "<header>\n<h1>NCCL calls of {}</h1>\n<p class=\"lead\">{}</p>\n<p>{}</p>\n<p class=\"next\">Next: <code>{}</code></p>",
             escaped(&job.capture),
+            escaped(&report.verdict),
             escaped(&report.summary),
             escaped(&report.next)
         );

@@ -68,7 +68,7 @@ const LEVELS: [Rows; 8] = [
     rows([1, 1, 1, 1, 1, 1, 1, 1]),
 ];
 const ALL: Rows = rows([usize::MAX; 8]);
-const LINES: usize = 60;
+const LINES: usize = 64;
 
 /// Writes `report`.
 ///
@@ -77,7 +77,7 @@ const LINES: usize = 60;
 pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<()> {
     let levels = if options.all { &[ALL][..] } else { &LEVELS };
     let mut end = Vec::new();
-    closing(report, if options.all { usize::MAX } else { 2 }, &mut end)?;
+    closing(report, &mut end)?;
     let lines = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count();
     let mut text = Vec::new();
     for rows in levels {
@@ -100,10 +100,21 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
 }
 
 fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {
-    if let Some(first) = report.deaths.first() {
-        wrap(out, "", "", &first.sentence())?;
-        writeln!(out)?;
+    wrap(out, "", "", &report.verdict)?;
+    let figures = analyze::summary::figures(report);
+    if !figures.is_empty() {
+        wrap(out, "", "", &figures.join(" · "))?;
     }
+    crate::waiting::findings(
+        report,
+        if rows.ranks == usize::MAX {
+            usize::MAX
+        } else {
+            2
+        },
+        out,
+    )?;
+    writeln!(out)?;
     header(report, out)?;
     completeness(report, rows, out)?;
     ranks(report, rows, out)?;
@@ -134,8 +145,7 @@ fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {
     list("Problems", &problems, rows.notes, out)
 }
 
-fn closing(report: &Report, findings: usize, out: &mut impl Write) -> Result<()> {
-    crate::waiting::findings(report, findings, out)?;
+fn closing(report: &Report, out: &mut impl Write) -> Result<()> {
     writeln!(out)?;
     wrap(out, "", "", &report.summary)?;
     writeln!(out, "Next: {}", report.next)

@@ -17,8 +17,8 @@ pub fn waited_for(streams: &Streams) -> Vec<Finding> {
 
 fn finding(rank: &WaitedFor, streams: &Streams) -> Finding {
     let who = match rank.rank {
-        Some(number) => format!("Rank {number} (GPU {} of {})", rank.device, rank.host),
-        None => format!("Pid {} on {}", rank.pid, rank.host),
+        Some(number) => format!("rank {number} (GPU {} of {})", rank.device, rank.host),
+        None => format!("pid {} on {}", rank.pid, rank.host),
     };
     let (why, advice) = if rank.host_late {
         (
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].sentence,
-            "The others wait for Rank 1 (GPU 0 of a): as early as they are, the job would take 2.00 s less (20 % of it)."
+            "The others wait for rank 1 (GPU 0 of a): as early as they are, the job would take 2.00 s less (20 % of it)."
         );
         assert!(found[0].evidence.contains("its host launches late"));
     }

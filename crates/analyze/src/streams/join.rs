@@ -119,8 +119,9 @@ pub fn join_graphs(seen: &mut Seen, window: &Window, process: &Process) {
         }
         kernels.sort_by_key(|kernel| kernel.start);
         for (kernel, shape) in kernels.into_iter().zip(of) {
-            let shape = graphs.shapes.get(shape as usize);
-            let shape = shape.and_then(|shape| process.shapes.get(*shape as usize));
+            kernel.captured_as = graphs.shapes.get(shape as usize).copied();
+            let shape = kernel.captured_as.map(|shape| shape as usize);
+            let shape = shape.and_then(|shape| process.shapes.get(shape));
             kernel.communicator = shape.and_then(|shape| shape.communicator);
         }
     }

@@ -6,10 +6,11 @@
 //! and communicator and ran at the same time.
 //!
 //! Of a wait, the part counts beside which the GPU computed nothing: that much later the rank went on. The rest is
-//! hidden, and slows the computing beside it.
+//! hidden, and slows the computing beside it. The last rank is charged for the time since the one before it had come: with
+//! it in time, the operation would have begun then.
 //!
-//! **When.** Windows of different ranks begin at the same moment, and GPUs are behind their hosts by different times. So
-//! only the time counts that windows of all GPUs show ([`Waits::common`]): shares are of that.
+//! **When.** GPUs are behind their hosts by different times. So only the time counts that windows of all GPUs show, and of
+//! that whole cycles, where there are some. It is cut into [`Waits::pieces`], whose shares make the intervals.
 //!
 //! Rule: no rank's exposed waiting is more than its exposed communication, so no loss is more than the windows show.
 
@@ -30,21 +31,26 @@ struct Part {
     end: i64,
 }
 
-/// Exposed and hidden waiting of one GPU for another, by window, ns.
+/// Waiting of GPUs, by piece of the common time, ns.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
-    /// By waiting lane, waited-for lane and window of the former: exposed, hidden.
+    /// By waiting lane and piece: exposed.
+    pub all: HashMap<(usize, usize), i64>,
+    /// By waiting lane, lane that was last, and piece: exposed and hidden, since the lane before the last had come.
     pub by: HashMap<(usize, usize, usize), (i64, i64)>,
     /// Operations by their last lane.
     pub last: HashMap<usize, u64>,
     /// Operations that were looked at.
     pub operations: u64,
-    /// The time that windows of all GPUs show.
-    pub common: Union,
-    /// By lane: when its kernels waited, in any operation.
+    /// The time that windows of all GPUs show, in pieces, ascending.
+    pub pieces: Vec<Span>,
+    /// By lane: when its kernels waited for the last, in any operation.
     pub waiting: HashMap<usize, Union>,
     spans: HashMap<usize, Vec<Span>>,
 }
+
+/// A window is cut into so many pieces at most.
+const PIECES: usize = 8;
 
 /// The waits in all windows. `members` is how many GPUs a communicator has, by its index.
 pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
@@ -73,7 +79,7 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
         }
     }
     let mut waits = Waits {
-        common: common(lanes),
+        pieces: pieces(lanes),
         ..Waits::default()
     };
     let mut kinds: Vec<_> = kinds.into_iter().collect();
@@ -107,32 +113,29 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
     waits
 }
 
-/// The time that windows of all GPUs show, in whole cycles of the first where it has some.
-fn common(lanes: &[Lane]) -> Union {
+/// The time that windows of all GPUs show: in whole cycles of the first where it has some, some of them to a piece.
+fn pieces(lanes: &[Lane]) -> Vec<Span> {
     let known = |lane: &Lane| Union::of(lane.windows.iter().map(|w| w.seen.known).collect());
-    let all = lanes
-        .iter()
-        .map(known)
-        .reduce(|a, b| a.and(&b))
-        .unwrap_or_default();
-    let Some(first) = lanes.first() else {
-        return all;
+    let all = lanes.iter().map(known).reduce(|a, b| a.and(&b));
+    let (Some(all), Some(first)) = (all, lanes.first()) else {
+        return Vec::new();
     };
-    let mut whole = Vec::new();
+    let mut pieces = Vec::new();
     for window in &first.windows {
-        for piece in all.within(window.seen.known).spans() {
-            let marks = &window.seen.marks;
-            let from = marks.iter().find(|mark| **mark >= piece.0);
-            let to = marks.iter().rev().find(|mark| **mark <= piece.1);
-            whole.extend(from.zip(to).map(|(from, to)| (*from, *to)));
+        for common in all.within(window.seen.known).spans() {
+            let marks = window.seen.marks.iter().copied();
+            let marks = marks.filter(|mark| (common.0..=common.1).contains(mark));
+            let marks: Vec<i64> = marks.collect();
+            let each = marks.len().saturating_sub(1).div_ceil(PIECES).max(1);
+            let ends: Vec<i64> = marks.iter().copied().step_by(each).collect();
+            pieces.extend(ends.windows(2).map(|pair| (pair[0], pair[1])));
         }
     }
-    let whole = Union::of(whole);
-    if whole.length() > 0 {
-        whole
-    } else {
-        all
+    if pieces.is_empty() {
+        // No cycles: as they are.
+        pieces = all.spans().to_vec();
     }
+    pieces
 }
 
 /// The kernel that ran beside `first` for the longest.
@@ -152,23 +155,44 @@ impl Waits {
         let Some(last) = operation.iter().min_by_key(|part| (ns(part), part.lane)) else {
             return;
         };
-        if self.common.covers((last.start, last.end)) == 0 {
+        let Some((at, _)) = self.overlaps((last.start, last.end)).next() else {
             return;
-        }
+        };
+        debug_assert!(at < self.pieces.len());
         self.operations += 1;
         *self.last.entry(last.lane).or_default() += 1;
-        for part in operation.iter().filter(|part| part.lane != last.lane) {
+        let others = operation.iter().filter(|part| part.lane != last.lane);
+        // How long the operation takes from the arrival of the one before the last.
+        let second = others.clone().map(ns).min().unwrap_or(0);
+        for part in others {
             let seen: &LaneWindow = &lanes[part.lane].windows[part.window];
-            let wait: Span = (part.start, part.start + ns(part) - ns(last));
-            self.spans.entry(part.lane).or_default().push(wait);
-            let wait = self.common.within(wait).within(seen.seen.known);
-            let hidden = wait.and(&seen.seen.computes).length();
-            let exposed = wait.length() - hidden;
-            if exposed + hidden > 0 {
-                let at = (part.lane, last.lane, part.window);
-                let sum = self.by.entry(at).or_default();
-                *sum = (sum.0 + exposed, sum.1 + hidden);
+            let whole: Span = (part.start, part.start + ns(part) - ns(last));
+            let charged: Span = (part.start + ns(part) - second, whole.1);
+            self.spans.entry(part.lane).or_default().push(whole);
+            let within = |span: Span| {
+                let of = Union::of(vec![span]);
+                let hidden = of.and(&seen.seen.computes).length();
+                (of.length() - hidden, hidden)
+            };
+            let pieces: Vec<(usize, Span)> = self.overlaps(whole).collect();
+            for (piece, span) in pieces {
+                *self.all.entry((part.lane, piece)).or_default() += within(span).0;
+                let span = (span.0.max(charged.0), span.1);
+                if span.0 < span.1 {
+                    let (exposed, hidden) = within(span);
+                    let sum = self.by.entry((part.lane, last.lane, piece)).or_default();
+                    *sum = (sum.0 + exposed, sum.1 + hidden);
+                }
             }
         }
+    }
+
+    /// The pieces that overlap a span, and where.
+    fn overlaps(&self, span: Span) -> impl Iterator<Item = (usize, Span)> + '_ {
+        let first = self.pieces.partition_point(|piece| piece.1 <= span.0);
+        let pieces = self.pieces.iter().enumerate().skip(first);
+        let pieces = pieces.take_while(move |(_, piece)| piece.0 < span.1);
+        let common = pieces.map(move |(at, p)| (at, (p.0.max(span.0), p.1.min(span.1))));
+        common.filter(|(_, span)| span.0 < span.1)
     }
 }

@@ -30,6 +30,8 @@ pub struct NcclKernel {
     pub graph: u32,
     /// Index of its communicator in the capture, where that is known.
     pub communicator: Option<u32>,
+    /// In a graph: index of the captured call's shape in its process, where that is known.
+    pub captured_as: Option<u32>,
 }
 
 /// What a window shows of one GPU. Times are ns.
@@ -157,6 +159,7 @@ pub fn seen(window: &Window, device: u32, names: &[String]) -> Option<Seen> {
                     correlation: r.correlation,
                     graph: r.graph,
                     communicator: None,
+                    captured_as: None,
                 });
             }
             Does::OtherCommunication(library) => {

@@ -49,10 +49,13 @@ const SILENCE: u64 = 300_000_000;
 pub fn watch(give_up: fn()) {
     GIVE_UP.store(give_up as *mut c_void, Release);
     let found = INTERPOSED.install(&[&FUNCTIONS], false, cupti::function);
-    if found.bytes > 0 && WATCHED.load(Acquire) == 0 {
+    let first = WATCHED.load(Acquire) == 0;
+    if found.bytes > 0 && (first || found.pointers > 0) {
         // Without looked-up addresses, only those can use it whose operators would be announced.
         LOOKED_UP.store(found.words > 0, Release);
         WATCHED.store(nanoseconds(libc::CLOCK_MONOTONIC), Release);
+        // A library that was loaded since may have begun too.
+        EARLIER.store(true, Release);
     }
 }
 

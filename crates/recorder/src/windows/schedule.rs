@@ -5,8 +5,8 @@
 //! that is the share that the budget allows; as a job grows older, it grows with it.
 //!
 //! **Where.** One rank's host may be half a second ahead of another's, though their GPUs work in step. So windows begin at calls
-//! and not at times: at every multiple of a number of calls on the communicator with the most ranks, launches of graphs
-//! included. That number is the power of two that comes nearest to the calls of a period. Quiet spells begin half of it
+//! and not at times: at every multiple of a number of calls on the communicators with the most ranks of those that are used,
+//! launches of graphs included. That number is the power of two that comes nearest to the calls of a period. Quiet spells begin half of it
 //! later.
 //!
 //! Rule: what decides is equal on all ranks, or nearly: their number of calls, how fast they make them, the length of a

@@ -4,6 +4,11 @@ use super::Writer;
 use capture::graphs::Launched;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// Sizes of communicators that are counted apart.
+const SIZES: usize = 16;
+/// A communicator is used if one of so many calls is made on it.
+const USED: u64 = 64;
+
 impl Writer {
     /// Opens or closes a window if it is time, and stages what the last one had.
     pub(super) fn write_windows(&mut self, last: bool) {
@@ -12,7 +17,7 @@ impl Writer {
         }
         let header = self.recorder.header();
         let launches = header.graph_launches.load(Relaxed);
-        let calls = self.shared.1.saturating_add(launches);
+        let calls = self.shared_calls().saturating_add(launches);
         let blocks = self.windows.poll(header, self.recorder.clock, calls, last);
         self.recorder.switch.quiet(self.windows.is_quiet());
         for (kind, payload) in blocks {
@@ -22,13 +27,21 @@ impl Writer {
         }
     }
 
-    /// Counts a call on a communicator with so many ranks: those on the one with the most are counted.
+    /// Counts a call on a communicator with so many ranks.
     pub(super) fn count_shared(&mut self, nranks: u32) {
-        let (most, calls) = &mut self.shared;
-        if nranks > *most {
-            (*most, *calls) = (nranks, 0);
+        if let Some((_, calls)) = self.shared.iter_mut().find(|(n, _)| *n == nranks) {
+            *calls += 1;
+        } else if self.shared.len() < SIZES {
+            self.shared.push((nranks, 1));
         }
-        *calls += u64::from(nranks == *most);
+    }
+
+    /// Calls on the communicators with the most ranks of those that are used: the same on all their ranks. One that only
+    /// starts and ends a job is not used.
+    fn shared_calls(&self) -> u64 {
+        let all: u64 = self.shared.iter().map(|(_, calls)| calls).sum();
+        let used = self.shared.iter().filter(|(_, calls)| calls * USED >= all);
+        used.max().map_or(0, |(_, calls)| *calls)
     }
 
     /// A new trace file begins: windows in it use names that were written before.

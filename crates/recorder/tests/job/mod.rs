@@ -5,6 +5,8 @@
 //! plays the job with [`Driver`]. The parent then reads the capture like a report would.
 #![allow(dead_code)]
 
+pub mod cuda;
+
 use fake_nccl::event::Seat;
 use fake_nccl::plugin::{Table, Version};
 use nccl_abi::{event, state, v5};
