@@ -233,7 +233,7 @@ fn clock_step(clocks: &Clocks) -> Option<Finding> {
         wall_us: None,
         wall_interval_us: None,
         evidence: format!(
-            "no offset of the clocks fits all operations of that time, if they run apart by {:.0} ppm at most{more}; what is before and              what is behind are kept apart",
+            "no offset of the clocks fits all operations of that time, if they run apart by {:.0} ppm at most{more}; what is before and what is behind are kept apart",
             clocks.frequency_error_ppm
         ),
         advice: "Look at what sets the clocks of these hosts (chronyc tracking, journalctl -u chronyd, ptp4l), and when: a step, or a correction \

@@ -98,9 +98,8 @@ pub fn verdict(report: &Report) -> String {
         (Some(exposed), _) => {
             format!("{nobody}Communication stops the computing for {exposed} of the time.")
         }
-        (None, Some(share)) => format!(
-            "{nobody}NCCL takes {:.1} % of the run on the median rank; how much of that other work hides is not known.",
-            100.0 * share.median
+        (None, Some(_)) => format!(
+            "{nobody}How much of its time NCCL stops the computing is not known: there are no kernel windows."
         ),
         (None, None) => summary(&report.operations, &report.warmup),
     }

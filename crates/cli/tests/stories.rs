@@ -295,6 +295,14 @@ impl Masks {
         ] {
             masked = replace(&masked, before, what, mask);
         }
+        // A share of the wall.
+        if let Some((before, after)) = masked.split_once("in NCCL ") {
+            if let Some((share, rest)) = after.split_once(" % of the run") {
+                if share.parse::<f64>().is_ok() {
+                    masked = format!("{before}in NCCL <n> % of the run{rest}");
+                }
+            }
+        }
         if line.starts_with("  run      ") {
             let seconds = masked.split(' ').map(|word| {
                 let whole = word.parse::<f64>().is_ok() && word.contains('.');

@@ -284,7 +284,7 @@ pub fn delivers(version: u32) -> Vec<Delivered> {
             0..22_800 => ("copy-engine collectives", No, "not announced before 2.28"),
             _ => ("copy-engine collectives", Partly, "timed where they are alone in their group"),
         },
-        ("CUDA graphs", Partly, "captures; replays with NCCLSCOPE_TIMING=stamps or over a network only"),
+        ("CUDA graphs", Yes, "captures, and every launch; times of a sample, from kernel windows"),
         ("network", Yes, "operations, bytes and waits of the proxies, between hosts; none within one"),
     ]
 }

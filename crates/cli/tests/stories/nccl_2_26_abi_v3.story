@@ -7,6 +7,8 @@ group { send 1MiB to=+1 ; recv 1MiB from=-1 }
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 16, ABI v3
 --- ncclscope report capture
+No call has a time.
+
 Capture capture
   command  <folder>/fake-nccl rank-process
   job      2 processes of 2 ranks on <host>

@@ -6,6 +6,9 @@ rank 1 { recv 4KiB from=0 }
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 82, ABI v5
 --- ncclscope report capture | sed '/^Communicators/,/^$/d; /^  Recv /d; /^  Send /d'
+How much of its time NCCL stops the computing is not known: there are no kernel windows.
+in NCCL <n> % of the run
+
 Capture capture
   command  <folder>/fake-nccl rank-process
   job      4 processes of 4 ranks on <host>

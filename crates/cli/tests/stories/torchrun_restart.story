@@ -11,6 +11,9 @@ capture/restart-1/<host>/r1-p<pid>-<id>.trace
 capture/<host>/r0-p<pid>-<id>.trace
 capture/<host>/r1-p<pid>-<id>.trace
 --- ncclscope report capture | sed -n '1,/^Operations/p'
+How much of its time NCCL stops the computing is not known: there are no kernel windows.
+in NCCL <n> % of the run
+
 Capture capture
   command  <folder>/fake-nccl rank-process
   job      4 processes of 2 ranks, 1 restart on <host>
