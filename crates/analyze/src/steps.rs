@@ -34,8 +34,10 @@ const LEAST_COVERED: f64 = 0.5;
 const NEARLY: f64 = 0.25;
 /// So many calls that differ make a pattern that is not a layer's.
 const DIFFERENT: usize = 3;
-/// Fewer repetitions are no steps.
+/// Fewer repetitions are no steps,
 const LEAST_STEPS: usize = 4;
+/// nor are fewer of a single call.
+const LEAST_SINGLE: usize = 16;
 /// Steps are not shorter than this, µs: calls that are made in a loop and nothing else are a benchmark's.
 const LEAST_US: f64 = 1e3;
 /// The pauses of so many repetitions are looked at.
@@ -172,7 +174,12 @@ impl Gatherer {
         let items = &self.items;
         let begins = occurrences(symbols, &pattern(items, symbols, period)?);
         let covered = (begins.len() * period) as f64;
-        if begins.len() < LEAST_STEPS || covered < LEAST_COVERED * symbols.len() as f64 {
+        let least = if period == 1 {
+            LEAST_SINGLE
+        } else {
+            LEAST_STEPS
+        };
+        if begins.len() < least || covered < LEAST_COVERED * symbols.len() as f64 {
             return None;
         }
         let (mut times, mut communication) = (Sample::default(), Sample::default());

@@ -106,7 +106,7 @@ pub fn verdict(report: &Report) -> String {
 }
 
 /// The share of exposed communication over ranks, for people; `None` without kernel windows.
-fn exposed(report: &Report) -> Option<String> {
+pub fn exposed(report: &Report) -> Option<String> {
     let ranks = &report.streams.as_ref()?.ranks;
     let mut shares: Vec<f64> = ranks.iter().map(|rank| rank.exposed.share).collect();
     shares.sort_by(f64::total_cmp);

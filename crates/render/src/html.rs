@@ -241,6 +241,15 @@ impl<'a> Page<'a> {
         });
         let (share, spread) =
             share.unwrap_or(("-".to_owned(), "no rank has both times".to_owned()));
+        // Where windows tell it, what communication costs says more than how long it ran.
+        let in_nccl = match analyze::summary::exposed(report) {
+            Some(exposed) => (
+                "Exposed communication",
+                exposed,
+                small("of the time, nothing computed beside it"),
+            ),
+            None => ("In NCCL, median rank", share, small(&spread)),
+        };
         let wall = job
             .wall_us
             .map_or("-".to_owned(), |us| format!("{:.3} s", us / 1e6));
@@ -259,7 +268,7 @@ impl<'a> Page<'a> {
                 c.timed.to_string(),
                 small(&format!("{without} without")),
             ),
-            ("In NCCL, median rank", share, small(&spread)),
+            in_nccl,
             ("Processes", job.nprocesses.to_string(), small(&hosts)),
             ("Run", wall, small(&end)),
         ];
