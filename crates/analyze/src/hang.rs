@@ -19,6 +19,7 @@ mod alignment;
 mod calls;
 mod case;
 mod evidence;
+mod graphs;
 mod judge;
 mod limits;
 mod liveness;
@@ -41,6 +42,7 @@ use std::path::PathBuf;
 use tables::Capture;
 
 pub use case::Conditions;
+pub use graphs::Launches;
 pub use limits::ByTime;
 pub use liveness::{Life, State};
 pub use mismatch::{Aspect, How};
@@ -68,6 +70,8 @@ pub struct Hang {
     pub communicators: Vec<CommunicatorProgress>,
     /// All operations that some ranks are in and others lack: the edges of the wait-for graph.
     pub waits: Vec<WaitRow>,
+    /// How often processes launched CUDA graphs with NCCL calls.
+    pub launches: Vec<Launches>,
     /// What was unsound in the capture.
     pub problems: Vec<ProblemRow>,
 }
@@ -110,6 +114,7 @@ pub fn hang(capture: &Capture, conditions: &Conditions) -> Hang {
         as_of_ns: case.evidence.as_of,
         communicators: communicators(&case),
         waits: case.waits.iter().map(wait).collect(),
+        launches: graphs::launches(capture, case.evidence.as_of),
         problems: problems(capture),
     }
 }

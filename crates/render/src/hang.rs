@@ -8,6 +8,7 @@
 
 mod answer;
 mod cycle;
+mod graphs;
 mod mismatch;
 mod names;
 mod network;

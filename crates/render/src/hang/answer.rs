@@ -4,6 +4,7 @@
 //!
 //! Rule: units stand in the names, times are seconds to the millisecond, and what is not known is null.
 
+use super::graphs;
 use super::names::{numbers, rank, seconds};
 use super::phrases::Words;
 use super::words::{next, words};
@@ -192,7 +193,14 @@ pub struct Wait {
 impl Answer {
     /// The answer that these facts give.
     pub fn new(hang: &Hang) -> Answer {
-        let Words { sentence, details } = words(hang);
+        let Words {
+            sentence,
+            mut details,
+        } = words(hang);
+        // Of a job that has ended, nothing is open.
+        if hang.communicators.iter().any(|of| !of.over) {
+            details.extend(graphs::sentences(&hang.launches));
+        }
         let verdict = &hang.verdict;
         let communicators = hang.communicators.iter();
         Answer {
