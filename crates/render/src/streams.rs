@@ -74,7 +74,7 @@ pub(crate) fn lines(streams: &Streams) -> Vec<String> {
     for (cause, n) in &streams.without {
         let why = match *cause {
             "no_cupti" => "CUPTI was not found; it comes with torch and with the CUDA toolkit",
-            "another_tool" => "another tool (Nsight, compute-sanitizer) was in the process",
+            "another_tool" => "a tool was in the process that can't share CUPTI (Nsight, compute-sanitizer, XLA's profiler)",
             "cupti_error" => "CUPTI returned an error (doctor names it)",
             _ => "of a cause that is not known here",
         };

@@ -88,9 +88,10 @@ pub fn foreign_clock() -> Option<u64> {
     Some(unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> u64>(clock)() })
 }
 
-/// Tools that bring a CUPTI of their own, or one that can't be shared: Nsight Systems and Compute, compute-sanitizer.
+/// Tools that bring a CUPTI of their own, or one that can't be shared: Nsight Systems and Compute, compute-sanitizer. And
+/// XLA, as in JAX and TensorFlow: its profiler looks CUPTI up when it begins, which is not seen, and would lose records to a window.
 pub fn foreign_tool(loaded: &[String]) -> Option<&'static str> {
-    const TOOLS: [(&str, &str); 5] = [
+    const TOOLS: [(&str, &str); 11] = [
         ("libToolsInjection", "Nsight Systems"),
         (
             "libInterceptorInjection",
@@ -99,6 +100,12 @@ pub fn foreign_tool(loaded: &[String]) -> Option<&'static str> {
         ("libcuda-injection", "Nsight Compute"),
         ("libsanitizer-collection", "compute-sanitizer"),
         ("libnvperf_injection", "Nsight Compute"),
+        ("xla_cuda_plugin", "JAX's profiler"),
+        ("libjax_common", "JAX's profiler"),
+        ("xla_extension", "JAX's profiler"),
+        ("pjrt_c_api_gpu_plugin", "JAX's profiler"),
+        ("libtensorflow_framework", "TensorFlow's profiler"),
+        ("_XLAC", "torch_xla's profiler"),
     ];
     let is_loaded = |file: &str| {
         let files = loaded.iter().filter_map(|path| path.rsplit('/').next());
@@ -254,5 +261,23 @@ extern "C" fn announce(kind: u32, id: u64) -> u32 {
     // SAFETY: CUPTI's function has this signature.
     unsafe {
         std::mem::transmute::<*mut c_void, extern "C" fn(u32, u64) -> u32>(ANNOUNCE.get())(kind, id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_that_keep_cupti_to_themselves_are_known_by_their_libraries() {
+        let loaded = |path: &str| vec!["/usr/lib/libc.so.6".to_owned(), path.to_owned()];
+        let jax = loaded("/venv/jax_plugins/xla_cuda12/xla_cuda_plugin.so");
+        assert_eq!(foreign_tool(&jax), Some("JAX's profiler"));
+        let nsight = loaded("/opt/nsys/libToolsInjection64.so");
+        assert_eq!(foreign_tool(&nsight), Some("Nsight Systems"));
+        assert_eq!(
+            foreign_tool(&loaded("/venv/torch/lib/libtorch_cpu.so")),
+            None
+        );
     }
 }
