@@ -13,8 +13,8 @@ ARM := aarch64-unknown-linux-gnu
 PYTESTS := .tools/python
 # What users get: the plugin and the command, and what `ncclscope judge` measures with.
 SHIPPED := -p recorder -p ncclscope -p empty-plugin -p preload
-# Tests look at what the portable plugins export and need. Link-time optimisation changes neither, and takes minutes.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
+# Tests look at what the portable plugins export and need. Link-time optimisation changes neither, and takes minutes.
 UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_TARGET_DIR=$(TARGET)/portable
 
 .PHONY: all build debug portable cross portable-plugins wheel demo test test-python golden bench-report locked fuzz damage sanitize soak deny clean
