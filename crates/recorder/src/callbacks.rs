@@ -5,6 +5,7 @@
 //! counts it: this mode may be slower than the others but still never waits.
 
 use crate::intern::read;
+use crate::pages;
 use capture::callback::{record_bytes, Callback, What, HEADER};
 use std::cell::Cell;
 use std::ffi::c_char;
@@ -43,20 +44,7 @@ fn has_room(at: u64, words: u64, tail: u64, capacity: u64) -> bool {
 impl Callbacks {
     /// Maps the ring; pages are touched as they are used.
     pub fn new() -> std::io::Result<Self> {
-        // SAFETY: a new anonymous mapping, never unmapped.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                RING,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(std::io::Error::last_os_error());
-        }
+        let base = pages::map(RING)?;
         // SAFETY: RING zeroed bytes, aligned, valid as atomics, for the life of the process.
         let words = unsafe { std::slice::from_raw_parts(base.cast::<AtomicU64>(), RING / 8) };
         Ok(Callbacks {

@@ -32,6 +32,7 @@ mod intern;
 mod interpose;
 mod lock;
 mod network;
+mod pages;
 mod place;
 mod recorder;
 mod rotation;

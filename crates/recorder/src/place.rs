@@ -6,6 +6,7 @@
 //! creation or by [`Mapping::allocate`], so no store can fault for want of space (SIGBUS). What it may grow to is
 //! a hole in the file.
 
+use crate::pages;
 use crate::settings::{file_name, host, rank, Settings};
 use std::ffi::CString;
 use std::io;
@@ -150,19 +151,9 @@ pub fn live_part(
 /// When it may not.
 pub fn spare_memory(bytes: usize) -> io::Result<()> {
     let bytes = bytes + OWN_MEMORY;
-    let (access, flags) = (
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-    );
+    let base = pages::map(bytes)?;
     // SAFETY: a new mapping, which nobody knows of when it goes.
-    unsafe {
-        let base = libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0);
-        if base == libc::MAP_FAILED {
-            // As it is: a text of our own would need memory.
-            return Err(io::Error::last_os_error());
-        }
-        libc::munmap(base, bytes);
-    }
+    unsafe { libc::munmap(base, bytes) };
     Ok(())
 }
 

@@ -11,6 +11,7 @@
 //! Rule: nobody but the thread whose seat it is stores to a seat's epoch.
 
 use crate::epoch::{oldest, Epoch, Quarantine};
+use crate::pages;
 use std::sync::atomic::{
     compiler_fence, fence, AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
@@ -193,27 +194,9 @@ impl Seats {
         };
         let bytes = MORE[number] * std::mem::size_of::<Seat>();
         let place = &self.more[number];
-        if place.load(Acquire).is_null() {
-            // Not `malloc`, which the program may be in the middle of. A new thread is set-up work.
-            // SAFETY: an anonymous private mapping; no memory of ours is replaced.
-            let fresh = unsafe {
-                libc::mmap(
-                    std::ptr::null_mut(),
-                    bytes,
-                    libc::PROT_READ | libc::PROT_WRITE,
-                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                    -1,
-                    0,
-                )
-            };
-            if fresh == libc::MAP_FAILED {
-                return None;
-            }
-            let other = place.compare_exchange(std::ptr::null_mut(), fresh.cast(), AcqRel, Acquire);
-            if other.is_err() {
-                // SAFETY: another thread was first; this mapping was never shared.
-                unsafe { libc::munmap(fresh, bytes) };
-            }
+        // A new thread is set-up work.
+        if !pages::map_once(place, bytes) {
+            return None;
         }
         self.there(number)
     }

@@ -4,9 +4,10 @@
 //! lives, and never says when that ends. So templates are never recycled; the table grows in chunks up to a cap, beyond
 //! which captured calls are counted and their replays can't be named.
 
+use crate::pages;
 use std::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
+    Ordering::{Acquire, Relaxed, Release},
 };
 
 const CHUNK: usize = 4096;
@@ -55,29 +56,8 @@ impl Templates {
         }
         let number = self.next.fetch_add(1, Relaxed);
         let chunk = self.chunks.get(number as usize / CHUNK)?;
-        if chunk.load(Acquire).is_null() {
-            let bytes = std::mem::size_of::<[Template; CHUNK]>();
-            // SAFETY: an anonymous private mapping; no memory of ours is replaced.
-            let fresh = unsafe {
-                libc::mmap(
-                    std::ptr::null_mut(),
-                    bytes,
-                    libc::PROT_READ | libc::PROT_WRITE,
-                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                    -1,
-                    0,
-                )
-            };
-            if fresh == libc::MAP_FAILED {
-                return None;
-            }
-            if chunk
-                .compare_exchange(std::ptr::null_mut(), fresh.cast(), AcqRel, Acquire)
-                .is_err()
-            {
-                // SAFETY: another thread was first; this mapping was never shared.
-                unsafe { libc::munmap(fresh, bytes) };
-            }
+        if !pages::map_once(chunk, std::mem::size_of::<[Template; CHUNK]>()) {
+            return None;
         }
         Some((number, self.get(number)?))
     }

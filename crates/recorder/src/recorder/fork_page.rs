@@ -8,6 +8,7 @@
 //! event on.
 
 use super::Recorder;
+use crate::pages;
 use capture::live::Odd;
 use std::sync::atomic::{
     AtomicPtr,
@@ -71,20 +72,7 @@ pub fn count_panic() {
 /// Makes `recorder` the one that [`get`] gives, in a page that is mapped at the first time.
 pub fn publish(recorder: &'static Recorder) -> std::io::Result<()> {
     if std::ptr::eq(page(), &NONE) {
-        // SAFETY: a new anonymous mapping.
-        let fresh = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                4096,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if fresh == libc::MAP_FAILED {
-            return Err(std::io::Error::last_os_error());
-        }
+        let fresh = pages::map(4096)?;
         // SAFETY: the page is ours. On kernels before 4.14 the advice fails; a child that calls NCCL there is
         // on its own.
         unsafe { libc::madvise(fresh, 4096, libc::MADV_WIPEONFORK) };

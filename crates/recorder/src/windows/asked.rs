@@ -6,6 +6,7 @@
 //! Rule: any thread may note a call; the recorder's thread reads the log after the window is closed and its last writers
 //! have had time to finish.
 
+use crate::pages;
 use capture::windows::{Ask, Asked};
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
@@ -40,21 +41,7 @@ pub fn open() -> bool {
 
 /// Makes the log, once; false if there is no memory for it.
 pub fn make() -> bool {
-    if !ENTRIES.load(Acquire).is_null() {
-        return true;
-    }
-    let bytes = MOST * std::mem::size_of::<Entry>();
-    let (access, flags) = (
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-    );
-    // SAFETY: a new mapping, which is never unmapped.
-    let memory = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0) };
-    if memory == libc::MAP_FAILED {
-        return false;
-    }
-    ENTRIES.store(memory.cast(), Release);
-    true
+    pages::map_once(&ENTRIES, MOST * std::mem::size_of::<Entry>())
 }
 
 fn entries() -> &'static [Entry] {

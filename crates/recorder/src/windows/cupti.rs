@@ -11,6 +11,7 @@
 //! Rule: one libcupti in a process. The one that is loaded is used, else one that lies beside CUDA's runtime is loaded.
 
 use crate::interpose::objects;
+use crate::pages;
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::path::PathBuf;
 use std::sync::atomic::{
@@ -318,17 +319,9 @@ pub fn make_buffers() -> bool {
     if !POOL.memory.load(Acquire).is_null() {
         return true;
     }
-    let (access, flags) = (
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-    );
-    // SAFETY: a new mapping, which is never unmapped.
-    let memory =
-        unsafe { libc::mmap(std::ptr::null_mut(), BUFFERS * BUFFER, access, flags, -1, 0) };
-    if memory == libc::MAP_FAILED {
+    if !pages::map_once(&POOL.memory, BUFFERS * BUFFER) {
         return false;
     }
-    POOL.memory.store(memory.cast(), Release);
     POOL.free.store((1 << BUFFERS) - 1, Release);
     true
 }
