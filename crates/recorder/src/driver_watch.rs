@@ -11,7 +11,7 @@
 
 use crate::cuda::driver_function;
 use crate::guard::guard;
-use crate::interpose::{Function, Interposed, Real};
+use crate::interpose::{interposed, Interposed};
 use crate::recorder::fork_page::get;
 use crate::recorder::Recorder;
 use crate::watch::Watch;
@@ -262,38 +262,14 @@ fn stream_of(config: *const u8) -> u64 {
 /// The table: a function of ours for each name, with the driver's signature and the handler's arguments.
 macro_rules! watched {
     ($($name:ident $symbol:literal ($($arg:ident: $type:ty),*) => $handler:ident($($given:expr),*);)*) => {
-        $(
-            extern "C" fn $name($($arg: $type),*) -> c_int {
-                // SAFETY: ours is only reached in the driver's place, so its address is known; the driver's
-                // function has this signature.
-                let call = || unsafe {
-                    let real = std::mem::transmute::<*mut c_void, extern "C" fn($($type),*) -> c_int>(
-                        reals::$name.get(),
-                    );
-                    real($($arg),*)
-                };
+        interposed! { FUNCTIONS reals call;
+            $($name $symbol ($($arg: $type),*) -> c_int {
                 match get() {
                     Some(recorder) => $handler(recorder, call, $($given),*),
                     None => call(),
                 }
-            }
-        )*
-
-        #[allow(non_upper_case_globals)]
-        mod reals {
-            $(pub static $name: super::Real = super::Real::unknown();)*
+            })*
         }
-
-        static FUNCTIONS: [Function; [$($symbol),*].len()] = [$(
-            Function {
-                name: match std::ffi::CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => panic!("a name has no NUL"),
-                },
-                ours: $name as *const c_void,
-                real: &reals::$name,
-            },
-        )*];
     };
 }
 
@@ -343,37 +319,14 @@ watched! {
 /// The table of what is noted: name, signature, then what was asked, of which stream, with which object.
 macro_rules! noted {
     ($($name:ident $symbol:literal ($($arg:ident: $type:ty),*) => $kind:ident($stream:expr, $object:expr);)*) => {
-        $(
-            extern "C" fn $name($($arg: $type),*) -> c_int {
-                // SAFETY: as for the other table.
-                let call = || unsafe {
-                    let real = std::mem::transmute::<*mut c_void, extern "C" fn($($type),*) -> c_int>(
-                        note_reals::$name.get(),
-                    );
-                    real($($arg),*)
-                };
+        interposed! { NOTED note_reals call;
+            $($name $symbol ($($arg: $type),*) -> c_int {
                 if !asked::open() {
                     return call();
                 }
                 note(Ask::$kind, $stream, $object, call)
-            }
-        )*
-
-        #[allow(non_upper_case_globals)]
-        mod note_reals {
-            $(pub static $name: super::Real = super::Real::unknown();)*
+            })*
         }
-
-        static NOTED: [Function; [$($symbol),*].len()] = [$(
-            Function {
-                name: match std::ffi::CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => panic!("a name has no NUL"),
-                },
-                ours: $name as *const c_void,
-                real: &note_reals::$name,
-            },
-        )*];
     };
 }
 

@@ -64,6 +64,46 @@ impl Real {
     }
 }
 
+/// A table of functions to be put before others: for each its name here, the symbol, the signature, and what ours does. In that,
+/// `$call` calls on. `$reals` is a module for what ours call on.
+macro_rules! interposed {
+    ($table:ident $reals:ident $call:ident;
+     $($name:ident $symbol:literal ($($arg:ident: $type:ty),*) -> $result:ty $does:block)*) => {
+        $(
+            extern "C" fn $name($($arg: $type),*) -> $result {
+                // SAFETY: ours is only reached in the real function's place, so its address is known; it has this
+                // signature.
+                let $call = || unsafe {
+                    let real = std::mem::transmute::<
+                        *mut std::ffi::c_void,
+                        extern "C" fn($($type),*) -> $result,
+                    >($reals::$name.get());
+                    real($($arg),*)
+                };
+                $does
+            }
+        )*
+
+        #[allow(non_upper_case_globals)]
+        mod $reals {
+            use $crate::interpose::Real;
+            $(pub static $name: Real = Real::unknown();)*
+        }
+
+        static $table: [$crate::interpose::Function; [$($symbol),*].len()] = [$(
+            $crate::interpose::Function {
+                name: match std::ffi::CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => panic!("a name has no NUL"),
+                },
+                ours: $name as *const std::ffi::c_void,
+                real: &$reals::$name,
+            },
+        )*];
+    };
+}
+pub(crate) use interposed;
+
 /// The functions of one library that ours are put before.
 pub struct Interposed {
     /// How many libraries had ever been loaded when they were last searched; 0 never.

@@ -20,7 +20,7 @@
 use super::cupti;
 use crate::clock::nanoseconds;
 use crate::guard::guard;
-use crate::interpose::{Function, Interposed, Real};
+use crate::interpose::{interposed, Interposed};
 use std::ffi::c_void;
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU64,
@@ -127,142 +127,67 @@ fn others_begin() {
     }
 }
 
-static REGISTER: Real = Real::unknown();
-static ENABLE: Real = Real::unknown();
-static ENABLE_CONTEXT: Real = Real::unknown();
-static ANNOUNCE: Real = Real::unknown();
-static SET_CLOCK: Real = Real::unknown();
-static DISABLE: Real = Real::unknown();
-static DISABLE_CONTEXT: Real = Real::unknown();
-
-static FUNCTIONS: [Function; 7] = [
-    Function {
-        name: c"cuptiActivityRegisterCallbacks",
-        ours: register as *const c_void,
-        real: &REGISTER,
-    },
-    Function {
-        name: c"cuptiActivityEnable",
-        ours: enable as *const c_void,
-        real: &ENABLE,
-    },
-    Function {
-        name: c"cuptiActivityEnableContext",
-        ours: enable_context as *const c_void,
-        real: &ENABLE_CONTEXT,
-    },
-    Function {
-        name: c"cuptiActivityDisable",
-        ours: disable as *const c_void,
-        real: &DISABLE,
-    },
-    Function {
-        name: c"cuptiActivityDisableContext",
-        ours: disable_context as *const c_void,
-        real: &DISABLE_CONTEXT,
-    },
-    Function {
-        name: c"cuptiActivityRegisterTimestampCallback",
-        ours: set_clock as *const c_void,
-        real: &SET_CLOCK,
-    },
-    Function {
-        name: c"cuptiActivityPushExternalCorrelationId",
-        ours: announce as *const c_void,
-        real: &ANNOUNCE,
-    },
-];
-static INTERPOSED: Interposed = Interposed::new();
-
-extern "C" fn register(requested: *mut c_void, completed: *mut c_void) -> u32 {
-    REGISTERED.store(true, Release);
-    others_begin();
-    // SAFETY: CUPTI's function has this signature.
-    unsafe {
-        let real = std::mem::transmute::<*mut c_void, extern "C" fn(*mut c_void, *mut c_void) -> u32>(
-            REGISTER.get(),
-        );
-        real(requested, completed)
-    }
-}
-
 fn bit(kind: u32) -> u64 {
     1 << kind.min(63)
 }
 
-extern "C" fn enable(kind: u32) -> u32 {
+/// Another profiler switches a kind on.
+fn begins(kind: u32) {
     // First, so that no window of ours opens in between.
     if ENABLED.fetch_or(bit(kind), AcqRel) == 0 {
         others_begin();
     }
     REGISTERED.store(false, Relaxed);
-    // SAFETY: CUPTI's function has this signature.
-    unsafe { std::mem::transmute::<*mut c_void, extern "C" fn(u32) -> u32>(ENABLE.get())(kind) }
 }
 
-extern "C" fn enable_context(context: *mut c_void, kind: u32) -> u32 {
-    if ENABLED.fetch_or(bit(kind), AcqRel) == 0 {
-        others_begin();
-    }
-    REGISTERED.store(false, Relaxed);
-    // SAFETY: CUPTI's function has this signature.
-    unsafe {
-        let real = std::mem::transmute::<*mut c_void, extern "C" fn(*mut c_void, u32) -> u32>(
-            ENABLE_CONTEXT.get(),
-        );
-        real(context, kind)
-    }
-}
-
-fn others_end(kind: u32) {
+/// Another profiler has switched a kind off.
+fn ended(kind: u32) {
     ENABLED.fetch_and(!bit(kind), AcqRel);
     // The end of a use that began before ours looked: from here on what others do is known.
     EARLIER.store(false, Release);
 }
 
-extern "C" fn disable(kind: u32) -> u32 {
-    // SAFETY: CUPTI's function has this signature.
-    let result = unsafe {
-        std::mem::transmute::<*mut c_void, extern "C" fn(u32) -> u32>(DISABLE.get())(kind)
-    };
-    others_end(kind);
-    result
-}
+type Pointer = *mut c_void;
 
-extern "C" fn disable_context(context: *mut c_void, kind: u32) -> u32 {
-    // SAFETY: CUPTI's function has this signature.
-    let result = unsafe {
-        let real = std::mem::transmute::<*mut c_void, extern "C" fn(*mut c_void, u32) -> u32>(
-            DISABLE_CONTEXT.get(),
-        );
-        real(context, kind)
-    };
-    others_end(kind);
-    result
-}
-
-extern "C" fn set_clock(clock: *mut c_void) -> u32 {
-    // A window has one clock.
-    others_begin();
-    // SAFETY: CUPTI's function has this signature.
-    let result = unsafe {
-        std::mem::transmute::<*mut c_void, extern "C" fn(*mut c_void) -> u32>(SET_CLOCK.get())(
-            clock,
-        )
-    };
-    if result == 0 {
-        CLOCK.store(clock, Release);
+interposed! { FUNCTIONS reals call;
+    register "cuptiActivityRegisterCallbacks" (requested: Pointer, completed: Pointer) -> u32 {
+        REGISTERED.store(true, Release);
+        others_begin();
+        call()
     }
-    result
-}
-
-extern "C" fn announce(kind: u32, id: u64) -> u32 {
-    ANNOUNCED.store(true, Relaxed);
-    // SAFETY: CUPTI's function has this signature.
-    unsafe {
-        std::mem::transmute::<*mut c_void, extern "C" fn(u32, u64) -> u32>(ANNOUNCE.get())(kind, id)
+    enable "cuptiActivityEnable" (kind: u32) -> u32 {
+        begins(kind);
+        call()
+    }
+    enable_context "cuptiActivityEnableContext" (context: Pointer, kind: u32) -> u32 {
+        begins(kind);
+        call()
+    }
+    disable "cuptiActivityDisable" (kind: u32) -> u32 {
+        let result = call();
+        ended(kind);
+        result
+    }
+    disable_context "cuptiActivityDisableContext" (context: Pointer, kind: u32) -> u32 {
+        let result = call();
+        ended(kind);
+        result
+    }
+    set_clock "cuptiActivityRegisterTimestampCallback" (clock: Pointer) -> u32 {
+        // A window has one clock.
+        others_begin();
+        let result = call();
+        if result == 0 {
+            CLOCK.store(clock, Release);
+        }
+        result
+    }
+    announce "cuptiActivityPushExternalCorrelationId" (kind: u32, id: u64) -> u32 {
+        ANNOUNCED.store(true, Relaxed);
+        call()
     }
 }
+static INTERPOSED: Interposed = Interposed::new();
 
 #[cfg(test)]
 mod tests {
