@@ -277,7 +277,7 @@ impl Windows {
 
     /// Finds CUPTI, once, and watches who else uses it; false if there will be no windows.
     fn look(&mut self, header: &Header) -> bool {
-        if driver_function(c"cuInit").is_none() {
+        if !self.looked && driver_function(c"cuInit").is_none() {
             self.off(header, off::NO_DRIVER, 0);
             return false;
         }
@@ -355,25 +355,15 @@ impl Windows {
         window.dropped = dropped.min(u32::MAX.into()) as u32;
         window.asked = asked.len() as u32;
         window.ran = ran.values().map(|of| of.len() as u32).sum();
-        let mut blocks = Vec::new();
-        let mut payload = Vec::new();
-        for (id, name) in names {
-            windows::put_name(&mut payload, id, &name);
-            if payload.len() > NAMES {
-                blocks.push((Kind::Names, std::mem::take(&mut payload)));
-            }
-        }
-        if !payload.is_empty() {
-            blocks.push((Kind::Names, payload));
-        }
+        let mut blocks = names_in_blocks(names);
         let last = Anchor::now(clock);
+        let per_ns = ticks_per_ns(header, clock);
         let map = self.anchor.and_then(|first| {
             let set = ahead(clock).abs_diff(self.ahead) > CLOCK_SET;
-            let map = ToTicks::between(first, last, ticks_per_ns(header, clock));
+            let map = ToTicks::between(first, last, per_ns);
             map.filter(|_| !set || last.foreign)
         });
         // What was launched in the window began in it or since, unless CUPTI's clock is not the one that was looked at.
-        let per_ns = ticks_per_ns(header, clock);
         let slack = (CLOCK_SLACK as f64 * per_ns) as u64;
         let (first, latest) = (window.opening.saturating_sub(slack), last.ticks + slack);
         let fits = map.is_some_and(|map| {
@@ -411,15 +401,7 @@ impl Windows {
 
     /// The names again, because a trace file begins anew.
     pub fn names(&self) -> Vec<Block> {
-        let mut blocks = Vec::new();
-        for chunk in store::names().chunks(256) {
-            let mut payload = Vec::new();
-            for (id, name) in chunk {
-                windows::put_name(&mut payload, *id, name);
-            }
-            blocks.push((Kind::Names, payload));
-        }
-        blocks
+        names_in_blocks(store::names())
     }
 }
 
@@ -431,6 +413,21 @@ const CLOCK_SET: u64 = 50_000;
 const CLOCK_SLACK: u64 = 1_000_000;
 /// Bytes of names in a block.
 const NAMES: usize = 64 << 10;
+
+fn names_in_blocks(names: Vec<(u32, Vec<u8>)>) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut payload = Vec::new();
+    for (id, name) in names {
+        windows::put_name(&mut payload, id, &name);
+        if payload.len() > NAMES {
+            blocks.push((Kind::Names, std::mem::take(&mut payload)));
+        }
+    }
+    if !payload.is_empty() {
+        blocks.push((Kind::Names, payload));
+    }
+    blocks
+}
 
 fn block_of(window: &Window) -> Block {
     let mut payload = Vec::new();

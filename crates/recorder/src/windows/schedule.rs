@@ -84,15 +84,18 @@ impl Schedule {
         self.point
     }
 
+    /// How long the steps of a window take.
+    fn steps(&self) -> Duration {
+        self.step.map_or(USUAL, |step| step * STEPS)
+    }
+
     fn length(&self) -> Duration {
-        let length = self.step.map_or(USUAL, |step| step * STEPS);
-        length.clamp(USUAL, LONGEST)
+        self.steps().clamp(USUAL, LONGEST)
     }
 
     /// Whether a window that was open for so long and has so many records has enough of them.
     pub fn is_enough(&self, open: Duration, records: usize) -> bool {
-        let steps = self.step.map_or(USUAL, |step| step * STEPS);
-        records >= ENOUGH && open >= steps.max(SHORTEST)
+        records >= ENOUGH && open >= self.steps().max(SHORTEST)
     }
 
     /// From one window to the next, in a job of this age.
