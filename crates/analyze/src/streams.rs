@@ -8,9 +8,9 @@
 //! a window can't show (calls that were launched before it, a GPU without CUPTI) is left out, and counted where it is.
 
 mod interference;
-pub mod intervals;
+mod intervals;
 mod join;
-pub mod kinds;
+mod kinds;
 mod waiting;
 mod window;
 
@@ -20,12 +20,13 @@ use capture::windows::Kind;
 use interference::{alone, computed, slowed, Alone, Computed};
 use intervals::Union;
 use join::Launched;
-use kinds::{does, Does};
+use kinds::{Does, Names};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use tables::windows::Off;
+use tables::windows::{Off, Ran};
 use tables::{Capture, Process};
+use waiting::Waits;
 use window::Seen;
 
 /// Kernels by name in the report.
@@ -186,8 +187,15 @@ pub struct WaitedFor {
 /// What a window shows of a GPU.
 pub(crate) struct LaneWindow {
     pub(crate) seen: Seen,
-    pub(crate) names: Arc<Vec<String>>,
+    pub(crate) names: Arc<Names>,
     computed: Vec<Computed>,
+}
+
+impl Lane {
+    /// What its kernels take without communication.
+    fn alone(&self) -> Alone {
+        alone(self.windows.iter().map(LaneWindow::kernels))
+    }
 }
 
 impl LaneWindow {
@@ -207,12 +215,24 @@ pub(crate) struct Lane {
     pub(crate) windows: Vec<LaneWindow>,
 }
 
+/// Kernels of a name in all windows, ns.
 #[derive(Clone, Copy, Default)]
 struct OfName {
-    kind: Option<Kind>,
     kernels: u64,
     ns: i64,
+    /// Communication ran beside them.
     beside: i64,
+    /// Other kernels computed beside them.
+    hidden: i64,
+}
+
+impl OfName {
+    fn add(&mut self, of: &OfName) {
+        self.kernels += of.kernels;
+        self.ns += of.ns;
+        self.beside += of.beside;
+        self.hidden += of.hidden;
+    }
 }
 
 /// What is gathered from processes.
@@ -220,7 +240,8 @@ struct OfName {
 pub struct Gatherer {
     lanes: Vec<Lane>,
     kernels: HashMap<String, OfName>,
-    functions: BTreeMap<String, (u64, i64, i64)>,
+    copies: OfName,
+    fills: OfName,
     seen: i64,
     yielded: u64,
     without: BTreeMap<&'static str, u64>,
@@ -274,9 +295,7 @@ impl Calls {
             self.calls[window].push((devices[execution.place], launched));
         }
     }
-}
 
-impl Calls {
     fn take_in(&mut self, at: i64) {
         if at != 0 {
             let (from, to) = self.active.unwrap_or((at, at));
@@ -324,7 +343,8 @@ impl Gatherer {
             calls.take_in(launch.at);
         }
         let active = calls.active.map_or(0, |(from, to)| to - from);
-        let names = Arc::new(windows.names.clone());
+        let names = Arc::new(Names::new(&windows.names));
+        let mut of_names = vec![OfName::default(); names.len()];
         let mut lanes: BTreeMap<u32, Lane> = BTreeMap::new();
         for (index, window) in windows
             .list
@@ -334,18 +354,18 @@ impl Gatherer {
         {
             let mut devices: Vec<u32> = window.ran.iter().map(|r| r.device).collect();
             devices.dedup();
+            let launched = &mut calls.calls[index];
+            launched.sort_by_key(|(_, call)| call.at);
             for device in devices {
-                let Some(mut seen) = window::seen(window, device, &names) else {
+                let ran = window::ran_on(window, device);
+                let Some(mut seen) = window::seen(ran, &names) else {
                     continue;
                 };
                 // CUPTI's numbers of devices are CUDA's, which NCCL tells too.
-                let mut launched = std::mem::take(&mut calls.calls[index]);
-                launched.sort_by_key(|(_, call)| call.at);
                 let of_device = launched
                     .iter()
                     .filter(|(of, _)| *of == device || *of == u32::MAX);
                 let of_device: Vec<Launched> = of_device.map(|(_, call)| *call).collect();
-                calls.calls[index] = launched;
                 join::join(&mut seen, &of_device, process, &capture.names, &names);
                 join::join_graphs(&mut seen, window, process);
                 in_graphs.extend(seen.nccl.iter().filter_map(|kernel| {
@@ -360,64 +380,49 @@ impl Gatherer {
                     active,
                     windows: Vec::new(),
                 });
-                self.count(window, device, &seen, &names);
+                self.count(ran, &seen, &names, &mut of_names);
                 lane.windows.push(LaneWindow {
                     seen,
                     names: names.clone(),
-                    computed: computed(window, device, &names),
+                    computed: computed(ran, &names),
                 });
             }
         }
         self.lanes.extend(lanes.into_values());
+        let of_names = (0..).zip(&of_names).filter(|(_, of)| of.kernels > 0);
+        for (id, of) in of_names {
+            let name = names.name(id).to_owned();
+            self.kernels.entry(name).or_default().add(of);
+        }
         in_graphs
     }
 
-    /// Sums up kernels by name, and NCCL's by function.
-    fn count(
-        &mut self,
-        window: &tables::windows::Window,
-        device: u32,
-        seen: &Seen,
-        names: &[String],
-    ) {
+    /// Sums up kernels by the ids of their names, copies and fills.
+    fn count(&mut self, ran: &[Ran], seen: &Seen, names: &Names, of_names: &mut [OfName]) {
         let span = seen.span;
         self.seen += seen.length();
-        let communicates = seen.communicates();
-        for r in window.ran.iter().filter(|r| r.device == device) {
+        for r in ran {
             let time = (r.start.max(span.0), r.end.min(span.1));
             if time.0 >= time.1 {
                 continue;
             }
-            let name = match r.kind {
-                Kind::Kernel => names.get(r.name as usize).map_or("", String::as_str),
-                Kind::Copy => "copies",
-                Kind::Fill => "fills",
+            let is_nccl = r.kind == Kind::Kernel && names.does(r.name) == Does::Nccl;
+            let (beside, hidden) = match is_nccl {
+                true => (0, seen.computes.covers(time)),
+                false => (seen.communicates().covers(time), 0),
             };
-            let ns = time.1 - time.0;
-            let is_nccl = r.kind == Kind::Kernel && does(name) == Does::Nccl;
-            if is_nccl {
-                let function = kinds::function(name);
-                let hidden = seen.computes.covers(time);
-                if !self.functions.contains_key(function) {
-                    self.functions.insert(function.to_owned(), (0, 0, 0));
-                }
-                if let Some(sum) = self.functions.get_mut(function) {
-                    *sum = (sum.0 + 1, sum.1 + ns, sum.2 + hidden);
-                }
-            }
-            if !self.kernels.contains_key(name) {
-                self.kernels.insert(name.to_owned(), OfName::default());
-            }
-            if let Some(of) = self.kernels.get_mut(name) {
-                of.kind = Some(r.kind);
-                of.kernels += 1;
-                of.ns += ns;
-                of.beside += if is_nccl {
-                    0
-                } else {
-                    communicates.covers(time)
-                };
-            }
+            let of = match r.kind {
+                Kind::Kernel => of_names.get_mut(r.name as usize),
+                Kind::Copy => Some(&mut self.copies),
+                Kind::Fill => Some(&mut self.fills),
+            };
+            let Some(of) = of else { continue };
+            of.add(&OfName {
+                kernels: 1,
+                ns: time.1 - time.0,
+                beside,
+                hidden,
+            });
         }
     }
 
@@ -430,16 +435,10 @@ impl Gatherer {
             *self.without.entry(cause).or_default() += n;
         }
         for (name, of) in later.kernels {
-            let sum = self.kernels.entry(name).or_default();
-            sum.kind = of.kind;
-            sum.kernels += of.kernels;
-            sum.ns += of.ns;
-            sum.beside += of.beside;
+            self.kernels.entry(name).or_default().add(&of);
         }
-        for (name, of) in later.functions {
-            let sum = self.functions.entry(name).or_default();
-            *sum = (sum.0 + of.0, sum.1 + of.1, sum.2 + of.2);
-        }
+        self.copies.add(&later.copies);
+        self.fills.add(&later.fills);
     }
 
     /// What the windows show; `None` if there are none, and nothing says why.
@@ -455,19 +454,28 @@ impl Gatherer {
         let waits = waiting::waits(&self.lanes, &members);
         let windows = self.lanes.iter().flat_map(|lane| &lane.windows);
         let all = alone(windows.map(LaneWindow::kernels));
-        let ranks = self.lanes.iter().enumerate();
-        let ranks = ranks
-            .map(|(index, lane)| rank_row(index, lane, &waits, &all))
+        let own: Vec<Alone> = self.lanes.iter().map(Lane::alone).collect();
+        let ranks = self.lanes.iter().zip(&own).enumerate();
+        let ranks: Vec<RankStreams> = ranks
+            .map(|(index, (lane, own))| rank_row(index, lane, &waits, own, &all))
             .collect();
         let us = |ns: i64| ns as f64 / 1e3;
-        let functions = self.functions.into_iter();
+        let mut functions: BTreeMap<&str, OfName> = BTreeMap::new();
+        let nccl = self
+            .kernels
+            .iter()
+            .filter(|(name, _)| kinds::does(name) == Does::Nccl);
+        for (name, of) in nccl {
+            functions.entry(kinds::function(name)).or_default().add(of);
+        }
+        let functions = functions.into_iter();
         let mut communication: Vec<FunctionStreams> = functions
-            .map(|(function, (kernels, ns, hidden))| FunctionStreams {
-                function,
-                kernels,
-                sum_us: us(ns),
-                exposed_us: us(ns - hidden),
-                hidden_us: us(hidden),
+            .map(|(function, of)| FunctionStreams {
+                function: function.to_owned(),
+                kernels: of.kernels,
+                sum_us: us(of.ns),
+                exposed_us: us(of.ns - of.hidden),
+                hidden_us: us(of.hidden),
             })
             .collect();
         communication.sort_by(|a, b| {
@@ -489,23 +497,30 @@ impl Gatherer {
                 sum_us: us(ns),
             })
             .collect();
-        let mut kernels: Vec<KernelRow> = self
-            .kernels
-            .into_iter()
-            .map(|(name, of)| KernelRow {
-                kind: match of.kind {
-                    Some(Kind::Copy) => "copy",
-                    Some(Kind::Fill) => "fill",
-                    _ if does(&name) == Does::Computes => "computing",
-                    _ => "communication",
-                },
-                name,
-                kernels: of.kernels,
-                sum_us: us(of.ns),
-                share: of.ns as f64 / self.seen.max(1) as f64,
-                beside_us: us(of.beside),
-            })
-            .collect();
+        let row = |name: String, kind: &'static str, of: OfName| KernelRow {
+            name,
+            kind,
+            kernels: of.kernels,
+            sum_us: us(of.ns),
+            share: of.ns as f64 / self.seen.max(1) as f64,
+            beside_us: us(of.beside),
+        };
+        let mut kernels: Vec<KernelRow> = Vec::new();
+        for (name, kind, of) in [
+            ("copies", "copy", self.copies),
+            ("fills", "fill", self.fills),
+        ] {
+            if of.kernels > 0 {
+                kernels.push(row(name.to_owned(), kind, of));
+            }
+        }
+        kernels.extend(self.kernels.into_iter().map(|(name, of)| {
+            let kind = match kinds::does(&name) {
+                Does::Computes => "computing",
+                _ => "communication",
+            };
+            row(name, kind, of)
+        }));
         kernels.sort_by(|a, b| {
             b.sum_us
                 .total_cmp(&a.sum_us)
@@ -520,13 +535,13 @@ impl Gatherer {
                 .sum(),
             yielded: self.yielded,
             without: self.without,
-            ranks,
             communication,
             other_communication,
             kernels,
-            common_us: us(waits.pieces.iter().map(|p| p.1 - p.0).sum()),
+            common_us: us(waits.common()),
             operations: waits.operations,
-            waited_for: waited_for(&self.lanes, &waits, &all),
+            waited_for: waited_for(&self.lanes, &ranks, &waits, &own, &all),
+            ranks,
         })
     }
 }
@@ -550,7 +565,7 @@ fn share(windows: impl Iterator<Item = (f64, f64)>) -> Share {
     }
 }
 
-fn rank_row(index: usize, lane: &Lane, waits: &waiting::Waits, others: &Alone) -> RankStreams {
+fn rank_row(index: usize, lane: &Lane, waits: &Waits, own: &Alone, others: &Alone) -> RankStreams {
     let part = |pick: &dyn Fn(&Seen) -> i64| {
         let windows = lane.windows.iter().map(|w| &w.seen);
         share(windows.map(|seen| (pick(seen) as f64, seen.length() as f64)))
@@ -561,8 +576,7 @@ fn rank_row(index: usize, lane: &Lane, waits: &waiting::Waits, others: &Alone) -
         (ns as f64, (piece.1 - piece.0) as f64)
     }));
     let seen: i64 = lane.windows.iter().map(|w| w.seen.length()).sum();
-    let own = alone(lane.windows.iter().map(LaneWindow::kernels));
-    let beside = slowed(lane.windows.iter().map(LaneWindow::kernels), &own, others);
+    let beside = slowed(lane.windows.iter().map(LaneWindow::kernels), own, others);
     let beside_share = part(&|seen| seen.beside);
     RankStreams {
         rank: lane.rank,
@@ -582,42 +596,43 @@ fn rank_row(index: usize, lane: &Lane, waits: &waiting::Waits, others: &Alone) -
     }
 }
 
-fn waited_for(lanes: &[Lane], waits: &waiting::Waits, all: &Alone) -> Vec<WaitedFor> {
-    let idle = |lane: &Lane| {
-        let windows = lane.windows.iter().map(|w| &w.seen);
-        share(windows.map(|seen| (seen.idle() as f64, seen.length() as f64))).share
+/// By lane: which part of the computing beside kernels that waited was lost to that.
+fn lost_beside_waiting(lanes: &[Lane], waits: &Waits, own: &[Alone], all: &Alone) -> Vec<f64> {
+    let nothing = Union::default();
+    let lost = |(index, (lane, own)): (usize, (&Lane, &Alone))| {
+        let waiting = waits.waiting.get(&index).unwrap_or(&nothing);
+        let windows = lane.windows.iter().map(|w| (&w.computed[..], waiting));
+        slowed(windows, own, all).lost()
     };
+    lanes.iter().zip(own).enumerate().map(lost).collect()
+}
+
+fn waited_for(
+    lanes: &[Lane],
+    ranks: &[RankStreams],
+    waits: &Waits,
+    own: &[Alone],
+    all: &Alone,
+) -> Vec<WaitedFor> {
     let others_idle = |but: usize| {
-        let mut of: Vec<f64> = lanes
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| *i != but)
-            .map(|(_, l)| idle(l))
-            .collect();
+        let of = ranks.iter().enumerate().filter(|(i, _)| *i != but);
+        let mut of: Vec<f64> = of.map(|(_, rank)| rank.idle.share).collect();
         of.sort_by(f64::total_cmp);
         of.get(of.len() / 2).copied().unwrap_or(0.0)
     };
+    // Beside what waits, kernels are slowed otherwise than beside what moves data.
+    let lost = lost_beside_waiting(lanes, waits, own, all);
+    let common = waits.common();
+    let waited =
+        |a: usize, b: usize, piece: usize| waits.by.get(&(a, b, piece)).copied().unwrap_or((0, 0));
     let mut found = Vec::new();
-    let nothing = Union::default();
-    for (index, lane) in lanes.iter().enumerate() {
+    for (index, (lane, rank)) in lanes.iter().zip(ranks).enumerate() {
         // What each other rank lost by waiting for this one, less what this one lost by waiting for it.
         let mut losses: Vec<Share> = Vec::new();
-        for (other, of) in lanes
-            .iter()
-            .enumerate()
-            .filter(|(other, _)| *other != index)
-        {
-            let waited = |a: usize, b: usize, piece: usize| {
-                waits.by.get(&(a, b, piece)).copied().unwrap_or((0, 0))
-            };
+        for (other, lost) in lost.iter().enumerate().filter(|(other, _)| *other != index) {
             if !(0..waits.pieces.len()).any(|piece| waited(other, index, piece) != (0, 0)) {
                 continue;
             }
-            let waiting = waits.waiting.get(&other).unwrap_or(&nothing);
-            let own = alone(of.windows.iter().map(LaneWindow::kernels));
-            let windows = of.windows.iter().map(|w| (&w.computed[..], waiting));
-            let lost = slowed(windows, &own, all);
-            let lost = lost.lost();
             losses.push(share(waits.pieces.iter().enumerate().map(|(at, piece)| {
                 let (exposed, hidden) = waited(other, index, at);
                 let (back, _) = waited(index, other, at);
@@ -631,7 +646,6 @@ fn waited_for(lanes: &[Lane], waits: &waiting::Waits, all: &Alone) -> Vec<Waited
             continue;
         };
         let last = waits.last.get(&index).copied().unwrap_or(0);
-        let common: i64 = waits.pieces.iter().map(|piece| piece.1 - piece.0).sum();
         let ends = last as f64 * ENDS_NS / common.max(1) as f64;
         let loss = &Share {
             interval: loss.interval.map(|(low, high)| (low - ends, high + ends)),
@@ -650,7 +664,7 @@ fn waited_for(lanes: &[Lane], waits: &waiting::Waits, all: &Alone) -> Vec<Waited
                 let us = |share: f64| share.clamp(0.0, 1.0) * lane.active as f64 / 1e3;
                 (us(low), us(high))
             }),
-            host_late: idle(lane) - others_idle(index) >= loss.share / 2.0,
+            host_late: rank.idle.share - others_idle(index) >= loss.share / 2.0,
         });
     }
     found.sort_by(|a, b| b.loss.share.total_cmp(&a.loss.share));

@@ -8,11 +8,11 @@
 //! multiprocessors away, and only the second takes memory bandwidth.
 
 use super::intervals::{Span, Union};
-use super::kinds::{does, Does};
+use super::kinds::{Does, Names};
 use capture::windows::Kind;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use tables::windows::Window;
+use tables::windows::Ran;
 
 /// So many without communication are compared at least.
 const LEAST: u64 = 3;
@@ -22,23 +22,19 @@ const MOSTLY: f64 = 0.9;
 /// A kernel that computed: which are the same, and when it ran.
 pub type Computed = (u64, Span);
 
-/// The kernels of a device that computed.
-pub fn computed(window: &Window, device: u32, names: &[String]) -> Vec<Computed> {
+/// The kernels of a device that computed, of what ran on it.
+pub fn computed(ran: &[Ran], names: &Names) -> Vec<Computed> {
     // Ids of names are a process's own.
     let mut before: HashMap<u32, [(&str, u64); 2]> = HashMap::new();
     let mut all = Vec::new();
-    for r in window
-        .ran
-        .iter()
-        .filter(|r| r.device == device && r.kind == Kind::Kernel)
-    {
-        let name = names.get(r.name as usize).map_or("", String::as_str);
+    for r in ran.iter().filter(|r| r.kind == Kind::Kernel) {
+        let name = names.name(r.name);
         let this = (name, r.size);
         let previous = before.entry(r.stream).or_default();
         let mut same = DefaultHasher::new();
         (this, *previous).hash(&mut same);
         *previous = [this, previous[0]];
-        if does(name) == Does::Computes && r.start < r.end {
+        if names.does(r.name) == Does::Computes && r.start < r.end {
             all.push((same.finish(), (r.start, r.end)));
         }
     }

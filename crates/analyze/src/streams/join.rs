@@ -5,7 +5,7 @@
 //! the window was opened: of the few ways to lay them over each other, the one is taken in which functions are the same
 //! and every kernel began after its launch. In a graph, the kernels of a launch are the calls that were captured, in order.
 
-use super::kinds::function;
+use super::kinds::{self, function};
 use super::window::{NcclKernel, Seen};
 use std::collections::BTreeMap;
 use tables::windows::Window;
@@ -30,7 +30,7 @@ pub fn join(
     launched: &[Launched],
     process: &Process,
     names: &Names,
-    kernels: &[String],
+    kernels: &kinds::Names,
 ) {
     let mut order: Vec<usize> = (0..seen.nccl.len())
         .filter(|i| seen.nccl[*i].graph == 0)
@@ -47,7 +47,7 @@ pub fn join(
         let mut n = 0;
         for (kernel, unit) in pairs {
             let kernel = &seen.nccl[*kernel];
-            let of = function(kernels.get(kernel.name as usize)?);
+            let of = function(kernels.name(kernel.name));
             let shape = process.shapes.get(unit.shape as usize)?;
             if kernel.start < unit.at || !same(of, names.get(shape.function)?) {
                 return None;

@@ -2,6 +2,39 @@
 //!
 //! Rule: patterns are documented in docs/streams.md. A name that no pattern fits is the job's own computing.
 
+/// The names of a process's kernels by their ids, and what each does.
+#[derive(Clone, Debug, Default)]
+pub struct Names(Vec<(String, Does)>);
+
+impl Names {
+    /// Of names by id.
+    pub fn new(names: &[String]) -> Names {
+        Names(
+            names
+                .iter()
+                .map(|name| (name.clone(), does(name)))
+                .collect(),
+        )
+    }
+
+    /// How many ids there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The name; empty for an id that there is not.
+    pub fn name(&self, id: u32) -> &str {
+        self.0.get(id as usize).map_or("", |(name, _)| name)
+    }
+
+    /// What it does.
+    pub fn does(&self, id: u32) -> Does {
+        self.0
+            .get(id as usize)
+            .map_or(Does::Computes, |(_, does)| *does)
+    }
+}
+
 /// What a kernel does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Does {
@@ -38,7 +71,7 @@ pub const OTHERS: [(&str, &str); 15] = [
     ("AllReduceKernelImpl", "XLA's own all-reduce"),
 ];
 
-/// What the kernel of this name does. `more` are patterns of the user's own, as [`OTHERS`].
+/// What the kernel of this name does.
 pub fn does(name: &str) -> Does {
     if name.starts_with("nccl") {
         return Does::Nccl;
@@ -52,10 +85,10 @@ pub fn does(name: &str) -> Does {
 /// The function that one of NCCL's kernels carries out, as NCCL names it: `AllReduce` of `ncclDevKernel_AllReduce_Sum_f32_RING_LL`.
 pub fn function(name: &str) -> &str {
     let mut words = name.split('_');
-    let first = words.next().unwrap_or_default();
-    match first {
-        "ncclDevKernel" | "ncclKernel" => words.next().unwrap_or(name),
-        "ncclSymkDevKernel" | "ncclSymDevKernel" | "ncclSymk" => words.next().unwrap_or(name),
+    match words.next() {
+        Some(
+            "ncclDevKernel" | "ncclKernel" | "ncclSymkDevKernel" | "ncclSymDevKernel" | "ncclSymk",
+        ) => words.next().unwrap_or(name),
         _ => name,
     }
 }

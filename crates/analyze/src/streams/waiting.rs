@@ -1,6 +1,6 @@
 //! Who waited for whom in windows, and how much of that was exposed.
 //!
-//! In an AllReduce, AllGather, ReduceScatter or AlltoAll nobody can end before the last rank has begun, and all end
+//! In an AllReduce, AllGather or ReduceScatter nobody can end before the last rank has begun, and all end
 //! together, within some µs. So a rank waited for as long as its kernel ran longer than the shortest of the operation, and
 //! whoever had the shortest was waited for. Kernels of different ranks are one operation if they are of the same function
 //! and communicator and ran at the same time.
@@ -58,10 +58,7 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
     for (lane, of) in lanes.iter().enumerate() {
         for (window, seen) in of.windows.iter().enumerate() {
             for kernel in &seen.seen.nccl {
-                let name = seen
-                    .names
-                    .get(kernel.name as usize)
-                    .map_or("", |name| function(name));
+                let name = function(seen.names.name(kernel.name));
                 let Some(communicator) = kernel.communicator else {
                     continue;
                 };
@@ -150,15 +147,19 @@ fn beside(parts: &[Part], first: &Part) -> Option<Part> {
 }
 
 impl Waits {
+    /// How long the pieces are together, ns.
+    pub fn common(&self) -> i64 {
+        self.pieces.iter().map(|piece| piece.1 - piece.0).sum()
+    }
+
     fn add(&mut self, lanes: &[Lane], operation: &[Part]) {
         let ns = |part: &Part| part.end - part.start;
         let Some(last) = operation.iter().min_by_key(|part| (ns(part), part.lane)) else {
             return;
         };
-        let Some((at, _)) = self.overlaps((last.start, last.end)).next() else {
+        if self.overlaps((last.start, last.end)).next().is_none() {
             return;
-        };
-        debug_assert!(at < self.pieces.len());
+        }
         self.operations += 1;
         *self.last.entry(last.lane).or_default() += 1;
         let others = operation.iter().filter(|part| part.lane != last.lane);
@@ -170,9 +171,8 @@ impl Waits {
             let charged: Span = (part.start + ns(part) - second, whole.1);
             self.spans.entry(part.lane).or_default().push(whole);
             let within = |span: Span| {
-                let of = Union::of(vec![span]);
-                let hidden = of.and(&seen.seen.computes).length();
-                (of.length() - hidden, hidden)
+                let hidden = seen.seen.computes.covers(span);
+                (span.1 - span.0 - hidden, hidden)
             };
             let pieces: Vec<(usize, Span)> = self.overlaps(whole).collect();
             for (piece, span) in pieces {

@@ -7,7 +7,7 @@
 //! equal distances. That is once a step, where steps have such a kernel.
 
 use super::intervals::{Span, Union};
-use super::kinds::{does, Does};
+use super::kinds::{Does, Names};
 use capture::windows::Kind;
 use std::collections::{BTreeMap, HashMap};
 use tables::windows::{Ran, Window};
@@ -119,15 +119,24 @@ fn marks(ran: &[Ran], known: Span) -> Vec<i64> {
                 .is_some_and(|(least, most)| 2 * most <= 3 * least)
                 && 2 * long(at) >= known.1 - known.0
         })
-        .max_by_key(|at| (apart(at), long(at), -at[0]))
+        // The first of equals, whatever order they come in.
+        .max_by(|a, b| {
+            (apart(a), long(a))
+                .cmp(&(apart(b), long(b)))
+                .then_with(|| b.cmp(a))
+        })
         .unwrap_or_default()
 }
 
-/// What `window` shows of `device`; `None` if nothing in it is known to be whole.
-pub fn seen(window: &Window, device: u32, names: &[String]) -> Option<Seen> {
+/// What ran on `device` in `window`, by start.
+pub fn ran_on(window: &Window, device: u32) -> &[Ran] {
     let first = window.ran.partition_point(|r| r.device < device);
     let last = window.ran.partition_point(|r| r.device <= device);
-    let ran = &window.ran[first..last];
+    &window.ran[first..last]
+}
+
+/// What a window shows of a device on which this ran; `None` if nothing in it is known to be whole.
+pub fn seen(ran: &[Ran], names: &Names) -> Option<Seen> {
     let known = known(ran)?;
     let marks = marks(ran, known);
     let span = match marks[..] {
@@ -147,8 +156,7 @@ pub fn seen(window: &Window, device: u32, names: &[String]) -> Option<Seen> {
             copies.push(time);
             continue;
         }
-        let name = names.get(r.name as usize).map_or("", String::as_str);
-        match does(name) {
+        match names.does(r.name) {
             Does::Computes => computes.push(time),
             Does::Nccl => {
                 communicates.push(time);
@@ -188,15 +196,15 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    fn names() -> Vec<String> {
-        [
+    fn names() -> Names {
+        let names = [
             "",
             "gemm",
             "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
             "vllm::cross_device_reduce_1stage<float, 2>",
         ]
-        .map(String::from)
-        .to_vec()
+        .map(String::from);
+        Names::new(&names)
     }
 
     fn ran(name: u32, stream: u32, from_ms: i64, to_ms: i64) -> Ran {
@@ -229,7 +237,7 @@ mod tests {
     }
 
     fn parts(window: &Window) -> (u64, [i64; 5]) {
-        let seen = seen(window, 0, &names()).expect("known");
+        let seen = seen(ran_on(window, 0), &names()).expect("known");
         let cycles = seen.marks.len().saturating_sub(1) as u64;
         let n = cycles.max(1) as i64;
         let parts = [
@@ -266,12 +274,12 @@ mod tests {
     fn what_other_libraries_communicate_is_communication() {
         let window = steps(&[(1, 7, 0, 10), (3, 7, 10, 13)]);
         assert_eq!(parts(&window), (5, [10, 0, 3, 0, 7]));
-        let seen = seen(&window, 0, &names()).expect("known");
+        let seen = seen(ran_on(&window, 0), &names()).expect("known");
         assert_eq!(
             seen.others,
             BTreeMap::from([("vLLM's or SGLang's custom all-reduce", (6, 18 * MS))])
         );
-        assert!(super::seen(&window, 1, &names()).is_none());
+        assert!(super::seen(ran_on(&window, 1), &names()).is_none());
     }
 
     #[test]
@@ -279,7 +287,7 @@ mod tests {
         // A stream whose records begin late: what it did before is not known.
         let mut window = steps(&[(1, 7, 0, 10), (2, 9, 10, 14)]);
         window.ran.retain(|r| r.stream == 7 || r.start >= 40 * MS);
-        let seen = seen(&window, 0, &names()).expect("known");
+        let seen = seen(ran_on(&window, 0), &names()).expect("known");
         assert!(seen.span.0 >= 50 * MS);
     }
 }
