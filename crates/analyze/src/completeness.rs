@@ -117,12 +117,41 @@ impl RankCompleteness {
     }
 }
 
+/// What is said first if calls in CUDA graphs were not counted.
+pub const NOT_COUNTED: &str =
+    "Not all calls were counted: some ran in CUDA graphs that were not seen.";
+
 impl Completeness {
     /// Ranks that are not here, and those that lack calls that others prove, as sentences.
     pub fn missing(&self) -> Vec<String> {
         let absent = self.absent.iter().map(AbsentRow::sentence);
         let partial = self.ranks.iter().filter_map(RankCompleteness::missing);
         absent.chain(partial).collect()
+    }
+
+    /// How many calls were announced, recorded and timed, as a sentence; two if some were not counted.
+    pub fn counted(&self) -> String {
+        let least = match self.announced_is_lower_bound {
+            true => "at least ",
+            false => "",
+        };
+        let announced = self.announced.saturating_add(self.missing_at_least);
+        let (recorded, timed) = (self.recorded, self.timed);
+        match self.unseen.is_empty() {
+            true => format!(
+                "{recorded} of {least}{announced} announced calls recorded, {timed} timed."
+            ),
+            false => format!(
+                "{NOT_COUNTED} Of the others, {least}{announced} were announced, {recorded} recorded, {timed} timed."
+            ),
+        }
+    }
+
+    /// What launches of CUDA graphs executed, as a sentence; `None` without any.
+    pub fn in_launches(&self) -> Option<String> {
+        let (launches, calls) = (self.graph_launches, self.in_graphs);
+        let text = || format!("{launches} launches of CUDA graphs executed {calls} calls more.");
+        (launches > 0).then(text)
     }
 
     /// The account of nothing, to begin with.

@@ -20,6 +20,10 @@ mod waited_for;
 /// Least share of the run.
 const LEAST_SHARE: f64 = 0.01;
 
+/// What to do about a rank that launches late.
+const HOST_LATE_ADVICE: &str =
+    "Look at what its process does before the calls: data loading, Python, a busy or throttled CPU (py-spy top).";
+
 /// A claim with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
@@ -303,10 +307,7 @@ fn late_rank(
             "Look at what this rank does before its calls: data loading, Python, other GPU work.",
         )
     } else if rank.launched_late_us >= rank.gpu_busy_us {
-        (
-            "its launches came late from the host",
-            "Look at what its process does before the calls: data loading, Python, a busy or throttled CPU (py-spy top).",
-        )
+        ("its launches came late from the host", HOST_LATE_ADVICE)
     } else {
         (
             "it was launched in time, and its GPU was busy with other work",

@@ -4,6 +4,7 @@
 //! comes first: a rank that died, calls that are not here. The last sentence is about what took most time, by the best clock there is;
 //! the command can be typed as it stands.
 
+use crate::completeness::NOT_COUNTED;
 use crate::operations::Operation;
 use crate::statistics::Statistics;
 use crate::streams::Streams;
@@ -83,8 +84,7 @@ pub fn verdict(report: &Report) -> String {
         return format!("Not all of this job is here. {missing}");
     }
     if !c.unseen.is_empty() {
-        return "Not all calls were counted: some ran in CUDA graphs that were not seen."
-            .to_owned();
+        return NOT_COUNTED.to_owned();
     }
     if let Some(finding) = report.findings.first() {
         return finding.sentence.clone();
@@ -108,7 +108,12 @@ pub fn verdict(report: &Report) -> String {
 /// The share of exposed communication over ranks, for people; `None` without kernel windows.
 pub fn exposed(report: &Report) -> Option<String> {
     let ranks = &report.streams.as_ref()?.ranks;
-    let mut shares: Vec<f64> = ranks.iter().map(|rank| rank.exposed.share).collect();
+    range_of_shares(ranks.iter().map(|rank| rank.exposed.share))
+}
+
+/// Shares from the lowest to the highest, for people; `None` of none.
+pub fn range_of_shares(shares: impl Iterator<Item = f64>) -> Option<String> {
+    let mut shares: Vec<f64> = shares.collect();
     shares.sort_by(f64::total_cmp);
     let percent = |share: &f64| format!("{:.1}", 100.0 * share);
     let (low, high) = (percent(shares.first()?), percent(shares.last()?));

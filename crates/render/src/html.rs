@@ -467,41 +467,17 @@ impl<'a> Page<'a> {
     fn completeness(&mut self) {
         let c = &self.report.completeness;
         self.section("completeness", "Completeness and trust", "");
-        let least = if c.announced_is_lower_bound {
-            "at least "
-        } else {
-            ""
-        };
         for sentence in c.missing() {
             let _ = writeln!(self.html, "<p class=\"bad\">{}</p>", escaped(&sentence));
         }
-        let recorded = if c.unseen.is_empty() {
-            format!(
-                "{} of {least}{} announced calls recorded",
-                c.recorded,
-                c.announced.saturating_add(c.missing_at_least)
-            )
-        } else {
-            format!(
-                "Not all calls were counted: some ran in CUDA graphs that were not seen. Of the others, {least}{} were \
-                 announced, {} recorded",
-                c.announced.saturating_add(c.missing_at_least),
-                c.recorded
-            )
-        };
         let sound = if c.adds_up {
             ""
         } else {
             " The figures do not add up, please report it."
         };
-        let timed = c.timed;
-        let _ = writeln!(self.html, "<p>{recorded}, {timed} timed.{sound}</p>");
-        if c.graph_launches > 0 {
-            let _ = writeln!(
-                self.html,
-                "<p>{} launches of CUDA graphs executed {} calls more.</p>",
-                c.graph_launches, c.in_graphs
-            );
+        let _ = writeln!(self.html, "<p>{}{sound}</p>", c.counted());
+        if let Some(sentence) = c.in_launches() {
+            let _ = writeln!(self.html, "<p>{sentence}</p>");
         }
         if !c.odd.is_empty() {
             let _ = writeln!(

@@ -2,6 +2,7 @@
 
 use crate::layout::{plural, wrap, Table};
 use analyze::streams::{RankStreams, Share, Streams};
+use analyze::summary::range_of_shares;
 use analyze::Report;
 use std::io::{Result, Write};
 
@@ -25,23 +26,12 @@ fn with_error(share: &Share) -> String {
 /// Sentences about all ranks.
 pub(crate) fn lines(streams: &Streams) -> Vec<String> {
     let mut lines = Vec::new();
-    let spread = |pick: fn(&RankStreams) -> f64| {
-        let all = streams.ranks.iter().map(pick);
-        all.fold((f64::MAX, 0.0f64), |(low, high), v| {
-            (low.min(v), high.max(v))
-        })
-    };
-    let range = |(low, high): (f64, f64)| match percent(low) == percent(high) {
-        true => format!("{} %", percent(low)),
-        false => format!("{} to {} %", percent(low), percent(high)),
-    };
-    if !streams.ranks.is_empty() {
-        let exposed = range(spread(|rank| rank.exposed.share));
-        let waiting = spread(|rank| rank.exposed_waiting.share);
-        let of_it = match streams.operations {
-            0 => String::new(),
-            _ => format!("; {} of the time it waited for other ranks", range(waiting)),
-        };
+    let range = |pick: fn(&RankStreams) -> f64| range_of_shares(streams.ranks.iter().map(pick));
+    if let Some(exposed) = range(|rank| rank.exposed.share) {
+        let waiting = range(|rank| rank.exposed_waiting.share).filter(|_| streams.operations > 0);
+        let of_it = waiting.map_or(String::new(), |waiting| {
+            format!("; {waiting} of the time it waited for other ranks")
+        });
         lines.push(format!(
             "Exposed communication, beside which a GPU computed nothing: {exposed} of the time{of_it}."
         ));

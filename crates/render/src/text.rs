@@ -263,11 +263,6 @@ fn jobs(report: &Report, out: &mut impl Write) -> Result<()> {
 
 fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
     let c = &report.completeness;
-    let least = if c.announced_is_lower_bound {
-        "at least "
-    } else {
-        ""
-    };
     writeln!(out, "\nCompleteness and trust")?;
     let first = rows.ranks.max(2);
     let missing = c.missing();
@@ -281,33 +276,12 @@ fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()>
         "lines about ranks that lack calls",
     )?;
     let remedy = |cause: &String| c.remedies.get(cause).map_or("", String::as_str);
-    if c.unseen.is_empty() {
-        writeln!(
-            out,
-            "  {} of {least}{} announced calls recorded, {} timed.",
-            c.recorded,
-            c.announced.saturating_add(c.missing_at_least),
-            c.timed
-        )?;
-    } else {
-        let first = "  Not all calls were counted: some ran in CUDA graphs that were not seen. Of the others, ";
-        let rest = format!(
-            "{least}{} were announced, {} recorded, {} timed.",
-            c.announced.saturating_add(c.missing_at_least),
-            c.recorded,
-            c.timed
-        );
-        wrap(out, first, "    ", &rest)?;
-        for (cause, n) in &c.unseen {
-            wrap(out, &format!("  {n} {cause}: "), "    ", remedy(cause))?;
-        }
+    wrap(out, "  ", "    ", &c.counted())?;
+    for (cause, n) in &c.unseen {
+        wrap(out, &format!("  {n} {cause}: "), "    ", remedy(cause))?;
     }
-    if c.graph_launches > 0 {
-        writeln!(
-            out,
-            "  {} launches of CUDA graphs executed {} calls more.",
-            c.graph_launches, c.in_graphs
-        )?;
+    if let Some(sentence) = c.in_launches() {
+        writeln!(out, "  {sentence}")?;
     }
     for (cause, n) in &c.lost {
         wrap(

@@ -3,7 +3,7 @@
 //! Rule: it is only told where the lower end of the loss's interval is above zero. The loss is exposed waiting of the other
 //! ranks and what their waiting kernels slow, so it is never more than these ranks lost.
 
-use super::{time, Finding, LEAST_SHARE};
+use super::{time, Finding, HOST_LATE_ADVICE, LEAST_SHARE};
 use crate::streams::{Streams, WaitedFor};
 
 /// The ranks that cost the job something.
@@ -23,7 +23,7 @@ fn finding(rank: &WaitedFor, streams: &Streams) -> Finding {
     let (why, advice) = if rank.host_late {
         (
             "its GPU stands idle before, so its host launches late",
-            "Look at what its process does before the calls: data loading, Python, a busy or throttled CPU (py-spy top).",
+            HOST_LATE_ADVICE,
         )
     } else {
         (
