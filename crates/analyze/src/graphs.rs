@@ -142,7 +142,7 @@ pub fn seen(process: &Process) -> Seen {
 fn nccl_shows(process: &Process, shape: &Shape) -> bool {
     let mask = process.fact("mask").unwrap_or("0");
     let mask = u64::from_str_radix(mask.trim_start_matches("0x"), 16).unwrap_or(0);
-    let local = process.communicators.iter().find(|c| c.uid == shape.uid);
+    let local = process.communicator(shape.uid);
     let over_network = local.is_some_and(|c| c.nnodes > 1);
     mask & KERNEL_CH != 0 || over_network && mask & (PROXY_OP | PROXY_STEP) != 0
 }

@@ -130,8 +130,7 @@ impl Gatherer {
         }
         let mut devices = vec![None; walk.locals()];
         for place in walk.places() {
-            let local = |l: &&tables::communicators::Local| l.uid == place.shape.uid;
-            let device = process.communicators.iter().find(local);
+            let device = process.communicator(place.shape.uid);
             devices[place.local as usize] = device.and_then(|l| l.device);
             gpus.entry(devices[place.local as usize]).or_default();
         }

@@ -96,8 +96,8 @@ pub fn roles(capture: &Capture) -> (Vec<Role>, Vec<usize>) {
 /// When the last member left a communicator.
 fn ended(capture: &Capture, communicator: &Communicator) -> Option<i64> {
     let ends = communicator.members.iter().map(|member| {
-        let locals = &capture.processes.get(member.process)?.communicators;
-        locals.iter().find(|l| l.uid == member.uid)?.ended_ns
+        let process = capture.processes.get(member.process)?;
+        process.communicator(member.uid)?.ended_ns
     });
     ends.collect::<Option<Vec<i64>>>()?.into_iter().max()
 }

@@ -307,7 +307,7 @@ impl Calls {
 /// The devices that calls at these places are launched on.
 pub fn devices(process: &Process, places: &[Place]) -> Vec<u32> {
     let device = |uid: u32| {
-        let local = process.communicators.iter().find(|local| local.uid == uid);
+        let local = process.communicator(uid);
         local.and_then(|local| local.device).unwrap_or(u32::MAX)
     };
     places.iter().map(|place| device(place.shape.uid)).collect()

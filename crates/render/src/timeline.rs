@@ -278,7 +278,7 @@ impl Line {
         clock: Option<analyze::clocks::Line>,
     ) -> Line {
         let device = |shape: &Shape| {
-            let local = process.communicators.iter().find(|l| l.uid == shape.uid);
+            let local = process.communicator(shape.uid);
             local.and_then(|l| l.device)
         };
         let devices: Vec<Option<u32>> = process.shapes.iter().map(device).collect();

@@ -151,6 +151,11 @@ pub struct Process {
 }
 
 impl Process {
+    /// The communicator with this number, as the process sees it.
+    pub fn communicator(&self, uid: u32) -> Option<&Local> {
+        self.communicators.iter().find(|local| local.uid == uid)
+    }
+
     /// A fact by key, if it is there and not empty.
     pub fn fact(&self, key: &str) -> Option<&str> {
         self.facts

@@ -48,10 +48,8 @@ impl Gatherer {
     pub fn plan(&mut self, capture: &Capture, process: &Process, walk: &Walk) -> Plan {
         let mut lanes: BTreeMap<Option<u32>, u32> = BTreeMap::new();
         let mut lane = |place: &crate::executions::Place| {
-            let locals = &mut process.communicators.iter();
-            let device = locals
-                .find(|l| l.uid == place.shape.uid)
-                .and_then(|l| l.device);
+            let local = process.communicator(place.shape.uid);
+            let device = local.and_then(|l| l.device);
             let function = capture.names.get(place.function);
             let all = function.is_some_and(|function| ALL_TO_ALL.contains(&function));
             let lane = *lanes.entry(device).or_insert_with(|| {

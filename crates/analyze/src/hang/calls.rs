@@ -184,7 +184,7 @@ impl<'a> Calls<'a> {
             let mut ranks = Vec::with_capacity(communicator.members.len());
             for member in &communicator.members {
                 let process = &capture.processes[member.process];
-                let local = process.communicators.iter().find(|l| l.uid == member.uid);
+                let local = process.communicator(member.uid);
                 let device = local.and_then(|l| l.device);
                 let next = vertices.len();
                 let vertex = *vertices.entry((member.process, device)).or_insert(next);

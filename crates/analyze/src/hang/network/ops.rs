@@ -108,7 +108,7 @@ impl<'a> Gathered<'a> {
         let mut open = Vec::new();
         for (member, own) in ranks.iter().enumerate() {
             let process = &case.capture.processes[own.process];
-            let local = process.communicators.iter().find(|l| l.uid == own.uid);
+            let local = process.communicator(own.uid);
             let vague = local.is_none_or(|local| local.abi < 4);
             for op in ops_of(case, stall, member) {
                 let wait = op.wait.and_then(|wait| NetWait::at(wait.into()));
