@@ -46,6 +46,9 @@ use std::time::{Duration, Instant};
 const LATE: Duration = Duration::from_secs(10);
 /// Between two flushes of a window that drains.
 const DRAIN: Duration = Duration::from_millis(50);
+/// CUPTI takes 40 to 170 ms when it is first switched on, in which launches wait (measured), and later 0.03 ms. So it is
+/// switched on and off for no time when the job has begun to make calls, rather than in its first steps.
+const WARM_UP: Duration = Duration::ZERO;
 /// A window has all its records when none came for so long, and all buffers are back.
 const SETTLED: Duration = Duration::from_millis(150);
 
@@ -118,6 +121,10 @@ pub struct Windows {
     ahead: u64,
     /// CUPTI's clock at that moment.
     anchor: Option<Anchor>,
+    /// When CUPTI is to be set up; `None` before it was found, and afterwards.
+    warm_up_at: Option<Instant>,
+    /// What is open, or drains, is no window ([`WARM_UP`]).
+    warming_up: bool,
 }
 
 enum State {
@@ -143,6 +150,8 @@ impl Windows {
             calls: 0,
             ahead: 0,
             anchor: None,
+            warm_up_at: None,
+            warming_up: false,
         }
     }
 
@@ -184,6 +193,15 @@ impl Windows {
             // Before the first window is due: to search for others takes a while.
             State::Closed if !self.looked && calls > 0 && !last => {
                 self.look(header);
+            }
+            State::Closed if self.warm_up_at.is_some() => {
+                let is_time = self.warm_up_at.is_some_and(|at| Instant::now() >= at);
+                if is_time && !last {
+                    self.warm_up_at = None;
+                    if neighbours::none() {
+                        self.open(header, clock, WARM_UP);
+                    }
+                }
             }
             State::Closed => match self.schedule.due(calls, last) {
                 Some(Due::Window(length)) => self.open(header, clock, length),
@@ -297,8 +315,12 @@ impl Windows {
                 return false;
             }
             cupti::deliver_to(cupti, store::add);
+            neighbours::watch(give_up);
+            // By then it is known whether somebody uses it already.
+            self.warm_up_at = Some(Instant::now() + neighbours::SILENCE);
+        } else {
+            neighbours::watch(give_up);
         }
-        neighbours::watch(give_up);
         true
     }
 
@@ -333,7 +355,10 @@ impl Windows {
             None => {
                 header.windows_yielded.fetch_add(1, Relaxed);
             }
-            Some(Ok(())) => self.now = State::Open(window, Instant::now(), length),
+            Some(Ok(())) => {
+                self.warming_up = length == WARM_UP;
+                self.now = State::Open(window, Instant::now(), length);
+            }
             Some(Err(code)) => {
                 asked::end();
                 let _ = cupti.end();
@@ -395,6 +420,12 @@ impl Windows {
         self.schedule.closed(self.calls);
         if window.code != 0 {
             self.off(header, off::ERROR, window.code);
+        }
+        if self.warming_up {
+            self.warming_up = false;
+            self.number -= 1;
+            // The names stay.
+            blocks.retain(|(kind, _)| *kind == Kind::Names);
         }
         blocks
     }

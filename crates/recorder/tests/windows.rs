@@ -202,6 +202,12 @@ impl Play {
         self.until(|| began.elapsed() >= time);
     }
 
+    /// Steps until CUPTI is set up: it was switched on and off before the first window.
+    #[track_caller]
+    fn set_up(&mut self) {
+        self.windows(1);
+    }
+
     /// Steps until so many more windows are closed.
     #[track_caller]
     fn windows(&mut self, more: u64) {
@@ -517,6 +523,7 @@ impl Left {
 #[ignore = "played by a story"]
 fn job_of_steps() {
     let mut play = Play::new();
+    play.set_up();
     play.windows(3);
     play.until_recorded(|p| p.windows.list.iter().any(Window::is_quiet));
     play.rest();
@@ -543,6 +550,25 @@ fn all_that_was_launched_in_a_window_is_in_it() {
     let late = |w: &&&Window| w.ran.iter().any(|r| r.end > w.closed);
     assert!(windows.iter().any(|w| late(&w)));
     assert!(left.process.windows.list.iter().any(|w| w.is_quiet()));
+}
+
+#[test]
+#[ignore = "played by a story"]
+fn job_that_has_just_begun() {
+    let mut play = Play::new();
+    play.step();
+    // CUPTI is there, was switched on and off, and no call is due for a window.
+    until(|| calls("cuptiActivityDisable") == KINDS);
+    assert_eq!((begun(), enabled()), (1, 0));
+    play.rest();
+    play.save();
+}
+
+fn cupti_is_set_up_before_the_first_window() {
+    let place = Place::with_cupti();
+    let left = Left::of(place.job("job_that_has_just_begun"));
+    assert_eq!(left.off(), None);
+    assert!(left.process.windows.list.is_empty());
 }
 
 fn dropped_records_are_counted_and_the_others_stay() {
@@ -656,10 +682,10 @@ fn an_error_of_cupti_ends_windows_for_good() {
         Left::of(place.job("job_with_an_error").env("FAKE_CUPTI_FAIL", fail))
     };
     std::thread::scope(|scope| {
-        // At the first window, as if a tool had the GPU; then at the second.
+        // Before the first window, as if a tool had the GPU; then at the second; then after any.
         let first = scope.spawn(|| left("cuptiActivityEnable:2:39"));
-        let second = scope.spawn(|| left("cuptiActivityEnable:4:8"));
-        let flush = scope.spawn(|| left("cuptiActivityFlushAll:1:999"));
+        let second = scope.spawn(|| left("cuptiActivityEnable:7:8"));
+        let flush = scope.spawn(|| left("cuptiActivityFlushAll:12:999"));
         let first = first.join().expect("passed");
         assert_eq!(first.off(), Some(Off::Error(39)));
         assert!(first.windows().is_empty());
@@ -669,7 +695,9 @@ fn an_error_of_cupti_ends_windows_for_good() {
         let flush = flush.join().expect("passed");
         assert_eq!(flush.off(), Some(Off::Error(999)));
         let ends: Vec<(End, u32)> = flush.windows().iter().map(|w| (w.end, w.code)).collect();
-        assert_eq!(ends, [(End::Failed, 999)]);
+        // Set-up has flushed too, more often on a busy machine.
+        let failed = ends.is_empty() || ends.last() == Some(&(End::Failed, 999));
+        assert!(failed, "{ends:?}");
     });
 }
 
@@ -808,6 +836,7 @@ fn job_that_is_profiled() {
     let _cupti = unsafe { Library::open(Some("libcupti.so.13"), RTLD_LAZY) };
     let early = (!late).then(Profiler::load);
     let mut play = Play::new();
+    play.set_up();
     play.windows(1);
     if late {
         // The recorder looks for new libraries before each window, and has had no call since this one.
@@ -867,6 +896,7 @@ fn job_that_yields_with_an_error() {
     let _cupti = unsafe { Library::open(Some("libcupti.so.13"), RTLD_LAZY) };
     let profiler = Profiler::load();
     let mut play = Play::new();
+    play.set_up();
     play.until(|| enabled() == ALL_KINDS);
     profiler.begin(false);
     play.go_on(Duration::from_millis(300));
@@ -876,7 +906,7 @@ fn job_that_yields_with_an_error() {
 fn an_error_while_a_window_yields_is_the_last_too() {
     let place = Place::with_cupti().with_profiler(&[]);
     let job = place.job("job_that_yields_with_an_error");
-    let left = Left::of(job.env("FAKE_CUPTI_FAIL", "cuptiActivityDisable:1:15"));
+    let left = Left::of(job.env("FAKE_CUPTI_FAIL", "cuptiActivityDisable:4:15"));
     let ends: Vec<(End, u32)> = left.windows().iter().map(|w| (w.end, w.code)).collect();
     assert_eq!(ends, [(End::Yielded, 15)]);
     assert_eq!(left.off(), Some(Off::Error(15)));
@@ -887,6 +917,7 @@ fn an_error_while_a_window_yields_is_the_last_too() {
 fn job_that_ends_in_a_window() {
     let mut play = Play::new();
     play.long = play.compute;
+    play.set_up();
     play.windows(1);
     recorded(|p| !windows(p).is_empty());
     // The window may have ended before the job does, on a busy machine.
@@ -926,6 +957,7 @@ fn a_job_that_exits_in_a_window_keeps_that_too() {
 #[ignore = "played by a story"]
 fn job_that_forks_in_a_window() {
     let mut play = Play::new();
+    play.set_up();
     play.windows(1);
     play.until(|| enabled() == ALL_KINDS);
     // SAFETY: the child calls NCCL's profiler and ends.
@@ -993,6 +1025,7 @@ macro_rules! stories {
 stories! {
     windows_have_what_was_launched_in_them:
         all_that_was_launched_in_a_window_is_in_it
+        cupti_is_set_up_before_the_first_window
         dropped_records_are_counted_and_the_others_stay
         times_of_an_unknown_clock_are_left_out
         the_cupti_that_lies_beside_cudas_runtime_is_found

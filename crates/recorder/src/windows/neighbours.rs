@@ -26,6 +26,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
+use std::time::Duration;
 
 /// Kinds of activity that others have switched on, a bit each.
 static ENABLED: AtomicU64 = AtomicU64::new(0);
@@ -43,7 +44,7 @@ static CLOCK: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static GIVE_UP: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 /// So long without an operator's announcement means that torch.profiler does not run: steps have thousands a second.
-const SILENCE: u64 = 300_000_000;
+pub const SILENCE: Duration = Duration::from_millis(300);
 
 /// Watches CUPTI; `give_up` closes our window, on the thread of the other profiler.
 pub fn watch(give_up: fn()) {
@@ -70,7 +71,7 @@ pub fn none() -> bool {
             WATCHED.store(now, Release);
             return false;
         }
-        if since == 0 || LOOKED_UP.load(Acquire) || now - since < SILENCE {
+        if since == 0 || LOOKED_UP.load(Acquire) || now - since < SILENCE.as_nanos() as u64 {
             return false;
         }
         EARLIER.store(false, Release);
