@@ -51,6 +51,9 @@ def options(words):
     parser.add_argument("--slow-from", type=int, default=0, help="first slow step")
     parser.add_argument("--slow-every", type=int, default=1)
     parser.add_argument(
+        "--slow-pieces", type=int, default=1, help="pipeline: so many micro-batches of a step are slow"
+    )
+    parser.add_argument(
         "--torch-profiler", help="record steps 20 to 23 with torch.profiler into this file, rank by rank"
     )
     parser.add_argument("--end", choices=["destroy", "exit", "kill"], default="destroy")
@@ -272,14 +275,14 @@ def pipeline(job):
 
     def forward(*inputs):
         if state["left"]:
-            state["left"] = 0
+            state["left"] -= 1
             job.slow(state["step"])
         return original(*inputs)
 
     stage_module.forward = forward
 
     def step(number):
-        state.update(step=number, left=1)
+        state.update(step=number, left=a.slow_pieces)
         if job.rank == 0:
             schedule.step(whole)
         elif job.rank == job.world - 1:
@@ -338,6 +341,12 @@ def grid(job):
             float(y[0, 0])
 
     return step
+
+
+def parts(times, n):
+    """So many equal parts of a list, as far as it goes."""
+    size = max(1, len(times) // n)
+    return [times[i : i + size] for i in range(0, len(times) - size + 1, size)]
 
 
 SHAPES = {
@@ -411,6 +420,7 @@ def rank_main(args, rank, world, port):
         wall_s=round(wall, 4),
         step_ms=round(wall / args.steps * 1e3, 4),
         host_step_ms=round(statistics.median(times), 4) if times else None,
+        parts_ms=[round(statistics.mean(part), 4) for part in parts(times, 8)],
         slow_rank=args.slow_rank,
         slow_on=args.slow_on,
     )
