@@ -555,6 +555,23 @@ class Streams(Record):
     waited_for: list[WaitedFor]
 
 
+class Cost(Record):
+    """What recording cost the job, as a share of its time without."""
+
+    _parts = {"gpu": Share, "events": Share, "windows": Share}
+    __slots__ = ()
+    gpu: Share | None
+    events: Share | None
+    windows: Share | None
+    quiet_spells: int
+    windows_compared: int
+    left_out: int
+    timed_launches: int
+    events_counted: float
+    callbacks: float
+    calls: int
+
+
 class StepsRow(Record):
     """The steps of one process."""
 
@@ -797,6 +814,7 @@ class Report(Record):
         "network": NetworkRow,
         "steps": Steps,
         "streams": Streams,
+        "cost": Cost,
         "arrivals": Arrivals,
         "clocks": Clocks,
         "problems": Problem,
@@ -819,6 +837,7 @@ class Report(Record):
     network: list[NetworkRow]
     steps: Steps | None
     streams: Streams | None
+    cost: Cost | None
     arrivals: Arrivals | None
     clocks: Clocks | None
     notes: list[str]

@@ -14,6 +14,7 @@ pub mod arrivals;
 pub mod bandwidth;
 pub mod clocks;
 pub mod completeness;
+pub mod cost;
 pub mod coverage;
 pub mod deaths;
 pub mod diff;
@@ -90,6 +91,8 @@ pub struct Report {
     pub steps: Option<steps::Steps>,
     /// What the GPUs did, from kernel windows; null where there were none.
     pub streams: Option<streams::Streams>,
+    /// What recording cost this job; null where no time passed between calls.
+    pub cost: Option<cost::Cost>,
     /// Who waited and who was waited for; null where no operation has a GPU time on every rank.
     pub arrivals: Option<arrivals::Arrivals>,
     /// How the hosts' clocks stand to each other; null for one host.
@@ -177,6 +180,7 @@ pub struct Analysis {
     network: network::Gatherer,
     graphs: graphs::Gatherer,
     streams: streams::Gatherer,
+    cost: cost::Gatherer,
     steps: Vec<steps::StepsRow>,
     evidence: evidence::Gatherer,
     silent: notes::Silent,
@@ -204,6 +208,7 @@ struct UnderWay {
     untimed: ByCause,
     shown: graphs::Shown,
     in_windows: streams::Calls,
+    cost: cost::Plan,
 }
 
 impl Default for Analysis {
@@ -220,6 +225,7 @@ impl Default for Analysis {
             network: network::Gatherer::default(),
             graphs: graphs::Gatherer::default(),
             streams: streams::Gatherer::default(),
+            cost: cost::Gatherer::default(),
             steps: Vec::new(),
             evidence: evidence::Gatherer::default(),
             silent: notes::Silent::default(),
@@ -267,6 +273,7 @@ impl Analysis {
                 untimed: [0; CAUSES.len()],
                 shown: graphs::Shown::default(),
                 in_windows: streams::Calls::new(process),
+                cost: cost::Plan::new(process),
             });
         }
         let Some(mut now) = self.under_way.take() else {
@@ -276,6 +283,7 @@ impl Analysis {
         walk.for_each(&mut now.steps, |execution| {
             let place = execution.place;
             now.in_windows.add(&devices, execution);
+            now.cost.add(process, execution);
             self.operations.add(rows[place], execution);
             self.functions.add(functions[place], execution);
             self.network.add(networks[place], process, execution);
@@ -329,6 +337,7 @@ impl Analysis {
         for (shape, ns) in self.streams.add(capture, process, now.in_windows) {
             self.operations.time_in_graph(rows[shape as usize], ns);
         }
+        self.cost.add(process, now.cost);
         self.evidence.end(now.evidence, process);
         self.ranks.extend(now.ranks.finish(process));
         self.steps.extend(now.pattern.finish(process));
@@ -350,6 +359,7 @@ impl Analysis {
         self.network.merge(later.network);
         self.graphs.merge(later.graphs);
         self.streams.merge(later.streams);
+        self.cost.merge(later.cost);
         self.steps.extend(later.steps);
         self.evidence.merge(later.evidence);
         self.silent.merge(later.silent);
@@ -388,6 +398,7 @@ impl Analysis {
             graphs: self.graphs.finish(capture),
             steps: steps::finish(self.steps, capture.processes.len()),
             streams: self.streams.finish(capture),
+            cost: self.cost.finish(),
             arrivals,
             clocks,
             problems: job::problems(capture),

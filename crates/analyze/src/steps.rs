@@ -267,7 +267,7 @@ fn busy(items: &[Item]) -> Option<u64> {
 }
 
 /// After how many calls the same calls come again: the best first, then longer ones.
-fn periods(symbols: &[u32]) -> Vec<usize> {
+pub(crate) fn periods(symbols: &[u32]) -> Vec<usize> {
     let window = {
         let skipped = symbols.len().saturating_sub(WINDOW) / 2;
         &symbols[skipped..(skipped + WINDOW).min(symbols.len())]

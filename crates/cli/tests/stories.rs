@@ -275,6 +275,9 @@ impl Masks {
             return "<function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls."
                 .to_owned();
         }
+        if line.starts_with("  Recording cost this job: callbacks ") {
+            return "  Recording cost this job: callbacks <n> % (counted × measured).".to_owned();
+        }
         if line.starts_with("  GPU      ") {
             return "  GPU      <gpu>; driver <driver>".to_owned();
         }

@@ -1,8 +1,9 @@
 //! Kernel windows: for a short time now and then, everything that runs on the process's GPUs.
 //!
-//! NCCL announces its calls and nothing around them. In a window, CUPTI records every kernel, copy and fill ([`store`]),
-//! and functions before the driver's note what the host asks for ([`asked`]). From both, a reader finds which
-//! communication was exposed, and what a late rank costs. Windows are opened and closed by the recorder's thread:
+//! NCCL announces its calls and nothing around them. In a window, CUPTI records every kernel, copy and fill
+//! ([`store`]), and functions before the driver's note what the host asks for ([`asked`]). From both, a
+//! reader finds which communication was exposed, and what a late rank costs. Windows are opened and closed by
+//! the recorder's thread:
 //!
 //! ```text
 //!            a point, budget allows            as long as planned,         all records came,
@@ -12,18 +13,21 @@
 //!                                         └──────────────────────────────▶ blocks, closed
 //! ```
 //!
-//! **When.** All ranks must look at the same steps. They have no way to agree, so windows begin at calls that each counts by
-//! itself ([`schedule`]). A reader says if the windows of two ranks do not overlap.
+//! **When.** All ranks must look at the same steps. They have no way to agree, so windows begin at calls that
+//! each counts by itself ([`schedule`]). A reader says if the windows of two ranks do not overlap.
 //!
-//! **Cost.** Kernels run 1 to 5 % slower in a window (measured), so a twentieth of the time in windows stays within a
-//! budget of 1 %. Half way to the next window, CUDA events are not recorded for as long ([`Windows::is_quiet`]): from windows,
-//! quiet spells and the rest a reader finds what both cost this job.
+//! **Cost.** Kernels run 1 to 5 % slower in a window (measured), so a twentieth of the time in windows stays
+//! within a budget of 1 %. If the job is slower in them than that allows, there are fewer ([`felt`]). Now and
+//! then, CUDA events are not recorded for a while either ([`Windows::is_quiet`]): from windows, quiet spells
+//! and what is beside them a reader finds what both cost this job.
 //!
-//! Rule: the first error of CUPTI ends windows for the rest of the process. No window is open while another profiler uses
-//! CUPTI. Memory is bounded: [`store::MOST`] records, [`asked::MOST`] calls and [`cupti::make_buffers`].
+//! Rule: the first error of CUPTI ends windows for the rest of the process. No window is open while another
+//! profiler uses CUPTI. Memory is bounded: [`store::MOST`] records, [`asked::MOST`] calls and
+//! [`cupti::make_buffers`].
 
 pub mod asked;
 pub mod cupti;
+mod felt;
 pub mod neighbours;
 mod schedule;
 pub mod steps;
@@ -37,6 +41,7 @@ use capture::block::Kind;
 use capture::live::Header;
 use capture::windows::{self, End, Window};
 use cupti::Cupti;
+use felt::Felt;
 use schedule::{Due, Schedule};
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -88,7 +93,8 @@ fn switched<T>(act: impl FnOnce(&mut Open) -> T) -> T {
     act(unsafe { &mut *OPEN.0.get() })
 }
 
-/// Closes the window and takes every buffer back, on the thread of another profiler that is about to use CUPTI.
+/// Closes the window and takes every buffer back, on the thread of another profiler that is about to use
+/// CUPTI.
 fn give_up() {
     switched(|open| match *open {
         Open::On(cupti, clock) => {
@@ -110,6 +116,7 @@ pub type Block = (Kind, Vec<u8>);
 /// The windows of a process: owned by the recorder's thread.
 pub struct Windows {
     schedule: Schedule,
+    felt: Felt,
     cupti: Option<&'static Cupti>,
     /// Looked for CUPTI; its absence is final.
     looked: bool,
@@ -143,6 +150,7 @@ impl Windows {
         let asked_for = budget.is_some();
         Windows {
             schedule: Schedule::new(budget.unwrap_or(0.0)),
+            felt: Felt::default(),
             cupti: None,
             looked: false,
             now: if asked_for { State::Closed } else { State::Off },
@@ -188,6 +196,15 @@ impl Windows {
     pub fn poll(&mut self, header: &Header, clock: Clock, calls: u64, last: bool) -> Vec<Block> {
         let mut blocks = Vec::new();
         self.calls = calls;
+        if !matches!(self.now, State::Off) {
+            self.felt
+                .calls(Instant::now(), calls, self.schedule.length());
+            if self.felt.compare() {
+                if let Some(slower) = self.felt.slower() {
+                    self.schedule.felt(slower);
+                }
+            }
+        }
         match &mut self.now {
             State::Off => {}
             // Before the first window is due: to search for others takes a while.
@@ -234,6 +251,7 @@ impl Windows {
                 };
                 let yielded = window.end == End::Yielded;
                 let now = Instant::now();
+                self.felt.window(*since, now - *since);
                 self.now = State::Draining(*window, now, (ran, now));
                 if let (true, Some(cupti)) = (last && !yielded, self.cupti) {
                     // All that has run by now; the driver shuts down soon.
@@ -388,7 +406,8 @@ impl Windows {
             let map = ToTicks::between(first, last, per_ns);
             map.filter(|_| !set || last.foreign)
         });
-        // What was launched in the window began in it or since, unless CUPTI's clock is not the one that was looked at.
+        // What was launched in the window began in it or since, unless CUPTI's clock is not the one that was
+        // looked at.
         let slack = (CLOCK_SLACK as f64 * per_ns) as u64;
         let (first, latest) = (window.opening.saturating_sub(slack), last.ticks + slack);
         let fits = map.is_some_and(|map| {
@@ -536,7 +555,8 @@ struct ToTicks {
 }
 
 impl ToTicks {
-    /// Two moments, one before and one after what is to be mapped; `None` if the clock was changed in between.
+    /// Two moments, one before and one after what is to be mapped; `None` if the clock was changed in
+    /// between.
     fn between(first: Anchor, last: Anchor, ticks_per_ns: f64) -> Option<ToTicks> {
         let units = last.cupti.checked_sub(first.cupti).filter(|n| *n > 0)?;
         let ticks = (last.ticks - first.ticks) as f64 / units as f64;

@@ -479,6 +479,9 @@ impl<'a> Page<'a> {
         if let Some(sentence) = c.in_launches() {
             let _ = writeln!(self.html, "<p>{sentence}</p>");
         }
+        if let Some(cost) = &self.report.cost {
+            let _ = writeln!(self.html, "<p>{}</p>", escaped(&cost.sentence()));
+        }
         if !c.odd.is_empty() {
             let _ = writeln!(
                 self.html,

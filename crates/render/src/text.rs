@@ -340,6 +340,9 @@ fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()>
         }
         wrap(out, &format!("  {name} on {}: ", rank.host), "    ", &text)?;
     }
+    if let Some(cost) = &report.cost {
+        wrap(out, "  ", "    ", &cost.sentence())?;
+    }
     let rest = &worst[shown..];
     if rest.is_empty() {
         return Ok(());

@@ -1,0 +1,685 @@
+//! What recording cost this job.
+//!
+//! CUDA events and kernel windows slow the GPU's streams. The recorder leaves them out now and then, in quiet
+//! spells, so that a job has its own measure: the same number of calls, in whole steps where these are found,
+//! in a spell and just before and after it.
+//!
+//! ```text
+//!   ordinary          quiet spell         ordinary            kernel window     ordinary
+//!   ├─ m steps ─┼────── n steps ──────┼─ m steps ─┤   ├─ m ─┼──── n steps ────┼─ m ─┤
+//! ```
+//!
+//! Both neighbours are as long as each other, so a job that gets slower all the time is no cost. A [`Plan`]
+//! takes the calls of a process and compares as soon as a spell and its neighbours are there;
+//! [`Gatherer::finish`] puts ranks and spells together. Spells begin at the same calls on all ranks, and
+//! ranks wait for each other: those of one number are one value. The interval is Student's t over these
+//! values.
+//!
+//! **Times** are those of the GPU where calls beside a spell have some. Else they are the host's. A host may
+//! be ahead of its GPU; a spell is then felt later, by what timed calls or windows say of that lead.
+//!
+//! **Callbacks** can't be left out for a while. Their number is known, and what each takes was measured
+//! (bench/README.md).
+//!
+//! Rule: what is told has an interval. Fewer than [`LEAST`] spells make none, and no figure.
+
+use crate::executions::Execution;
+use crate::interval::CONFIDENCE;
+use crate::steps::periods;
+use crate::streams::Share;
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+use std::collections::{BTreeMap, HashMap};
+use tables::{Name, Process};
+
+/// Fewer spells tell nothing.
+pub const LEAST: usize = 4;
+/// Calls beside a spell, at most: 32 MiB.
+const MOST_MARKS: usize = 1 << 20;
+/// Records of a window are fetched for so long after it, ns: that belongs to its cost.
+const FETCHED: i64 = 200_000_000;
+/// Between two threads, calls are out of order by less, ns.
+const DISORDER: i64 = 1_000_000_000;
+/// So many calls must come again after a period.
+const PERIODIC: f64 = 0.9;
+/// A mean over so many places in the step is taken, at most.
+const OFFSETS: usize = 64;
+/// A spell of so many steps shows whether one of them was an interruption.
+const STEPS: usize = 4;
+/// If steps before and after a spell differ by so many times what they usually do, the job did something else
+/// meanwhile: it began, or was evaluated. The spell itself is not asked, so this favours no result.
+const UNLIKE: f64 = 5.0;
+/// They may differ by this part of their length, however little they usually do.
+const ALIKE: f64 = 0.005;
+
+/// What an NCCL call costs its thread, ns: 0.13 µs on the Xeon of an H200 machine (bench/README.md, "What
+/// recording costs the stream"). It has 12 callbacks.
+const CALL_NS: f64 = 130.0;
+/// What a channel of a kernel costs NCCL's progress thread with stamps, ns (bench/README.md, "What a callback
+/// costs").
+const CHANNEL_NS: f64 = 11.6;
+/// What a network operation costs that thread, ns, and one of its steps (the same).
+const OPERATION_NS: f64 = 34.0;
+const STEP_NS: f64 = 50.0;
+/// What it costs a busy stream to time a launch, ns (bench/README.md: 5.4 µs on H200).
+const EVENTS_NS: f64 = 5_400.0;
+
+/// What recording cost, as a share of what the job would have taken without.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cost {
+    /// CUDA events and kernel windows together; null if one of both is not known.
+    pub gpu: Option<Share>,
+    /// CUDA events, measured in quiet spells; null for too few spells.
+    pub events: Option<Share>,
+    /// Kernel windows; null for too few.
+    pub windows: Option<Share>,
+    /// Quiet spells that were compared; those at the same call on several ranks are one.
+    pub quiet_spells: u64,
+    /// Windows that were compared, counted the same way.
+    pub windows_compared: u64,
+    /// Spells and windows that were not compared: the job began, stood still or ended, or others were too
+    /// near.
+    pub left_out: u64,
+    /// Launches with CUDA events.
+    pub timed_launches: u64,
+    /// What these cost if each costs a busy stream 5.4 µs, as measured on H200.
+    pub events_counted: f64,
+    /// Callbacks of NCCL calls, of stamps and of network operations: counted, times the measured ns of each.
+    pub callbacks: f64,
+    /// NCCL calls that were counted for that.
+    pub calls: u64,
+}
+
+/// A call, or the launch of a graph.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Mark {
+    host: i64,
+    /// When its kernel began and ended, on the host's clock; 0 not known.
+    start: i64,
+    stop: i64,
+    /// What it is.
+    symbol: u32,
+}
+
+/// A window or a quiet spell.
+#[derive(Clone, Copy, Debug)]
+struct Spell {
+    quiet: bool,
+    planned: u64,
+    /// From when to when, with what belongs to it.
+    open: i64,
+    end: i64,
+    /// Nothing else is between these times.
+    free: (i64, i64),
+    /// Calls between these times are looked at.
+    seen: (i64, i64),
+}
+
+/// A spell beside its neighbours.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Compared {
+    /// ns of the spell's steps.
+    spell: f64,
+    /// ns of as many ordinary steps.
+    ordinary: f64,
+    /// Which part of these steps is the spell's.
+    share: f64,
+    /// By which part of their mean the steps before and after differ.
+    unlike: f64,
+    /// Calls beside it with a time from CUDA events.
+    timed: usize,
+}
+
+/// What is gathered of a process.
+#[derive(Default)]
+pub struct Plan {
+    spells: Vec<Spell>,
+    /// By spell: from when on calls are needed for it and those that follow.
+    needed: Vec<i64>,
+    next: usize,
+    marks: Vec<Mark>,
+    /// By shape.
+    symbols: Vec<u32>,
+    /// How far the host is ahead of the GPU, as windows show, ns.
+    lead: i64,
+    period: usize,
+    compared: Vec<(bool, u64, Compared)>,
+    active: Option<(i64, i64)>,
+    calls: u64,
+    timed: u64,
+    beside: OtherCallbacks,
+}
+
+/// Callbacks that are not of calls.
+#[derive(Clone, Copy, Default)]
+struct OtherCallbacks {
+    channels: u64,
+    operations: u64,
+    steps: u64,
+}
+
+impl OtherCallbacks {
+    fn add(&mut self, other: OtherCallbacks) {
+        self.channels = self.channels.saturating_add(other.channels);
+        self.operations = self.operations.saturating_add(other.operations);
+        self.steps = self.steps.saturating_add(other.steps);
+    }
+
+    fn ns(self) -> f64 {
+        CHANNEL_NS * self.channels as f64
+            + OPERATION_NS * self.operations as f64
+            + STEP_NS * self.steps as f64
+    }
+}
+
+impl Cost {
+    /// What it says, for people.
+    pub fn sentence(&self) -> String {
+        let percent = |share: f64| {
+            let text = format!("{:.2}", 100.0 * share);
+            text.strip_prefix("-0.00")
+                .map_or(text.clone(), |_| "0.00".to_owned())
+        };
+        let with_interval = |of: &Share| match of.interval {
+            Some((low, high)) if low < high => format!(
+                "{} % [{}, {}]",
+                percent(of.share),
+                percent(low),
+                percent(high)
+            ),
+            _ => format!("{} %", percent(of.share)),
+        };
+        let mut parts: Vec<String> = Vec::new();
+        let callbacks = format!(
+            "callbacks {} % (counted × measured)",
+            percent(self.callbacks)
+        );
+        match (&self.gpu, &self.events, &self.windows) {
+            (Some(gpu), ..) if gpu.share != 0.0 || gpu.interval != Some((0.0, 0.0)) => {
+                parts.push(format!("GPU events and windows {}", with_interval(gpu)));
+            }
+            (Some(_), ..) => {}
+            (None, events, windows) => {
+                match events {
+                    Some(events) => parts.push(format!("GPU events {}", with_interval(events))),
+                    None => parts.push(format!(
+                        "GPU events {} % (counted × measured; {} quiet spells, too few to tell)",
+                        percent(self.events_counted),
+                        self.quiet_spells
+                    )),
+                }
+                match windows {
+                    Some(windows) => parts.push(format!("windows {}", with_interval(windows))),
+                    None => parts.push(format!(
+                        "windows not known ({} compared, too few to tell)",
+                        self.windows_compared
+                    )),
+                }
+            }
+        }
+        parts.push(callbacks);
+        format!("Recording cost this job: {}.", parts.join(", "))
+    }
+}
+
+impl Plan {
+    /// For a process.
+    pub fn new(process: &Process) -> Plan {
+        type Same = (u32, Name, Name, u64);
+        let mut known: HashMap<Same, u32> = HashMap::new();
+        let symbols = process.shapes.iter().map(|shape| {
+            let next = known.len() as u32;
+            let same = (shape.uid, shape.function, shape.datatype, shape.count);
+            *known.entry(same).or_insert(next)
+        });
+        let symbols = symbols.collect();
+        let list = &process.windows.list;
+        let mut leads: Vec<i64> = list
+            .iter()
+            .filter(|w| !w.is_quiet() && w.is_whole())
+            .filter_map(|w| Some((w.ran.iter().map(|r| r.end).max()? - w.closing).max(0)))
+            .collect();
+        leads.sort_unstable();
+        let lead = leads.get(leads.len() / 2).copied().unwrap_or(0);
+        let mut spells: Vec<Spell> = list
+            .iter()
+            .map(|w| Spell {
+                quiet: w.is_quiet(),
+                planned: w.planned,
+                open: w.open,
+                end: match w.is_quiet() {
+                    true => w.closing,
+                    false => w.closed.saturating_add(FETCHED),
+                },
+                free: (i64::MIN, i64::MAX),
+                seen: (0, 0),
+            })
+            .collect();
+        spells.sort_by_key(|spell| spell.open);
+        for at in 0..spells.len() {
+            let before = at.checked_sub(1).map(|at| spells[at].end);
+            let after = spells.get(at + 1).map(|spell| spell.open);
+            let spell = &mut spells[at];
+            spell.free = (before.unwrap_or(i64::MIN), after.unwrap_or(i64::MAX));
+            let beside = spell.end.saturating_sub(spell.open).saturating_mul(2);
+            spell.seen = (
+                spell.open.saturating_sub(beside),
+                spell.end.saturating_add(beside).saturating_add(lead),
+            );
+        }
+        let mut needed: Vec<i64> = spells.iter().map(|spell| spell.seen.0).collect();
+        for at in (1..needed.len()).rev() {
+            needed[at - 1] = needed[at - 1].min(needed[at]);
+        }
+        Plan {
+            spells,
+            needed,
+            symbols,
+            lead,
+            period: 1,
+            ..Plan::default()
+        }
+    }
+
+    /// Adds an execution.
+    #[inline]
+    pub fn add(&mut self, process: &Process, execution: &Execution) {
+        if execution.captured {
+            return;
+        }
+        let call = execution.call;
+        self.calls += execution.pieces;
+        if execution.shape.has_events() {
+            self.timed += u64::from(execution.gpu.is_ok());
+        } else {
+            self.beside.channels += u64::from(call.channels_started);
+        }
+        if let Some(extra) = (call.extra as usize).checked_sub(1) {
+            if let Some(extra) = process.extras.get(extra) {
+                self.beside.operations += u64::from(extra.ops_started);
+                self.beside.steps += u64::from(extra.steps);
+            }
+        }
+        let times = [call.launch_start_ns, call.api_ns, call.enqueue_ns];
+        let Some(host) = times.into_iter().find(|time| *time != 0) else {
+            return;
+        };
+        let (from, to) = self.active.unwrap_or((host, host));
+        self.active = Some((from.min(host), to.max(host)));
+        while let Some(spell) = self.spells.get(self.next) {
+            if host <= spell.seen.1.saturating_add(DISORDER) {
+                break;
+            }
+            self.compare_next(process);
+        }
+        let needed = self.needed.get(self.next);
+        if needed.is_none_or(|from| host < *from) || self.marks.len() >= MOST_MARKS {
+            return;
+        }
+        // Only times on the host's clock.
+        let kernel = execution.kernel.filter(|_| execution.error.is_some());
+        let (start, stop) = kernel.unwrap_or((0, 0));
+        self.marks.push(Mark {
+            host,
+            start: i64::try_from(start).unwrap_or(0),
+            stop: i64::try_from(stop).unwrap_or(0),
+            symbol: self.symbols.get(call.shape as usize).copied().unwrap_or(0),
+        });
+    }
+
+    /// Compares the next spell with its neighbours.
+    fn compare_next(&mut self, process: &Process) {
+        let spell = self.spells[self.next];
+        let is_seen = |mark: &Mark| (spell.seen.0..=spell.seen.1).contains(&mark.host);
+        let mut marks: Vec<Mark> = self.marks.iter().copied().filter(is_seen).collect();
+        let launches = &process.graphs.launches;
+        let first = launches.partition_point(|launch| launch.at < spell.seen.0);
+        let launches = launches[first..]
+            .iter()
+            .take_while(|launch| launch.at <= spell.seen.1);
+        marks.extend(launches.map(|launch| Mark {
+            host: launch.at,
+            start: 0,
+            stop: 0,
+            symbol: u32::MAX - launch.graph,
+        }));
+        marks.sort_by_key(|mark| mark.host);
+        self.period = period(&marks, self.period);
+        if let Some(compared) = compare(&marks, &spell, self.period, self.lead) {
+            self.compared.push((spell.quiet, spell.planned, compared));
+        }
+        self.next += 1;
+        let needed = self.needed.get(self.next).copied().unwrap_or(i64::MAX);
+        self.marks.retain(|mark| mark.host >= needed);
+    }
+}
+
+/// After how many calls the same calls come again; 1 if that is not known, so that all calls are as good as
+/// each other.
+fn period(marks: &[Mark], last: usize) -> usize {
+    let symbols: Vec<u32> = marks.iter().map(|mark| mark.symbol).collect();
+    let repeats = |period: &usize| {
+        let pairs = symbols.iter().zip(symbols.iter().skip(*period));
+        let same = pairs.filter(|(a, b)| a == b).count();
+        let all = symbols.len().saturating_sub(*period);
+        all > 0 && same as f64 >= PERIODIC * all as f64
+    };
+    if last > 1 && repeats(&last) {
+        return last;
+    }
+    periods(&symbols).into_iter().find(repeats).unwrap_or(1)
+}
+
+/// Compares a spell with what is beside it; `None` if there is too little, or if the job stood still.
+fn compare(marks: &[Mark], spell: &Spell, period: usize, lead: i64) -> Option<Compared> {
+    let by_gpu = compare_by(marks, spell, period, 0, |mark| {
+        (mark.stop != 0).then_some(mark.stop)
+    });
+    by_gpu.or_else(|| {
+        let mut leads: Vec<i64> = marks
+            .iter()
+            .filter(|mark| mark.start != 0)
+            .map(|mark| (mark.start - mark.host).max(0))
+            .collect();
+        leads.sort_unstable();
+        let lead = leads.get(leads.len() / 2).copied().unwrap_or(lead);
+        compare_by(marks, spell, period, lead, |mark| Some(mark.host))
+    })
+}
+
+/// The same with times of one kind; `late` is by how much these are later than the launches that the spell
+/// applies to.
+fn compare_by(
+    marks: &[Mark],
+    spell: &Spell,
+    period: usize,
+    late: i64,
+    time: impl Fn(&Mark) -> Option<i64>,
+) -> Option<Compared> {
+    let from = |at: i64| {
+        let at = at.saturating_add(late);
+        marks.partition_point(|mark| mark.host < at)
+    };
+    let (open, end) = (from(spell.open), from(spell.end));
+    let (low, high) = (from(spell.free.0), from(spell.free.1));
+    let (mut spells, mut before, mut after, mut share, mut n) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    let mut timed = 0;
+    for offset in 0..period.clamp(8, OFFSETS) {
+        // The last call before the spell, and the first behind it at the same place of a step.
+        let Some(first) = open.checked_sub(1 + offset) else {
+            break;
+        };
+        let steps = end.saturating_sub(first).div_ceil(period);
+        let last = first + steps * period;
+        let earlier = first.saturating_sub(low) / period;
+        let later = high.saturating_sub(1).saturating_sub(last) / period;
+        let beside = steps.min(earlier).min(later);
+        if steps == 0 || beside == 0 || 2 * beside < steps {
+            continue;
+        }
+        let (begin, behind) = (first - beside * period, last + beside * period);
+        let at = |index: usize| marks.get(index).and_then(&time).map(|time| time as f64);
+        let (Some(a), Some(b), Some(c), Some(d)) = (at(begin), at(first), at(last), at(behind))
+        else {
+            continue;
+        };
+        let inside = c - b;
+        let hosts = marks[begin..=behind].windows(2);
+        let pause = hosts.map(|pair| pair[1].host - pair[0].host).max()?;
+        if steps >= STEPS && pause as f64 > inside / 2.0 {
+            return None;
+        }
+        spells += inside;
+        before += (b - a) / beside as f64 * steps as f64;
+        after += (d - c) / beside as f64 * steps as f64;
+        let neighbours = marks[begin..first].iter().chain(&marks[last..behind]);
+        timed += neighbours.filter(|mark| mark.stop != 0).count();
+        share += (end - open) as f64 / (last - first) as f64;
+        n += 1.0;
+    }
+    let ordinary = (before + after) / 2.0;
+    (n > 0.0 && spells > 0.0 && share > 0.0 && ordinary > 0.0).then(|| Compared {
+        spell: spells / n,
+        ordinary: ordinary / n,
+        share: share / n,
+        unlike: (before - after).abs() / ordinary,
+        timed,
+    })
+}
+
+/// A mean of independent values, by Student's t.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Mean {
+    mean: f64,
+    variance: f64,
+    freedom: f64,
+}
+
+impl Mean {
+    /// Known without error.
+    fn exactly(mean: f64) -> Mean {
+        Mean {
+            mean,
+            variance: 0.0,
+            freedom: f64::INFINITY,
+        }
+    }
+
+    fn of(values: &[f64]) -> Option<Mean> {
+        if values.len() < LEAST {
+            return None;
+        }
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
+        Some(Mean {
+            mean,
+            variance: squares / (n - 1.0) / n,
+            freedom: n - 1.0,
+        })
+    }
+
+    fn times(self, factor: f64) -> Mean {
+        Mean {
+            mean: self.mean * factor,
+            variance: self.variance * factor * factor,
+            ..self
+        }
+    }
+
+    /// The sum of two, with Welch's degrees of freedom.
+    fn plus(self, other: Mean) -> Mean {
+        let variance = self.variance + other.variance;
+        let part = |of: Mean| of.variance * of.variance / of.freedom;
+        let freedom = variance * variance / (part(self) + part(other));
+        Mean {
+            mean: self.mean + other.mean,
+            variance,
+            freedom: match freedom.is_finite() {
+                true => freedom.max(1.0),
+                false => f64::INFINITY,
+            },
+        }
+    }
+
+    fn share(self) -> Option<Share> {
+        let error = match self.variance > 0.0 {
+            true => {
+                let t = StudentsT::new(0.0, 1.0, self.freedom.min(1e6)).ok()?;
+                t.inverse_cdf(0.5 + CONFIDENCE / 2.0) * self.variance.sqrt()
+            }
+            false => 0.0,
+        };
+        Some(Share {
+            share: self.mean,
+            interval: Some((self.mean - error, self.mean + error)),
+        })
+    }
+}
+
+/// What comes out of a spell.
+#[derive(Clone, Copy, Default)]
+struct Value {
+    /// What a quiet spell saved, or a window took.
+    ns: f64,
+    /// What as many ordinary steps take.
+    ordinary: f64,
+    /// See [`Compared::unlike`].
+    unlike: f64,
+}
+
+impl Value {
+    /// The mean of ranks.
+    fn of(ranks: &[Value]) -> Value {
+        let mean = |pick: fn(&Value) -> f64| {
+            let sum: f64 = ranks.iter().map(pick).sum();
+            sum / ranks.len() as f64
+        };
+        Value {
+            ns: mean(|value| value.ns),
+            ordinary: mean(|value| value.ordinary),
+            unlike: mean(|value| value.unlike),
+        }
+    }
+}
+
+/// Leaves out spells whose neighbours are unlike each other.
+fn steady(mut values: Vec<Value>) -> Vec<Value> {
+    let mut unlike: Vec<f64> = values.iter().map(|value| value.unlike).collect();
+    unlike.sort_by(f64::total_cmp);
+    let usual = unlike.get(unlike.len() / 2).copied().unwrap_or(0.0);
+    values.retain(|value| value.unlike <= (UNLIKE * usual).max(ALIKE));
+    values
+}
+
+/// What is gathered from processes.
+#[derive(Default)]
+pub struct Gatherer {
+    /// By restart, kind and call, of each rank on which it could be compared.
+    values: BTreeMap<(u32, bool, u64), Vec<Value>>,
+    windows: u64,
+    quiet_ns: i64,
+    active_ns: i64,
+    calls: u64,
+    timed: u64,
+    /// Some calls beside quiet spells have times from CUDA events.
+    timed_beside: bool,
+    beside: OtherCallbacks,
+}
+
+impl Gatherer {
+    /// Adds a process; `now` has taken all of its calls.
+    pub fn add(&mut self, process: &Process, mut now: Plan) {
+        for launch in [
+            process.graphs.launches.first(),
+            process.graphs.launches.last(),
+        ] {
+            let Some(at) = launch.map(|launch| launch.at) else {
+                continue;
+            };
+            let (from, to) = now.active.unwrap_or((at, at));
+            now.active = Some((from.min(at), to.max(at)));
+        }
+        while now.next < now.spells.len() {
+            now.compare_next(process);
+        }
+        for (quiet, planned, of) in now.compared {
+            let ns = match quiet {
+                true => (of.ordinary - of.spell) / of.share,
+                false => of.spell - of.ordinary,
+            };
+            self.timed_beside |= quiet && of.timed > 0;
+            let key = (process.restart, quiet, planned);
+            let value = Value {
+                ns,
+                ordinary: of.ordinary,
+                unlike: of.unlike,
+            };
+            self.values.entry(key).or_default().push(value);
+        }
+        for spell in &now.spells {
+            let key = (process.restart, spell.quiet, spell.planned);
+            self.values.entry(key).or_default();
+            match spell.quiet {
+                true => self.quiet_ns += spell.end - spell.open,
+                false => self.windows += 1,
+            }
+        }
+        self.active_ns += now.active.map_or(0, |(from, to)| to - from);
+        // Calls without rows too.
+        let announced = process.counters.as_ref().map_or(0, |c| c.announced);
+        let calls = announced.max(now.calls);
+        self.calls = self.calls.saturating_add(calls);
+        self.timed += now.timed;
+        self.beside.add(now.beside);
+    }
+
+    /// Takes in what was gathered from the processes that follow.
+    pub fn merge(&mut self, later: Gatherer) {
+        for (key, values) in later.values {
+            self.values.entry(key).or_default().extend(values);
+        }
+        self.windows += later.windows;
+        self.quiet_ns += later.quiet_ns;
+        self.active_ns += later.active_ns;
+        self.calls = self.calls.saturating_add(later.calls);
+        self.timed += later.timed;
+        self.timed_beside |= later.timed_beside;
+        self.beside.add(later.beside);
+    }
+
+    /// What recording cost; `None` if no time passed between calls.
+    pub fn finish(self) -> Option<Cost> {
+        if self.active_ns <= 0 {
+            return None;
+        }
+        let active_ns = self.active_ns as f64;
+        let of = |kind: bool| -> Vec<Value> {
+            let of_kind = self
+                .values
+                .iter()
+                .filter(|((_, quiet, _), _)| *quiet == kind);
+            let compared = of_kind.filter(|(_, ranks)| !ranks.is_empty());
+            steady(compared.map(|(_, ranks)| Value::of(ranks)).collect())
+        };
+        let (quiet, windows) = (of(true), of(false));
+        let mean = |values: &[Value]| {
+            let ns: Vec<f64> = values.iter().map(|value| value.ns).collect();
+            Mean::of(&ns)
+        };
+        // The mean of ratios would be off by what their denominators vary.
+        let ordinary: f64 = quiet.iter().map(|value| value.ordinary).sum();
+        let ordinary = ordinary / quiet.len() as f64;
+        let noisy = 1.0 - (self.quiet_ns as f64 / active_ns).clamp(0.0, 1.0);
+        let events_counted = self.timed as f64 * EVENTS_NS / active_ns;
+        let events = match (self.timed, self.timed_beside) {
+            (0, _) => Some(Mean::exactly(0.0)),
+            // Only a few while the job was set up, as with graphs: there is nothing that could be compared.
+            (_, false) if quiet.len() >= LEAST => Some(Mean::exactly(events_counted)),
+            _ => mean(&quiet).map(|saved| saved.times(noisy / ordinary)),
+        };
+        let of_window = match self.windows {
+            0 => Some(Mean::exactly(0.0)),
+            n => mean(&windows).map(|ns| ns.times(n as f64 / active_ns)),
+        };
+        let both = events.zip(of_window).map(|(a, b)| a.plus(b));
+        // Of the time with recording; told of the time without.
+        let without = both.map_or(1.0, |both| (1.0 - both.mean).max(0.5));
+        let share = |of: Option<Mean>| of?.times(1.0 / without).share();
+        Some(Cost {
+            gpu: share(both),
+            events: share(events),
+            windows: share(of_window),
+            quiet_spells: quiet.len() as u64,
+            windows_compared: windows.len() as u64,
+            left_out: (self.values.len() - quiet.len() - windows.len()) as u64,
+            timed_launches: self.timed,
+            events_counted,
+            callbacks: (CALL_NS * self.calls as f64 + self.beside.ns()) / active_ns,
+            calls: self.calls,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
