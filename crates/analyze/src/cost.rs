@@ -25,7 +25,7 @@
 
 use crate::executions::Execution;
 use crate::interval::CONFIDENCE;
-use crate::steps::periods;
+use crate::steps::repeats;
 use crate::streams::Share;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -358,16 +358,18 @@ impl Plan {
 /// each other.
 fn period(marks: &[Mark], last: usize) -> usize {
     let symbols: Vec<u32> = marks.iter().map(|mark| mark.symbol).collect();
-    let repeats = |period: &usize| {
+    let comes_again = |period: &usize| {
         let pairs = symbols.iter().zip(symbols.iter().skip(*period));
         let same = pairs.filter(|(a, b)| a == b).count();
         let all = symbols.len().saturating_sub(*period);
         all > 0 && same as f64 >= PERIODIC * all as f64
     };
-    if last > 1 && repeats(&last) {
+    if last > 1 && comes_again(&last) {
         return last;
     }
-    periods(&symbols).into_iter().find(repeats).unwrap_or(1)
+    let [layers, others] = repeats(&symbols);
+    let found = others.into_iter().chain(layers).find(comes_again);
+    found.unwrap_or(1)
 }
 
 /// Compares a spell with what is beside it; `None` if there is too little, or if the job stood still.

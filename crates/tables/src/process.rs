@@ -9,6 +9,7 @@ use crate::composites::Composite;
 use crate::graphs::Graphs;
 use crate::life::{Life, Newest};
 use crate::net_ops::NetOp;
+use crate::sightings::Seen;
 use crate::windows::Windows;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -94,6 +95,8 @@ pub struct Process {
     pub file: PathBuf,
     /// Host name.
     pub host: String,
+    /// The first host with the same clock, if that is another: containers on one machine have names of their own.
+    pub same_clock_as: Option<String>,
     /// Process id, 0 when not known.
     pub pid: u32,
     /// The launcher's rank.
@@ -108,6 +111,8 @@ pub struct Process {
     pub newest: Newest,
     /// Whether it is still there.
     pub life: Life,
+    /// What `ncclscope hang` saw of it last, as far as it is not older than what it wrote itself.
+    pub seen: Option<Seen>,
     /// Whether the recorder folded calls into the totals while its live part was copied, however often that was tried. A
     /// call may then be counted twice, or not at all.
     pub moving: bool,
@@ -164,10 +169,9 @@ impl Process {
             .filter(|v| !v.is_empty())
     }
 
-    /// The machine that it ran on: the boot of it, if that is known, else the host's name. Machines may have equal
-    /// names, and containers on one machine have names of their own.
-    pub fn machine(&self) -> &str {
-        self.fact("boot_id").unwrap_or(&self.host)
+    /// The host by which its clock goes. Containers on one machine are hosts of their own and have one clock.
+    pub fn clock_host(&self) -> &str {
+        self.same_clock_as.as_deref().unwrap_or(&self.host)
     }
 
     /// Whether a call was written as finished, and nothing shows that it can't have completed.
