@@ -122,8 +122,8 @@ pub struct Windows {
     looked: bool,
     now: State,
     number: u32,
-    /// Calls that were told of last.
-    calls: u64,
+    /// The number for windows that was told of last.
+    at: u64,
     /// [`ahead`] when the window was opened.
     ahead: u64,
     /// CUPTI's clock at that moment.
@@ -155,7 +155,7 @@ impl Windows {
             looked: false,
             now: if asked_for { State::Closed } else { State::Off },
             number: 0,
-            calls: 0,
+            at: 0,
             ahead: 0,
             anchor: None,
             warm_up_at: None,
@@ -168,7 +168,7 @@ impl Windows {
         match &self.now {
             State::Closed => self
                 .schedule
-                .until_next(self.calls)
+                .until_next(self.at)
                 .max(Duration::from_millis(1)),
             // It may have enough before.
             State::Open(_, since, length) => {
@@ -191,11 +191,24 @@ impl Windows {
         self.schedule.step(step);
     }
 
-    /// Does what is due; blocks to be written. `calls` is how many there were on the
-    /// communicator with the most ranks, launches of graphs included.
-    pub fn poll(&mut self, header: &Header, clock: Clock, calls: u64, last: bool) -> Vec<Block> {
+    /// Windows begin at other numbers from now on.
+    pub fn recount(&mut self) {
+        self.schedule.recount();
+    }
+
+    /// Does what is due; blocks to be written. `calls` is how many there were on the communicator with the
+    /// most ranks, launches of graphs included. `at` is the number at which windows begin: `calls`, or the
+    /// time in ms.
+    pub fn poll(
+        &mut self,
+        header: &Header,
+        clock: Clock,
+        calls: u64,
+        at: u64,
+        last: bool,
+    ) -> Vec<Block> {
         let mut blocks = Vec::new();
-        self.calls = calls;
+        self.at = at;
         if !matches!(self.now, State::Off) {
             self.felt
                 .calls(Instant::now(), calls, self.schedule.length());
@@ -220,7 +233,7 @@ impl Windows {
                     }
                 }
             }
-            State::Closed => match self.schedule.due(calls, last) {
+            State::Closed => match self.schedule.due(at, last) {
                 Some(Due::Window(length)) => self.open(header, clock, length),
                 Some(Due::Quiet(length)) => {
                     let mut window = self.new_window(clock);
@@ -436,7 +449,7 @@ impl Windows {
         }
         // Last, so that a window is only known with all that is in it.
         blocks.push(block_of(&window));
-        self.schedule.closed(self.calls);
+        self.schedule.closed(self.at);
         if window.code != 0 {
             self.off(header, off::ERROR, window.code);
         }

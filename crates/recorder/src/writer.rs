@@ -90,6 +90,10 @@ struct Writer {
     steps: Steps,
     /// Calls by the number of ranks of their communicator.
     shared: Vec<(u32, u64)>,
+    /// Sends and receives, with whom (a bit each, modulo 64), and whether windows begin by the clock for that.
+    sends: u64,
+    peers: u64,
+    by_time: bool,
 }
 
 /// Starts the thread, and makes the process's exit ask for a last flush. Without a thread, the live part is
@@ -188,6 +192,9 @@ impl Writer {
             windows: Windows::new(settings.windows.then_some(settings.budget)),
             steps: Steps::default(),
             shared: Vec::new(),
+            sends: 0,
+            peers: 0,
+            by_time: false,
         }
     }
 

@@ -60,6 +60,9 @@ const CALLS: u64 = 32;
 const SAMPLE: Duration = Duration::from_secs(1);
 const FIRST_SAMPLE: Duration = Duration::from_millis(250);
 
+/// Calls come far faster or slower than when the period was decided: by two to the power of this.
+const FAR: f64 = 1.25;
+
 /// What is to begin now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
@@ -75,8 +78,9 @@ pub struct Schedule {
     /// Calls a second, and when and at which call that was last looked at.
     rate: f64,
     sampled: (Duration, u64),
-    /// Calls in a period, as the power of two; none known yet.
+    /// Calls in a period, as the power of two; none known yet. And at which age and call that was decided.
     level: Option<u32>,
+    decided: Option<(Duration, u64)>,
     /// How often the period was made twice as long because of what windows cost.
     doubled: u32,
     /// The newest number of calls that was looked at: what was due before is past.
@@ -95,6 +99,7 @@ impl Schedule {
             rate: 0.0,
             sampled: (Duration::ZERO, 0),
             level: None,
+            decided: None,
             doubled: 0,
             looked: 0,
             point: 0,
@@ -144,6 +149,7 @@ impl Schedule {
         let share = self.length().div_duration_f64(self.period(began.elapsed()));
         if share * slower > self.budget && self.doubled < DOUBLED {
             self.doubled += 1;
+            self.decided = None;
         }
     }
 
@@ -161,6 +167,7 @@ impl Schedule {
         if calls < before || before == 0 {
             // A communicator with more ranks counts from now on.
             (self.sampled, self.looked, self.point) = ((age, calls), calls, 0);
+            self.decided = None;
             return None;
         }
         let long = (age - since).as_secs_f64();
@@ -180,12 +187,7 @@ impl Schedule {
             return None;
         }
         let period = self.period(age);
-        // At least two calls: a window and a quiet spell.
-        let wanted = (self.rate * period.as_secs_f64()).log2().clamp(1.0, 62.0);
-        // Not 1: after the beginning, periods are twice as long on all ranks.
-        let near = |level: &u32| (f64::from(*level) - wanted).abs() < 0.75;
-        let level = self.level.filter(near).unwrap_or(wanted.round() as u32);
-        self.level = Some(level);
+        let level = self.decide(age, calls, period);
         let now = calls >> level;
         let (point, quiet) = [now.saturating_sub(1), now]
             .into_iter()
@@ -203,6 +205,31 @@ impl Schedule {
             true if age < BEGINNING => Due::Quiet(length),
             true => Due::Quiet(length * QUIET),
         })
+    }
+
+    /// The level: decided anew when the job is twice as old, from all calls since the last time, because ranks
+    /// agree on those better than on the calls of a second; and at once if calls come far faster or slower.
+    fn decide(&mut self, age: Duration, calls: u64, period: Duration) -> u32 {
+        // At least two calls: a window and a quiet spell.
+        let wanted = |rate: f64| (rate * period.as_secs_f64()).log2().clamp(1.0, 62.0);
+        let now = wanted(self.rate);
+        if let (Some(level), Some((at, _))) = (self.level, self.decided) {
+            if age < 2 * at && (f64::from(level) - now).abs() < FAR {
+                return level;
+            }
+        }
+        let since = self.decided.filter(|(at, _)| age > 2 * *at);
+        let all = since.map(|(at, before)| (calls - before) as f64 / (age - at).as_secs_f64());
+        let steady = all.map(wanted).filter(|all| (all - now).abs() < FAR);
+        let level = steady.unwrap_or(now).round() as u32;
+        (self.decided, self.level) = (Some((age.max(SAMPLE), calls)), Some(level));
+        level
+    }
+
+    /// From now on, another kind of calls is counted.
+    pub fn recount(&mut self) {
+        (self.rate, self.level, self.decided) = (0.0, None, None);
+        (self.sampled, self.looked, self.point) = ((Duration::ZERO, 0), 0, 0);
     }
 
     /// A window was closed and written: what was missed meanwhile is left out.
@@ -296,6 +323,56 @@ mod tests {
         let common = b.iter().filter(|point| a.contains(point)).count();
         // But for those that are too near to another of one of them.
         assert!(b.len() > 8 && 10 * common >= 9 * b.len(), "{a:?} {b:?}");
+    }
+
+    #[test]
+    fn ranks_whose_calls_jitter_decide_alike() {
+        // The rate lies between two powers of two for none of these.
+        for every_us in [2_200, 3_000, 5_000] {
+            let every = Duration::from_micros(every_us);
+            let ranks: Vec<Vec<u64>> = (0..3u64)
+                .map(|rank| {
+                    let mut schedule = schedule(20);
+                    let mut found = Vec::new();
+                    for ms in (0..60_000u64).step_by(5) {
+                        let age = Duration::from_millis(ms);
+                        // A host is up to 150 ms ahead of its GPU, and not always as much.
+                        let ahead = (ms / 700 + rank) * 0x9e37_79b9 % 150;
+                        let calls =
+                            (age + Duration::from_millis(ahead)).as_micros() as u64 / every_us;
+                        if let Some(Due::Window(_)) = schedule.due_at(age, calls + 1) {
+                            found.push(schedule.point());
+                        }
+                    }
+                    found
+                })
+                .collect();
+            for rank in &ranks[1..] {
+                let common = rank.iter().filter(|point| ranks[0].contains(point)).count();
+                assert!(
+                    10 * common >= 9 * rank.len().max(ranks[0].len()),
+                    "{every:?} {ranks:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn another_kind_of_calls_counts_from_its_first() {
+        let mut schedule = schedule(20);
+        let every = Duration::from_millis(3);
+        let few = windows(due(&mut schedule, every, 0, 5)).len();
+        schedule.recount();
+        let mut found = 0;
+        for ms in (5_000..205_000u64).step_by(5) {
+            let age = Duration::from_millis(ms);
+            found += u64::from(matches!(
+                schedule.due_at(age, 1_700_000_000_000 + ms),
+                Some(Due::Window(_))
+            ));
+        }
+        // A window of 200 ms every 4 s, and twice as many before.
+        assert!(few <= 4 && (35..75).contains(&found), "{few} {found}");
     }
 
     #[test]

@@ -1,42 +1,61 @@
 //! How long a step of the job takes, so that windows have some.
 //!
-//! A job makes the same calls in each step: of each kind of call (communicator, function, size) the time from one to the
-//! next is noted. Kinds that come several times a step have shorter times, so the longest regular one is the step.
+//! A job makes the same calls in each step. [`Steps`] keeps what the newest calls were (communicator, function,
+//! size, peer) and when. The step is the least number of calls after which the same calls come again, in all
+//! of the newer half of what is kept: where layers are equal, a few calls repeat too, but not over a whole
+//! step. If that is not found, because something else comes in between now and then, the last one that was
+//! found holds; and before there is one, the time from one call to the next of the rarest regular kind.
 //!
 //! Rule: this only chooses the length of windows. What a step is in a report is found from all calls.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 /// Kinds that are watched; a job has some tens.
 const MOST: usize = 256;
-/// Times in a row that must be alike.
-const ALIKE: u32 = 3;
+/// Calls that are kept: some steps of a model with hundreds of layers.
+const KEPT: usize = 8192;
+/// Calls that must repeat.
+const LEAST: usize = 48;
+/// So many steps must be alike.
+const ALIKE: usize = 3;
 
-/// What is known of a kind: communicator, function, elements.
-type Kind = (u32, u8, u64);
+/// What is known of a call: communicator, function, elements, peer.
+pub type Kind = (u32, u8, u64, u32);
 
 #[derive(Default)]
 struct Seen {
+    number: u16,
     last: u64,
     /// Ticks from one to the next, lately.
     every: f64,
-    alike: u32,
+    alike: usize,
 }
 
 /// Watches the calls of a process.
 #[derive(Default)]
 pub struct Steps {
     kinds: HashMap<Kind, Seen>,
+    /// The newest calls: number of the kind, and when, in ticks.
+    calls: VecDeque<(u16, u64)>,
+    /// Calls since a step was last looked for, and how many are waited for until it is again.
+    since: usize,
+    patience: usize,
+    /// Ticks of a step.
+    step: Option<f64>,
 }
 
 impl Steps {
     /// A call was made.
     pub fn call(&mut self, kind: Kind, at: u64) {
-        if !self.kinds.contains_key(&kind) && self.kinds.len() >= MOST {
+        let number = self.kinds.len();
+        if number >= MOST && !self.kinds.contains_key(&kind) {
             return;
         }
-        let seen = self.kinds.entry(kind).or_default();
+        let seen = self.kinds.entry(kind).or_insert_with(|| Seen {
+            number: number as u16,
+            ..Seen::default()
+        });
         let since = at.saturating_sub(seen.last) as f64;
         if seen.last != 0 && since > 0.0 {
             let regular = seen.every > 0.0 && (since / seen.every - 1.0).abs() < 0.3;
@@ -48,15 +67,39 @@ impl Steps {
             };
         }
         seen.last = at;
+        if self.calls.len() >= KEPT {
+            self.calls.pop_front();
+        }
+        self.calls.push_back((seen.number, at));
+        self.since += 1;
+    }
+
+    /// How long a step takes, as far as that is known.
+    pub fn longest(&mut self, ns_per_tick: f64) -> Option<Duration> {
+        if self.since >= self.patience.max(LEAST) {
+            // Twice as many each time: what a step is, is known early or hardly changes.
+            (self.since, self.patience) = (0, (2 * self.patience).clamp(LEAST, KEPT));
+            self.step = self.repeated().or(self.step);
+        }
+        let step = self.step.or_else(|| self.rarest())? * ns_per_tick;
+        (step > 0.0 && step < 1e12).then(|| Duration::from_nanos(step as u64))
+    }
+
+    /// Ticks of the least number of calls after which the newer half of all repeats itself.
+    fn repeated(&mut self) -> Option<f64> {
+        let calls = &*self.calls.make_contiguous();
+        let newer = &calls[calls.len() / 2..];
+        let repeats = |n: &usize| (*n..newer.len()).all(|at| newer[at].0 == newer[at - n].0);
+        let n = (1..=newer.len() / (ALIKE + 1)).find(repeats)?;
+        let steps = (newer.len() - 1) / n;
+        let (last, first) = (newer[newer.len() - 1], newer[newer.len() - 1 - steps * n]);
+        (newer.len() >= LEAST / 2).then(|| last.1.saturating_sub(first.1) as f64 / steps as f64)
     }
 
     /// The longest time after which a kind of call comes again and again.
-    pub fn longest(&self, ns_per_tick: f64) -> Option<Duration> {
+    fn rarest(&self) -> Option<f64> {
         let regular = self.kinds.values().filter(|seen| seen.alike >= ALIKE);
-        let longest = regular
-            .map(|seen| seen.every * ns_per_tick)
-            .fold(0.0, f64::max);
-        (longest > 0.0 && longest < 1e12).then(|| Duration::from_nanos(longest as u64))
+        regular.map(|seen| seen.every).reduce(f64::max)
     }
 }
 
@@ -64,28 +107,76 @@ impl Steps {
 mod tests {
     use super::*;
 
+    /// Steps of 200 µs, at two ns to a tick, of `layers` equal layers: gathers forwards, then gathers and
+    /// reductions backwards.
+    fn sharded(steps: &mut Steps, first: u64, n: u64, layers: u64) {
+        for step in first..first + n {
+            let begin = 1 + step * 100_000;
+            let every = 100_000 / (3 * layers);
+            for call in 0..3 * layers {
+                let reduces = call >= layers && (call - layers) % 2 == 1;
+                let kind = (1, if reduces { 3 } else { 2 }, 4096, 0);
+                steps.call(kind, begin + call * every);
+            }
+        }
+    }
+
     #[test]
-    fn the_rarest_regular_call_marks_the_step() {
+    fn equal_layers_are_no_steps() {
+        let mut steps = Steps::default();
+        sharded(&mut steps, 0, 8, 12);
+        assert_eq!(steps.longest(2.0), Some(Duration::from_nanos(200_000)));
+        // What comes in between once does not change it.
+        steps.call((1, 7, 1, 0), 801_000);
+        sharded(&mut steps, 9, 8, 12);
+        assert_eq!(steps.longest(2.0), Some(Duration::from_nanos(200_000)));
+        let mut large = Steps::default();
+        sharded(&mut large, 0, 12, 160);
+        assert_eq!(large.longest(2.0), Some(Duration::from_nanos(200_000)));
+    }
+
+    #[test]
+    fn a_stage_of_a_pipeline_has_steps() {
         let mut steps = Steps::default();
         for step in 0..10u64 {
-            let begin = 1 + step * 100_000;
-            for layer in 0..8 {
-                steps.call((1, 3, 4096), begin + layer * 10_000);
-            }
-            steps.call((1, 5, 1), begin + 90_000);
-            // An evaluation now and then is no step.
-            if step == 4 {
-                steps.call((1, 7, 1), begin);
+            // 1F1B with warm-up of two micro-batches: from the stage before, to the next, and back.
+            let order = [0, 1, 0, 1, 0, 1, 2, 3, 0, 1, 2, 3, 2, 3, 2, 3];
+            for (at, what) in order.into_iter().enumerate() {
+                let (function, peer) = [(5, 1), (4, 3), (5, 3), (4, 1)][what];
+                let at = 1 + step * 100_000 + (at * at * 300) as u64;
+                steps.call((1, function, 4096, peer), at);
             }
         }
         assert_eq!(steps.longest(2.0), Some(Duration::from_nanos(200_000)));
+    }
+
+    #[test]
+    fn one_call_is_a_step_where_there_is_no_other() {
+        let mut steps = Steps::default();
+        (0..100).for_each(|i| steps.call((1, 3, 4096, 0), 1 + i * 1000));
+        assert_eq!(steps.longest(1.0), Some(Duration::from_nanos(1000)));
         assert_eq!(Steps::default().longest(1.0), None);
+    }
+
+    #[test]
+    fn the_rarest_regular_call_marks_the_step_of_a_job_that_varies() {
+        let mut steps = Steps::default();
+        for step in 0..10u64 {
+            let begin = 1 + step * 100_000;
+            for layer in 0..8 + step % 3 {
+                steps.call((1, 3, 4096, 0), begin + layer * 8_000);
+            }
+            steps.call((1, 5, 1, 0), begin + 90_000);
+        }
+        assert_eq!(steps.longest(2.0), Some(Duration::from_nanos(200_000)));
     }
 
     #[test]
     fn memory_is_bounded() {
         let mut steps = Steps::default();
-        (0..10_000).for_each(|i| steps.call((1, 1, i), i));
+        (0..10_000).for_each(|i| steps.call((1, 1, i, 0), i));
         assert_eq!(steps.kinds.len(), MOST);
+        (0..20_000).for_each(|i| steps.call((1, 1, 1, 0), i));
+        assert_eq!(steps.calls.len(), KEPT);
     }
 }

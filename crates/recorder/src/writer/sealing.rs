@@ -88,7 +88,8 @@ impl Writer {
             }
             queue.last = slot;
             queue.rows += 1;
-            self.count_shared(recorder.live.comms()[at].nranks.load(Relaxed));
+            let nranks = recorder.live.comms()[at].nranks.load(Relaxed);
+            self.count_shared(nranks, row.peer.load(Relaxed));
             self.drained += 1;
             self.waiting += 1;
         }

@@ -8,6 +8,11 @@ use std::sync::atomic::Ordering::Relaxed;
 const SIZES: usize = 16;
 /// A communicator is used if one of so many calls is made on it.
 const USED: u64 = 64;
+/// Sends and receives of a pipeline, at least.
+const PIPELINE: u64 = 32;
+/// A stage of a pipeline exchanges data with so many at most: two on each side, for interleaved stages. An
+/// all-to-all of more ranks has more.
+const STAGES: u32 = 4;
 
 impl Writer {
     /// Opens or closes a window if it is time, and stages what the last one had.
@@ -15,10 +20,21 @@ impl Writer {
         if let Some(step) = self.steps.longest(self.ns_per_tick) {
             self.windows.step(step);
         }
+        if !self.by_time && self.is_pipeline() {
+            self.by_time = true;
+            self.windows.recount();
+        }
         let header = self.recorder.header();
         let launches = header.graph_launches.load(Relaxed);
         let calls = self.shared_calls().saturating_add(launches);
-        let blocks = self.windows.poll(header, self.recorder.clock, calls, last);
+        let at = if self.by_time {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            now.map_or(0, |now| now.as_millis() as u64)
+        } else {
+            calls
+        };
+        let clock = self.recorder.clock;
+        let blocks = self.windows.poll(header, clock, calls, at, last);
         self.recorder.switch.quiet(self.windows.is_quiet());
         for (kind, payload) in blocks {
             if self.size() < self.recorder.settings.max_size {
@@ -27,13 +43,26 @@ impl Writer {
         }
     }
 
-    /// Counts a call on a communicator with so many ranks.
-    pub(super) fn count_shared(&mut self, nranks: u32) {
+    /// Counts a call on a communicator with so many ranks; `peer` is 0 for a collective, else the other rank
+    /// and 1.
+    pub(super) fn count_shared(&mut self, nranks: u32, peer: u32) {
+        if peer != 0 {
+            self.sends += 1;
+            self.peers |= 1 << (peer % 64);
+        }
         if let Some((_, calls)) = self.shared.iter_mut().find(|(n, _)| *n == nranks) {
             *calls += 1;
         } else if self.shared.len() < SIZES {
             self.shared.push((nranks, 1));
         }
+    }
+
+    /// Whether this rank sends and receives as a stage of a pipeline does, to and from few others. Stages make
+    /// different numbers of calls in a step, so their windows begin by the clock, which is the same on all to
+    /// some ms.
+    fn is_pipeline(&self) -> bool {
+        let all: u64 = self.shared.iter().map(|(_, calls)| calls).sum();
+        self.sends >= PIPELINE && self.sends * USED >= all && self.peers.count_ones() <= STAGES
     }
 
     /// Calls on the communicators with the most ranks of those that are used: the same on all their ranks. One that only
@@ -54,7 +83,7 @@ impl Writer {
     /// Notes when calls were made.
     pub(super) fn note_steps(&mut self) {
         for r in &self.records {
-            let kind = (r.shape.comm, r.shape.func, r.shape.count);
+            let kind = (r.shape.comm, r.shape.func, r.shape.count, r.shape.peer);
             self.steps.call(kind, r.t_api);
         }
     }
@@ -63,7 +92,7 @@ impl Writer {
     pub(super) fn note_launches(&mut self, launches: &[Launched]) {
         for launch in launches {
             self.steps
-                .call((u32::MAX, 0, launch.exec.into()), launch.entered);
+                .call((u32::MAX, 0, launch.exec.into(), 0), launch.entered);
         }
     }
 }
