@@ -10,7 +10,8 @@
 //! another clock that was given.
 //!
 //! For tests, `FAKE_CUPTI_FAIL=FUNCTION:FROM:CODE` makes each call of a function return an error from the
-//! FROMth on, `FAKE_CUPTI_DROP=N` drops each Nth record, and `FAKE_CUPTI_AHEAD=NS` sets the clock ahead.
+//! FROMth on, `FAKE_CUPTI_DROP=N` drops each Nth record, `FAKE_CUPTI_RECORDS=N` puts so many into a buffer at
+//! most, and `FAKE_CUPTI_AHEAD=NS` sets the clock ahead.
 
 #![allow(missing_docs, non_snake_case)]
 
@@ -172,7 +173,7 @@ unsafe extern "C" fn launched(work: *const Work, number: usize) {
         }
         let bytes = size(work.kind);
         if let Some(buffer) = state.buffers.last_mut() {
-            buffer.full |= buffer.used + bytes > buffer.size;
+            buffer.full |= buffer.used + bytes > buffer.size || buffer.work.len() >= most_records();
         }
         if state.buffers.last().is_none_or(|buffer| buffer.full) {
             let (mut at, mut size, mut most) = (std::ptr::null_mut(), 0, 0);
@@ -199,6 +200,14 @@ unsafe extern "C" fn launched(work: *const Work, number: usize) {
 fn number_of_drops() -> u64 {
     static DROPS: OnceLock<u64> = OnceLock::new();
     *DROPS.get_or_init(|| number("FAKE_CUPTI_DROP"))
+}
+
+fn most_records() -> usize {
+    static MOST: OnceLock<usize> = OnceLock::new();
+    *MOST.get_or_init(|| match number("FAKE_CUPTI_RECORDS") {
+        0 => usize::MAX,
+        most => most as usize,
+    })
 }
 
 /// Which buffers are handed out.

@@ -581,6 +581,28 @@ fn dropped_records_are_counted_and_the_others_stay() {
     }
 }
 
+fn records_without_a_buffer_are_counted_once() {
+    let place = Place::with_cupti();
+    let left = Left::of(place.job("job_of_steps").env("FAKE_CUPTI_RECORDS", "2"));
+    let mut most = 0;
+    for window in left.windows() {
+        let there: BTreeSet<u64> = window.ran.iter().map(|r| r.correlation.into()).collect();
+        let missing = left.launches.iter().filter(|launch| {
+            let near = window.opening - ERROR..=window.closed + ERROR;
+            let perhaps = near.contains(&launch.before) || near.contains(&launch.after);
+            perhaps && !there.contains(&launch.correlation)
+        });
+        let missing: u64 = missing.map(|launch| launch.kernels).sum();
+        // Of a launch of a graph, some may be there.
+        let missing =
+            missing + IN_GRAPH * window.ran.iter().filter(|r| r.graph != 0).count() as u64;
+        let dropped = u64::from(window.dropped);
+        assert!(dropped <= missing, "{dropped} of {missing}");
+        most = most.max(dropped);
+    }
+    assert!(most > 20, "{most}");
+}
+
 /// Nothing with a time is in the windows, and what is left out is counted.
 fn check_clock_set(left: &Left) {
     let windows = left.windows();
@@ -1027,6 +1049,7 @@ stories! {
         all_that_was_launched_in_a_window_is_in_it
         cupti_is_set_up_before_the_first_window
         dropped_records_are_counted_and_the_others_stay
+        records_without_a_buffer_are_counted_once
         times_of_an_unknown_clock_are_left_out
         the_cupti_that_lies_beside_cudas_runtime_is_found
         there_may_be_no_windows_and_the_cause_is_said
