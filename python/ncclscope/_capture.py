@@ -81,9 +81,9 @@ class Capture:
     def kernels(self) -> Table:
         """What ran on GPUs in kernel windows: a row for each kernel, copy and fill, times in ns.
 
-        Columns are those of docs/tables.md. NCCL's kernels have the ``communicator``, ``function`` and ``ticket``
-        of their call. Windows are a sample of the run: a few steps at a time. Without any the table is empty, and
-        :attr:`no_kernels_because` says why.
+        Columns are those of docs/tables.md. NCCL's kernels have the ``communicator``, ``function`` and
+        ``ticket`` of their call. Windows are a sample of the run: a few steps at a time. Without any the
+        table is empty, and :attr:`no_kernels_because` says why.
 
             >>> frame = polars.DataFrame(capture.kernels)
             >>> frame.group_by("name").agg(polars.col("time_ns").sum()).sort("time_ns")

@@ -39,8 +39,8 @@ enum Format {
     Parquet,
     /// Perfetto trace with a slice per call
     Perfetto,
-    /// One JSON object for each profiler callback, with every field; needs a capture made with `--mode callbacks`.
-    /// Or another `--table`
+    /// One JSON object for each profiler callback, with every field; needs a capture made with
+    /// `--mode callbacks`. Or another `--table`
     Jsonl,
 }
 

@@ -646,8 +646,9 @@ fn job_that_windows_slow() {
     std::fs::write(launches_file(&out()), truth.to_string()).expect("written");
 }
 
-/// The job takes a quarter longer in windows. The host waits for each kernel, and a busy machine wakes it late, which the
-/// interval knows: an estimate that is off by three of its half widths comes once in some thousand runs.
+/// The job takes a quarter longer in windows. The host waits for each kernel, and a busy machine wakes it
+/// late, which the interval knows: an estimate that is off by three of its half widths comes once in some
+/// thousand runs.
 fn a_report_says_what_windows_cost() {
     let place = Place::with_cupti();
     let mut job = place

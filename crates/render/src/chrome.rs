@@ -85,7 +85,7 @@ pub fn write(timeline: &Timeline<'_>, only: Option<usize>, out: &mut impl Write)
     for placed in timeline.calls().filter(|p| is_shown(p.row.index)) {
         events.call(&placed)?;
     }
-    // HolisticTraceAnalysis would count what ran in windows together with calls, and take what is between for idle.
+    // HolisticTraceAnalysis would count what ran in windows together with calls, and take the rest for idle.
     if only.is_none() {
         for process in 0..capture.processes.len() {
             for placed in timeline.kernels(process) {

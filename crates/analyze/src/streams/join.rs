@@ -25,8 +25,8 @@ pub struct Launched {
 /// How far the two sequences may be apart at the beginning.
 const APART: usize = 3;
 
-/// Tells each kernel of `seen`, which is of a device in a window, its call. `launched` are the calls that were
-/// launched in the window, each with its device, if that is known.
+/// Tells each kernel of `seen`, which is of a device in a window, its call. `launched` are the calls that
+/// were launched in the window, each with its device, if that is known.
 pub fn join_device(
     seen: &mut Seen,
     launched: &[(u32, Launched)],
@@ -46,8 +46,8 @@ pub fn join_device(
     join_graphs(seen, window, process);
 }
 
-/// Tells each kernel of `seen` its call. `launched` are the calls that this device's communicators launched in the
-/// window, by time.
+/// Tells each kernel of `seen` its call. `launched` are the calls that this device's communicators launched
+/// in the window, by time.
 fn join(
     seen: &mut Seen,
     launched: &[Launched],

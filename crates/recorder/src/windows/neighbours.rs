@@ -1,20 +1,20 @@
 //! Other profilers in the process: torch.profiler and JAX's use the same CUPTI.
 //!
-//! CUPTI has one pair of buffer callbacks. Whoever registers last gets all records, and buffers of ours that CUPTI still
-//! holds would come back to the other, who does not know them: with torch.profiler that costs it its records (seen with
-//! CUPTI 13.0). So functions of ours stand before CUPTI's that begin and end a use of it, in every library that calls them
-//! ([`crate::interpose`]). Before another use begins, our window is closed and every buffer taken back. No window opens
-//! until that use has ended.
+//! CUPTI has one pair of buffer callbacks. Whoever registers last gets all records, and buffers of ours that
+//! CUPTI still holds would come back to the other, who does not know them: with torch.profiler that costs it
+//! its records (seen with CUPTI 13.0). So functions of ours stand before CUPTI's that begin and end a use of
+//! it, in every library that calls them ([`crate::interpose`]). Before another use begins, our window is
+//! closed and every buffer taken back. No window opens until that use has ended.
 //!
-//! **A use that began before ours looked** is not known from its calls. Two signs of it are: libraries that look CUPTI up by
-//! themselves have the addresses of what they have called, and torch.profiler says by a call which of its operators each
-//! launch belongs to. With the first, a window waits for the end of a use, or for [`UNHEARD`] without a sign of one:
-//! that use may have been over before ours looked. With the second, a window waits for [`SILENCE`].
-//! Asking CUPTI by a subscription would be simpler, and must not be done: torch.profiler gives up for good if it finds one,
-//! though it be for microseconds (seen).
+//! **A use that began before ours looked** is not known from its calls. Two signs of it are: libraries that
+//! look CUPTI up by themselves have the addresses of what they have called, and torch.profiler says by a call
+//! which of its operators each launch belongs to. With the first, a window waits for the end of a use, or for
+//! [`UNHEARD`] without a sign of one: that use may have been over before ours looked. With the second, a
+//! window waits for [`SILENCE`]. Asking CUPTI by a subscription would be simpler, and must not be done:
+//! torch.profiler gives up for good if it finds one, though it be for microseconds (seen).
 //!
-//! A search for these pointers takes some 100 ms in a process with torch, on the recorder's thread. It is made again only if
-//! a library was loaded since.
+//! A search for these pointers takes some 100 ms in a process with torch, on the recorder's thread. It is
+//! made again only if a library was loaded since.
 //!
 //! Rule: a call of another profiler's always reaches CUPTI, with what it passed, after ours has given up.
 
@@ -44,7 +44,8 @@ static CLOCK: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 /// Closes our window.
 static GIVE_UP: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-/// So long without an operator's announcement means that torch.profiler does not run: steps have thousands a second.
+/// So long without an operator's announcement means that torch.profiler does not run: steps have thousands a
+/// second.
 pub const SILENCE: Duration = Duration::from_millis(300);
 /// So long without a sign of a use: a profiler that is on gets buffers, and reads the records in them.
 const UNHEARD: Duration = Duration::from_secs(600);
@@ -100,8 +101,9 @@ pub fn foreign_clock() -> Option<u64> {
     Some(unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> u64>(clock)() })
 }
 
-/// Tools that bring a CUPTI of their own, or one that can't be shared: Nsight Systems and Compute, compute-sanitizer. And
-/// XLA, as in JAX and TensorFlow: its profiler looks CUPTI up when it begins, which is not seen, and would lose records to a window.
+/// Tools that bring a CUPTI of their own, or one that can't be shared: Nsight Systems and Compute,
+/// compute-sanitizer. And XLA, as in JAX and TensorFlow: its profiler looks CUPTI up when it begins, which is
+/// not seen, and would lose records to a window.
 pub fn foreign_tool(loaded: &[String]) -> Option<&'static str> {
     const TOOLS: [(&str, &str); 11] = [
         ("libToolsInjection", "Nsight Systems"),
