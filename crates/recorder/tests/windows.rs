@@ -624,10 +624,11 @@ fn times_of_an_unknown_clock_are_left_out() {
 #[ignore = "played by a story"]
 fn job_that_windows_slow() {
     let mut play = Play::new();
+    play.set_up();
     let (began, before) = (now(libc::CLOCK_MONOTONIC), play.cuda.number("extra"));
     let end = |play: &Play| play.cuda.newest()[2] as i64;
     play.nccl.0 = 2_000_000;
-    while calls("cuptiActivityDisable") / KINDS < 7 {
+    while calls("cuptiActivityDisable") / KINDS < 8 {
         play.comm.enqueue(4096);
         let nccl = play.nccl;
         play.kernel(nccl, 0, STREAM);
