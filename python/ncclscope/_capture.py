@@ -77,6 +77,24 @@ class Capture:
         """
         return self._native.graph_launches()
 
+    @property
+    def kernels(self) -> Table:
+        """What ran on GPUs in kernel windows: a row for each kernel, copy and fill, times in ns.
+
+        Columns are those of docs/tables.md. NCCL's kernels have the ``communicator``, ``function`` and
+        ``ticket`` of their call. Windows are a sample of the run: a few steps at a time. Without any the
+        table is empty, and :attr:`no_kernels_because` says why.
+
+            >>> frame = polars.DataFrame(capture.kernels)
+            >>> frame.group_by("name").agg(polars.col("time_ns").sum()).sort("time_ns")
+        """
+        return self._native.kernels()
+
+    @property
+    def no_kernels_because(self) -> str | None:
+        """Why :attr:`kernels` is empty, in words; None if it has rows."""
+        return self._native.no_kernels_because()
+
     def report(self, *, offsets: str | os.PathLike[str] | None = None) -> Report:
         """The report, as objects with the fields of ``ncclscope report --json``.
 

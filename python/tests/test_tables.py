@@ -192,3 +192,43 @@ def test_the_repr_says_how_much_there_is() -> None:
     capture = ncclscope.open(job("ddp4"))
     assert repr(capture.calls) == f"<ncclscope.Table: 176 rows, {len(documented('calls'))} columns>"
     assert repr(capture) == f"<ncclscope.Capture '{job('ddp4')}': 4 processes, 176 calls>"
+
+
+def test_kernels_have_the_documented_columns_and_every_library_reads_them() -> None:
+    kernels = ncclscope.open(job("ddp_slow_host")).kernels
+    kinds = KINDS | {"text": pyarrow.dictionary(pyarrow.int32(), pyarrow.string())}
+    wanted = [(name, kinds[kind], unit) for name, kind, unit in documented("kernels")]
+    schema = pyarrow.schema(kernels)
+    assert [(f.name, f.type, (f.metadata or {}).get(b"unit", b"").decode()) for f in schema] == wanted
+    frame = polars.DataFrame(kernels)
+    assert len(frame) == len(kernels) > 1000
+    assert set(frame["kind"].cast(polars.String)) == {"kernel", "copy", "fill"}
+    assert pyarrow.table(kernels).num_rows == len(pandas.DataFrame.from_arrow(kernels)) == len(frame)
+    assert duckdb.sql("select sum(time_ns) from kernels").fetchall() == [(frame["time_ns"].sum(),)]
+
+
+def test_nccls_kernels_join_with_their_calls() -> None:
+    capture = ncclscope.open(job("ddp_slow_host"))
+    calls, kernels = capture.calls, capture.kernels
+    joined = duckdb.sql(
+        "select count(*), count(distinct (k.process, k.ticket)), "
+        "sum((k.function = c.function and k.communicator = c.communicator)::int) "
+        "from kernels k join calls c on c.process = k.process and c.ticket = k.ticket"
+    ).fetchall()
+    (rows, tickets, same) = joined[0]
+    assert rows == tickets == same > 300
+
+
+def test_a_capture_without_windows_has_no_kernels_and_says_why() -> None:
+    capture = ncclscope.open(job("ddp4"))
+    assert len(capture.kernels) == pyarrow.table(capture.kernels).num_rows == 0
+    assert "no kernel window" in str(capture.no_kernels_because)
+    assert ncclscope.open(job("decode_plain")).no_kernels_because is None
+
+
+def test_a_report_says_what_recording_cost() -> None:
+    cost = ncclscope.open(job("decode_slow_gpu")).report().cost
+    assert cost is not None and cost.gpu is not None and cost.gpu.interval is not None
+    low, high = cost.gpu.interval
+    assert low < cost.gpu.share < high < 0.01
+    assert cost.calls == 196 and cost.callbacks < 1e-4

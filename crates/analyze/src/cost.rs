@@ -173,6 +173,12 @@ impl OtherCallbacks {
 }
 
 impl Cost {
+    /// Whether there were CUDA events or windows, which may have cost something.
+    pub fn has_gpu_part(&self) -> bool {
+        let none = self.gpu.is_some_and(|gpu| gpu.interval == Some((0.0, 0.0)));
+        !none
+    }
+
     /// What it says, for people.
     pub fn sentence(&self) -> String {
         let percent = |share: f64| {
@@ -195,7 +201,7 @@ impl Cost {
             percent(self.callbacks)
         );
         match (&self.gpu, &self.events, &self.windows) {
-            (Some(gpu), ..) if gpu.share != 0.0 || gpu.interval != Some((0.0, 0.0)) => {
+            (Some(gpu), ..) if self.has_gpu_part() => {
                 parts.push(format!("GPU events and windows {}", with_interval(gpu)));
             }
             (Some(_), ..) => {}

@@ -10,6 +10,7 @@
 mod interference;
 mod intervals;
 mod join;
+pub mod kernels;
 mod kinds;
 mod waiting;
 mod window;
@@ -291,6 +292,7 @@ impl Calls {
             let launched = Launched {
                 at,
                 shape: call.shape,
+                ticket: call.ticket,
             };
             self.calls[window].push((devices[execution.place], launched));
         }
@@ -354,20 +356,21 @@ impl Gatherer {
         {
             let mut devices: Vec<u32> = window.ran.iter().map(|r| r.device).collect();
             devices.dedup();
-            let launched = &mut calls.calls[index];
-            launched.sort_by_key(|(_, call)| call.at);
+            let launched = &calls.calls[index];
             for device in devices {
                 let ran = window::ran_on(window, device);
                 let Some(mut seen) = window::seen(ran, &names) else {
                     continue;
                 };
-                // CUPTI's numbers of devices are CUDA's, which NCCL tells too.
-                let of_device = launched
-                    .iter()
-                    .filter(|(of, _)| *of == device || *of == u32::MAX);
-                let of_device: Vec<Launched> = of_device.map(|(_, call)| *call).collect();
-                join::join(&mut seen, &of_device, process, &capture.names, &names);
-                join::join_graphs(&mut seen, window, process);
+                join::join_device(
+                    &mut seen,
+                    launched,
+                    device,
+                    window,
+                    process,
+                    &capture.names,
+                    &names,
+                );
                 in_graphs.extend(seen.nccl.iter().filter_map(|kernel| {
                     let ns = u64::try_from(kernel.end - kernel.start).ok()?;
                     Some((kernel.captured_as?, ns))

@@ -3,6 +3,7 @@
 use crate::progress::{self, Counted};
 use crate::report::{open, print};
 use analyze::clocks::Clocks;
+use analyze::streams::kernels;
 use anyhow::{bail, Context};
 use render::timeline::Timeline;
 use std::collections::BTreeSet;
@@ -20,6 +21,9 @@ pub struct Args {
     /// Format to write
     #[arg(long, value_enum)]
     to: Format,
+    /// Table to write, of parquet and jsonl
+    #[arg(long, value_enum)]
+    table: Option<Table>,
     /// File to write to; standard output without it, or as `-`. Parquet needs a folder, and chrome writes one file per rank into one
     #[arg(short, long)]
     output: Option<PathBuf>,
@@ -31,12 +35,21 @@ pub struct Args {
 enum Format {
     /// Chrome Trace Event JSON with a slice per call; compressed with gzip unless the file's name ends in `.json`
     Chrome,
-    /// The table of calls as Parquet files, one folder per communicator
+    /// The table of calls as Parquet files, one folder per communicator; or another `--table`
     Parquet,
     /// Perfetto trace with a slice per call
     Perfetto,
-    /// One JSON object for each profiler callback, with every field; needs a capture made with `--mode callbacks`
+    /// One JSON object for each profiler callback, with every field; needs a capture made with
+    /// `--mode callbacks`. Or another `--table`
     Jsonl,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Table {
+    /// A row for each NCCL call of a rank; Parquet's default
+    Calls,
+    /// A row for each kernel, copy and fill in kernel windows
+    Kernels,
 }
 
 /// Writes the export.
@@ -49,11 +62,31 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
              `--to chrome` move the times of all hosts onto one clock"
         );
     }
+    match (args.to, args.table) {
+        (Format::Chrome | Format::Perfetto, Some(_)) => bail!(
+            "expected `--table` with `--to parquet` or `--to jsonl`, found it with a time line\n  \
+             hint: a time line has calls and kernels"
+        ),
+        (Format::Jsonl, Some(Table::Calls)) => {
+            bail!("the table of calls is not written as JSON lines\n  hint: `--to parquet`")
+        }
+        _ => {}
+    }
     let capture = open(&args.capture)?;
     for problem in &capture.problems {
         tell!("warning: {problem}");
     }
+    if args.table == Some(Table::Kernels) {
+        if let Some(why) = kernels::why_none(&capture) {
+            tell!("warning: the table of kernels is empty: {why}");
+        }
+    }
     match args.to {
+        Format::Jsonl if args.table == Some(Table::Kernels) => {
+            to_file(&args, "kernels, copies and fills", |mut out| {
+                render::kernels::jsonl(&capture, &mut out)
+            })
+        }
         Format::Jsonl => {
             if !capture.has_mode("callbacks") {
                 bail!(
@@ -66,9 +99,16 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
                 render::jsonl::write(&capture, &mut out)
             })
         }
+        Format::Parquet if args.table == Some(Table::Kernels) => {
+            parquet(&args, "kernels, copies and fills", |folder| {
+                render::kernels::parquet(&capture, folder)
+            })
+        }
         Format::Parquet => {
             has_calls(&capture)?;
-            parquet(&capture, &args)
+            parquet(&args, "calls", |folder| {
+                render::parquet::write(&capture, folder)
+            })
         }
         Format::Chrome => {
             let clocks = analyze::clocks_of(&capture, given);
@@ -211,7 +251,14 @@ fn chrome_by_rank(timeline: &Timeline<'_>, folder: &Path) -> anyhow::Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-fn parquet(capture: &Capture, args: &Args) -> anyhow::Result<ExitCode> {
+fn parquet<E>(
+    args: &Args,
+    what: &str,
+    write: impl FnOnce(&Path) -> Result<u64, E>,
+) -> anyhow::Result<ExitCode>
+where
+    Result<u64, E>: Context<u64, E>,
+{
     let Some(folder) = &args.output else {
         bail!("a folder of Parquet files can't go to standard output\n  hint: name a folder with `-o FOLDER`");
     };
@@ -222,8 +269,8 @@ fn parquet(capture: &Capture, args: &Args) -> anyhow::Result<ExitCode> {
             folder.display()
         );
     }
-    let written = progress::show("writing", |_| render::parquet::write(capture, folder));
-    let calls = written.with_context(|| writing(folder))?;
-    tell!("{calls} calls written to {}", folder.display());
+    let written = progress::show("writing", |_| write(folder));
+    let rows = written.with_context(|| writing(folder))?;
+    tell!("{rows} {what} written to {}", folder.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -10,7 +10,9 @@
 //! another clock that was given.
 //!
 //! For tests, `FAKE_CUPTI_FAIL=FUNCTION:FROM:CODE` makes each call of a function return an error from the
-//! FROMth on, `FAKE_CUPTI_DROP=N` drops each Nth record, and `FAKE_CUPTI_AHEAD=NS` sets the clock ahead.
+//! FROMth on, `FAKE_CUPTI_DROP=N` drops each Nth record, `FAKE_CUPTI_RECORDS=N` puts so many into a buffer at
+//! most, `FAKE_CUPTI_AHEAD=NS` sets the clock ahead, and `FAKE_CUPTI_SLOWS=PERCENT` makes what is launched
+//! while records of kernels are on take so much longer.
 
 #![allow(missing_docs, non_snake_case)]
 
@@ -172,7 +174,7 @@ unsafe extern "C" fn launched(work: *const Work, number: usize) {
         }
         let bytes = size(work.kind);
         if let Some(buffer) = state.buffers.last_mut() {
-            buffer.full |= buffer.used + bytes > buffer.size;
+            buffer.full |= buffer.used + bytes > buffer.size || buffer.work.len() >= most_records();
         }
         if state.buffers.last().is_none_or(|buffer| buffer.full) {
             let (mut at, mut size, mut most) = (std::ptr::null_mut(), 0, 0);
@@ -199,6 +201,14 @@ unsafe extern "C" fn launched(work: *const Work, number: usize) {
 fn number_of_drops() -> u64 {
     static DROPS: OnceLock<u64> = OnceLock::new();
     *DROPS.get_or_init(|| number("FAKE_CUPTI_DROP"))
+}
+
+fn most_records() -> usize {
+    static MOST: OnceLock<usize> = OnceLock::new();
+    *MOST.get_or_init(|| match number("FAKE_CUPTI_RECORDS") {
+        0 => usize::MAX,
+        most => most as usize,
+    })
 }
 
 /// Which buffers are handed out.
@@ -341,6 +351,27 @@ fn enable(kind: u32) {
     let mut state = state();
     state.enabled |= 1 << kind.min(63);
     state.since = monotonic();
+    drop(state);
+    slow(kind, number("FAKE_CUPTI_SLOWS"));
+}
+
+fn disable(kind: u32) {
+    state().enabled &= !(1 << kind.min(63));
+    slow(kind, 0);
+}
+
+fn slow(kind: u32, percent: u64) {
+    if kind != KERNEL || variable("FAKE_CUPTI_SLOWS").is_none() {
+        return;
+    }
+    // SAFETY: fake-cuda's function.
+    unsafe {
+        let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD;
+        let cuda = libc::dlopen(c"libcuda.so.1".as_ptr(), flags);
+        let slow = libc::dlsym(cuda, c"fake_cuda_slow".as_ptr());
+        assert!(!slow.is_null(), "fake-cuda is loaded");
+        std::mem::transmute::<*mut c_void, unsafe extern "C" fn(u64)>(slow)(percent);
+    }
 }
 
 macro_rules! cupti {
@@ -376,12 +407,12 @@ cupti! {
     }
 
     fn cuptiActivityDisable(kind: u32) {
-        state().enabled &= !(1 << kind.min(63));
+        disable(kind);
         Ok(())
     }
 
     fn cuptiActivityDisableContext(_context: *mut c_void, kind: u32) {
-        state().enabled &= !(1 << kind.min(63));
+        disable(kind);
         Ok(())
     }
 

@@ -49,6 +49,9 @@ struct Driver {
     violations: u64,
     /// Launches so far.
     correlation: u32,
+    /// How much longer what is launched runs, percent, and by how much it has become longer in all, ns.
+    slower: u64,
+    extra: u64,
     watcher: Option<Watcher>,
 }
 
@@ -113,7 +116,9 @@ impl Driver {
         let mut work = Vec::with_capacity(kernels.len());
         for (i, kernel) in kernels.iter().enumerate() {
             let start = *busy;
-            *busy += kernel.ns;
+            let extra = kernel.ns * self.slower / 100;
+            self.extra += extra;
+            *busy += kernel.ns + extra;
             work.push(Work {
                 kind: kernel.kind,
                 correlation: self.correlation,
@@ -587,6 +592,16 @@ exported! {
     /// From now on, this function gets all that is launched.
     fn fake_cuda_watch(watcher: Watcher) {
         driver().watcher = Some(watcher);
+    }
+
+    /// What is launched from now on takes so many percent longer.
+    fn fake_cuda_slow(percent: u64) {
+        driver().slower = percent;
+    }
+
+    /// By how much all that was launched takes longer, ns.
+    fn fake_cuda_extra() -> u64 {
+        driver().extra
     }
 
     /// The calling thread's newest launch: its number, then from when to when it runs, ns of CLOCK_MONOTONIC.

@@ -112,6 +112,16 @@ impl Capture {
         batch(py.detach(|| batches::graph_launches(&self.inner.capture)))
     }
 
+    /// The table of kernels, copies and fills in kernel windows.
+    fn kernels(&self, py: Python<'_>) -> PyResult<Table> {
+        batch(py.detach(|| batches::kernels(&self.inner.capture)))
+    }
+
+    /// Why the table of kernels is empty; `None` if it has rows.
+    fn no_kernels_because(&self) -> Option<String> {
+        analyze::streams::kernels::why_none(&self.inner.capture)
+    }
+
     /// The report. `offsets` is what `ncclscope report --offsets` takes; raises `ncclscope.CaptureError` where it names none.
     fn report(&self, py: Python<'_>, offsets: Option<PathBuf>) -> PyResult<Report> {
         let Some(offsets) = offsets else {

@@ -407,7 +407,8 @@ impl Windows {
         switched(|open| *open = Open::Closed);
         let (ran, names, lost) = store::take();
         let asked = asked::take();
-        let dropped = cupti::dropped() as u64 + cupti::refused() as u64 + lost;
+        // CUPTI counts those for which it found no buffer too, unless no buffer came after them.
+        let dropped = cupti::dropped().max(cupti::refused()) as u64 + lost;
         window.dropped = dropped.min(u32::MAX.into()) as u32;
         window.asked = asked.len() as u32;
         window.ran = ran.values().map(|of| of.len() as u32).sum();

@@ -7,11 +7,13 @@
 //! Rule: a column's type depends on its declaration alone, never on the values of a capture.
 
 use crate::json::SCHEMA;
+use analyze::streams::kernels;
 use analyze::Report;
 use arrow_array::builder::{
     BooleanBuilder, Float64Builder, Int64Builder, MapBuilder, MapFieldNames, StringBuilder,
-    UInt64Builder,
+    StringDictionaryBuilder, UInt64Builder,
 };
+use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
 use serde_json::{json, Value as Json};
@@ -203,6 +205,76 @@ pub fn graph_launches(capture: &tables::Capture) -> Result<RecordBatch, ArrowErr
         ("took_ns", unsigned(&|_, launch| Some(launch.took)), true),
         ("stream", unsigned(&|_, launch| Some(launch.stream)), true),
     ])
+}
+
+/// Everything that ran in kernel windows of a capture.
+///
+/// # Errors
+/// As [`kernels_of`].
+pub fn kernels(capture: &tables::Capture) -> Result<RecordBatch, ArrowError> {
+    let processes = 0..capture.processes.len();
+    let rows = processes.flat_map(|process| kernels::of_process(capture, process));
+    kernels_of(&rows.collect::<Vec<_>>())
+}
+
+/// These rows of the table of kernels.
+///
+/// # Errors
+/// When the texts of a column are longer than 2 GiB together.
+pub fn kernels_of(rows: &[kernels::Row<'_>]) -> Result<RecordBatch, ArrowError> {
+    let column = |column: &kernels::Column| -> ArrayRef {
+        let values = rows.iter().map(|row| (column.value)(row));
+        match column.kind {
+            "bool" => Arc::new(arrow_array::BooleanArray::from_iter(values.map(
+                |value| match value {
+                    Value::Bool(value) => Some(value),
+                    _ => None,
+                },
+            ))),
+            "text" => {
+                // Names of kernels are long, and few.
+                let mut builder = StringDictionaryBuilder::<Int32Type>::new();
+                values.for_each(|value| match value {
+                    Value::Text(value) => builder.append_value(value),
+                    _ => builder.append_null(),
+                });
+                Arc::new(builder.finish())
+            }
+            "int" => Arc::new(arrow_array::Int64Array::from_iter(values.map(
+                |value| match value {
+                    Value::Signed(value) => Some(value),
+                    _ => None,
+                },
+            ))),
+            _ => Arc::new(arrow_array::UInt64Array::from_iter(values.map(
+                |value| match value {
+                    Value::Unsigned(value) => Some(value),
+                    _ => None,
+                },
+            ))),
+        }
+    };
+    let arrays = kernels::COLUMNS.iter().map(column).collect();
+    RecordBatch::try_new(kernels_schema(), arrays)
+}
+
+/// The schema of the table of kernels. Units are in the metadata of the fields.
+pub fn kernels_schema() -> SchemaRef {
+    let field = |column: &kernels::Column| {
+        let kind = match column.kind {
+            "bool" => DataType::Boolean,
+            "text" => DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into()),
+            "int" => DataType::Int64,
+            _ => DataType::UInt64,
+        };
+        let field = Field::new(column.name, kind, true);
+        match column.unit {
+            "" => field,
+            unit => field.with_metadata(HashMap::from([("unit".into(), unit.into())])),
+        }
+    };
+    let fields: Fields = kernels::COLUMNS.iter().map(field).collect();
+    Arc::new(Schema::new(fields))
 }
 
 /// An array of the report's JSON as a table.

@@ -10,7 +10,8 @@
 //! HolisticTraceAnalysis tells GPU slices by an argument `stream`, which therefore only they have (on the host it is
 //! `cuda_stream`), and those of communication by `ncclKernel` in their name, which therefore is not the kernel's symbol.
 
-use crate::timeline::{communicator, Placed, Slice, Span, Timeline, GPU_CLOCK};
+use crate::timeline::{communicator, Placed, PlacedKernel, Slice, Span, Timeline, GPU_CLOCK};
+use analyze::streams::kernels;
 use flate2::write::GzEncoder;
 use flate2::Compression;
 use serde_json::{json, Value as Json};
@@ -84,6 +85,14 @@ pub fn write(timeline: &Timeline<'_>, only: Option<usize>, out: &mut impl Write)
     for placed in timeline.calls().filter(|p| is_shown(p.row.index)) {
         events.call(&placed)?;
     }
+    // HolisticTraceAnalysis would count what ran in windows together with calls, and take the rest for idle.
+    if only.is_none() {
+        for process in 0..capture.processes.len() {
+            for placed in timeline.kernels(process) {
+                events.kernel(&placed)?;
+            }
+        }
+    }
     let slices = events.slices;
     out.write_all(b"\n]}\n")?;
     Ok(slices)
@@ -136,7 +145,9 @@ impl<W: Write> Events<'_, W> {
             json!({"name": timeline.title(process)}),
         )?;
         self.metadata("process_sort_index", pid, 0, json!({"sort_index": pid}))?;
-        for (index, track) in timeline.tracks(process).iter().enumerate() {
+        let with_kernels = self.flows;
+        let tracks = timeline.tracks(process).iter().enumerate();
+        for (index, track) in tracks.filter(|(_, track)| with_kernels || !track.is_kernels) {
             let tid = thread(index);
             self.metadata("thread_name", pid, tid, json!({"name": track.title}))?;
             self.metadata("thread_sort_index", pid, tid, json!({"sort_index": tid}))?;
@@ -197,11 +208,24 @@ impl<W: Write> Events<'_, W> {
         category: &str,
         name: &str,
     ) -> Result<()> {
+        self.begin_slice(placed.row.index, tid, span, category, name)?;
+        // Joins the two slices of a call to HolisticTraceAnalysis, which keeps -1 for none.
+        write!(self.out, "\"correlation\":{}", placed.row.call.ticket)
+    }
+
+    fn begin_slice(
+        &mut self,
+        process: usize,
+        tid: usize,
+        span: Span,
+        category: &str,
+        name: &str,
+    ) -> Result<()> {
         self.slices += 1;
         self.next()?;
         write!(self.out, "{{\"ph\":\"X\",\"cat\":\"{category}\",\"name\":")?;
         serde_json::to_writer(&mut *self.out, name)?;
-        let pid = self.timeline.number(placed.row.index);
+        let pid = self.timeline.number(process);
         write!(self.out, ",\"pid\":{pid},\"tid\":{tid},\"ts\":")?;
         self.at(span.begin)?;
         let length = span.end - span.begin;
@@ -210,9 +234,24 @@ impl<W: Write> Events<'_, W> {
             ",\"dur\":{}.{:03},\"args\":{{",
             length / 1000,
             length % 1000
-        )?;
-        // Joins the two slices of a call to HolisticTraceAnalysis, which keeps -1 for none.
-        write!(self.out, "\"correlation\":{}", placed.row.call.ticket)
+        )
+    }
+
+    /// What ran in a window.
+    fn kernel(&mut self, placed: &PlacedKernel<'_>) -> Result<()> {
+        let Slice { track, span } = placed.slice;
+        let category = match placed.row.ran.kind {
+            capture::windows::Kind::Kernel => "kernel",
+            capture::windows::Kind::Copy => "gpu_memcpy",
+            capture::windows::Kind::Fill => "gpu_memset",
+        };
+        let (process, tid) = (placed.row.index, thread(track));
+        self.begin_slice(process, tid, span, category, placed.name())?;
+        write!(self.out, "\"table\":\"kernels\"")?;
+        for column in kernels::COLUMNS {
+            self.argument(column.name, (column.value)(&placed.row))?;
+        }
+        self.out.write_all(b"}}")
     }
 
     /// Kineto's arguments, and the end.

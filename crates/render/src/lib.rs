@@ -11,6 +11,7 @@ pub mod hang;
 pub mod html;
 pub mod json;
 pub mod jsonl;
+pub mod kernels;
 pub mod layout;
 pub mod parquet;
 pub mod perfetto;

@@ -64,9 +64,17 @@ fn columns() -> impl Iterator<Item = &'static Column> {
 }
 
 fn properties() -> WriterProperties {
-    let units: serde_json::Map<String, serde_json::Value> = columns()
-        .filter(|column| !column.unit.is_empty())
-        .map(|column| (column.name.to_owned(), column.unit.into()))
+    with_units("calls", columns().map(|column| (column.name, column.unit)))
+}
+
+/// How the files of a table are written, of which these are the columns' names and units.
+pub(crate) fn with_units(
+    table: &str,
+    units: impl Iterator<Item = (&'static str, &'static str)>,
+) -> WriterProperties {
+    let units: serde_json::Map<String, serde_json::Value> = units
+        .filter(|(_, unit)| !unit.is_empty())
+        .map(|(name, unit)| (name.to_owned(), unit.into()))
         .collect();
     let units = serde_json::Value::Object(units).to_string();
     WriterProperties::builder()
@@ -74,7 +82,7 @@ fn properties() -> WriterProperties {
         .set_max_row_group_row_count(Some(batches::ROWS))
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_key_value_metadata(Some(vec![
-            KeyValue::new("ncclscope.table".to_owned(), "calls".to_owned()),
+            KeyValue::new("ncclscope.table".to_owned(), table.to_owned()),
             KeyValue::new("ncclscope.units".to_owned(), units),
         ]))
         .build()

@@ -1,14 +1,16 @@
 //! A capture as a Perfetto trace: a stream of protobuf packets with track events.
 //!
-//! A process track is one process of the capture, by its number in [`Timeline`]; under it each communicator × stream has tracks for
-//! `host` and `GPU`, with a slice per call. Annotations are the columns of `docs/tables.md` that are known. The
-//! calls of one operation carry the same flow id. Names and texts are interned as they first appear.
+//! A process track is one process of the capture, by its number in [`Timeline`]; under it each communicator ×
+//! stream has tracks for `host` and `GPU`, with a slice per call, and each stream of a GPU one for the
+//! kernels in windows. Annotations are the columns of `docs/tables.md` that are known. The calls of one
+//! operation carry the same flow id. Names and texts are interned as they first appear.
 //!
 //! Only the messages and fields that are written are declared, with Perfetto's names and numbers.
 //!
 //! Rule: packets are written one by one; no more than one is in memory.
 
-use crate::timeline::{Slice, Span, Timeline, GPU_CLOCK};
+use crate::timeline::{Slice, Span, Timeline, GPU_CLOCK, KERNEL_CLOCK};
+use analyze::streams::kernels;
 use prost::Message;
 use std::collections::HashMap;
 use std::io::{Result, Write};
@@ -227,6 +229,29 @@ pub fn write(timeline: &Timeline<'_>, out: &mut impl Write) -> Result<u64> {
             slices += 1;
         }
     }
+    for (process, first) in first_track.iter().enumerate() {
+        for placed in timeline.kernels(process) {
+            let Slice { track, span } = placed.slice;
+            let track = first + 1 + track as u64;
+            let annotations = kernels::COLUMNS.iter().filter_map(|c| {
+                annotation(&mut columns, &mut texts, c.name, (c.value)(&placed.row))
+            });
+            let begin = TrackEvent {
+                debug_annotations: annotations.collect(),
+                r#type: Some(SLICE_BEGIN),
+                name_iid: Some(names.id(placed.name())),
+                track_uuid: Some(track),
+                ..TrackEvent::default()
+            };
+            let fresh = InternedData {
+                event_names: std::mem::take(&mut names.fresh),
+                debug_annotation_names: std::mem::take(&mut columns.fresh),
+                debug_annotation_string_values: std::mem::take(&mut texts.fresh),
+            };
+            packets.slice(track, span, begin, fresh)?;
+            slices += 1;
+        }
+    }
     Ok(slices)
 }
 
@@ -313,7 +338,10 @@ impl<W: Write> Packets<'_, W> {
                 parent_uuid: Some(uuid),
                 name: Some(lane.title.clone()),
                 sibling_order_rank: i32::try_from(index).ok(),
-                description: lane.is_gpu.then(|| GPU_CLOCK.to_owned()),
+                description: lane.is_gpu.then(|| match lane.is_kernels {
+                    true => KERNEL_CLOCK.to_owned(),
+                    false => GPU_CLOCK.to_owned(),
+                }),
                 ..TrackDescriptor::default()
             }))?;
         }

@@ -340,7 +340,13 @@ fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()>
         }
         wrap(out, &format!("  {name} on {}: ", rank.host), "    ", &text)?;
     }
-    if let Some(cost) = &report.cost {
+    // Callbacks alone are a line too much for most.
+    let all = rows.ranks == usize::MAX;
+    if let Some(cost) = report
+        .cost
+        .as_ref()
+        .filter(|cost| all || cost.has_gpu_part())
+    {
         wrap(out, "  ", "    ", &cost.sentence())?;
     }
     let rest = &worst[shown..];

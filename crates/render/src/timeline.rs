@@ -13,16 +13,23 @@
 //! Each host has a clock of its own. Where the calls tell how these stand to each other, or it was given ([`analyze::clocks`]), all times are
 //! moved onto the clock of one host, and [`Timeline::clock`] says by how much and how wrong that may be.
 //!
+//! Kernels of windows have tracks of their own, for each GPU and stream ([`Timeline::kernels`]).
+//!
 //! Rule: a call without any time is not placed, and [`Timeline::unplaced`] counts it.
 
 use analyze::clocks::{Clocks, HostClock};
-use std::collections::HashMap;
+use analyze::streams::kernels;
+use std::collections::{BTreeMap, HashMap};
 use tables::calls::Row;
 use tables::{Call, Capture, Name, Process, Shape};
 
 /// Where GPU intervals lie, in words for the exported files.
 pub const GPU_CLOCK: &str = "GPU intervals are on the host's clock, right to gpu_error_ns; where that is missing they were moved by the smallest \
     gpu_seen_ns - gpu_stop_ns of their process and GPU: lengths are exact, positions late by the smallest delay of NCCL's callbacks";
+
+/// Where kernels lie, in words for the exported files.
+pub const KERNEL_CLOCK: &str =
+    "what ran in kernel windows, by CUPTI's times on the host's clock; between windows nothing was recorded";
 
 /// An interval in ns since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +47,8 @@ pub struct Track {
     pub title: String,
     /// Whether its slices are on the GPU.
     pub is_gpu: bool,
+    /// Whether these are the kernels of windows, and no calls.
+    pub is_kernels: bool,
 }
 
 /// A call's interval on a track.
@@ -75,6 +84,26 @@ pub struct Placed<'a> {
     pub part: Option<Part>,
 }
 
+/// A kernel, copy or fill on the time line.
+pub struct PlacedKernel<'a> {
+    /// What ran.
+    pub row: kernels::Row<'a>,
+    /// Where it lies.
+    pub slice: Slice,
+}
+
+impl PlacedKernel<'_> {
+    /// What it is called: the kernel's name, or what was done.
+    pub fn name(&self) -> &str {
+        match self.row.ran.kind {
+            capture::windows::Kind::Kernel if self.row.name.is_empty() => "kernel",
+            capture::windows::Kind::Kernel => self.row.name,
+            capture::windows::Kind::Copy => "copy",
+            capture::windows::Kind::Fill => "fill",
+        }
+    }
+}
+
 /// Orders the calls of an operation: by begin, then process, then ticket, so that no two are equal.
 type Position = (i64, usize, u64);
 
@@ -96,6 +125,10 @@ struct Line {
     track_of: Vec<[usize; 2]>,
     /// How many tracks further calls are that cross others, by side and ticket.
     further: HashMap<(bool, u64), usize>,
+    /// By device and stream: the first track of what ran there in windows.
+    kernels: BTreeMap<(u32, u32), usize>,
+    /// By number of what ran, how many tracks further it is because it crosses others.
+    further_kernels: HashMap<u64, usize>,
     /// By shape, what moves stamps that are on the GPU's clock.
     offset_of: Vec<Option<i64>>,
     /// How its host's times are moved onto the clock of the first host.
@@ -153,6 +186,15 @@ impl<'a> Timeline<'a> {
             operation.calls += 1;
             operation.first = operation.first.min(position);
             operation.last = operation.last.max(position);
+        }
+        for (line, process) in timeline.lines.iter().zip(&capture.processes) {
+            for ran in process.windows.list.iter().flat_map(|w| &w.ran) {
+                let at = line.on_one_clock(Span {
+                    begin: ran.start,
+                    end: ran.start,
+                });
+                base = base.min(at.begin);
+            }
         }
         operations.retain(|_, operation| operation.calls > 1);
         timeline.operations = operations;
@@ -243,6 +285,26 @@ impl<'a> Timeline<'a> {
         &self.lines[process].tracks
     }
 
+    /// What ran in a process's kernel windows.
+    pub fn kernels(&self, process: usize) -> Vec<PlacedKernel<'a>> {
+        let line = &self.lines[process];
+        let rows = kernels::of_process(self.capture, process);
+        let placed = (0u64..).zip(rows).map(|(number, row)| {
+            let first = line.kernels.get(&(row.ran.device, row.ran.stream));
+            let further = line.further_kernels.get(&number);
+            let span = line.on_one_clock(Span {
+                begin: row.ran.start,
+                end: row.ran.end.max(row.ran.start),
+            });
+            let track = first.unwrap_or(&0) + further.unwrap_or(&0);
+            PlacedKernel {
+                row,
+                slice: Slice { track, span },
+            }
+        });
+        placed.collect()
+    }
+
     /// The calls that have a time, process by process.
     pub fn calls(&self) -> impl Iterator<Item = Placed<'a>> + '_ {
         self.capture.rows().filter_map(|row| {
@@ -300,11 +362,43 @@ impl Line {
             tracks: Vec::new(),
             track_of: vec![[0; 2]; process.shapes.len()],
             further: HashMap::new(),
+            kernels: BTreeMap::new(),
+            further_kernels: HashMap::new(),
             offset_of: devices.iter().map(|d| offsets.get(d).copied()).collect(),
             clock,
         };
         line.lay_tracks(capture, process);
+        line.lay_kernels(process);
         line
+    }
+
+    fn lay_kernels(&mut self, process: &Process) {
+        let mut spans: BTreeMap<(u32, u32), Vec<(Span, u64)>> = BTreeMap::new();
+        let ran = process.windows.list.iter().flat_map(|w| &w.ran);
+        for (number, ran) in (0..).zip(ran) {
+            let span = self.on_one_clock(Span {
+                begin: ran.start,
+                end: ran.end.max(ran.start),
+            });
+            let on = spans.entry((ran.device, ran.stream)).or_default();
+            on.push((span, number));
+        }
+        for ((device, stream), spans) in spans {
+            self.kernels.insert((device, stream), self.tracks.len());
+            let further = &mut self.further_kernels;
+            let count = lay(&spans, false, |number, track| {
+                further.insert(number, track);
+            });
+            let title = format!("GPU {device} stream {stream}, kernels in windows");
+            self.tracks.extend((1..=count).map(|n| Track {
+                title: match n {
+                    1 => title.clone(),
+                    n => format!("{title} {n}"),
+                },
+                is_gpu: true,
+                is_kernels: true,
+            }));
+        }
     }
 
     fn lay_tracks(&mut self, capture: &Capture, process: &Process) {
@@ -342,6 +436,7 @@ impl Line {
                         n => format!("{title}, {side} {n}"),
                     },
                     is_gpu,
+                    is_kernels: false,
                 }));
                 start
             }));

@@ -18,14 +18,37 @@ pub struct Launched {
     pub at: i64,
     /// Index of its shape.
     pub shape: u32,
+    /// Its ticket.
+    pub ticket: u64,
 }
 
 /// How far the two sequences may be apart at the beginning.
 const APART: usize = 3;
 
-/// Tells each kernel of `seen` its communicator. `launched` are the calls that this device's communicators launched in the
-/// window, by time.
-pub fn join(
+/// Tells each kernel of `seen`, which is of a device in a window, its call. `launched` are the calls that
+/// were launched in the window, each with its device, if that is known.
+pub fn join_device(
+    seen: &mut Seen,
+    launched: &[(u32, Launched)],
+    device: u32,
+    window: &Window,
+    process: &Process,
+    names: &Names,
+    kernels: &kinds::Names,
+) {
+    // CUPTI's numbers of devices are CUDA's, which NCCL tells too.
+    let of_device = launched
+        .iter()
+        .filter(|(of, _)| *of == device || *of == u32::MAX);
+    let mut of_device: Vec<Launched> = of_device.map(|(_, call)| *call).collect();
+    of_device.sort_by_key(|call| call.at);
+    join(seen, &of_device, process, names, kernels);
+    join_graphs(seen, window, process);
+}
+
+/// Tells each kernel of `seen` its call. `launched` are the calls that this device's communicators launched
+/// in the window, by time.
+fn join(
     seen: &mut Seen,
     launched: &[Launched],
     process: &Process,
@@ -66,9 +89,11 @@ pub fn join(
             .iter()
             .skip(skip_kernels)
             .zip(units.iter().skip(skip_units));
-        let pairs: Vec<(usize, u32)> = pairs.map(|(kernel, unit)| (*kernel, unit.shape)).collect();
-        for (kernel, shape) in pairs {
-            seen.nccl[kernel].communicator = process.shapes[shape as usize].communicator;
+        let pairs: Vec<(usize, Launched)> = pairs.map(|(kernel, unit)| (*kernel, *unit)).collect();
+        for (kernel, unit) in pairs {
+            let kernel = &mut seen.nccl[kernel];
+            kernel.communicator = process.shapes[unit.shape as usize].communicator;
+            kernel.call = Some((unit.shape, unit.ticket));
         }
     }
 }
@@ -85,7 +110,7 @@ fn same(kernel: &str, function: &str) -> bool {
 }
 
 /// Tells the kernels of graph launches their communicators.
-pub fn join_graphs(seen: &mut Seen, window: &Window, process: &Process) {
+fn join_graphs(seen: &mut Seen, window: &Window, process: &Process) {
     let graphs = &process.graphs;
     // The launches that were called in the window, in order, and their kernels, in order.
     let first = graphs

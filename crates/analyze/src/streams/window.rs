@@ -30,6 +30,8 @@ pub struct NcclKernel {
     pub graph: u32,
     /// Index of its communicator in the capture, where that is known.
     pub communicator: Option<u32>,
+    /// Not in a graph: index of its call's shape in its process, and its ticket, where these are known.
+    pub call: Option<(u32, u64)>,
     /// In a graph: index of the captured call's shape in its process, where that is known.
     pub captured_as: Option<u32>,
 }
@@ -167,6 +169,7 @@ pub fn seen(ran: &[Ran], names: &Names) -> Option<Seen> {
                     correlation: r.correlation,
                     graph: r.graph,
                     communicator: None,
+                    call: None,
                     captured_as: None,
                 });
             }

@@ -1,19 +1,20 @@
 //! Other profilers in the process: torch.profiler and JAX's use the same CUPTI.
 //!
-//! CUPTI has one pair of buffer callbacks. Whoever registers last gets all records, and buffers of ours that CUPTI still
-//! holds would come back to the other, who does not know them: with torch.profiler that costs it its records (seen with
-//! CUPTI 13.0). So functions of ours stand before CUPTI's that begin and end a use of it, in every library that calls them
-//! ([`crate::interpose`]). Before another use begins, our window is closed and every buffer taken back. No window opens
-//! until that use has ended.
+//! CUPTI has one pair of buffer callbacks. Whoever registers last gets all records, and buffers of ours that
+//! CUPTI still holds would come back to the other, who does not know them: with torch.profiler that costs it
+//! its records (seen with CUPTI 13.0). So functions of ours stand before CUPTI's that begin and end a use of
+//! it, in every library that calls them ([`crate::interpose`]). Before another use begins, our window is
+//! closed and every buffer taken back. No window opens until that use has ended.
 //!
-//! **A use that began before ours looked** is not known from its calls. Two signs of it are: libraries that look CUPTI up by
-//! themselves have the addresses of what they have called, and torch.profiler says by a call which of its operators each
-//! launch belongs to. With the first, a window waits for the end of a use; with the second, for a while without it.
-//! Asking CUPTI by a subscription would be simpler, and must not be done: torch.profiler gives up for good if it finds one,
-//! though it be for microseconds (seen).
+//! **A use that began before ours looked** is not known from its calls. Two signs of it are: libraries that
+//! look CUPTI up by themselves have the addresses of what they have called, and torch.profiler says by a call
+//! which of its operators each launch belongs to. With the first, a window waits for the end of a use, or for
+//! [`UNHEARD`] without a sign of one: that use may have been over before ours looked. With the second, a
+//! window waits for [`SILENCE`]. Asking CUPTI by a subscription would be simpler, and must not be done:
+//! torch.profiler gives up for good if it finds one, though it be for microseconds (seen).
 //!
-//! A search for these pointers takes some 100 ms in a process with torch, on the recorder's thread. It is made again only if
-//! a library was loaded since.
+//! A search for these pointers takes some 100 ms in a process with torch, on the recorder's thread. It is
+//! made again only if a library was loaded since.
 //!
 //! Rule: a call of another profiler's always reaches CUPTI, with what it passed, after ours has given up.
 
@@ -34,7 +35,7 @@ static ENABLED: AtomicU64 = AtomicU64::new(0);
 static REGISTERED: AtomicBool = AtomicBool::new(false);
 /// A use that began before ours looked may still go on.
 static EARLIER: AtomicBool = AtomicBool::new(true);
-/// An operator was announced since [`none`] last looked.
+/// An operator was announced, or a record was read, since [`none`] last looked.
 static ANNOUNCED: AtomicBool = AtomicBool::new(false);
 /// When `ANNOUNCED` was first false and watched, CLOCK_MONOTONIC ns; 0 not yet.
 static WATCHED: AtomicU64 = AtomicU64::new(0);
@@ -43,8 +44,11 @@ static CLOCK: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 /// Closes our window.
 static GIVE_UP: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-/// So long without an operator's announcement means that torch.profiler does not run: steps have thousands a second.
+/// So long without an operator's announcement means that torch.profiler does not run: steps have thousands a
+/// second.
 pub const SILENCE: Duration = Duration::from_millis(300);
+/// So long without a sign of a use: a profiler that is on gets buffers, and reads the records in them.
+const UNHEARD: Duration = Duration::from_secs(600);
 
 /// Watches CUPTI; `give_up` closes our window, on the thread of the other profiler.
 pub fn watch(give_up: fn()) {
@@ -65,13 +69,21 @@ static LOOKED_UP: AtomicBool = AtomicBool::new(false);
 
 /// Whether it is known that nobody uses CUPTI now.
 pub fn none() -> bool {
+    none_at(nanoseconds(libc::CLOCK_MONOTONIC))
+}
+
+fn none_at(now: u64) -> bool {
     if EARLIER.load(Acquire) {
-        let (since, now) = (WATCHED.load(Acquire), nanoseconds(libc::CLOCK_MONOTONIC));
+        let since = WATCHED.load(Acquire);
         if ANNOUNCED.swap(false, AcqRel) {
             WATCHED.store(now, Release);
             return false;
         }
-        if since == 0 || LOOKED_UP.load(Acquire) || now - since < SILENCE.as_nanos() as u64 {
+        let silence = match LOOKED_UP.load(Acquire) {
+            true => UNHEARD,
+            false => SILENCE,
+        };
+        if since == 0 || u128::from(now.saturating_sub(since)) < silence.as_nanos() {
             return false;
         }
         EARLIER.store(false, Release);
@@ -89,8 +101,9 @@ pub fn foreign_clock() -> Option<u64> {
     Some(unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> u64>(clock)() })
 }
 
-/// Tools that bring a CUPTI of their own, or one that can't be shared: Nsight Systems and Compute, compute-sanitizer. And
-/// XLA, as in JAX and TensorFlow: its profiler looks CUPTI up when it begins, which is not seen, and would lose records to a window.
+/// Tools that bring a CUPTI of their own, or one that can't be shared: Nsight Systems and Compute,
+/// compute-sanitizer. And XLA, as in JAX and TensorFlow: its profiler looks CUPTI up when it begins, which is
+/// not seen, and would lose records to a window.
 pub fn foreign_tool(loaded: &[String]) -> Option<&'static str> {
     const TOOLS: [(&str, &str); 11] = [
         ("libToolsInjection", "Nsight Systems"),
@@ -132,6 +145,13 @@ fn bit(kind: u32) -> u64 {
     1 << kind.min(63)
 }
 
+/// Another profiler registers its callbacks. If it has switched kinds on before, these end its use.
+fn registers() {
+    if ENABLED.load(Acquire) == 0 {
+        REGISTERED.store(true, Release);
+    }
+}
+
 /// Another profiler switches a kind on.
 fn begins(kind: u32) {
     // First, so that no window of ours opens in between.
@@ -152,7 +172,7 @@ type Pointer = *mut c_void;
 
 interposed! { FUNCTIONS reals call;
     register "cuptiActivityRegisterCallbacks" (requested: Pointer, completed: Pointer) -> u32 {
-        REGISTERED.store(true, Release);
+        registers();
         others_begin();
         call()
     }
@@ -183,6 +203,12 @@ interposed! { FUNCTIONS reals call;
         }
         result
     }
+    read "cuptiActivityGetNextRecord" (buffer: Pointer, valid: usize, record: Pointer) -> u32 {
+        if !ANNOUNCED.load(Relaxed) {
+            ANNOUNCED.store(true, Relaxed);
+        }
+        call()
+    }
     announce "cuptiActivityPushExternalCorrelationId" (kind: u32, id: u64) -> u32 {
         ANNOUNCED.store(true, Relaxed);
         call()
@@ -193,6 +219,39 @@ static INTERPOSED: Interposed = Interposed::new();
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_use_that_is_over_is_not_waited_for_for_ever() {
+        let unheard = UNHEARD.as_nanos() as u64;
+        // A library had looked functions up, and may use them.
+        EARLIER.store(true, Release);
+        LOOKED_UP.store(true, Release);
+        WATCHED.store(1, Release);
+        assert!(!none_at(unheard));
+        // It does.
+        ANNOUNCED.store(true, Release);
+        assert!(!none_at(unheard + 1));
+        assert!(!none_at(2 * unheard));
+        // No longer.
+        assert!(none_at(2 * unheard + 1));
+        // What others do from here on is known.
+        begins(cupti::KERNEL);
+        assert!(!none_at(3 * unheard));
+        ended(cupti::KERNEL);
+        assert!(none_at(3 * unheard));
+        // In either order.
+        for first in [true, false] {
+            if first {
+                registers();
+                assert!(!none_at(3 * unheard));
+            }
+            begins(cupti::KERNEL);
+            registers();
+            assert!(!none_at(3 * unheard));
+            ended(cupti::KERNEL);
+            assert!(none_at(3 * unheard), "registered first: {first}");
+        }
+    }
 
     #[test]
     fn tools_that_keep_cupti_to_themselves_are_known_by_their_libraries() {

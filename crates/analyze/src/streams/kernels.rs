@@ -1,0 +1,251 @@
+//! The table of kernels: everything that ran on GPUs in kernel windows, one by one.
+//!
+//! [`of_process`] gives the rows of a process, and [`COLUMNS`] names every column once: exporters and
+//! docs/tables.md follow it. NCCL's kernels are joined to their calls as the report joins them
+//! ([`super::join`]).
+//!
+//! Rule: a window that is not whole has rows too, and none of them is joined: what is missing would shift the
+//! others.
+
+use super::kinds::{does, Does};
+use super::{devices, join, kinds, window, Calls, Launched};
+use crate::executions::{Steps, Walk};
+use capture::windows::Kind;
+use tables::calls::Value;
+use tables::windows::{Off, Ran, Window};
+use tables::{Capture, Process, Shape};
+
+/// A kernel, copy or fill where it stands.
+pub struct Row<'a> {
+    /// Its capture.
+    pub capture: &'a Capture,
+    /// Its process.
+    pub process: &'a Process,
+    /// Index of that.
+    pub index: usize,
+    /// Its window.
+    pub window: &'a Window,
+    /// What ran.
+    pub ran: &'a Ran,
+    /// Its name; empty for copies and fills.
+    pub name: &'a str,
+    /// The call that it carried out, if it is one of NCCL's and that is known.
+    call: Option<Joined>,
+}
+
+/// A call, or the captured call of a graph.
+#[derive(Clone, Copy)]
+struct Joined {
+    shape: u32,
+    /// Nothing for a call in a graph.
+    ticket: Option<u64>,
+}
+
+impl Row<'_> {
+    fn does(&self) -> Option<Does> {
+        (self.ran.kind == Kind::Kernel).then(|| does(self.name))
+    }
+
+    fn shape(&self) -> Option<&Shape> {
+        self.process.shapes.get(self.call?.shape as usize)
+    }
+}
+
+/// A column of the table.
+pub struct Column {
+    /// Its name, with the unit where it has one.
+    pub name: &'static str,
+    /// `bool`, `uint`, `int` or `text`.
+    pub kind: &'static str,
+    /// The unit, or nothing.
+    pub unit: &'static str,
+    /// Its value.
+    pub value: for<'a> fn(&'a Row<'a>) -> Value<'a>,
+}
+
+fn known(value: Option<u64>) -> Value<'static> {
+    value.map_or(Value::Null, Value::Unsigned)
+}
+
+fn nonzero(value: u64) -> Value<'static> {
+    known((value != 0).then_some(value))
+}
+
+fn text(value: Option<&str>) -> Value<'_> {
+    value.map_or(Value::Null, Value::Text)
+}
+
+macro_rules! columns {
+    ($($name:literal $kind:literal $unit:literal $value:expr;)*) => {
+        /// The columns, in order.
+        pub const COLUMNS: &[Column] = &[
+            $(Column { name: $name, kind: $kind, unit: $unit, value: $value },)*
+        ];
+    };
+}
+
+columns! {
+    "process" "uint" "" |r| Value::Unsigned(r.index as u64);
+    "launcher_rank" "uint" "" |r| known(r.process.rank.map(u64::from));
+    "host" "text" "" |r| Value::Text(&r.process.host);
+    "pid" "uint" "" |r| Value::Unsigned(r.process.pid.into());
+    "window" "uint" "" |r| Value::Unsigned(r.window.number.into());
+    "window_whole" "bool" "" |r| Value::Bool(r.window.is_whole());
+    "device" "uint" "" |r| Value::Unsigned(r.ran.device.into());
+    "stream" "uint" "" |r| Value::Unsigned(r.ran.stream.into());
+    "kind" "text" "" |r| Value::Text(match r.ran.kind {
+        Kind::Kernel => "kernel",
+        Kind::Copy => "copy",
+        Kind::Fill => "fill",
+    });
+    "name" "text" "" |r| text(Some(r.name).filter(|name| !name.is_empty()));
+    "does" "text" "" |r| text(r.does().map(|does| match does {
+        Does::Computes => "computing",
+        _ => "communication",
+    }));
+    "library" "text" "" |r| text(r.does().and_then(|does| match does {
+        Does::Computes => None,
+        Does::Nccl => Some("NCCL"),
+        Does::OtherCommunication(library) => Some(library),
+    }));
+    "start_ns" "int" "ns since 1970" |r| Value::Signed(r.ran.start);
+    "end_ns" "int" "ns since 1970" |r| Value::Signed(r.ran.end);
+    "time_ns" "uint" "ns" |r| known(u64::try_from(r.ran.end - r.ran.start).ok());
+    "blocks" "uint" "" |r| match r.ran.kind {
+        Kind::Kernel => Value::Unsigned(r.ran.size),
+        _ => Value::Null,
+    };
+    "bytes" "uint" "bytes" |r| match r.ran.kind {
+        Kind::Kernel => Value::Null,
+        _ => Value::Unsigned(r.ran.size),
+    };
+    "correlation" "uint" "" |r| Value::Unsigned(r.ran.correlation.into());
+    "graph" "uint" "" |r| nonzero(r.ran.graph.into());
+    "node" "uint" "" |r| match r.ran.graph {
+        0 => Value::Null,
+        _ => Value::Unsigned(r.ran.node),
+    };
+    "communicator" "text" "" |r| {
+        let communicator = r.shape().and_then(|shape| shape.communicator);
+        let communicator = communicator.and_then(|c| r.capture.communicators.get(c as usize));
+        text(communicator.map(|c| c.id.as_str()))
+    };
+    "function" "text" "" |r| text(r.shape().and_then(|shape| r.capture.names.get(shape.function)));
+    "call_bytes" "uint" "bytes" |r| {
+        known(r.shape().and_then(|shape| r.capture.bytes_as(shape, shape.function)))
+    };
+    "ticket" "uint" "" |r| known(r.call.and_then(|call| call.ticket));
+}
+
+/// The rows of a process: by window, then device and start.
+pub fn of_process<'a>(capture: &'a Capture, index: usize) -> Vec<Row<'a>> {
+    let process = &capture.processes[index];
+    let windows = &process.windows;
+    if windows.list.iter().all(|window| window.ran.is_empty()) {
+        return Vec::new();
+    }
+    let walk = Walk::new(process);
+    let on_devices = devices(process, walk.places());
+    let mut calls = Calls::new(process);
+    walk.for_each(&mut Steps::default(), |execution| {
+        calls.add(&on_devices, execution);
+    });
+    let names = kinds::Names::new(&windows.names);
+    let mut rows = Vec::new();
+    for (window, launched) in windows.list.iter().zip(&calls.calls) {
+        let mut on: Vec<u32> = window.ran.iter().map(|r| r.device).collect();
+        on.dedup();
+        for device in on {
+            let ran = window::ran_on(window, device);
+            let joined = joined(capture, process, window, device, ran, launched, &names);
+            let mut joined = joined.into_iter();
+            rows.extend(ran.iter().map(|ran| {
+                let nccl = ran.kind == Kind::Kernel && names.does(ran.name) == Does::Nccl;
+                Row {
+                    capture,
+                    process,
+                    index,
+                    window,
+                    ran,
+                    name: windows
+                        .names
+                        .get(ran.name as usize)
+                        .map_or("", String::as_str),
+                    call: nccl.then(|| joined.next()).flatten().flatten(),
+                }
+            }));
+        }
+    }
+    rows
+}
+
+/// The calls of NCCL's kernels of a device, in order of these.
+fn joined(
+    capture: &Capture,
+    process: &Process,
+    window: &Window,
+    device: u32,
+    ran: &[Ran],
+    launched: &[(u32, Launched)],
+    names: &kinds::Names,
+) -> Vec<Option<Joined>> {
+    let seen = window::seen(ran, names).filter(|_| window.is_whole());
+    let Some(mut seen) = seen else {
+        return Vec::new();
+    };
+    join::join_device(
+        &mut seen,
+        launched,
+        device,
+        window,
+        process,
+        &capture.names,
+        names,
+    );
+    let of = seen.nccl.iter().map(|kernel| match kernel.captured_as {
+        Some(shape) => Some(Joined {
+            shape,
+            ticket: None,
+        }),
+        None => kernel.call.map(|(shape, ticket)| Joined {
+            shape,
+            ticket: Some(ticket),
+        }),
+    });
+    of.collect()
+}
+
+/// Why a capture has no kernels; `None` if it has some.
+pub fn why_none(capture: &Capture) -> Option<String> {
+    let mut windows = capture.processes.iter().map(|process| &process.windows);
+    let has = |windows: &tables::windows::Windows| windows.list.iter().any(|w| !w.ran.is_empty());
+    if windows.clone().any(has) {
+        return None;
+    }
+    let why = |off: Off| match off {
+        Off::NotAsked => {
+            "kernel windows were off (NCCLSCOPE_WINDOWS=off, or mode profile)".to_owned()
+        }
+        Off::NoDriver => "no process has a CUDA driver".to_owned(),
+        Off::NoCupti => {
+            "CUPTI was not found; it comes with torch and with the CUDA toolkit".to_owned()
+        }
+        Off::ForeignTool => {
+            "a tool was in the process that can't share CUPTI (Nsight, compute-sanitizer, XLA)"
+                .to_owned()
+        }
+        Off::Error(code) => format!("CUPTI returned error {code}"),
+        Off::NoMemory => "there was no memory for records".to_owned(),
+        Off::Unknown(code) => format!("of cause {code}, which this version does not know"),
+    };
+    let off = windows.clone().find_map(|windows| windows.off);
+    let yielded: u64 = windows.clone().map(|windows| windows.yielded).sum();
+    Some(match off {
+        Some(off) => why(off),
+        None if yielded > 0 => "another profiler used CUPTI".to_owned(),
+        None if windows.any(|w| !w.list.is_empty()) => "nothing ran in kernel windows".to_owned(),
+        None => {
+            "no kernel window was opened: the job was too short, or made too few calls".to_owned()
+        }
+    })
+}
