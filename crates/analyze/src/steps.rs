@@ -42,6 +42,10 @@ const LEAST_SINGLE: usize = 16;
 const LEAST_US: f64 = 1e3;
 /// The pauses of so many repetitions are looked at.
 const PAUSES: usize = 256;
+/// A pause before a pattern is so many times as long as any other in it, if the pattern is a step and no layer.
+const DISTINCT_PAUSE: i64 = 10;
+/// Or it is as long as this part of the longest pause in longer patterns.
+const SIMILAR_PAUSE: i64 = 2;
 
 /// The steps of the job.
 #[derive(Clone, Debug, Serialize)]
@@ -149,7 +153,7 @@ impl Gatherer {
     pub fn finish(self, process: &Process) -> Option<StepsRow> {
         let symbols: Vec<u32> = self.items.iter().map(|item| item.symbol).collect();
         let mut found = None;
-        for period in periods(&symbols) {
+        for period in paused_periods(&self.items, &symbols) {
             let row = self.of_period(&symbols, period, process);
             // Most of the time is in steps, or else they are parts of longer ones.
             let (row, is_most) = match row {
@@ -172,7 +176,7 @@ impl Gatherer {
         process: &Process,
     ) -> Option<(StepsRow, bool)> {
         let items = &self.items;
-        let begins = occurrences(symbols, &pattern(items, symbols, period)?);
+        let begins = occurrences(symbols, &Period::new(items, symbols, period)?.pattern);
         let covered = (begins.len() * period) as f64;
         let least = if period == 1 {
             LEAST_SINGLE
@@ -266,8 +270,26 @@ fn busy(items: &[Item]) -> Option<u64> {
     Some(sum)
 }
 
-/// After how many calls the same calls come again: the best first, then longer ones.
+/// After how many calls the same calls come again: the best first, then longer ones. Layers are left out.
 pub(crate) fn periods(symbols: &[u32]) -> Vec<usize> {
+    candidates(symbols).1
+}
+
+/// The same with patterns of few calls, if the host pauses before them.
+fn paused_periods(items: &[Item], symbols: &[u32]) -> Vec<usize> {
+    let (mut layered, others) = candidates(symbols);
+    let of = |period: &usize| Period::new(items, symbols, *period);
+    let longest = others.iter().filter_map(|period| Some(of(period)?.pause));
+    let longest = longest.max().unwrap_or(0);
+    layered.retain(|period| of(period).is_some_and(|p| p.is_paused_for(longest)));
+    let mut all = [layered, others].concat();
+    all.sort_unstable();
+    all
+}
+
+/// After how many calls the same calls come again, by length: patterns in which few calls differ, as in those of layers,
+/// and others.
+fn candidates(symbols: &[u32]) -> (Vec<usize>, Vec<usize>) {
     let window = {
         let skipped = symbols.len().saturating_sub(WINDOW) / 2;
         &symbols[skipped..(skipped + WINDOW).min(symbols.len())]
@@ -298,18 +320,14 @@ pub(crate) fn periods(symbols: &[u32]) -> Vec<usize> {
         .filter(|(_, covered, _)| *covered >= LEAST_COVERED)
         .collect();
     let best = judged.iter().map(|(_, c, _)| *c).fold(0.0, f64::max);
-    let enough = |different: usize| different >= DIFFERENT;
-    let many = judged
-        .iter()
-        .map(|(.., d)| *d)
-        .max()
-        .unwrap_or(0)
-        .min(DIFFERENT);
-    judged
-        .iter()
-        .filter(|(_, covered, d)| *covered >= best - NEARLY && (enough(*d) || *d == many))
-        .map(|(period, ..)| *period)
-        .collect()
+    let most = judged.iter().map(|(.., d)| *d).max().unwrap_or(0);
+    let is_layered = |different: usize| different < most.min(DIFFERENT);
+    let good = judged.iter().filter(|(_, c, _)| *c >= best - NEARLY);
+    let (layered, others): (Vec<_>, Vec<_>) = good.partition(|(.., d)| is_layered(*d));
+    let periods = |judged: Vec<&(usize, f64, usize)>| -> Vec<usize> {
+        judged.into_iter().map(|(period, ..)| *period).collect()
+    };
+    (periods(layered), periods(others))
 }
 
 /// The hash of each stretch of so many symbols, by its last place.
@@ -349,30 +367,52 @@ fn covered(symbols: &[u32], period: usize) -> (usize, usize) {
     (all.min(symbols.len()), longest.1)
 }
 
-/// The calls of a step, from the first after its longest pause.
-fn pattern(items: &[Item], symbols: &[u32], period: usize) -> Option<Vec<u32>> {
-    let (_, end) = covered(symbols, period);
-    let mut begin = end;
-    while begin >= period && symbols[begin] == symbols[begin - period] {
-        begin -= 1;
-    }
-    let begin = (begin + 1).checked_sub(period)?;
-    let mut pauses: Vec<Vec<i64>> = vec![Vec::new(); period];
-    for at in (begin + 1..=end).take(PAUSES * period) {
-        let (before, now) = (items[at - 1].time, items[at].time);
-        if before != 0 && now != 0 {
-            pauses[(at - begin) % period].push(now.saturating_sub(before));
+/// What repeats after so many calls.
+struct Period {
+    /// Its calls, from the first after the longest pause.
+    pattern: Vec<u32>,
+    /// The longest pause, and the longest of the others, ns: medians over repetitions.
+    pause: i64,
+    other_pause: i64,
+}
+
+impl Period {
+    fn new(items: &[Item], symbols: &[u32], period: usize) -> Option<Period> {
+        let (_, end) = covered(symbols, period);
+        let mut begin = end;
+        while begin >= period && symbols[begin] == symbols[begin - period] {
+            begin -= 1;
         }
+        let begin = (begin + 1).checked_sub(period)?;
+        let mut pauses: Vec<Vec<i64>> = vec![Vec::new(); period];
+        for at in (begin + 1..=end).take(PAUSES * period) {
+            let (before, now) = (items[at - 1].time, items[at].time);
+            if before != 0 && now != 0 {
+                pauses[(at - begin) % period].push(now.saturating_sub(before));
+            }
+        }
+        let median = |pauses: &mut Vec<i64>| {
+            pauses.sort_unstable();
+            pauses.get(pauses.len() / 2).copied().unwrap_or(0)
+        };
+        let pauses: Vec<i64> = pauses.iter_mut().map(median).collect();
+        let longest = pauses.iter().copied().enumerate();
+        let (phase, pause) = longest.max_by_key(|(phase, ns)| (*ns, std::cmp::Reverse(*phase)))?;
+        let others = pauses.iter().enumerate().filter(|(at, _)| *at != phase);
+        let pattern = symbols.get(begin + phase..begin + phase + period)?;
+        Some(Period {
+            pattern: pattern.to_vec(),
+            pause,
+            other_pause: others.map(|(_, ns)| *ns).max().unwrap_or(i64::MAX),
+        })
     }
-    let median = |pauses: &mut Vec<i64>| {
-        pauses.sort_unstable();
-        pauses.get(pauses.len() / 2).copied().unwrap_or(0)
-    };
-    let longest = pauses.iter_mut().map(median).enumerate();
-    let (phase, _) = longest.max_by_key(|(phase, ns)| (*ns, std::cmp::Reverse(*phase)))?;
-    symbols
-        .get(begin + phase..begin + phase + period)
-        .map(<[u32]>::to_vec)
+
+    /// Whether the host pauses before it as before a step. Layers follow each other as their calls do, and the
+    /// pause comes after all of them. `longest` is the longest pause in longer patterns.
+    fn is_paused_for(&self, longest: i64) -> bool {
+        let distinct = self.other_pause.saturating_mul(DISTINCT_PAUSE);
+        self.pause >= distinct || self.pause >= longest / SIMILAR_PAUSE
+    }
 }
 
 /// Where `word` begins in `text`, without overlap (Knuth, Morris and Pratt's search).
@@ -459,6 +499,19 @@ mod tests {
     }
 
     #[test]
+    fn steps_of_few_calls_between_evaluations_are_steps() {
+        // Two equal buckets and another, and metrics are gathered after 20 steps: 3 or 10 times.
+        for times in [3, 10] {
+            let text = format!("xyxx{}", format!("{}|g", "|||aab".repeat(20)).repeat(times));
+            let found = row(&text).map(|r| (r.steps as usize, r.calls));
+            assert_eq!(found, Some((20 * times, 3)), "{times}");
+        }
+        // One call in a step.
+        let text = format!("xyxx{}", format!("{}|g", "||a".repeat(20)).repeat(3));
+        assert_eq!(row(&text).map(|r| (r.steps, r.calls)), Some((60, 1)));
+    }
+
+    #[test]
     fn a_pattern_within_a_step_is_no_step() {
         // Buckets of DDP with equal layers: `bcd` comes three times in a step, and most of the time is elsewhere.
         let text = "|abcdbcdbcde".repeat(20).replace('|', "||||");
@@ -469,12 +522,10 @@ mod tests {
     fn a_step_begins_after_its_longest_pause() {
         let text = format!("bc{}|a", "|abc".repeat(20));
         let (items, symbols) = calls(&text, 5_000_000);
-        let period = periods(&symbols)[0];
-        let word: String = pattern(&items, &symbols, period)
-            .expect("a pattern")
-            .iter()
-            .filter_map(|symbol| char::from_u32(*symbol))
-            .collect();
+        let period = paused_periods(&items, &symbols)[0];
+        let found = Period::new(&items, &symbols, period).expect("a pattern");
+        let word = found.pattern.iter();
+        let word: String = word.filter_map(|symbol| char::from_u32(*symbol)).collect();
         assert_eq!(word, "abc");
     }
 
