@@ -8,13 +8,12 @@
 //! ended proves nothing, so the others must have made a call shortly before the end of the first, or later.
 
 use crate::executions::{Execution, Walk};
-use crate::hang::Life;
 use crate::job::ranges;
 use crate::matching::is_collective;
 use crate::summary::size;
 use capture::live::flag;
 use serde::Serialize;
-use tables::{Capture, LiveSource, Process};
+use tables::{Capture, Life, LiveSource, Process};
 
 const SECOND: i64 = 1_000_000_000;
 /// A recorder writes the time into its live part 25 times a second: three of those times.
@@ -164,15 +163,15 @@ impl Gatherer {
         self.0.extend(later.0);
     }
 
-    /// Those that died, the first first. `lives` is what the system says of each process.
-    pub fn finish(self, capture: &Capture, lives: &[Life]) -> Vec<Death> {
+    /// Those that died, the first first.
+    pub fn finish(self, capture: &Capture) -> Vec<Death> {
         let over = capture
             .job
             .get("ended")
             .is_some_and(|ended| !ended.is_null());
         let is_gone = |index: usize| {
             let process = &capture.processes[index];
-            let gone = match lives.get(index).copied().unwrap_or_default() {
+            let gone = match process.life {
                 Life::Running | Life::Stopped => false,
                 Life::Gone => true,
                 Life::Unknown => over || process.live == LiveSource::Adopted,
@@ -199,7 +198,7 @@ impl Gatherer {
             for member in others {
                 let other = &capture.processes[member.process];
                 let apart = other.clock.newest()?.saturating_sub(seen_ns);
-                let first = match other.machine() == process.machine() {
+                let first = match other.clock_host() == process.clock_host() {
                     true => FIRST_NS,
                     false => FIRST_OVER_HOSTS_NS,
                 };

@@ -44,11 +44,12 @@ use tables::Capture;
 pub use case::Conditions;
 pub use graphs::Launches;
 pub use limits::ByTime;
-pub use liveness::{Life, State};
+pub use liveness::State;
 pub use mismatch::{Aspect, How};
 pub use network::{Cause, Counted, Half, NetOpRow, NetSink, NetWait, Network, Stage, Unfollowed};
 pub use progress::{CallRow, CommunicatorProgress, Member, Members, RankProgress, Unknown};
 pub use reached::Reached;
+pub use tables::Life;
 pub use verdict::{
     Astray, AstrayBecause, Because, Cycle, CycleStep, Kind, Lacking, Mismatch, Outcome,
     ProcessName, Quiet, Reason, Sink, Stall, Verdict,

@@ -129,19 +129,13 @@ pub fn report_with(capture: &Capture, given: Option<clocks::Given>) -> Report {
     analysis.finish(capture)
 }
 
-/// The same of a capture that need not fit in memory, made on all cores. `lives` is what the system says of each
-/// process, if anything.
-pub fn report_from(
-    source: Source,
-    given: Option<clocks::Given>,
-    lives: Vec<hang::Life>,
-    progress: &Progress,
-) -> Report {
+/// The same of a capture that need not fit in memory, made on all cores.
+pub fn report_from(source: Source, given: Option<clocks::Given>, progress: &Progress) -> Report {
     let (analyses, capture) = source.fold(progress, Analysis::default, Analysis::add_part);
     let mut analyses = analyses.into_iter();
     let mut all = analyses.next().unwrap_or_default();
     analyses.for_each(|later| all.merge(later));
-    (all.given, all.lives) = (given, lives);
+    all.given = given;
     all.finish(&capture)
 }
 
@@ -189,8 +183,6 @@ pub struct Analysis {
     deaths: deaths::Gatherer,
     /// Offsets of hosts' clocks that somebody else knows.
     pub given: Option<clocks::Given>,
-    /// What the system says of each process, in the capture's order; missing ones are not known.
-    pub lives: Vec<hang::Life>,
 }
 
 /// What is gathered from one process before it can be told.
@@ -232,7 +224,6 @@ impl Default for Analysis {
             under_way: None,
             deaths: deaths::Gatherer::default(),
             given: None,
-            lives: Vec::new(),
         }
     }
 }
@@ -387,7 +378,7 @@ impl Analysis {
             verdict: String::new(),
             job: job::job(capture, &ranks, &jobs),
             completeness,
-            deaths: self.deaths.finish(capture, &self.lives),
+            deaths: self.deaths.finish(capture),
             communicators: job::communicators(capture),
             notes: notes::notes(capture, self.silent, &operations, &kinds, &ranks),
             ranks,

@@ -30,7 +30,7 @@ fn the_same_capture_gives_the_same_report_however_it_is_read() {
                 };
                 let progress = Progress::default();
                 let source = Source::open_as(folder.path(), &progress, how).expect("a capture");
-                let report = analyze::report_from(source, None, Vec::new(), &progress);
+                let report = analyze::report_from(source, None, &progress);
                 assert_eq!(json(&report), whole, "{how:?}, stamps {stamps}");
             }
         }

@@ -14,7 +14,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tables::printable;
+use tables::{printable, Life};
 
 /// Bring into the capture what dead processes left on this node
 ///
@@ -215,6 +215,10 @@ impl Collector {
             let host = process.get("host").map_or("?", String::as_str);
             // A node that was restarted has lost its memory, but not its disk.
             let same_boot = process.get("boot_id") == Some(&self.here.boot_id);
+            // A container may have had a memory of its own, which can't be seen from outside.
+            let namespace = process.get("pid_namespace").and_then(|of| of.parse().ok());
+            let beside = namespace.is_none_or(|of: u64| of == self.here.pid_namespace);
+            let same_boot = same_boot && (beside || Path::new(place).exists());
             let seen = snapshot.as_ref().and_then(Part::seen_ns);
             let on_this_node = same_boot || self.here.was_restarted_since(Some(host), seen);
             let host = printable(host);
@@ -252,7 +256,12 @@ impl Collector {
         let why = match left.liveness(&self.here) {
             Liveness::Dead => return false,
             Liveness::Alive => "",
-            Liveness::Unknown => "  (or dead: another host or pid name space)",
+            Liveness::Unknown => match tables::life::of_facts(&left.facts) {
+                // It was in a container, which is seen from here.
+                Life::Gone => return false,
+                Life::Running | Life::Stopped => "",
+                Life::Unknown => "  (or dead: another host or pid name space)",
+            },
         };
         let host = self.host_of(left);
         self.say(&format!("alive      {host}  {}{why}", shown(trace)));

@@ -1,8 +1,6 @@
 //! `ncclscope report`: what was recorded, and what it says.
 
-use crate::hang::life;
 use crate::progress;
-use crate::run::adopt::Here;
 use anyhow::Context;
 use render::text::Options;
 use std::io::{BufWriter, StdoutLock, Write};
@@ -41,10 +39,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let is_given = given.is_some();
     let report = progress::show("reading", |progress| {
         let source = Source::open(&args.capture, progress).map_err(hinted)?;
-        let here = Here::ask();
-        let lives = source.capture().processes.iter();
-        let lives = lives.map(|process| life(process, &here)).collect();
-        anyhow::Ok(analyze::report_from(source, given, lives, progress))
+        anyhow::Ok(analyze::report_from(source, given, progress))
     })?;
     if is_given && report.clocks.is_none() {
         tell!("warning: offsets were given, and there are no two hosts that they could be of");

@@ -119,7 +119,7 @@ impl<'a> Timeline<'a> {
     pub fn new(capture: &'a Capture, clocks: Option<&'a Clocks>) -> Timeline<'a> {
         let numbers = numbers(&capture.processes);
         let line = |(process, number): (&'a Process, u32)| {
-            let clock = clocks.and_then(|clocks| clocks.lines.get(&process.host));
+            let clock = clocks.and_then(|clocks| clocks.lines.get(process.clock_host()));
             Line::new(capture, process, number, clock.cloned())
         };
         let mut timeline = Timeline {
@@ -169,7 +169,7 @@ impl<'a> Timeline<'a> {
     /// host.
     pub fn clock(&self, process: usize) -> Option<String> {
         let clocks = self.clocks?;
-        let host = &self.capture.processes[process].host;
+        let host = self.capture.processes[process].clock_host();
         if *host == clocks.reference {
             return None;
         }

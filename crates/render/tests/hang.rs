@@ -658,20 +658,19 @@ fn hanging(seed: u64, fault: Fault, large: bool) -> Result<bool, String> {
     let mut capture = job.capture(wait, &absent, stamps, unbegun);
     let local = random.one_in(2);
     let life = if local { Life::Running } else { Life::Unknown };
-    let mut lives = vec![life; capture.processes.len()];
+    for process in &mut capture.processes {
+        process.life = life;
+    }
     if fault == Fault::Killed {
-        for (index, process) in capture.processes.iter_mut().enumerate() {
+        for process in &mut capture.processes {
             if process.rank == Some(rank as u32) {
                 let last = job.made[rank].last().map_or(START, |m| m.at);
                 process.clock = clock(last + 1_000_000);
-                lives[index] = if local { Life::Gone } else { Life::Unknown };
+                process.life = if local { Life::Gone } else { Life::Unknown };
             }
         }
     }
-    let conditions = Conditions {
-        lives,
-        after_ns: None,
-    };
+    let conditions = Conditions::default();
     let facts = hang(&capture, &conditions);
     let found = Answer::new(&facts);
     let wrong = |why: &str| {
@@ -920,27 +919,26 @@ fn healthy(seed: u64, large: bool) -> Answer {
     let mut capture = job.capture(wait, &absent, stamps, None);
     let local = stopped || random.one_in(2);
     let life = if local { Life::Running } else { Life::Unknown };
-    let mut lives = vec![life; capture.processes.len()];
+    for process in &mut capture.processes {
+        process.life = life;
+    }
     let index = |capture: &Capture| {
         let mut all = capture.processes.iter();
         all.position(|p| p.rank == Some(rank as u32))
     };
     if let (true, Some(index)) = (stopped, index(&capture)) {
-        lives[index] = Life::Stopped;
+        capture.processes[index].life = Life::Stopped;
     }
     if kind == 5 && random.one_in(2) {
-        for (index, process) in capture.processes.iter_mut().enumerate() {
+        for process in &mut capture.processes {
             process.ended = true;
-            lives[index] = Life::Gone;
+            process.life = Life::Gone;
             for local in &mut process.communicators {
                 local.ended_ns = Some(job.end);
             }
         }
     }
-    let conditions = Conditions {
-        lives,
-        after_ns: None,
-    };
+    let conditions = Conditions::default();
     Answer::new(&hang(&capture, &conditions))
 }
 

@@ -23,6 +23,9 @@ pub struct Anchor {
 /// CLOCK_REALTIME and CLOCK_MONOTONIC of two anchors differ by less than this unless the clock was set, ns.
 const SET: i128 = 1_000_000;
 
+/// By so much anchors of two processes differ at most if both read one machine's clocks, ns: the two are not read at once.
+const SAME: i128 = 10_000;
+
 /// Turns ticks into time.
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
@@ -90,6 +93,19 @@ impl Clock {
     pub fn newest(&self) -> Option<i64> {
         let newest = self.anchors.iter().map(|a| a.realtime).max()?;
         i64::try_from(newest).ok()
+    }
+
+    /// Whether both are the wall clock of one machine: CLOCK_REALTIME was ahead of CLOCK_MONOTONIC by the same time. For
+    /// processes of one boot.
+    pub(crate) fn is_one_with(&self, other: &Clock) -> bool {
+        let ahead = |clock: &Clock| -> Vec<i128> {
+            let anchors = clock.anchors.iter().filter(|a| a.monotonic != 0);
+            let ahead = |a: &Anchor| i128::from(a.realtime) - i128::from(a.monotonic);
+            anchors.map(ahead).collect()
+        };
+        let (own, others) = (ahead(self), ahead(other));
+        let mut own = own.iter();
+        own.any(|a| others.iter().any(|b| (a - b).abs() <= SAME))
     }
 
     fn whole(&self) -> (Anchor, Anchor) {

@@ -1,22 +1,36 @@
 //! Whether the process that recorded is still there, and where its newest calls are if they are not here.
 //!
-//! Rule: a pid means something only on its own boot of its own host and in its own pid name space. Elsewhere
-//! nothing is known: another host may have the same name.
+//! A container has pids, a host name and a memory of its own, and the boot of its machine. From the machine itself its
+//! processes are seen under other pids ([`in_container`]); from another container they are not.
+//!
+//! Rule: a pid means something only on its own boot of its own machine and in its own pid name space. Elsewhere
+//! nothing is known: another machine may have the same name.
 
-use crate::process::LiveSource;
+use crate::process::{LiveSource, Process};
+use capture::left::{self, Here};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 /// Whether a process is still there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Life {
-    /// It runs on this host.
+    /// It runs on this machine.
     Running,
-    /// It ran on this host and does not any more.
+    /// It is on this machine, and a signal or a debugger has stopped it.
+    Stopped,
+    /// It ran on this machine and does not any more.
     Gone,
-    /// It ran on another host, on an earlier boot, or in another container.
+    /// It ran on another machine, or in a container that can't be seen from here.
     #[default]
     Unknown,
+}
+
+impl Life {
+    /// Whether it is known to be there.
+    pub fn is_there(self) -> bool {
+        matches!(self, Life::Running | Life::Stopped)
+    }
 }
 
 /// Where the calls of a process since its last flush are.
@@ -37,69 +51,123 @@ pub enum Newest {
     Unknown,
 }
 
-/// This host, as process blocks name it.
-struct Here {
-    boot_id: String,
-    pid_namespace: u64,
+/// The pid name space of the machine itself, which sees those of all containers.
+const MACHINE: u64 = 0xefff_fffc;
+
+/// Whether these facts are of a process of this boot of this machine.
+fn is_of(here: &Here, facts: &BTreeMap<String, String>) -> bool {
+    !here.boot_id.is_empty() && facts.get("boot_id") == Some(&here.boot_id)
 }
 
-impl Here {
-    fn ask() -> Here {
-        use std::os::unix::fs::MetadataExt;
-        let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-        Here {
-            boot_id: boot_id.unwrap_or_default().trim().to_owned(),
-            pid_namespace: std::fs::metadata("/proc/self/ns/pid").map_or(0, |meta| meta.ino()),
-        }
-    }
-
-    /// Whether these facts are of a process of this boot of this host.
-    fn is_of(&self, facts: &BTreeMap<String, String>) -> bool {
-        !self.boot_id.is_empty() && facts.get("boot_id") == Some(&self.boot_id)
-    }
+/// Whether these facts are of a process that shares pids with this one: what it left in memory would be seen.
+fn is_beside(here: &Here, facts: &BTreeMap<String, String>) -> bool {
+    let namespace = facts.get("pid_namespace").and_then(|v| v.parse().ok());
+    // Older recorders did not tell.
+    is_of(here, facts) && namespace.is_none_or(|of: u64| of == here.pid_namespace)
 }
 
 /// Where the live part is on this host, if it was left on this host since it was started.
 pub(crate) fn place_here(facts: &BTreeMap<String, String>) -> Option<PathBuf> {
     let path = facts.get("live").filter(|path| path.starts_with('/'))?;
-    Here::ask().is_of(facts).then(|| PathBuf::from(path))
+    is_of(&Here::ask(), facts).then(|| PathBuf::from(path))
 }
 
-/// Whether the process of these facts is still there.
-pub(crate) fn life(facts: &BTreeMap<String, String>) -> Life {
-    let here = Here::ask();
-    let number = |key: &str| facts.get(key).and_then(|v| v.parse::<u64>().ok());
+/// Whether the process that left these facts is still there.
+pub fn of_facts(facts: &BTreeMap<String, String>) -> Life {
+    life(&Process {
+        facts: facts.clone(),
+        ..Process::default()
+    })
+}
+
+/// Whether this process is still there.
+pub(crate) fn life(process: &Process) -> Life {
+    match (asked(process, &Here::ask()), process.live) {
+        // Only what a dead process left is adopted.
+        (Life::Unknown, LiveSource::Adopted) => Life::Gone,
+        (life, _) => life,
+    }
+}
+
+/// What this system knows of it.
+fn asked(process: &Process, here: &Here) -> Life {
+    let number = |key: &str| process.fact(key).and_then(|v| v.parse::<u64>().ok());
+    // Empty where there is no /proc.
+    let Some(boot) = process.fact("boot_id") else {
+        return Life::Unknown;
+    };
+    if boot != here.boot_id {
+        // The same host, started anew: what ran before is gone. Another machine may have the same name.
+        let (host, seen) = (process.fact("host"), process.clock.newest());
+        let known = host.is_some() && !here.boot_id.is_empty();
+        return match known && here.was_restarted_since(host, seen) {
+            true => Life::Gone,
+            false => Life::Unknown,
+        };
+    }
     let known = (
-        number("pid"),
+        number("pid").and_then(|pid| u32::try_from(pid).ok()),
         number("pid_start").filter(|start| *start != 0),
+        number("pid_namespace").filter(|namespace| *namespace != 0),
     );
-    let (Some(pid), Some(start)) = known else {
+    let (Some(pid), Some(start), Some(namespace)) = known else {
         return Life::Unknown;
     };
-    if !here.is_of(facts) || number("pid_namespace") != Some(here.pid_namespace) {
-        return Life::Unknown;
-    }
-    match runs(pid, start) {
-        true => Life::Running,
-        false => Life::Gone,
+    let state = if namespace == here.pid_namespace {
+        left::state(pid, start)
+    } else {
+        match in_container(Path::new("/proc"), pid, start, namespace) {
+            Ok(Some(outside)) => left::state(outside, start),
+            // SAFETY: a plain system call.
+            Ok(None) if here.pid_namespace == MACHINE && unsafe { libc::geteuid() } == 0 => None,
+            Ok(None) | Err(Hidden) => return Life::Unknown,
+        }
+    };
+    match state {
+        Some('T' | 't') => Life::Stopped,
+        Some(_) => Life::Running,
+        None => Life::Gone,
     }
 }
 
-/// Whether process `pid` runs and is the one that started at `start`.
-fn runs(pid: u64, start: u64) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
-        return false;
-    };
-    // The command may hold anything, but for the last parenthesis; the state is field 3 and the start time
-    // field 22.
-    let Some((_, rest)) = stat.rsplit_once(')') else {
-        return false;
-    };
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    let same = fields.get(19).and_then(|field| field.parse().ok()) == Some(start);
-    // A first thread that has ended is a zombie too while other threads of the process go on.
-    let tasks = || std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
-    same && (!matches!(fields.first(), Some(&"Z" | &"X")) || tasks() > 1)
+/// Some process that it could be may not be looked at.
+#[derive(Debug, PartialEq, Eq)]
+struct Hidden;
+
+/// The pid here of the process with number `pid` in another pid name space, which started at `start`; nothing if there is
+/// none that can be seen.
+fn in_container(proc: &Path, pid: u32, start: u64, namespace: u64) -> Result<Option<u32>, Hidden> {
+    let entries = std::fs::read_dir(proc).map_err(|_| Hidden)?.flatten();
+    let mut hidden = false;
+    for entry in entries {
+        let name = entry.file_name();
+        let Some(outside) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        let folder = entry.path();
+        let started = std::fs::read_to_string(folder.join("stat")).ok();
+        let started = started.and_then(|stat| {
+            let (_, rest) = stat.rsplit_once(')')?;
+            rest.split_whitespace().nth(19)?.parse::<u64>().ok()
+        });
+        if started != Some(start) {
+            continue;
+        }
+        let Ok(of) = std::fs::metadata(folder.join("ns/pid")) else {
+            hidden = true;
+            continue;
+        };
+        let status = std::fs::read_to_string(folder.join("status")).unwrap_or_default();
+        let inside = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        let inside = inside.and_then(|pids| pids.split_whitespace().last()?.parse().ok());
+        if of.ino() == namespace && inside == Some(pid) {
+            return Ok(Some(outside));
+        }
+    }
+    match hidden {
+        true => Err(Hidden),
+        false => Ok(None),
+    }
 }
 
 /// What is known of a process when its files were read.
@@ -117,13 +185,14 @@ pub(crate) struct Evidence<'a> {
 
 /// Where the newest calls are.
 pub(crate) fn newest(of: &Evidence) -> Newest {
-    let is_here = Here::ask().is_of(of.facts);
+    // What a container had in its own memory can't be looked for from outside.
+    let is_here = is_beside(&Here::ask(), of.facts);
     let place = of.facts.get("live").map(String::as_str);
     match (of.source, place) {
         (LiveSource::Adopted | LiveSource::Here, _) => Newest::Here,
         _ if of.ended => Newest::Here,
         _ if of.unreadable => Newest::Unreadable,
-        _ if of.life == Life::Running => Newest::Running,
+        _ if of.life.is_there() => Newest::Running,
         (_, None | Some("")) => Newest::Unknown,
         // `ncclscope run` holds it, and takes it into the capture when the job ends.
         (_, Some("memfd")) => match of.job_ended {
@@ -140,6 +209,7 @@ pub(crate) fn newest(of: &Evidence) -> Newest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::{Anchor, Clock};
 
     fn facts(list: &[(&str, &str)]) -> BTreeMap<String, String> {
         let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
@@ -192,13 +262,43 @@ mod tests {
     }
 
     #[test]
-    fn this_process_runs_and_another_hosts_may() {
+    fn what_a_container_had_in_its_memory_is_elsewhere() {
+        let here = Here::ask();
+        let of = |namespace: u64| {
+            let facts = facts(&[
+                ("boot_id", &here.boot_id),
+                ("pid_namespace", &namespace.to_string()),
+                ("live", "/dev/shm/ncclscope-0/x.live"),
+            ]);
+            newest(&Evidence {
+                facts: &facts,
+                life: Life::Unknown,
+                source: LiveSource::Snapshot,
+                ended: false,
+                unreadable: false,
+                job_ended: None,
+            })
+        };
+        assert_eq!(of(here.pid_namespace), Newest::Gone);
+        assert_eq!(of(here.pid_namespace + 1), Newest::Elsewhere);
+    }
+
+    /// A process with these facts.
+    fn process(list: &[(&str, &str)]) -> Process {
+        Process {
+            facts: facts(list),
+            ..Process::default()
+        }
+    }
+
+    #[test]
+    fn this_process_runs_and_another_machines_may() {
         let own = std::fs::read_to_string("/proc/self/stat").expect("read");
         let start = own.rsplit_once(')').expect("fields").1;
         let start = start.split_whitespace().nth(19).expect("start");
         let here = Here::ask();
         let of = |pid: &str, boot: &str, namespace: u64| {
-            life(&facts(&[
+            life(&process(&[
                 ("pid", pid),
                 ("pid_start", start),
                 ("boot_id", boot),
@@ -212,6 +312,64 @@ mod tests {
             Life::Gone
         );
         assert_eq!(of(&pid, "other", here.pid_namespace), Life::Unknown);
-        assert_eq!(of(&pid, &here.boot_id, 1), Life::Unknown);
+        // Nobody can tell without the name space.
+        assert_eq!(of(&pid, &here.boot_id, 0), Life::Unknown);
+    }
+
+    #[test]
+    fn a_process_on_another_machine_of_this_name_is_not_known_to_be_gone() {
+        let here = Here {
+            host: "node".to_owned(),
+            boot_id: "aa".to_owned(),
+            pid_namespace: 7,
+            booted_ns: Some(2_000_000_000),
+            now_ns: 4_000_000_000_000,
+        };
+        let life_of = |boot: &str, seen_ns: u64| {
+            let anchor = Anchor {
+                ticks: 1,
+                realtime: seen_ns,
+                monotonic: 1,
+            };
+            let process = Process {
+                clock: Clock::new([anchor], true),
+                ..process(&[("host", "node"), ("boot_id", boot), ("pid_namespace", "7")])
+            };
+            asked(&process, &here)
+        };
+        assert_eq!(life_of("bb", 3_999_000_000_000), Life::Unknown);
+        // Seen last before this host was started anew, and not since.
+        assert_eq!(life_of("bb", 1_000_000_000), Life::Gone);
+    }
+
+    #[test]
+    fn a_process_in_a_container_is_found_under_its_pid_outside() {
+        let proc = tempfile::tempdir().expect("a folder");
+        // As /proc has them: two containers have a process 1, and a process started at the same time.
+        let add = |outside: u32, inside: &str, start: u64| {
+            let folder = proc.path().join(outside.to_string());
+            std::fs::create_dir_all(folder.join("ns")).expect("made");
+            let fields = "0 ".repeat(18);
+            let stat = format!("{outside} (a) b) S {fields}{start} 0 0");
+            std::fs::write(folder.join("stat"), stat).expect("written");
+            let status = format!("Name:\ta\nNSpid:\t{inside}\n");
+            std::fs::write(folder.join("status"), status).expect("written");
+            let namespace = folder.join("ns/pid");
+            std::fs::write(&namespace, "").expect("written");
+            std::fs::metadata(namespace).expect("there").ino()
+        };
+        add(100, "100", 50);
+        let first = add(101, "101\t1", 50);
+        let second = add(102, "102\t1", 50);
+        let found = |pid, start, namespace| in_container(proc.path(), pid, start, namespace);
+        assert_eq!(found(1, 50, first), Ok(Some(101)));
+        assert_eq!(found(1, 50, second), Ok(Some(102)));
+        // Another number, or a later process of that number.
+        assert_eq!(found(2, 50, first), Ok(None));
+        assert_eq!(found(1, 51, first), Ok(None));
+        // What may not be looked at may be it.
+        std::fs::remove_file(proc.path().join("102/ns/pid")).expect("removed");
+        assert_eq!(found(1, 50, second), Err(Hidden));
+        assert_eq!(found(1, 50, first), Ok(Some(101)));
     }
 }

@@ -94,6 +94,8 @@ pub struct Process {
     pub file: PathBuf,
     /// Host name.
     pub host: String,
+    /// The first host with the same clock, if that is another: containers on one machine have names of their own.
+    pub same_clock_as: Option<String>,
     /// Process id, 0 when not known.
     pub pid: u32,
     /// The launcher's rank.
@@ -164,10 +166,9 @@ impl Process {
             .filter(|v| !v.is_empty())
     }
 
-    /// The machine that it ran on: the boot of it, if that is known, else the host's name. Machines may have equal
-    /// names, and containers on one machine have names of their own.
-    pub fn machine(&self) -> &str {
-        self.fact("boot_id").unwrap_or(&self.host)
+    /// The host by which its clock goes. Containers on one machine are hosts of their own and have one clock.
+    pub fn clock_host(&self) -> &str {
+        self.same_clock_as.as_deref().unwrap_or(&self.host)
     }
 
     /// Whether a call was written as finished, and nothing shows that it can't have completed.

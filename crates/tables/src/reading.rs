@@ -162,7 +162,11 @@ pub(crate) fn scan(
         found: format!("{n} of kind {kind}, which were left out; a newer ncclscope may read them"),
     }));
     identify(&mut process, files, view.as_ref());
-    process.life = life::life(&process.facts);
+    let texts = std::mem::take(&mut parts.texts);
+    let id = trace.id();
+    let id = id.or_else(|| Some(view.as_ref()?.header().trace_id.load(Relaxed)));
+    let (blocks, shapes, live) = parts.finish(&mut process, view.as_ref(), trace.rotated.as_ref());
+    process.life = life::life(&process);
     process.newest = life::newest(&Evidence {
         facts: &process.facts,
         life: process.life,
@@ -171,10 +175,6 @@ pub(crate) fn scan(
         unreadable: open.unreadable,
         job_ended,
     });
-    let texts = std::mem::take(&mut parts.texts);
-    let id = trace.id();
-    let id = id.or_else(|| Some(view.as_ref()?.header().trace_id.load(Relaxed)));
-    let (blocks, shapes, live) = parts.finish(&mut process, view.as_ref(), trace.rotated.as_ref());
     let reader = Reader {
         files: trace.files.into_iter().map(|f| (f.path, f.held)).collect(),
         staged: open.staged,

@@ -243,11 +243,11 @@ impl Operations {
     /// By how much the last to arrive was launched after all others, ns, where one host's clock tells.
     fn launch_lateness(&self, arrivals: &[(u32, Place)]) -> Option<i64> {
         let (_, last) = arrivals.last()?;
-        let host = &self.lanes[last.0 as usize].host;
+        let clock = &self.lanes[last.0 as usize].clock;
         let mut others = i64::MIN;
         for (_, place) in &arrivals[..arrivals.len() - 1] {
             let launch = self.part(*place).launch_ns;
-            if launch == 0 || self.lanes[place.0 as usize].host != *host {
+            if launch == 0 || self.lanes[place.0 as usize].clock != *clock {
                 return None;
             }
             others = others.max(launch);

@@ -56,6 +56,7 @@ impl Gatherer {
                 self.lanes.push(Lane {
                     rank: process.rank,
                     host: process.host.clone(),
+                    clock: process.clock_host().to_owned(),
                     pid: process.pid,
                     device,
                     parts: Vec::new(),

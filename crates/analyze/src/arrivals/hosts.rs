@@ -10,13 +10,14 @@ use crate::clocks::{drift, Given, Observations, Offsets, Side, RESOLUTION_NS};
 use std::collections::HashMap;
 use tables::Capture;
 
-/// The hosts of a capture, by first process; those that are not known left out.
+/// The hosts of a capture that have clocks of their own, by first process; those that are not known left out.
 pub(crate) fn hosts(capture: &Capture) -> Vec<String> {
     let mut hosts: Vec<String> = Vec::new();
     let mut known = std::collections::HashSet::new();
     for process in &capture.processes {
-        if !process.host.is_empty() && known.insert(process.host.as_str()) {
-            hosts.push(process.host.clone());
+        let host = process.clock_host();
+        if !host.is_empty() && known.insert(host) {
+            hosts.push(host.to_owned());
         }
     }
     hosts
@@ -35,7 +36,7 @@ impl Operations {
         let index: HashMap<&str, u32> = (0..).zip(hosts).map(|(i, h)| (h.as_str(), i)).collect();
         let lanes = self.lanes.iter();
         lanes
-            .map(|lane| index.get(lane.host.as_str()).copied())
+            .map(|lane| index.get(lane.clock.as_str()).copied())
             .collect()
     }
 

@@ -196,14 +196,14 @@ impl Replay {
             let launched = |node: &&Node| node.launch != 0;
             for node in nodes().filter(launched) {
                 let took = node.end.saturating_sub(node.start);
-                let host = of[node.lane as usize].host.as_str();
+                let host = of[node.lane as usize].clock.as_str();
                 let latest = hosts.entry(host).or_insert(i64::MIN);
                 *latest = node.launch.saturating_add(took).max(*latest);
             }
             for node in nodes().filter(launched) {
                 let apart = node
                     .end
-                    .saturating_sub(hosts[of[node.lane as usize].host.as_str()]);
+                    .saturating_sub(hosts[of[node.lane as usize].clock.as_str()]);
                 lower(&mut least[node.lane as usize], node.start, apart);
             }
         }

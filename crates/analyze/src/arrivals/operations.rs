@@ -30,6 +30,8 @@ pub(super) const OTHER: u32 = u32::MAX;
 pub(super) struct Lane {
     pub(super) rank: Option<u32>,
     pub(super) host: String,
+    /// The host by which its clock goes.
+    pub(super) clock: String,
     pub(super) pid: u32,
     pub(super) device: Option<u32>,
     pub(super) parts: Vec<Part>,

@@ -7,15 +7,13 @@ use super::alignment::align;
 use super::calls::{Calls, CommunicatorCalls, RankCalls};
 use super::evidence::Evidence;
 use super::limits::Limits;
-use super::liveness::{states, Life, State};
+use super::liveness::{states, State};
 use super::waits::{waits, Stall, Wait};
-use tables::Capture;
+use tables::{Capture, Life};
 
 /// What the verdict depends on beside the capture.
 #[derive(Clone, Debug, Default)]
 pub struct Conditions {
-    /// What is known of each process, in the capture's order; missing ones are [`Life::Unknown`].
-    pub lives: Vec<Life>,
     /// From how long a wait on is a hang, ns. `None`: 120 s, and at least twice the longest pause between two
     /// calls that a rank of this job has come back from.
     pub after_ns: Option<i64>,
@@ -42,21 +40,10 @@ impl<'a> Case<'a> {
         let evidence = Evidence::new(&calls);
         let limits = Limits::new(conditions.after_ns, evidence.longest_pause);
         let (waits, stalls) = waits(&calls);
-        let states = states(
-            &calls,
-            &evidence,
-            (&waits, &stalls),
-            &conditions.lives,
-            limits.brief_ns,
-        );
-        let lives = conditions
-            .lives
-            .iter()
-            .copied()
-            .chain(std::iter::repeat(Life::Unknown));
-        let gone = lives
-            .zip(&states)
-            .map(|(life, _)| life == Life::Gone)
+        let states = states(&calls, &evidence, (&waits, &stalls), limits.brief_ns);
+        let processes = capture.processes.iter();
+        let gone = processes
+            .map(|process| process.life == Life::Gone)
             .collect();
         Case {
             capture,

@@ -1,6 +1,6 @@
 //! What each process is to the others: running, stopped, ended, dead, or silent.
 //!
-//! [`states`] puts together what the system says about a process ([`Life`]) and how old the newest evidence
+//! [`states`] puts together what the system says about a process ([`tables::Life`]) and how old the newest evidence
 //! of it is.
 //!
 //! Rule: a process is dead only if the system says that it is gone and its evidence ends before that of
@@ -10,7 +10,7 @@ use super::calls::Calls;
 use super::evidence::Evidence;
 use super::waits::{Stall, Wait};
 use std::collections::BTreeSet;
-use tables::{Capture, LiveSource};
+use tables::{Capture, Life, LiveSource};
 
 const SECOND: i64 = 1_000_000_000;
 /// A recorder writes the time into its live part 25 times a second. If it was this much behind the others
@@ -20,20 +20,6 @@ const DEAD_NS: i64 = 2 * SECOND;
 const DIED_FIRST_NS: i64 = 120_000_000;
 /// Snapshots are written at flushes, which are rare on a shared file system.
 const SNAPSHOT_NS: i64 = 15 * SECOND;
-
-/// What the system says about a process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Life {
-    /// It runs on this host.
-    Running,
-    /// It is on this host, and a signal or a debugger has stopped it.
-    Stopped,
-    /// It was on this host and is gone.
-    Gone,
-    /// It is on another host or in another pid name space.
-    #[default]
-    Unknown,
-}
 
 /// What a process is to the others, as of the newest evidence of the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,11 +41,11 @@ pub(super) fn states(
     calls: &Calls,
     evidence: &Evidence,
     (waits, stalls): (&[Wait], &[Stall]),
-    lives: &[Life],
     brief_ns: i64,
 ) -> Vec<State> {
-    let mut states = by_evidence(calls.capture, evidence, lives);
-    if lives.iter().all(|life| *life == Life::Gone) {
+    let mut states = by_evidence(calls.capture, evidence);
+    let mut processes = calls.capture.processes.iter();
+    if processes.all(|process| process.life == Life::Gone) {
         let ends = Ends {
             capture: calls.capture,
             evidence,
@@ -72,10 +58,8 @@ pub(super) fn states(
     states
 }
 
-fn by_evidence(capture: &Capture, evidence: &Evidence, lives: &[Life]) -> Vec<State> {
-    let life = |index: usize| lives.get(index).copied().unwrap_or_default();
-    let someone_lives =
-        (0..capture.processes.len()).any(|i| matches!(life(i), Life::Running | Life::Stopped));
+fn by_evidence(capture: &Capture, evidence: &Evidence) -> Vec<State> {
+    let someone_lives = capture.processes.iter().any(|p| p.life.is_there());
     let state = |index: usize| {
         let process = &capture.processes[index];
         let behind = evidence
@@ -90,7 +74,7 @@ fn by_evidence(capture: &Capture, evidence: &Evidence, lives: &[Life]) -> Vec<St
             LiveSource::Here | LiveSource::Adopted => DEAD_NS,
             LiveSource::Snapshot | LiveSource::None => SNAPSHOT_NS.max(flush),
         };
-        match life(index) {
+        match process.life {
             Life::Running => State::Running,
             Life::Stopped => State::Stopped,
             _ if process.ended => State::Ended,
@@ -153,11 +137,11 @@ impl Ends<'_> {
         let (Some(end), Some(since)) = (self.evidence.newest[suspect], since) else {
             return false;
         };
-        let machine = self.capture.processes[suspect].machine();
+        let clock = self.capture.processes[suspect].clock_host();
         let there = others.iter().copied().filter(|other| {
             *other != suspect
                 && self.is_precise(*other)
-                && self.capture.processes[*other].machine() == machine
+                && self.capture.processes[*other].clock_host() == clock
         });
         let first = there.filter_map(|other| self.evidence.newest[other]).min();
         self.is_precise(suspect)

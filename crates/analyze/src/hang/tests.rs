@@ -200,16 +200,15 @@ fn waits_of_the_network_keep_the_recorders_order() {
 #[test]
 fn no_process_of_a_job_that_was_killed_runs() {
     let ended = (0, 8, true);
-    let capture = job(&[&[0, 1]], &[&[ended], &[ended]]);
-    let states = |lives: &[Life]| -> Vec<State> {
-        let conditions = Conditions {
-            lives: lives.to_vec(),
-            ..Conditions::default()
-        };
-        let hang = hang(&capture, &conditions);
+    let states = |life: Life| -> Vec<State> {
+        let mut capture = job(&[&[0, 1]], &[&[ended], &[ended]]);
+        for process in &mut capture.processes {
+            process.life = life;
+        }
+        let hang = of(&capture);
         let ranks = hang.communicators.iter().flat_map(|c| &c.ranks);
         ranks.map(|rank| rank.state).collect()
     };
-    assert_eq!(states(&[]), [State::Running; 2]);
-    assert_eq!(states(&[Life::Gone; 2]), [State::Dead; 2]);
+    assert_eq!(states(Life::Unknown), [State::Running; 2]);
+    assert_eq!(states(Life::Gone), [State::Dead; 2]);
 }

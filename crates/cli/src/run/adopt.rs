@@ -9,7 +9,7 @@
 
 use anyhow::{bail, Context};
 use capture::left::facts_of;
-pub use capture::left::{open, state, Facts, Here, Left, Liveness};
+pub use capture::left::{open, Facts, Here, Left, Liveness};
 use capture::live::{Image, View, HEADER_BYTES};
 use capture::{block, rotated, snapshot};
 use std::fs::{DirBuilder, File, OpenOptions};

@@ -73,6 +73,29 @@ fn collect_names_the_host_that_has_the_rest() {
 }
 
 #[test]
+fn what_a_container_had_in_its_memory_is_elsewhere() {
+    let place = Place::new();
+    let trace = place.path().join("c/box/r1-p1-00000000.trace");
+    fs::create_dir_all(trace.parent().expect("a folder")).expect("made");
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("read");
+    let facts = format!(
+        "host=box\nboot_id={}\npid=1\npid_namespace=1\nlive=/dev/shm/ncclscope-1/x.live\n",
+        boot.trim()
+    );
+    let mut bytes = block::file_header(5).to_vec();
+    let start = block::begin(&mut bytes);
+    bytes.extend(facts.as_bytes());
+    block::finish(&mut bytes, start, block::Kind::Process, 0);
+    fs::write(&trace, bytes).expect("written");
+    let done = place
+        .ncclscope(&["collect", "c"])
+        .output()
+        .expect("started");
+    let line = "elsewhere  box  c/box/r1-p1-00000000.trace  /dev/shm/ncclscope-1/x.live\n";
+    assert_eq!(stdout(&done), line);
+}
+
+#[test]
 fn collect_copies_into_a_shared_folder_and_over_nothing() {
     let place = Place::new();
     killed_alone(&place);

@@ -133,10 +133,7 @@ fn html(report: &analyze::Report) -> String {
 
 /// With every wait a hang, so that there is something to say.
 fn hang(capture: &Capture) -> String {
-    let conditions = Conditions {
-        after_ns: Some(0),
-        ..Conditions::default()
-    };
+    let conditions = Conditions { after_ns: Some(0) };
     let hang = analyze::hang::hang(capture, &conditions);
     let (mut out, mut json) = (Vec::new(), Vec::new());
     render::hang::text(&hang, true, &mut out).expect("in memory");
