@@ -786,6 +786,18 @@ class Death(Record):
     most_calls: int
 
 
+class Sighting(Record):
+    """What ``ncclscope hang`` said while the job ran."""
+
+    __slots__ = ()
+    at_ns: int
+    host: str
+    hang: bool | None
+    verdict: str
+    sentence: str
+    calls_since: bool
+
+
 class Problem(Record):
     """Something unsound in a capture."""
 
@@ -803,6 +815,7 @@ class Report(Record):
         "job": Job,
         "completeness": Completeness,
         "deaths": Death,
+        "sightings": Sighting,
         "ranks": Ranks,
         "communicators": Communicator,
         "kinds": Kind,
@@ -826,6 +839,7 @@ class Report(Record):
     job: Job
     completeness: Completeness
     deaths: list[Death]
+    sightings: list[Sighting]
     ranks: Ranks
     communicators: list[Communicator]
     kinds: list[Kind]

@@ -98,7 +98,12 @@ struct Progress {
 
 /// What is gathered.
 #[derive(Default)]
-pub struct Gatherer(Vec<Vec<Progress>>);
+pub struct Gatherer {
+    /// By process.
+    progress: Vec<Vec<Progress>>,
+    /// When the newest call of any was entered, ns since 1970; 0 if that is not known.
+    newest_ns: i64,
+}
 
 /// What is gathered of one process.
 pub struct Plan {
@@ -110,6 +115,8 @@ pub struct Plan {
     last: Vec<Option<usize>>,
     /// No call is missing so far.
     whole: bool,
+    /// When the newest call of any kind was entered.
+    newest_ns: i64,
 }
 
 impl Plan {
@@ -129,12 +136,14 @@ impl Plan {
             last: vec![None; progress.len()],
             progress,
             whole: true,
+            newest_ns: 0,
         }
     }
 
     /// Counts a call.
     pub fn add(&mut self, local: u32, execution: &Execution) {
         self.whole &= execution.whole;
+        self.newest_ns = self.newest_ns.max(execution.call.api_ns);
         if self.counted[execution.place] {
             let progress = &mut self.progress[local as usize];
             progress.calls += 1;
@@ -155,12 +164,20 @@ impl Gatherer {
                 Some((function, capture.bytes_as(place.shape, place.function)))
             });
         }
-        self.0.push(if plan.whole { progress } else { Vec::new() });
+        let progress = if plan.whole { progress } else { Vec::new() };
+        self.progress.push(progress);
+        self.newest_ns = self.newest_ns.max(plan.newest_ns);
     }
 
     /// Takes in what was gathered of later processes.
     pub fn merge(&mut self, later: Gatherer) {
-        self.0.extend(later.0);
+        self.progress.extend(later.progress);
+        self.newest_ns = self.newest_ns.max(later.newest_ns);
+    }
+
+    /// When the newest call was entered, ns since 1970.
+    pub fn newest_ns(&self) -> Option<i64> {
+        (self.newest_ns != 0).then_some(self.newest_ns)
     }
 
     /// Those that died, the first first.
@@ -176,9 +193,12 @@ impl Gatherer {
                 Life::Gone => true,
                 Life::Unknown => over || process.live == LiveSource::Adopted,
             };
-            gone && !process.ended && ends_exactly(process)
+            // One that was stopped wrote nothing any more, and died later.
+            let stopped = process.seen.is_some_and(|seen| seen.life == Life::Stopped);
+            gone && !stopped && !process.ended && ends_exactly(process)
         };
-        let gone = (0..self.0.len().min(capture.processes.len())).filter(|index| is_gone(*index));
+        let gone =
+            (0..self.progress.len().min(capture.processes.len())).filter(|index| is_gone(*index));
         let mut deaths: Vec<Death> = gone
             .filter_map(|index| self.death(capture, index))
             .collect();
@@ -202,7 +222,7 @@ impl Gatherer {
                     true => FIRST_NS,
                     false => FIRST_OVER_HOSTS_NS,
                 };
-                let progress = self.0.get(member.process)?;
+                let progress = self.progress.get(member.process)?;
                 let mut progress = progress
                     .iter()
                     .filter(|p| p.communicator == Some(communicator));
@@ -235,7 +255,7 @@ impl Gatherer {
                 most_calls: left.iter().map(|(_, p, _)| p.calls).max().unwrap_or(0),
             })
         };
-        let all = self.0[index].iter().filter_map(of);
+        let all = self.progress[index].iter().filter_map(of);
         all.max_by_key(|death| death.left.len())
     }
 }

@@ -35,6 +35,7 @@ mod wait_for;
 mod waits;
 
 use crate::job::{problems, ProblemRow};
+use crate::sightings::{self, SightingRow};
 use case::Case;
 use judge::judge;
 use progress::{call_row, communicators};
@@ -73,6 +74,8 @@ pub struct Hang {
     pub waits: Vec<WaitRow>,
     /// How often processes launched CUDA graphs with NCCL calls.
     pub launches: Vec<Launches>,
+    /// What `ncclscope hang` said while the job ran, the oldest first.
+    pub sightings: Vec<SightingRow>,
     /// What was unsound in the capture.
     pub problems: Vec<ProblemRow>,
 }
@@ -116,6 +119,10 @@ pub fn hang(capture: &Capture, conditions: &Conditions) -> Hang {
         communicators: communicators(&case),
         waits: case.waits.iter().map(wait).collect(),
         launches: graphs::launches(capture, case.evidence.as_of),
+        sightings: sightings::rows(
+            capture,
+            case.evidence.active.iter().flatten().copied().max(),
+        ),
         problems: problems(capture),
     }
 }

@@ -40,6 +40,7 @@ pub mod ranks;
 pub mod roles;
 pub mod sampled;
 pub mod settings;
+pub mod sightings;
 pub mod statistics;
 pub mod steps;
 pub mod streams;
@@ -69,6 +70,8 @@ pub struct Report {
     pub completeness: completeness::Completeness,
     /// Ranks that died while others went on, the first first.
     pub deaths: Vec<deaths::Death>,
+    /// What `ncclscope hang` said while the job ran, the oldest first.
+    pub sightings: Vec<sightings::SightingRow>,
     /// How much of the run each rank spent in NCCL, and which differ.
     pub ranks: ranks::Ranks,
     /// The communicators, by first use.
@@ -378,6 +381,7 @@ impl Analysis {
             verdict: String::new(),
             job: job::job(capture, &ranks, &jobs),
             completeness,
+            sightings: sightings::rows(capture, self.deaths.newest_ns()),
             deaths: self.deaths.finish(capture),
             communicators: job::communicators(capture),
             notes: notes::notes(capture, self.silent, &operations, &kinds, &ranks),

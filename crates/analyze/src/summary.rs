@@ -79,6 +79,14 @@ pub fn verdict(report: &Report) -> String {
     if let Some(death) = report.deaths.first() {
         return death.sentence();
     }
+    if let Some(seen) = report
+        .sightings
+        .iter()
+        .rev()
+        .find(|seen| seen.still_holds())
+    {
+        return seen.sentence();
+    }
     let c = &report.completeness;
     if let Some(missing) = c.missing().into_iter().next() {
         return format!("Not all of this job is here. {missing}");

@@ -308,8 +308,7 @@ impl Collector {
     fn copy(&mut self, folder: &Path, into: &Path) -> anyhow::Result<usize> {
         let mut files = Vec::new();
         adopt::walk(folder, &mut |path| {
-            let mark = path.file_name().is_some_and(|name| name == "capture.json");
-            if mark
+            if is_account(path)
                 || path
                     .extension()
                     .is_some_and(|e| ["trace", "snap", "live"].iter().any(|known| e == *known))
@@ -324,13 +323,13 @@ impl Collector {
                 continue;
             }
             let below = file.strip_prefix(folder).context("walked from there")?;
-            let mark = below == Path::new("capture.json");
             let place = self.place(below, into);
             match copy_file(&file, &place) {
                 Ok(Copied::New) => copied += 1,
                 Ok(Copied::Same) => {}
-                // Each node's run wrote one; the first to arrive stands for the job.
-                Ok(Copied::Different) if mark => {}
+                // Each node's run wrote one; the first to arrive stands for the job. What `ncclscope hang` saw is written anew
+                // by each look.
+                Ok(Copied::Different) if is_account(below) => {}
                 Ok(Copied::Different) => {
                     tell!(
                         "error: `{}` is there with other content than `{}`; left alone",
@@ -373,6 +372,14 @@ impl Collector {
             false => into.join(&self.here.host).join(below),
         }
     }
+}
+
+/// Whether a file is about the job, and not a process's.
+fn is_account(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| {
+        name == "capture.json" || name.starts_with("hang-") && name.ends_with(".json")
+    })
 }
 
 enum Copied {

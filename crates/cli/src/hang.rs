@@ -1,14 +1,20 @@
 //! `ncclscope hang`: does the job hang, and if so, which rank in which call?
 
 use crate::report::{open, print};
+use crate::run::adopt::Here;
 use analyze::hang::Conditions;
 use anyhow::bail;
-use std::path::PathBuf;
+use render::hang::Answer;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tables::sightings::{folders, Looked, Sighting};
+use tables::{Capture, Process};
 
 /// Say whether a job hangs, running or dead: which rank is missing in which call, or which network operation is stuck
 ///
-/// The first sentence is the verdict. Exit status: 0 no hang, 1 hang, 2 can't tell (or an error).
+/// The first sentence is the verdict. Exit status: 0 no hang, 1 hang, 2 can't tell (or an error). While processes of the job
+/// run on this machine and someone waits, what was seen is kept in the capture, for the time after their end.
 #[derive(clap::Args)]
 pub struct Args {
     /// Capture folder, the folder of one host in it, or one trace file; of a running job, too
@@ -41,6 +47,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         after_ns: args.after,
     };
     let hang = analyze::hang::hang(&capture, &conditions);
+    keep(&capture, &Answer::new(&hang));
     print(|out| match args.json {
         true => render::hang::json(&hang, out),
         false => render::hang::text(&hang, args.all, out),
@@ -50,6 +57,47 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         Some(true) => 1,
         None => 2,
     }))
+}
+
+/// Keeps what was seen beside the trace files of this machine, because nobody can ask a process after its end. A
+/// capture that can't be written to stays as it is, and so does one in which nobody waits.
+fn keep(capture: &Capture, answer: &Answer) {
+    let here = Here::ask();
+    let of_here = |process: &&Process| process.fact("boot_id") == Some(&here.boot_id);
+    let processes = || capture.processes.iter().filter(of_here);
+    if !processes().any(|process| process.life.is_there()) {
+        return;
+    }
+    let sighting = Sighting {
+        at_ns: here.now_ns,
+        host: here.host.clone(),
+        boot_id: here.boot_id.clone(),
+        hang: answer.hang,
+        verdict: answer.verdict.to_owned(),
+        sentence: answer.sentence.clone(),
+        processes: processes().filter_map(Looked::at).collect(),
+        ..Sighting::default()
+    };
+    let Ok(mut text) = serde_json::to_string_pretty(&sighting.json()) else {
+        return;
+    };
+    text.push('\n');
+    for folder in folders(processes()) {
+        let folder = capture.root().join(folder);
+        let place = folder.join(sighting.name());
+        // What was said before is not true any more.
+        if answer.hang != Some(false) || place.symlink_metadata().is_ok() {
+            let _ = replace(&folder, &place, text.as_bytes());
+        }
+    }
+}
+
+/// Puts a file in the place of another, whole or not at all. A link in its place is not followed.
+fn replace(folder: &Path, place: &Path, text: &[u8]) -> std::io::Result<()> {
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(text)?;
+    file.persist(place)?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -398,6 +398,9 @@ fn a_running_job_is_looked_at_while_it_hangs() {
         a["verdict"] == "stopped"
     });
     assert_eq!(stopped["hang"], true);
+    // Long computing is no explanation, so it is never "No hang".
+    let (status, early) = json(&folder.capture(), &["--after", "500s"]);
+    assert_eq!((status, &early["hang"]), (2, &Value::Null), "{early:#}");
     let wanted = "Rank 2 is stopped by a signal or a debugger, and has not made AllReduce";
     assert!(
         begins(stopped["sentence"].as_str().unwrap_or(""), wanted),
@@ -420,6 +423,63 @@ fn a_running_job_is_looked_at_while_it_hangs() {
         let pid = nix::unistd::Pid::from_raw(process["pid"].as_u64().expect("a pid") as i32);
         let _ = nix::sys::signal::kill(pid, nix::sys::signal::SIGKILL);
     }
+}
+
+/// The processes of a job, by rank.
+fn pids(answer: &Value) -> Vec<nix::unistd::Pid> {
+    let ranks = answer["communicators"][0]["ranks"].as_array();
+    let pid = |rank: &Value| rank["pid"].as_u64().expect("a pid") as i32;
+    let ranks = ranks.expect("ranks").iter();
+    ranks.map(|r| nix::unistd::Pid::from_raw(pid(r))).collect()
+}
+
+#[test]
+fn what_was_seen_while_the_job_ran_is_known_after_its_end() {
+    use nix::sys::signal::{kill, Signal};
+    let script = "ranks 4\nlinger 30s\nall_reduce 1MiB x10\nsync\nrank 2 hang\nall_reduce 4MiB\n";
+    let (folder, mut child) = play(script, "host");
+    let capture = folder.capture();
+    let hangs = until(&folder, &["--after", "1s"], |status, _| status == 1);
+    assert_eq!(hangs["sightings"], serde_json::json!([]));
+    let pids = pids(&hangs);
+    kill(pids[2], Signal::SIGSTOP).expect("stopped");
+    let said = until(&folder, &["--after", "1s"], |_, a| {
+        a["verdict"] == "stopped"
+    });
+    // A launcher needs longer than a recorder may be silent, before it ends all.
+    std::thread::sleep(Duration::from_millis(2500));
+    for pid in pids {
+        kill(pid, Signal::SIGKILL).expect("killed");
+    }
+    child.wait().expect("ended");
+    let dead = until(&folder, &["--after", "1s"], |_, a| {
+        a["sightings"] != serde_json::json!([])
+    });
+    let wanted = "Rank 2 was stopped by a signal or a debugger when `ncclscope hang` looked at 20*Z, and has not made AllReduce";
+    let sentence = dead["sentence"].as_str().unwrap_or("");
+    assert!(begins(sentence, wanted), "{dead:#}");
+    assert_eq!(
+        (&dead["verdict"], &dead["hang"]),
+        (&said["verdict"], &said["hang"])
+    );
+    let kept = &dead["sightings"][0];
+    assert_eq!(
+        (&kept["sentence"], &kept["verdict"]),
+        (&said["sentence"], &said["verdict"])
+    );
+    assert_eq!(kept["calls_since"], false);
+    assert_eq!(dead["blamed"][0]["state"], "dead");
+    // A report does not say that it died first.
+    let report = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
+        .args(["report", "--json"])
+        .arg(&capture)
+        .output()
+        .expect("ncclscope runs");
+    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    assert_eq!(report["deaths"], serde_json::json!([]));
+    let verdict = report["verdict"].as_str().unwrap_or("");
+    let wanted = "`ncclscope hang` looked at 20*Z on *, while the job was there, and said: Rank 2 is stopped";
+    assert!(begins(verdict, wanted), "{verdict}");
 }
 
 /// A link that stops, of two hosts.

@@ -27,6 +27,7 @@ mod problem;
 pub mod process;
 mod reading;
 mod rotation;
+pub mod sightings;
 pub mod source;
 mod trace;
 mod trust;
@@ -42,6 +43,7 @@ pub use net_ops::NetOp;
 pub use printable::{obeyed, printable};
 pub use problem::Problem;
 pub use process::{LiveSource, Process, Total};
+pub use sightings::Sighting;
 pub use source::{Progress, Source};
 pub use windows::Windows;
 
@@ -59,6 +61,8 @@ pub struct Capture {
     pub processes: Vec<Process>,
     /// Its communicators, by first use.
     pub communicators: Vec<Communicator>,
+    /// What `ncclscope hang` saw while it ran, the oldest first.
+    pub sightings: Vec<Sighting>,
     /// Names of functions, datatypes and the like.
     pub names: Names,
     /// Processes with files here in which nothing is sound.
@@ -242,7 +246,7 @@ impl Capture {
     }
 
     /// What files are named relative to.
-    fn root(&self) -> &Path {
+    pub fn root(&self) -> &Path {
         if self.path.is_dir() {
             &self.path
         } else {

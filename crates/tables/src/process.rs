@@ -9,6 +9,7 @@ use crate::composites::Composite;
 use crate::graphs::Graphs;
 use crate::life::{Life, Newest};
 use crate::net_ops::NetOp;
+use crate::sightings::Seen;
 use crate::windows::Windows;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -110,6 +111,8 @@ pub struct Process {
     pub newest: Newest,
     /// Whether it is still there.
     pub life: Life,
+    /// What `ncclscope hang` saw of it last, as far as it is not older than what it wrote itself.
+    pub seen: Option<Seen>,
     /// Whether the recorder folded calls into the totals while its live part was copied, however often that was tried. A
     /// call may then be counted twice, or not at all.
     pub moving: bool,

@@ -201,6 +201,8 @@ impl Source {
             source.readers.push(reader);
             source.places.push(place);
         }
+        let unsound = crate::sightings::read(&mut source.capture, &root);
+        source.first_problems.extend(unsound);
         machines::name(&mut source.capture.processes);
         source.unite();
         source.words = Words::new(&mut source.capture.names);

@@ -61,7 +61,7 @@ impl<'a> Case<'a> {
     /// of them runs.
     pub fn state_now(&self, process: usize) -> State {
         match self.states[process] {
-            State::Running if self.gone[process] => State::Dead,
+            State::Running | State::Stopped if self.gone[process] => State::Dead,
             state => state,
         }
     }

@@ -106,8 +106,7 @@ fn choose(all: &[Verdict]) -> Option<usize> {
     let weight = |verdict: &Verdict| match verdict.hang() {
         Some(true) => 0,
         None => 1,
-        Some(false) if verdict.kind() == Kind::Stopped => 2,
-        Some(false) => 3,
+        Some(false) => 2,
     };
     let best = all.iter().map(weight).min()?;
     let first = all.iter().position(|verdict| weight(verdict) == best)?;
@@ -149,7 +148,7 @@ fn sink(case: &Case, found: &wait_for::Sink) -> Sink {
     let reason = match case.state(wait.communicator, first) {
         State::Dead => Reason::Dead,
         State::Ended => Reason::Ended,
-        State::Stopped => Reason::Stopped(case.limits.by_time(waited)),
+        State::Stopped => Reason::Stopped(case.limits.by_time_of_stopped(waited)),
         State::Silent => Reason::Silent(case.limits.by_time(waited)),
         State::Running if case.member(wait.communicator, first).ended_ns.is_some() => {
             Reason::Destroyed
@@ -248,10 +247,14 @@ fn stall(case: &Case, found: &waits::Stall) -> Stall {
     };
     // What still moves, however slowly, does not hang.
     let for_ns = case.ago(found.since_ns.max(moved(case, found)));
-    let by_time = case.limits.by_time(for_ns);
+    let stopped = in_state(State::Stopped);
+    let by_time = match stopped {
+        Some(_) => case.limits.by_time_of_stopped(for_ns),
+        None => case.limits.by_time(for_ns),
+    };
     let outcome = if let Some(dead) = in_state(State::Dead) {
         Outcome::Dead(dead)
-    } else if let Some(stopped) = in_state(State::Stopped) {
+    } else if let Some(stopped) = stopped {
         Outcome::Stopped(stopped)
     } else if by_time.hang() == Some(false) {
         Outcome::GoesOn

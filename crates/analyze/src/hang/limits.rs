@@ -76,6 +76,14 @@ impl Limits {
         }
     }
 
+    /// What a wait for ranks is that are stopped: nobody gets on until they are let go, so it is never no hang.
+    pub fn by_time_of_stopped(&self, lasted: Option<i64>) -> ByTime {
+        match self.by_time(lasted) {
+            ByTime::NoHang => ByTime::TooEarly,
+            by_time => by_time,
+        }
+    }
+
     /// What a wait for ranks is that run: they have done nothing else for the time `away`, and others have
     /// waited for the time `waited`.
     pub fn by_time_of_ranks(&self, away: Option<i64>, waited: Option<i64>) -> ByTime {
@@ -106,6 +114,13 @@ mod tests {
         assert_eq!(ranks(1, 7), ByTime::NoHang);
         assert_eq!(ranks(7, 7), ByTime::TooEarly);
         assert_eq!(limits.by_time_of_ranks(None, None), ByTime::Unknown);
+    }
+
+    #[test]
+    fn a_wait_for_a_stopped_rank_is_never_no_hang() {
+        let limits = Limits::new(None, 0);
+        let stopped = |seconds: i64| limits.by_time_of_stopped(Some(seconds * SECOND)).hang();
+        assert_eq!([1, 60, 120].map(stopped), [None, None, Some(true)]);
     }
 
     #[test]

@@ -3,6 +3,9 @@
 //! [`states`] puts together what the system says about a process ([`tables::Life`]) and how old the newest evidence
 //! of it is.
 //!
+//! What `ncclscope hang` saw of a process while it was there stays true after its end, as long as it wrote nothing more: a process that was
+//! stopped and then killed with all others did not die first.
+//!
 //! Rule: a process is dead only if the system says that it is gone and its evidence ends before that of
 //! others. All processes of a job that is over count as running up to its end, but for those that died first.
 
@@ -10,7 +13,7 @@ use super::calls::Calls;
 use super::evidence::Evidence;
 use super::waits::{Stall, Wait};
 use std::collections::BTreeSet;
-use tables::{Capture, Life, LiveSource};
+use tables::{Capture, Life, LiveSource, Process};
 
 const SECOND: i64 = 1_000_000_000;
 /// A recorder writes the time into its live part 25 times a second. If it was this much behind the others
@@ -58,6 +61,11 @@ pub(super) fn states(
     states
 }
 
+/// What `ncclscope hang` saw of it last.
+fn seen(process: &Process) -> Option<Life> {
+    process.seen.map(|seen| seen.life)
+}
+
 fn by_evidence(capture: &Capture, evidence: &Evidence) -> Vec<State> {
     let someone_lives = capture.processes.iter().any(|p| p.life.is_there());
     let state = |index: usize| {
@@ -78,7 +86,11 @@ fn by_evidence(capture: &Capture, evidence: &Evidence) -> Vec<State> {
             Life::Running => State::Running,
             Life::Stopped => State::Stopped,
             _ if process.ended => State::Ended,
-            Life::Gone if someone_lives || behind > late => State::Dead,
+            Life::Gone if someone_lives => State::Dead,
+            // Seen while it could still be asked.
+            _ if seen(process) == Some(Life::Gone) => State::Dead,
+            _ if seen(process) == Some(Life::Stopped) => State::Stopped,
+            Life::Gone if behind > late => State::Dead,
             Life::Gone => State::Running,
             Life::Unknown if behind > late.max(SNAPSHOT_NS) => State::Silent,
             Life::Unknown => State::Running,

@@ -13,6 +13,7 @@ use super::case::Case;
 use super::liveness::State;
 use super::reached::{known, reached, Reached};
 use std::collections::BTreeSet;
+use tables::Life;
 
 /// A communicator and how far its ranks got.
 #[derive(Clone, Debug)]
@@ -62,6 +63,8 @@ pub struct RankProgress {
     pub pid: u32,
     /// Its state.
     pub state: State,
+    /// When `ncclscope hang` saw that it was stopped, if that can't be asked any more: ns since 1970.
+    pub stopped_ns: Option<i64>,
     /// How old the newest evidence of it is, by that of the capture, ns.
     pub evidence_age_ns: Option<i64>,
     /// The last call that it entered.
@@ -225,6 +228,10 @@ fn rank_progress(case: &Case, communicator: usize, member: usize) -> RankProgres
         host: process.host.clone(),
         pid: process.pid,
         state: case.state_now(own.process),
+        stopped_ns: process
+            .seen
+            .filter(|seen| seen.life == Life::Stopped && process.life != Life::Stopped)
+            .map(|seen| seen.at_ns),
         evidence_age_ns: case.ago(case.evidence.newest[own.process]),
         entered: last(Reached::Entered),
         came: newest_call(Reached::Entered).map(came),

@@ -13,6 +13,7 @@ use analyze::hang::{
     State, Unknown, Verdict, WaitRow,
 };
 use analyze::job::{ranges, ProblemRow};
+use analyze::sightings::SightingRow;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -58,6 +59,8 @@ pub struct Answer {
     pub communicators: Vec<Communicator>,
     /// All operations that some ranks are in and others lack.
     pub waits: Vec<Wait>,
+    /// What `ncclscope hang` said while the job ran, the oldest first; empty while it can be asked itself.
+    pub sightings: Vec<SightingRow>,
     /// What was unsound in the capture.
     pub problems: Vec<ProblemRow>,
 }
@@ -197,6 +200,7 @@ impl Answer {
             sentence,
             mut details,
         } = words(hang);
+        details.extend(hang.sightings.iter().map(SightingRow::sentence));
         // Of a job that has ended, nothing is open.
         if hang.communicators.iter().any(|of| !of.over) {
             details.extend(graphs::sentences(&hang.launches));
@@ -224,6 +228,7 @@ impl Answer {
             as_of_ns: hang.as_of_ns,
             communicators: communicators.map(|row| communicator(hang, row)).collect(),
             waits: hang.waits.iter().map(|row| wait(hang, row)).collect(),
+            sightings: hang.sightings.clone(),
             problems: hang.problems.clone(),
         }
     }

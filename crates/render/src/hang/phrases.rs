@@ -1,7 +1,8 @@
 //! What the words of all verdicts share: [`Words`] itself, and phrases about time and absent ranks.
 
 use super::names::{span, unknown};
-use analyze::hang::{ByTime, Hang, Unknown};
+use analyze::hang::{ByTime, Hang, RankProgress, Unknown};
+use analyze::sightings;
 
 /// The first sentence, and what belongs to it.
 pub(super) struct Words {
@@ -25,6 +26,29 @@ pub(super) fn when(hang: &Hang, by_time: ByTime) -> Option<String> {
              hang can't be told yet."
                 .to_owned(),
         ),
+    }
+}
+
+/// What the length of a wait says for a rank that is stopped.
+pub(super) fn when_stopped(hang: &Hang, by_time: ByTime) -> Option<String> {
+    match by_time {
+        ByTime::TooEarly => Some(format!(
+            "From {} on that counts as a hang (--after).",
+            span(hang.after_ns)
+        )),
+        by_time => when(hang, by_time),
+    }
+}
+
+/// `is stopped by a signal or a debugger`, or that it was when it was looked at.
+pub(super) fn stopped(rank: &RankProgress, is: &str) -> String {
+    match rank.stopped_ns {
+        Some(ns) => {
+            let was = if is == "is" { "was" } else { "were" };
+            let at = sightings::time(ns);
+            format!("{was} stopped by a signal or a debugger when `ncclscope hang` looked at {at}")
+        }
+        None => format!("{is} stopped by a signal or a debugger"),
     }
 }
 

@@ -6,8 +6,8 @@
 use super::names::{
     call, call_and_peer, capital, for_time, one, rank, ranks, seconds, span, unknown,
 };
-use super::phrases::{absent, when, Words};
-use analyze::hang::{Hang, Lack, Lacking, Reached, Reason, Sink};
+use super::phrases::{absent, stopped, when, when_stopped, Words};
+use analyze::hang::{Hang, Lack, Lacking, Reached, Reason, Sink, State};
 
 /// Waiting ranks that are named; more are counted.
 const NAMED: usize = 64;
@@ -32,11 +32,9 @@ fn sentence(hang: &Hang, sink: &Sink) -> String {
         Reason::Dead => format!("{who} {is} dead and {lacks}"),
         Reason::Ended => format!("{who} {has} ended, and {lacks}"),
         Reason::Destroyed => format!("{who} {has} destroyed the communicator and {lacks}"),
-        Reason::Stopped(by_time) if by_time.hang() == Some(false) => {
-            format!("No hang so far: {who} {is} stopped by a signal or a debugger, and {lacks}")
-        }
         Reason::Stopped(_) => {
-            format!("{who} {is} stopped by a signal or a debugger, and {lacks}")
+            let first = rank(hang, sink.ranks.communicator, sink.ranks.members[0]);
+            format!("{who} {}, and {lacks}", stopped(first, is))
         }
         Reason::Silent(_) => {
             let first = rank(hang, sink.ranks.communicator, sink.ranks.members[0]);
@@ -110,11 +108,13 @@ fn details(hang: &Hang, sink: &Sink) -> Vec<String> {
     let mut details = Vec::new();
     match sink.reason {
         Reason::Stopped(by_time) => {
-            details.push(format!(
-                "`kill -CONT {}` on {} lets it go on.",
-                process.pid, process.host
-            ));
-            details.extend(when(hang, by_time));
+            if process.state == State::Stopped {
+                details.push(format!(
+                    "`kill -CONT {}` on {} lets it go on.",
+                    process.pid, process.host
+                ));
+                details.extend(when_stopped(hang, by_time));
+            }
         }
         Reason::Dead | Reason::Ended | Reason::Destroyed => {
             details.push(last_call(hang, communicator, first));

@@ -3,10 +3,10 @@
 //! The first sentence names a rank that is dead or stopped, else the network operation that the others wait
 //! for (`network`), else the operation alone.
 
-use super::names::{are, call, capital, for_time, of, one, ranks, unknown};
+use super::names::{are, call, capital, for_time, of, one, rank, ranks, unknown};
 use super::network;
-use super::phrases::{when, Words};
-use analyze::hang::{Hang, Outcome, Stall};
+use super::phrases::{stopped, when, when_stopped, Words};
+use analyze::hang::{Hang, Outcome, Stall, State};
 
 pub(super) fn words(hang: &Hang, stall: &Stall) -> Words {
     let communicator = stall.ranks.communicator;
@@ -33,15 +33,19 @@ pub(super) fn words(hang: &Hang, stall: &Stall) -> Words {
             all.replacen("All", "all", 1)
         ),
         (Outcome::Stopped(member), _) => {
-            details.extend(when(hang, stall.by_time));
-            let so_far = match stall.by_time.hang() {
-                Some(false) => "No hang so far: ",
-                _ => "",
+            let rank = rank(hang, communicator, member);
+            if rank.state == State::Stopped {
+                details.extend(when_stopped(hang, stall.by_time));
+            }
+            let are = if rank.stopped_ns.is_some() {
+                "were"
+            } else {
+                "are"
             };
             format!(
-                "{so_far}{} is stopped by a signal or a debugger; {} are in {call}, and it has not \
-                 ended{time}.",
+                "{} {}; {} {are} in {call}, and it has not ended{time}.",
                 one(hang, communicator, member),
+                stopped(rank, "is"),
                 all.replacen("All", "all", 1)
             )
         }

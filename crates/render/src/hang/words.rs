@@ -10,7 +10,7 @@
 use super::names::rank;
 use super::phrases::Words;
 use super::{cycle, mismatch, quiet, sink, stall};
-use analyze::hang::{Hang, Kind, Verdict};
+use analyze::hang::{Hang, Kind, State, Verdict};
 
 pub(super) fn words(hang: &Hang) -> Words {
     match &hang.verdict {
@@ -30,7 +30,9 @@ pub(super) fn next(hang: &Hang) -> String {
     let process = first.map(|first| rank(hang, first.communicator, first.member));
     match (hang.verdict.kind(), process) {
         (Kind::NoHang, _) => format!("ncclscope report {folder}"),
-        (Kind::Stopped, Some(process)) => format!("kill -CONT {}", process.pid),
+        (Kind::Stopped, Some(process)) if process.state == State::Stopped => {
+            format!("kill -CONT {}", process.pid)
+        }
         (Kind::Missing | Kind::Inside | Kind::NotBegun, Some(process)) => {
             format!("py-spy dump --pid {} (on {})", process.pid, process.host)
         }

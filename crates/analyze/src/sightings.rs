@@ -1,0 +1,71 @@
+//! What `ncclscope hang` said of the job while it ran.
+//!
+//! [`rows`] has the newest of each machine, unless the job can be asked itself.
+//!
+//! Rule: it is told with its time, and with whether the job went on after that.
+
+use serde::Serialize;
+use tables::Capture;
+
+/// What `ncclscope hang` said.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SightingRow {
+    /// When, ns since 1970.
+    pub at_ns: i64,
+    /// On which host.
+    pub host: String,
+    /// Whether the job hung; null if that could not be told.
+    pub hang: Option<bool>,
+    /// The kind of the verdict, as `ncclscope hang --json` has it.
+    pub verdict: String,
+    /// The verdict.
+    pub sentence: String,
+    /// Whether ranks made calls after that.
+    pub calls_since: bool,
+}
+
+impl SightingRow {
+    /// It, with its time, as a sentence or several.
+    pub fn sentence(&self) -> String {
+        let since = match self.calls_since {
+            true => " Ranks made calls after that.",
+            false => "",
+        };
+        let (at, host) = (time(self.at_ns), &self.host);
+        format!(
+            "`ncclscope hang` looked at {at} on {host}, while the job was there, and said: {}{since}",
+            self.sentence
+        )
+    }
+
+    /// Whether the job stood still then, and did nothing after that.
+    pub fn still_holds(&self) -> bool {
+        self.hang != Some(false) && !self.calls_since
+    }
+}
+
+/// A moment as people write it, ns since 1970.
+pub fn time(ns: i64) -> String {
+    let time = jiff::Timestamp::from_nanosecond(ns.into());
+    time.map_or_else(|_| ns.to_string(), |time| format!("{time:.0}"))
+}
+
+/// What was said of `capture`, of which the newest call was made at `newest_ns`.
+pub fn rows(capture: &Capture, newest_ns: Option<i64>) -> Vec<SightingRow> {
+    if capture
+        .processes
+        .iter()
+        .any(|process| process.life.is_there())
+    {
+        return Vec::new();
+    }
+    let row = |sighting: &tables::Sighting| SightingRow {
+        at_ns: sighting.at_ns,
+        host: sighting.host.clone(),
+        hang: sighting.hang,
+        verdict: sighting.verdict.clone(),
+        sentence: sighting.sentence.clone(),
+        calls_since: newest_ns.is_some_and(|newest| newest > sighting.at_ns),
+    };
+    capture.sightings.iter().map(row).collect()
+}
