@@ -25,7 +25,7 @@
 
 use crate::executions::Execution;
 use crate::interval::CONFIDENCE;
-use crate::steps::repeats;
+use crate::steps::periods;
 use crate::streams::Share;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -373,8 +373,7 @@ fn period(marks: &[Mark], last: usize) -> usize {
     if last > 1 && comes_again(&last) {
         return last;
     }
-    let [layers, others] = repeats(&symbols);
-    let found = others.into_iter().chain(layers).find(comes_again);
+    let found = periods(&symbols).into_iter().find(comes_again);
     found.unwrap_or(1)
 }
 

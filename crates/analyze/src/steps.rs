@@ -153,7 +153,7 @@ impl Gatherer {
     pub fn finish(self, process: &Process) -> Option<StepsRow> {
         let symbols: Vec<u32> = self.items.iter().map(|item| item.symbol).collect();
         let mut found = None;
-        for period in periods(&self.items, &symbols) {
+        for period in paused_periods(&self.items, &symbols) {
             let row = self.of_period(&symbols, period, process);
             // Most of the time is in steps, or else they are parts of longer ones.
             let (row, is_most) = match row {
@@ -270,9 +270,26 @@ fn busy(items: &[Item]) -> Option<u64> {
     Some(sum)
 }
 
-/// After how many calls the same calls come again: those with few different calls in them, which may be
-/// layers, and the others. The shortest first.
-pub(crate) fn repeats(symbols: &[u32]) -> [Vec<usize>; 2] {
+/// After how many calls the same calls come again: the best first, then longer ones. Layers are left out.
+pub(crate) fn periods(symbols: &[u32]) -> Vec<usize> {
+    candidates(symbols).1
+}
+
+/// The same with patterns of few calls, if the host pauses before them.
+fn paused_periods(items: &[Item], symbols: &[u32]) -> Vec<usize> {
+    let (mut layered, others) = candidates(symbols);
+    let of = |period: &usize| Period::new(items, symbols, *period);
+    let longest = others.iter().filter_map(|period| Some(of(period)?.pause));
+    let longest = longest.max().unwrap_or(0);
+    layered.retain(|period| of(period).is_some_and(|p| p.is_paused_for(longest)));
+    let mut all = [layered, others].concat();
+    all.sort_unstable();
+    all
+}
+
+/// After how many calls the same calls come again, by length: patterns in which few calls differ, as in those of layers,
+/// and others.
+fn candidates(symbols: &[u32]) -> (Vec<usize>, Vec<usize>) {
     let window = {
         let skipped = symbols.len().saturating_sub(WINDOW) / 2;
         &symbols[skipped..(skipped + WINDOW).min(symbols.len())]
@@ -310,19 +327,7 @@ pub(crate) fn repeats(symbols: &[u32]) -> [Vec<usize>; 2] {
     let periods = |judged: Vec<&(usize, f64, usize)>| -> Vec<usize> {
         judged.into_iter().map(|(period, ..)| *period).collect()
     };
-    [periods(layered), periods(others)]
-}
-
-/// After how many calls the steps of a job may come again: the best first, then longer ones.
-fn periods(items: &[Item], symbols: &[u32]) -> Vec<usize> {
-    let [mut layered, others] = repeats(symbols);
-    let of = |period: &usize| Period::new(items, symbols, *period);
-    let longest = others.iter().filter_map(|period| Some(of(period)?.pause));
-    let longest = longest.max().unwrap_or(0);
-    layered.retain(|period| of(period).is_some_and(|p| p.is_paused_for(longest)));
-    let mut all = [layered, others].concat();
-    all.sort_unstable();
-    all
+    (periods(layered), periods(others))
 }
 
 /// The hash of each stretch of so many symbols, by its last place.
@@ -517,7 +522,7 @@ mod tests {
     fn a_step_begins_after_its_longest_pause() {
         let text = format!("bc{}|a", "|abc".repeat(20));
         let (items, symbols) = calls(&text, 5_000_000);
-        let period = periods(&items, &symbols)[0];
+        let period = paused_periods(&items, &symbols)[0];
         let found = Period::new(&items, &symbols, period).expect("a pattern");
         let word = found.pattern.iter();
         let word: String = word.filter_map(|symbol| char::from_u32(*symbol)).collect();
