@@ -1,26 +1,32 @@
-//! Captures of format 1 read as they did when format 1 was the newest one.
+//! Captures of every format read as they did when the format was the newest one.
 //!
-//! `format1/events` and `format1/graphs` are captures of two processes that were killed, made by a recorder of format 1
-//! on a simulated GPU. The first has GPU times of CUDA events, the second launches of CUDA graphs. The adopted
-//! live part is one slot with a checksum; `data/` has adopted live parts that are raw images, by older recorders.
-//! `format1/*.txt` was written by the reader of that time and is never made again.
+//! `formatN/events` and `formatN/graphs` are captures of two processes that were killed, made by a recorder of format N
+//! on a simulated GPU. The first has GPU times of CUDA events, the second launches of CUDA graphs. The adopted live
+//! part is one slot with a checksum; `data/` has adopted live parts that are raw images, by older recorders.
+//! `formatN/*.txt` was written by the reader of that time and is never made again.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use tables::calls::{Row, Value, COLUMNS};
 use tables::Capture;
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/format1")
+const FORMATS: [u32; 2] = [1, 2];
+
+fn folder(format: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/format{format}"))
 }
 
 /// The capture of that name in a folder of its own, its files given to `change` by their endings. One that comes back
 /// empty is left out.
-fn capture(name: &str, change: impl Fn(&str, Vec<u8>) -> Vec<u8>) -> (tempfile::TempDir, Capture) {
+fn capture(
+    format: u32,
+    name: &str,
+    change: impl Fn(&str, Vec<u8>) -> Vec<u8>,
+) -> (tempfile::TempDir, Capture) {
     let place = tempfile::tempdir().expect("a folder");
     let host = place.path().join("vm");
     std::fs::create_dir(&host).expect("made");
-    for entry in std::fs::read_dir(folder().join(name).join("vm")).expect("there") {
+    for entry in std::fs::read_dir(folder(format).join(name).join("vm")).expect("there") {
         let path = entry.expect("listed").path();
         let packed = std::fs::File::open(&path).expect("opened");
         let bytes = zstd::decode_all(packed).expect("sound");
@@ -95,52 +101,46 @@ fn told(capture: &Capture, columns: &str) -> String {
     text
 }
 
-/// Holds what is read against `format1/NAME.txt`. Its first line names the columns of that time.
-fn check(name: &str, capture: &Capture) {
-    let path = folder().join(format!("{name}.txt"));
+/// Holds what is read against `formatN/NAME.txt`. Its first line names the columns of that time.
+fn check(format: u32, name: &str, capture: &Capture) {
+    let path = folder(format).join(format!("{name}.txt"));
     let expected = std::fs::read_to_string(&path).expect("read");
     let found = told(capture, expected.lines().next().unwrap_or_default());
     assert_eq!(found, expected, "{}", path.display());
 }
 
-#[test]
-fn a_killed_process_with_cuda_events() {
-    let (_place, capture) = capture("events", |_, bytes| bytes);
-    check("events", &capture);
-}
-
-#[test]
-fn a_killed_process_with_graphs() {
-    let (_place, capture) = capture("graphs", |_, bytes| bytes);
-    check("graphs", &capture);
-}
-
-#[test]
-fn a_snapshot_in_place_of_a_live_part() {
-    let without = |ending: &str, bytes| if ending == "live" { Vec::new() } else { bytes };
-    for name in ["events", "graphs"] {
-        let (_place, capture) = capture(name, without);
-        check(&format!("{name}_snapshot"), &capture);
+/// Reads both captures of every format, changed, and holds each against the text with this ending.
+fn check_all(ending: &str, change: impl Fn(&str, Vec<u8>) -> Vec<u8>) {
+    for format in FORMATS {
+        for name in ["events", "graphs"] {
+            let (_place, capture) = capture(format, name, &change);
+            check(format, &format!("{name}{ending}"), &capture);
+        }
     }
 }
 
 #[test]
+fn a_killed_process() {
+    check_all("", |_, bytes| bytes);
+}
+
+#[test]
+fn a_snapshot_in_place_of_a_live_part() {
+    check_all("_snapshot", |ending, bytes| match ending {
+        "live" => Vec::new(),
+        _ => bytes,
+    });
+}
+
+#[test]
 fn a_live_part_as_it_was_in_memory() {
-    let raw = |ending: &str, bytes: Vec<u8>| {
+    check_all("", |ending, bytes| {
         if ending != "live" {
             return bytes;
         }
         let (image, size) = capture::snapshot::read_whole(&bytes).expect("sound");
         let words = image.words()[..size / 8].iter();
-        words
-            .flat_map(|word| {
-                word.load(std::sync::atomic::Ordering::Relaxed)
-                    .to_le_bytes()
-            })
-            .collect()
-    };
-    for name in ["events", "graphs"] {
-        let (_place, capture) = capture(name, raw);
-        check(name, &capture);
-    }
+        let words = words.map(|word| word.load(std::sync::atomic::Ordering::Relaxed));
+        words.flat_map(u64::to_le_bytes).collect()
+    });
 }
