@@ -12,7 +12,7 @@ ARM := aarch64-unknown-linux-gnu
 # HolisticTraceAnalysis asks for a whole JupyterLab, which its reader does not use.
 PYTESTS := .tools/python
 # What users get: the plugin and the command, and what `ncclscope judge` measures with.
-SHIPPED := -p recorder -p ncclscope -p empty-plugin -p preload
+SHIPPED := -p ncclscope-recorder -p ncclscope -p ncclscope-empty-plugin -p ncclscope-preload
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Tests look at what the portable plugins export and need. Link-time optimisation changes neither, and takes minutes.
 UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_TARGET_DIR=$(TARGET)/portable
@@ -50,8 +50,8 @@ $(TOOLS)/.wheel: $(TOOLS)/.installed
 
 portable-plugins: $(TOOLS)/.installed ## Both portable plugins, built quickly for the tests
 	rustup target add $(X86) $(ARM)
-	$(UNOPTIMISED) $(ZIGBUILD) --release -p recorder --target $(X86).$(GLIBC)
-	$(UNOPTIMISED) $(ZIGBUILD) --release -p recorder --target $(ARM).$(GLIBC)
+	$(UNOPTIMISED) $(ZIGBUILD) --release -p ncclscope-recorder --target $(X86).$(GLIBC)
+	$(UNOPTIMISED) $(ZIGBUILD) --release -p ncclscope-recorder --target $(ARM).$(GLIBC)
 
 wheel: portable cross debug $(TOOLS)/.wheel $(PYTESTS)/.installed ## Wheels for x86-64 and aarch64 in dist/, the first one tried in an empty environment
 	rm -rf dist
@@ -108,11 +108,11 @@ fuzz: $(FUZZ) ## Coverage-guided, with the address sanitizer: random callbacks, 
 
 damage: ## CASES damaged captures through every reader, from SEED on
 	$(FAST) NCCLSCOPE_DAMAGE_CASES=$(or $(CASES),10000) NCCLSCOPE_DAMAGE_SEED=$(or $(SEED),1) \
-	cargo test --target-dir $(TARGET)/fast -p render --test damage -- --nocapture damage_of_any_kind
+	cargo test --target-dir $(TARGET)/fast -p ncclscope-render --test damage -- --nocapture damage_of_any_kind
 
 soak: ## 100 million calls in one process
 	$(FAST) NCCLSCOPE_SOAK=$(or $(CALLS),100000000) \
-	cargo test --target-dir $(TARGET)/fast -p recorder --test ends -- --nocapture a_long_job
+	cargo test --target-dir $(TARGET)/fast -p ncclscope-recorder --test ends -- --nocapture a_long_job
 
 sanitize: ## The recorder and its tests under the address and thread sanitizers
 	rustup toolchain install nightly --profile minimal --component rust-src

@@ -13,7 +13,7 @@ target=${CARGO_TARGET_DIR:-target}/release
 folder=$(mktemp -d "${BENCH_FOLDER:-${TMPDIR:-/tmp}}/ncclscope-report.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 
-cargo build --quiet --release -p ncclscope -p tables --bins --examples >&2
+cargo build --quiet --release -p ncclscope -p ncclscope-tables --bins --examples >&2
 printf '%-28s %12s %22s %16s %10s\n' capture calls 'seconds (all runs)' 'CPU seconds' 'peak MiB'
 for millions in "${sizes[@]}"; do
     for timing in host stamps; do

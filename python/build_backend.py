@@ -17,7 +17,7 @@ import maturin
 
 ROOT = Path(__file__).resolve().parent.parent
 PLUGIN = "libnccl-profiler-ncclscope.so"
-SHIPPED = ("recorder", "ncclscope", "empty-plugin", "preload")
+SHIPPED = ("ncclscope-recorder", "ncclscope", "ncclscope-empty-plugin", "ncclscope-preload")
 CARGO = os.environ.get("CARGO", "cargo")
 
 

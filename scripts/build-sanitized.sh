@@ -23,9 +23,9 @@ for symbol in "${prefix}_*" __interceptor_pthread_create; do
 done
 # Optimized a little, or the plays take minutes; what the debug build checks stays on.
 export CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=line-tables-only CARGO_INCREMENTAL=0
-cargo +nightly build "${build[@]}" -p recorder -p fake-nccl -p fake-cuda
+cargo +nightly build "${build[@]}" -p ncclscope-recorder -p ncclscope-fake-nccl -p ncclscope-fake-cuda
 # The names of the tests' files have a hash: cargo says which are today's.
-tests=$(cargo +nightly test --no-run --message-format=json "${build[@]}" -p recorder |
+tests=$(cargo +nightly test --no-run --message-format=json "${build[@]}" -p ncclscope-recorder |
     sed -n 's/.*"executable":"\([^"]*\/deps\/[^"]*\)".*/\1/p')
 built=$target/$host/debug
 rm -rf "$folder"

@@ -14,4 +14,4 @@ fi
 rustup target add "$target"
 export PATH="$PWD/.tools/venv/bin:$PATH"
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER=qemu-aarch64-static
-cargo-zigbuild test --quiet -p capture -p nccl-abi --target "$target"
+cargo-zigbuild test --quiet -p ncclscope-capture -p ncclscope-nccl-abi --target "$target"

@@ -26,7 +26,7 @@ test_of() { # PACKAGE TEST: builds it, and says where it is
         --message-format=json --target-dir "$target/fast" -p "$1" --test "$2" |
         sed -n "s/.*\"executable\":\"\([^\"]*\/deps\/$2-[^\"]*\)\".*/\1/p"
 }
-for test in render:damage recorder:ends; do
+for test in ncclscope-render:damage ncclscope-recorder:ends; do
     strip --strip-all -o "$pack/fast/${test#*:}" "$(test_of "${test%:*}" "${test#*:}")"
 done
 
@@ -34,7 +34,7 @@ done
 CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=1 CARGO_INCREMENTAL=0 cargo build --target-dir "$target/fast" -p ncclscope
 strip --strip-all -o "$pack/fast/ncclscope" "$target/fast/debug/ncclscope"
 
-cargo build --release -p recorder -p fake-nccl
+cargo build --release -p ncclscope-recorder -p ncclscope-fake-nccl
 for file in fake-nccl libnccl_profiler_ncclscope.so; do
     strip --strip-all -o "$pack/release/$file" "$target/release/$file"
 done

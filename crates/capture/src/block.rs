@@ -1,21 +1,25 @@
 //! Trace files: a header, then checksummed blocks.
 //!
 //! ```text
-//! file header, 32 bytes
-//!   0  "NCSTRACE"   8  format u32   12  header bytes u32 (32)   16  trace id u64   24  crc32 of bytes 0..24, u32   28  0
+//! file header, 40 bytes
+//!   0  "NCSTRACE"   8  format: major u16, minor u16   12  header bytes u32 (40)   16  trace id u64
+//!   24  required features u32   28  optional features u32   32  crc32 of the bytes before, u32   36  0
 //! block header, 24 bytes, each block padded to 8 bytes
-//!   0  "NCSB"   4  kind u16   6  0 u16   8  block number u32   12  payload bytes u32   16  crc32 of payload u32   20  crc32 of bytes 0..20 u32
+//!   0  "NCSB"   4  kind u16   6  major number of the format u16   8  block number u32   12  payload bytes u32
+//!   16  crc32 of payload u32   20  crc32 of bytes 0..20 u32
 //! ```
 //!
-//! Block numbers count from 0, so a hole or a repeated block shows. The header has a checksum of its own: a damaged
+//! Each block says its format, so that it can be read if the file's header is damaged. Block numbers count from 0, so a hole or a repeated block shows. The header has a checksum of its own: a damaged
 //! payload loses one block, and a damaged header is stepped over by looking for the next `NCSB`.
+
+use crate::format::{is_known, Format, Refused, Stated, FORMAT};
 
 /// Starts a trace file.
 pub const FILE_MAGIC: [u8; 8] = *b"NCSTRACE";
 /// Starts a block.
 pub const BLOCK_MAGIC: [u8; 4] = *b"NCSB";
 /// Bytes of a file header.
-pub const FILE_HEADER: usize = 32;
+pub const FILE_HEADER: usize = 40;
 /// Bytes of a block header.
 pub const BLOCK_HEADER: usize = 24;
 
@@ -79,11 +83,13 @@ impl Kind {
 pub fn file_header(trace_id: u64) -> [u8; FILE_HEADER] {
     let mut header = [0; FILE_HEADER];
     header[..8].copy_from_slice(&FILE_MAGIC);
-    header[8..12].copy_from_slice(&crate::FORMAT.to_le_bytes());
+    header[8..10].copy_from_slice(&FORMAT.major.to_le_bytes());
+    header[10..12].copy_from_slice(&FORMAT.minor.to_le_bytes());
     header[12..16].copy_from_slice(&(FILE_HEADER as u32).to_le_bytes());
     header[16..24].copy_from_slice(&trace_id.to_le_bytes());
-    let crc = crc32fast::hash(&header[..24]);
-    header[24..28].copy_from_slice(&crc.to_le_bytes());
+    // No features yet.
+    let crc = crc32fast::hash(&header[..FILE_HEADER - 8]);
+    header[FILE_HEADER - 8..FILE_HEADER - 4].copy_from_slice(&crc.to_le_bytes());
     header
 }
 
@@ -102,6 +108,7 @@ pub fn finish(out: &mut Vec<u8>, start: usize, kind: Kind, number: u32) {
     let header = &mut out[start..payload];
     header[..4].copy_from_slice(&BLOCK_MAGIC);
     header[4..6].copy_from_slice(&(kind as u16).to_le_bytes());
+    header[6..8].copy_from_slice(&FORMAT.major.to_le_bytes());
     header[8..12].copy_from_slice(&number.to_le_bytes());
     header[12..16].copy_from_slice(&len.to_le_bytes());
     header[16..20].copy_from_slice(&crc.to_le_bytes());
@@ -117,10 +124,15 @@ pub fn finish(out: &mut Vec<u8>, start: usize, kind: Kind, number: u32) {
 pub enum Damage {
     /// The file is shorter than its header, or the header's checksum is wrong.
     FileHeader,
-    /// The file names a format that this reader does not know.
+    /// The file is of a format that this reader does not know, or needs features that it does not know.
     Format {
-        /// The format found.
-        found: u32,
+        /// What was found.
+        found: Refused,
+    },
+    /// The file has optional features that this reader does not know. The rest is read.
+    Features {
+        /// A bit each.
+        unknown: u32,
     },
     /// No block header where one was due; `bytes` were skipped.
     Skipped {
@@ -157,46 +169,103 @@ pub enum Damage {
 pub struct Block<'a> {
     /// What it holds; unknown kinds are passed on for the caller to skip.
     pub kind: u16,
+    /// Major number of its format, which is one that this reader knows.
+    pub major: u16,
     /// Its number in the file.
     pub number: u32,
     /// Its content.
     pub payload: &'a [u8],
 }
 
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes(bytes[at..at + 2].try_into().expect("2 bytes"))
+}
+
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
 }
 
-/// A well-formed block header: (kind, number, payload bytes, payload checksum).
-fn header_at(bytes: &[u8], at: usize) -> Option<(u16, u32, usize, u32)> {
+/// A well-formed block header.
+struct Header {
+    kind: u16,
+    major: u16,
+    number: u32,
+    len: usize,
+    crc: u32,
+}
+
+fn header_at(bytes: &[u8], at: usize) -> Option<Header> {
     let header = bytes.get(at..at + BLOCK_HEADER)?;
     if header[..4] != BLOCK_MAGIC || crc32fast::hash(&header[..20]) != u32_at(header, 20) {
         return None;
     }
-    let kind = u16::from_le_bytes([header[4], header[5]]);
-    Some((
-        kind,
-        u32_at(header, 8),
-        u32_at(header, 12) as usize,
-        u32_at(header, 16),
-    ))
+    Some(Header {
+        kind: u16_at(header, 4),
+        // Format 1 had 0 here.
+        major: u16_at(header, 6).max(1),
+        number: u32_at(header, 8),
+        len: u32_at(header, 12) as usize,
+        crc: u32_at(header, 16),
+    })
 }
+
+/// What the header of a trace file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileHeader {
+    /// Random, the same in the live part.
+    pub trace_id: u64,
+    /// The format and its features.
+    pub stated: Stated,
+    /// Bytes of the header: blocks begin behind it.
+    pub bytes: usize,
+}
+
+/// The header of a trace file.
+///
+/// # Errors
+/// [`Damage::FileHeader`] or [`Damage::Format`].
+pub fn read_header(bytes: &[u8]) -> Result<FileHeader, Damage> {
+    let damaged = Damage::FileHeader;
+    let fixed = bytes.get(..HEADER_1).ok_or(damaged.clone())?;
+    let len = u32_at(fixed, 12) as usize;
+    let is_length = (HEADER_1..=MOST_HEADER).contains(&len) && len.is_multiple_of(8);
+    if fixed[..8] != FILE_MAGIC || !is_length {
+        return Err(damaged);
+    }
+    let header = bytes.get(..len).ok_or(damaged.clone())?;
+    if crc32fast::hash(&header[..len - 8]) != u32_at(header, len - 8) {
+        return Err(damaged);
+    }
+    let mut stated = Stated {
+        format: Format {
+            major: u16_at(header, 8),
+            minor: u16_at(header, 10),
+        },
+        ..Stated::default()
+    };
+    if len >= FILE_HEADER {
+        (stated.required, stated.optional) = (u32_at(header, 24), u32_at(header, 28));
+    }
+    match stated.refused() {
+        Some(found) => Err(Damage::Format { found }),
+        None => Ok(FileHeader {
+            trace_id: u64::from_le_bytes(header[16..24].try_into().expect("8 bytes")),
+            stated,
+            bytes: len,
+        }),
+    }
+}
+
+/// Bytes of format 1's header, which is the shortest, and of the longest that is believed.
+const HEADER_1: usize = 32;
+const MOST_HEADER: usize = 4096;
 
 /// The trace id in a file header.
 ///
 /// # Errors
-/// [`Damage::FileHeader`] or [`Damage::Format`].
+/// As [`read_header`].
 pub fn trace_id(bytes: &[u8]) -> Result<u64, Damage> {
-    let header = bytes.get(..FILE_HEADER).ok_or(Damage::FileHeader)?;
-    if header[..8] != FILE_MAGIC || crc32fast::hash(&header[..24]) != u32_at(header, 24) {
-        return Err(Damage::FileHeader);
-    }
-    match u32_at(header, 8) {
-        crate::FORMAT => Ok(u64::from_le_bytes(
-            header[16..24].try_into().expect("8 bytes"),
-        )),
-        found => Err(Damage::Format { found }),
-    }
+    read_header(bytes).map(|header| header.trace_id)
 }
 
 /// Hands every sound block of a trace file to `each`, and every damaged stretch to `damaged`.
@@ -213,8 +282,14 @@ pub fn read_on<'a>(
     mut each: impl FnMut(Block<'a>),
     mut damaged: impl FnMut(Damage),
 ) {
-    let mut at = match trace_id(bytes) {
-        Ok(_) => FILE_HEADER,
+    let mut at = match read_header(bytes) {
+        Ok(header) => {
+            let unknown = header.stated.unknown();
+            if unknown != 0 {
+                damaged(Damage::Features { unknown });
+            }
+            header.bytes
+        }
         Err(damage @ Damage::Format { .. }) => return damaged(damage),
         Err(damage) => {
             damaged(damage);
@@ -223,7 +298,7 @@ pub fn read_on<'a>(
     };
     let mut skipped_from = None;
     while at < bytes.len() {
-        let Some((kind, number, len, crc)) = header_at(bytes, at) else {
+        let Some(header) = header_at(bytes, at) else {
             if bytes.len() - at < BLOCK_HEADER && skipped_from.is_none() {
                 if bytes[at..].iter().any(|b| *b != 0) {
                     damaged(Damage::Truncated { at: at as u64 });
@@ -240,6 +315,17 @@ pub fn read_on<'a>(
                 at: from as u64,
                 bytes: (at - from) as u64,
             });
+        }
+        let Header {
+            kind,
+            major,
+            number,
+            len,
+            crc,
+        } = header;
+        if !is_known(major) {
+            let found = Refused::Format(Format { major, minor: 0 });
+            return damaged(Damage::Format { found });
         }
         let start = at + BLOCK_HEADER;
         let Some(payload) = bytes.get(start..start.saturating_add(len)) else {
@@ -258,6 +344,7 @@ pub fn read_on<'a>(
             if crc32fast::hash(payload) == crc {
                 each(Block {
                     kind,
+                    major,
                     number,
                     payload,
                 });
@@ -340,13 +427,65 @@ mod tests {
         assert_eq!(blocks(&bytes).0, [0, 1, 2, 3, 4]);
     }
 
-    #[test]
-    fn other_format_is_named() {
+    /// The sample with some bytes of its file header changed, and its checksum set right.
+    fn stating(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
         let mut bytes = sample();
-        bytes[8] = 9;
-        let crc = crc32fast::hash(&bytes[..24]);
-        bytes[24..28].copy_from_slice(&crc.to_le_bytes());
-        assert_eq!(blocks(&bytes), (vec![], vec![Damage::Format { found: 9 }]));
+        change(&mut bytes);
+        let crc = crc32fast::hash(&bytes[..32]);
+        bytes[32..36].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_newer_major_number_is_named_and_a_minor_one_is_read() {
+        let newer = stating(|bytes| bytes[8] = 9);
+        let found = Refused::Format(Format { major: 9, minor: 0 });
+        assert_eq!(blocks(&newer), (vec![], vec![Damage::Format { found }]));
+        let minor = stating(|bytes| bytes[10] = 7);
+        assert_eq!(blocks(&minor), (vec![0, 1, 2, 3, 4], vec![]));
+        assert_eq!(
+            read_header(&minor)
+                .expect("known")
+                .stated
+                .format
+                .to_string(),
+            "2.7"
+        );
+    }
+
+    #[test]
+    fn a_required_feature_is_refused_and_an_optional_one_is_told() {
+        let required = stating(|bytes| bytes[24] = 4);
+        let found = Refused::Features(FORMAT, 4);
+        assert_eq!(blocks(&required), (vec![], vec![Damage::Format { found }]));
+        let optional = stating(|bytes| bytes[29] = 1);
+        let told = vec![Damage::Features { unknown: 1 << 8 }];
+        assert_eq!(blocks(&optional), (vec![0, 1, 2, 3, 4], told));
+    }
+
+    #[test]
+    fn a_longer_header_is_stepped_over() {
+        let mut bytes = sample()[..36].to_vec();
+        bytes[12] = 48;
+        bytes.truncate(32);
+        bytes.extend([1, 2, 3, 4, 5, 6, 7, 8]);
+        let crc = crc32fast::hash(&bytes);
+        bytes.extend(crc.to_le_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend(&sample()[FILE_HEADER..]);
+        assert_eq!(blocks(&bytes), (vec![0, 1, 2, 3, 4], vec![]));
+    }
+
+    #[test]
+    fn a_block_says_its_format_if_the_file_can_not() {
+        let mut bytes = sample();
+        bytes[0] ^= 1;
+        bytes[FILE_HEADER + 6] = 3;
+        let header = FILE_HEADER..FILE_HEADER + 20;
+        let crc = crc32fast::hash(&bytes[header.clone()]);
+        bytes[header.end..header.end + 4].copy_from_slice(&crc.to_le_bytes());
+        let found = Refused::Format(Format { major: 3, minor: 0 });
+        assert_eq!(blocks(&bytes).1.last(), Some(&Damage::Format { found }));
     }
 
     proptest! {

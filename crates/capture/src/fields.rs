@@ -5,8 +5,8 @@
 //! are made from the list. An entry of it, which has one line of doc:
 //!
 //! ```text
-//! /// Of CUDA events: error of `k_start`, ns.
-//! sealed k_error: u32 = 31 plain;
+//! /// Error of `event_start`, ns.
+//! sealed event_error: u32 = 31 plain;
 //!    |      |      |     |   '--- how the column is written, see below
 //!    |      |      |     '------- number of its column in a block
 //!    |      |      '------------- its type; a live row has the atomic integer of the same size
@@ -28,8 +28,12 @@
 //!
 //! An array takes a column for each of its elements, from its number on.
 //!
+//! Times of the host are in ticks, plain numbers. A moment on the GPU's own clock is a [`GpuTime`], so that the compiler
+//! keeps the two clocks apart.
+//!
 //! To add a field: find the cache line of the thread that writes it, put the field where a `spare` is, give
-//! it the next free column number and `plain`, and say in `SPEC.md` what it means.
+//! it the next free column number and `plain`, and say in `SPEC.md` what it means. Nothing else needs to
+//! change: a block says how many columns it has, so readers of the same major number leave out what they do not know.
 //!
 //! Rule: the order is that of the bytes in a live row, and a column keeps its number. Both are the format.
 
@@ -87,25 +91,29 @@ macro_rules! call_fields {
             shape protocol: u8 = 6;
             /// ABI v7: string id of the kernelVariant.
             shape variant: u8 = 7;
-            /// What NCCL has said about the call since its birth: [`part`](crate::live::part) bits.
-            shape parts: u8 = 4;
             /// Channels that NCCL says it uses.
             shape nchannels: u8 = 8;
             /// Warps per channel.
             shape nwarps: u8 = 8 << 8;
+            /// 0.
+            live spare_b: u8;
+            /// What NCCL has said about the call since its birth: [`part`](crate::live::part) bits.
+            shape parts: u16 = 4;
             /// Batches of a copy-engine collective.
             shape ce_batches: u16 = 13;
+            /// 0.
+            live spare_b2: u16;
             /// Number of the CUDA events around its launch, if it has [`EVENTS`](crate::live::part::EVENTS).
             live event: u32;
-            /// Send buffer (`full` mode).
-            rest send_buffer: u64 = 18 plain;
+            /// 0.
+            live spare_b3: u32;
 
-            // Line C: the thread that delivers kernel events; with CUDA events the recorder's thread.
+            // Line C: the thread that delivers kernel events.
 
-            /// Earliest start stamp over channels, GPU ns; 0 none. Of CUDA events: the first's time, ticks.
-            sealed k_start: u64 = 9 relative;
-            /// Latest stop stamp over channels, GPU ns; 0 none. Of CUDA events: `k_start` + ns between them.
-            sealed k_stop: u64 = 10 relative;
+            /// Earliest start that NCCL stamped over its channels; 0 none.
+            sealed stamp_start: GpuTime = 9 relative;
+            /// Latest stop that NCCL stamped over its channels; 0 none.
+            sealed stamp_stop: GpuTime = 10 relative;
             /// Host time of the newest kernel callback, ticks.
             sealed k_seen: u64 = 11 relative;
             /// Channels started. It shares its column with `k_stopped`.
@@ -116,14 +124,10 @@ macro_rules! call_fields {
             sealed verdict: u16 = 15 plain;
             /// 0.
             live spare_c: u16;
-            /// ABI v7: latest end of initial sync and of compute over channels, GPU ns; 0 none.
-            rest phase_stop: [u64; 2] = 13 relative;
-            /// Receive buffer (`full` mode). The launching thread writes it before any kernel event.
-            rest recv_buffer: u64 = 19 plain;
-            /// Of CUDA events: error of `k_start`, ns.
-            sealed k_error: u32 = 31 plain;
+            /// ABI v7: latest end of initial sync and of compute over channels; 0 none.
+            rest phase_stop: [GpuTime; 2] = 13 relative;
             /// 0.
-            live spare_c2: u32;
+            live spare_c2: [u64; 2];
 
             // Line D: the network proxy's thread.
 
@@ -145,10 +149,49 @@ macro_rules! call_fields {
             rest net_longest: u32 = 32 plain;
             /// The operation with that: peer + 1, << 1 | 1 if it sends; 0 none.
             rest net_link: u32 = 33 plain;
+
+            // Line E: the recorder's thread. The buffers are the launching thread's, which writes them before
+            // the call returns, and the recorder's thread writes after that.
+
+            /// When the first of the two CUDA events around its launch ran, ticks; 0 not known. Stored after the next two.
+            sealed event_start: u64 = 34 relative;
+            /// Time between the two CUDA events, ns.
+            sealed event_ns: u64 = 35 plain;
+            /// Error of `event_start`, ns.
+            sealed event_error: u32 = 31 plain;
+            /// 0.
+            live spare_e: u32;
+            /// Send buffer (`full` mode).
+            rest send_buffer: u64 = 18 plain;
+            /// Receive buffer (`full` mode).
+            rest recv_buffer: u64 = 19 plain;
+            /// 0.
+            live spare_e2: [u64; 3];
         }
     };
 }
 pub(crate) use call_fields;
+
+/// A moment on the GPU's clock, in its nanoseconds, which begin anywhere; 0 is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GpuTime(pub u64);
+
+impl Field for GpuTime {
+    type Live = AtomicU64;
+    const COLUMNS: usize = 1;
+    #[inline]
+    fn load(live: &AtomicU64) -> GpuTime {
+        GpuTime(live.load(Relaxed))
+    }
+    #[inline]
+    fn number(&self, _: usize) -> u64 {
+        self.0
+    }
+    #[inline]
+    fn from_numbers(number: impl Fn(usize) -> u64) -> GpuTime {
+        GpuTime(number(0))
+    }
+}
 
 /// A type that a field may have.
 pub trait Field: Copy {

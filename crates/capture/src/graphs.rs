@@ -10,8 +10,8 @@
 //! Graphs: records one after the other until the payload ends, all integers base-128
 //!   1 │ first shape │ n │ n times: communicator uid, function, datatype, flags, count, zigzag(root)
 //!   2 │ contents │ flags │ runs m │ m times: shape, calls
-//!   3 │ number │ contents │ before │ instantiated │ launches │ entered │ returned │ stream │ destroyed │ completed │ completed at
 //!   4 │ contents │ executable graphs │ launches
+//!   5 │ number │ contents │ before │ instantiated │ launches │ entered │ returned │ stream │ destroyed
 //! Launches: n │ streams m │ m handles │ first entered │ 4 columns of n:
 //!   number │ zigzag(entered - the last one's), 0 at first │ returned - entered │ index of the stream
 //! ```
@@ -21,6 +21,7 @@
 //! Rule: a later record of an executable graph, or of what was folded, replaces an earlier one. One without contents
 //! takes the earlier one back, because the graph was folded.
 
+use crate::v1;
 use crate::varint::{put, put_column, unzigzag, zigzag, Reader};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -59,14 +60,6 @@ pub struct Exec {
     pub calls: AtomicU32,
     /// The number that the same executable graph had with other contents; 0 none.
     pub before: AtomicU32,
-
-    // A line of the recorder's thread.
-    /// Launches that the GPU is known to have completed.
-    pub completed: AtomicU64,
-    /// When the newest of them was seen to be complete, ticks.
-    pub completed_at: AtomicU64,
-    /// 0.
-    pub spare: [AtomicU64; 6],
 }
 
 /// A launch of a graph, in the live part's ring of launches: launch `i` is entry `i` modulo the ring's length.
@@ -85,7 +78,7 @@ pub struct Launch {
     pub took: AtomicU32,
 }
 
-const _: () = assert!(std::mem::size_of::<Exec>() == 128);
+const _: () = assert!(std::mem::size_of::<Exec>() == 64);
 const _: () = assert!(std::mem::size_of::<Launch>() == 32);
 
 /// What captured calls have in common.
@@ -130,8 +123,6 @@ pub struct Executable {
     pub returned: u64,
     pub stream: u64,
     pub destroyed: u64,
-    pub completed: u64,
-    pub completed_at: u64,
 }
 
 impl Executable {
@@ -147,9 +138,23 @@ impl Executable {
             returned: exec.returned.load(Relaxed),
             stream: exec.stream.load(Relaxed),
             destroyed: exec.destroyed.load(Relaxed),
-            completed: exec.completed.load(Relaxed),
-            completed_at: exec.completed_at.load(Relaxed),
         }
+    }
+
+    /// The numbers of a record, behind its tag.
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Option<Executable> {
+        let small = |reader: &mut Reader<'_>| u32::try_from(reader.get()?).ok();
+        Some(Executable {
+            number: small(reader)?,
+            contents: small(reader)?,
+            before: small(reader)?,
+            instantiated: reader.get()?,
+            launches: reader.get()?,
+            entered: reader.get()?,
+            returned: reader.get()?,
+            stream: reader.get()?,
+            destroyed: reader.get()?,
+        })
     }
 }
 
@@ -218,12 +223,9 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record) {
         }
         Record::Executable(e) => {
             let numbers = [e.number, e.contents, e.before].map(u64::from);
-            let times = [e.instantiated, e.launches, e.entered, e.returned, e.stream];
-            all(3, &numbers);
-            for value in times
-                .into_iter()
-                .chain([e.destroyed, e.completed, e.completed_at])
-            {
+            let times = [e.instantiated, e.launches, e.entered, e.returned];
+            all(5, &numbers);
+            for value in times.into_iter().chain([e.stream, e.destroyed]) {
                 put(out, value);
             }
         }
@@ -268,19 +270,8 @@ pub fn record(reader: &mut Reader<'_>) -> Option<Record> {
                 runs: runs.collect::<Option<_>>()?,
             })
         }
-        3 => Record::Executable(Executable {
-            number: small(reader)?,
-            contents: small(reader)?,
-            before: small(reader)?,
-            instantiated: reader.get()?,
-            launches: reader.get()?,
-            entered: reader.get()?,
-            returned: reader.get()?,
-            stream: reader.get()?,
-            destroyed: reader.get()?,
-            completed: reader.get()?,
-            completed_at: reader.get()?,
-        }),
+        3 => Record::Executable(v1::executable(reader)?),
+        5 => Record::Executable(Executable::read(reader)?),
         4 => Record::Folded(Folded {
             contents: small(reader)?,
             executables: reader.get()?,
@@ -400,8 +391,6 @@ mod tests {
                 returned: 6,
                 stream: 0x57,
                 destroyed: 0,
-                completed: 999,
-                completed_at: 4,
             }),
             Record::Folded(Folded {
                 contents: 1,

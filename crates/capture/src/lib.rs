@@ -15,12 +15,14 @@
 //! counts once.
 //!
 //! `fields.rs` lists the fields of a call. The structs of rows and their columns are made from that list.
+//! [`mod@format`] has the number of the format, and [`v1`] what differs in files of format 1, which are still read.
 //!
 //! Rule: writing needs no allocation beyond the caller's buffers, and reading never panics on any bytes.
 
 pub mod block;
 pub mod callback;
 mod fields;
+pub mod format;
 pub mod graphs;
 pub mod left;
 pub mod live;
@@ -30,8 +32,6 @@ pub mod rows;
 mod shared;
 pub mod snapshot;
 pub mod stamps;
+pub mod v1;
 pub mod varint;
 pub mod windows;
-
-/// The format number in every header. A reader accepts the formats it knows and names the others.
-pub const FORMAT: u32 = 1;

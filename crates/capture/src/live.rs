@@ -26,6 +26,7 @@ pub use layout::{
     dense, relocate, start, Anchor, Comm, Group, Header, Layout, Section, Start, Text, GROUPS,
     HEADER_BYTES, MAGIC, MOST_COMMS,
 };
+pub(crate) use layout::{stored_in, ELEMENT, SECTIONS};
 pub use row::{flag, part, row_state, verdict, Row, WAITS};
 pub use totals::{bucket, bucket_middle, Page, Total, Undo};
 pub use view::{Image, View};

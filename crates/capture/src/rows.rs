@@ -26,6 +26,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
+pub use crate::fields::GpuTime;
 pub use decode::{Decoder, Outline, Shapes};
 pub use encode::Encoder;
 pub use record::{Record, Rest, Sealed, Shape};

@@ -19,7 +19,7 @@ pub fn stops_early(algorithm: &str) -> bool {
 
 /// Whether, from the group of such a call on, NCCL's counters of stamps are out of step on its communicator. `nccl` is the
 /// release's number, as 22809.
-pub fn spoils(nccl: u32, is_broadcast: bool, is_to_itself: bool, flags: u8, parts: u8) -> bool {
+pub fn spoils(nccl: u32, is_broadcast: bool, is_to_itself: bool, flags: u8, parts: u16) -> bool {
     if flags & flag::CAPTURED != 0 || nccl < SPOILT_BY_SELF {
         false
     } else if nccl < SPOILT_BY_BROADCAST {

@@ -1,45 +1,88 @@
-//! The bytes of format 1, kept as they were first written: `format1_rows.hex` is never made again.
+//! Blocks of rows of format 1, which `format1_rows.hex` keeps as they were first written, read as they were meant.
 //!
-//! The rows begin as live rows of arbitrary bytes and as records that name their fields. So each byte of a
-//! live row and each named field has its place in the hex, and one that is mixed up with another shows.
+//! What they were made from stands here as format 1 had it: rows by their bytes, and records with one pair of GPU times.
+//! Whole files of format 1 are in `crates/tables/tests/format1.rs`, and in `data/`.
 
-use capture::live::{part, row_state, Layout, Section, View};
-use capture::rows::{Decoder, Encoder, Record, Shape, Shapes};
+use capture::live::part;
+use capture::rows::{Decoder, GpuTime, Record, Shape, Shapes};
 
-const ROW: usize = std::mem::size_of::<capture::live::Row>();
-
-/// Bytes that look random and are the same on every run.
-fn bytes(seed: u64) -> Vec<u8> {
+/// Bytes of a row of the live part, which look random and are the same on every run.
+fn bytes(seed: u64) -> [u8; 256] {
     let mut state = seed;
-    let mut next = || {
+    std::array::from_fn(|_| {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
         (state >> 56) as u8
-    };
-    (0..ROW).map(|_| next()).collect()
+    })
 }
 
-/// Bytes of a live row that no field of format 1 has.
-const SPARE: [std::ops::Range<usize>; 3] = [51..52, 158..160, 188..192];
-
-/// Live rows of arbitrary bytes, but for the word that says that they are alive, and for the spare bytes.
+/// Rows of arbitrary bytes, field by field as format 1 had them.
 fn of_live_rows() -> Vec<Record> {
-    let layout = Layout::for_memory(0);
-    let image = capture::live::Image::zeroed(layout.bytes());
-    // SAFETY: the image is zeroed, long enough and outlives the view.
-    let view = unsafe { View::create(image.words().as_ptr() as *mut u8, &layout) };
-    let [rows, _] = layout.sections()[Section::Rows as usize];
-    for at in 0..3 {
-        let mut row = bytes(at + 1);
-        let word = row_state::word(at, 70 + at, row_state::ALIVE);
-        row[..8].copy_from_slice(&word.to_le_bytes());
-        SPARE.iter().for_each(|spare| row[spare.clone()].fill(0));
-        image.write(rows as usize + at as usize * ROW, &row);
+    let row = |seed: u64| {
+        let row = bytes(seed);
+        let u64_at = |at: usize| u64::from_le_bytes(row[at..at + 8].try_into().expect("8 bytes"));
+        let u32_at = |at: usize| u32::from_le_bytes(row[at..at + 4].try_into().expect("4 bytes"));
+        let u16_at = |at: usize| u16::from_le_bytes(row[at..at + 2].try_into().expect("2 bytes"));
+        let record = Record {
+            ticket: 69 + seed,
+            shape: Shape {
+                count: u64_at(16),
+                stream: u64_at(32),
+                comm: u32_at(40),
+                root: u32_at(44) as i32,
+                func: row[48],
+                datatype: row[49],
+                flags: row[50],
+                peer: u32_at(104),
+                algorithm: row[108],
+                protocol: row[109],
+                variant: row[110],
+                parts: row[111].into(),
+                nchannels: row[112],
+                nwarps: row[113],
+                ce_batches: u16_at(114),
+            },
+            t_api: u64_at(8),
+            group: u64_at(24),
+            template: u32_at(52),
+            t_end: u64_at(56),
+            t_launch0: u64_at(64),
+            t_launch1: u64_at(72),
+            t_enqueue: u64_at(80),
+            seq: u64_at(88),
+            user_tag: u64_at(96),
+            send_buffer: u64_at(120),
+            k_seen: u64_at(144),
+            k_started: u16_at(152),
+            k_stopped: u16_at(154),
+            verdict: u16_at(156),
+            phase_stop: [160, 168].map(|at| GpuTime(u64_at(at))),
+            recv_buffer: u64_at(176),
+            event_error: u32_at(184),
+            ops_started: u32_at(192),
+            ops_stopped: u32_at(196),
+            steps: u32_at(200),
+            bytes_sent: u64_at(208),
+            bytes_received: u64_at(216),
+            waits: std::array::from_fn(|i| u32_at(224 + 4 * i)),
+            net_longest: u32_at(248),
+            net_link: u32_at(252),
+            ..Record::default()
+        };
+        with_times(record, u64_at(128), u64_at(136))
+    };
+    (1..4).map(row).collect()
+}
+
+/// A record with the GPU times that format 1 had in one pair of fields.
+fn with_times(mut record: Record, k_start: u64, k_stop: u64) -> Record {
+    if record.shape.parts & part::EVENTS == 0 {
+        (record.stamp_start, record.stamp_stop) = (GpuTime(k_start), GpuTime(k_stop));
+    } else {
+        (record.event_start, record.event_ns) = (k_start, k_stop.wrapping_sub(k_start));
     }
-    let records: Vec<Record> = view.rows().iter().filter_map(Record::load).collect();
-    assert_eq!(records.len(), 3);
-    records
+    record
 }
 
 /// Two communicators, launch times and stamps in units of 32 ns.
@@ -68,8 +111,8 @@ fn of_a_regular_job() -> Vec<Record> {
         t_end: 0x10_3000 + 0x8020 * i,
         group: 51 + i,
         seq: 1 + i / 2,
-        k_start: (1 << 40) + 5000 * 32 * i,
-        k_stop: (1 << 40) + 5000 * 32 * i + 96 + 32 * i,
+        stamp_start: GpuTime((1 << 40) + 5000 * 32 * i),
+        stamp_stop: GpuTime((1 << 40) + 5000 * 32 * i + 96 + 32 * i),
         k_seen: 0x10_5000 + 0x8000 * i,
         k_started: 4,
         k_stopped: 4,
@@ -80,7 +123,7 @@ fn of_a_regular_job() -> Vec<Record> {
 
 /// A time of CUDA events, which has an error, and a call that was not timed.
 fn of_cuda_events() -> Vec<Record> {
-    let record = |ticket, k_start, k_stop, k_error| Record {
+    let record = |ticket, event_start, event_ns, event_error| Record {
         ticket,
         shape: Shape {
             comm: 1,
@@ -90,17 +133,15 @@ fn of_cuda_events() -> Vec<Record> {
         },
         t_api: 0x20_0000 + (ticket << 8),
         t_end: 0x20_0080 + (ticket << 8),
-        k_start,
-        k_stop,
-        k_error,
+        event_start,
+        event_ns,
+        event_error,
         ..Record::default()
     };
-    vec![record(200, 0x20_0040, 0x20_0043, 17), record(201, 0, 0, 0)]
+    vec![record(200, 0x20_0040, 3, 17), record(201, 0, 0, 0)]
 }
 
 /// Every field of format 1 set, to a number of its own.
-// Fields that come later are 0.
-#[allow(clippy::needless_update)]
 fn of_the_network() -> Vec<Record> {
     vec![Record {
         ticket: 300,
@@ -120,7 +161,6 @@ fn of_the_network() -> Vec<Record> {
             peer: 13,
             stream: 14,
             ce_batches: 15,
-            ..Shape::default()
         },
         t_api: 0x1600,
         t_launch0: 0x1710,
@@ -129,10 +169,10 @@ fn of_the_network() -> Vec<Record> {
         t_end: 0x1aa0,
         group: 21,
         seq: 22,
-        k_start: 23,
-        k_stop: 47,
+        stamp_start: GpuTime(23),
+        stamp_stop: GpuTime(47),
         k_seen: 0x1bf0,
-        k_error: 25,
+        event_error: 25,
         k_started: 26,
         k_stopped: 27,
         verdict: 28,
@@ -140,7 +180,7 @@ fn of_the_network() -> Vec<Record> {
         user_tag: 30,
         send_buffer: 31,
         recv_buffer: 32,
-        phase_stop: [56, 57],
+        phase_stop: [GpuTime(56), GpuTime(57)],
         ops_started: 35,
         ops_stopped: 36,
         steps: 37,
@@ -153,69 +193,37 @@ fn of_the_network() -> Vec<Record> {
     }]
 }
 
-/// The blocks by name; what begins a new dictionary says so.
-fn blocks() -> [(&'static str, bool, Vec<Record>); 4] {
-    [
-        ("live rows", false, of_live_rows()),
-        ("a regular job", false, of_a_regular_job()),
-        ("CUDA events", true, of_cuda_events()),
-        ("the network", false, of_the_network()),
-    ]
-}
-
 /// Payloads by name: what follows `// NAME`, up to the next such line.
 fn kept() -> Vec<(&'static str, Vec<u8>)> {
     let parts = include_str!("format1_rows.hex").split("// ").skip(1);
-    let kept: Vec<_> = parts
-        .map(|part| {
-            let (name, hex) = part.split_once('\n').expect("a line with the name");
-            let byte = |digits| u8::from_str_radix(digits, 16).expect("a byte in hex");
-            (name, hex.split_whitespace().map(byte).collect())
-        })
-        .collect();
-    assert_eq!(kept.len(), blocks().len());
-    kept
-}
-
-#[test]
-fn rows_are_written_as_they_were() {
-    let mut encoder = Encoder::new();
-    for ((name, restart, records), (kept_name, kept)) in blocks().into_iter().zip(kept()) {
-        if restart {
-            encoder.restart();
-        }
-        let mut payload = Vec::new();
-        encoder.encode(&mut payload, &records);
-        let line = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x} ")).collect();
-        let hex: Vec<String> = payload.chunks(32).map(line).collect();
-        assert_eq!(
-            (name, &payload),
-            (kept_name, &kept),
-            "the code writes\n{}",
-            hex.join("\n")
-        );
-    }
+    let payload = |part: &'static str| {
+        let (name, hex) = part.split_once('\n').expect("a line with the name");
+        let byte = |digits| u8::from_str_radix(digits, 16).expect("a byte in hex");
+        (name, hex.split_whitespace().map(byte).collect())
+    };
+    parts.map(payload).collect()
 }
 
 #[test]
 fn rows_read_as_they_were_meant() {
+    let expected = [
+        ("live rows", of_live_rows()),
+        ("a regular job", of_a_regular_job()),
+        ("CUDA events", of_cuda_events()),
+        ("the network", of_the_network()),
+    ];
+    assert_eq!(kept().len(), expected.len());
     let (mut shapes, mut decoder) = (Shapes::default(), Decoder::new());
-    for ((name, _, mut expected), (_, payload)) in blocks().into_iter().zip(kept()) {
-        // Host times lose their lowest four bits.
+    for ((name, mut expected), (_, payload)) in expected.into_iter().zip(kept()) {
+        // Host times lose their lowest four bits, but for the start of CUDA events.
         for r in &mut expected {
-            let times = [
-                &mut r.t_api,
-                &mut r.t_launch0,
-                &mut r.t_launch1,
-                &mut r.t_enqueue,
-            ];
-            for time in times.into_iter().chain([&mut r.t_end, &mut r.k_seen]) {
-                *time &= !15;
-            }
+            let times = [&mut r.t_api, &mut r.t_launch0, &mut r.t_launch1];
+            let later = [&mut r.t_enqueue, &mut r.t_end, &mut r.k_seen];
+            times.into_iter().chain(later).for_each(|time| *time &= !15);
         }
-        let outline = shapes.outline(&payload).expect("well formed");
+        let outline = shapes.outline(1, &payload).expect("well formed");
         let mut found = Vec::new();
-        let shapeless = decoder.decode(&shapes, outline.dictionary, &payload, |row, rest| {
+        let shapeless = decoder.decode(&shapes, &outline, &payload, |row, rest| {
             let (rest, shape) = (rest.copied().unwrap_or_default(), row.shape as usize);
             found.push(Record::from((row, &rest, &shapes.list()[shape])));
         });

@@ -1,6 +1,8 @@
 //! The worked example of SPEC.md is what the code writes and reads.
 
 use capture::block::{self, Block, Kind};
+use capture::format::FORMAT;
+use capture::live::part;
 use capture::rows::definitions::{self, Definition};
 use capture::rows::{Decoder, Encoder, Record, Shape, Shapes};
 
@@ -13,16 +15,17 @@ fn record() -> Record {
             count: 1024,
             root: -1,
             nchannels: 2,
+            parts: part::ENQUEUED | part::ENQUEUE_DONE | part::LAUNCHED | part::EVENTS,
             ..Shape::default()
         },
         t_api: 0x1_0000,
         t_end: 0x1_0100,
         group: 6,
         seq: 4,
-        k_start: 0x20_0000,
-        k_stop: 0x20_0400,
-        k_started: 2,
-        k_stopped: 2,
+        t_launch0: 0x1_0020,
+        event_start: 0x1_0400,
+        event_ns: 1024,
+        event_error: 600,
         ..Record::default()
     }
 }
@@ -64,13 +67,14 @@ fn the_example_reads_as_it_says() {
         [Definition::Text(1, b"AllReduce")]
     );
     let mut shapes = Shapes::default();
-    let outline = shapes.outline(&blocks[2].1).expect("well formed");
+    let outline = shapes
+        .outline(FORMAT.major, &blocks[2].1)
+        .expect("well formed");
     let mut rows = Vec::new();
-    let shapeless =
-        Decoder::new().decode(&shapes, outline.dictionary, &blocks[2].1, |row, rest| {
-            assert_eq!(rest, None);
-            rows.push((*row, shapes.list()[row.shape as usize]));
-        });
+    let shapeless = Decoder::new().decode(&shapes, &outline, &blocks[2].1, |row, rest| {
+        assert_eq!(rest, None);
+        rows.push((*row, shapes.list()[row.shape as usize]));
+    });
     let record = record();
     let expected = (record.parts(0).0, record.shape);
     assert_eq!((rows, shapeless), (vec![expected], Some(0)));

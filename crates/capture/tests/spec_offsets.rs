@@ -29,12 +29,12 @@ macro_rules! fields {
 
 fn of_code() -> Vec<(&'static str, usize, Vec<Field>)> {
     vec![
-        fields!(Header: magic format size sections trace_id pid clock pid_start pid_namespace first last
+        fields!(Header: magic major minor size sections trace_id pid clock pid_start pid_namespace first last
             anchor_version born drained sealed folded lost odd staged_base staged_len block_number state
             write_errno groups_seen totals_used pages_used pages_full undo unrequested process_len process
             trace_number cuda_error later_sections graph_launches graph_launches_taken
             graph_launches_untimed unplaced graphs_full windows_off windows_code windows_yielded
-            graph_sight),
+            graph_sight required optional),
         fields!(Undo: ticket entry bucket before bucket_before),
         fields!(Text: len bytes),
         fields!(Comm: uid abi hash nranks nnodes rank generation device finalized t_init t_final gpu name_len
@@ -43,13 +43,13 @@ fn of_code() -> Vec<(&'static str, usize, Vec<Field>)> {
         fields!(Total: state comm count names flags nchannels spare rowless calls timed sum min max host
             pages),
         fields!(Row: word t_api count group stream comm root func datatype flags spare_a template t_end
-            t_launch0 t_launch1 t_enqueue seq user_tag peer algorithm protocol variant parts nchannels nwarps
-            ce_batches event send_buffer k_start k_stop k_seen k_started k_stopped verdict spare_c phase_stop
-            recv_buffer k_error spare_c2 ops_started ops_stopped steps net_seen bytes_sent bytes_received
-            waits net_longest net_link),
+            t_launch0 t_launch1 t_enqueue seq user_tag peer algorithm protocol variant nchannels nwarps spare_b
+            parts ce_batches spare_b2 event spare_b3 stamp_start stamp_stop k_seen k_started k_stopped verdict
+            spare_c phase_stop spare_c2 ops_started ops_stopped steps net_seen bytes_sent bytes_received
+            waits net_longest net_link event_start event_ns event_error spare_e send_buffer recv_buffer
+            spare_e2),
         fields!(NetOp: word row t_start t_step bytes peer nsteps done channel send begun open held steps),
-        fields!(Exec: number contents launches entered returned stream instantiated destroyed calls before
-            completed completed_at spare),
+        fields!(Exec: number contents launches entered returned stream instantiated destroyed calls before),
         fields!(Launch: word entered stream exec took),
     ]
 }
@@ -103,11 +103,11 @@ fn every_field_is_where_the_spec_has_it() {
 #[test]
 fn every_bit_is_in_the_spec() {
     let flags = [
-        (flag::CAPTURED, "captured"),
-        (flag::REPLAY, "replay"),
-        (flag::P2P, "send or receive"),
-        (flag::LEGACY, "below ABI v5"),
-        (flag::TIMED, "timed, in totals only"),
+        (flag::CAPTURED.into(), "captured"),
+        (flag::REPLAY.into(), "replay"),
+        (flag::P2P.into(), "send or receive"),
+        (flag::LEGACY.into(), "below ABI v5"),
+        (flag::TIMED.into(), "timed, in totals only"),
     ];
     let parts = [
         (part::ENQUEUED, "enqueued"),
@@ -120,12 +120,12 @@ fn every_bit_is_in_the_spec() {
         (part::UNSAMPLED, "not sampled"),
     ];
     let verdicts = [
-        (verdict::REPEATED as u8, "repeated"),
-        (verdict::BACKWARDS as u8, "backwards"),
-        (verdict::NEGATIVE as u8, "negative"),
-        (verdict::FUSED as u8, "fused"),
-        (verdict::MISSING as u8, "missing"),
-        (verdict::LATE as u8, "late"),
+        (verdict::REPEATED, "repeated"),
+        (verdict::BACKWARDS, "backwards"),
+        (verdict::NEGATIVE, "negative"),
+        (verdict::FUSED, "fused"),
+        (verdict::MISSING, "missing"),
+        (verdict::LATE, "late"),
     ];
     for (name, bits) in [
         ("flags", &flags[..]),
@@ -139,8 +139,8 @@ fn every_bit_is_in_the_spec() {
             .split('|')
             .map(str::trim)
             .skip(2);
-        let found = (0..8).zip(cells).filter(|(_, cell)| !cell.is_empty());
-        let found: Vec<(u8, &str)> = found.map(|(bit, cell)| (1 << bit, cell)).collect();
+        let found = (0..16).zip(cells).filter(|(_, cell)| !cell.is_empty());
+        let found: Vec<(u16, &str)> = found.map(|(bit, cell)| (1 << bit, cell)).collect();
         assert_eq!(found, bits, "{name}");
     }
 }

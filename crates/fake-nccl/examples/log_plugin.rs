@@ -7,7 +7,7 @@
 //! jobs must not do.
 //!
 //! ```text
-//! cargo build -p fake-nccl --example log_plugin
+//! cargo build -p ncclscope-fake-nccl --example log_plugin
 //! fake-nccl play job.txt --plugin target/debug/examples/liblog_plugin.so
 //! ```
 //!

@@ -244,8 +244,6 @@ impl Graphs {
             &entry.returned,
             &entry.stream,
             &entry.destroyed,
-            &entry.completed,
-            &entry.completed_at,
         ];
         for field in fresh {
             field.store(0, Relaxed);

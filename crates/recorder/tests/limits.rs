@@ -554,7 +554,7 @@ fn nowhere_for_the_live_part_turns_recording_off_with_a_line() {
     let (status, said) = job.run_saying();
     assert!(status.success(), "{status}: {said}");
     assert!(
-        said.contains("recording is off: no 3 MiB for open calls, neither in /dev/shm beside NCCL's own nor in /proc/nowhere/ncclscope-"),
+        said.contains("recording is off: no 4 MiB for open calls, neither in /dev/shm beside NCCL's own nor in /proc/nowhere/ncclscope-"),
         "{said}"
     );
     assert!(said.contains("TMPDIR may name another folder"), "{said}");

@@ -18,8 +18,17 @@ fn portable_plugins() -> Vec<String> {
 fn dependencies_are_the_checked_in_list() {
     let tree = Command::new(env!("CARGO"))
         .args([
-            "tree", "-p", "recorder", "-e", "normal", "--prefix", "none", "--target", "all",
-            "--format", "{p}",
+            "tree",
+            "-p",
+            "ncclscope-recorder",
+            "-e",
+            "normal",
+            "--prefix",
+            "none",
+            "--target",
+            "all",
+            "--format",
+            "{p}",
         ])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
@@ -27,7 +36,7 @@ fn dependencies_are_the_checked_in_list() {
     let names: BTreeSet<String> = String::from_utf8_lossy(&tree.stdout)
         .lines()
         .filter_map(|line| line.split_whitespace().next())
-        .filter(|name| *name != "recorder")
+        .filter(|name| *name != "ncclscope-recorder")
         .map(str::to_owned)
         .collect();
     let pinned = include_str!("../dependencies.txt");

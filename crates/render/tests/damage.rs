@@ -17,6 +17,12 @@ const JOBS: [&str; 5] = [
     "symmetric_230",
 ];
 
+/// Jobs in the newest format; those above are of format 1.
+const NEWEST: [&str; 2] = [
+    "crates/tables/tests/format2/events",
+    "crates/tables/tests/format2/graphs",
+];
+
 /// Seeds that once made a reader fail.
 const FOUND: [u64; 3] = [3266, 1011659, 5000667];
 
@@ -27,8 +33,8 @@ fn number(name: &str) -> Option<u64> {
 struct Jobs(Vec<Files>);
 
 impl Jobs {
-    fn read() -> Jobs {
-        Jobs(JOBS.map(readers::recorded).into())
+    fn read(names: &[&str]) -> Jobs {
+        Jobs(names.iter().map(|name| readers::recorded(name)).collect())
     }
 
     /// Damages a job as the seed says and reads it; how long that took.
@@ -53,12 +59,12 @@ impl Jobs {
 
 #[test]
 fn damage_of_any_kind_is_read_in_bounded_time_without_a_panic() {
-    let jobs = Jobs::read();
+    let (jobs, newest) = (Jobs::read(&JOBS), Jobs::read(&NEWEST));
     let first = number("NCCLSCOPE_DAMAGE_SEED").unwrap_or(1);
     let cases = number("NCCLSCOPE_DAMAGE_CASES").unwrap_or(40);
     let mut slowest = (Duration::ZERO, 0);
     for seed in FOUND.into_iter().chain(first..first + cases) {
-        let took = jobs.damaged(seed);
+        let took = jobs.damaged(seed).max(newest.damaged(seed));
         slowest = slowest.max((took, seed));
         // The sound ones take some 0.1 s in a debug build.
         assert!(took < Duration::from_secs(30), "seed {seed} took {took:?}");
@@ -71,7 +77,12 @@ fn damage_of_any_kind_is_read_in_bounded_time_without_a_panic() {
 
 #[test]
 fn a_trace_file_with_a_flipped_bit_gives_the_same_calls_or_says_what_is_wrong() {
-    let sound = readers::recorded("threads_228");
+    ["threads_228", NEWEST[0]].into_iter().for_each(flipped);
+}
+
+/// Flips bits of a job's trace file, one at a time.
+fn flipped(job: &str) {
+    let sound = readers::recorded(job);
     let calls = |files: &Files| {
         let folder = tempfile::tempdir().expect("a folder");
         readers::write(files, folder.path());

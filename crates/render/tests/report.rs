@@ -3,7 +3,7 @@
 use capture::block::{self, Kind};
 use capture::callback::{record_bytes, Callback, What};
 use capture::live::{self, flag, part, verdict, Image, Layout, View};
-use capture::rows::{Encoder, Record, Shape};
+use capture::rows::{Encoder, GpuTime, Record, Shape};
 use nccl_abi::event;
 use render::text::{self, Options};
 use std::path::Path;
@@ -87,8 +87,8 @@ fn calls(rank: u32) -> Vec<Record> {
             t_api,
             t_end: t_api + 80,
             group,
-            k_start,
-            k_stop,
+            stamp_start: GpuTime(k_start),
+            stamp_stop: GpuTime(k_stop),
             k_started: channels,
             k_stopped: channels,
             verdict,

@@ -35,7 +35,7 @@ pub struct Shape {
     /// [`capture::live::flag`] bits.
     pub flags: u8,
     /// [`capture::live::part`] bits.
-    pub parts: u8,
+    pub parts: u16,
     /// Channels that NCCL says it uses.
     pub nchannels: u8,
     /// Warps per channel.

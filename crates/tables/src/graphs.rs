@@ -69,8 +69,6 @@ pub struct Graph {
     pub launching: bool,
     /// The stream of the newest launch.
     pub stream: u64,
-    /// Launches known to be complete on the GPU, and since when.
-    pub completed: Option<(u64, i64)>,
 }
 
 /// Graphs of the same contents that were gone.
@@ -270,7 +268,6 @@ impl Gathered {
                 newest: at(e.entered),
                 launching: e.entered > e.returned,
                 stream: e.stream,
-                completed: at(e.completed_at).map(|t| (e.completed, t)),
             })
             .collect();
         let folded: Vec<GoneGraphs> = self

@@ -15,11 +15,12 @@ use crate::communicators::Local;
 use crate::files::{self, Files};
 use crate::life::{self, place_here, Evidence};
 use crate::names::{Name, Names};
-use crate::problem::Problem;
+use crate::problem::{Problem, FEATURES};
 use crate::process::{LiveSource, Process};
 use crate::trace::{self, Trace};
 use crate::Unreadable;
 use capture::block::Kind;
+use capture::format;
 use capture::live::{flag, Image, View};
 use capture::stamps;
 use std::collections::BTreeMap;
@@ -116,7 +117,7 @@ pub(crate) fn scan(
         ended: found
             .sound
             .last_key_value()
-            .is_some_and(|(_, (kind, _))| *kind == Kind::End as u16),
+            .is_some_and(|(_, block)| block.kind == Kind::End as u16),
         facts,
         ..Process::default()
     };
@@ -126,11 +127,12 @@ pub(crate) fn scan(
         parts.of_live(view, &mut process);
     }
     let mut unknown: BTreeMap<u16, u64> = BTreeMap::new();
-    for (number, (kind, payload)) in &found.sound {
-        if Kind::from_u16(*kind).is_none() {
-            *unknown.entry(*kind).or_default() += 1;
+    for (number, block) in &found.sound {
+        if Kind::from_u16(block.kind).is_none() {
+            *unknown.entry(block.kind).or_default() += 1;
             continue;
         }
+        let payload = block.payload;
         let place = || {
             // A payload lies in a file or in the staging area.
             let within = |bytes: &[u8]| {
@@ -150,17 +152,33 @@ pub(crate) fn scan(
                 }
             }
         };
-        if !parts.of_block(*number, *kind, payload, place, &mut process) {
+        if !parts.of_block(block, place, &mut process) {
             problems.push(malformed(path, *number));
             process.bad_blocks += 1;
         }
     }
-    problems.extend(unknown.into_iter().map(|(kind, n)| Problem {
-        file: path.to_owned(),
-        place: "its blocks".into(),
-        expected: "kinds of blocks that this ncclscope knows".into(),
-        found: format!("{n} of kind {kind}, which were left out; a newer ncclscope may read them"),
+    problems.extend(unknown.into_iter().map(|(kind, n)| {
+        let expected = "kinds of blocks that this ncclscope knows";
+        let found = format!("{n} of kind {kind}");
+        Problem::left_out(path.to_owned(), "its blocks", expected, &found)
     }));
+    if parts.columns != 0 {
+        let expected = "columns that this ncclscope knows";
+        let found = format!("{} more", parts.columns);
+        problems.push(Problem::left_out(
+            path.to_owned(),
+            "its rows",
+            expected,
+            &found,
+        ));
+    }
+    let stated = open.image.as_ref().and_then(Image::stated);
+    let features = stated.map_or(0, |stated| stated.unknown() & !found.features);
+    if features != 0 {
+        let found = format::named(features);
+        let place = "its live part's header";
+        problems.push(Problem::left_out(path.to_owned(), place, FEATURES, &found));
+    }
     identify(&mut process, files, view.as_ref());
     let texts = std::mem::take(&mut parts.texts);
     let id = trace.id();
@@ -310,9 +328,9 @@ pub(crate) fn callback_blocks(path: &Path, mut each: impl FnMut(&[u8])) {
         return;
     };
     let (trace, _, open) = opened(&files, &mut ignored);
-    for (kind, payload) in blocks(&trace, &open, &mut ignored).sound.values() {
-        if *kind == Kind::Callbacks as u16 {
-            each(payload);
+    for block in blocks(&trace, &open, &mut ignored).sound.values() {
+        if block.kind == Kind::Callbacks as u16 {
+            each(block.payload);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use capture::block::{self, Kind};
 use capture::live::{self, row_state, Image, Layout, View};
-use capture::rows::{definitions, Encoder, Record, Shape};
+use capture::rows::{definitions, Encoder, GpuTime, Record, Shape};
 use capture::snapshot;
 use proptest::prelude::*;
 use std::io::Read;
@@ -88,8 +88,8 @@ fn rows(tickets: std::ops::Range<u64>) -> Vec<Record> {
             },
             t_api: 2_000 + 16 * ticket,
             t_end: 2_160 + 16 * ticket,
-            k_start: 1_000_000 + ticket * 1_024,
-            k_stop: 1_000_512 + ticket * 1_024,
+            stamp_start: GpuTime(1_000_000 + ticket * 1_024),
+            stamp_stop: GpuTime(1_000_512 + ticket * 1_024),
             ..Record::default()
         })
         .collect()
@@ -389,9 +389,62 @@ fn blocks_of_a_kind_that_is_not_known_are_named() {
     let said: Vec<String> = capture.problems.iter().map(ToString::to_string).collect();
     assert_eq!(
         said,
-        ["h/a.trace, its blocks: expected kinds of blocks that this ncclscope knows, found 2 of kind 999, which were \
-          left out; a newer ncclscope may read them"]
+        ["h/a.trace, its blocks: expected kinds of blocks that this ncclscope knows, found 2 of kind 999, left out; a \
+          newer ncclscope may read it"]
     );
+}
+
+/// A trace file whose header has these features, and its checksum set right.
+fn with_features(required: u32, optional: u32) -> Vec<u8> {
+    let (mut trace, _) = trace_file();
+    trace[24..28].copy_from_slice(&required.to_le_bytes());
+    trace[28..32].copy_from_slice(&optional.to_le_bytes());
+    let crc = crc32fast::hash(&trace[..32]);
+    trace[32..36].copy_from_slice(&crc.to_le_bytes());
+    trace
+}
+
+#[test]
+fn features_that_are_not_known_are_named() {
+    let said = |trace: &[u8], live: &[u8]| {
+        let capture = Folder::new(&[("h/a.trace", trace), ("h/a.live", live)]).open();
+        let calls = capture
+            .processes
+            .iter()
+            .map(|p| p.calls.len())
+            .sum::<usize>();
+        let said: Vec<String> = capture.problems.iter().map(ToString::to_string).collect();
+        (calls, said)
+    };
+    let image = live_part(7);
+    let header = image.view().expect("a live part").header();
+    let live = || bytes_of(&image, layout().bytes());
+    let of_trace = "h/a.trace, its header: expected features that this ncclscope knows, found";
+    let newer = "a newer ncclscope may read it";
+    let (calls, found) = said(&with_features(0, 1 << 3), &live());
+    assert_eq!(
+        (calls, found),
+        (7, vec![format!("{of_trace} feature 3, left out; {newer}")])
+    );
+    header.optional.store(1 << 3 | 1, Relaxed);
+    let (calls, found) = said(&with_features(0, 1 << 3), &live());
+    let of_live =
+        "h/a.trace, its live part's header: expected features that this ncclscope knows, found";
+    let expected = [
+        format!("{of_trace} feature 3, left out; {newer}"),
+        format!("{of_live} feature 0, left out; {newer}"),
+    ];
+    assert_eq!((calls, found), (7, expected.to_vec()));
+    header.optional.store(0, Relaxed);
+    // The calls of the live part are still there.
+    let (calls, found) = said(&with_features(1 << 5, 0), &live());
+    let expected = format!("{of_trace} format 2.0 with required feature 5; {newer}");
+    assert_eq!((calls, found), (1, vec![expected]));
+    header.required.store(1 << 4, Relaxed);
+    let (calls, found) = said(&trace_file().0, &live());
+    let of_live = "h/a.live, its header: expected features that this ncclscope knows, found";
+    let expected = format!("{of_live} format 2.0 with required feature 4; {newer}");
+    assert_eq!((calls, found), (6, vec![expected]));
 }
 
 #[test]
@@ -399,7 +452,7 @@ fn a_live_part_of_another_format_is_named() {
     let (trace, _) = trace_file();
     let image = live_part(7);
     let view = image.view().expect("a live part");
-    view.header().format.store(77, Relaxed);
+    view.header().major.store(77, Relaxed);
     let live = bytes_of(&image, layout().bytes());
     for name in ["h/a.live", "h/a.snap"] {
         let snap = snapshot_file(&image, layout().bytes());
@@ -408,8 +461,11 @@ fn a_live_part_of_another_format_is_named() {
         let [problem] = &capture.problems[..] else {
             panic!("{:?}", capture.problems)
         };
-        assert_eq!(problem.found, "format 77; a newer ncclscope may read it");
-        assert!(problem.expected.contains("a live part of format"));
+        assert_eq!(problem.found, "format 77.0; a newer ncclscope may read it");
+        assert_eq!(
+            problem.expected,
+            "format 1 or 2, which this ncclscope reads"
+        );
     }
 }
 

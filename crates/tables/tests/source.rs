@@ -2,7 +2,7 @@
 
 use capture::block::{self, Kind};
 use capture::live::{self, row_state, Image, Layout, View};
-use capture::rows::{Encoder, Record, Shape};
+use capture::rows::{Encoder, GpuTime, Record, Shape};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,8 +24,8 @@ fn record(ticket: u64) -> Record {
         },
         t_api: 2_000 + 160 * ticket,
         t_end: 2_160 + 160 * ticket,
-        k_start: start,
-        k_stop: start + 512,
+        stamp_start: GpuTime(start),
+        stamp_stop: GpuTime(start + 512),
         // Some starts are another kernel's.
         k_seen: 2_000 + 160 * (ticket + ticket % 7 * 2_000),
         user_tag: ticket % 3,

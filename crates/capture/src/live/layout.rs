@@ -6,16 +6,17 @@
 //! `Layout::for_memory(0)`, the smallest standard layout, has these:
 //!
 //! ```text
-//!       0   Header                         806912   Network operations, 512 of 192
-//!    4096   Strings, 255 of 48             905216   Executable graphs, 2048 of 128
-//!   16384   Comms, 256 of 176             1167360   Graph launches, 2048 of 32
-//!   61440   Groups, 2048 of 64            1232896   Staging, 262144 bytes
-//!  192512   Totals, 512 of 176            1495040   the end
+//!       0   Header                         872448   Network operations, 512 of 192
+//!    4096   Strings, 255 of 48             970752   Executable graphs, 2048 of 64
+//!   16384   Comms, 256 of 176             1101824   Graph launches, 2048 of 32
+//!   61440   Groups, 2048 of 64            1167360   Staging, 262144 bytes
+//!  192512   Totals, 512 of 176            1429504   the end
 //!  282624   Histogram pages, 1024 of 256
-//!  544768   Rows, 1024 of 256
+//!  544768   Rows, 1024 of 320
 //! ```
 
 use super::{Cause, Page, Row, Total, Undo};
+use crate::format::{Format, Stated};
 use crate::graphs::{Exec, Launch};
 use crate::net_op::NetOp;
 use std::mem::offset_of;
@@ -44,8 +45,10 @@ pub struct Anchor {
 pub struct Header {
     /// [`MAGIC`], stored last at creation (Release).
     pub magic: AtomicU64,
-    /// [`crate::FORMAT`].
-    pub format: AtomicU32,
+    /// Major number of its [format](crate::format::FORMAT).
+    pub major: AtomicU16,
+    /// Minor number of its format.
+    pub minor: AtomicU16,
     /// Bytes of the whole image, with the room for growth.
     pub size: AtomicU32,
     /// Offset and number of strings, comms, groups, totals, pages, rows and staged bytes. The numbers of comms and
@@ -133,6 +136,10 @@ pub struct Header {
     pub windows_yielded: AtomicU32,
     /// How graph launches are seen: bits of [`crate::graphs::sight`].
     pub graph_sight: AtomicU32,
+    /// Features that a reader must know; see [`crate::format`]. Both are 0 in a live part of format 1.
+    pub required: AtomicU32,
+    /// Features that a reader may leave out.
+    pub optional: AtomicU32,
 }
 
 impl Header {
@@ -179,15 +186,11 @@ impl Start {
 
 /// The [`Start`] of an image from its first [`HEADER_BYTES`], and the facts about its process.
 ///
-/// `None` if `page` is not the start of a live part of this format.
+/// `None` if `page` is not the start of a live part of a format that this reader knows.
 pub fn start(page: &[u8]) -> Option<(Start, &[u8])> {
     let u32_at = |at: usize| Some(u32::from_le_bytes(page.get(at..at + 4)?.try_into().ok()?));
     let u64_at = |at: usize| Some(u64::from_le_bytes(page.get(at..at + 8)?.try_into().ok()?));
-    let magic = u64_at(offset_of!(Header, magic))?;
-    let format = u32_at(offset_of!(Header, format))?;
-    if magic != MAGIC || format != crate::FORMAT {
-        return None;
-    }
+    stated(page).filter(|stated| stated.refused().is_none())?;
     let start = Start {
         trace_id: u64_at(offset_of!(Header, trace_id))?,
         pid: u32_at(offset_of!(Header, pid))?,
@@ -209,6 +212,21 @@ pub fn start(page: &[u8]) -> Option<(Start, &[u8])> {
     let len = u32_at(offset_of!(Header, process_len))? as usize;
     let facts = page.get(offset_of!(Header, process)..offset_of!(Header, trace_number))?;
     Some((start, facts.get(..len.min(facts.len()))?))
+}
+
+/// What the first page of a live part says of its format; `None` if it is of none.
+pub fn stated(page: &[u8]) -> Option<Stated> {
+    let u16_at = |at: usize| Some(u16::from_le_bytes(page.get(at..at + 2)?.try_into().ok()?));
+    let u32_at = |at: usize| Some(u32::from_le_bytes(page.get(at..at + 4)?.try_into().ok()?));
+    let magic = page.get(offset_of!(Header, magic)..)?.get(..8)?;
+    (magic == MAGIC.to_le_bytes()).then_some(Stated {
+        format: Format {
+            major: u16_at(offset_of!(Header, major))?,
+            minor: u16_at(offset_of!(Header, minor))?,
+        },
+        required: u32_at(offset_of!(Header, required))?,
+        optional: u32_at(offset_of!(Header, optional))?,
+    })
 }
 
 /// An interned string: functions, datatypes, algorithms, protocols, kernel variants. Id 0 means none.
@@ -290,8 +308,8 @@ const _: () = assert!(std::mem::size_of::<Header>() <= HEADER_BYTES);
 const COMMS: u32 = 256;
 /// Communicators that a growing layout has room for.
 pub const MOST_COMMS: u32 = 65_536;
-/// Bytes that a growing layout takes at first.
-const FIRST: usize = 4 << 20;
+/// Bytes that a growing layout takes at first, at most: 8192 rows.
+const FIRST: usize = 9 << 19;
 /// Groups of a standard layout.
 pub const GROUPS: usize = 2048;
 /// Open network operations of a standard layout, at most: one for two rows.
@@ -352,7 +370,7 @@ pub enum Section {
 }
 
 /// How many sections there are.
-pub(super) const SECTIONS: usize = 10;
+pub(crate) const SECTIONS: usize = 10;
 
 /// The sections in the order of their offsets. Staging is last because its end is seldom used, and the end
 /// of a mapping may go away in a forked child: if another thread of the parent was looking up a library at
@@ -372,7 +390,7 @@ const ORDER: [Section; SECTIONS] = [
 ];
 
 /// Bytes of one element of each section.
-pub(super) const ELEMENT: [usize; SECTIONS] = [
+pub(crate) const ELEMENT: [usize; SECTIONS] = [
     std::mem::size_of::<Text>(),
     std::mem::size_of::<Comm>(),
     std::mem::size_of::<Group>(),
@@ -465,7 +483,7 @@ impl Layout {
 
     /// Offset and count of each section.
     pub fn sections(&self) -> [[u32; 2]; SECTIONS] {
-        let (offsets, counts) = (place(self.room()).0, self.counts());
+        let (offsets, counts) = (place(self.room(), &ELEMENT).0, self.counts());
         std::array::from_fn(|i| [offsets[i], counts[i]])
     }
 
@@ -478,16 +496,16 @@ impl Layout {
 
     /// Bytes of the whole image.
     pub fn bytes(&self) -> usize {
-        place(self.room()).1
+        place(self.room(), &ELEMENT).1
     }
 }
 
-/// Offsets of sections with room for so many elements, and the bytes of all.
-fn place(room: [u32; SECTIONS]) -> ([u32; SECTIONS], usize) {
+/// Offsets of sections with room for so many elements of so many bytes, and the bytes of all.
+fn place(room: [u32; SECTIONS], element: &[usize; SECTIONS]) -> ([u32; SECTIONS], usize) {
     let (mut at, mut offsets) = (HEADER_BYTES, [0; SECTIONS]);
     for section in ORDER.map(|section| section as usize) {
         offsets[section] = at as u32;
-        at = (at + room[section] as usize * ELEMENT[section]).next_multiple_of(4096);
+        at = (at + room[section] as usize * element[section]).next_multiple_of(4096);
     }
     (offsets, at)
 }
@@ -495,16 +513,24 @@ fn place(room: [u32; SECTIONS]) -> ([u32; SECTIONS], usize) {
 /// Where sections with so many elements lie in a copy, which has no room for more: offset and count of each, and the
 /// bytes of all. `None` if that is more than a live part may have.
 pub fn dense(counts: [u32; SECTIONS]) -> Option<([[u32; 2]; SECTIONS], usize)> {
-    let bytes = |(n, element): (u32, usize)| (n as usize).saturating_mul(element);
+    dense_of(counts, &ELEMENT)
+}
+
+/// The same, with elements of so many bytes.
+pub(super) fn dense_of(
+    counts: [u32; SECTIONS],
+    element: &[usize; SECTIONS],
+) -> Option<([[u32; 2]; SECTIONS], usize)> {
+    let bytes = |(n, element): (u32, &usize)| (n as usize).saturating_mul(*element);
     let most = counts
         .into_iter()
-        .zip(ELEMENT)
+        .zip(element)
         .map(bytes)
         .fold(0, usize::saturating_add);
     if most > MOST_BYTES {
         return None;
     }
-    let (offsets, bytes) = place(counts);
+    let (offsets, bytes) = place(counts, element);
     Some((std::array::from_fn(|i| [offsets[i], counts[i]]), bytes))
 }
 
@@ -538,7 +564,7 @@ fn stored_at(section: usize) -> usize {
 const FIRST_SECTIONS: usize = 7;
 
 /// Offset and number of each section, as the first page says.
-pub(super) fn stored_in(page: &[u8]) -> Option<[[u32; 2]; SECTIONS]> {
+pub(crate) fn stored_in(page: &[u8]) -> Option<[[u32; 2]; SECTIONS]> {
     let u32_at = |at: usize| Some(u32::from_le_bytes(page.get(at..at + 4)?.try_into().ok()?));
     let mut sections = [[0; 2]; SECTIONS];
     for (i, section) in sections.iter_mut().enumerate() {
@@ -563,17 +589,17 @@ mod tests {
             [192512, 512],
             [282624, 1024],
             [544768, 1024],
-            [806912, 512],
-            [905216, 2048],
-            [1167360, 2048],
-            [1232896, 262144],
+            [872448, 512],
+            [970752, 2048],
+            [1101824, 2048],
+            [1167360, 262144],
         ];
-        assert_eq!((first, layout.bytes()), (expected, 1495040));
+        assert_eq!((first, layout.bytes()), (expected, 1429504));
     }
 
     #[test]
     fn a_growing_layout_takes_no_more_at_first_and_a_copy_has_no_room() {
-        let (small, growing) = (Layout::for_memory(4 << 20), Layout::growing(64 << 20));
+        let (small, growing) = (Layout::for_memory(FIRST), Layout::growing(64 << 20));
         assert_eq!(growing.fixed(), small);
         assert_eq!((growing.most_comms, growing.most_rows), (65_536, 131_072));
         let used = |layout: Layout| layout.used().map(|(_, bytes)| bytes).sum::<usize>();
@@ -588,9 +614,9 @@ mod tests {
     }
 
     #[test]
-    fn default_layout_fits_in_four_mebibytes() {
-        let layout = Layout::for_memory(4 << 20);
+    fn a_growing_layout_begins_with_8192_rows_and_little_more_than_four_mebibytes() {
+        let layout = Layout::growing(64 << 20).fixed();
         assert_eq!((layout.rows, layout.net_ops), (8192, 4096));
-        assert!(layout.bytes() <= 4 << 20, "{}", layout.bytes());
+        assert_eq!(layout.bytes(), 4_411_392);
     }
 }

@@ -1,4 +1,4 @@
-//! One call in the live part: a [`Row`] of 256 bytes, and the bits of its words.
+//! One call in the live part: a [`Row`] of 320 bytes, and the bits of its words.
 //!
 //! ```text
 //! line A, the calling thread
@@ -6,14 +6,16 @@
 //!   48 func │ 49 datatype │ 50 flags │ 51 - │ 52 template │ 56 t_end
 //! line B, the thread that launches
 //!   64 t_launch0 │ 72 t_launch1 │ 80 t_enqueue │ 88 seq │ 96 user_tag │ 104 peer
-//!   108 algorithm │ 109 protocol │ 110 variant │ 111 parts │ 112 nchannels │ 113 nwarps
-//!   114 ce_batches │ 116 event │ 120 send_buffer
+//!   108 algorithm │ 109 protocol │ 110 variant │ 111 nchannels │ 112 nwarps │ 113 - │ 114 parts
+//!   116 ce_batches │ 118 - │ 120 event │ 124 -
 //! line C, the thread that delivers kernel events
-//!   128 k_start │ 136 k_stop │ 144 k_seen │ 152 k_started │ 154 k_stopped │ 156 verdict │ 158 -
-//!   160 phase_stop, 2 │ 176 recv_buffer │ 184 k_error │ 188 -
+//!   128 stamp_start │ 136 stamp_stop │ 144 k_seen │ 152 k_started │ 154 k_stopped │ 156 verdict │ 158 -
+//!   160 phase_stop, 2 │ 176 -
 //! line D, the network proxy's thread
 //!   192 ops_started │ 196 ops_stopped │ 200 steps │ 204 net_seen │ 208 bytes_sent │ 216 bytes_received
 //!   224 waits, 6 │ 248 net_longest │ 252 net_link
+//! line E, the recorder's thread
+//!   256 event_start │ 264 event_ns │ 272 event_error │ 276 - │ 280 send_buffer │ 288 recv_buffer │ 296 -
 //! ```
 //!
 //! Example: line A of an AllReduce of 1024 elements on communicator 1 with ticket 5, entered at tick
@@ -32,7 +34,7 @@
 //!
 //! Rule: a line has one writing thread at a time, so no two threads take a cache line from each other.
 
-use crate::fields::{call_fields, Live};
+use crate::fields::{call_fields, GpuTime, Live};
 use std::sync::atomic::AtomicU64;
 
 /// Bits of [`Row::flags`]: what kind of call it is.
@@ -54,22 +56,21 @@ pub mod flag {
 /// Bits of [`Row::parts`]: what NCCL has said about the call since its birth.
 pub mod part {
     /// Coll, P2p or CeColl start: NCCL has planned and enqueued it.
-    pub const ENQUEUED: u8 = 1;
+    pub const ENQUEUED: u16 = 1;
     /// Coll or P2p stop.
-    pub const ENQUEUE_DONE: u8 = 2;
+    pub const ENQUEUE_DONE: u16 = 2;
     /// A KernelLaunch was paired with it.
-    pub const LAUNCHED: u8 = 4;
+    pub const LAUNCHED: u16 = 4;
     /// A copy-engine collective (no kernel).
-    pub const COPY_ENGINE: u8 = 8;
+    pub const COPY_ENGINE: u16 = 8;
     /// A symmetric-memory kernel.
-    pub const SYMMETRIC: u8 = 16;
+    pub const SYMMETRIC: u16 = 16;
     /// The launch times may be another plan's.
-    pub const LAUNCH_AMBIGUOUS: u8 = 32;
-    /// Two CUDA events are around its launch. Its GPU times are on the host's clock: see
-    /// [`super::Row::k_start`].
-    pub const EVENTS: u8 = 64;
+    pub const LAUNCH_AMBIGUOUS: u16 = 32;
+    /// Two CUDA events are around its launch: see [`super::Row::event_start`].
+    pub const EVENTS: u16 = 64;
     /// Its launch was not in the sample that is timed.
-    pub const UNSAMPLED: u8 = 128;
+    pub const UNSAMPLED: u16 = 128;
 }
 
 /// Bits of [`Row::verdict`]: evidence against the stamps of this call.
@@ -123,7 +124,7 @@ macro_rules! row {
         #[doc = $doc:literal]
         $who:ident $name:ident: $type:tt $(= $column:literal $(<< $bits:literal)? $($coding:ident)?)?;
     )*) => {
-        /// One call, updated in place from birth until it is sealed: four cache lines, each with one writing
+        /// One call, updated in place from birth until it is sealed: five cache lines, each with one writing
         /// thread.
         #[repr(C, align(64))]
         pub struct Row {
@@ -133,7 +134,7 @@ macro_rules! row {
             /// ALIVE (Release). The Acquire loads of the recorder's thread and of readers meet it.
             ///
             /// Death: once the row is in a block or in the totals, the recorder's thread stores FREE with
-            /// the next generation, clears lines B to D, and puts the slot back on the ring (Release). The
+            /// the next generation, clears lines B to E, and puts the slot back on the ring (Release). The
             /// next caller that takes the slot meets that (Acquire).
             pub word: AtomicU64,
             $(
@@ -155,10 +156,11 @@ pub const WAITS: [&str; 6] = [
     "recv_gpu",
 ];
 
-const _: () = assert!(std::mem::size_of::<Row>() == 256);
+const _: () = assert!(std::mem::size_of::<Row>() == 320);
 const _: () = assert!(std::mem::offset_of!(Row, t_launch0) == 64);
-const _: () = assert!(std::mem::offset_of!(Row, k_start) == 128);
+const _: () = assert!(std::mem::offset_of!(Row, stamp_start) == 128);
 const _: () = assert!(std::mem::offset_of!(Row, ops_started) == 192);
+const _: () = assert!(std::mem::offset_of!(Row, event_start) == 256);
 
 #[cfg(test)]
 mod tests {
@@ -167,7 +169,7 @@ mod tests {
 
     #[test]
     fn line_a_is_as_in_the_example() {
-        // SAFETY: a Row is 256 bytes of atomic integers, for which any bytes are values.
+        // SAFETY: a Row is 320 bytes of atomic integers, for which any bytes are values.
         let row: Row = unsafe { std::mem::zeroed() };
         row.word
             .store(row_state::word(0, 5, row_state::ALIVE), Relaxed);
@@ -179,7 +181,7 @@ mod tests {
         row.func.store(1, Relaxed);
         row.t_end.store(0x10100, Relaxed);
         // SAFETY: as above.
-        let bytes: [u8; 256] = unsafe { std::mem::transmute(row) };
+        let bytes: [u8; 320] = unsafe { std::mem::transmute(row) };
         let example = include_str!("row.rs").lines().filter_map(|line| {
             let (offset, bytes) = line.strip_prefix("//! ")?.split_at_checked(2)?;
             offset.trim().parse::<usize>().ok()?;

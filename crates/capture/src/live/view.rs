@@ -2,10 +2,12 @@
 //!
 //! Rule: [`View::open`] checks that every section lies in the bytes, so any bytes can be looked at.
 
-use super::layout::{dense, relocate, stored_in, ELEMENT, SECTIONS};
+use super::layout::{dense_of, relocate, stated, stored_in, ELEMENT, SECTIONS};
 use super::{Comm, Group, Header, Layout, Page, Row, Section, Text, Total, HEADER_BYTES, MAGIC};
+use crate::format::{Stated, FORMAT};
 use crate::graphs::{Exec, Launch};
 use crate::net_op::NetOp;
+use crate::v1;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -61,14 +63,16 @@ impl<'a> View<'a> {
             stored[0].store(section[0], Relaxed);
             stored[1].store(section[1], Relaxed);
         }
-        header.format.store(crate::FORMAT, Relaxed);
+        header.major.store(FORMAT.major, Relaxed);
+        header.minor.store(FORMAT.minor, Relaxed);
         header.size.store(layout.bytes() as u32, Relaxed);
         view
     }
 
     /// The view of an image made elsewhere.
     ///
-    /// `None` if it is no live part of this format, or if its sections do not lie inside `image`.
+    /// `None` if it is no live part of this major number, or needs features that are not known, or if its sections do
+    /// not lie inside `image`. One of format 1 is [made one](Image::upgraded) of this format before.
     pub fn open(image: &'a [AtomicU64]) -> Option<View<'a>> {
         let bytes = std::mem::size_of_val(image);
         let base: *const u8 = image.as_ptr().cast();
@@ -81,7 +85,11 @@ impl<'a> View<'a> {
             _image: std::marker::PhantomData,
         };
         let header = view.header();
-        if header.magic.load(Acquire) != MAGIC || header.format.load(Relaxed) != crate::FORMAT {
+        if header.magic.load(Acquire) != MAGIC || header.major.load(Relaxed) != FORMAT.major {
+            return None;
+        }
+        let required = header.required.load(Relaxed);
+        if required & !crate::format::REQUIRED != 0 {
             return None;
         }
         for (i, stored) in header.stored_sections().enumerate() {
@@ -211,7 +219,8 @@ impl Image {
         Image { storage, skip }
     }
 
-    /// A copy of the live part in `file`, without room for growth, and its bytes. `None` if the file holds none.
+    /// A copy of the live part in `file`, without room for growth, and its bytes. `None` if the file holds none that this
+    /// reader knows. One of format 1 is made one of this format.
     ///
     /// Read, never mapped: whoever shares the file could cut it short under a mapping.
     ///
@@ -222,13 +231,16 @@ impl Image {
         if read_at(file, 0, &mut page)? < HEADER_BYTES || super::start(&page).is_none() {
             return Ok(None);
         }
+        let is_old = stated(&page).is_some_and(|stated| stated.format.major == 1);
+        let element = if is_old { &v1::ELEMENT } else { &ELEMENT };
         let size = file.metadata()?.len();
         let stored = stored_in(&page).filter(|sections| {
-            let ends = sections.iter().zip(ELEMENT);
-            let mut ends = ends.map(|([at, n], e)| u64::from(*at) + u64::from(*n) * e as u64);
+            let ends = sections.iter().zip(element);
+            let mut ends = ends.map(|([at, n], e)| u64::from(*at) + u64::from(*n) * *e as u64);
             ends.all(|end| end <= size)
         });
-        let found = stored.and_then(|stored| Some((stored, dense(stored.map(|[_, n]| n))?)));
+        let found =
+            stored.and_then(|stored| Some((stored, dense_of(stored.map(|[_, n]| n), element)?)));
         let Some((stored, (sections, bytes))) = found else {
             return Ok(None);
         };
@@ -236,7 +248,7 @@ impl Image {
         relocate(&mut page, &sections, bytes);
         image.write(0, &page);
         let mut buffer = vec![0; 1 << 20];
-        for ((from, to), element) in stored.iter().zip(&sections).zip(ELEMENT) {
+        for ((from, to), element) in stored.iter().zip(&sections).zip(element) {
             let (mut at, length) = (0, to[1] as usize * element);
             while at < length {
                 let want = buffer.len().min(length - at);
@@ -247,6 +259,9 @@ impl Image {
                 }
                 at += got;
             }
+        }
+        if is_old {
+            return Ok(v1::upgrade(&image.bytes(bytes)));
         }
         Ok(Some((image, bytes)))
     }
@@ -272,6 +287,7 @@ impl Image {
             &view.sections,
             view.header().size.load(Relaxed) as usize,
         );
+        v1::upgrade_page(&mut page);
         self.write(0, &page);
         let staged = view.header().staged_len.load(Acquire) as usize;
         let mut bytes = vec![0; staged.min(view.staging().len())];
@@ -305,13 +321,26 @@ impl Image {
         &self.storage[self.skip..]
     }
 
-    /// The format of the live part that it holds, which may be one that [`View::open`] does not know; `None`
-    /// if it holds none.
-    pub fn format(&self) -> Option<u32> {
-        let word = |at: usize| self.words().get(at / 8).map(|word| word.load(Relaxed));
-        let magic = word(std::mem::offset_of!(Header, magic))?;
-        let format = word(std::mem::offset_of!(Header, format))? as u32;
-        (magic == MAGIC).then_some(format)
+    /// What the live part that it holds says of its format, which may be one that [`View::open`] does not know;
+    /// `None` if it holds none.
+    pub fn stated(&self) -> Option<Stated> {
+        stated(&self.bytes(HEADER_BYTES))
+    }
+
+    /// Its first bytes.
+    fn bytes(&self, most: usize) -> Vec<u8> {
+        let words = &self.words()[..self.words().len().min(most / 8)];
+        let words = words.iter().map(|word| word.load(Relaxed));
+        words.flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// The live part of format 1 that it holds as one of this format; anything else as it is.
+    pub fn upgraded(self) -> Image {
+        if self.stated().is_none_or(|stated| stated.format.major != 1) {
+            return self;
+        }
+        let upgraded = v1::upgrade(&self.bytes(usize::MAX));
+        upgraded.map_or(self, |(image, _)| image)
     }
 
     /// Its view, if it is a live part.
@@ -365,10 +394,20 @@ mod tests {
         header.process_len.store(u32::MAX, Relaxed);
         assert_eq!(facts(&page()).map(|f| f.len()), Some(2560));
         assert_eq!(image.view().expect("opens").rows().len(), 1024);
-        assert_eq!(image.format(), Some(crate::FORMAT));
-        view.header().format.store(77, Relaxed);
-        assert_eq!((image.format(), image.view().is_none()), (Some(77), true));
-        view.header().format.store(crate::FORMAT, Relaxed);
+        let refused = || image.stated().expect("a live part").refused();
+        assert_eq!(refused(), None);
+        view.header().major.store(77, Relaxed);
+        let said = refused().map(|refused| refused.to_string());
+        assert_eq!(
+            (said.as_deref(), image.view().is_none()),
+            (Some("format 77.0"), true)
+        );
+        view.header().major.store(FORMAT.major, Relaxed);
+        view.header().required.store(2, Relaxed);
+        assert!(refused().is_some() && image.view().is_none() && start(&page()).is_none());
+        view.header().required.store(0, Relaxed);
+        view.header().optional.store(2, Relaxed);
+        assert!(refused().is_none() && image.view().is_some() && start(&page()).is_some());
         view.header().sections[5][1].store(u32::MAX, Relaxed);
         assert!(image.view().is_none());
     }

@@ -5,10 +5,7 @@
 //! code for the others.
 
 use super::{Record, Rest, Sealed, Shape};
-use crate::fields::{call_fields, Field};
-
-/// Columns that every block has. The columns after them came later, so a block may end before these.
-pub(super) const ALWAYS: usize = 31;
+use crate::fields::{call_fields, Field, GpuTime};
 
 /// A column that holds the values of a field as they are, or those of one element if the field is an array.
 #[derive(Clone, Copy)]
@@ -144,6 +141,8 @@ const fn count(fields: &[(usize, usize)]) -> usize {
     }
     let n = taken.trailing_ones();
     assert!(taken >> n == 0, "a column number is left out");
+    // `encode.rs` writes the number of columns as one byte.
+    assert!(n < 128, "too many columns");
     n as usize
 }
 

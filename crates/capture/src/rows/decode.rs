@@ -5,8 +5,9 @@
 //!
 //! Rule: no bytes make it panic, and damaged ones take no more memory than sound ones.
 
-use super::columns::{column, ALWAYS, COLUMNS, REST, SHAPE_COLUMNS};
-use super::{known_or, Rest, Sealed, Shape};
+use super::columns::{column, COLUMNS, REST, SHAPE_COLUMNS};
+use super::{known_or, GpuTime, Rest, Sealed, Shape};
+use crate::v1;
 use crate::varint::{unzigzag, Column, Reader};
 use std::collections::HashMap;
 
@@ -30,17 +31,18 @@ fn bounded(n: u64) -> Option<usize> {
 const LAST_SHAPE: u64 = 1 << 20;
 
 impl Head {
-    fn read(reader: &mut Reader) -> Option<Head> {
+    fn read(major: u16, reader: &mut Reader) -> Option<Head> {
         let dictionary = reader.get()?;
         let shift = u32::try_from(reader.get()?).ok().filter(|s| *s < 32)?;
         let unit = reader.get()?.max(1) as i64;
         let first_shape = reader.get()?;
         let n = bounded(reader.get()?)?;
+        let there = match major {
+            1 => v1::SHAPE_COLUMNS,
+            _ => reader.get()?,
+        };
         let mut values = Vec::new();
-        let mut columns = [Column::default(); SHAPE_COLUMNS];
-        for column in &mut columns {
-            *column = reader.column(n, &mut values)?;
-        }
+        let columns: [Column; SHAPE_COLUMNS] = columns(reader, there, n, &mut values)?;
         let shape = |i: usize| Shape::from_columns(|k| columns[k].at(&values, i));
         let shapes = (0..n).map(shape).collect();
         Some(Head {
@@ -54,9 +56,41 @@ impl Head {
     }
 }
 
+/// Reads `there` columns of `n` values. Those that are not there have 0, and those that are not known are left out.
+fn columns<const KNOWN: usize>(
+    reader: &mut Reader,
+    there: u64,
+    n: usize,
+    values: &mut Vec<u64>,
+) -> Option<[Column; KNOWN]> {
+    // A column that is not there stays at the default, the first of these values: 0.
+    values.clear();
+    values.push(0);
+    let mut columns = [Column::default(); KNOWN];
+    for k in 0..there {
+        match columns.get_mut(k as usize) {
+            Some(column) => *column = reader.column(n, values)?,
+            None => {
+                reader.skip_column(n)?;
+            }
+        }
+    }
+    Some(columns)
+}
+
+/// How many columns the rows of a block have.
+fn row_columns(major: u16, reader: &mut Reader, n: usize) -> Option<u64> {
+    match major {
+        1 => v1::row_columns(reader.clone(), n),
+        _ => reader.get(),
+    }
+}
+
 /// What is known of a block before its rows are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outline {
+    /// Major number of its format.
+    pub major: u16,
     /// The dictionary that it uses, as [`Shapes`] counts them.
     pub dictionary: u32,
     /// Rows in it.
@@ -65,6 +99,8 @@ pub struct Outline {
     pub tickets: (u64, u64),
     /// Whether some row has a GPU stamp.
     pub stamped: bool,
+    /// Columns that this reader does not know, and leaves out.
+    pub unknown: u32,
 }
 
 /// The distinct shapes of a trace file, and the dictionaries that name them.
@@ -110,11 +146,12 @@ impl Shapes {
         id
     }
 
-    /// Takes in the shapes that a block defines, and returns what must be known before it is decoded.
-    /// `None` if the payload is not well formed; since its checksum was right, that is the writer's fault.
-    pub fn outline(&mut self, payload: &[u8]) -> Option<Outline> {
+    /// Takes in the shapes that a block of a format with this major number defines, and returns what must be known
+    /// before it is decoded. `None` if the payload is not well formed; since its checksum was right, that is
+    /// the writer's fault.
+    pub fn outline(&mut self, major: u16, payload: &[u8]) -> Option<Outline> {
         let mut reader = Reader::new(payload);
-        let head = Head::read(&mut reader)?;
+        let head = Head::read(major, &mut reader)?;
         let new = self.dictionaries.last().map(|d| d.number) != Some(head.dictionary);
         if new {
             self.dictionaries.push(Dictionary {
@@ -135,16 +172,24 @@ impl Shapes {
             dictionary[first..first + ids.len()].copy_from_slice(&ids);
         }
         let mut outline = Outline {
+            major,
             dictionary: self.dictionaries.len() as u32 - 1,
             rows: head.rows as u32,
             tickets: (u64::MAX, 0),
             stamped: false,
+            unknown: 0,
         };
         if head.rows > 0 {
             let mut ticket = reader.get()?.wrapping_sub(1);
             let (_t_api, _group) = (reader.get()?, reader.get()?);
+            let there = row_columns(major, &mut reader, head.rows)?;
+            outline.unknown = there.saturating_sub(COLUMNS as u64).min(u32::MAX.into()) as u32;
             self.scratch.clear();
-            let deltas = reader.column(head.rows, &mut self.scratch)?;
+            self.scratch.push(0);
+            let deltas = match there {
+                0 => Column::default(),
+                _ => reader.column(head.rows, &mut self.scratch)?,
+            };
             let (mut low, mut high) = outline.tickets;
             for row in 0..head.rows {
                 let delta = unzigzag(deltas.at(&self.scratch, row)) as u64;
@@ -152,10 +197,12 @@ impl Shapes {
                 (low, high) = (low.min(ticket), high.max(ticket));
             }
             outline.tickets = (low, high);
-            for _ in column::ticket + 1..column::k_start {
-                reader.skip_column(head.rows)?;
+            if there > column::stamp_start as u64 {
+                for _ in column::ticket + 1..column::stamp_start {
+                    reader.skip_column(head.rows)?;
+                }
+                outline.stamped = reader.skip_column(head.rows)?;
             }
-            outline.stamped = reader.skip_column(head.rows)?;
         }
         Some(outline)
     }
@@ -182,7 +229,7 @@ impl Decoder {
     pub fn decode(
         &mut self,
         shapes: &Shapes,
-        dictionary: u32,
+        outline: &Outline,
         payload: &[u8],
         mut each: impl FnMut(&Sealed, Option<&Rest>),
     ) -> Option<u64> {
@@ -192,7 +239,7 @@ impl Decoder {
             unit,
             rows: n,
             ..
-        } = Head::read(&mut reader)?;
+        } = Head::read(outline.major, &mut reader)?;
         if n == 0 {
             return Some(0);
         }
@@ -201,18 +248,10 @@ impl Decoder {
             reader.get()? as i64,
             reader.get()?.wrapping_sub(1),
         );
+        let there = row_columns(outline.major, &mut reader, n)?;
         let values = &mut self.values;
-        values.clear();
-        // A column that the block does not have stays at the default, the first of these values: 0.
-        values.push(0);
-        let mut columns = [Column::default(); COLUMNS];
-        for (k, column) in columns.iter_mut().enumerate() {
-            if k >= ALWAYS && reader.remaining() == 0 {
-                break;
-            }
-            *column = reader.column(n, values)?;
-        }
-        let ids = &shapes.dictionaries.get(dictionary as usize)?.ids;
+        let columns: [Column; COLUMNS] = columns(&mut reader, there, n, values)?;
+        let ids = &shapes.dictionaries.get(outline.dictionary as usize)?.ids;
         self.last.clear();
         self.last.resize(shapes.counter_ids.len(), 0);
         let is_there = |k: usize| !columns[k].is_zero(values);
@@ -229,9 +268,12 @@ impl Decoder {
                 0 => 0,
                 delta => ticks(unzigzag(delta - 1).wrapping_add((base >> shift) as i64)).max(1),
             };
-            let after_start = |k: usize, start: u64| match c(k) {
-                0 => 0,
-                delta => start.wrapping_add(unzigzag(delta - 1).wrapping_mul(unit) as u64),
+            let after_start = |k: usize, start: GpuTime| match c(k) {
+                0 => GpuTime(0),
+                delta => {
+                    let since = unzigzag(delta - 1).wrapping_mul(unit) as u64;
+                    GpuTime(start.0.wrapping_add(since))
+                }
             };
             ticket = ticket
                 .wrapping_add(unzigzag(c(column::ticket)) as u64)
@@ -244,10 +286,10 @@ impl Decoder {
                 unzigzag(c(column::group)) as u64
             };
             group = group.wrapping_add(groups).wrapping_add(1);
-            let mut k_start = 0;
-            if c(column::k_start) != 0 {
-                last_start = last_start.wrapping_add(unzigzag(c(column::k_start) - 1));
-                k_start = last_start.wrapping_mul(unit) as u64;
+            let mut stamp_start = GpuTime(0);
+            if c(column::stamp_start) != 0 {
+                last_start = last_start.wrapping_add(unzigzag(c(column::stamp_start) - 1));
+                stamp_start = GpuTime(last_start.wrapping_mul(unit) as u64);
             }
             let id = usize::try_from(c(column::shape))
                 .ok()
@@ -262,8 +304,8 @@ impl Decoder {
                 shape,
                 t_api: ticks(api),
                 group,
-                k_start,
-                k_stop: after_start(column::k_stop, k_start),
+                stamp_start,
+                stamp_stop: after_start(column::stamp_stop, stamp_start),
                 ..Sealed::default()
             };
             if c(column::seq) != 0 && seq_known {
@@ -274,6 +316,7 @@ impl Decoder {
             }
             r.t_launch0 = since(column::t_launch0, r.t_api);
             let base = known_or(r.t_launch0, r.t_api);
+            r.event_start = since(column::event_start, base);
             r.t_launch1 = since(column::t_launch1, base);
             let base = known_or(r.t_launch1, r.t_api);
             r.t_enqueue = since(column::t_enqueue, base);
@@ -288,8 +331,11 @@ impl Decoder {
                 both => ((both - 1) as u16, ((both - 1) >> 16) as u16),
             };
             r.read_plain(c);
+            if outline.major == 1 {
+                v1::times(&mut r, shapes.list[shape as usize].parts);
+            }
             let rest = rest_there.then(|| {
-                let phase_stop = |i| after_start(column::phase_stop + i, k_start);
+                let phase_stop = |i| after_start(column::phase_stop + i, stamp_start);
                 let mut rest = Rest {
                     phase_stop: std::array::from_fn(phase_stop),
                     ..Rest::default()

@@ -5,34 +5,39 @@
 //!
 //! ```text
 //! dictionary number │ tick shift │ GPU unit │ number of the first new shape │ new shapes n
-//! 14 columns of n values: the new shapes
+//! columns of a shape k │ k columns of n values: the new shapes
 //! rows m │ first ticket │ first t_api >> shift │ first group
-//! 31 to 34 columns of m values: the rows
+//! columns of a row k │ k columns of m values: the rows
 //! ```
 //!
-//! Host times are in units of `1 << shift` ticks. GPU times are in units that divide all stamps of the
-//! block, so they lose nothing.
+//! Host times are in units of `1 << shift` ticks. NCCL's stamps are in units that divide all stamps of the
+//! block, so they lose nothing. The columns behind the last one that has a value are left out: a reader takes a column
+//! that is not there for 0, and leaves out one that it does not know.
 //!
-//! Example: one AllReduce of 1024 elements, ticket 5. It is entered at tick 0x10000 and returns 0x100 ticks
-//! later. It runs on 2 channels from 0x200000 to 0x200400 ns of the GPU's clock. `SPEC.md` has the same
-//! block, and a test holds it against this code.
+//! Example: one AllReduce of 1024 elements on 2 channels, ticket 5. It is entered at tick 0x10000, launched at
+//! 0x10020, and returns at 0x10100. Of the CUDA events around its launch, the first runs at 0x10400, which may be
+//! wrong by 600 ns, and the second 1024 ns later. `SPEC.md` has the same block, and a test holds it against
+//! this code.
 //!
 //! ```text
 //! 00  04  80 08  00  01    dictionary 0, units of 2^4 ticks and 1024 ns, new shapes from 0 on: 1
-//! 01 01  01 01  00 00 00   its columns 0 to 4: all values 1 (uid), all 1 (function), all 0
+//! 0b                       11 columns of shapes follow: what is behind has no value
+//! 01 01  01 01  00 00      columns 0 to 3: all values 1 (uid), all 1 (function), all 0
+//! 01 47                    4: parts 1, 2, 4 and 64
 //! 00 00 00  01 02          5 to 8: no names of algorithm, protocol and variant; 2 channels of 0 warps
 //! 01 80 08  01 01          9 and 10: 1024 elements; root -1 by zigzag
-//! 00 00 00                 11 to 13: no peer, stream, batches
 //! 01  05  80 20  06        1 row, ticket 5, t_api of 4096 units, group ticket 5 + 1
+//! 24                       36 columns of rows follow
 //! 00  00  01 07  00        columns 0 to 3: as above; shape 0; seq 1 + zigzag(4 - 0 - 1); as above
-//! 00 00 00  01 21  01 01   4 to 8: no launch, no enqueue; return 1 + zigzag(16 units); group as above
-//! 01 81 20  01 03          9 and 10: GPU start 1 + zigzag(2048 units), stop 1 + zigzag(1 unit)
-//! 00  00                   11 and 12: no kernel callback; started and stopped channels are the shape's
-//! 00 (18 times)            13 to 30: all values 0; columns 31 to 33 have none, so they are left out
+//! 01 05  00 00  01 21      4 to 7: launched 1 + zigzag(2 units) after; no end, no enqueue; return 16 units after
+//! 01 01  00 00 00  01 01   8 to 12: group as above; no stamps, no kernel callback; no channel started
+//! 00 (18 times)            13 to 30: all values 0
+//! 01 d8 04  00 00          31 to 33: error of 600 ns; nothing of the network
+//! 01 7d  01 80 08          34 and 35: the first event 1 + zigzag(62 units) after the launch began; 1024 ns
 //! ```
 
-use super::columns::{column, ALWAYS, PLAIN, SHAPE_COLUMNS};
-use super::{known_or, Record, Shape};
+use super::columns::{column, PLAIN, SHAPE_COLUMNS};
+use super::{known_or, GpuTime, Record, Shape};
 use crate::varint::{put, put_column, zigzag};
 use std::collections::HashMap;
 
@@ -101,7 +106,11 @@ impl Encoder {
         ] {
             put(out, value);
         }
-        for column in &self.fresh {
+        let has_value = |column: &Vec<u64>| column.iter().any(|value| *value != 0);
+        let filled = self.fresh.iter().rposition(has_value);
+        let filled = filled.map_or(0, |last| last + 1);
+        put(out, filled as u64);
+        for column in &self.fresh[..filled] {
             put_column(out, column);
         }
         put(out, records.len() as u64);
@@ -123,11 +132,12 @@ impl Encoder {
                 1 + zigzag(t(time) - t(base))
             }
         };
-        let after_start = |time: u64, r: &Record| {
-            if time == 0 {
+        let after_start = |time: GpuTime, r: &Record| {
+            if time.0 == 0 {
                 0
             } else {
-                zigzag((time as i64).wrapping_sub(r.k_start as i64) / unit as i64).wrapping_add(1)
+                let units = (time.0 as i64).wrapping_sub(r.stamp_start.0 as i64) / unit as i64;
+                zigzag(units).wrapping_add(1)
             }
         };
         let pairs = || {
@@ -135,10 +145,14 @@ impl Encoder {
                 .iter()
                 .scan(&records[0], |last, r| Some((std::mem::replace(last, r), r)))
         };
+        let counted = out.len();
+        out.push(0);
         let mut columns = Columns {
+            end: out.len(),
             out: &mut *out,
             values: &mut self.column,
             next: 0,
+            filled: 0,
         };
 
         let mut expected = records[0].ticket.wrapping_sub(1);
@@ -191,12 +205,12 @@ impl Encoder {
         );
         let mut last_start = 0i64;
         columns.put(
-            column::k_start,
+            column::stamp_start,
             records.iter().map(|r| {
-                if r.k_start == 0 {
+                if r.stamp_start.0 == 0 {
                     return 0;
                 }
-                let units = (r.k_start / unit) as i64;
+                let units = (r.stamp_start.0 / unit) as i64;
                 // Stamps may be any number. One difference has no number of its own and is read as "not
                 // known".
                 let value = zigzag(units.wrapping_sub(last_start)).wrapping_add(1);
@@ -207,8 +221,8 @@ impl Encoder {
             }),
         );
         columns.put(
-            column::k_stop,
-            records.iter().map(|r| after_start(r.k_stop, r)),
+            column::stamp_stop,
+            records.iter().map(|r| after_start(r.stamp_stop, r)),
         );
         columns.put(
             column::k_seen,
@@ -230,20 +244,21 @@ impl Encoder {
                 records.iter().map(|r| after_start(r.phase_stop[phase], r)),
             );
         }
-        // The others are plain. Some came later: of these, all after the last one that has a value are
-        // taken back.
-        let mut end = columns.out.len();
-        for (k, plain) in PLAIN.iter().enumerate() {
-            let Some(plain) = plain else { continue };
-            let before = columns.out.len();
-            let has_value = columns.put_filled(k, |to| plain.put(records, to));
-            // The network's two columns came together.
-            let belongs = k == column::net_link && end == before;
-            if k < ALWAYS || has_value || belongs {
-                end = columns.out.len();
+        // The others are plain, but for the start of CUDA events.
+        for (k, plain) in PLAIN.iter().enumerate().skip(columns.next) {
+            match plain {
+                Some(plain) => columns.put_filled(k, |to| plain.put(records, to)),
+                None => columns.put(
+                    column::event_start,
+                    records
+                        .iter()
+                        .map(|r| since(r.event_start, base_launch1(r))),
+                ),
             }
         }
+        let (end, filled) = (columns.end, columns.filled);
         out.truncate(end);
+        out[counted] = filled as u8;
     }
 }
 
@@ -253,6 +268,9 @@ struct Columns<'a> {
     values: &'a mut Vec<u64>,
     /// Number of the next one.
     next: usize,
+    /// Columns up to the last one that has a value, and where that one ends.
+    filled: usize,
+    end: usize,
 }
 
 impl Columns<'_> {
@@ -260,14 +278,16 @@ impl Columns<'_> {
         self.put_filled(column, |to| to.extend(values));
     }
 
-    /// Appends a column with the values that `fill` puts into an empty list. Returns whether any is not 0.
-    fn put_filled(&mut self, column: usize, fill: impl FnOnce(&mut Vec<u64>)) -> bool {
+    /// Appends a column with the values that `fill` puts into an empty list.
+    fn put_filled(&mut self, column: usize, fill: impl FnOnce(&mut Vec<u64>)) {
         debug_assert_eq!(column, self.next, "columns are written in order");
         self.next += 1;
         self.values.clear();
         fill(self.values);
         put_column(self.out, self.values);
-        self.values.iter().any(|value| *value != 0)
+        if self.values.iter().any(|value| *value != 0) {
+            (self.filled, self.end) = (self.next, self.out.len());
+        }
     }
 }
 
@@ -291,7 +311,8 @@ fn base_seen(r: &Record) -> u64 {
 /// The largest power of two up to 1024 that divides every stamp of the block.
 fn gpu_unit(records: &[Record]) -> u64 {
     let bits = records.iter().fold(0, |bits, r| {
-        bits | r.k_start | r.k_stop | r.phase_stop[0] | r.phase_stop[1]
+        let [sync, compute] = r.phase_stop;
+        bits | r.stamp_start.0 | r.stamp_stop.0 | sync.0 | compute.0
     });
     1 << bits.trailing_zeros().min(10)
 }

@@ -3,7 +3,7 @@
 //!
 //! The structs and what copies one into another are made from the list of fields, [`call_fields`].
 
-use crate::fields::{call_fields, Field};
+use crate::fields::{call_fields, Field, GpuTime};
 use crate::live::{flag, row_state, Row};
 use std::sync::atomic::Ordering::Acquire;
 
@@ -102,10 +102,12 @@ impl Record {
         let t_end = row.t_end.load(Acquire);
         let k_stopped = row.k_stopped.load(Acquire);
         let ops_stopped = row.ops_stopped.load(Acquire);
+        let event_start = row.event_start.load(Acquire);
         let parts = row.parts.load(Acquire);
         let mut record = Record::of_fields(row_state::ticket(word), row);
         record.shape.parts = parts;
         (record.t_end, record.k_stopped, record.ops_stopped) = (t_end, k_stopped, ops_stopped);
+        record.event_start = event_start;
         Some(record)
     }
 

@@ -1,4 +1,6 @@
+use super::columns::column;
 use super::*;
+use crate::format::FORMAT;
 use crate::live::{row_state, Row};
 use proptest::prelude::*;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,7 +13,7 @@ fn decode(
     outline: Outline,
 ) -> (Vec<Record>, u64) {
     let mut records = Vec::new();
-    let shapeless = decoder.decode(shapes, outline.dictionary, payload, |row, rest| {
+    let shapeless = decoder.decode(shapes, &outline, payload, |row, rest| {
         let rest = rest.copied().unwrap_or_default();
         records.push(Record::from((
             row,
@@ -69,13 +71,15 @@ fn record() -> impl Strategy<Value = Record> {
             t_end: b.0,
             group: b.1,
             seq: b.2,
-            k_start: b.3,
-            k_stop: match b.3 {
+            stamp_start: GpuTime(b.3),
+            stamp_stop: GpuTime(match b.3 {
                 0 => 0,
                 start => start.wrapping_add(b.5.into()),
-            },
+            }),
             k_seen: b.4,
-            k_error: waits[0] & 3,
+            event_start: b.4,
+            event_ns: b.3,
+            event_error: waits[0] & 3,
             net_longest: waits[1] & 7,
             net_link: waits[2] & 3,
             k_started: b.5,
@@ -88,8 +92,9 @@ fn record() -> impl Strategy<Value = Record> {
 /// A live row of any bytes, as a record: whatever fields there are have any values.
 fn live_record() -> impl Strategy<Value = Record> {
     let word = prop_oneof![Just(0u64), 0..100u64, any::<u64>()];
-    (0..1000u64, prop::array::uniform32(word)).prop_map(|(ticket, words)| {
-        // SAFETY: a Row is 256 bytes of atomic integers, for which any bytes are values.
+    (0..1000u64, prop::collection::vec(word, 40)).prop_map(|(ticket, words)| {
+        let words: [u64; 40] = words.try_into().expect("40 of them");
+        // SAFETY: a Row is 320 bytes of atomic integers, for which any bytes are values.
         let row: Row = unsafe { std::mem::transmute(words) };
         let word = row_state::word(0, ticket, row_state::ALIVE);
         row.word.store(word, Relaxed);
@@ -97,7 +102,10 @@ fn live_record() -> impl Strategy<Value = Record> {
         // Host times lose their lowest four bits.
         let times = [&mut r.t_api, &mut r.t_launch0, &mut r.t_launch1];
         let later = [&mut r.t_enqueue, &mut r.t_end, &mut r.k_seen];
-        times.into_iter().chain(later).for_each(|time| *time &= !15);
+        let times = times.into_iter().chain(later);
+        times
+            .chain([&mut r.event_start])
+            .for_each(|time| *time &= !15);
         r
     })
 }
@@ -108,7 +116,7 @@ proptest! {
         let mut payload = Vec::new();
         Encoder::new().encode(&mut payload, &records);
         let mut shapes = Shapes::default();
-        let outline = shapes.outline(&payload).expect("well formed");
+        let outline = shapes.outline(FORMAT.major, &payload).expect("well formed");
         prop_assert_eq!(decode(&mut Decoder::new(), &shapes, &payload, outline), (records, 0));
     }
 
@@ -118,12 +126,12 @@ proptest! {
         for records in blocks {
             let mut payload = Vec::new();
             encoder.encode(&mut payload, &records);
-            let outline = shapes.outline(&payload).expect("well formed");
+            let outline = shapes.outline(FORMAT.major, &payload).expect("well formed");
             let tickets = || records.iter().map(|r| r.ticket);
             prop_assert_eq!(outline.rows as usize, records.len());
             let bounds = (tickets().min().unwrap_or(u64::MAX), tickets().max().unwrap_or(0));
             prop_assert_eq!(outline.tickets, bounds);
-            prop_assert_eq!(outline.stamped, records.iter().any(|r| r.k_start != 0));
+            prop_assert_eq!(outline.stamped, records.iter().any(|r| r.stamp_start.0 != 0));
             prop_assert_eq!(decode(&mut decoder, &shapes, &payload, outline), (records, 0));
         }
     }
@@ -131,8 +139,10 @@ proptest! {
     #[test]
     fn any_bytes_are_decoded_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let mut shapes = Shapes::default();
-        if let Some(outline) = shapes.outline(&bytes) {
-            let _ = Decoder::new().decode(&shapes, outline.dictionary, &bytes, |_, _| ());
+        for major in [1, 2] {
+            if let Some(outline) = shapes.outline(major, &bytes) {
+                let _ = Decoder::new().decode(&shapes, &outline, &bytes, |_, _| ());
+            }
         }
         let _ = definitions::read(&bytes);
     }
@@ -156,7 +166,36 @@ fn the_spec_has_every_column() {
     assert_eq!(found, Vec::from_iter(0..columns::COLUMNS));
 }
 
-/// What only few rows have, and of that only what came later than the first columns.
+/// A block of a writer that knows three columns more, and of one that knows fewer.
+#[test]
+fn columns_are_added_without_a_word_to_older_readers() {
+    let record = Record {
+        ticket: 1,
+        event_start: 32,
+        event_ns: 7,
+        ..Record::default()
+    };
+    let mut payload = Vec::new();
+    Encoder::new().encode(&mut payload, &[record]);
+    // The number stands before the columns. A column takes a byte, and one with a value another: the group and
+    // these two. What is behind them is not written.
+    let written = column::event_ns + 1;
+    let count = payload.len() - (written + 3) - 1;
+    assert_eq!(usize::from(payload[count]), written);
+    let mut newer = payload.clone();
+    newer[count] = (columns::COLUMNS + 3) as u8;
+    newer.extend(std::iter::repeat_n(0, columns::COLUMNS - written));
+    newer.extend([1, 9, 0, 2, 9]);
+    let mut shapes = Shapes::default();
+    for (bytes, unknown) in [(&payload, 0), (&newer, 3)] {
+        let outline = shapes.outline(FORMAT.major, bytes).expect("well formed");
+        assert_eq!(outline.unknown, unknown);
+        let decoded = decode(&mut Decoder::new(), &shapes, bytes, outline);
+        assert_eq!(decoded, (vec![record], 0));
+    }
+}
+
+/// What only few rows have, and of that only a late column.
 #[test]
 fn a_row_with_nothing_but_a_late_column_keeps_it() {
     let record = Record {
@@ -167,7 +206,7 @@ fn a_row_with_nothing_but_a_late_column_keeps_it() {
     let mut payload = Vec::new();
     Encoder::new().encode(&mut payload, &[record]);
     let mut shapes = Shapes::default();
-    let outline = shapes.outline(&payload).expect("well formed");
+    let outline = shapes.outline(FORMAT.major, &payload).expect("well formed");
     let decoded = decode(&mut Decoder::new(), &shapes, &payload, outline);
     assert_eq!(decoded, (vec![record], 0));
 }
@@ -183,7 +222,7 @@ fn rows_without_their_dictionary_are_counted() {
     let mut second = Vec::new();
     encoder.encode(&mut second, &records);
     let mut shapes = Shapes::default();
-    let outline = shapes.outline(&second).expect("well formed");
+    let outline = shapes.outline(FORMAT.major, &second).expect("well formed");
     let decoded = decode(&mut Decoder::new(), &shapes, &second, outline);
     assert_eq!(decoded, (vec![], 1));
 }

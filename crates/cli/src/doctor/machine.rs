@@ -9,7 +9,7 @@ use tables::printable;
 /// What each rank takes of /dev/shm for stamps, up to NCCL 2.30.
 const STAMPS_SHM: u64 = 34_210_176;
 /// A rank's live part where NCCLSCOPE_MEMORY says nothing.
-const LIVE_PART: u64 = 4 << 20;
+const LIVE_PART: u64 = 4_411_392;
 /// What the recorder leaves to NCCL in /dev/shm.
 const LEFT_TO_NCCL: u64 = 48 << 20;
 /// The least that a capture should have to grow into.

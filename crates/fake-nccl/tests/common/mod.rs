@@ -13,7 +13,7 @@ pub fn log_plugin() -> String {
     let path = profile.join("examples/liblog_plugin.so");
     assert!(
         path.is_file(),
-        "expected {}; `cargo build -p fake-nccl --examples` makes it",
+        "expected {}; `cargo build -p ncclscope-fake-nccl --examples` makes it",
         path.display()
     );
     path.into_os_string().into_string().unwrap()

@@ -29,9 +29,9 @@ impl Recorder {
                 .store(row.verdict.load(Relaxed) | verdict::MISSING, Relaxed);
             return handle;
         }
-        let earliest = row.k_start.load(Relaxed);
+        let earliest = row.stamp_start.load(Relaxed);
         if earliest == 0 || stamp < earliest {
-            row.k_start.store(stamp, Relaxed);
+            row.stamp_start.store(stamp, Relaxed);
         }
         let Some((_, comm)) = self.comm(context) else {
             return handle;
@@ -93,10 +93,10 @@ impl Recorder {
                 .store(row.verdict.load(Relaxed) | verdict::MISSING, Relaxed);
             return;
         }
-        if stamp > row.k_stop.load(Relaxed) {
-            row.k_stop.store(stamp, Relaxed);
+        if stamp > row.stamp_stop.load(Relaxed) {
+            row.stamp_stop.store(stamp, Relaxed);
         }
-        if stamp < row.k_start.load(Relaxed) {
+        if stamp < row.stamp_start.load(Relaxed) {
             row.verdict
                 .store(row.verdict.load(Relaxed) | verdict::NEGATIVE, Relaxed);
         }
@@ -107,7 +107,7 @@ impl Recorder {
         let other = self.read(last.row.load(Relaxed));
         // From 2.31 on, NCCL may deliver the starts of several calls before the stop of the first. A call
         // without a start of its own overlaps nothing that is known.
-        let started = row.k_start.load(Relaxed) != 0;
+        let started = row.stamp_start.load(Relaxed) != 0;
         if started
             && stamp > last.start.load(Relaxed)
             && other.is(Kind::KernelCh)

@@ -144,7 +144,7 @@ impl Recorder {
         timed: u64,
         handle: Handle,
         row: &Row,
-    ) -> u8 {
+    ) -> u16 {
         let fuse = |row: &Row| {
             let verdict = row.verdict.load(Relaxed) | verdict::FUSED;
             row.verdict.store(verdict, Relaxed);

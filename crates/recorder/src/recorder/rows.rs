@@ -36,7 +36,7 @@
 //!   │     v
 //!   │    retired      no handle finds it any more; a callback that found it before may still store to it
 //!   │     │
-//!   │     │ writer: `give_back` waits until all those callbacks are over, then clears lines B to D
+//!   │     │ writer: `give_back` waits until all those callbacks are over, then clears lines B to E
 //!   │     v
 //!   │    cleared
 //!   │     │
@@ -47,8 +47,8 @@
 //! their row: calls below ABI v5 (`start_legacy`), and replays of captured calls (`replay`). A call that
 //! finds no free slot never has a row: `rowless` counts it in the totals.
 //!
-//! While a row is alive, each of its four cache lines has one thread that stores to it. The four go on side
-//! by side:
+//! While a row is alive, each of its five cache lines has one thread that stores to it. The first four go on
+//! side by side:
 //!
 //! ```text
 //!  line A: caller          line B: launcher           line C: kernel events       line D: network proxy
@@ -71,9 +71,10 @@
 //!   `stop_task` stores it.
 //! - Line B: NCCL announces a launch before the calls that are in it. So the launcher's `stop_launch` keeps
 //!   the launch at the communicator, and `start_task` joins each call with it.
-//! - Line C: where GPU times come from CUDA events, nobody delivers kernel events. The writer asks for the
-//!   times (`time_launches`), and `join` stores them. The launcher, or for some kinds of calls the caller
-//!   (`end_bracket`), has said before which pair of events is the call's.
+//! - Line E: if GPU times come from CUDA events, nobody delivers kernel events. The writer asks for the times
+//!   (`time_launches`), and `join` stores them here. The launcher, or for some kinds of calls the caller
+//!   (`end_bracket`), has said before which pair of events is the call's. In `full` mode the launcher has
+//!   stored the addresses of the buffers here, before the call returned.
 //!
 //! The writer seals at a flush, or when a quarter of the rows wait. A call that has not returned keeps its
 //! row. For a part that may never come (a kernel that was aborted, an operation without completion), `ready`

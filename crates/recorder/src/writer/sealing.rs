@@ -13,7 +13,7 @@ use crate::recorder::{Recorder, Returned};
 use crate::settings::{Mode, Timing};
 use capture::block::{self, Kind};
 use capture::live::{flag, part, row_state, Cause, Odd, Row, Section};
-use capture::rows::Record;
+use capture::rows::{GpuTime, Record};
 use std::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -140,7 +140,7 @@ impl Writer {
     /// Gives a row the times of its launch. False as long as they may still come.
     fn join(&self, at: usize, row: &Row) -> bool {
         let asked = row.parts.load(Acquire) & part::EVENTS != 0;
-        if !asked || row.k_stop.load(Relaxed) != 0 {
+        if !asked || row.event_start.load(Relaxed) != 0 {
             return true;
         }
         let Some(ring) = self.recorder.ring_of(at) else {
@@ -150,9 +150,10 @@ impl Writer {
             None => false,
             Some(None) => true,
             Some(Some(span)) => {
-                row.k_start.store(span.start, Relaxed);
-                row.k_error.store(span.error, Relaxed);
-                row.k_stop.store(span.start + span.length, Release);
+                row.event_ns.store(span.length, Relaxed);
+                row.event_error.store(span.error, Relaxed);
+                // Meets the Acquire of `Record::load`: whoever sees the start sees the others.
+                row.event_start.store(span.start, Release);
                 true
             }
         }
@@ -304,7 +305,8 @@ impl Writer {
         if next != NONE {
             let row = &self.rows()[next as usize];
             let ran = row.k_stopped.load(Relaxed) != 0
-                || row.k_stop.load(Relaxed) != 0
+                || row.stamp_stop.load(Relaxed) != 0
+                || row.event_start.load(Relaxed) != 0
                 || row.ops_stopped.load(Relaxed) != 0;
             called |= ran || self.recorder.returned(row) != Returned::NotYet;
             executed |= ran;
@@ -460,14 +462,19 @@ impl Writer {
 
 /// Whether anything has come from the GPU or the network.
 fn has_run(record: &Record) -> bool {
-    record.k_stopped != 0 || record.k_stop != 0 || record.ops_stopped != 0
+    let of_gpu = record.stamp_stop != GpuTime(0) || record.event_start != 0;
+    record.k_stopped != 0 || of_gpu || record.ops_stopped != 0
 }
 
 /// Zeroes what the other threads wrote, for the next call.
 fn clear(row: &Row) {
-    // SAFETY: lines B to D of the row, 8-byte aligned; the row is free, and every field is an atomic.
+    const WORDS: usize = std::mem::size_of::<Row>() / 8;
+    // SAFETY: lines B to E of the row, 8-byte aligned; the row is free, and every field is an atomic.
     let words = unsafe {
-        std::slice::from_raw_parts(std::ptr::from_ref(row).cast::<AtomicU64>().add(8), 24)
+        std::slice::from_raw_parts(
+            std::ptr::from_ref(row).cast::<AtomicU64>().add(8),
+            WORDS - 8,
+        )
     };
     words.iter().for_each(|word| word.store(0, Relaxed));
 }

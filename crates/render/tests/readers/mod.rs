@@ -39,12 +39,15 @@ pub fn recorded(name: &str) -> Files {
             files.insert(name, bytes);
         }
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()
         .find(|a| a.join("data/README.md").is_file())
-        .expect("the repository")
-        .join("data")
-        .join(name);
+        .expect("the repository");
+    // A capture elsewhere has a path.
+    let root = match name.contains('/') {
+        true => repository.join(name),
+        false => repository.join("data").join(name),
+    };
     let mut files = Files::new();
     walk(&root, &root, &mut files);
     files
@@ -372,8 +375,8 @@ impl Damage {
                 let bytes = files.get_mut(&name).expect("picked");
                 if bytes.len() >= block::FILE_HEADER && bytes.starts_with(&block::FILE_MAGIC) {
                     bytes[8..12].copy_from_slice(&(self.value() as u32).to_le_bytes());
-                    let crc = crc32fast::hash(&bytes[..24]);
-                    bytes[24..28].copy_from_slice(&crc.to_le_bytes());
+                    let header = header_bytes(bytes);
+                    checked(bytes, header);
                 }
                 format!("{name} is of another version")
             }
@@ -456,6 +459,21 @@ pub fn of_input(input: &[u8]) -> Files {
     files
 }
 
+/// Bytes of the header of a trace file.
+fn header_bytes(bytes: &[u8]) -> usize {
+    if bytes[12] == 32 {
+        32
+    } else {
+        block::FILE_HEADER
+    }
+}
+
+/// Makes the checksum of a trace file's header right.
+fn checked(bytes: &mut [u8], header: usize) {
+    let crc = crc32fast::hash(&bytes[..header - 8]);
+    bytes[header - 8..header - 4].copy_from_slice(&crc.to_le_bytes());
+}
+
 /// Makes the checksums of a trace file's header and blocks right, where their lengths are. It keeps its id: another
 /// process's would make it a copy.
 fn repair(bytes: &mut [u8]) {
@@ -465,14 +483,22 @@ fn repair(bytes: &mut [u8]) {
     if bytes.len() < block::FILE_HEADER {
         return;
     }
-    let id = u64::from_le_bytes(bytes[16..24].try_into().expect("8 bytes"));
-    bytes[..block::FILE_HEADER].copy_from_slice(&block::file_header(id));
-    let mut at = block::FILE_HEADER;
+    let is_old = bytes[8] == 1;
+    bytes[..8].copy_from_slice(&block::FILE_MAGIC);
+    let header = if is_old { 32 } else { block::FILE_HEADER };
+    bytes[8..12].copy_from_slice(&[if is_old { 1 } else { 2 }, 0, 0, 0]);
+    bytes[12..16].copy_from_slice(&(header as u32).to_le_bytes());
+    bytes[24..header].fill(0);
+    checked(bytes, header);
+    let mut at = header;
     while at + BLOCK_HEADER <= bytes.len() {
         let room = bytes.len() - at - BLOCK_HEADER;
         let said = u32::from_le_bytes(bytes[at + 12..at + 16].try_into().expect("4 bytes"));
         let len = (said as usize).min(room);
         bytes[at..at + 4].copy_from_slice(&BLOCK_MAGIC);
+        // The format of a block: what its file has, or the other one.
+        bytes[at + 6] %= 3;
+        bytes[at + 7] = 0;
         bytes[at + 12..at + 16].copy_from_slice(&(len as u32).to_le_bytes());
         let crc = crc32fast::hash(&bytes[at + BLOCK_HEADER..at + BLOCK_HEADER + len]);
         put(bytes, at + 16, crc);

@@ -8,7 +8,7 @@
 
 use capture::block::{self, Kind};
 use capture::live::{self, part, Image, Layout, View};
-use capture::rows::{definitions, Encoder, Record, Shape};
+use capture::rows::{definitions, Encoder, GpuTime, Record, Shape};
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -123,9 +123,10 @@ fn record(ticket: u64, stamps: bool, jitter: &mut Jitter) -> Record {
     if stamps {
         // The GPU's clock counts in units of 32 ns and is 5 ms off.
         let start = realtime(t_launch1) + 5_000_000 + jitter.below(2_000);
-        record.k_start = start / 32 * 32;
-        record.k_stop = (start + 3_000 + jitter.below(5_000)) / 32 * 32;
-        let seen = (record.k_stop - 5_000_000 - FIRST_NS) * TICKS_PER_US / 1000 + FIRST_TICK;
+        let stop = (start + 3_000 + jitter.below(5_000)) / 32 * 32;
+        record.stamp_start = GpuTime(start / 32 * 32);
+        record.stamp_stop = GpuTime(stop);
+        let seen = (stop - 5_000_000 - FIRST_NS) * TICKS_PER_US / 1000 + FIRST_TICK;
         record.k_seen = seen + jitter.below(10 * TICKS_PER_US);
         (record.k_started, record.k_stopped) = (4, 4);
     }

@@ -1,18 +1,21 @@
 //! The sound blocks of a process: those of its trace files, and those that its live part still has staged.
 
 use super::live_part::Open;
-use crate::problem::Problem;
+use crate::problem::{Problem, FEATURES};
 use crate::trace::{Trace, TraceFile};
 use capture::block::{self, Damage};
+use capture::format;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The sound blocks of the trace files by number, staged ones included.
 pub(super) struct Blocks<'a> {
-    /// Kind and content by number.
-    pub(super) sound: BTreeMap<u32, (u16, &'a [u8])>,
+    /// By number.
+    pub(super) sound: BTreeMap<u32, block::Block<'a>>,
     /// Blocks that are damaged or not there.
     pub(super) bad: u64,
+    /// Optional features that are not known, a bit each.
+    pub(super) features: u32,
 }
 
 /// All sound blocks of the trace files and of the live part's staging area.
@@ -32,7 +35,7 @@ pub(super) fn blocks<'a>(
             continue;
         }
         let keep = |b: block::Block<'a>| {
-            sound.insert(b.number, (b.kind, b.payload));
+            sound.insert(b.number, b);
         };
         block::read_on(&file.bytes, &mut next_number, keep, |d| {
             damages.push((file, d));
@@ -40,7 +43,7 @@ pub(super) fn blocks<'a>(
     }
     // Staged blocks have no file header before them.
     let add = |b: block::Block<'a>| {
-        sound.entry(b.number).or_insert((b.kind, b.payload));
+        sound.entry(b.number).or_insert(b);
     };
     block::read(&open.staged, add, |_| ());
     let staged_to = open.staged_base + open.staged.len();
@@ -58,7 +61,7 @@ pub(super) fn blocks<'a>(
     };
     let other = |(_, damage): &(&TraceFile, Damage)| matches!(damage, Damage::Format { .. });
     let other_format = damages.iter().any(other);
-    let mut bad = 0;
+    let (mut bad, mut features) = (0, 0);
     for (file, damage) in damages {
         let (place, expected, found) = match damage {
             Damage::FileHeader if !file.there => (
@@ -77,12 +80,18 @@ pub(super) fn blocks<'a>(
                 "other bytes".into(),
             ),
             Damage::Format { found } => {
-                let expected = format!("format {}, which this ncclscope reads", capture::FORMAT);
-                (
-                    "byte 8".into(),
-                    expected,
-                    format!("format {found}; a newer ncclscope may read it"),
-                )
+                problems.push(Problem::refused(file.path.clone(), found));
+                continue;
+            }
+            Damage::Features { unknown } => {
+                // Said once, and not for each file of the process.
+                if unknown & !features != 0 {
+                    let found = format::named(unknown);
+                    let path = file.path.clone();
+                    problems.push(Problem::left_out(path, "its header", FEATURES, &found));
+                }
+                features |= unknown;
+                continue;
             }
             Damage::Skipped { at, bytes } if !made_good(file, at, at + bytes) => (
                 format!("byte {at}"),
@@ -148,5 +157,9 @@ pub(super) fn blocks<'a>(
             found: format!("{lost} less"),
         });
     }
-    Blocks { sound, bad }
+    Blocks {
+        sound,
+        bad,
+        features,
+    }
 }

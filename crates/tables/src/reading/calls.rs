@@ -21,13 +21,13 @@ pub(super) fn call(
         0 => 0,
         ticks => clock.realtime(ticks).unwrap_or(0),
     };
-    let (mut gpu_start, mut gpu_stop) = (r.k_start, r.k_stop);
+    let (mut gpu_start, mut gpu_stop) = (r.stamp_start.0, r.stamp_stop.0);
     if shape.parts & part::EVENTS != 0 {
-        let start = u64::try_from(time(r.k_start)).unwrap_or(0);
-        let length = r.k_stop.wrapping_sub(r.k_start);
-        let known = start != 0 && r.k_stop != 0;
-        gpu_start = if known { start } else { 0 };
-        gpu_stop = if known { start.wrapping_add(length) } else { 0 };
+        gpu_start = u64::try_from(time(r.event_start)).unwrap_or(0);
+        gpu_stop = match gpu_start {
+            0 => 0,
+            start => start.wrapping_add(r.event_ns),
+        };
     }
     Call {
         ticket: r.ticket,
@@ -41,7 +41,7 @@ pub(super) fn call(
         gpu_start,
         gpu_stop,
         gpu_seen_ns: time(r.k_seen),
-        gpu_error: r.k_error,
+        gpu_error: r.event_error,
         shape: r.shape,
         template: r.template,
         extra: 0,
@@ -62,7 +62,7 @@ pub(super) fn extra(rest: Option<&Rest>, clock: &Clock, extras: &mut Vec<Extra>)
         user_tag: r.user_tag,
         send_buffer: r.send_buffer,
         recv_buffer: r.recv_buffer,
-        phase_stop: r.phase_stop,
+        phase_stop: r.phase_stop.map(|stop| stop.0),
         ops_started: r.ops_started,
         ops_stopped: r.ops_stopped,
         steps: r.steps,
@@ -220,7 +220,7 @@ impl Opened<'_> {
         let mut cursor = self.clock.cursor();
         for block in blocks {
             let payload = payload(self.reader, block, &self.files, &mut self.buffer);
-            let (shapes, dictionary) = (&self.reader.shapes, block.outline.dictionary);
+            let (shapes, outline) = (&self.reader.shapes, &block.outline);
             let extras = &mut part.extras;
             let keep = |row: &Sealed, rest: Option<&Rest>| {
                 if row.ticket < from || row.ticket > to {
@@ -234,7 +234,7 @@ impl Opened<'_> {
                     }
                 }
             };
-            let decoded = payload.and_then(|p| self.decoder.decode(shapes, dictionary, p, keep));
+            let decoded = payload.and_then(|p| self.decoder.decode(shapes, outline, p, keep));
             // Damage counts where the block begins, so once.
             if block.outline.tickets.0 >= from {
                 match decoded {
@@ -255,17 +255,17 @@ impl Opened<'_> {
         let blocks = self.reader.blocks.iter();
         for block in blocks.filter(|b| b.outline.stamped).skip(first).step_by(of) {
             let payload = payload(self.reader, block, &self.files, &mut self.buffer);
-            let (shapes, dictionary) = (&self.reader.shapes, block.outline.dictionary);
+            let (shapes, outline) = (&self.reader.shapes, &block.outline);
             let stamp = |row: &Sealed, _: Option<&Rest>| {
-                if row.k_start == 0 || row.k_stop == 0 || row.k_seen == 0 {
+                if row.stamp_start.0 == 0 || row.stamp_stop.0 == 0 || row.k_seen == 0 {
                     return;
                 }
                 let mut time = |ticks| cursor.realtime(ticks).unwrap_or(0);
                 let call = Call {
                     api_ns: time(row.t_api),
                     launch_start_ns: time(row.t_launch0),
-                    gpu_start: row.k_start,
-                    gpu_stop: row.k_stop,
+                    gpu_start: row.stamp_start.0,
+                    gpu_stop: row.stamp_stop.0,
                     gpu_seen_ns: time(row.k_seen),
                     shape: row.shape,
                     verdict: row.verdict,
@@ -275,7 +275,7 @@ impl Opened<'_> {
                     each(&call);
                 }
             };
-            let _ = payload.and_then(|p| self.decoder.decode(shapes, dictionary, p, stamp));
+            let _ = payload.and_then(|p| self.decoder.decode(shapes, outline, p, stamp));
         }
         let live = self.reader.live.calls.iter().filter(|_| first == 0);
         live.for_each(each);

@@ -26,9 +26,6 @@ use std::time::Duration;
 const TURNS: u32 = 50;
 const BETWEEN: Duration = Duration::from_millis(1);
 
-/// What helps with a file of another format.
-const READS: &str = "a newer ncclscope may read it";
-
 /// The live part that belongs to a trace file: the first of its places that has its id.
 fn find_live(
     files: &Files,
@@ -47,14 +44,15 @@ fn find_live(
         let Some(path) = path else { continue };
         let whole = |bytes: Vec<u8>| Copied {
             is_empty: bytes.is_empty(),
-            image: match source {
+            image: (match source {
                 LiveSource::Snapshot => snapshot::read(&bytes),
                 _ if snapshot::is_whole(&bytes) => {
                     snapshot::read_whole(&bytes).map(|(image, _)| image)
                 }
                 // As it was in memory: by recorders before, or copied by hand.
                 _ => Some(Image::copy(&bytes)),
-            },
+            })
+            .map(Image::upgraded),
             born: None,
             settled: true,
         };
@@ -62,12 +60,17 @@ fn find_live(
             LiveSource::Here => copy_of_a_living_one(path, problems),
             _ => whole(load(path, SMALL, problems)),
         };
-        let format = copied.image.as_ref().and_then(Image::format);
+        let stated = copied.image.as_ref().and_then(Image::stated);
+        let refused = stated.and_then(|stated| stated.refused());
         let mut is_own = true;
         let found = match copied.image.as_ref().and_then(Image::view) {
             None if copied.is_empty => "an empty file".to_owned(),
-            None => match format.filter(|format| *format != capture::FORMAT) {
-                Some(format) => format!("format {format}; {READS}"),
+            None => match refused {
+                Some(refused) => {
+                    *unreadable |= source != LiveSource::Snapshot;
+                    problems.push(Problem::refused(path.clone(), refused));
+                    continue;
+                }
                 None => "bytes that are none".to_owned(),
             },
             Some(view) => match (trace_id, view.header().trace_id.load(Relaxed)) {
@@ -78,20 +81,11 @@ fn find_live(
                 _ => return Some((copied, source)),
             },
         };
-        let expected = match format {
-            Some(format) if format != capture::FORMAT => {
-                format!(
-                    "a live part of format {}, which this ncclscope reads",
-                    capture::FORMAT
-                )
-            }
-            _ => "the live part of this trace file".to_owned(),
-        };
         *unreadable |= is_own && source != LiveSource::Snapshot;
         problems.push(Problem {
             file: path.clone(),
             place: "its header".into(),
-            expected,
+            expected: "the live part of this trace file".into(),
             found,
         });
     }

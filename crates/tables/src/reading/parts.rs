@@ -12,7 +12,7 @@ use crate::net_ops;
 use crate::process::{Counters, LiveSource, Process};
 use crate::rotation;
 use crate::windows;
-use capture::block::Kind;
+use capture::block::{Block, Kind};
 use capture::live::{self, flag, Comm, View};
 use capture::rotated::Rotated;
 use capture::rows::definitions::{self, Definition};
@@ -27,6 +27,8 @@ pub(super) struct Parts {
     /// See [`Open::born`](super::Open::born).
     pub(super) born: Option<u64>,
     pub(super) texts: Vec<(u8, String)>,
+    /// Columns of rows that are not known.
+    pub(super) columns: u32,
     anchors: Vec<Anchor>,
     nanoseconds: bool,
     comms: BTreeMap<u32, RawComm>,
@@ -129,13 +131,17 @@ impl Parts {
     /// One block; false when its content is not well formed.
     pub(super) fn of_block(
         &mut self,
-        number: u32,
-        kind: u16,
-        payload: &[u8],
+        block: &Block,
         place: impl Fn() -> Place,
         process: &mut Process,
     ) -> bool {
-        match Kind::from_u16(kind) {
+        let Block {
+            number,
+            major,
+            payload,
+            ..
+        } = *block;
+        match Kind::from_u16(block.kind) {
             Some(Kind::Process) if process.facts.is_empty() => {
                 process.facts = parse_facts(&String::from_utf8_lossy(payload));
             }
@@ -155,15 +161,18 @@ impl Parts {
                     }
                 }
             }
-            Some(Kind::Rows) => match self.shapes.outline(payload) {
+            Some(Kind::Rows) => match self.shapes.outline(major, payload) {
                 // Its calls were born after the moment that is shown.
                 Some(outline) if self.born.is_some_and(|born| outline.tickets.0 >= born) => {}
-                Some(outline) => self.blocks.push(Rows {
-                    number,
-                    place: place(),
-                    bytes: payload.len() as u32,
-                    outline,
-                }),
+                Some(outline) => {
+                    self.columns = self.columns.max(outline.unknown);
+                    self.blocks.push(Rows {
+                        number,
+                        place: place(),
+                        bytes: payload.len() as u32,
+                        outline,
+                    });
+                }
                 None => return false,
             },
             Some(Kind::Graphs) => return self.graphs.of_graphs(payload),
