@@ -82,5 +82,12 @@ runtime! {
         (function: *const c_void, x: c_uint, y: c_uint, z: c_uint, block_x: c_uint, block_y: c_uint,
             block_z: c_uint, shared: c_uint, stream: u64, parameters: *mut c_void, extra: *mut c_void);
     cudaMemcpyAsync = c"cuMemcpyAsync" (to: u64, from: u64, bytes: usize, stream: u64);
+    cudaEventCreate = c"cuEventCreate" (event: *mut u64, flags: c_uint);
+    cudaEventDestroy = c"cuEventDestroy_v2" (event: u64);
+    cudaEventRecord = c"cuEventRecord" (event: u64, stream: u64);
+    cudaEventRecordWithFlags = c"cuEventRecordWithFlags" (event: u64, stream: u64, flags: c_uint);
+    cudaStreamWaitEvent = c"cuStreamWaitEvent" (stream: u64, event: u64, flags: c_uint);
+    cudaEventRecord_ptsz = c"cuEventRecord_ptsz" (event: u64, stream: u64);
+    cudaStreamWaitEvent_ptsz = c"cuStreamWaitEvent_ptsz" (stream: u64, event: u64, flags: c_uint);
     cudaMemsetAsync = c"cuMemsetD8Async" (to: u64, value: u8, bytes: usize, stream: u64);
 }

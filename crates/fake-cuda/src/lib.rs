@@ -14,6 +14,7 @@ use graphs::{Graphs, Node};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use work::{Watcher, Work, COPY, FILL, KERNEL};
 
@@ -33,8 +34,9 @@ const GLOBAL: c_int = 0;
 struct Driver {
     /// By stream: the moment it is busy until, host ns.
     busy: HashMap<u64, u64>,
-    /// By event: when it comes, host ns, and what the GPU's clock says then.
-    events: HashMap<u64, Option<(u64, i128)>>,
+    events: HashMap<u64, Event>,
+    /// The context of a stream; those that are not here are of each thread's own.
+    contexts: HashMap<u64, u64>,
     graphs: Graphs,
     next: u64,
     /// From this moment on (host ns), the GPU's clock is ahead by so much more, ns.
@@ -46,6 +48,10 @@ struct Driver {
     /// How often contexts were destroyed and made again.
     resets: u64,
     records: u64,
+    /// Handles of events that were destroyed.
+    freed: Vec<u64>,
+    /// Whether events are recorded on streams that are captured, as programs do.
+    forks: bool,
     violations: u64,
     /// Launches so far.
     correlation: u32,
@@ -53,6 +59,15 @@ struct Driver {
     slower: u64,
     extra: u64,
     watcher: Option<Watcher>,
+}
+
+/// An event.
+#[derive(Clone, Copy)]
+struct Event {
+    /// The context that it was made in.
+    context: u64,
+    /// When its newest record comes, host ns, and what the GPU's clock says then.
+    due: Option<(u64, i128)>,
 }
 
 /// What a launch runs.
@@ -84,8 +99,31 @@ fn driver() -> MutexGuard<'static, Driver> {
 thread_local! {
     static CONTEXT: Cell<u64> = const { Cell::new(1) };
     static MODE: Cell<c_int> = const { Cell::new(GLOBAL) };
+    /// Tells threads apart.
+    static NUMBER: u64 = {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        NEXT.fetch_add(1, Relaxed)
+    };
     /// This thread's newest launch: its number, and from when to when it runs.
     static NEWEST: Cell<[u64; 3]> = const { Cell::new([0; 3]) };
+}
+
+/// Set: records of events and waits for them do nothing, at once, so that what is before them can be measured.
+static BARE: AtomicBool = AtomicBool::new(false);
+
+/// Stream handles that stand for a default stream.
+const LEGACY: u64 = 1;
+const PER_THREAD: u64 = 2;
+
+/// The stream that a handle means on the calling thread. `default` is what 0 stands for.
+fn stream_of(handle: u64, default: u64) -> u64 {
+    match if handle == 0 { default } else { handle } {
+        // Streams of their own, far from all handles.
+        PER_THREAD => NUMBER.with(|number| *number) << 48 | PER_THREAD,
+        // As it was given to launches that know no other default.
+        LEGACY => 0,
+        other => other,
+    }
 }
 
 fn now() -> u64 {
@@ -146,9 +184,51 @@ impl Driver {
 
     /// Launches a kernel, or captures it.
     fn launch_kernel(&mut self, stream: u64, kernel: Kernel) {
+        let stream = stream_of(stream, LEGACY);
         if !self.captured(stream, Node::Kernel(kernel)) {
             self.run(stream, 0, &[kernel]);
         }
+    }
+
+    /// Records an event behind what the stream has to do.
+    fn record(&mut self, event: u64, stream: u64) -> c_int {
+        let failed = self.healthy();
+        if failed != 0 {
+            return failed;
+        }
+        let Some(context) = self.events.get(&event).map(|event| event.context) else {
+            return INVALID_HANDLE;
+        };
+        if *self.contexts.get(&stream).unwrap_or(&context) != context {
+            return INVALID_HANDLE;
+        }
+        if self.graphs.captures.contains_key(&stream) {
+            // A program may, to fork its capture; then the event has no time.
+            self.violations += u64::from(!self.forks);
+            self.events.insert(event, Event { context, due: None });
+            return 0;
+        }
+        let due = self.busy.get(&stream).copied().unwrap_or(0).max(now());
+        let due = Some((due, self.gpu(due)));
+        self.records += 1;
+        self.events.insert(event, Event { context, due });
+        0
+    }
+
+    /// Makes a stream wait for an event's newest record; for an event without one it waits for nothing.
+    fn wait(&mut self, stream: u64, event: u64) -> c_int {
+        let failed = self.healthy();
+        if failed != 0 {
+            return failed;
+        }
+        let Some(event) = self.events.get(&event) else {
+            return INVALID_HANDLE;
+        };
+        if let Some((due, _)) = event.due {
+            let busy = self.busy.entry(stream).or_insert(0);
+            *busy = due.max(*busy);
+        }
+        0
     }
 
     /// A call that needs a healthy driver.
@@ -224,9 +304,9 @@ exported! {
     /// A new event.
     fn cuEventCreate(event: *mut u64, _flags: c_uint) -> c_int {
         let mut driver = driver();
-        driver.next += 1;
-        let new = driver.next << 8;
-        driver.events.insert(new, None);
+        let new = driver.freed.pop().unwrap_or_else(|| driver.handle());
+        let context = CONTEXT.get();
+        driver.events.insert(new, Event { context, due: None });
         // SAFETY: the caller's.
         unsafe { *event = new };
         driver.healthy()
@@ -243,21 +323,59 @@ exported! {
 
     /// Records an event behind what the stream has to do.
     fn cuEventRecord(event: u64, stream: u64) -> c_int {
+        if BARE.load(Relaxed) {
+            return 0;
+        }
+        driver().record(event, stream_of(stream, LEGACY))
+    }
+
+    /// The same; 0 is the calling thread's default stream.
+    fn cuEventRecord_ptsz(event: u64, stream: u64) -> c_int {
+        driver().record(event, stream_of(stream, PER_THREAD))
+    }
+
+    /// The same with flags.
+    fn cuEventRecordWithFlags(event: u64, stream: u64, _flags: c_uint) -> c_int {
+        if BARE.load(Relaxed) {
+            return 0;
+        }
+        driver().record(event, stream_of(stream, LEGACY))
+    }
+
+    /// The same with flags; 0 is the calling thread's default stream.
+    fn cuEventRecordWithFlags_ptsz(event: u64, stream: u64, _flags: c_uint) -> c_int {
+        driver().record(event, stream_of(stream, PER_THREAD))
+    }
+
+    /// Makes a stream wait for an event.
+    fn cuStreamWaitEvent(stream: u64, event: u64, _flags: c_uint) -> c_int {
+        if BARE.load(Relaxed) {
+            return 0;
+        }
+        driver().wait(stream_of(stream, LEGACY), event)
+    }
+
+    /// The same; 0 is the calling thread's default stream.
+    fn cuStreamWaitEvent_ptsz(stream: u64, event: u64, _flags: c_uint) -> c_int {
+        driver().wait(stream_of(stream, PER_THREAD), event)
+    }
+
+    /// Destroys an event. Another may get its handle.
+    fn cuEventDestroy_v2(event: u64) -> c_int {
         let mut driver = driver();
-        let failed = driver.healthy();
-        if failed != 0 {
-            return failed;
-        }
-        if driver.graphs.captures.contains_key(&stream) {
-            driver.violations += 1;
-        }
-        let due = driver.busy.get(&stream).copied().unwrap_or(0).max(now());
-        let gpu = driver.gpu(due);
-        driver.records += 1;
-        match driver.events.get_mut(&event) {
-            Some(known) => *known = Some((due, gpu)),
+        match driver.events.remove(&event) {
+            Some(_) => driver.freed.push(event),
             None => return INVALID_HANDLE,
         }
+        driver.healthy()
+    }
+
+    /// The context of a stream.
+    fn cuStreamGetCtx(stream: u64, context: *mut u64) -> c_int {
+        let driver = driver();
+        let own = CONTEXT.get();
+        // SAFETY: the caller's.
+        unsafe { *context = driver.contexts.get(&stream).copied().unwrap_or(own) };
         0
     }
 
@@ -275,10 +393,9 @@ exported! {
             driver.violations += 1;
             return CAPTURE_UNSUPPORTED;
         }
-        match driver.events.get(&event) {
-            Some(Some((due, _))) if *due <= now() => 0,
-            Some(Some(_)) => NOT_READY,
-            Some(None) => 0,
+        match driver.events.get(&event).map(|event| event.due) {
+            Some(Some((due, _))) if due > now() => NOT_READY,
+            Some(_) => 0,
             None => INVALID_HANDLE,
         }
     }
@@ -293,7 +410,7 @@ exported! {
         if driver.ask_fails != 0 {
             return driver.ask_fails;
         }
-        let at = |event: u64| driver.events.get(&event).copied().flatten();
+        let at = |event: u64| driver.events.get(&event).and_then(|event| event.due);
         let (Some((from_due, from)), Some((to_due, to))) = (at(from), at(to)) else {
             return INVALID_HANDLE;
         };
@@ -654,6 +771,21 @@ exported! {
         let mut driver = driver();
         driver.resets += 1;
         driver.events.clear();
+    }
+
+    /// A stream belongs to a context, whichever is the calling thread's.
+    fn fake_cuda_stream_context(stream: u64, context: u64) {
+        driver().contexts.insert(stream, context);
+    }
+
+    /// From now on it is the program that records events on streams that are captured, or no more.
+    fn fake_cuda_forks(forks: bool) {
+        driver().forks = forks;
+    }
+
+    /// Records of events and waits for them do nothing from now on, or all again.
+    fn fake_cuda_bare(bare: bool) {
+        BARE.store(bare, Relaxed);
     }
 
     /// Events recorded so far.
