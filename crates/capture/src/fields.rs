@@ -159,14 +159,18 @@ macro_rules! call_fields {
             sealed event_ns: u64 = 35 plain;
             /// Error of `event_start`, ns.
             sealed event_error: u32 = 31 plain;
-            /// 0.
-            live spare_e: u32;
+            /// The first stream that waited for it: its id << 2 | a kind of [`waiter`](crate::live::waiter).
+            sealed waiter: u32 = 36 plain;
             /// Send buffer (`full` mode).
             rest send_buffer: u64 = 18 plain;
             /// Receive buffer (`full` mode).
             rest recv_buffer: u64 = 19 plain;
+            /// From the moment at which that stream had nothing else to do to the end, units of 16 ns.
+            sealed waited: i32 = 37 plain;
             /// 0.
-            live spare_e2: [u64; 3];
+            live spare_e: u32;
+            /// 0.
+            live spare_e2: [u64; 2];
         }
     };
 }

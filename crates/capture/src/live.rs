@@ -27,6 +27,6 @@ pub use layout::{
     HEADER_BYTES, MAGIC, MOST_COMMS,
 };
 pub(crate) use layout::{stored_in, ELEMENT, SECTIONS};
-pub use row::{flag, part, row_state, verdict, Row, WAITS};
+pub use row::{flag, part, row_state, verdict, waiter, Row, WAITS};
 pub use totals::{bucket, bucket_middle, Page, Total, Undo};
 pub use view::{Image, View};

@@ -15,7 +15,8 @@
 //!   192 ops_started │ 196 ops_stopped │ 200 steps │ 204 net_seen │ 208 bytes_sent │ 216 bytes_received
 //!   224 waits, 6 │ 248 net_longest │ 252 net_link
 //! line E, the recorder's thread
-//!   256 event_start │ 264 event_ns │ 272 event_error │ 276 - │ 280 send_buffer │ 288 recv_buffer │ 296 -
+//!   256 event_start │ 264 event_ns │ 272 event_error │ 276 waiter │ 280 send_buffer │ 288 recv_buffer
+//!   296 waited │ 300 -
 //! ```
 //!
 //! Example: line A of an AllReduce of 1024 elements on communicator 1 with ticket 5, entered at tick
@@ -87,6 +88,33 @@ pub mod verdict {
     pub const MISSING: u16 = 16;
     /// Something about this call came after its row was sealed.
     pub const LATE: u16 = 32;
+}
+
+/// What [`Row::waiter`] has: which stream waited for the call, and what is known of its wait.
+pub mod waiter {
+    /// No stream is known to have waited.
+    pub const NONE: u32 = 0;
+    /// [`Row::waited`](super::Row::waited) is its time.
+    pub const TIMED: u32 = 1;
+    /// The call had ended when the stream came to wait.
+    pub const ENDED: u32 = 2;
+    /// Not timed: the stream was of another context or captured, or no event was to be recorded then.
+    pub const UNTIMED: u32 = 3;
+    /// The bits of these.
+    pub const KIND: u32 = 3;
+    /// Ns in a unit of [`Row::waited`](super::Row::waited).
+    pub const UNIT: i64 = 16;
+
+    /// A stream by CUDA's id, and what is known.
+    pub fn word(stream: u32, kind: u32) -> u32 {
+        stream << 2 | kind
+    }
+
+    /// A time in units.
+    pub fn units(ns: i64) -> i32 {
+        let units = (ns + UNIT / 2).div_euclid(UNIT);
+        units.clamp(i32::MIN.into(), i32::MAX.into()) as i32
+    }
 }
 
 /// States of [`Row::word`].

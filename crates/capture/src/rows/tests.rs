@@ -82,6 +82,8 @@ fn record() -> impl Strategy<Value = Record> {
             event_error: waits[0] & 3,
             net_longest: waits[1] & 7,
             net_link: waits[2] & 3,
+            waiter: waits[3] & 5,
+            waited: (waits[4] >> 24) as i32 - 128,
             k_started: b.5,
             k_stopped: b.6,
             waits,
