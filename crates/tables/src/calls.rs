@@ -1,15 +1,15 @@
 //! Calls as they are kept in memory, and the columns that they are handed out as.
 //!
-//! A [`Call`] has what differs from call to call; what many calls share is its [`Shape`]; what few calls have (network,
-//! buffers, phases) is its [`Extra`]. Ten million calls take 1.1 GB. [`COLUMNS`] names every column once, with its
-//! unit and what null means in it: exporters and `docs/tables.md` follow it.
+//! A [`Call`] has what differs from call to call; what many calls share is its [`Shape`]; what few calls
+//! have (network, buffers, phases) is its [`Extra`]. Ten million calls take 1.3 GB. [`COLUMNS`] names every
+//! column once, with its unit and what null means in it: exporters and `docs/tables.md` follow it.
 //!
 //! Rule: a time of 0 is "not known" here and null in a column.
 
 use crate::names::Name;
 use crate::process::Process;
 use crate::Capture;
-use capture::live::{flag, part, verdict};
+use capture::live::{flag, part, verdict, waiter};
 
 /// What many calls of a process have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,8 +113,24 @@ pub struct Call {
     pub channels_stopped: u16,
     /// [`capture::live::verdict`] bits, [`STALE`] and [`DESYNCHRONISED`].
     pub verdict: u16,
+    /// The first stream that waited for it, and what is known of that: [`capture::live::waiter`].
+    pub waiter: u32,
+    /// For how long, in units of [`capture::live::waiter::UNIT`].
+    pub waited: i32,
     /// In a block, so finished; the rest are from the live part and may be open.
     pub sealed: bool,
+}
+
+/// What is known of the first stream that waited for a call, if there was one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// From the moment at which it had nothing else to do to the call's end, ns; negative if the call had
+    /// ended before.
+    For(i64),
+    /// The call had ended when the stream came to wait.
+    Ended,
+    /// The wait was not timed.
+    Untimed,
 }
 
 /// What few calls have. 0 stands for "none".
@@ -155,6 +171,38 @@ impl Call {
             return None;
         }
         u64::try_from(self.return_ns.checked_sub(self.api_ns)?).ok()
+    }
+
+    /// What is known of the first stream that waited for it.
+    pub fn waited(&self) -> Option<Waited> {
+        match self.waiter & waiter::KIND {
+            waiter::TIMED => Some(Waited::For(i64::from(self.waited) * waiter::UNIT)),
+            waiter::ENDED => Some(Waited::Ended),
+            waiter::UNTIMED => Some(Waited::Untimed),
+            _ => None,
+        }
+    }
+
+    /// CUDA's id of that stream.
+    pub fn waiting_stream(&self) -> Option<u32> {
+        Some(self.waiter >> 2).filter(|id| *id != 0)
+    }
+
+    /// When that stream had nothing else to do, on the clock of `gpu_start`.
+    pub fn waited_from(&self) -> Option<u64> {
+        match self.waited()? {
+            Waited::For(ns) if self.gpu_stop != 0 => self.gpu_stop.checked_add_signed(-ns),
+            _ => None,
+        }
+    }
+
+    /// How long that stream stood still until the end of this call's launch, ns.
+    pub fn exposed_ns(&self) -> Option<u64> {
+        match self.waited()? {
+            Waited::For(ns) => Some(u64::try_from(ns).unwrap_or(0)),
+            Waited::Ended => Some(0),
+            Waited::Untimed => None,
+        }
     }
 
     /// Whether it has both stamps, in order, and a host time to compare them with.
@@ -422,6 +470,9 @@ columns! {
     "gpu_time_ns" "uint" "ns" |r| r.call.gpu_ns(r.shape).map_or(Value::Null, Value::Unsigned);
     "gpu_time_source" "text" "" |r| if r.call.gpu_start == 0 { Value::Null } else { Value::Text(r.shape.time_source()) };
     "gpu_seen_ns" "int" "ns since 1970" |r| time(r.call.gpu_seen_ns);
+    "waiting_stream" "uint" "" |r| r.call.waiting_stream().map_or(Value::Null, |id| Value::Unsigned(id.into()));
+    "waited_from_ns" "uint" "ns since 1970, see gpu_error_ns" |r| r.call.waited_from().map_or(Value::Null, Value::Unsigned);
+    "exposed_ns" "uint" "ns" |r| r.call.gpu_ns(r.shape).ok().and_then(|_| r.call.exposed_ns()).map_or(Value::Null, Value::Unsigned);
     "untimed" "text" "" |r| r.call.gpu_ns(r.shape).map_or_else(|u| Value::Text(u.name()), |_| Value::Null);
     "late" "bool" "" |r| Value::Bool(r.call.verdict & verdict::LATE != 0);
     "channels_started" "uint" "" |r| Value::Unsigned(r.call.channels_started.into());
@@ -450,6 +501,31 @@ columns! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn exposed_is_from_the_moment_of_a_stream_to_the_end() {
+        let call = |kind, ns| Call {
+            gpu_start: 1_000_000,
+            gpu_stop: 5_000_000,
+            waiter: waiter::word(7, kind),
+            waited: waiter::units(ns),
+            ..Call::default()
+        };
+        let timed = |ns| call(waiter::TIMED, ns);
+        for (call, from, exposed) in [
+            (timed(3_999_984), Some(1_000_016), Some(3_999_984)),
+            (timed(4_000_016), Some(999_984), Some(4_000_016)),
+            (timed(0), Some(5_000_000), Some(0)),
+            (timed(-6_000_000), Some(11_000_000), Some(0)),
+            (call(waiter::ENDED, 0), None, Some(0)),
+            (call(waiter::UNTIMED, 0), None, None),
+            (Call::default(), None, None),
+        ] {
+            assert_eq!((call.waited_from(), call.exposed_ns()), (from, exposed));
+        }
+        assert_eq!(timed(0).waiting_stream(), Some(7));
+        assert_eq!(Call::default().waiting_stream(), None);
+    }
 
     #[test]
     fn a_row_that_was_given_away_early_is_no_hang() {

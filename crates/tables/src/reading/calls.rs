@@ -49,6 +49,8 @@ pub(super) fn call(
         channels_started: r.k_started,
         channels_stopped: r.k_stopped,
         verdict: r.verdict,
+        waiter: r.waiter,
+        waited: r.waited,
         sealed,
     }
 }
