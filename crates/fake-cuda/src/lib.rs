@@ -48,10 +48,12 @@ struct Driver {
     /// How often contexts were destroyed and made again.
     resets: u64,
     records: u64,
+    records_on: HashMap<u64, u64>,
     /// Handles of events that were destroyed.
     freed: Vec<u64>,
     /// Whether events are recorded on streams that are captured, as programs do.
     forks: bool,
+    refuses_waits: bool,
     violations: u64,
     /// Launches so far.
     correlation: u32,
@@ -108,7 +110,8 @@ thread_local! {
     static NEWEST: Cell<[u64; 3]> = const { Cell::new([0; 3]) };
 }
 
-/// Set: records of events and waits for them do nothing, at once, so that what is before them can be measured.
+/// Set: records of events and waits for them do nothing, at once, so that what is before them can be
+/// measured.
 static BARE: AtomicBool = AtomicBool::new(false);
 
 /// Stream handles that stand for a default stream.
@@ -211,6 +214,7 @@ impl Driver {
         let due = self.busy.get(&stream).copied().unwrap_or(0).max(now());
         let due = Some((due, self.gpu(due)));
         self.records += 1;
+        *self.records_on.entry(stream).or_default() += 1;
         self.events.insert(event, Event { context, due });
         0
     }
@@ -220,6 +224,9 @@ impl Driver {
         let failed = self.healthy();
         if failed != 0 {
             return failed;
+        }
+        if self.refuses_waits {
+            return INVALID_VALUE;
         }
         let Some(event) = self.events.get(&event) else {
             return INVALID_HANDLE;
@@ -362,6 +369,9 @@ exported! {
 
     /// Destroys an event. Another may get its handle.
     fn cuEventDestroy_v2(event: u64) -> c_int {
+        if BARE.load(Relaxed) {
+            return 0;
+        }
         let mut driver = driver();
         match driver.events.remove(&event) {
             Some(_) => driver.freed.push(event),
@@ -428,7 +438,7 @@ exported! {
         // SAFETY: the caller's.
         unsafe { *status = driver.graphs.captures.contains_key(&stream).into() };
         // The legacy stream can't be asked about while another is captured.
-        if stream == 0 && !driver.graphs.captures.is_empty() {
+        if stream_of(stream, LEGACY) == 0 && !driver.graphs.captures.is_empty() {
             return 906;
         }
         0
@@ -783,6 +793,11 @@ exported! {
         driver().forks = forks;
     }
 
+    /// Streams can't be made to wait from now on, or they can again.
+    fn fake_cuda_refuse_waits(refuse: bool) {
+        driver().refuses_waits = refuse;
+    }
+
     /// Records of events and waits for them do nothing from now on, or all again.
     fn fake_cuda_bare(bare: bool) {
         BARE.store(bare, Relaxed);
@@ -791,6 +806,12 @@ exported! {
     /// Events recorded so far.
     fn fake_cuda_records() -> u64 {
         driver().records
+    }
+
+    /// Events recorded on a stream so far.
+    fn fake_cuda_records_on(stream: u64) -> u64 {
+        let stream = stream_of(stream, LEGACY);
+        driver().records_on.get(&stream).copied().unwrap_or(0)
     }
 
     /// Things that a well-behaved caller would not have done.
