@@ -72,6 +72,9 @@ pub struct Driver {
     exchange: unsafe extern "C" fn(*mut c_int) -> c_int,
     /// From CUDA 12 on.
     id: Option<unsafe extern "C" fn(u64, *mut u64) -> c_int>,
+    stream_context: Option<unsafe extern "C" fn(u64, *mut u64) -> c_int>,
+    /// From CUDA 12 on.
+    stream_id: Option<unsafe extern "C" fn(u64, *mut u64) -> c_int>,
 }
 
 /// A context of CUDA.
@@ -146,6 +149,10 @@ impl Driver {
         type Capturing = unsafe extern "C" fn(u64, *mut c_int) -> c_int;
         type Exchange = unsafe extern "C" fn(*mut c_int) -> c_int;
         type Id = unsafe extern "C" fn(u64, *mut u64) -> c_int;
+        let optional = |name| {
+            // SAFETY: as above; the three have the same one.
+            symbol(cuda, name).map(|found| unsafe { std::mem::transmute::<*mut c_void, Id>(found) })
+        };
         Some(Driver {
             current: function!(c"cuCtxGetCurrent", Get),
             make_current: function!(c"cuCtxSetCurrent", Of),
@@ -156,10 +163,9 @@ impl Driver {
             elapsed: function!(c"cuEventElapsedTime", Elapsed),
             capturing: function!(c"cuStreamIsCapturing", Capturing),
             exchange: function!(c"cuThreadExchangeStreamCaptureMode", Exchange),
-            id: symbol(cuda, c"cuCtxGetId").map(|found| {
-                // SAFETY: as above.
-                unsafe { std::mem::transmute::<*mut c_void, Id>(found) }
-            }),
+            id: optional(c"cuCtxGetId"),
+            stream_context: optional(c"cuStreamGetCtx"),
+            stream_id: optional(c"cuStreamGetId"),
         })
     }
 
@@ -232,6 +238,42 @@ impl Driver {
             0 => Ok(capturing == 0),
             code if CAPTURE_ERRORS.contains(&code) => Ok(false),
             code => Err(code as u32),
+        }
+    }
+
+    /// Whether a stream is being captured into a graph; true also if that can't be asked now.
+    pub fn is_capturing(&self, stream: u64) -> bool {
+        let (mut capturing, mut mode) = (0, RELAXED);
+        // SAFETY: a stream that the program uses at this moment; the thread's capture mode is put back.
+        unsafe {
+            if (self.exchange)(&mut mode) != 0 {
+                return true;
+            }
+            let result = (self.capturing)(stream, &mut capturing);
+            (self.exchange)(&mut mode);
+            result != 0 || capturing != 0
+        }
+    }
+
+    /// The context of a stream, if it can be asked: other errors are for the program to see.
+    pub fn context_of(&self, stream: u64) -> Option<u64> {
+        let mut context = 0;
+        // SAFETY: a stream that the program uses at this moment; fills in one handle.
+        let result = unsafe { (self.stream_context?)(stream, &mut context) };
+        (result == 0 && context != 0).then_some(context)
+    }
+
+    /// CUDA's id of a stream, as in CUPTI's records; 0 if the driver is too old to tell.
+    pub fn stream_id(&self, stream: u64) -> u32 {
+        let mut id = 0;
+        // SAFETY: a stream that the program uses at this moment; fills in one number.
+        let known = self
+            .stream_id
+            .is_some_and(|ask| unsafe { ask(stream, &mut id) } == 0);
+        if known {
+            id as u32
+        } else {
+            0
         }
     }
 

@@ -1,19 +1,22 @@
 //! Functions of ours before those of the CUDA driver.
 //!
-//! [`install`] puts them there (see [`crate::interpose`]). Each calls the driver's function with what it got, and returns
-//! what that returned. Functions that capture, make and launch graphs tell the recorder's
-//! [`Graphs`](crate::graphs::Graphs): what each means is one handler below. Functions that launch kernels and copies, and
-//! that order or wait for them, note the call while a kernel window is open ([`asked`]), and do nothing else. Tables at
-//! the end have all names and signatures.
+//! [`install`] puts them there (see [`crate::interpose`]). Each calls the driver's function with what it
+//! got, and returns what that returned. Functions that capture, make and launch graphs tell the recorder's
+//! [`Graphs`](crate::graphs::Graphs): what each means is one handler below. Functions that launch kernels
+//! and copies, and that order or wait for them, note the call while a kernel window is open ([`asked`]).
+//! Those that record events, and that make streams wait for them, also tell
+//! [`StreamWaits`](crate::stream_waits::StreamWaits). Tables at the end have all names and signatures.
 //!
-//! Rule: a handler looks only at what the driver has accepted, and a process without a recorder (a forked child, or
-//! one that is ending) calls straight on. A panic in here turns recording off and reaches nobody.
+//! Rule: a handler looks only at what the driver has accepted, but for a wait: the event that is recorded
+//! before it is taken back if the driver refuses. A process without a recorder (a forked child, or one that
+//! is ending) calls straight on. A panic in here turns recording off and reaches nobody.
 
 use crate::cuda::driver_function;
 use crate::guard::guard;
 use crate::interpose::{interposed, Interposed};
 use crate::recorder::fork_page::get;
 use crate::recorder::Recorder;
+use crate::stream_waits::Stream;
 use crate::watch::Watch;
 use crate::windows::asked;
 use capture::graphs::sight;
@@ -32,6 +35,9 @@ pub fn install(watch: Watch, again: bool) {
     }
     if watch.windows {
         tables.push(&NOTED[..]);
+    }
+    if watch.windows || watch.waits {
+        tables.push(&ORDER[..]);
     }
     let installed = INTERPOSED.install(&tables, again, driver_function);
     if let Some(recorder) = get().filter(|_| watch.graphs && installed.pointers != 0) {
@@ -202,6 +208,42 @@ fn destroy_exec(recorder: &Recorder, call: impl FnOnce() -> c_int, exec: u64) ->
     call()
 }
 
+/// An event is recorded on a stream.
+#[inline(always)]
+fn record(event: u64, stream: Stream, call: impl FnOnce() -> c_int) -> c_int {
+    let result = noted(Ask::Record, stream.handle, event, call);
+    if let (Some(recorder), OK) = (get(), result) {
+        guard((), || {
+            recorder.waits.recorded(event, stream, || recorder.driver());
+        });
+    }
+    result
+}
+
+/// A stream is made to wait for an event.
+#[inline(always)]
+fn wait(stream: Stream, event: u64, call: impl FnOnce() -> c_int) -> c_int {
+    let awaited = get().and_then(|recorder| {
+        guard(None, || {
+            let (rings, switch) = (&recorder.rings, &recorder.switch);
+            recorder.waits.awaited(stream, event, rings, switch)
+        })
+    });
+    let result = noted(Ask::Wait, stream.handle, event, call);
+    if let (Some(awaited), false) = (awaited, result == OK) {
+        awaited.undo();
+    }
+    result
+}
+
+fn destroy_event(event: u64, call: impl FnOnce() -> c_int) -> c_int {
+    // Before, because another thread may get the handle for a new event as soon as it is free.
+    if let Some(recorder) = get() {
+        guard((), || recorder.waits.destroyed(event));
+    }
+    call()
+}
+
 /// Notes a call of the driver, if a window is open.
 #[inline(always)]
 fn noted(kind: Ask, stream: u64, object: u64, call: impl FnOnce() -> c_int) -> c_int {
@@ -357,14 +399,35 @@ noted! {
     blocking_copy_in "cuMemcpyHtoD_v2" (to: u64, from: u64, n: usize) => Synchronise(0, 0);
     blocking_copy_out "cuMemcpyDtoH_v2" (to: u64, from: u64, n: usize) => Synchronise(0, 0);
     blocking_copy "cuMemcpy" (to: u64, from: u64, n: usize) => Synchronise(0, 0);
-    record "cuEventRecord" (event: u64, stream: u64) => Record(stream, event);
-    record_ptsz "cuEventRecord_ptsz" (event: u64, stream: u64) => Record(stream, event);
-    record_flags "cuEventRecordWithFlags" (event: u64, stream: u64, flags: u32) => Record(stream, event);
-    record_flags_ptsz "cuEventRecordWithFlags_ptsz" (event: u64, stream: u64, flags: u32) => Record(stream, event);
-    wait "cuStreamWaitEvent" (stream: u64, event: u64, flags: u32) => Wait(stream, event);
-    wait_ptsz "cuStreamWaitEvent_ptsz" (stream: u64, event: u64, flags: u32) => Wait(stream, event);
     stream_end "cuStreamSynchronize" (stream: u64) => Synchronise(stream, 0);
     stream_end_ptsz "cuStreamSynchronize_ptsz" (stream: u64) => Synchronise(stream, 0);
     event_end "cuEventSynchronize" (event: u64) => Synchronise(WHOLE_CONTEXT, event);
     context_end "cuCtxSynchronize" () => Synchronise(WHOLE_CONTEXT, 0);
+}
+
+interposed! { ORDER order_reals call;
+    record_legacy "cuEventRecord" (event: u64, stream: u64) -> c_int {
+        record(event, Stream::legacy(stream), call)
+    }
+    record_ptsz "cuEventRecord_ptsz" (event: u64, stream: u64) -> c_int {
+        record(event, Stream::per_thread(stream), call)
+    }
+    record_flags "cuEventRecordWithFlags" (event: u64, stream: u64, flags: u32) -> c_int {
+        record(event, Stream::legacy(stream), call)
+    }
+    record_flags_ptsz "cuEventRecordWithFlags_ptsz" (event: u64, stream: u64, flags: u32) -> c_int {
+        record(event, Stream::per_thread(stream), call)
+    }
+    wait_legacy "cuStreamWaitEvent" (stream: u64, event: u64, flags: u32) -> c_int {
+        wait(Stream::legacy(stream), event, call)
+    }
+    wait_ptsz "cuStreamWaitEvent_ptsz" (stream: u64, event: u64, flags: u32) -> c_int {
+        wait(Stream::per_thread(stream), event, call)
+    }
+    destroy_v1 "cuEventDestroy" (event: u64) -> c_int {
+        destroy_event(event, call)
+    }
+    destroy_v2 "cuEventDestroy_v2" (event: u64) -> c_int {
+        destroy_event(event, call)
+    }
 }

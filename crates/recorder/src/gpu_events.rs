@@ -4,6 +4,8 @@
 //! - `ring`: each communicator has a [`Ring`] of event pairs, made at its init in the context that is current
 //!   there. The launching thread takes the next pair, records its two events and goes on: [`Ring::begin`] and
 //!   [`Ring::end`].
+//! - The first stream that is made to wait for a timed launch gets an event just before it waits
+//!   ([`crate::stream_waits`], [`Ring::awaited`]): the poller tells how long that stream stood still.
 //! - `sampling`: before that, the launching thread asks the [`Switch`] whether this launch is in the sample.
 //!   The recorder's thread sets how sparse the sample is, so that timing keeps to its budget.
 //! - `poller`: the recorder's thread asks for the oldest pairs of each ring, in order, and keeps their times:
@@ -17,7 +19,7 @@
 //! ring as a `Span`, and the writer joins the row with it (`Ring::span`) when an anchor behind it has
 //! confirmed it.
 //!
-//! No other thread calls CUDA for this, and a callback never waits.
+//! No other thread calls CUDA for this but those that make streams wait. A callback never waits.
 //!
 //! Rule: the first failure of CUDA that is not a capture's ends this for the whole process. A sticky error
 //! belongs to the program, which must be the first to see it. A driver that shuts down must not be called.
@@ -29,5 +31,5 @@ mod sampling;
 
 pub use anchor::HostClock;
 pub use poller::Poller;
-pub use ring::{Ring, Rings, Timed, PAIRS};
+pub use ring::{Awaited, Ring, Rings, Timed, Waited, PAIRS};
 pub use sampling::Switch;

@@ -40,6 +40,7 @@ mod round;
 mod seats;
 mod settings;
 mod startup;
+mod stream_waits;
 mod templates;
 mod totals;
 mod watch;

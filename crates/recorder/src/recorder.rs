@@ -34,7 +34,8 @@ use crate::network::Network;
 use crate::place::{Mapping, Names};
 use crate::round::Round;
 use crate::seats::{Inside, Seats};
-use crate::settings::{Settings, Timing};
+use crate::settings::Settings;
+use crate::stream_waits::StreamWaits;
 use crate::templates::Templates;
 use crate::watch::Watch;
 use capture::live::{Group, Header, Odd, Row, Section, View, GROUPS};
@@ -90,6 +91,7 @@ pub struct Recorder {
     driver: OnceLock<Option<&'static Driver>>,
     pub rings: Rings,
     pub switch: Switch,
+    pub waits: StreamWaits,
     next_uid: AtomicU32,
     /// Slots of communicators that were given out.
     comms_used: AtomicU32,
@@ -153,7 +155,7 @@ impl Recorder {
 
     /// The CUDA driver's functions, where the process has a driver and launches are timed by its events.
     pub fn driver(&self) -> Option<&'static Driver> {
-        if !matches!(self.settings.timing, Timing::Auto | Timing::Events) {
+        if !self.settings.times_by_events() {
             return None;
         }
         let find = || Driver::find().map(|driver| &*Box::leak(Box::new(driver)));
@@ -170,8 +172,9 @@ impl Recorder {
         let watch = Watch {
             graphs: self.settings.graphs,
             windows: self.settings.windows,
+            waits: self.settings.times_by_events(),
         };
-        if watch.graphs || watch.windows {
+        if watch != Watch::default() {
             (self.watch_driver)(watch, again);
         }
     }

@@ -186,6 +186,11 @@ impl Settings {
         }
     }
 
+    /// Whether launches are timed by CUDA events.
+    pub fn times_by_events(&self) -> bool {
+        matches!(self.timing, Timing::Auto | Timing::Events)
+    }
+
     /// The events to ask NCCL for.
     pub fn mask(&self) -> u32 {
         use event::*;

@@ -75,7 +75,7 @@ impl Poller {
         let mut under_way = 0;
         for ring in rings.all() {
             let pushed = ring.pushed.load(Acquire);
-            if pushed == ring.sure.load(Relaxed) {
+            if pushed == ring.sure.load(Relaxed) && !ring.has_waits() {
                 continue;
             }
             match self.poll_one(driver, rings, ring, clock, last) {
@@ -115,6 +115,13 @@ impl Poller {
             done = done.wrapping_add(1);
             ring.done.store(done, Release);
         }
+        ring.take_waits(|pair| {
+            let (wait, after) = (pair.wait.load(Relaxed), pair.after.load(Relaxed));
+            if !driver.has_ended(wait)? {
+                return Ok(None);
+            }
+            driver.elapsed_ns(wait, after)
+        })?;
         if last {
             refresh(anchor, driver, rings, clock, true)?;
         }

@@ -4,15 +4,26 @@
 //! recorded both events), `done` (the poller saw them end and kept their [`Span`]), `sure` (an anchor behind
 //! them confirmed the time).
 //!
+//! The first stream that is made to wait for the launch gets an event of the pair's, just before it waits
+//! ([`Ring::awaited`]). Its thread marks the pair in `marked`, and the poller finds it there
+//! ([`Ring::take_waits`]):
+//!
+//! ```text
+//!           begin               awaited: its event             the poller
+//!   (any) ────────▶ NO_WAIT ──▶ CLAIMED ──▶ RECORDED, marked ──▶ Waited in `spans`
+//!                      '─────────────────▶ ENDED or UNTIMED, marked ──'
+//! ```
+//!
 //! Rule: only the launching thread moves `pushed`, and only the recorder's thread moves `done` and `sure`. A
-//! pair is recorded again only after it is done.
+//! pair is recorded again only after it is done, and while no thread has claimed it.
 
 use super::sampling::Switch;
 use crate::array;
 use crate::cuda::{Context, Driver};
+use crate::stream_waits::{Call, Stream};
 use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
-    Ordering::{Acquire, Relaxed, Release},
+    AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
 /// Launches of a communicator that can wait for their times.
@@ -67,16 +78,70 @@ pub struct Span {
     pub error: u32,
 }
 
-/// The two events around one launch.
+/// What is known of the first stream that waited for a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// None is known.
+    Not,
+    /// From the moment at which it had nothing else to do to the launch's end, ns; negative if the launch had
+    /// ended by then. With the stream's id.
+    For(i64, u32),
+    /// The launch had ended when this stream came to wait.
+    Ended(u32),
+    /// It could not be timed.
+    Untimed(u32),
+}
+
+/// The two events around one launch, and that of the first stream that waits for it.
 #[derive(Default)]
 pub(super) struct Pair {
     pub(super) before: AtomicU64,
     pub(super) after: AtomicU64,
+    pub(super) wait: AtomicU64,
+    /// The key of the launch's stream.
+    stream: AtomicU64,
+    /// The pair's number << 3 | what is known of a stream that waits.
+    waited: AtomicU64,
+    /// The id of that stream.
+    waiter: AtomicU32,
+}
+
+// States of `Pair::waited`.
+const NO_WAIT: u64 = 0;
+/// A thread is about to record the event.
+const CLAIMED: u64 = 1;
+const RECORDED: u64 = 2;
+const ENDED: u64 = 3;
+const UNTIMED: u64 = 4;
+
+fn waited_word(number: u32, state: u64) -> u64 {
+    u64::from(number) << 3 | state
+}
+
+/// A wait that was recorded, if the driver should refuse the program's own.
+#[derive(Clone, Copy)]
+pub struct Awaited {
+    ring: &'static Ring,
+    number: u32,
+}
+
+impl Awaited {
+    /// The stream does not wait after all.
+    #[cold]
+    pub fn undo(self) {
+        let pair = &self.ring.pairs[self.number as usize % PAIRS];
+        let word = |state| waited_word(self.number, state);
+        let _ = pair
+            .waited
+            .compare_exchange(word(RECORDED), word(UNTIMED), Relaxed, Relaxed);
+    }
 }
 
 /// See the module.
 pub struct Ring {
     driver: &'static Driver,
+    /// Its place among all rings.
+    index: u8,
     pub(super) context: Context,
     pub(super) pairs: Box<[Pair; PAIRS]>,
     /// Pairs recorded so far, by the launching thread.
@@ -100,6 +165,8 @@ pub struct Ring {
     /// Launches so far of each function and class of size.
     indexes: Box<[AtomicU32; FUNCTIONS * CLASSES]>,
     spans: Box<[Kept; KEPT]>,
+    /// Bits: pairs that a stream waits for, which the poller has not taken.
+    marked: [AtomicU64; PAIRS / 64],
     /// Its communicator was finalized: nobody launches any more.
     closed: AtomicBool,
 }
@@ -112,6 +179,11 @@ struct Kept {
     start: AtomicU64,
     length: AtomicU64,
     error: AtomicU32,
+    /// State of the wait, as in `Pair::waited`; `RECORDED` with the time in `waited_for`.
+    wait: AtomicU8,
+    waiter: AtomicU32,
+    /// As [`Waited::For`].
+    waited_for: AtomicI64,
 }
 
 /// The bit of a function in [`Ring::silent`]; those without a number of their own share one.
@@ -125,15 +197,17 @@ fn zeroed<T: Default>(n: usize) -> Box<[T]> {
 
 impl Ring {
     /// A ring for the context that is current; `None` without one, or if CUDA makes no events.
-    pub fn make(driver: &'static Driver) -> Option<Ring> {
+    pub fn make(driver: &'static Driver, index: u8) -> Option<Ring> {
         let context = driver.context()?;
         let pairs: Box<[Pair; PAIRS]> = array::boxed(zeroed(PAIRS));
         for pair in pairs.iter() {
             pair.before.store(driver.new_event()?, Relaxed);
             pair.after.store(driver.new_event()?, Relaxed);
+            pair.wait.store(driver.new_event()?, Relaxed);
         }
         Some(Ring {
             driver,
+            index,
             context,
             pairs,
             pushed: AtomicU32::new(0),
@@ -147,6 +221,7 @@ impl Ring {
             blocking: AtomicU8::new(0),
             indexes: array::boxed(zeroed(FUNCTIONS * CLASSES)),
             spans: array::boxed(zeroed(KEPT)),
+            marked: std::array::from_fn(|_| AtomicU64::new(0)),
             closed: AtomicBool::new(false),
         })
     }
@@ -178,9 +253,16 @@ impl Ring {
         if self.driver.current_context() != Some(self.context.handle) {
             return Timed::No;
         }
-        let event = self.pairs[pushed as usize % PAIRS].before.load(Relaxed);
-        match self.driver.record(event, stream) {
+        let pair = &self.pairs[pushed as usize % PAIRS];
+        if pair.waited.load(Acquire) & 7 == CLAIMED {
+            // A thread was stopped just before it records the event for the launch before.
+            return Timed::No;
+        }
+        match self.driver.record(pair.before.load(Relaxed), stream) {
             Ok(true) => {
+                let key = Stream::legacy(stream).key;
+                pair.stream.store(key, Relaxed);
+                pair.waited.store(waited_word(pushed, NO_WAIT), Relaxed);
                 self.open.store(true, Relaxed);
                 Timed::By(pushed)
             }
@@ -212,6 +294,152 @@ impl Ring {
                 switch.fail(code);
                 false
             }
+        }
+    }
+
+    /// What a stream that waits for a launch knows it by. `None` if it can't be said whether NCCL is done
+    /// with the launch when the call returns.
+    pub fn call(&self, number: u32) -> Option<Call> {
+        let blocking = self.blocking.load(Relaxed) == 1;
+        blocking.then_some(Call {
+            ring: self.index,
+            pair: number,
+        })
+    }
+
+    /// A stream is about to wait for a launch. The first time, an event is recorded on it, if the launch
+    /// has not ended. Returns what to undo if the stream does not wait after all.
+    #[cold]
+    pub fn awaited(&'static self, switch: &Switch, stream: Stream, number: u32) -> Option<Awaited> {
+        if switch.is_off() || self.is_closed() {
+            return None;
+        }
+        let pair = &self.pairs[number as usize % PAIRS];
+        let word = |state| waited_word(number, state);
+        // A stream that waits for itself does not wait.
+        if pair.waited.load(Acquire) != word(NO_WAIT) || pair.stream.load(Relaxed) == stream.key {
+            return None;
+        }
+        // Of several streams, the first one's thread gets it.
+        let claim = pair
+            .waited
+            .compare_exchange(word(NO_WAIT), word(CLAIMED), AcqRel, Relaxed);
+        claim.ok()?;
+        let ended = self.done.load(Acquire).wrapping_sub(number) as i32 > 0;
+        let state = if ended {
+            ENDED
+        } else {
+            self.record_wait(switch, pair, stream)
+        };
+        let id = self.driver.stream_id(stream.handle);
+        pair.waiter.store(id, Relaxed);
+        // Meets the Acquire in `take_waits`.
+        pair.waited.store(word(state), Release);
+        let place = number as usize % PAIRS;
+        self.marked[place / 64].fetch_or(1 << (place % 64), Release);
+        (state == RECORDED).then_some(Awaited { ring: self, number })
+    }
+
+    /// Records the event of a stream that waits; the new state.
+    fn record_wait(&self, switch: &Switch, pair: &Pair, stream: Stream) -> u64 {
+        let context = Some(self.context.handle);
+        let driver = self.driver;
+        // The event belongs to this context, and so must the stream.
+        if !switch.wants_wait()
+            || driver.current_context() != context
+            || driver.context_of(stream.handle) != context
+        {
+            return UNTIMED;
+        }
+        match driver.record(pair.wait.load(Relaxed), stream.handle) {
+            Ok(true) => RECORDED,
+            Ok(false) => UNTIMED,
+            Err(code) => {
+                switch.fail(code);
+                UNTIMED
+            }
+        }
+    }
+
+    /// Whether streams wait for launches that the poller has not asked about.
+    pub(super) fn has_waits(&self) -> bool {
+        self.marked.iter().any(|word| word.load(Relaxed) != 0)
+    }
+
+    /// Keeps what is known of streams that wait for launches that have ended; `measure` tells the time from
+    /// the event of such a stream to the launch's end, if the stream has come to it.
+    pub(super) fn take_waits(
+        &self,
+        mut measure: impl FnMut(&Pair) -> Result<Option<f64>, u32>,
+    ) -> Result<(), u32> {
+        let (pushed, done) = (self.pushed.load(Acquire), self.done.load(Relaxed));
+        // Streams that have not come to an event of this launch have not come to later ones.
+        let mut behind = [None; 4];
+        for place in (0..PAIRS).map(|i| (pushed as usize + i) % PAIRS) {
+            let bit = 1 << (place % 64);
+            if self.marked[place / 64].load(Acquire) & bit == 0 {
+                continue;
+            }
+            let pair = &self.pairs[place];
+            let word = pair.waited.load(Acquire);
+            let (number, state) = ((word >> 3) as u32, word & 7);
+            let ended = done.wrapping_sub(number) as i32 > 0;
+            let waiter = pair.waiter.load(Relaxed);
+            if matches!(state, RECORDED | ENDED | UNTIMED) && !ended {
+                continue;
+            }
+            // The launching thread must not record this pair again while it is asked about.
+            let is_old = pushed.wrapping_sub(number) > PAIRS as u32 / 2;
+            let length = if state != RECORDED || is_old || behind.contains(&Some(waiter)) {
+                None
+            } else {
+                measure(pair)?
+            };
+            let known = match (state, length) {
+                (RECORDED, Some(length)) => Waited::For(length as i64, waiter),
+                (RECORDED | ENDED, _) => Waited::Ended(waiter),
+                (UNTIMED, _) => Waited::Untimed(waiter),
+                _ => Waited::Not,
+            };
+            self.keep_wait(number, known);
+            if state == RECORDED && length.is_none() && !is_old {
+                behind.rotate_right(1);
+                behind[0] = Some(waiter);
+            } else {
+                self.marked[place / 64].fetch_and(!bit, Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    fn keep_wait(&self, number: u32, known: Waited) {
+        let kept = &self.spans[number as usize % KEPT];
+        if kept.number.load(Relaxed) != u64::from(number) + 1 {
+            return;
+        }
+        let (state, length, waiter) = match known {
+            Waited::Not => return,
+            Waited::For(length, waiter) => (RECORDED, length, waiter),
+            Waited::Ended(waiter) => (ENDED, 0, waiter),
+            Waited::Untimed(waiter) => (UNTIMED, 0, waiter),
+        };
+        kept.waited_for.store(length, Relaxed);
+        kept.waiter.store(waiter, Relaxed);
+        kept.wait.store(state as u8, Relaxed);
+    }
+
+    /// What is known of a stream that waited for a launch. For the recorder's thread, which also keeps it.
+    pub fn waited(&self, number: u32) -> Waited {
+        let kept = &self.spans[number as usize % KEPT];
+        if kept.number.load(Relaxed) != u64::from(number) + 1 {
+            return Waited::Not;
+        }
+        let waiter = kept.waiter.load(Relaxed);
+        match u64::from(kept.wait.load(Relaxed)) {
+            RECORDED => Waited::For(kept.waited_for.load(Relaxed), waiter),
+            ENDED => Waited::Ended(waiter),
+            UNTIMED => Waited::Untimed(waiter),
+            _ => Waited::Not,
         }
     }
 
@@ -295,6 +523,7 @@ impl Ring {
         (0..pushed.wrapping_sub(sure)).for_each(|i| self.forget(sure.wrapping_add(i)));
         self.done.store(pushed, Release);
         self.sure.store(pushed, Release);
+        self.marked.iter().for_each(|word| word.store(0, Relaxed));
     }
 
     /// Whether another communicator of this context may have it: it is closed, and nothing is under way.
@@ -338,6 +567,7 @@ impl Ring {
         kept.start.store(span.start, Relaxed);
         kept.length.store(span.length, Relaxed);
         kept.error.store(span.error, Relaxed);
+        kept.wait.store(NO_WAIT as u8, Relaxed);
         kept.number.store(u64::from(number) + 1, Release);
     }
 }
@@ -364,6 +594,12 @@ impl Rings {
             .map_while(|ring| unsafe { ring.load(Acquire).as_ref() })
     }
 
+    /// The ring with this index.
+    pub fn at(&self, index: u8) -> Option<&'static Ring> {
+        // SAFETY: as above.
+        unsafe { self.list.get(usize::from(index))?.load(Acquire).as_ref() }
+    }
+
     /// Launches seen on all of them, timed or not; wraps round.
     pub(super) fn launches(&self) -> u32 {
         self.all()
@@ -378,8 +614,9 @@ impl Rings {
             spare.reopen();
             return Some(spare);
         }
-        let free = self.list.get(self.all().count())?;
-        let ring = Box::leak(Box::new(Ring::make(driver)?));
+        let index = self.all().count();
+        let free = self.list.get(index)?;
+        let ring = Box::leak(Box::new(Ring::make(driver, index as u8)?));
         free.store(ring, Release);
         Some(ring)
     }

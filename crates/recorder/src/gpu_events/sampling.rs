@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// What it costs a GPU's busy stream to time a launch, ns: 5.4 us were measured on H200, for every size.
 const COST_NS: f64 = 5_400.0;
+/// What the event of a stream that waits costs, as a share of that: it is one event instead of two.
+const WAIT_COST: f64 = 0.5;
 /// Launches that are timed after a calm time before anybody looks at the rate: a step's calls come in bursts.
 const BURST: u32 = 256;
 /// The same after the burst is used up: the sample of a flood gets sparser after each so many.
@@ -40,6 +42,10 @@ pub struct Switch {
     level: AtomicU32,
     /// Launches that may be timed before the recorder's thread looks again.
     credit: AtomicU32,
+    /// Launches that were timed, and events that were recorded on streams that wait for them; both wrap
+    /// round.
+    timed: AtomicU32,
+    waits: AtomicU32,
     /// Launches that may be timed per second, as long as that leaves a sample; 0 no limit.
     limit: f64,
     /// The level is at most this.
@@ -56,6 +62,8 @@ impl Switch {
             polling: AtomicBool::new(false),
             level: AtomicU32::new(0),
             credit: AtomicU32::new(BURST),
+            timed: AtomicU32::new(0),
+            waits: AtomicU32::new(0),
             limit: budget.map_or(0.0, |share| share * 1e9 / COST_NS),
             deepest: budget.map_or(0, |share| {
                 (f64::from(DEEPEST) + (0.01 / share).log2())
@@ -107,7 +115,32 @@ impl Switch {
         if !first && !sampled(index, level) {
             return false;
         }
+        self.timed
+            .store(self.timed.load(Relaxed).wrapping_add(1), Relaxed);
+        self.pay();
+        true
+    }
+
+    /// Whether an event may be recorded on a stream that waits for a launch of the sample. There is at most
+    /// one for each launch, so a flood costs half as much again until the recorder's thread looks at the
+    /// rate.
+    pub(super) fn wants_wait(&self) -> bool {
+        if self.limit == 0.0 {
+            return true;
+        }
+        if self.quiet.load(Relaxed) {
+            return false;
+        }
+        if self.waits.fetch_add(1, Relaxed) % 2 == 1 {
+            self.pay();
+        }
+        true
+    }
+
+    /// Takes from the credit what a pair of events costs.
+    fn pay(&self) {
         // The rate is known only some milliseconds later, so a flood must be noticed here.
+        let level = self.level.load(Relaxed);
         let credit = self.credit.load(Relaxed);
         if credit == 0 {
             self.level.store((level + 1).min(self.deepest), Relaxed);
@@ -115,7 +148,6 @@ impl Switch {
         } else {
             self.credit.store(credit - 1, Relaxed);
         }
-        true
     }
 }
 
@@ -124,6 +156,10 @@ impl Switch {
 pub(super) struct Pace {
     /// Since when launches are counted for the rate, and how many there were then.
     since: Option<(Instant, u32)>,
+    /// Timed launches and events of waiting streams at that time.
+    events: [u32; 2],
+    /// What a timed launch costs besides its pair, as a share of that: events of streams that wait for it.
+    besides: f64,
     /// Looks in a row at which a denser sample would have kept to the budget.
     calm: u32,
 }
@@ -144,7 +180,14 @@ impl Pace {
             return;
         }
         self.since = Some((Instant::now(), launches));
+        let events = [switch.timed.load(Relaxed), switch.waits.load(Relaxed)];
+        let [timed, waits] = [0, 1].map(|i| f64::from(events[i].wrapping_sub(self.events[i])));
+        self.events = events;
+        if timed > 0.0 {
+            self.besides = WAIT_COST * (waits / timed).min(1.0);
+        }
         let rate = f64::from(launches.wrapping_sub(before)) / passed.as_secs_f64();
+        let rate = rate * (1.0 + self.besides);
         // Of two powers of two, the one nearer in cost: up to a quarter above the budget, or well below it.
         let sparse = (rate / (1.25 * switch.limit)).log2().ceil().max(0.0) as u32;
         let level = switch.level.load(Relaxed);
@@ -207,6 +250,35 @@ mod tests {
                 "{stride}: {seen:?}"
             );
         }
+    }
+
+    #[test]
+    fn streams_that_wait_take_their_part_of_the_budget() {
+        let level_with = |waits: bool| {
+            let switch = Switch::new(Some(0.01));
+            let mut pace = Pace::default();
+            pace.keep(&switch, || 0);
+            let mut launches = 0;
+            for _ in 0..3 {
+                std::thread::sleep(LOOK_EVERY);
+                // A little below the rate up to which every launch is timed.
+                launches +=
+                    (1.1 * switch.limit * pace.since.map_or(0.0, |s| s.0.elapsed().as_secs_f64()))
+                        as u32;
+                for i in 0..100 {
+                    if switch.wants(i) && waits {
+                        assert!(switch.wants_wait());
+                    }
+                }
+                pace.keep(&switch, || launches);
+            }
+            switch.level.load(Relaxed)
+        };
+        assert_eq!((level_with(false), level_with(true)), (0, 1));
+        let switch = Switch::new(Some(0.01));
+        switch.quiet(true);
+        assert!(!switch.wants_wait());
+        assert!(Switch::new(None).wants_wait());
     }
 
     #[test]

@@ -35,6 +35,7 @@ impl Recorder {
         };
         if let Some(ring) = comm.ring() {
             ring.called_by(thread());
+            comm.launched.store(0, Relaxed);
         }
         let ticket = self.header().groups_seen.fetch_add(1, Relaxed);
         let group = &self.groups[ticket as usize % GROUPS];
@@ -408,15 +409,20 @@ impl Recorder {
         };
         #[cfg(debug_assertions)]
         crate::guard::forced::found();
+        let comm = self.comms.at(handle.comm());
         if group.calls.load(Relaxed) == 1 {
             // A group of one call, by far the commonest: its row gets the time, and needs the group no more.
             let inside = self.inside();
-            if let Some(ring) = self.comms.at(handle.comm()).ring() {
-                self.end_bracket(&inside, ring, word, group);
+            if let Some(ring) = comm.ring() {
+                self.end_bracket(&inside, comm, ring, word, group);
+                self.launches_returned(comm, ring);
             }
             if let Some(row) = self.first_row(&inside, word, group) {
                 return row.t_end.store(now, Release);
             }
+        }
+        if let Some(ring) = comm.ring() {
+            self.launches_returned(comm, ring);
         }
         Self::several_return(group, now);
     }

@@ -44,6 +44,8 @@ pub struct CommState {
     pub(super) launching_on: AtomicU64,
     /// Whether that launch is timed ([`crate::gpu_events::Timed::pack`]).
     pub(super) launching_timed: AtomicU64,
+    /// The number + 1 of the events of the newest launch, until its call returns; 0 none.
+    pub(super) launched: AtomicU64,
     /// Launches put into `launches` so far, by the launching thread.
     pub(super) pushed: AtomicU32,
     /// Launches taken out again, at the stop of their plan. Those between `popped` and `pushed` wait.
@@ -106,6 +108,7 @@ impl Recorder {
             channel.stop.store(0, Relaxed);
         }
         state.launching_timed.store(0, Relaxed);
+        state.launched.store(0, Relaxed);
         let ring = self.ring(init.abi);
         state.ring.store(ring, Release);
         let turn = state.generation.load(Relaxed).wrapping_add(1);

@@ -44,6 +44,7 @@ impl Recorder {
     // A function of its own, so that launches that are not timed do not carry its code.
     #[inline(never)]
     fn time_launch(&self, comm: &CommState, ring: &Ring, word: u64, group: &Group, stream: u64) {
+        self.waits.launching(stream);
         let timed = if group.captured.load(Relaxed) != 0 {
             Timed::No
         } else {
@@ -79,8 +80,30 @@ impl Recorder {
         let timed = comm.launching_timed.load(Relaxed);
         let stream = comm.launching_on.load(Relaxed);
         match Timed::unpack(timed) {
-            Timed::By(_) if !ring.end(&self.switch, stream) => Timed::No.pack(),
-            _ => timed,
+            Timed::By(number) if ring.end(&self.switch, stream) => {
+                comm.launched.store(u64::from(number) + 1, Relaxed);
+                timed
+            }
+            other => {
+                comm.launched.store(0, Relaxed);
+                match other {
+                    Timed::By(_) => Timed::No.pack(),
+                    other => other.pack(),
+                }
+            }
+        }
+    }
+
+    /// The calls of a group have returned: from now on, streams that wait for what is on their stream wait
+    /// for its newest launch.
+    #[inline]
+    pub(super) fn launches_returned(&self, comm: &CommState, ring: &Ring) {
+        let launched = comm.launched.load(Relaxed);
+        if launched != 0 {
+            comm.launched.store(0, Relaxed);
+            if let Some(call) = ring.call((launched - 1) as u32) {
+                self.waits.returned(comm.launching_on.load(Relaxed), call);
+            }
         }
     }
 
@@ -189,7 +212,14 @@ impl Recorder {
     /// Ends what [`Recorder::begin_bracket`] began, and learns whether calls of this function are launched
     /// with an event.
     #[inline(never)]
-    pub(super) fn end_bracket(&self, inside: &Inside, ring: &Ring, word: u64, group: &Group) {
+    pub(super) fn end_bracket(
+        &self,
+        inside: &Inside,
+        comm: &CommState,
+        ring: &Ring,
+        word: u64,
+        group: &Group,
+    ) {
         let timed = ring.take_bracket();
         if group.captured.load(Relaxed) != 0 {
             return;
@@ -203,8 +233,12 @@ impl Recorder {
             return;
         }
         let parts = row.parts.load(Relaxed);
+        let stream = row.stream.load(Relaxed);
+        self.waits.launching(stream);
         match timed {
-            Timed::By(number) if ring.end(&self.switch, row.stream.load(Relaxed)) => {
+            Timed::By(number) if ring.end(&self.switch, stream) => {
+                comm.launching_on.store(stream, Relaxed);
+                comm.launched.store(u64::from(number) + 1, Relaxed);
                 row.event.store(number, Relaxed);
                 row.parts.store(parts | part::EVENTS, Release);
             }

@@ -16,6 +16,7 @@ use crate::place;
 use crate::round::Round;
 use crate::seats::Seats;
 use crate::settings::{Mode, Settings, Timing};
+use crate::stream_waits::StreamWaits;
 use crate::templates::Templates;
 use crate::watch::Watch;
 use capture::live::{Layout, Section, View};
@@ -107,6 +108,7 @@ impl Recorder {
             mask: settings.mask(),
             driver: OnceLock::new(),
             rings: Rings::new(),
+            waits: StreamWaits::new(),
             switch: Switch::new((settings.timing == Timing::Auto).then_some(settings.budget)),
             buffers: settings.mode == Mode::Full,
             next_uid: AtomicU32::new(1),

@@ -8,11 +8,11 @@
 use super::folding::key_of_record;
 use super::{Writer, NONE};
 use crate::control::lock;
-use crate::gpu_events::HostClock;
+use crate::gpu_events::{HostClock, Ring, Waited};
 use crate::recorder::{Recorder, Returned};
 use crate::settings::{Mode, Timing};
 use capture::block::{self, Kind};
-use capture::live::{flag, part, row_state, Cause, Odd, Row, Section};
+use capture::live::{flag, part, row_state, waiter, Cause, Odd, Row, Section};
 use capture::rows::{GpuTime, Record};
 use std::sync::atomic::{
     AtomicU64,
@@ -152,10 +152,20 @@ impl Writer {
             Some(Some(span)) => {
                 row.event_ns.store(span.length, Relaxed);
                 row.event_error.store(span.error, Relaxed);
+                store_wait(ring, row);
                 // Meets the Acquire of `Record::load`: whoever sees the start sees the others.
                 row.event_start.store(span.start, Release);
                 true
             }
+        }
+    }
+
+    /// Gives a row that has times what is known since of the stream that waited for its call.
+    fn note_wait(&self, at: usize, row: &Row) {
+        let timed =
+            row.parts.load(Acquire) & part::EVENTS != 0 && row.event_start.load(Relaxed) != 0;
+        if let Some(ring) = self.recorder.ring_of(at).filter(|_| timed) {
+            store_wait(ring, row);
         }
     }
 
@@ -244,6 +254,8 @@ impl Writer {
             let next = self.next[slot as usize];
             let row = &self.rows()[slot as usize];
             let timed = self.join(at, row);
+            // The stream may have come to its wait long after the call's end.
+            self.note_wait(at, row);
             let record = self.load(row).and_then(|record| {
                 let passed = self.passed(at, next, record.ticket);
                 self.ready(record, now, passed, timed, hurried)
@@ -458,6 +470,18 @@ impl Writer {
             self.recorder.free.give(slot);
         }
     }
+}
+
+/// Gives a row what is known of the stream that waited for its call.
+fn store_wait(ring: &Ring, row: &Row) {
+    let (kind, stream, length) = match ring.waited(row.event.load(Relaxed)) {
+        Waited::Not => return,
+        Waited::For(length, stream) => (waiter::TIMED, stream, length),
+        Waited::Ended(stream) => (waiter::ENDED, stream, 0),
+        Waited::Untimed(stream) => (waiter::UNTIMED, stream, 0),
+    };
+    row.waited.store(waiter::units(length) as u32, Relaxed);
+    row.waiter.store(waiter::word(stream, kind), Relaxed);
 }
 
 /// Whether anything has come from the GPU or the network.

@@ -68,6 +68,13 @@ functions! {
             block_z: u32, shared: u32, stream: u64, parameters: *mut u8, extra: *mut u8);
     copy_on = "cudaMemcpyAsync" "copy_on" (to: u64, from: u64, bytes: usize, stream: u64);
     fill_on = "cudaMemsetAsync" "fill_on" (to: u64, value: u8, bytes: usize, stream: u64);
+    make_event = "cudaEventCreate" "make_event" (event: *mut u64, flags: u32);
+    destroy_event = "cudaEventDestroy" "destroy_event" (event: u64);
+    record = "cudaEventRecord" "record" (event: u64, stream: u64);
+    record_with = "cudaEventRecordWithFlags" "record_with" (event: u64, stream: u64, flags: u32);
+    wait = "cudaStreamWaitEvent" "wait" (stream: u64, event: u64, flags: u32);
+    record_own = "cudaEventRecord_ptsz" "record_own" (event: u64, stream: u64);
+    wait_own = "cudaStreamWaitEvent_ptsz" "wait_own" (stream: u64, event: u64, flags: u32);
 }
 
 impl Cuda {
@@ -121,6 +128,23 @@ impl Cuda {
                 .get::<extern "C" fn() -> u64>(name.as_bytes())
                 .expect("is there")()
         }
+    }
+
+    /// Calls one of fake-cuda's own functions with a number or two.
+    pub fn tell(&self, name: &str, first: u64, second: u64) -> u64 {
+        // SAFETY: fake-cuda has these functions, and none takes more.
+        unsafe {
+            let name = format!("fake_cuda_{name}");
+            self.driver
+                .get::<extern "C" fn(u64, u64) -> u64>(name.as_bytes())
+                .expect("is there")(first, second)
+        }
+    }
+
+    /// What the driver itself answers.
+    pub fn asked<T: Copy>(&self, name: &str) -> T {
+        // SAFETY: the caller knows the function's signature.
+        unsafe { *self.driver.get::<T>(name.as_bytes()).expect("is there") }
     }
 
     /// The calling thread launches on this device from now on.

@@ -1,0 +1,290 @@
+//! Streams that wait for collectives: since when a stream had nothing to do but to wait for a call.
+//!
+//! A program makes a compute stream wait for a collective with an event: it records the event on the
+//! collective's stream, behind the collective, and lets the compute stream wait for it.
+//! [`crate::driver_watch`] sees both, and tells [`StreamWaits`]:
+//!
+//! ```text
+//! NCCL: a launch begins on N        launching(N)               N: nothing is known
+//! NCCL: the call has returned       returned(N, call)          N ──▶ call, if CUDA events time it
+//! driver: event E recorded on N     recorded(E, N)             E ──▶ call
+//! driver: stream S waits for E      awaited(S, E)              an event on S, before S waits
+//! ```
+//!
+//! The event on S is one of the call's own ([`Ring::awaited`]). The time from it to the call's end is how
+//! long S stood still for the call: its *exposed* time.
+//!
+//! NCCL itself makes streams of its own wait for a launch, before the call returns. These waits are left
+//! out, because the launch's stream is entered only when the call has returned.
+//!
+//! Rule: an event or a stream that is not in the tables costs one failed look-up. The tables have a fixed
+//! size and take no lock. An entry that another one replaces is a wait that is not seen.
+
+use crate::cuda::Driver;
+use crate::gpu_events::{Awaited, Rings, Switch};
+use crate::seats::thread;
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// The handles of CUDA's default streams.
+const LEGACY: u64 = 1;
+const PER_THREAD: u64 = 2;
+
+/// A stream as the driver was told of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream {
+    /// What the driver takes for it, whichever function it is given to.
+    pub handle: u64,
+    /// Differs for all streams of the process. Handles are aligned pointers, so no other stream has this.
+    pub key: u64,
+}
+
+impl Stream {
+    /// From a function for which 0 is the stream that all threads share.
+    pub fn legacy(handle: u64) -> Stream {
+        Stream::of(if handle == 0 { LEGACY } else { handle })
+    }
+
+    /// From a function for which 0 is the calling thread's own stream.
+    pub fn per_thread(handle: u64) -> Stream {
+        Stream::of(if handle == 0 { PER_THREAD } else { handle })
+    }
+
+    fn of(handle: u64) -> Stream {
+        let key = if handle == PER_THREAD {
+            thread() | PER_THREAD
+        } else {
+            handle
+        };
+        Stream { handle, key }
+    }
+}
+
+/// A call that CUDA events time: the number of its communicator's ring, and of its pair of events there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    pub ring: u8,
+    pub pair: u32,
+}
+
+/// See the module.
+pub struct StreamWaits {
+    /// A call was ever entered: before that, nothing is looked up.
+    any: AtomicBool,
+    /// The newest call on each stream.
+    streams: Table<6, 4>,
+    /// The call that each event is behind.
+    events: Table<9, 2>,
+}
+
+impl StreamWaits {
+    pub fn new() -> StreamWaits {
+        StreamWaits {
+            any: AtomicBool::new(false),
+            streams: Table::new(),
+            events: Table::new(),
+        }
+    }
+
+    /// A launch begins on a stream, or one of an unknown time was made: no call is known to be its newest.
+    #[inline]
+    pub fn launching(&self, stream: u64) {
+        if self.any.load(Relaxed) {
+            self.streams.clear(Stream::legacy(stream).key);
+        }
+    }
+
+    /// A call returned, and is the newest on this stream.
+    pub fn returned(&self, stream: u64, call: Call) {
+        self.streams.set(Stream::legacy(stream).key, call);
+        self.any.store(true, Release);
+    }
+
+    /// The program recorded an event on a stream.
+    #[inline]
+    pub fn recorded(
+        &self,
+        event: u64,
+        stream: Stream,
+        driver: impl FnOnce() -> Option<&'static Driver>,
+    ) {
+        if !self.any.load(Relaxed) {
+            return;
+        }
+        match self.streams.find(stream.key) {
+            None => self.events.clear(event),
+            Some(call) => self.recorded_behind(event, stream, call, driver()),
+        }
+    }
+
+    #[cold]
+    fn recorded_behind(&self, event: u64, stream: Stream, call: Call, driver: Option<&Driver>) {
+        // While the stream is captured, its events belong to the graph.
+        if driver.is_some_and(|driver| !driver.is_capturing(stream.handle)) {
+            self.events.set(event, call);
+        } else {
+            self.events.clear(event);
+        }
+    }
+
+    /// An event is no more. Another may get its handle.
+    #[inline]
+    pub fn destroyed(&self, event: u64) {
+        if self.any.load(Relaxed) {
+            self.events.clear(event);
+        }
+    }
+
+    /// A stream is about to wait for an event. What to do when the driver has refused, if something was
+    /// recorded.
+    #[inline]
+    pub fn awaited(
+        &self,
+        stream: Stream,
+        event: u64,
+        rings: &Rings,
+        switch: &Switch,
+    ) -> Option<Awaited> {
+        if !self.any.load(Relaxed) {
+            return None;
+        }
+        let call = self.events.find(event)?;
+        rings.at(call.ring)?.awaited(switch, stream, call.pair)
+    }
+}
+
+/// Calls by handle: sets of `WAYS` words, `1 << BITS` of them.
+///
+/// A word is `tag << 39 | (ring + 1) << 32 | pair`; 0 is a free one. A handle times an odd constant gives
+/// the number of its set and the tag, which are its highest bits. With the golden ratio as that constant,
+/// handles that lie closer together than 0.8 GiB (streams) or 7 GiB (events) are never confused. Of others,
+/// one pair in 2^31 is.
+struct Table<const BITS: u32, const WAYS: usize>(Box<[[AtomicU64; WAYS]]>);
+
+const TAG: u32 = 39;
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl<const BITS: u32, const WAYS: usize> Table<BITS, WAYS> {
+    fn new() -> Self {
+        let free = || std::array::from_fn(|_| AtomicU64::new(0));
+        Table((0..1 << BITS).map(|_| free()).collect())
+    }
+
+    /// The set of a handle, and its tag, in place.
+    #[inline]
+    fn set_of(&self, handle: u64) -> (&[AtomicU64; WAYS], u64) {
+        let mixed = handle.wrapping_mul(GOLDEN);
+        let set = &self.0[(mixed >> (64 - BITS)) as usize];
+        (set, mixed << BITS >> TAG << TAG)
+    }
+
+    #[inline]
+    fn is(word: u64, tag: u64) -> bool {
+        word != 0 && word >> TAG << TAG == tag
+    }
+
+    #[inline]
+    fn find(&self, handle: u64) -> Option<Call> {
+        let (set, tag) = self.set_of(handle);
+        // Meets the Release in `set`: what the pair has is then seen.
+        let mut words = set.iter().map(|word| word.load(Acquire));
+        let word = words.find(|word| Self::is(*word, tag))?;
+        Some(Call {
+            ring: ((word >> 32 & 0x7f) - 1) as u8,
+            pair: word as u32,
+        })
+    }
+
+    fn set(&self, handle: u64, call: Call) {
+        let (set, tag) = self.set_of(handle);
+        let own = |word: &&AtomicU64| Self::is(word.load(Relaxed), tag);
+        let free = |word: &&AtomicU64| word.load(Relaxed) == 0;
+        let place = set.iter().find(own).or_else(|| set.iter().find(free));
+        let place = place.unwrap_or(&set[call.pair as usize % WAYS]);
+        let word = tag | u64::from(call.ring + 1) << 32 | u64::from(call.pair);
+        place.store(word, Release);
+    }
+
+    #[inline]
+    fn clear(&self, handle: u64) {
+        let (set, tag) = self.set_of(handle);
+        for word in set {
+            let now = word.load(Relaxed);
+            if Self::is(now, tag) {
+                // Another thread may have given the place to another handle.
+                let _ = word.compare_exchange(now, 0, Relaxed, Relaxed);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    fn call(pair: u32) -> Call {
+        Call {
+            ring: (pair % 64) as u8,
+            pair,
+        }
+    }
+
+    #[test]
+    fn default_streams_have_keys_of_their_own() {
+        assert_eq!(Stream::legacy(0).key, Stream::per_thread(1).key);
+        assert_eq!(Stream::legacy(2).key, Stream::per_thread(0).key);
+        assert_ne!(Stream::legacy(0).key, Stream::legacy(2).key);
+        let other = std::thread::spawn(|| Stream::per_thread(0).key);
+        assert_ne!(other.join().expect("ends"), Stream::per_thread(0).key);
+        assert_eq!(Stream::per_thread(0x5000).key, 0x5000);
+    }
+
+    #[test]
+    fn handles_of_a_heap_are_never_confused() {
+        let table: Table<9, 2> = Table::new();
+        // More than there is room for, at the distances of small objects.
+        let handles: Vec<u64> = (0..20_000).map(|i| 0x55d0_1234_5000 + 0x70 * i).collect();
+        for (pair, handle) in handles.iter().enumerate() {
+            table.set(*handle, call(pair as u32));
+            assert_eq!(table.find(*handle), Some(call(pair as u32)));
+        }
+        for (pair, handle) in handles.iter().enumerate() {
+            let found = table.find(*handle);
+            assert!(found.is_none() || found == Some(call(pair as u32)));
+        }
+        let kept = handles.iter().filter(|h| table.find(**h).is_some());
+        assert_eq!(kept.count(), 1024);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_found_was_set_last_and_not_cleared(
+            steps in prop::collection::vec((0u64..40, prop::option::of(0u32..1 << 20)), 0..400)
+        ) {
+            let table: Table<6, 4> = Table::new();
+            let mut truth = HashMap::new();
+            for (handle, set) in steps {
+                let handle = 0x7f00_0000_0000 + 64 * handle;
+                match set {
+                    Some(pair) => {
+                        table.set(handle, call(pair));
+                        truth.insert(handle, call(pair));
+                    }
+                    None => {
+                        table.clear(handle);
+                        truth.remove(&handle);
+                    }
+                }
+                prop_assert_eq!(table.find(handle), truth.get(&handle).copied());
+                for handle in (0..40).map(|i| 0x7f00_0000_0000 + 64 * i) {
+                    let found = table.find(handle);
+                    prop_assert!(found.is_none() || found == truth.get(&handle).copied());
+                }
+            }
+        }
+    }
+}
