@@ -54,6 +54,8 @@ pub struct Execution<'a> {
     pub shape: &'a Shape,
     /// The call, or the first piece.
     pub call: &'a Call,
+    /// The call, or the piece that ended last on the GPU.
+    pub last: &'a Call,
     /// Announced calls in it.
     pub pieces: u64,
     /// A template in a CUDA graph, which is not executed.
@@ -224,6 +226,7 @@ impl<'a> Walk<'a> {
             place: call.shape as usize,
             shape,
             call,
+            last: call,
             pieces: 1,
             captured: shape.is(flag::CAPTURED),
             warmup: false,
@@ -260,6 +263,7 @@ impl<'a> Walk<'a> {
             place: self.composite_places[number],
             shape,
             call: first,
+            last: calls().max_by_key(|call| call.gpu_stop).unwrap_or(first),
             pieces: composite.calls.len() as u64,
             captured: shape.is(flag::CAPTURED),
             warmup: false,

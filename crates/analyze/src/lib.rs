@@ -43,6 +43,7 @@ pub mod settings;
 pub mod sightings;
 pub mod statistics;
 pub mod steps;
+pub mod stream_waits;
 pub mod streams;
 pub mod summary;
 pub mod warmup;
@@ -96,6 +97,8 @@ pub struct Report {
     pub streams: Option<streams::Streams>,
     /// What recording cost this job; null where no time passed between calls.
     pub cost: Option<cost::Cost>,
+    /// Exposed communication, from streams that waited for calls; null where none was seen to wait.
+    pub stream_waits: Option<stream_waits::StreamWaits>,
     /// Who waited and who was waited for; null where no operation has a GPU time on every rank.
     pub arrivals: Option<arrivals::Arrivals>,
     /// How the hosts' clocks stand to each other; null for one host.
@@ -178,6 +181,7 @@ pub struct Analysis {
     graphs: graphs::Gatherer,
     streams: streams::Gatherer,
     cost: cost::Gatherer,
+    stream_waits: stream_waits::Gatherer,
     steps: Vec<steps::StepsRow>,
     evidence: evidence::Gatherer,
     silent: notes::Silent,
@@ -204,6 +208,7 @@ struct UnderWay {
     shown: graphs::Shown,
     in_windows: streams::Calls,
     cost: cost::Plan,
+    waits: stream_waits::Plan,
 }
 
 impl Default for Analysis {
@@ -221,6 +226,7 @@ impl Default for Analysis {
             graphs: graphs::Gatherer::default(),
             streams: streams::Gatherer::default(),
             cost: cost::Gatherer::default(),
+            stream_waits: stream_waits::Gatherer::default(),
             steps: Vec::new(),
             evidence: evidence::Gatherer::default(),
             silent: notes::Silent::default(),
@@ -268,6 +274,7 @@ impl Analysis {
                 shown: graphs::Shown::default(),
                 in_windows: streams::Calls::new(process),
                 cost: cost::Plan::new(process),
+                waits: stream_waits::Plan::new(capture, process, &walk),
             });
         }
         let Some(mut now) = self.under_way.take() else {
@@ -278,6 +285,7 @@ impl Analysis {
             let place = execution.place;
             now.in_windows.add(&devices, execution);
             now.cost.add(process, execution);
+            now.waits.add(execution);
             self.operations.add(rows[place], execution);
             self.functions.add(functions[place], execution);
             self.network.add(networks[place], process, execution);
@@ -318,6 +326,7 @@ impl Analysis {
                 let place = total.shape as usize;
                 let local = walk.places()[place].local;
                 now.ranks.add_counted(local, place, calls, total.timed);
+                now.waits.add_counted(place, calls);
                 let stamps = process.fact("timing") == Some("stamps");
                 operations::untimed_in_totals(stamps, shape, total, &mut now.untimed);
             }
@@ -326,12 +335,14 @@ impl Analysis {
             let local = walk.places()[shape as usize].local;
             self.operations.add_in_graphs(rows[shape as usize], calls);
             now.ranks.add_counted(local, shape as usize, calls, 0);
+            now.waits.add_in_graphs(shape as usize, calls);
         }
         self.graphs.add(capture, process);
         for (shape, ns) in self.streams.add(capture, process, now.in_windows) {
             self.operations.time_in_graph(rows[shape as usize], ns);
         }
         self.cost.add(process, now.cost);
+        self.stream_waits.add(process, now.waits);
         self.evidence.end(now.evidence, process);
         self.ranks.extend(now.ranks.finish(process));
         self.steps.extend(now.pattern.finish(process));
@@ -354,6 +365,7 @@ impl Analysis {
         self.graphs.merge(later.graphs);
         self.streams.merge(later.streams);
         self.cost.merge(later.cost);
+        self.stream_waits.merge(later.stream_waits);
         self.steps.extend(later.steps);
         self.evidence.merge(later.evidence);
         self.silent.merge(later.silent);
@@ -376,6 +388,7 @@ impl Analysis {
         completeness.absent(absent::rows(capture, &jobs, &found), &found, capture);
         completeness.name_remedies();
         let warmup = self.warmup.finish(capture);
+        let streams = self.streams.finish(capture);
         let mut report = Report {
             schema: SCHEMA,
             verdict: String::new(),
@@ -392,8 +405,9 @@ impl Analysis {
             network: self.network.finish(capture),
             graphs: self.graphs.finish(capture),
             steps: steps::finish(self.steps, capture.processes.len()),
-            streams: self.streams.finish(capture),
             cost: self.cost.finish(),
+            stream_waits: self.stream_waits.finish(capture, streams.as_ref()),
+            streams,
             arrivals,
             clocks,
             problems: job::problems(capture),
