@@ -573,6 +573,58 @@ class Cost(Record):
     calls: int
 
 
+class RankStreamWaits(Record):
+    """How long streams stood still for the calls of one GPU."""
+
+    _parts = {"share": Share, "by_windows": Share}
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    device: int | None
+    calls: int
+    known: int
+    waited: int
+    untimed: int
+    sum_us: float
+    interval_us: list[float] | None
+    before_us: float
+    unwaited_us: float
+    in_graphs: int
+    active_us: float
+    share: Share
+    at_most: float
+    by_windows: Share | None
+    difference: float | None
+
+
+class OperationStreamWaits(Record):
+    """How long streams stood still for the calls of one operation, over ranks."""
+
+    __slots__ = ()
+    communicator: str | None
+    function: str | None
+    datatype: str | None
+    bytes: int | None
+    calls: int
+    known: int
+    waited: int
+    untimed: int
+    sum_us: float
+    interval_us: list[float] | None
+    before_us: float
+    unwaited_us: float
+
+
+class StreamWaits(Record):
+    """Exposed communication, from streams that waited for calls."""
+
+    _parts = {"ranks": RankStreamWaits, "operations": OperationStreamWaits}
+    __slots__ = ()
+    ranks: list[RankStreamWaits]
+    operations: list[OperationStreamWaits]
+
+
 class StepsRow(Record):
     """The steps of one process."""
 
@@ -829,6 +881,7 @@ class Report(Record):
         "steps": Steps,
         "streams": Streams,
         "cost": Cost,
+        "stream_waits": StreamWaits,
         "arrivals": Arrivals,
         "clocks": Clocks,
         "problems": Problem,
@@ -853,6 +906,7 @@ class Report(Record):
     steps: Steps | None
     streams: Streams | None
     cost: Cost | None
+    stream_waits: StreamWaits | None
     arrivals: Arrivals | None
     clocks: Clocks | None
     notes: list[str]

@@ -1,13 +1,13 @@
 //! Exposed communication, from stream waits: how long streams stood still for calls.
 //!
-//! A program makes its compute stream wait for a call. Of calls that CUDA events time, the recorder knows the
-//! moment from which the first such stream had nothing else to do. From that moment to the call's end the
-//! stream stood still: that time of the call is *exposed*. A [`Gatherer`] adds it up by operation and by rank;
-//! what was timed stands for all calls of its kind.
+//! A program makes its compute stream wait for a call. Of calls that CUDA events time, the recorder knows
+//! the moment from which the first such stream had nothing else to do. From that moment to the call's end
+//! the stream stood still: that time of the call is *exposed*. A [`Gatherer`] adds it up by operation and
+//! by rank; what was timed stands for all calls of its kind.
 //!
-//! It is a lower end. A call that no other stream waits for may run on the compute stream itself, and stop it
-//! for as long as it runs: the GPU time of these calls is `unwaited_us`, and exposed and this together are the
-//! upper end.
+//! It is a lower end. A call that no other stream waits for may run on the compute stream itself, and stop
+//! it for as long as it runs: the GPU time of these calls is `unwaited_us`, and exposed and this together
+//! are the upper end.
 //!
 //! Rule: a call counts once, by the first stream that waited. Calls of one launch have one wait, which is the
 //! first one's.
@@ -103,8 +103,8 @@ impl OperationWaits {
 }
 
 impl StreamWaits {
-    /// Whether it says something of each rank: streams were seen to wait, and not for a few calls beside many in
-    /// CUDA graphs.
+    /// Whether it says something of each rank: streams were seen to wait, and not for a few calls beside
+    /// many in CUDA graphs.
     pub fn tells(&self) -> bool {
         let enough = |r: &RankWaits| r.exposed.waited > 0 && 10 * r.in_graphs <= r.exposed.calls;
         !self.ranks.is_empty() && self.ranks.iter().all(enough)

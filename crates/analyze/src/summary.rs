@@ -122,10 +122,15 @@ pub fn verdict(report: &Report) -> String {
     }
 }
 
-/// The share of exposed communication over ranks, for people; `None` without kernel windows.
+/// The share of exposed communication over ranks, for people: from kernel windows, else from stream waits;
+/// `None` without both.
 pub fn exposed(report: &Report) -> Option<String> {
-    let ranks = &report.streams.as_ref()?.ranks;
-    range_of_shares(ranks.iter().map(|rank| rank.exposed.share))
+    let windows = report.streams.iter().flat_map(|streams| &streams.ranks);
+    range_of_shares(windows.map(|rank| rank.exposed.share)).or_else(|| {
+        let waits = report.stream_waits.as_ref().filter(|waits| waits.tells())?;
+        let range = range_of_shares(waits.shares().flatten())?;
+        Some(format!("{range} (from stream waits)"))
+    })
 }
 
 /// Shares from the lowest to the highest, for people; `None` of none.

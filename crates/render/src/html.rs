@@ -176,6 +176,7 @@ impl<'a> Page<'a> {
         self.warmup();
         self.steps();
         self.streams();
+        self.stream_waits();
         self.waiting();
         self.clocks();
         self.settings();
@@ -294,6 +295,11 @@ impl<'a> Page<'a> {
             there(!report.warmup.is_empty(), "warmup", "Warm-up"),
             there(report.steps.is_some(), "steps", "Steps"),
             there(report.streams.is_some(), "streams", "What the GPUs did"),
+            there(
+                report.stream_waits.is_some(),
+                "stream-waits",
+                "Stream waits",
+            ),
             there(report.arrivals.is_some(), "waiting", "Waiting"),
             there(report.clocks.is_some(), "clocks", "Clocks"),
             there(!report.settings.is_empty(), "settings", "Settings"),
@@ -751,6 +757,28 @@ impl<'a> Page<'a> {
             "",
         );
         self.table_of("streams.kernels", "Kernels", &[KERNELS], "");
+        self.end();
+    }
+
+    fn stream_waits(&mut self) {
+        let Some(waits) = &self.report.stream_waits else {
+            return;
+        };
+        self.section(
+            "stream-waits",
+            "Exposed communication, from stream waits",
+            "From the moment at which a stream had nothing to do but to wait for a call, to the call's end.",
+        );
+        for line in crate::stream_waits::lines(waits) {
+            let _ = writeln!(self.html, "<p>{}</p>", escaped(&line));
+        }
+        self.table_of("stream_waits.ranks", "By rank", &[RANK_WAITS], "");
+        self.table_of(
+            "stream_waits.operations",
+            "By operation",
+            &[OPERATION_WAITS],
+            "",
+        );
         self.end();
     }
 

@@ -16,6 +16,7 @@ pub mod layout;
 pub mod parquet;
 pub mod perfetto;
 mod steps;
+mod stream_waits;
 mod streams;
 pub mod text;
 pub mod timeline;

@@ -125,6 +125,7 @@ fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {
     warmup(report, rows, out)?;
     crate::steps::steps(report, out)?;
     crate::streams::streams(report, rows.ranks.max(2), out)?;
+    crate::stream_waits::stream_waits(report, rows.ranks.max(2), rows.functions, out)?;
     crate::waiting::waiting(report, rows.ranks, rows.ranks == usize::MAX, out)?;
     crate::waiting::links(report, rows.ranks, rows.ranks == usize::MAX, out)?;
     crate::clocks::clocks(report, rows.ranks, out)?;
@@ -802,7 +803,7 @@ fn text(name: &Option<String>) -> String {
 }
 
 /// A size in the largest unit that is exact, without a space.
-fn bytes(bytes: u64) -> String {
+pub(crate) fn bytes(bytes: u64) -> String {
     analyze::summary::size(bytes).replace(' ', "")
 }
 

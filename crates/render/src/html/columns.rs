@@ -106,6 +106,7 @@ macro_rules! columns {
 
 const NEVER: &str = "";
 const NONE: &str = "none";
+const NO_WINDOWS: &str = "the GPU has no kernel windows";
 const NOT_COMPARED: &str = "no kernel ran both ways";
 const NO_LAUNCHES: &str = "needs two launches with a time on a rank";
 const NOT_KNOWN: &str = "not known";
@@ -155,6 +156,32 @@ columns! {
         "interference" "slower beside" "%" Percent "how much longer the same kernels ran beside communication" NOT_COMPARED;
         "windows" "windows" "" Count "kernel windows that count" NEVER;
         "seen_us" "seen" "ms" Ms "how long they are together" NEVER;
+    }
+    RANK_WAITS {
+        "rank" "rank" "" Count "the launcher's rank" NOT_KNOWN;
+        "host" "host" "" Text "the machine" NEVER;
+        "device" "GPU" "" Count "CUDA's number of it" NOT_KNOWN;
+        "share.share" "exposed" "%" Percent "streams stood still for calls" NEVER;
+        "at_most" "at most" "%" Percent "the same with calls that no other stream waited for" NEVER;
+        "by_windows.share" "by windows" "%" Percent "exposed communication by kernel windows" NO_WINDOWS;
+        "calls" "calls" "" Count "without warm-ups" NEVER;
+        "known" "known" "" Count "those that were timed, with their waits" NEVER;
+        "waited" "waited" "" Count "of these: a stream waited" NEVER;
+        "sum_us" "stood still" "ms" Ms "of all calls, by those that are known" NEVER;
+        "unwaited_us" "unwaited" "ms" Ms "GPU time of calls that no other stream waited for" NEVER;
+        "active_us" "active" "ms" Ms "from the first call behind warm-up to the end of the last" NEVER;
+    }
+    OPERATION_WAITS {
+        "function" "function" "" Text "as NCCL names it" NO_NAME;
+        "bytes" "bytes" "" Bytes "by the convention of nccl-tests" NO_SIZE;
+        "datatype" "type" "" Datatype "as NCCL names it" NO_NAME;
+        "communicator" "communicator" "" Communicator "its id" NO_COMMUNICATOR;
+        "calls" "calls" "" Count "over ranks, without warm-ups" NEVER;
+        "known" "known" "" Count "those that were timed, with their waits" NEVER;
+        "waited" "waited" "" Count "of these: a stream waited" NEVER;
+        "sum_us" "exposed" "ms" Ms "streams stood still for all calls, by those that are known" NEVER;
+        "before_us" "before" "ms" Ms "of that: before the call itself began" NEVER;
+        "unwaited_us" "unwaited" "ms" Ms "GPU time of calls that no other stream waited for" NEVER;
     }
     NCCL_KERNELS {
         "function" "function" "" Text "of NCCL's kernel" NEVER;
