@@ -172,7 +172,7 @@ impl Recorder {
         let watch = Watch {
             graphs: self.settings.graphs,
             windows: self.settings.windows,
-            waits: self.settings.times_by_events(),
+            waits: self.settings.waits,
         };
         if watch != Watch::default() {
             (self.watch_driver)(watch, again);

@@ -56,6 +56,8 @@ pub struct Settings {
     pub graphs: bool,
     /// Whether there are kernel windows.
     pub windows: bool,
+    /// Whether streams that wait for timed calls are timed, too.
+    pub waits: bool,
     /// Seconds between flushes; `None` lets the file system decide.
     pub flush: Option<f64>,
     /// Bytes of the live part.
@@ -110,6 +112,8 @@ impl Settings {
         // Totals have no place for what ran when.
         let windows =
             choose("NCCLSCOPE_WINDOWS", "on", &["on", "off"]) == 0 && mode != Mode::Profile;
+        let waits = choose("NCCLSCOPE_WAITS", "on", &["on", "off"]) == 0
+            && matches!(timing, Timing::Auto | Timing::Events);
         let mut size = |name: &str, default: u64, least: u64, most: u64| -> u64 {
             let Some(value) = var(name) else {
                 return default;
@@ -179,6 +183,7 @@ impl Settings {
             net,
             graphs,
             windows,
+            waits,
             flush,
             memory,
             max_size,

@@ -71,6 +71,8 @@ pub struct Call {
 
 /// See the module.
 pub struct StreamWaits {
+    /// Waits are to be seen.
+    wanted: bool,
     /// A call was ever entered: before that, nothing is looked up.
     any: AtomicBool,
     /// The newest call on each stream.
@@ -80,8 +82,10 @@ pub struct StreamWaits {
 }
 
 impl StreamWaits {
-    pub fn new() -> StreamWaits {
+    /// Without `wanted`, nothing is ever entered.
+    pub fn new(wanted: bool) -> StreamWaits {
         StreamWaits {
+            wanted,
             any: AtomicBool::new(false),
             streams: Table::new(),
             events: Table::new(),
@@ -98,6 +102,9 @@ impl StreamWaits {
 
     /// A call returned, and is the newest on this stream.
     pub fn returned(&self, stream: u64, call: Call) {
+        if !self.wanted {
+            return;
+        }
         self.streams.set(Stream::legacy(stream).key, call);
         self.any.store(true, Release);
     }

@@ -20,7 +20,7 @@ enum Takes {
 }
 
 /// The settings of recorder and command.
-const SETTINGS: [(&str, Takes); 14] = [
+const SETTINGS: [(&str, Takes); 15] = [
     ("NCCLSCOPE_OUT", Takes::Any),
     (
         "NCCLSCOPE_MODE",
@@ -33,6 +33,7 @@ const SETTINGS: [(&str, Takes); 14] = [
     ("NCCLSCOPE_BUDGET", Takes::Percent(0.01, 100.0)),
     ("NCCLSCOPE_GRAPHS", Takes::Words(&["count", "off"])),
     ("NCCLSCOPE_WINDOWS", Takes::Words(&["on", "off"])),
+    ("NCCLSCOPE_WAITS", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_NET", Takes::Words(&["steps", "ops", "off"])),
     ("NCCLSCOPE_FLUSH", Takes::Seconds(0.05, 3600.0)),
     ("NCCLSCOPE_MEMORY", Takes::Bytes(1 << 20, 64 << 20)),

@@ -108,7 +108,7 @@ impl Recorder {
             mask: settings.mask(),
             driver: OnceLock::new(),
             rings: Rings::new(),
-            waits: StreamWaits::new(),
+            waits: StreamWaits::new(settings.waits),
             switch: Switch::new((settings.timing == Timing::Auto).then_some(settings.budget)),
             buffers: settings.mode == Mode::Full,
             next_uid: AtomicU32::new(1),
