@@ -30,6 +30,7 @@ use crate::streams::Share;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::{BTreeMap, HashMap};
+use tables::calls::Waited;
 use tables::{Name, Process};
 
 /// Fewer spells tell nothing.
@@ -82,7 +83,8 @@ pub struct Cost {
     pub left_out: u64,
     /// Launches with CUDA events.
     pub timed_launches: u64,
-    /// What these cost if each costs a busy stream 5.4 µs, as measured on H200.
+    /// What these cost if each costs a busy stream 5.4 µs, as measured on H200, and an event on a stream
+    /// that waits half of that.
     pub events_counted: f64,
     /// Callbacks of NCCL calls, of stamps and of network operations: counted, times the measured ns of each.
     pub callbacks: f64,
@@ -147,6 +149,8 @@ pub struct Plan {
     active: Option<(i64, i64)>,
     calls: u64,
     timed: u64,
+    /// Of these: with an event on a stream that waited.
+    waits: u64,
     beside: OtherCallbacks,
 }
 
@@ -297,6 +301,8 @@ impl Plan {
         self.calls += execution.pieces;
         if execution.shape.has_events() {
             self.timed += u64::from(execution.gpu.is_ok());
+            let waited = execution.last.waited();
+            self.waits += u64::from(matches!(waited, Some(Waited::For(_))));
         } else {
             self.beside.channels += u64::from(call.channels_started);
         }
@@ -569,6 +575,8 @@ pub struct Gatherer {
     active_ns: i64,
     calls: u64,
     timed: u64,
+    /// Of these: with an event on a stream that waited.
+    waits: u64,
     /// Some calls beside quiet spells have times from CUDA events.
     timed_beside: bool,
     beside: OtherCallbacks,
@@ -618,6 +626,7 @@ impl Gatherer {
         let calls = announced.max(now.calls);
         self.calls = self.calls.saturating_add(calls);
         self.timed += now.timed;
+        self.waits += now.waits;
         self.beside.add(now.beside);
     }
 
@@ -631,6 +640,7 @@ impl Gatherer {
         self.active_ns += later.active_ns;
         self.calls = self.calls.saturating_add(later.calls);
         self.timed += later.timed;
+        self.waits += later.waits;
         self.timed_beside |= later.timed_beside;
         self.beside.add(later.beside);
     }
@@ -658,7 +668,9 @@ impl Gatherer {
         let ordinary: f64 = quiet.iter().map(|value| value.ordinary).sum();
         let ordinary = ordinary / quiet.len() as f64;
         let noisy = 1.0 - (self.quiet_ns as f64 / active_ns).clamp(0.0, 1.0);
-        let events_counted = self.timed as f64 * EVENTS_NS / active_ns;
+        // One event instead of two.
+        let pairs = self.timed as f64 + self.waits as f64 / 2.0;
+        let events_counted = pairs * EVENTS_NS / active_ns;
         let events = match (self.timed, self.timed_beside) {
             (0, _) => Some(Mean::exactly(0.0)),
             // Only a few while the job was set up, as with graphs: there is nothing that could be compared.
