@@ -716,6 +716,13 @@ exported! {
         driver().launch_kernel(stream, kernel);
     }
 
+    /// A stream has something to do until this moment, ns of CLOCK_MONOTONIC.
+    fn fake_cuda_busy(stream: u64, until: u64) {
+        let mut driver = driver();
+        let busy = driver.busy.entry(stream_of(stream, LEGACY)).or_insert(0);
+        *busy = until.max(*busy);
+    }
+
     /// From now on, this function gets all that is launched.
     fn fake_cuda_watch(watcher: Watcher) {
         driver().watcher = Some(watcher);

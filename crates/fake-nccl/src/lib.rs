@@ -15,6 +15,7 @@ pub mod check;
 mod control;
 pub mod event;
 mod fault;
+mod gpu;
 mod hash;
 mod lock;
 pub mod machine;

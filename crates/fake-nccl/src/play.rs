@@ -22,6 +22,7 @@ mod job;
 mod process;
 mod ranks;
 mod statements;
+mod streams;
 mod threads;
 
 use crate::processes::{beside, run_processes, Start, RANK_PROCESS, STAMPS};

@@ -140,6 +140,11 @@ impl<'s> Schedule<'s> {
         }
     }
 
+    /// When what was launched by now begins on an idle GPU of a rank, and when its own kernels are done.
+    pub fn computing(&self, rank: usize) -> [u64; 2] {
+        [self.host[rank] + LAUNCH_NS, self.computed[rank]]
+    }
+
     /// When the operations of a rank are over.
     fn streams(&self, rank: usize) -> u64 {
         self.stream.iter().map(|c| c[rank]).max().unwrap_or(0)

@@ -9,6 +9,7 @@ use crate::plugin::{Identity, Loader, Profiler};
 use crate::script::{Call, Path};
 use std::ffi::CString;
 use std::sync::atomic::AtomicU64;
+use std::time::Instant;
 
 /// One rank's part in a communicator.
 pub struct Communicator {
@@ -19,7 +20,9 @@ pub struct Communicator {
     pub(super) identity: Identity,
     pub(super) label: String,
     pub(super) hosts: Vec<usize>,
-    pub(super) stream: usize,
+    /// The stream of its calls.
+    pub stream: usize,
+    pub(super) timeline: Timeline,
     pub(super) seq: [AtomicU64; 15],
     pub(super) ce_seq: AtomicU64,
     pub(super) proxy: Option<Worker>,
@@ -48,7 +51,7 @@ impl Communicator {
             native,
             profiler,
             rank: identity.rank,
-            timeline,
+            timeline: timeline.clone(),
         });
         let spawn = |name: &str, network: bool| {
             let progress = progress.as_ref().map(|p| Progress {
@@ -65,6 +68,7 @@ impl Communicator {
             label: label.into(),
             hosts,
             stream: 0x7f55_0000_0000 + id * 0x100,
+            timeline,
             seq: Default::default(),
             ce_seq: AtomicU64::new(0),
             proxy: spawn("NCCL Progress", true),
@@ -93,6 +97,11 @@ impl Communicator {
         for worker in [&self.proxy, &self.profiler_thread].into_iter().flatten() {
             worker.join();
         }
+    }
+
+    /// When its GPU is at this time; `None` for never.
+    pub(super) fn until(&self, at: Option<u64>) -> Option<Instant> {
+        self.timeline.instant(at?)
     }
 
     /// Hands work to the threads: network operations to the proxy, and KernelCh events to the profiler thread

@@ -8,6 +8,7 @@ use super::masks::FOR_GROUP;
 use super::plan::{plan_of, Part, Planned, Play, Task};
 use super::task_events::TaskEvent;
 use crate::event::{Event, Handle};
+use crate::gpu;
 use crate::schedule::Kernel;
 use crate::script::Path;
 use crate::stuck::Held;
@@ -35,8 +36,21 @@ impl Launcher {
             let event = Event::KernelLaunch {
                 stream: comm.stream,
             };
+            let gpu = gpu::get().filter(|_| mode == Mode::Eager);
+            if let Some(gpu) = gpu {
+                let starts = plan.iter().filter_map(|p| tasks[p.task].kernel.start);
+                gpu.busy(comm.stream as u64, comm.until(starts.min()));
+            }
             comm.start(&event, group_api, comm.api_rank(), &mut handle);
+            if let Some(gpu) = gpu {
+                let mut stops = plan.iter().map(|p| tasks[p.task].kernel.stop);
+                let stop = stops.try_fold(0, |last: u64, stop| Some(last.max(stop?)));
+                gpu.busy(comm.stream as u64, comm.until(stop));
+            }
             comm.stop(handle);
+            if let Some(gpu) = gpu {
+                gpu.launched(comm.stream as u64);
+            }
         }
         match mode {
             Mode::Capture if replays_show(comm, tasks, &plan) => {}

@@ -47,6 +47,11 @@ impl Timeline {
         self.wait_host(at + self.lead_ns);
     }
 
+    /// When the GPU is at that time; `None` without waiting.
+    pub fn instant(&self, at: u64) -> Option<Instant> {
+        Some(self.origin().host? + Duration::from_nanos(at + self.lead_ns))
+    }
+
     /// A stamp of the GPU's clock, which goes in steps of 32 ns. The origin is cut to a step first, so that
     /// durations don't depend on it.
     pub(super) fn stamp(&self, at: u64) -> u64 {

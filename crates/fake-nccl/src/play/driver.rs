@@ -2,6 +2,7 @@
 
 use super::cuda::{Graph, HostCallbacks};
 use super::job::Job;
+use crate::gpu;
 use crate::nccl::{Launcher, Timeline};
 use crate::schedule::Schedule;
 use std::collections::HashMap;
@@ -21,6 +22,10 @@ pub(super) struct Driver<'j> {
 
 impl<'j> Driver<'j> {
     pub(super) fn new(job: &'j Job, mine: Vec<usize>) -> Self {
+        if let (Some(gpu), Some(rank)) = (gpu::get(), mine.first()) {
+            let first = (0..*rank).find(|other| job.script.host(*other) == job.script.host(*rank));
+            gpu.set_device(rank - first.unwrap_or(*rank));
+        }
         Driver {
             job,
             schedule: Schedule::new(&job.script),

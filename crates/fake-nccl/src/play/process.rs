@@ -3,6 +3,7 @@
 use super::job::{Flow, Job, Stuck};
 use super::ranks::ends_process;
 use crate::control::Control;
+use crate::gpu;
 use crate::lock::lock;
 use crate::machine;
 use crate::outcome::{Outcome, Process};
@@ -23,6 +24,10 @@ pub(crate) fn process(
     script.nccl = Version(order["nccl"].as_u64().unwrap_or_default() as u32);
     told(script.nccl);
     let flag = |key: &str| order[key].as_bool().unwrap_or(false);
+    // In virtual time there is no moment at which a stream is done.
+    if script.cuda && !flag("fast") {
+        gpu::load()?;
+    }
     let loader = Loader::new(Choice {
         version: script.nccl,
         plugin: std::env::var("NCCL_PROFILER_PLUGIN").ok(),

@@ -32,6 +32,8 @@ pub struct Script {
     pub graphs: Vec<String>,
     /// What happens.
     pub body: Vec<Statement>,
+    /// Processes have a CUDA driver, whose streams do what the schedule says.
+    pub cuda: bool,
     /// Destroy the communicators at the end.
     pub destroy: bool,
 }
@@ -65,6 +67,7 @@ impl Default for Script {
             hosts: 1,
             per_process: 1,
             one_thread: false,
+            cuda: false,
             lead_ns: 50_000_000,
             linger_ns: 0,
             host_cost_ns: 10_000,

@@ -51,6 +51,12 @@ pub(super) fn one_thread(parser: &mut Parser) -> Said {
     parser.ends(None)
 }
 
+/// `cuda`
+pub(super) fn cuda(parser: &mut Parser) -> Said {
+    parser.script.cuda = true;
+    parser.ends(None)
+}
+
 /// `lead TIME`
 pub(super) fn lead(parser: &mut Parser) -> Said {
     parser.script.lead_ns = parser.word("a time like 50ms", nanos)?;

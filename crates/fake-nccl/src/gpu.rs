@@ -1,0 +1,147 @@
+//! A GPU for a played job: a CUDA driver without one (`fake-cuda`).
+//!
+//! With the setting `cuda`, each process loads it before the plugin, so that a plugin finds a driver as in any
+//! program. The addresses of its functions are kept in this program's data, as a CUDA runtime that is linked into
+//! a program keeps them. What the schedule says becomes what streams do: [`Gpu::busy`] keeps a stream busy until a moment, and
+//! [`Gpu::join`] makes the compute stream wait for a collective's stream, as programs do with an event.
+//!
+//! Rule: the library is looked for beside the program, where it is built.
+
+use crate::lock::lock;
+use anyhow::{bail, Context};
+use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::path::Path;
+use std::sync::{Mutex, OnceLock};
+use std::time::Instant;
+
+/// NCCL's own stream, which it lets wait for each launch.
+const NCCLS_OWN: u64 = 0x7f54_0000_0000;
+/// The first rank's compute stream.
+const COMPUTE: u64 = 0x7f56_0000_0000;
+
+type OnStream = unsafe extern "C" fn(u64, u64) -> c_int;
+type Wait = unsafe extern "C" fn(u64, u64, u32) -> c_int;
+type Make = unsafe extern "C" fn(*mut u64, u32) -> c_int;
+type Of = unsafe extern "C" fn(u64) -> c_int;
+
+/// The driver of this process.
+pub struct Gpu {
+    busy: OnStream,
+    record: OnStream,
+    wait: Wait,
+    make: Make,
+    set_context: Of,
+    /// By stream: the event that is recorded on it.
+    events: Mutex<HashMap<u64, u64>>,
+}
+
+static GPU: OnceLock<Gpu> = OnceLock::new();
+
+/// The GPU of this process, if its job has some.
+pub fn get() -> Option<&'static Gpu> {
+    GPU.get()
+}
+
+/// Gives this process a GPU.
+///
+/// # Errors
+/// The library is not there.
+pub fn load() -> anyhow::Result<()> {
+    if GPU.get().is_some() {
+        return Ok(());
+    }
+    let program = std::env::current_exe().context("the program's own path")?;
+    let folder = program.parent().unwrap_or(Path::new(""));
+    let folders = [folder, folder.parent().unwrap_or(folder)];
+    let places = folders
+        .iter()
+        .flat_map(|f| ["libfake_cuda.so", "deps/libfake_cuda.so"].map(|name| f.join(name)));
+    let Some(path) = places.into_iter().find(|path| path.is_file()) else {
+        bail!(
+            "expected libfake_cuda.so beside {}; `cargo build -p fake-cuda` builds it",
+            program.display()
+        );
+    };
+    // SAFETY: a library of ours without initialisers.
+    let driver = unsafe { Library::open(Some(path), RTLD_LAZY | RTLD_LOCAL) }?;
+    // The process keeps it, as it does CUDA's.
+    let driver: &'static Library = Box::leak(Box::new(driver));
+    // SAFETY: fake-cuda's functions, with their signatures.
+    let gpu = unsafe {
+        Gpu {
+            busy: *driver.get(b"fake_cuda_busy")?,
+            set_context: *driver.get(b"cuCtxSetCurrent")?,
+            record: *driver.get(b"cuEventRecord")?,
+            wait: *driver.get(b"cuStreamWaitEvent")?,
+            make: *driver.get(b"cuEventCreate")?,
+            events: Mutex::default(),
+        }
+    };
+    let _ = GPU.set(gpu);
+    Ok(())
+}
+
+impl Gpu {
+    /// The calling thread works with this device from now on.
+    pub fn set_device(&self, device: usize) {
+        // SAFETY: the driver's function.
+        unsafe { (self.set_context)(device as u64 + 1) };
+    }
+
+    /// A stream has something to do until then; `None` for ever.
+    pub fn busy(&self, stream: u64, until: Option<Instant>) {
+        let until = match until {
+            Some(until) => {
+                let ahead = until.saturating_duration_since(Instant::now());
+                now().saturating_add(ahead.as_nanos() as u64)
+            }
+            None => u64::MAX >> 1,
+        };
+        // SAFETY: fake-cuda's function.
+        unsafe { (self.busy)(stream, until) };
+    }
+
+    /// As NCCL does behind each launch, before the call returns.
+    pub fn launched(&self, stream: u64) {
+        self.behind(NCCLS_OWN + (stream & 0xffff_ffff), stream);
+    }
+
+    /// A rank's compute stream.
+    pub fn compute_stream(rank: usize) -> u64 {
+        COMPUTE + rank as u64 * 0x100
+    }
+
+    /// A rank's compute stream waits for what is on this stream.
+    pub fn join(&self, rank: usize, stream: u64) {
+        self.behind(Gpu::compute_stream(rank), stream);
+    }
+
+    /// Makes a stream wait for another, with an event.
+    fn behind(&self, waits: u64, stream: u64) {
+        let mut events = lock(&self.events);
+        let event = *events.entry(stream ^ waits << 16).or_insert_with(|| {
+            let mut event = 0;
+            // SAFETY: fills in one handle.
+            unsafe { (self.make)(&mut event, 0) };
+            event
+        });
+        // SAFETY: an event of the driver's.
+        unsafe {
+            (self.record)(event, stream);
+            (self.wait)(waits, event, 0);
+        }
+    }
+}
+
+/// ns of the clock that the driver goes by.
+fn now() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: fills in a timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
