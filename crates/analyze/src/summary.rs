@@ -112,8 +112,9 @@ pub fn verdict(report: &Report) -> String {
         false => "",
     };
     match (exposed(report), report.ranks.share) {
-        (Some(exposed), _) => {
-            format!("{nobody}Communication stops the computing for {exposed} of the time.")
+        (Some((exposed, from)), _) => {
+            let from = from.map_or(String::new(), |from| format!(", by {from}"));
+            format!("{nobody}Communication stops the computing for {exposed} of the time{from}.")
         }
         (None, Some(_)) => format!(
             "{nobody}How much of its time NCCL stops the computing is not known: there are no kernel windows."
@@ -122,14 +123,15 @@ pub fn verdict(report: &Report) -> String {
     }
 }
 
-/// The share of exposed communication over ranks, for people: from kernel windows, else from stream waits;
-/// `None` without both.
-pub fn exposed(report: &Report) -> Option<String> {
+/// The share of exposed communication over ranks, for people, and from what it is if not from kernel windows. `None`
+/// without windows and stream waits.
+pub fn exposed(report: &Report) -> Option<(String, Option<&'static str>)> {
     let windows = report.streams.iter().flat_map(|streams| &streams.ranks);
-    range_of_shares(windows.map(|rank| rank.exposed.share)).or_else(|| {
-        let waits = report.stream_waits.as_ref().filter(|waits| waits.tells())?;
+    let by_windows = range_of_shares(windows.map(|rank| rank.exposed.share));
+    by_windows.map(|range| (range, None)).or_else(|| {
+        let waits = report.stream_waits.as_ref().filter(|w| w.tells())?;
         let range = range_of_shares(waits.shares().flatten())?;
-        Some(format!("{range} (from stream waits)"))
+        Some((range, Some("stream waits")))
     })
 }
 
@@ -155,7 +157,10 @@ pub fn figures(report: &Report) -> Vec<String> {
     let step = report.steps.as_ref().and_then(|steps| steps.step_us?.p50);
     figures.extend(step.map(|us| format!("step {}", ms(us))));
     match (exposed(report), report.ranks.share) {
-        (Some(exposed), _) => figures.push(format!("exposed communication {exposed} of the time")),
+        (Some((exposed, from)), _) => {
+            let by = from.map_or(String::new(), |from| format!(", by {from}"));
+            figures.push(format!("exposed communication {exposed} of the time{by}"));
+        }
         (None, Some(share)) => {
             let percent = 100.0 * share.median;
             figures.push(format!("in NCCL {percent:.1} % of the run (median rank)"));

@@ -244,10 +244,13 @@ impl<'a> Page<'a> {
             share.unwrap_or(("-".to_owned(), "no rank has both times".to_owned()));
         // Where windows tell it, what communication costs says more than how long it ran.
         let in_nccl = match analyze::summary::exposed(report) {
-            Some(exposed) => (
+            Some((exposed, from)) => (
                 "Exposed communication",
                 exposed,
-                small("of the time, nothing computed beside it"),
+                small(match from {
+                    None => "of the time, nothing computed beside it",
+                    Some(_) => "of the time, by stream waits",
+                }),
             ),
             None => ("In NCCL, median rank", share, small(&spread)),
         };
