@@ -11,7 +11,6 @@ announced 60, ABI v5
   job      4 processes of 4 ranks on fake-host-0, fake-host-1
 Completeness and trust
   60 of 60 announced calls recorded, 0 timed.
-  Recording cost this job: callbacks <n> % (counted × measured).
 
 Problems
   fake-host-0/r0-p<pid>-<id>.trace, its header: expected each process once in a capture, found a copy of
@@ -24,7 +23,6 @@ Completeness and trust
   Ranks 2-3 are missing: no file of them is here. At least 20 of their calls are missing: operations that ended on other
     ranks prove them.
   30 of at least 50 announced calls recorded, 0 timed.
-  Recording cost this job: callbacks <n> % (counted × measured).
 
 Next: ncclscope doctor part
 --- ncclscope report part --json | jq -c '.completeness.absent[] | .ranks, .communicators'

@@ -8,7 +8,6 @@ Completeness and trust
   Rank 3 is missing: no file of it is here. At least 33 of its calls are missing: operations that ended on other ranks
     prove them.
   99 of at least 132 announced calls recorded, 0 timed.
-  Recording cost this job: callbacks <n> % (counted × measured).
 
 Next: ncclscope doctor part
 --- ncclscope report part --json | jq -c '.completeness | .absent[0], .missing_at_least, .announced_is_lower_bound'
@@ -28,7 +27,6 @@ Completeness and trust
   Ranks 2-3 are missing: no file of them is here but <host>/r2-p<pid>-<id>.trace, in which nothing can be read (found an
     empty file). At least 66 of their calls are missing: operations that ended on other ranks prove them.
   66 of at least 132 announced calls recorded, 0 timed.
-  Recording cost this job: callbacks <n> % (counted × measured).
 
 Problems
   <host>/r2-p<pid>-<id>.trace, byte 0: expected a trace file's header, found an empty file

@@ -23,7 +23,6 @@ Completeness and trust
     NCCLSCOPE_TIMING=stamps, copy engines, symmetric kernels and silent Broadcasts have none (see Notes); with events,
     graph replays and what NCCL launches without saying so; with host, all. Nor has a call that never began, or that
     lost its row before it began (rows ran short: a larger NCCLSCOPE_MEMORY has more).
-  Recording cost this job: callbacks <n> % (counted × measured).
 
 Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
   figure  clock   min median   max

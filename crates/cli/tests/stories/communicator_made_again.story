@@ -9,7 +9,6 @@ announced 10, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^Notes/p'
 Completeness and trust
   10 of 10 announced calls recorded, 0 timed.
-  Recording cost this job: callbacks <n> % (counted × measured).
 
 Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
   figure  clock min median max

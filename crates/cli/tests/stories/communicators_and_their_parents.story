@@ -12,7 +12,6 @@ announced 34, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p'
 Completeness and trust
   34 of 34 announced calls recorded, 34 timed.
-  Recording cost this job: callbacks <n> % (counted × measured).
 --- ncclscope report capture | sed -n '/^Communicators/,/^$/p' | sort
 
   1234567890abcdef      2     1    2 0-1   -               -

@@ -13,7 +13,6 @@ Completeness and trust
     NCCLSCOPE_TIMING=stamps, copy engines, symmetric kernels and silent Broadcasts have none (see Notes); with events,
     graph replays and what NCCL launches without saying so; with host, all. Nor has a call that never began, or that
     lost its row before it began (rows ran short: a larger NCCLSCOPE_MEMORY has more).
-  Recording cost this job: callbacks <n> % (counted × measured).
 
 Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
   function  bytes type comm algorithm         calls sum_ms mean  min  p50  p95 p99  max algbw busbw call_bw
@@ -45,7 +44,6 @@ Completeness and trust
     NCCLSCOPE_TIMING=stamps, copy engines, symmetric kernels and silent Broadcasts have none (see Notes); with events,
     graph replays and what NCCL launches without saying so; with host, all. Nor has a call that never began, or that
     lost its row before it began (rows ran short: a larger NCCLSCOPE_MEMORY has more).
-  Recording cost this job: callbacks <n> % (counted × measured).
 
 Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
   function  bytes type comm algorithm  calls sum_ms mean  min  p50  p95 p99  max algbw busbw call_bw

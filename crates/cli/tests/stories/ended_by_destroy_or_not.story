@@ -10,4 +10,3 @@ announced 400, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p'
 Completeness and trust
   400 of 400 announced calls recorded, 0 timed.
-  Recording cost this job: callbacks <n> % (counted × measured).

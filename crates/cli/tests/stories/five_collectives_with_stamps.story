@@ -20,7 +20,6 @@ Capture capture
 
 Completeness and trust
   72 of 72 announced calls recorded, 72 timed.
-  Recording cost this job: callbacks <n> % (counted × measured).
 
 Ranks (over 4; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
   figure  clock   min median   max

@@ -8,6 +8,5 @@ announced 40, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p'
 Completeness and trust
   40 of 40 announced calls recorded, 0 timed.
-  Recording cost this job: callbacks <n> % (counted × measured).
 --- find capture -name '*.trace' | wc -l
 2

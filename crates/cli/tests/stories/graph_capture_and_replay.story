@@ -8,7 +8,6 @@ announced 66, ABI v5
 Completeness and trust
   66 of 66 announced calls recorded, 60 timed.
   6 not timed, captured: templates in a CUDA graph, not executed; replays are calls of their own.
-  Recording cost this job: callbacks <n> % (counted × measured).
 
 Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
   function  bytes type comm algorithm  calls sum_ms mean  min  p50  p95 p99  max algbw busbw call_bw

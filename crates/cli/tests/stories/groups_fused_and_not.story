@@ -9,7 +9,6 @@ Completeness and trust
   32 of 32 announced calls recorded, 16 timed.
   16 not timed, fused: launched in one batch with other operations, whose stamps are the batch's: only ungrouped calls
     are timed one by one.
-  Recording cost this job: callbacks <n> % (counted × measured).
 
 Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
   function  bytes type comm algorithm calls sum_ms mean  min  p50  p95 p99  max algbw busbw call_bw

@@ -17,7 +17,6 @@ Completeness and trust
     lost its row before it began (rows ran short: a larger NCCLSCOPE_MEMORY has more).
   1 not timed, unfinished: not ended when the recording did: the job was killed, hangs there, still runs, or left by
     _exit() before NCCL had told of the end.
-  Recording cost this job: callbacks <n> % (counted × measured).
 
 Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
   function  bytes type comm algorithm calls sum_ms mean  min  p50  p95 p99  max algbw busbw call_bw

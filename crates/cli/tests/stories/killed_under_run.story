@@ -19,7 +19,6 @@ Completeness and trust
   201 of 201 announced calls recorded, 200 timed.
   1 not timed, unfinished: not ended when the recording did: the job was killed, hangs there, still runs, or left by
     _exit() before NCCL had told of the end.
-  Recording cost this job: callbacks <n> % (counted × measured).
 
 Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
   figure  clock   min median   max

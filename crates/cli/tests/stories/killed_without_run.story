@@ -7,11 +7,9 @@ announced 200, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Problems/,$p'
 Completeness and trust
   200 of 200 announced calls recorded, 0 timed.
-  Recording cost this job: callbacks <n> % (counted × measured).
 --- ncclscope collect capture
 adopted    <host>  <folder>/r1-p<pid>-<id>.live
 2| <host>: 1 adopted, 0 alive, 0 elsewhere; next: ncclscope report capture
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Problems/,$p'
 Completeness and trust
   200 of 200 announced calls recorded, 0 timed.
-  Recording cost this job: callbacks <n> % (counted × measured).

@@ -22,7 +22,6 @@ Completeness and trust
   16 of 16 announced calls recorded, 12 timed.
   4 not timed, early_stop: NCCL stamps the end of a send or receive, and of TREE and NVLS, by a warp that does not wait
     for the others: it may be hundreds of us too early (seen on H200). NCCLSCOPE_TIMING=auto or events times them.
-  Recording cost this job: callbacks <n> % (counted × measured).
 
 Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
   figure  clock   min median   max

@@ -9,7 +9,6 @@ announced 44, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Network/,$p'
 Completeness and trust
   44 of 44 announced calls recorded, 0 timed.
-  Recording cost this job: callbacks <n> % (counted × measured).
 
 Network (most bytes first; waits in ms, summed over steps)
   function  comm calls ops steps sent_MiB recv_MiB send_gpu send_peer send_network recv_network recv_flush recv_gpu

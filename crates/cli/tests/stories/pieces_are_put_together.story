@@ -10,7 +10,6 @@ announced 136, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Operations/,$p'
 Completeness and trust
   136 of 136 announced calls recorded, 0 timed.
-  Recording cost this job: callbacks <n> % (counted × measured).
 
 Operations by host time (no GPU time; largest sum over ranks first; µs from API entry to return)
   function bytes type comm algorithm calls sum_ms mean min p50 p95 p99 max

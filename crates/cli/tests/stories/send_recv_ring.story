@@ -18,7 +18,6 @@ Capture capture
 
 Completeness and trust
   82 of 82 announced calls recorded, 0 timed.
-  Recording cost this job: callbacks <n> % (counted × measured).
 
 Ranks (over 4; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
   figure  clock min median max

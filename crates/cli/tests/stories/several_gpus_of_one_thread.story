@@ -9,8 +9,6 @@ announced 40, ABI v5
   job      1 process of 4 ranks on <host>
 Completeness and trust
   40 of 40 announced calls recorded, 40 timed.
-  Recording cost this job: callbacks <n> % (counted × measured).
-  Recording cost this job: callbacks <n> % (counted × measured).
 
 Ranks (over 1; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
   figure  clock   min median   max

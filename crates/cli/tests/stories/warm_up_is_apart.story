@@ -10,7 +10,6 @@ announced 312, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Operations/,/^$/p; /^Warm-up/,$p'
 Completeness and trust
   312 of 312 announced calls recorded, 312 timed.
-  Recording cost this job: callbacks <n> % (counted × measured).
 
 Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
   function  bytes type comm algorithm calls sum_ms mean  min  p50  p95  p99  max algbw busbw call_bw
