@@ -153,7 +153,15 @@ pub fn rows(capture: &Capture, jobs: &[Vec<usize>], found: &Found) -> Vec<Absent
                 .filter(|index| job_of[*index] == job && !members.contains_key(index));
             let calls = others.map(|index| found.undefined.get(index).copied().unwrap_or(0));
             let calls = calls.fold(0, u64::saturating_add);
-            row.undefined = calls > 0;
+            // A file that is cut may lack what says that its rank took part.
+            let cut = (0..capture.processes.len()).any(|index| {
+                let process = &capture.processes[index];
+                let mut problems = capture.problems.iter();
+                job_of[index] == job
+                    && process.communicators.is_empty()
+                    && problems.any(|problem| problem.file == process.file)
+            });
+            row.undefined = calls > 0 || cut;
             least = least.saturating_sub(calls);
         }
         row.calls_at_least = row.calls_at_least.saturating_add(least);

@@ -22,6 +22,7 @@ use crate::absent::AbsentRow;
 use crate::evidence::Found;
 use crate::executions::{ByCause, Steps, CAUSES as UNTIMED};
 use crate::graphs;
+use crate::job::ranges;
 use crate::words::remedy;
 use capture::live::{Cause, CAUSES, ODDS};
 use serde::Serialize;
@@ -117,6 +118,11 @@ impl RankCompleteness {
     }
 }
 
+/// Why calls are not here though their rank is.
+const NOT_HERE: [&str; 4] = ["damaged", "elsewhere", "gone", "unexplained"];
+/// Of a rank's calls, such a part must be missing before that is said first.
+const LEAST_MISSING: f64 = 0.01;
+
 /// What is said first if calls in CUDA graphs were not counted.
 pub const NOT_COUNTED: &str =
     "Not all calls were counted: some ran in CUDA graphs that were not seen.";
@@ -127,6 +133,40 @@ impl Completeness {
         let absent = self.absent.iter().map(AbsentRow::sentence);
         let partial = self.ranks.iter().filter_map(RankCompleteness::missing);
         absent.chain(partial).collect()
+    }
+
+    /// What ranks lack that are here, as a sentence: calls in damaged files, and such that were only in a memory that is not
+    /// here. `None` if no rank lacks a part of its calls that matters.
+    pub fn not_here(&self) -> Option<String> {
+        let missing = |rank: &RankCompleteness| -> u64 {
+            let causes = NOT_HERE.iter().filter_map(|cause| rank.lost.get(*cause));
+            causes.copied().fold(0, u64::saturating_add)
+        };
+        let matters = |rank: &&RankCompleteness| {
+            missing(rank) as f64 >= LEAST_MISSING * rank.announced as f64 && missing(rank) > 0
+        };
+        let ranks: Vec<&RankCompleteness> = self.ranks.iter().filter(matters).collect();
+        let first = ranks.first()?;
+        let sum = |of: &dyn Fn(&RankCompleteness) -> u64| {
+            ranks
+                .iter()
+                .map(|rank| of(rank))
+                .fold(0, u64::saturating_add)
+        };
+        let (n, of) = (sum(&missing), sum(&|rank| rank.announced));
+        let numbers: Option<Vec<u32>> = ranks.iter().map(|rank| rank.rank).collect();
+        let who = match numbers {
+            Some(numbers) if numbers.len() > 1 => format!("ranks {}", ranges(numbers)),
+            Some(numbers) => format!("rank {}", ranges(numbers)),
+            None if ranks.len() > 1 => format!("{} processes", ranks.len()),
+            None => format!("pid {} on {}", first.pid, first.host),
+        };
+        let held = |cause: &&&str| ranks.iter().any(|rank| rank.lost.contains_key(**cause));
+        let causes: Vec<&str> = NOT_HERE.iter().filter(held).copied().collect();
+        let causes = causes.join(", ");
+        Some(format!(
+            "{n} of {of} calls of {who} are not here ({causes})."
+        ))
     }
 
     /// How many calls were announced, recorded and timed, as a sentence; two if some were not counted.
@@ -179,7 +219,7 @@ impl Completeness {
         self.timed = self.timed.saturating_add(timed);
         let open = !process.is_whole() && process.newest != Newest::Here;
         self.announced_is_lower_bound |= process.counters.is_none() || open;
-        self.collectable |= matches!(process.newest, Newest::Elsewhere | Newest::Unknown);
+        self.collectable |= process.is_collectable();
         self.adds_up &= account.adds_up;
         add_all(&mut self.lost, &account.lost);
         add_all(&mut self.odd, &odd);

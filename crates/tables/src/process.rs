@@ -174,6 +174,16 @@ impl Process {
         self.same_clock_as.as_deref().unwrap_or(&self.host)
     }
 
+    /// Whether `ncclscope collect` on another host may bring its newest calls. A damaged file may lack what says where they
+    /// are; nobody can bring them then.
+    pub fn is_collectable(&self) -> bool {
+        match self.newest {
+            Newest::Elsewhere => true,
+            Newest::Unknown => !self.facts.is_empty(),
+            _ => false,
+        }
+    }
+
     /// Whether a call was written as finished, and nothing shows that it can't have completed.
     pub fn has_finished(&self, call: &Call) -> bool {
         let shape = &self.shapes[call.shape as usize];

@@ -277,7 +277,7 @@ fn lost(capture: &Capture, report: &Report, checks: &mut Checks) {
         let picked = capture.processes.iter().filter(|p| pick(p));
         picked.map(Process::title).collect()
     };
-    let elsewhere = of(&|p| matches!(p.newest, Newest::Elsewhere | Newest::Unknown));
+    let elsewhere = of(&Process::is_collectable);
     if !elsewhere.is_empty() && !c.lost.contains_key("elsewhere") {
         checks.not(
             Status::Warn,
