@@ -238,6 +238,7 @@ class Member(Record):
     host: str
     pid: int
     global_rank: int | None
+    device: int | None
 
 
 class Communicator(Record):

@@ -62,7 +62,8 @@ pub struct CommunicatorRow {
     pub parent: Option<String>,
     /// Why that is the parent.
     pub parent_evidence: Option<String>,
-    /// The launcher's ranks of its members, as `0-7` or `0-56:8` (every eighth); null where some are not known.
+    /// The launcher's ranks of its members, as `0-7` or `0-56:8` (every eighth); null where some are not known. If one drives
+    /// several GPUs, with these: `0/0-3`, or `0x4` if they are not known.
     pub ranks: Option<String>,
     /// Ranks in the capture.
     pub members: Vec<MemberRow>,
@@ -79,6 +80,8 @@ pub struct MemberRow {
     pub pid: u32,
     /// The launcher's rank.
     pub global_rank: Option<u32>,
+    /// CUDA device ordinal.
+    pub device: Option<u32>,
 }
 
 /// Something unsound in a report.
@@ -244,13 +247,7 @@ pub fn communicators(capture: &Capture) -> Vec<CommunicatorRow> {
             .as_ref()
             .map(|p| capture.communicators[p.communicator].id.clone()),
         parent_evidence: communicator.parent.as_ref().map(|p| p.evidence.clone()),
-        ranks: communicator
-            .members
-            .iter()
-            .map(|member| capture.processes[member.process].rank)
-            .collect::<Option<BTreeSet<u32>>>()
-            .filter(|ranks| !ranks.is_empty())
-            .map(ranges),
+        ranks: ranks_of(capture, communicator),
         members: communicator
             .members
             .iter()
@@ -261,11 +258,34 @@ pub fn communicators(capture: &Capture) -> Vec<CommunicatorRow> {
                     host: process.host.clone(),
                     pid: process.pid,
                     global_rank: process.rank,
+                    device: process.communicator(member.uid).and_then(|l| l.device),
                 }
             })
             .collect(),
     };
     capture.communicators.iter().map(row).collect()
+}
+
+/// The launcher's ranks of its members, with their GPUs if one has several.
+fn ranks_of(capture: &Capture, communicator: &tables::Communicator) -> Option<String> {
+    // By rank, the devices of its members.
+    let mut ranks: BTreeMap<u32, Vec<Option<u32>>> = BTreeMap::new();
+    for member in &communicator.members {
+        let process = &capture.processes[member.process];
+        let device = process.communicator(member.uid).and_then(|l| l.device);
+        ranks.entry(process.rank?).or_default().push(device);
+    }
+    if ranks.values().all(|devices| devices.len() == 1) {
+        return (!ranks.is_empty()).then(|| ranges(ranks.into_keys()));
+    }
+    let one = |(rank, devices): (&u32, &Vec<Option<u32>>)| {
+        let known: BTreeSet<u32> = devices.iter().copied().flatten().collect();
+        match known.len() == devices.len() {
+            true => format!("{rank}/{}", ranges(known)),
+            false => format!("{rank}x{}", devices.len()),
+        }
+    };
+    Some(ranks.iter().map(one).collect::<Vec<_>>().join(","))
 }
 
 /// What was unsound, and whose last calls are elsewhere.
@@ -294,6 +314,9 @@ pub fn problems(capture: &Capture) -> Vec<ProblemRow> {
             }
             // What can't be read is a problem by itself.
             Newest::Here | Newest::Unreadable => continue,
+            Newest::Unknown if !process.is_collectable() => {
+                "nothing; what says where they were is damaged or missing too".to_owned()
+            }
             Newest::Elsewhere | Newest::Unknown => {
                 format!("them in {place}; `ncclscope collect` there brings them")
             }
@@ -317,6 +340,41 @@ pub fn problems(capture: &Capture) -> Vec<ProblemRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn gpus_of_one_rank_have_names_of_their_own() {
+        let with = |ranks: &[(u32, &[Option<u32>])]| {
+            let mut capture = Capture::default();
+            let mut communicator = crate::fixtures::communicator(0, &[]);
+            for (index, (rank, devices)) in ranks.iter().enumerate() {
+                let local = |(uid, device): (u32, &Option<u32>)| tables::communicators::Local {
+                    uid,
+                    device: *device,
+                    ..Default::default()
+                };
+                capture.processes.push(Process {
+                    rank: Some(*rank),
+                    communicators: (0..).zip(*devices).map(local).collect(),
+                    ..Process::default()
+                });
+                for uid in 0..devices.len() {
+                    communicator.members.push(tables::communicators::Member {
+                        process: index,
+                        uid: uid as u32,
+                        rank: None,
+                    });
+                }
+            }
+            ranks_of(&capture, &communicator)
+        };
+        let of = |ranks: &[(u32, &[Option<u32>])]| with(ranks).expect("known");
+        assert_eq!(of(&[(0, &[Some(0)]), (1, &[Some(0)])]), "0-1");
+        let four: &[Option<u32>] = &[Some(0), Some(1), Some(2), Some(3)];
+        assert_eq!(of(&[(0, four)]), "0/0-3");
+        assert_eq!(of(&[(0, four), (1, &[Some(6), Some(7)])]), "0/0-3,1/6-7");
+        assert_eq!(of(&[(0, &[None, None])]), "0x2");
+        assert_eq!(with(&[]), None);
+    }
 
     #[test]
     fn a_driver_is_named_once_and_an_image_s_version_is_no_setting() {

@@ -259,7 +259,11 @@ impl Gatherer {
                 "{} made {} where {} made {}: {place} on communicator {}{name}. They differ in {}.",
                 who(capture.processes.get(b.process as usize)),
                 theirs.say(capture),
-                who(capture.processes.get(a.process as usize)).replacen("Rank", "rank", 1),
+                match a.process == b.process {
+                    true => "another GPU of it".to_owned(),
+                    false =>
+                        who(capture.processes.get(a.process as usize)).replacen("Rank", "rank", 1),
+                },
                 ours.say(capture),
                 communicator.id,
                 theirs.against(ours, capture),

@@ -67,10 +67,16 @@ pub fn summary(operations: &[Operation], warmup: &[WarmupRow]) -> String {
     } else {
         format!("{:.3} s", time.sum / 1e6)
     };
-    let calls = if time.n == 1 { "call" } else { "calls" };
+    let calls = if worst.calls == 1 { "call" } else { "calls" };
+    // The table has as many calls, and says which are left out of its sums.
+    let of_them = match (time.n == worst.calls, what) {
+        (true, _) => String::new(),
+        (false, "GPU time") => format!(" ({} timed, first calls apart)", time.n),
+        (false, _) => format!(" ({} with a host time, first calls apart)", time.n),
+    };
     format!(
-        "{function} of {bytes} took {percent:.0} % of the {what} in NCCL: {sum} over ranks in {} {calls}.",
-        time.n
+        "{function} of {bytes} took {percent:.0} % of the {what} in NCCL: {sum} over ranks in {} {calls}{of_them}.",
+        worst.calls
     )
 }
 
@@ -90,6 +96,9 @@ pub fn verdict(report: &Report) -> String {
     let c = &report.completeness;
     if let Some(missing) = c.missing().into_iter().next() {
         return format!("Not all of this job is here. {missing}");
+    }
+    if let Some(lost) = c.not_here() {
+        return format!("Not all of this job is here. {lost}");
     }
     if !c.unseen.is_empty() {
         return NOT_COUNTED.to_owned();
@@ -141,9 +150,10 @@ pub fn figures(report: &Report) -> Vec<String> {
     let step = report.steps.as_ref().and_then(|steps| steps.step_us?.p50);
     figures.extend(step.map(|us| format!("step {}", ms(us))));
     match (exposed(report), report.ranks.share) {
-        (Some(exposed), _) => figures.push(format!("exposed communication {exposed}")),
+        (Some(exposed), _) => figures.push(format!("exposed communication {exposed} of the time")),
         (None, Some(share)) => {
-            figures.push(format!("in NCCL {:.1} % of the run", 100.0 * share.median));
+            let percent = 100.0 * share.median;
+            figures.push(format!("in NCCL {percent:.1} % of the run (median rank)"));
         }
         (None, None) => {}
     }
@@ -176,7 +186,7 @@ pub fn next(report: &Report) -> String {
         format!("ncclscope collect {folder}")
     } else if !report.deaths.is_empty() {
         format!("ncclscope hang {folder}")
-    } else if !report.completeness.absent.is_empty() {
+    } else if !report.completeness.absent.is_empty() || report.completeness.not_here().is_some() {
         format!("ncclscope doctor {folder}")
     } else if lost.contains_key("rows_full") || lost.contains_key("totals_full") {
         format!("NCCLSCOPE_MEMORY=64M ncclscope run -- {command}")

@@ -57,3 +57,14 @@ fn no_rank_is_said_to_wait_for_what_its_first_call_took() {
         assert!(!of("nccl_us"), "{name}: {:?}", report.ranks.outliers);
     }
 }
+
+#[test]
+fn the_last_sentence_counts_as_many_calls_as_the_table() {
+    for (name, calls) in [("killed_228", 5500), ("flood_228", 8000), ("ddp4", 28)] {
+        let report = analyze::report(&opened(name));
+        let largest = &report.operations[0];
+        assert_eq!(largest.calls, calls, "{name}");
+        let told = format!(" over ranks in {calls} calls");
+        assert!(report.summary.contains(&told), "{name}: {}", report.summary);
+    }
+}

@@ -314,7 +314,7 @@ fn operations(diff: &Diff, shown: usize, out: &mut impl Write) -> Result<()> {
     }
     writeln!(
         out,
-        "\nThe same in total (warm-up included) and in the middle (p50 in µs)"
+        "\nThe same in total (warm-up included) and in the middle (p50 in µs; p50 %: B's against A's)"
     )?;
     sums.write(out, shown, "kinds")?;
     algorithms(diff, shown, out)

@@ -42,7 +42,7 @@ pub(crate) fn lines(report: &Report) -> Vec<String> {
     let p50 = steps.step_us.and_then(|time| time.p50);
     if let (Some(spread), Some(p50)) = (steps.communication_us, p50) {
         parts.push(format!(
-            "{:.3} ms of a step in NCCL kernels ({:.0} %), median rank ({:.3} to {:.3} ms)",
+            "{:.3} ms of a step in NCCL kernels ({:.0} % of it), median rank ({:.3} to {:.3} ms)",
             spread.median / 1e3,
             100.0 * spread.median / p50,
             spread.min / 1e3,

@@ -42,7 +42,7 @@ pub(crate) fn lines(streams: &Streams) -> Vec<String> {
         .filter_map(|rank| rank.interference.zip(rank.interference_share));
     if let Some((ratio, cost)) = slowed.max_by(|a, b| a.1.total_cmp(&b.1)) {
         lines.push(format!(
-            "Kernels beside communication take up to {} % longer than the same without: {} % of the time.",
+            "Kernels beside communication take up to {} % longer than the same without, which is {} % of the time in windows.",
             percent(ratio),
             percent(cost)
         ));
@@ -97,8 +97,7 @@ pub(crate) fn streams(report: &Report, shown: usize, out: &mut impl Write) -> Re
                 _ => with_error(&rank.exposed_waiting),
             };
             table.row([
-                rank.rank
-                    .map_or(format!("pid {}", rank.pid), |rank| rank.to_string()),
+                name(streams, rank),
                 with_error(&rank.computing),
                 with_error(&rank.beside),
                 with_error(&rank.exposed),
@@ -115,6 +114,17 @@ pub(crate) fn streams(report: &Report, shown: usize, out: &mut impl Write) -> Re
     lines
         .iter()
         .try_for_each(|line| wrap(out, "  ", "    ", line))
+}
+
+/// A rank's name; with its GPU, if its process drives several.
+fn name(streams: &Streams, rank: &RankStreams) -> String {
+    let same = |other: &&RankStreams| (&other.host, other.pid) == (&rank.host, rank.pid);
+    let several = streams.ranks.iter().filter(same).count() > 1;
+    match (rank.rank, several) {
+        (Some(number), true) => format!("{number}/{}", rank.device),
+        (Some(number), false) => number.to_string(),
+        (None, _) => format!("pid {}", rank.pid),
+    }
 }
 
 /// Writes the kernels by name.

@@ -586,7 +586,7 @@ fn functions(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
     }
     writeln!(
         out,
-        "\nFunctions (largest GPU time first; sums over ranks; api to proxy: mean/p50 of a part of one call, µs)"
+        "\nFunctions (largest GPU time first; sums over ranks; %: of all calls and GPU time; api to proxy: mean/p50 of a call, µs)"
     )?;
     table.write(out, rows.functions, "functions")
 }

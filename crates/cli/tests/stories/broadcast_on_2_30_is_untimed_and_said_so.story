@@ -8,7 +8,7 @@ announced 20, ABI v6
 --- ncclscope report capture | sed '/^Communicators/,/^$/d'
 No rank holds the others up by as much as can be proved. How much of its time NCCL stops the computing is not known:
 there are no kernel windows.
-in NCCL <n> % of the run · AllReduce of 1 MiB at 77.6 GB/s (busbw)
+in NCCL <n> % of the run (median rank) · AllReduce of 1 MiB at 77.6 GB/s (busbw)
 
 Capture capture
   command  <folder>/fake-nccl rank-process
@@ -32,7 +32,7 @@ Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals after warm-up, sh
   wall_ms host      ·      ·     ·
   share_% gpu       ·      ·     ·
 
-Functions (largest GPU time first; sums over ranks; api to proxy: mean/p50 of a part of one call, µs)
+Functions (largest GPU time first; sums over ranks; %: of all calls and GPU time; api to proxy: mean/p50 of a call, µs)
   function  calls calls_% gpu_ms gpu_% host_ms api enqueue launch    kernel proxy
   AllReduce    10    50.0  0.108 100.0       ·   ·       ·      · 13.5/13.5     -
   Broadcast    10    50.0      -     -       ·   ·       -      -         -     -
@@ -57,5 +57,5 @@ Notes
   NCCL 2.30.7 does not announce kernels for Broadcast: 10 calls have no algorithm, protocol or GPU time
     (NCCL_ALLGATHERV_ENABLE=0 brings them back).
 
-AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 0.108 ms over ranks in 8 calls.
+AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 0.108 ms over ranks in 10 calls (8 timed, first calls apart).
 Next: ncclscope export capture --to perfetto -o capture.pftrace

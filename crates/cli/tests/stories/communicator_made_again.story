@@ -23,7 +23,7 @@ Communicators (by first use; `here` counts the ranks that this capture holds, `r
   000000000000abcd        2     1    2 0-1   -    -
   000000000000abcd#2      2     1    2 0-1   -    -
 
-Functions (largest GPU time first; sums over ranks; api to proxy: mean/p50 of a part of one call, µs)
+Functions (largest GPU time first; sums over ranks; %: of all calls and GPU time; api to proxy: mean/p50 of a call, µs)
   function  calls calls_% gpu_ms gpu_% host_ms api enqueue launch kernel proxy
   AllReduce    10   100.0      -     -       ·   ·       ·      ·      -     -
 

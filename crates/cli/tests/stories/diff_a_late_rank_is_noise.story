@@ -42,7 +42,7 @@ Kinds of operations (largest change of A's total time first; mean µs per call, 
   AllReduce 1 MiB Float32     0  gpu 100.00 100.00 +0.00 [-0.03, +0.03] +0.00 [-0.03, +0.03] no change found
   all           - 1 kind      -  gpu 100.00 100.00 +0.00 [-0.03, +0.03] +0.00 [-0.03, +0.03] no change found
 
-The same in total (warm-up included) and in the middle (p50 in µs)
+The same in total (warm-up included) and in the middle (p50 in µs; p50 %: B's against A's)
   function  bytes datatype role calls_A calls_B sum_A_ms sum_B_ms  p50_A  p50_B p50 %
   AllReduce 1 MiB Float32     0     200     200    20.00    20.00 100.00 100.00 +0.00
 

@@ -49,7 +49,7 @@ Kinds of operations (largest change of A's total time first; mean µs per call, 
   Reduce        8 MiB Float32     0  gpu  30.00      -                      -                      - only in A
   all               - 3 kinds     -  gpu  76.67  78.33   +2.17 [+2.13, +2.22]   +1.67 [+1.63, +1.70] slower
 
-The same in total (warm-up included) and in the middle (p50 in µs)
+The same in total (warm-up included) and in the middle (p50 in µs; p50 %: B's against A's)
   function      bytes datatype role calls_A calls_B sum_A_ms sum_B_ms  p50_A  p50_B  p50 %
   AllReduce     1 MiB Float32     0     160     160    16.00    17.60 100.00 109.98  +9.98
   AllGather     2 MiB Float32     1     160     160     8.00     7.20  50.02  44.99 -10.04

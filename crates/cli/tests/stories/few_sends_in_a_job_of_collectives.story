@@ -6,7 +6,7 @@ rank 1 { recv 4KiB from=0 }
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 402, ABI v5
 --- ncclscope report capture | sed -n '/^Functions/,/^$/p; /^Notes/,/^$/p'
-Functions (largest GPU time first; sums over ranks; api to proxy: mean/p50 of a part of one call, µs)
+Functions (largest GPU time first; sums over ranks; %: of all calls and GPU time; api to proxy: mean/p50 of a call, µs)
   function   calls calls_% gpu_ms gpu_% host_ms api enqueue launch    kernel proxy
   AllReduce    400    99.5  5.371 100.0       ·   ·       ·      · 13.5/13.5     -
   Recv           1     0.2      -     -       ·   ·       ·      ·         -     -

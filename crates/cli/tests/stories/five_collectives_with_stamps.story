@@ -9,7 +9,7 @@ announced 72, ABI v5
 --- ncclscope report capture
 No rank holds the others up by as much as can be proved. How much of its time NCCL stops the computing is not known:
 there are no kernel windows.
-in NCCL <n> % of the run · Broadcast of 16 MiB at 254.5 GB/s (busbw)
+in NCCL <n> % of the run (median rank) · Broadcast of 16 MiB at 254.5 GB/s (busbw)
 
 Capture capture
   command  <folder>/fake-nccl rank-process
@@ -33,7 +33,7 @@ Communicators (by first use; `here` counts the ranks that this capture holds, `r
   communicator     nranks nodes here ranks name parent
   8869398c7032ecc5      4     1    4 0-3   -    -
 
-Functions (largest GPU time first; sums over ranks; api to proxy: mean/p50 of a part of one call, µs)
+Functions (largest GPU time first; sums over ranks; %: of all calls and GPU time; api to proxy: mean/p50 of a call, µs)
   function      calls calls_% gpu_ms gpu_% host_ms api enqueue launch    kernel proxy
   Broadcast        12    16.7  0.791  40.0       ·   ·       ·      · 65.9/66.0     -
   Reduce           12    16.7  0.455  23.0       ·   ·       ·      · 38.0/38.1     -

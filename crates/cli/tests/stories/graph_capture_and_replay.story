@@ -27,5 +27,5 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
 Waiting for the last rank (shortest GPU time of each operation; assumes common ends)
   0 % of the GPU time in 29 matched operations was waiting: 0.000 rank-ms; transfer took 0.325 ms of the wall.
 
-AllReduce of 1 KiB took 58 % of the GPU time in NCCL: 0.380 ms over ranks in 38 calls.
+AllReduce of 1 KiB took 58 % of the GPU time in NCCL: 0.380 ms over ranks in 40 calls (38 timed, first calls apart).
 Next: ncclscope export capture --to perfetto -o capture.pftrace

@@ -22,5 +22,5 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
 Waiting for the last rank (shortest GPU time of each operation; assumes common ends)
   0 % of the GPU time in 8 matched operations was waiting: 0.000 rank-ms; transfer took 0.080 ms of the wall.
 
-AllReduce of 1 KiB took 100 % of the GPU time in NCCL: 0.160 ms over ranks in 16 calls.
+AllReduce of 1 KiB took 100 % of the GPU time in NCCL: 0.160 ms over ranks in 32 calls (16 timed, first calls apart).
 Next: ncclscope export capture --to perfetto -o capture.pftrace

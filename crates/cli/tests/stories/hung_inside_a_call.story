@@ -35,5 +35,5 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
 Waiting for the last rank (shortest GPU time of each operation; assumes common ends)
   0 % of the GPU time in 2 matched operations was waiting: 0.000 rank-ms; transfer took 0.020 ms of the wall.
 
-AllReduce of 1 KiB took 100 % of the GPU time in NCCL: 0.040 ms over ranks in 4 calls.
+AllReduce of 1 KiB took 100 % of the GPU time in NCCL: 0.040 ms over ranks in 6 calls (4 timed, first calls apart).
 Next: ncclscope export capture --to perfetto -o capture.pftrace

@@ -32,7 +32,7 @@ Communicators (by first use; `here` counts the ranks that this capture holds, `r
   communicator     nranks nodes here ranks name parent
   a37d5f01a3151d04      2     1    2 0-1   -    -
 
-Functions (largest GPU time first; sums over ranks; api to proxy: mean/p50 of a part of one call, µs)
+Functions (largest GPU time first; sums over ranks; %: of all calls and GPU time; api to proxy: mean/p50 of a call, µs)
   function  calls calls_% gpu_ms gpu_% host_ms api enqueue launch    kernel proxy
   AllReduce   201   100.0  1.981 100.0       ·   ·       ·      · 10.0/10.0     -
 
@@ -51,5 +51,5 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
 Waiting for the last rank (shortest GPU time of each operation; assumes common ends)
   0 % of the GPU time in 99 matched operations was waiting: 0.000 rank-ms; transfer took 0.990 ms of the wall.
 
-AllReduce of 1 KiB took 100 % of the GPU time in NCCL: 1.981 ms over ranks in 198 calls.
+AllReduce of 1 KiB took 100 % of the GPU time in NCCL: 1.981 ms over ranks in 200 calls (198 timed, first calls apart).
 Next: ncclscope hang capture

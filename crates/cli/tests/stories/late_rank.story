@@ -17,5 +17,5 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
 Waiting for the last rank (shortest GPU time of each operation; assumes common ends)
   97 % of the GPU time in 9 matched operations was waiting: 5.000 rank-ms; transfer took 0.090 ms of the wall.
 
-AllReduce of 1 KiB took 100 % of the GPU time in NCCL: 5.180 ms over ranks in 18 calls.
+AllReduce of 1 KiB took 100 % of the GPU time in NCCL: 5.180 ms over ranks in 20 calls (18 timed, first calls apart).
 Next: ncclscope export capture --to perfetto -o capture.pftrace

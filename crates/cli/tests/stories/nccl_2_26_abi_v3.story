@@ -29,7 +29,7 @@ Communicators (by first use; `here` counts the ranks that this capture holds, `r
   communicator     nranks nodes here ranks name parent
   a37d5f01a3151d04      -     -    2 0-1   -    -
 
-Functions (largest GPU time first; sums over ranks; api to proxy: mean/p50 of a part of one call, µs)
+Functions (largest GPU time first; sums over ranks; %: of all calls and GPU time; api to proxy: mean/p50 of a call, µs)
   function   calls calls_% gpu_ms gpu_% host_ms api enqueue launch kernel proxy
   AllGather      4    25.0      -     -       -   -       -      -      -     -
   AllReduce      6    37.5      -     -       -   -       -      -      -     -

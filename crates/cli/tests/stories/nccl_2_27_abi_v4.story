@@ -9,7 +9,7 @@ announced 16, ABI v4
 --- ncclscope report capture
 No rank holds the others up by as much as can be proved. How much of its time NCCL stops the computing is not known:
 there are no kernel windows.
-in NCCL <n> % of the run · AllGather of 1 MiB at 38.8 GB/s (busbw)
+in NCCL <n> % of the run (median rank) · AllGather of 1 MiB at 38.8 GB/s (busbw)
 
 Capture capture
   command  <folder>/fake-nccl rank-process
@@ -35,7 +35,7 @@ Communicators (by first use; `here` counts the ranks that this capture holds, `r
   communicator     nranks nodes here ranks name parent
   a37d5f01a3151d04      2     1    2 0-1   -    -
 
-Functions (largest GPU time first; sums over ranks; api to proxy: mean/p50 of a part of one call, µs)
+Functions (largest GPU time first; sums over ranks; %: of all calls and GPU time; api to proxy: mean/p50 of a call, µs)
   function   calls calls_% gpu_ms gpu_% host_ms api enqueue launch    kernel proxy
   AllGather      4    25.0  0.054  42.2       -   -       -      - 13.5/13.5     -
   AllReduce      6    37.5  0.054  42.2       -   -       -      - 13.5/13.5     -

@@ -22,7 +22,7 @@ Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals after warm-up, sh
   calls   -     220    220 220
   wall_ms host    ·      ·   ·
 
-Functions (largest GPU time first; sums over ranks; api to proxy: mean/p50 of a part of one call, µs)
+Functions (largest GPU time first; sums over ranks; %: of all calls and GPU time; api to proxy: mean/p50 of a call, µs)
   function  calls calls_% gpu_ms gpu_% host_ms api enqueue launch kernel proxy
   AllReduce   440   100.0 60.000 100.0       ·   -       -      -      -     -
 

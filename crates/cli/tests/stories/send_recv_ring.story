@@ -7,7 +7,7 @@ rank 1 { recv 4KiB from=0 }
 announced 82, ABI v5
 --- ncclscope report capture | sed '/^Communicators/,/^$/d; /^  Recv /d; /^  Send /d'
 How much of its time NCCL stops the computing is not known: there are no kernel windows.
-in NCCL <n> % of the run
+in NCCL <n> % of the run (median rank)
 
 Capture capture
   command  <folder>/fake-nccl rank-process
@@ -27,7 +27,7 @@ Ranks (over 4; nccl_ms is the union of a rank's NCCL intervals after warm-up, sh
   wall_ms host    ·      ·   ·
   share_% host    ·      ·   ·
 
-Functions (largest GPU time first; sums over ranks; api to proxy: mean/p50 of a part of one call, µs)
+Functions (largest GPU time first; sums over ranks; %: of all calls and GPU time; api to proxy: mean/p50 of a call, µs)
   function calls calls_% gpu_ms gpu_% host_ms api enqueue launch kernel proxy
   SendRecv    40    95.2      -     -       ·   ·       ·      ·      -     -
   all         42   100.0      -     -       ·   -       -      -      -     -
@@ -41,6 +41,7 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   SendRecv 8869     4       -       -       -        ·        ·        ·
 
 <function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls.
+apart).
 Next: ncclscope export capture --to perfetto -o capture.pftrace
 --- ncclscope report capture | sed -n '/^Operations/,/^$/p' | awk '/^  Send/ { print $1, $2, $3, $6 }'
 SendRecv 1MiB f32 40

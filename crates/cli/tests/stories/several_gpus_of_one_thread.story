@@ -21,9 +21,9 @@ Ranks (over 1; nccl_ms is the union of a rank's NCCL intervals after warm-up, sh
 
 Communicators (by first use; `here` counts the ranks that this capture holds, `ranks` are the launcher's)
   communicator     nranks nodes here ranks name parent
-  8869398c7032ecc5      4     1    4 0     -    -
+  8869398c7032ecc5      4     1    4 0x4   -    -
 
-Functions (largest GPU time first; sums over ranks; api to proxy: mean/p50 of a part of one call, µs)
+Functions (largest GPU time first; sums over ranks; %: of all calls and GPU time; api to proxy: mean/p50 of a call, µs)
   function  calls calls_% gpu_ms gpu_% host_ms api enqueue launch    kernel proxy
   AllReduce    40   100.0  0.486 100.0       ·   ·       ·      · 13.5/13.5     -
 
@@ -35,7 +35,7 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
   AllReduce 8869     4    13.5    13.5    13.5        ·        ·        ·
 
-AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 0.486 ms over ranks in 36 calls.
+AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 0.486 ms over ranks in 40 calls (36 timed, first calls apart).
 Next: ncclscope export capture --to perfetto -o capture.pftrace
 --- rm -r capture; sed -i /one_thread/d job; NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 40, ABI v5
@@ -48,5 +48,5 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
   AllReduce 8869     4    13.5    13.5    13.5        ·        ·        ·
 
-AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 0.486 ms over ranks in 36 calls.
+AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 0.486 ms over ranks in 40 calls (36 timed, first calls apart).
 Next: ncclscope export capture --to perfetto -o capture.pftrace

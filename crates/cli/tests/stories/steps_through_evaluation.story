@@ -28,8 +28,8 @@ true
 --- ncclscope report capture | sed -n '/^Steps/,/^$/p' | sed -E 's/[0-9]+[.][0-9]+/T/g; s/[(][0-9]+ %/(P %/'
 Steps (calls that repeat, from the first after their longest pause)
   24 steps of 4 calls on each of 2 ranks; step time T ms (p50), T ms (p95), T ms (longest).
-  T ms of a step in NCCL kernels (P %), median rank (T to T ms); T s before the first, T s between
-    others, at most.
+  T ms of a step in NCCL kernels (P % of it), median rank (T to T ms); T s before the first, T s
+    between others, at most.
 --- rm -r capture; NCCLSCOPE_TIMING=host fake-nccl play job
 announced 216, ABI v5
 --- ncclscope report capture --json | jq -c '.steps | .steps, .communication_us'

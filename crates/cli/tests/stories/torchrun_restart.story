@@ -12,7 +12,7 @@ capture/<host>/r0-p<pid>-<id>.trace
 capture/<host>/r1-p<pid>-<id>.trace
 --- ncclscope report capture | sed -n '1,/^Operations/p'
 How much of its time NCCL stops the computing is not known: there are no kernel windows.
-in NCCL <n> % of the run
+in NCCL <n> % of the run (median rank)
 
 Capture capture
   command  <folder>/fake-nccl rank-process
@@ -37,7 +37,7 @@ Communicators (by first use; `here` counts the ranks that this capture holds, `r
   a37d5f01a3151d04        2     1    2 0-1   -    -
   a37d5f01a3151d04#2      2     1    2 0-1   -    -
 
-Functions (largest GPU time first; sums over ranks; api to proxy: mean/p50 of a part of one call, µs)
+Functions (largest GPU time first; sums over ranks; %: of all calls and GPU time; api to proxy: mean/p50 of a call, µs)
   function  calls calls_% gpu_ms gpu_% host_ms api enqueue launch kernel proxy
   AllReduce    40   100.0      -     -       ·   ·       ·      ·      -     -
 

@@ -25,5 +25,5 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
 Waiting for the last rank (shortest GPU time of each operation; assumes common ends)
   0 % of the GPU time in 154 matched operations was waiting: 0.000 rank-ms; transfer took 1.540 ms of the wall.
 
-AllReduce of 1 KiB took 97 % of the GPU time in NCCL: 3.001 ms over ranks in 300 calls.
+AllReduce of 1 KiB took 97 % of the GPU time in NCCL: 3.001 ms over ranks in 302 calls (300 timed, first calls apart).
 Next: ncclscope export capture --to perfetto -o capture.pftrace
