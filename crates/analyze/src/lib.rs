@@ -317,6 +317,7 @@ impl Analysis {
             return;
         }
         self.operations.add_totals(process, &rows);
+        self.network.add_totals(process, &networks);
         for total in &process.totals {
             let shape = &process.shapes[total.shape as usize];
             if !shape.is(flag::CAPTURED) {

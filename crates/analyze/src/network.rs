@@ -3,8 +3,9 @@
 //! NCCL's proxies announce an operation for each channel and peer, and its steps; the recorder adds them up by call, and a
 //! [`Gatherer`] by communicator and function.
 //!
-//! Rule: only calls with rows are here, because totals keep no network; a report says so by `calls`. A wait that no step
-//! was in is null.
+//! Calls that were folded into totals come as sums of the recorder, by communicator and function as well.
+//!
+//! Rule: calls that never had a row are not here; a report says so by `calls`. A wait that no step was in is null.
 
 use crate::executions::{Execution, Walk};
 use capture::live::WAITS;
@@ -81,6 +82,26 @@ impl Gatherer {
                     sum.add(process, &process.calls[*index as usize]);
                 }
             }
+        }
+    }
+
+    /// Adds what the network did for a process's calls without rows. `rows` are those of the places of its walk.
+    pub fn add_totals(&mut self, process: &Process, rows: &[u32]) {
+        for total in &process.net_totals {
+            let Some(row) = rows.get(total.shape as usize) else {
+                continue;
+            };
+            let sum = &mut self.sums[*row as usize];
+            let to = &mut sum.row;
+            for (to, more) in [
+                (&mut to.calls, total.calls),
+                (&mut to.operations, total.operations[0]),
+                (&mut to.operations_done, total.operations[1]),
+                (&mut to.steps, total.steps),
+            ] {
+                *to = to.saturating_add(more);
+            }
+            sum.move_and_wait(total.bytes, total.waits_ns);
         }
     }
 

@@ -65,7 +65,7 @@ pub fn notes(
     }
     if unseen_network(capture) {
         notes.push(
-            "Mode profile keeps no network figures; NCCLSCOPE_MODE=trace records them.".to_owned(),
+            "Mode profile keeps network figures as totals, and some process has none: it ended before it wrote them, or its recorder is older.".to_owned(),
         );
     }
     few_p2p(kinds, ranks, &mut notes);
@@ -109,7 +109,10 @@ pub(crate) fn has_stamps(process: &Process) -> bool {
 
 /// Whether a job of several nodes was recorded in totals alone, which keep nothing of the network.
 fn unseen_network(capture: &Capture) -> bool {
-    capture.has_mode("profile")
+    let without = |process: &Process| {
+        process.net_totals.is_empty() && process.fact("mode") == Some("profile")
+    };
+    capture.processes.iter().any(without)
         && capture
             .communicators
             .iter()

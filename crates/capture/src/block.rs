@@ -54,6 +54,8 @@ pub enum Kind {
     Ran = 12,
     /// What the driver was asked for in a window, as [`crate::windows::put_asked`].
     Asked = 13,
+    /// What the network did for calls in totals, as [`crate::net_totals`].
+    NetTotals = 14,
 }
 
 impl Kind {
@@ -74,6 +76,7 @@ impl Kind {
             Names,
             Ran,
             Asked,
+            NetTotals,
         ];
         kinds.into_iter().find(|k| *k as u16 == kind)
     }

@@ -27,6 +27,7 @@ pub mod graphs;
 pub mod left;
 pub mod live;
 pub mod net_op;
+pub mod net_totals;
 pub mod rotated;
 pub mod rows;
 mod shared;

@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 mod files;
 mod folding;
 mod graphs;
+mod net_totals;
 mod sealing;
 mod snapshots;
 mod windows;
@@ -73,6 +74,7 @@ struct Writer {
     file: Option<File>,
     rotation: Rotation,
     totals: Totals,
+    net_totals: net_totals::NetTotals,
     batch: usize,
     snapshot: Option<File>,
     snapshots: u64,
@@ -178,6 +180,7 @@ impl Writer {
             batch: rotation.batch(BATCH),
             rotation,
             totals: Totals::new(recorder),
+            net_totals: net_totals::NetTotals::default(),
             snapshot: None,
             snapshots: 0,
             strings_written: 0,
@@ -254,6 +257,7 @@ impl Writer {
             self.write_graphs(flush);
             self.write_windows(end);
             if flush {
+                self.write_net_totals(end);
                 self.flush(anchor, end);
                 due = Instant::now() + self.interval;
             }

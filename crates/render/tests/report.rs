@@ -245,7 +245,7 @@ Communicators (by first use; `here` counts the ranks that this capture holds, `r
   communicator     nranks nodes here ranks name parent
   abcdef0123456789      2     -    2 0-1   -    -
 
-Functions (largest GPU time first; sums over ranks; api to proxy: mean/p50 of a part of one call, µs)
+Functions (largest GPU time first; sums over ranks; %: of all calls and GPU time; api to proxy: mean/p50 of a call, µs)
   function  calls calls_% gpu_ms gpu_% host_ms         api enqueue launch    kernel proxy
   AllReduce   244    98.4 10.518 100.0   0.019 0.080/0.080       -      - 44.2/41.2     -
   AlltoAll      2     0.8      -     -   0.001 0.560/0.564       -      -         -     -

@@ -42,7 +42,7 @@ pub use names::{Name, Names};
 pub use net_ops::NetOp;
 pub use printable::{obeyed, printable};
 pub use problem::Problem;
-pub use process::{LiveSource, Process, Total};
+pub use process::{LiveSource, NetTotal, Process, Total};
 pub use sightings::Sighting;
 pub use source::{Progress, Source};
 pub use windows::Windows;

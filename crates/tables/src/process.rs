@@ -65,6 +65,23 @@ pub struct Total {
     pub histogram_of: HistogramOf,
 }
 
+/// What the network did for calls without rows, of one function on one communicator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetTotal {
+    /// Index into [`Process::shapes`], of which communicator and function count alone.
+    pub shape: u32,
+    /// Calls that used the network.
+    pub calls: u64,
+    /// Proxy operations started, and stopped.
+    pub operations: [u64; 2],
+    /// Steps.
+    pub steps: u64,
+    /// Bytes sent, and received.
+    pub bytes: [u64; 2],
+    /// Waits of steps, ns, in the order of [`capture::live::WAITS`].
+    pub waits_ns: [u64; 6],
+}
+
 /// What the recorder counted; nothing without a live part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -136,6 +153,8 @@ pub struct Process {
     pub composites: Vec<Composite>,
     /// Calls without rows.
     pub totals: Vec<Total>,
+    /// What the network did for them.
+    pub net_totals: Vec<NetTotal>,
     /// Calls whose trace files were removed to stay within `NCCLSCOPE_MAX_SIZE`.
     pub rotated: u64,
     /// Those of them that are not in [`Process::totals`] either, for want of an entry.

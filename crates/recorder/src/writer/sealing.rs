@@ -439,6 +439,7 @@ impl Writer {
             self.retire(self.slots[i]);
             header.undo.ticket.store(0, Release);
             header.folded.fetch_add(1, Relaxed);
+            self.net_totals.add(&self.records[i]);
         }
     }
 

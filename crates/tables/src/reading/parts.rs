@@ -9,11 +9,12 @@ use crate::clock::{Anchor, Clock};
 use crate::communicators::Local;
 use crate::graphs::Gathered;
 use crate::net_ops;
-use crate::process::{Counters, LiveSource, Process};
+use crate::process::{Counters, LiveSource, NetTotal, Process};
 use crate::rotation;
 use crate::windows;
 use capture::block::{Block, Kind};
 use capture::live::{self, flag, Comm, View};
+use capture::net_totals::{self, Sum, Sums};
 use capture::rotated::Rotated;
 use capture::rows::definitions::{self, Definition};
 use capture::rows::{Outline, Record, Shapes};
@@ -36,6 +37,7 @@ pub(super) struct Parts {
     shapes: Shapes,
     graphs: Gathered,
     windows: windows::Gathered,
+    net_totals: Sums,
 }
 
 /// A sound block of rows.
@@ -175,6 +177,10 @@ impl Parts {
                 }
                 None => return false,
             },
+            Some(Kind::NetTotals) => match net_totals::read(payload) {
+                Some(sums) => self.net_totals = sums,
+                None => return false,
+            },
             Some(Kind::Graphs) => return self.graphs.of_graphs(payload),
             Some(Kind::Launches) => return self.graphs.of_launches(payload),
             Some(kind @ (Kind::Windows | Kind::Names | Kind::Ran | Kind::Asked)) => {
@@ -295,9 +301,41 @@ impl Parts {
         if let Some(rotated) = rotated {
             rotation::add(rotated, &clock, &mut self.shapes, process);
         }
+        process.net_totals = net(&self.net_totals, &clock, &mut self.shapes);
         process.clock = clock;
         (self.blocks, self.shapes, live)
     }
+}
+
+/// What the network did for folded calls, each with a shape of its communicator and function.
+fn net(sums: &Sums, clock: &Clock, shapes: &mut Shapes) -> Vec<NetTotal> {
+    let mut total = |((comm, func), sum): (&(u32, u8), &Sum)| {
+        let mut list = shapes.list().iter();
+        let known = list.position(|s| (s.comm, s.func) == (*comm, *func));
+        let shape = known.map_or_else(
+            || {
+                shapes.intern(capture::rows::Shape {
+                    comm: *comm,
+                    func: *func,
+                    root: -1,
+                    ..Default::default()
+                })
+            },
+            |index| index as u32,
+        );
+        NetTotal {
+            shape,
+            calls: sum.calls,
+            operations: [sum.started, sum.stopped],
+            steps: sum.steps,
+            bytes: sum.bytes,
+            // Waits are in units of 64 ticks.
+            waits_ns: sum
+                .waits
+                .map(|w| clock.duration(w.saturating_mul(64)).unwrap_or(0)),
+        }
+    };
+    sums.iter().map(&mut total).collect()
 }
 
 /// When the group with this ticket + 1 returned, if the live part still knows; 0 otherwise. A time before that of its
