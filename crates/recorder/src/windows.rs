@@ -39,7 +39,7 @@ use crate::interpose::objects;
 use crate::lock::Lock;
 use capture::block::Kind;
 use capture::live::Header;
-use capture::windows::{self, End, Window};
+use capture::windows::{self, Ask, End, Kind as Ran, Window};
 use cupti::Cupti;
 use felt::Felt;
 use schedule::{Due, Schedule};
@@ -132,6 +132,8 @@ pub struct Windows {
     warm_up_at: Option<Instant>,
     /// What is open, or drains, is no window ([`WARM_UP`]).
     warming_up: bool,
+    /// In the newest window, kernels were launched by calls that were not seen.
+    misses_launches: bool,
 }
 
 enum State {
@@ -160,6 +162,7 @@ impl Windows {
             anchor: None,
             warm_up_at: None,
             warming_up: false,
+            misses_launches: false,
         }
     }
 
@@ -189,6 +192,11 @@ impl Windows {
     /// How long a step of the job takes, as far as is known: windows are long enough for some.
     pub fn step(&mut self, step: Duration) {
         self.schedule.step(step);
+    }
+
+    /// Whether the newest window has kernels that were launched by calls that were not seen; says so once.
+    pub fn misses_launches(&mut self) -> bool {
+        std::mem::take(&mut self.misses_launches)
     }
 
     /// Windows begin at other numbers from now on.
@@ -433,6 +441,10 @@ impl Windows {
             window.dropped = window.dropped.saturating_add(window.ran);
             window.ran = 0;
         }
+        let kernels = ran.values().flatten();
+        let kernels = kernels.filter(|r| r.kind == Ran::Kernel && r.graph == 0);
+        let launches = asked.iter().filter(|a| a.kind == Ask::Launch).count();
+        self.misses_launches = kernels.count() > launches + launches / 16 + 16;
         for (device, mut of) in ran.into_iter().filter(|_| fits) {
             for ran in &mut of {
                 (ran.start, ran.ns) = map.map_or((0, 0), |m| (m.ticks(ran.start), m.ns(ran.ns)));

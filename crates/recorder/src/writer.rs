@@ -96,6 +96,8 @@ struct Writer {
     sends: u64,
     peers: u64,
     by_time: bool,
+    /// Searches for callers of the driver that were made because launches were not seen.
+    searches: u32,
 }
 
 /// Starts the thread, and makes the process's exit ask for a last flush. Without a thread, the live part is
@@ -198,6 +200,7 @@ impl Writer {
             sends: 0,
             peers: 0,
             by_time: false,
+            searches: 0,
         }
     }
 

@@ -571,6 +571,48 @@ fn cupti_is_set_up_before_the_first_window() {
     assert!(left.process.windows.list.is_empty());
 }
 
+#[test]
+#[ignore = "played by a story"]
+fn job_whose_library_looks_the_driver_up_late() {
+    // As cuBLAS, which has a runtime of its own in it.
+    let runtime = place().join("libcublas.so.13");
+    let driver = Cuda::runtime().driver;
+    // SAFETY: our own, without initialisers.
+    let caller = unsafe { libloading::Library::new(runtime) }.expect("loads");
+    let mut play = Play::new();
+    play.set_up();
+    let cublas = Cuda::found(driver, caller);
+    let closed = || calls("cuptiActivityDisable") / KINDS;
+    let before = closed();
+    while closed() < before + 4 {
+        play.step();
+        let null = std::ptr::null_mut();
+        cublas.launch_kernel(&play.compute, 2, 3, 4, 1, 1, 1, 0, OTHER, null, null);
+        cublas.launch_kernel(&play.compute, 2, 3, 4, 1, 1, 1, 0, OTHER, null, null);
+    }
+    play.rest();
+    play.save();
+}
+
+fn launches_of_a_library_that_looks_the_driver_up_late_are_seen() {
+    let place = Place::with_cupti();
+    place.put("libcublas.so.13", "fake_cudart");
+    let left = Left::of(place.job("job_whose_library_looks_the_driver_up_late"));
+    let unseen = |window: &&Window| {
+        let kernels = window
+            .ran
+            .iter()
+            .filter(|r| r.kind == Kind::Kernel && r.graph == 0);
+        let launches = window.asked.iter().filter(|a| a.kind == Ask::Launch);
+        kernels.count().saturating_sub(launches.count())
+    };
+    let unseen: Vec<usize> = left.windows().iter().map(|w| unseen(w)).collect();
+    assert!(
+        unseen[0] > 20 && unseen[unseen.len() - 1] == 0,
+        "{unseen:?}"
+    );
+}
+
 fn dropped_records_are_counted_and_the_others_stay() {
     let place = Place::with_cupti();
     let left = Left::of(place.job("job_of_steps").env("FAKE_CUPTI_DROP", "50"));
@@ -1101,6 +1143,7 @@ stories! {
     windows_have_what_was_launched_in_them:
         all_that_was_launched_in_a_window_is_in_it
         cupti_is_set_up_before_the_first_window
+        launches_of_a_library_that_looks_the_driver_up_late_are_seen
         dropped_records_are_counted_and_the_others_stay
         records_without_a_buffer_are_counted_once
         a_report_says_what_windows_cost

@@ -6,6 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Sizes of communicators that are counted apart.
 const SIZES: usize = 16;
+/// A search for callers may stop launches for 50 ms (measured), so there are few.
+const MOST_SEARCHES: u32 = 2;
 /// A communicator is used if one of so many calls is made on it.
 const USED: u64 = 64;
 /// Sends and receives of a pipeline, at least.
@@ -36,6 +38,11 @@ impl Writer {
         let clock = self.recorder.clock;
         let blocks = self.windows.poll(header, clock, calls, at, last);
         self.recorder.switch.quiet(self.windows.is_quiet());
+        // cuBLAS and others look the driver's functions up when they are first used, long after they were loaded.
+        if self.windows.misses_launches() && self.searches < MOST_SEARCHES && !last {
+            self.searches += 1;
+            self.recorder.look_for_callers(true);
+        }
         for (kind, payload) in blocks {
             if self.size() < self.recorder.settings.max_size {
                 self.block(kind, |out| out.extend(payload));

@@ -93,6 +93,11 @@ impl Cuda {
                 .get::<extern "C" fn()>(b"fake_cudart_initialise")
                 .expect("is there")()
         };
+        Cuda::found(driver, caller)
+    }
+
+    /// With a runtime that has not looked the driver up yet.
+    pub fn found(driver: libloading::Library, caller: libloading::Library) -> Cuda {
         Cuda {
             driver,
             caller,
