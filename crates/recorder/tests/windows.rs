@@ -606,7 +606,7 @@ fn launches_of_a_library_that_looks_the_driver_up_late_are_seen() {
         let launches = window.asked.iter().filter(|a| a.kind == Ask::Launch);
         kernels.count().saturating_sub(launches.count())
     };
-    let unseen: Vec<usize> = left.windows().iter().map(|w| unseen(w)).collect();
+    let unseen: Vec<usize> = left.windows().iter().map(unseen).collect();
     assert!(
         unseen[0] > 20 && unseen[unseen.len() - 1] == 0,
         "{unseen:?}"
