@@ -7,6 +7,7 @@
 //! Rule: windows are samples, so all figures are shares of the time that they show; each window counts by its length. What
 //! a window can't show (calls that were launched before it, a GPU without CUPTI) is left out, and counted where it is.
 
+mod host;
 mod interference;
 mod intervals;
 mod join;
@@ -109,6 +110,8 @@ pub struct RankStreams {
     pub idle: Share,
     /// Of exposed: it waited for other ranks.
     pub exposed_waiting: Share,
+    /// Its host waited for the GPU. Null where that is not known, because not all launches were seen.
+    pub host_waited: Option<Share>,
     /// How much longer the same kernels ran beside communication than without, by which part of the time; null where none ran both ways.
     pub interference: Option<f64>,
     /// What that cost of the time.
@@ -214,6 +217,8 @@ pub(crate) struct Lane {
     /// From its process's first call to the last, ns.
     active: i64,
     pub(crate) windows: Vec<LaneWindow>,
+    /// By window: for how long its process's host waited for the GPU, and how long the window was.
+    host_waited: Vec<(f64, f64)>,
 }
 
 /// Kernels of a name in all windows, ns.
@@ -382,7 +387,9 @@ impl Gatherer {
                     device,
                     active,
                     windows: Vec::new(),
+                    host_waited: Vec::new(),
                 });
+                lane.host_waited.extend(host::waited(window, &names));
                 self.count(ran, &seen, &names, &mut of_names);
                 lane.windows.push(LaneWindow {
                     seen,
@@ -568,6 +575,24 @@ fn share(windows: impl Iterator<Item = (f64, f64)>) -> Share {
     }
 }
 
+/// How much of the time a rank's host waited for its GPU: so much less could a step take, and no more.
+fn host_waited(lane: &Lane) -> Option<Share> {
+    let windows = lane.host_waited.iter().copied();
+    (!lane.host_waited.is_empty()).then(|| share(windows))
+}
+
+/// The smaller of two shares, and of the ends of their intervals.
+fn smaller(a: Share, b: Share) -> Share {
+    let interval = a.interval.map(|(low, high)| {
+        let other = b.interval.unwrap_or((b.share, b.share));
+        (low.min(other.0), high.min(other.1))
+    });
+    Share {
+        share: a.share.min(b.share),
+        interval,
+    }
+}
+
 fn rank_row(index: usize, lane: &Lane, waits: &Waits, own: &Alone, others: &Alone) -> RankStreams {
     let part = |pick: &dyn Fn(&Seen) -> i64| {
         let windows = lane.windows.iter().map(|w| &w.seen);
@@ -594,6 +619,7 @@ fn rank_row(index: usize, lane: &Lane, waits: &Waits, own: &Alone, others: &Alon
         copies: part(&|seen| seen.copies),
         idle: part(&Seen::idle),
         exposed_waiting,
+        host_waited: host_waited(lane),
         interference: beside.ratio().map(|ratio| ratio - 1.0),
         interference_share: beside.ratio().map(|_| beside.lost() * beside_share.share),
     }
@@ -636,12 +662,26 @@ fn waited_for(
             if !(0..waits.pieces.len()).any(|piece| waited(other, index, piece) != (0, 0)) {
                 continue;
             }
-            losses.push(share(waits.pieces.iter().enumerate().map(|(at, piece)| {
-                let (exposed, hidden) = waited(other, index, at);
-                let (back, _) = waited(index, other, at);
-                let loss = exposed as f64 + lost * hidden as f64 - back as f64;
-                (loss, (piece.1 - piece.0) as f64)
-            })));
+            let pieces = |of: &dyn Fn(usize) -> f64| {
+                let pieces = waits.pieces.iter().enumerate();
+                share(pieces.map(|(at, piece)| (of(at), (piece.1 - piece.0) as f64)))
+            };
+            let hidden = |at| lost * waited(other, index, at).1 as f64;
+            let by_it = pieces(&|at| {
+                let (exposed, back) = (waited(other, index, at).0, waited(index, other, at).0);
+                exposed as f64 - back as f64 + hidden(at)
+            });
+            let all = |lane: usize, at: usize| waits.all.get(&(lane, at)).copied().unwrap_or(0);
+            let more = pieces(&|at| (all(other, at) - all(index, at)) as f64 + hidden(at));
+            let loss = smaller(by_it, more);
+            losses.push(match host_waited(&lanes[other]) {
+                Some(host) => smaller(loss, host),
+                // How fast its host could be is not known.
+                None => Share {
+                    interval: None,
+                    ..loss
+                },
+            });
         }
         // The rank that waited least would be waited for next.
         losses.sort_by(|a, b| a.share.total_cmp(&b.share));

@@ -140,7 +140,7 @@ pub struct Asked {
 }
 
 /// What the driver can be asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Ask {
     /// Run a kernel.

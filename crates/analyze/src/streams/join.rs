@@ -91,8 +91,18 @@ fn join(
             .zip(units.iter().skip(skip_units));
         let pairs: Vec<(usize, Launched)> = pairs.map(|(kernel, unit)| (*kernel, *unit)).collect();
         for (kernel, unit) in pairs {
+            let first = seen.peers.len() as u32;
+            // Calls of one launch.
+            let from = launched.partition_point(|call| call.at < unit.at);
+            let calls = launched[from..]
+                .iter()
+                .take_while(|call| call.at == unit.at);
+            let shapes = calls.filter_map(|call| process.shapes.get(call.shape as usize));
+            seen.peers.extend(shapes.filter_map(|shape| shape.peer));
+            let shape = &process.shapes[unit.shape as usize];
             let kernel = &mut seen.nccl[kernel];
-            kernel.communicator = process.shapes[unit.shape as usize].communicator;
+            (kernel.communicator, kernel.rank) = (shape.communicator, shape.rank);
+            kernel.peers = (first, seen.peers.len() as u32);
             kernel.call = Some((unit.shape, unit.ticket));
         }
     }

@@ -1,22 +1,34 @@
 //! Who waited for whom in windows, and how much of that was exposed.
 //!
-//! In an AllReduce, AllGather or ReduceScatter nobody can end before the last rank has begun, and all end
-//! together, within some µs. So a rank waited for as long as its kernel ran longer than the shortest of the operation, and
-//! whoever had the shortest was waited for. Kernels of different ranks are one operation if they are of the same function
-//! and communicator and ran at the same time.
+//! **Collectives.** In an AllReduce, AllGather or ReduceScatter nobody can end before the last rank has begun,
+//! and all end together, within some µs. So a rank waited for as long as its kernel ran longer than the
+//! shortest of the operation, and whoever had the shortest was waited for. Kernels of different ranks are one
+//! operation if they are of the same function and communicator and ran at the same time. The last rank is
+//! charged for the time since the one before it had come: with it in time, the operation would have begun
+//! then.
 //!
-//! Of a wait, the part counts beside which the GPU computed nothing: that much later the rank went on. The rest is
-//! hidden, and slows the computing beside it. The last rank is charged for the time since the one before it had come: with
-//! it in time, the operation would have begun then.
+//! **Sends and receives.** A kernel that sends or receives can't end before its peer's has begun. It waited
+//! from its own beginning to that of the latest of its peers. Two kernels belong together if each has the
+//! other's rank as a peer, and they ran at the same time. A send that was over before its receive began has
+//! waited for nobody.
 //!
-//! **When.** GPUs are behind their hosts by different times. So only the time counts that windows of all GPUs show, and of
-//! that whole cycles, where there are some. It is cut into [`Waits::pieces`], whose shares make the intervals.
+//! **Chains.** The rank that was waited for may have been late because it waited itself, as stages of a
+//! pipeline are. While it did that and computed nothing, whoever it waited for is charged, and so on
+//! ([`culprit`]).
 //!
-//! Rule: no rank's exposed waiting is more than its exposed communication, so no loss is more than the windows show.
+//! Of a wait, the part counts beside which the GPU computed nothing: that much later the rank went on. The
+//! rest is hidden, and slows the computing beside it.
+//!
+//! **When.** GPUs are behind their hosts by different times. So only the time counts that windows of all GPUs
+//! show, and of that whole cycles. It is cut into [`Waits::pieces`], whose shares make the intervals. Where no
+//! cycles are found nothing counts: what a window shows of a part of a step says nothing about steps.
+//!
+//! Rule: no rank's exposed waiting is more than its exposed communication, so no loss is more than the windows
+//! show.
 
 use super::intervals::{Span, Union};
 use super::kinds::function;
-use super::{Lane, LaneWindow};
+use super::Lane;
 use std::collections::HashMap;
 
 /// Functions whose operations nobody leaves before the last has begun.
@@ -36,7 +48,7 @@ struct Part {
 pub struct Waits {
     /// By waiting lane and piece: exposed.
     pub all: HashMap<(usize, usize), i64>,
-    /// By waiting lane, lane that was last, and piece: exposed and hidden, since the lane before the last had come.
+    /// By waiting lane, lane that is charged, and piece: exposed and hidden.
     pub by: HashMap<(usize, usize, usize), (i64, i64)>,
     /// Operations by their last lane.
     pub last: HashMap<usize, u64>,
@@ -44,9 +56,21 @@ pub struct Waits {
     pub operations: u64,
     /// The time that windows of all GPUs show, in pieces, ascending.
     pub pieces: Vec<Span>,
-    /// By lane: when its kernels waited for the last, in any operation.
+    /// By lane: when its kernels waited for another, in any operation.
     pub waiting: HashMap<usize, Union>,
-    spans: HashMap<usize, Vec<Span>>,
+    direct: Vec<Direct>,
+}
+
+/// A kernel that waited for another GPU.
+#[derive(Clone, Copy, Debug)]
+struct Direct {
+    lane: usize,
+    window: usize,
+    /// Who came last.
+    last: usize,
+    whole: Span,
+    /// Since the one before the last had come.
+    charged: Span,
 }
 
 /// A window is cut into so many pieces at most.
@@ -99,14 +123,12 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
                 .collect();
             if let Some(mut operation) = others {
                 operation.push(*first);
-                waits.add(lanes, &operation);
+                waits.add(&operation);
             }
         }
     }
-    let spans = std::mem::take(&mut waits.spans).into_iter();
-    waits.waiting = spans
-        .map(|(lane, spans)| (lane, Union::of(spans)))
-        .collect();
+    waits.add_sends(lanes);
+    waits.charge(lanes);
     waits
 }
 
@@ -128,11 +150,47 @@ fn pieces(lanes: &[Lane]) -> Vec<Span> {
             pieces.extend(ends.windows(2).map(|pair| (pair[0], pair[1])));
         }
     }
-    if pieces.is_empty() {
-        // No cycles: as they are.
-        pieces = all.spans().to_vec();
-    }
     pieces
+}
+
+/// What of a span others do not cover.
+fn without(span: Span, others: &Union) -> Vec<Span> {
+    let mut left = Vec::new();
+    let mut at = span.0;
+    for (from, to) in others.within(span).spans() {
+        left.push((at, *from));
+        at = *to;
+    }
+    left.push((at, span.1));
+    left.retain(|(from, to)| from < to);
+    left
+}
+
+/// Who kept a lane from coming in this span: the lane itself, but where it stood still for another.
+fn culprit(
+    still: &[Vec<(Span, usize)>],
+    lane: usize,
+    span: Span,
+    depth: usize,
+    found: &mut Vec<(usize, Span)>,
+) {
+    let mut at = span.0;
+    // Waits of a lane overlap if it has several streams; the first counts.
+    let first = still[lane].partition_point(|((_, to), _)| *to <= span.0);
+    for ((from, to), on) in &still[lane][first..] {
+        if *from >= span.1 || depth == 0 {
+            break;
+        }
+        let part = ((*from).max(at), (*to).min(span.1));
+        if part.0 >= part.1 {
+            continue;
+        }
+        found.push((lane, (at, part.0)));
+        culprit(still, *on, part, depth - 1, found);
+        at = part.1;
+    }
+    found.push((lane, (at, span.1)));
+    found.retain(|(_, (from, to))| from < to);
 }
 
 /// The kernel that ran beside `first` for the longest.
@@ -152,7 +210,7 @@ impl Waits {
         self.pieces.iter().map(|piece| piece.1 - piece.0).sum()
     }
 
-    fn add(&mut self, lanes: &[Lane], operation: &[Part]) {
+    fn add(&mut self, operation: &[Part]) {
         let ns = |part: &Part| part.end - part.start;
         let Some(last) = operation.iter().min_by_key(|part| (ns(part), part.lane)) else {
             return;
@@ -165,26 +223,115 @@ impl Waits {
         let others = operation.iter().filter(|part| part.lane != last.lane);
         // How long the operation takes from the arrival of the one before the last.
         let second = others.clone().map(ns).min().unwrap_or(0);
-        for part in others {
-            let seen: &LaneWindow = &lanes[part.lane].windows[part.window];
-            let whole: Span = (part.start, part.start + ns(part) - ns(last));
-            let charged: Span = (part.start + ns(part) - second, whole.1);
-            self.spans.entry(part.lane).or_default().push(whole);
+        self.direct.extend(others.map(|part| Direct {
+            lane: part.lane,
+            window: part.window,
+            last: last.lane,
+            whole: (part.start, part.start + ns(part) - ns(last)),
+            charged: (
+                part.start + ns(part) - second,
+                part.start + ns(part) - ns(last),
+            ),
+        }));
+    }
+
+    /// Adds the kernels that send and receive.
+    fn add_sends(&mut self, lanes: &[Lane]) {
+        // By communicator, own rank and peer.
+        let mut by_pair: HashMap<(u32, u32, u32), Vec<Part>> = HashMap::new();
+        let mut all = Vec::new();
+        for (lane, of) in lanes.iter().enumerate() {
+            for (window, seen) in of.windows.iter().enumerate() {
+                let kernels = seen.seen.nccl.iter();
+                for kernel in kernels.filter(|kernel| kernel.peers.0 < kernel.peers.1) {
+                    let (Some(communicator), Some(rank)) = (kernel.communicator, kernel.rank)
+                    else {
+                        continue;
+                    };
+                    let part = Part {
+                        lane,
+                        window,
+                        start: kernel.start,
+                        end: kernel.end,
+                    };
+                    let peers = seen.seen.peers_of(kernel);
+                    all.push((communicator, rank, peers, part));
+                    for peer in peers {
+                        let parts = by_pair.entry((communicator, rank, *peer)).or_default();
+                        if parts.last().is_none_or(|before| before.start != part.start) {
+                            parts.push(part);
+                        }
+                    }
+                }
+            }
+        }
+        for parts in by_pair.values_mut() {
+            parts.sort_by_key(|part| part.start);
+        }
+        for (communicator, rank, peers, part) in all {
+            let peers = peers.iter().filter(|peer| **peer != rank);
+            let others =
+                peers.filter_map(|peer| beside(by_pair.get(&(communicator, *peer, rank))?, &part));
+            let Some(last) = others.max_by_key(|other| (other.start, other.lane)) else {
+                continue;
+            };
+            if self.overlaps((part.start, part.end)).next().is_none() {
+                continue;
+            }
+            self.operations += 1;
+            let span = (part.start, last.start.min(part.end));
+            if span.0 < span.1 {
+                *self.last.entry(last.lane).or_default() += 1;
+                self.direct.push(Direct {
+                    lane: part.lane,
+                    window: part.window,
+                    last: last.lane,
+                    whole: span,
+                    charged: span,
+                });
+            }
+        }
+    }
+
+    /// Sums the waits up, each charged to whom it was for.
+    fn charge(&mut self, lanes: &[Lane]) {
+        let direct = std::mem::take(&mut self.direct);
+        let mut spans: HashMap<usize, Vec<Span>> = HashMap::new();
+        // When each lane stood still, and for whom.
+        let mut still: Vec<Vec<(Span, usize)>> = vec![Vec::new(); lanes.len()];
+        for wait in &direct {
+            spans.entry(wait.lane).or_default().push(wait.whole);
+            let computes = &lanes[wait.lane].windows[wait.window].seen.computes;
+            let exposed = without(wait.whole, computes);
+            still[wait.lane].extend(exposed.into_iter().map(|span| (span, wait.last)));
+        }
+        still.iter_mut().for_each(|of| of.sort_unstable());
+        for wait in &direct {
+            let computes = &lanes[wait.lane].windows[wait.window].seen.computes;
             let within = |span: Span| {
-                let hidden = seen.seen.computes.covers(span);
+                let hidden = computes.covers(span);
                 (span.1 - span.0 - hidden, hidden)
             };
-            let pieces: Vec<(usize, Span)> = self.overlaps(whole).collect();
+            let pieces: Vec<(usize, Span)> = self.overlaps(wait.whole).collect();
             for (piece, span) in pieces {
-                *self.all.entry((part.lane, piece)).or_default() += within(span).0;
-                let span = (span.0.max(charged.0), span.1);
-                if span.0 < span.1 {
+                *self.all.entry((wait.lane, piece)).or_default() += within(span).0;
+                let span = (span.0.max(wait.charged.0), span.1);
+                if span.0 >= span.1 {
+                    continue;
+                }
+                let mut culprits = Vec::new();
+                culprit(&still, wait.last, span, lanes.len(), &mut culprits);
+                for (lane, span) in culprits.into_iter().filter(|(lane, _)| *lane != wait.lane) {
                     let (exposed, hidden) = within(span);
-                    let sum = self.by.entry((part.lane, last.lane, piece)).or_default();
+                    let sum = self.by.entry((wait.lane, lane, piece)).or_default();
                     *sum = (sum.0 + exposed, sum.1 + hidden);
                 }
             }
         }
+        let spans = spans.into_iter();
+        self.waiting = spans
+            .map(|(lane, spans)| (lane, Union::of(spans)))
+            .collect();
     }
 
     /// The pieces that overlap a span, and where.

@@ -4,7 +4,8 @@
 //! beginning, and what is launched after it may run before its last kernel ends. So on each stream only the time from its
 //! first record to its last is known, and on all of them the time that is common ([`known`]). Of that, whole cycles are
 //! taken: from one occurrence of a kernel to the last one of the same, for the kernel that comes back most slowly and at
-//! equal distances. That is once a step, where steps have such a kernel.
+//! equal distances, with as many kernels in between. That is once a step, where steps have such a kernel; at
+//! least two steps are needed to know it.
 
 use super::intervals::{Span, Union};
 use super::kinds::{Does, Names};
@@ -14,6 +15,9 @@ use tables::windows::{Ran, Window};
 
 /// A stream with fewer records is not used all the time, and bounds nothing.
 const REGULAR: usize = 4;
+
+/// The number of kernels in steps may differ by this part: one of so many.
+const UNLIKE: usize = 50;
 
 /// One of NCCL's kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +38,10 @@ pub struct NcclKernel {
     pub call: Option<(u32, u64)>,
     /// In a graph: index of the captured call's shape in its process, where that is known.
     pub captured_as: Option<u32>,
+    /// This GPU's rank in the communicator, where that is known.
+    pub rank: Option<u32>,
+    /// Of a kernel that sends and receives: where its peers are in [`Seen::peers`], from and to.
+    pub peers: (u32, u32),
 }
 
 /// What a window shows of one GPU. Times are ns.
@@ -59,11 +67,19 @@ pub struct Seen {
     communicates: Union,
     /// NCCL's kernels, by start; also those outside of the span.
     pub nccl: Vec<NcclKernel>,
+    /// Ranks that NCCL's kernels send to and receive from, kernel by kernel.
+    pub peers: Vec<u32>,
     /// Communication that NCCL does not know of: library, kernels, their time.
     pub others: BTreeMap<&'static str, (u64, i64)>,
 }
 
 impl Seen {
+    /// Whom a kernel sends to and receives from.
+    pub fn peers_of(&self, kernel: &NcclKernel) -> &[u32] {
+        let (from, to) = kernel.peers;
+        &self.peers[from as usize..to as usize]
+    }
+
     /// Length of the span.
     pub fn length(&self) -> i64 {
         self.span.1 - self.span.0
@@ -110,6 +126,18 @@ fn marks(ran: &[Ran], known: Span) -> Vec<i64> {
     }
     let long = |at: &[i64]| at[at.len() - 1] - at[0];
     let apart = |at: &[i64]| at.windows(2).map(|pair| pair[1] - pair[0]).min();
+    // Parts of a step that look alike in time are not made of as many kernels.
+    let begun: Vec<i64> = ran.iter().filter(inside).map(|r| r.start).collect();
+    let alike = |at: &[i64]| {
+        let before = |mark: i64| begun.partition_point(|start| *start < mark);
+        let cycles = at.windows(2).map(|pair| before(pair[1]) - before(pair[0]));
+        let (least, most) = (cycles.clone().min(), cycles.max());
+        let slack = |least: usize| least / UNLIKE + 2;
+        at.len() > 2
+            && least
+                .zip(most)
+                .is_some_and(|(least, most)| most - least <= slack(least))
+    };
     starts
         .into_values()
         .filter(|at| {
@@ -120,6 +148,7 @@ fn marks(ran: &[Ran], known: Span) -> Vec<i64> {
                 .zip(most)
                 .is_some_and(|(least, most)| 2 * most <= 3 * least)
                 && 2 * long(at) >= known.1 - known.0
+                && alike(at)
         })
         // The first of equals, whatever order they come in.
         .max_by(|a, b| {
@@ -171,6 +200,8 @@ pub fn seen(ran: &[Ran], names: &Names) -> Option<Seen> {
                     communicator: None,
                     call: None,
                     captured_as: None,
+                    rank: None,
+                    peers: (0, 0),
                 });
             }
             Does::OtherCommunication(library) => {
