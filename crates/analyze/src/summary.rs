@@ -72,7 +72,7 @@ pub fn summary(operations: &[Operation], warmup: &[WarmupRow]) -> String {
     let of_them = match (time.n == worst.calls, what) {
         (true, _) => String::new(),
         (false, "GPU time") => format!(" ({} timed, first calls apart)", time.n),
-        (false, _) => format!(" ({} with a host time, first calls apart)", time.n),
+        (false, _) => format!(" ({} in the sum)", time.n),
     };
     format!(
         "{function} of {bytes} took {percent:.0} % of the {what} in NCCL: {sum} over ranks in {} {calls}{of_them}.",

@@ -1,12 +1,13 @@
 //! What the network did for calls that were folded into totals, by communicator and function.
 //!
 //! ```text
-//! entries n │ n times, all integers base-128: communicator uid │ function │ calls │ operations started │ operations stopped │
-//!   steps │ bytes sent │ bytes received │ 6 waits, units of 64 ticks
+//! entries n │ n times, all integers base-128: communicator uid │ function │ calls │ operations started │
+//!   operations stopped │ steps │ bytes sent │ bytes received │ 6 waits, units of 64 ticks
 //! ```
 //!
-//! For example, 3 calls of function 1 on communicator 1 with an operation, a step and 4 bytes sent each, which waited 5 units for
-//! the GPU in all, are `01 01 01 03 03 03 03 0c 00 05 00 00 00 00 00`.
+//! An example is 3 calls of function 1 on communicator 1. Each had an operation and a step and sent 4 bytes,
+//! and they waited 5 units for the GPU in all. They
+//! are `01 01 01 03 03 03 03 0c 00 05 00 00 00 00 00`.
 //!
 //! Rule: a block has all that was counted so far, so the newest one counts alone.
 

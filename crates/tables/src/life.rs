@@ -1,10 +1,10 @@
 //! Whether the process that recorded is still there, and where its newest calls are if they are not here.
 //!
-//! A container has pids, a host name and a memory of its own, and the boot of its machine. From the machine itself its
-//! processes are seen under other pids ([`in_container`]); from another container they are not.
+//! A container has pids, a host name and a memory of its own, and the boot of its machine. From the machine
+//! itself its processes are seen under other pids ([`in_container`]); from another container they are not.
 //!
-//! Rule: a pid means something only on its own boot of its own machine and in its own pid name space. Elsewhere
-//! nothing is known: another machine may have the same name.
+//! Rule: a pid means something only on its own boot of its own machine and in its own pid name space.
+//! Elsewhere nothing is known: another machine may have the same name.
 
 use crate::process::{LiveSource, Process};
 use capture::left::{self, Here};
@@ -134,8 +134,8 @@ fn asked(process: &Process, here: &Here) -> Life {
 #[derive(Debug, PartialEq, Eq)]
 struct Hidden;
 
-/// The pid here of the process with number `pid` in another pid name space, which started at `start`; nothing if there is
-/// none that can be seen.
+/// The pid here of the process with number `pid` in another pid name space, which started at `start`; nothing
+/// if there is none that can be seen.
 fn in_container(proc: &Path, pid: u32, start: u64, namespace: u64) -> Result<Option<u32>, Hidden> {
     let entries = std::fs::read_dir(proc).map_err(|_| Hidden)?.flatten();
     let mut hidden = false;

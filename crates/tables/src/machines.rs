@@ -1,12 +1,13 @@
 //! Gives machines with equal host names different ones, and containers on one machine one clock.
 //!
 //! Everything that belongs to a host goes by [`Process::host`] in reports. Virtual machines
-//! and containers of several nodes often have one host name. The boot id tells them apart, so [`name`] appends the
-//! beginning of it to each name that several machines have. The other way round, containers on one machine have
-//! different names, and the machine's clock: they go by the first of them there ([`Process::clock_host`]).
+//! and containers of several nodes often have one host name. The boot id tells them apart, so [`name`]
+//! appends the beginning of it to each name that several machines have. The other way round, containers on
+//! one machine have different names, and the machine's clock: they go by the first of them there
+//! ([`Process::clock_host`]).
 //!
-//! Rule: two processes with known boot ids have equal hosts only if they ran on one boot of one machine. Hosts have one
-//! clock only if their boot is the same, and what their processes read of its clocks agrees.
+//! Rule: two processes with known boot ids have equal hosts only if they ran on one boot of one machine.
+//! Hosts have one clock only if their boot is the same, and what their processes read of its clocks agrees.
 
 use crate::process::Process;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,8 @@
 //! What `ncclscope hang` saw of a job while processes of it were there.
 //!
-//! Whether a process is stopped can be asked only while it is there, so a later look at the same capture knows less. What was seen is
-//! kept in a small file beside the trace files, one for each machine that `hang` was run on:
+//! Whether a process is stopped can be asked only while it is there, so a later look at the same capture
+//! knows less. What was seen is kept in a small file beside the trace files, one for each machine that `hang`
+//! was run on:
 //!
 //! ```text
 //! hang-60c74c8d.json     the first 8 hex digits of the machine's boot id
@@ -16,10 +17,11 @@
 //! }
 //! ```
 //!
-//! [`Sighting::json`] makes it, and `hang` writes it in place of an older one. When a capture is opened, [`read`] finds all of them, and
-//! gives each [`Process`] what was seen of it last.
+//! [`Sighting::json`] makes it, and `hang` writes it in place of an older one. When a capture is opened,
+//! [`read`] finds all of them, and gives each [`Process`] what was seen of it last.
 //!
-//! Rule: a process's own evidence goes first. That it was stopped or gone counts only if it wrote nothing after that.
+//! Rule: a process's own evidence goes first. That it was stopped or gone counts only if it wrote nothing
+//! after that.
 
 use crate::life::Life;
 use crate::problem::Problem;
@@ -33,7 +35,8 @@ use std::path::{Path, PathBuf};
 const SCHEMA: &str = "ncclscope.sighting/1";
 /// A folder of a host has one for each machine of its name: more are not ours.
 const MOST: usize = 64;
-/// A recorder writes the time 25 times a second. What it wrote so much later than it was looked at is newer, ns.
+/// A recorder writes the time 25 times a second. What it wrote so much later than it was looked at is newer,
+/// ns.
 const LATER_NS: i64 = 100_000_000;
 
 /// What one look at a job saw.

@@ -27,5 +27,4 @@ Notes
   There are no GPU times: the process has no CUDA driver.
 
 <function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls.
-apart).
 Next: ncclscope export capture --to perfetto -o capture.pftrace

@@ -20,7 +20,6 @@ Notes
   Percentiles of calls that were counted without rows come from histograms: error at most 1 %.
 
 <function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls.
-first calls apart).
 Next: ncclscope export capture --to perfetto -o capture.pftrace
 --- du -c --apparent-size --bytes capture/*/*.trace | awk '/total$/ {print ($1 <= 2 * 65536) ? "at most 64 KiB a process" : $1}'
 at most 64 KiB a process

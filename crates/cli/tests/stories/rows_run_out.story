@@ -24,5 +24,4 @@ Notes
   There are no GPU times: the process has no CUDA driver.
 
 <function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls.
-calls apart).
 Next: NCCLSCOPE_MEMORY=64M ncclscope run -- <folder>/fake-nccl rank-process

@@ -40,7 +40,6 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   SendRecv 8869     4       -       -       -        ·        ·        ·
 
 <function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls.
-apart).
 Next: ncclscope export capture --to perfetto -o capture.pftrace
 --- ncclscope report capture | sed -n '/^Operations/,/^$/p' | awk '/^  Send/ { print $1, $2, $3, $6 }'
 SendRecv 1MiB f32 40

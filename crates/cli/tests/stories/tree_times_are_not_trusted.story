@@ -13,5 +13,4 @@ Warm-up: first call of each rank on a communicator, in `calls` only above (longe
   AllReduce a37d     2       -       -       -        ·        ·        ·
 
 <function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls.
-apart).
 Next: ncclscope export capture --to perfetto -o capture.pftrace
