@@ -60,7 +60,7 @@ pub fn load() -> anyhow::Result<()> {
         .flat_map(|f| ["libfake_cuda.so", "deps/libfake_cuda.so"].map(|name| f.join(name)));
     let Some(path) = places.into_iter().find(|path| path.is_file()) else {
         bail!(
-            "expected libfake_cuda.so beside {}; `cargo build -p fake-cuda` builds it",
+            "expected libfake_cuda.so beside {}; `cargo build -p ncclscope-fake-cuda` builds it",
             program.display()
         );
     };
