@@ -17,7 +17,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Tests look at what the portable plugins export and need. Link-time optimisation changes neither, and takes minutes.
 UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_TARGET_DIR=$(TARGET)/portable
 
-.PHONY: all build debug portable cross portable-plugins wheel demo test test-python golden bench-report locked fuzz damage sanitize soak deny clean
+.PHONY: all build debug portable cross portable-plugins wheel demo test test-python golden bench-report locked fuzz damage sanitize soak msrv miri deny clean
 
 all: build
 
@@ -94,6 +94,13 @@ bench-report: ## How fast a report of 10 million calls is, and how much memory i
 # Long runs of what `make test` does in short; docs/reliability.md says what they show.
 SECONDS := 600
 FUZZ := $(CURDIR)/.tools/bin/cargo-fuzz
+# What `cargo` must be able to build the workspace with.
+MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+# Miri runs some 1000 times slower: a few cases of each property show what it can find.
+# What the recorder makes lives as long as its process, so that is no leak.
+MIRI := MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks" PROPTEST_CASES=2 cargo +nightly miri test --target-dir $(TARGET)/miri
+# Those that call no CUDA, no file and no other process.
+PURE := epoch:: free_ring:: handle:: intern:: network:: round:: seats:: contents:: execs:: comm_table::
 FAST := CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=1
 
 $(FUZZ):
@@ -119,6 +126,15 @@ sanitize: ## The recorder and its tests under the address and thread sanitizers
 	for sanitizer in address thread; do \
 		scripts/build-sanitized.sh $$sanitizer $(TARGET)/$$sanitizer $(TARGET)/sanitized/$$sanitizer && \
 		scripts/sanitize.sh $$sanitizer $(TARGET)/sanitized/$$sanitizer || exit 1; done
+
+msrv: ## The workspace with the oldest Rust that Cargo.toml allows
+	rustup toolchain install $(MSRV) --profile minimal
+	cargo +$(MSRV) check --locked --workspace --target-dir $(TARGET)/msrv
+
+miri: ## The format and the recorder's pure parts under Miri, which finds undefined behaviour
+	rustup toolchain install nightly --profile minimal --component miri,rust-src
+	$(MIRI) -p ncclscope-capture --lib -- --skip left::
+	$(MIRI) -p ncclscope-recorder --lib -- $(PURE)
 
 deny: ## Licences and sources of every dependency
 	command -v .tools/bin/cargo-deny >/dev/null || cargo install --locked --root .tools cargo-deny

@@ -395,7 +395,7 @@ mod tests {
             let mut payload = Vec::new();
             rotated.put(&mut payload);
             prop_assert_eq!(Rotated::read(&payload), Some(rotated));
-            for cut in 0..payload.len() {
+            for cut in (0..payload.len()).step_by(if cfg!(miri) { 97 } else { 1 }) {
                 prop_assert_eq!(Rotated::read(&payload[..cut]), None);
             }
         }

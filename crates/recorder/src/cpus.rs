@@ -14,9 +14,9 @@ static MASK: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 /// Bytes of the mask; 0 or less if it could not be asked for.
 static LEN: AtomicI64 = AtomicI64::new(0);
 
-/// The loader calls this when it has mapped the library.
+/// The loader calls this when it has mapped the library. Miri can't ask for CPUs.
 #[used]
-#[link_section = ".init_array"]
+#[cfg_attr(not(miri), link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
         let mut mask = [0u64; WORDS];

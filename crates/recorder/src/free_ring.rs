@@ -108,3 +108,57 @@ impl<C: Cells, W: Word> FreeRing<C, W> {
         self.given.0.release(given + 1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+    use std::sync::Mutex;
+
+    static CELLS: [AtomicU32; 4] = [const { AtomicU32::new(0) }; 4];
+
+    #[test]
+    fn slots_go_round_oldest_first_and_each_has_one_owner() {
+        let cells = Round::new(&CELLS).expect("a power of two");
+        let (ring, born) = (
+            FreeRing::new(cells, 4, AtomicU64::new(0)),
+            AtomicU64::new(0),
+        );
+        let in_order: Vec<_> = std::iter::from_fn(|| ring.take(&born)).collect();
+        assert_eq!(in_order, [(0, 0), (1, 1), (2, 2), (3, 3)]);
+        [2, 0].into_iter().for_each(|slot| ring.give(slot));
+        assert_eq!(
+            [ring.take(&born), ring.take(&born)],
+            [Some((4, 2)), Some((5, 0))]
+        );
+        [1, 3, 2, 0].into_iter().for_each(|slot| ring.give(slot));
+        // Two threads take, and this one gives back what they used.
+        let (used, rounds) = (Mutex::new(Vec::new()), if cfg!(miri) { 40 } else { 4000 });
+        let owners: [AtomicU32; 4] = std::array::from_fn(|_| AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..rounds {
+                        let (_, slot) = loop {
+                            match ring.take(&born) {
+                                Some(taken) => break taken,
+                                None => std::thread::yield_now(),
+                            }
+                        };
+                        assert_eq!(owners[slot as usize].fetch_add(1, Relaxed), 0);
+                        owners[slot as usize].fetch_sub(1, Relaxed);
+                        used.lock().expect("sound").push(slot);
+                    }
+                });
+            }
+            let mut given = 0;
+            while given < 2 * rounds {
+                let slots = std::mem::take(&mut *used.lock().expect("sound"));
+                given += slots.len();
+                slots.into_iter().for_each(|slot| ring.give(slot));
+                std::thread::yield_now();
+            }
+        });
+        assert_eq!(born.load(Relaxed), 6 + 2 * rounds as u64);
+    }
+}

@@ -113,3 +113,78 @@ fn matches(entry: &Text, len: u32, text: &[u8]) -> bool {
             .zip(text)
             .all(|(a, b)| a.load(Relaxed) == *b)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capture::live::{Image, Layout};
+
+    /// A live part with room for three strings.
+    fn with_view(each: impl FnOnce(View)) {
+        let layout = Layout {
+            strings: 3,
+            comms: 1,
+            groups: 1,
+            totals: 1,
+            pages: 1,
+            rows: 1,
+            staging: 8,
+            net_ops: 1,
+            graphs: 1,
+            launches: 1,
+            most_comms: 0,
+            most_rows: 0,
+        };
+        let image = Image::zeroed(layout.bytes());
+        // SAFETY: the image is zeroed, long enough and outlives the view.
+        each(unsafe { View::create(image.words().as_ptr() as *mut u8, &layout) });
+    }
+
+    #[test]
+    fn equal_texts_have_one_id_wherever_they_are() {
+        with_view(|view| {
+            let interner = Interner::new();
+            let (here, there) = (c"AllReduce".to_owned(), c"AllReduce".to_owned());
+            let id = interner.pointer(&view, here.as_ptr());
+            assert_eq!((id, view.text(id).as_deref()), (1, Some("AllReduce")));
+            assert_eq!(interner.pointer(&view, there.as_ptr()), id);
+            interner.forget();
+            assert_eq!(interner.pointer(&view, here.as_ptr()), id);
+            assert_eq!(interner.pointer(&view, std::ptr::null()), 0);
+            assert_eq!(interner.pointer(&view, c"".as_ptr()), 0);
+        });
+    }
+
+    #[test]
+    fn a_long_text_is_cut_and_a_full_table_is_counted() {
+        with_view(|view| {
+            let long = [b'x'; 100];
+            assert_eq!([text_id(&view, &long), text_id(&view, &long[..44])], [1, 1]);
+            assert_eq!(view.text(1).map(|text| text.len()), Some(44));
+            assert_eq!(
+                [
+                    text_id(&view, b"a"),
+                    text_id(&view, b"b"),
+                    text_id(&view, b"c")
+                ],
+                [2, 3, 0]
+            );
+            let full = &view.header().odd[Odd::StringsFull as usize];
+            assert_eq!((full.load(Relaxed), text_id(&view, b"b")), (1, 3));
+        });
+    }
+
+    #[test]
+    fn threads_that_meet_the_same_texts_agree() {
+        with_view(|view| {
+            let ids = || [&b"one"[..], b"two"].map(|text| (text_id(&view, text), text));
+            let threads = || {
+                std::thread::scope(|s| [s.spawn(ids), s.spawn(ids)].map(|t| t.join().expect("ran")))
+            };
+            for (id, text) in threads().concat() {
+                // Both may enter a text at the same moment; a third entry has room for one of these.
+                assert!(id == 0 || view.text(id).as_deref().map(str::as_bytes) == Some(text));
+            }
+        });
+    }
+}
