@@ -1,8 +1,9 @@
 //! Captures with every kind of damage open without a panic, and say what is missing.
 
 use capture::block::{self, Kind};
+use capture::format::FORMAT;
 use capture::live::{self, row_state, Image, Layout, View};
-use capture::rows::{definitions, Encoder, GpuTime, Record, Shape};
+use capture::rows::{definitions, Encoder, GpuTime, Record, Shape, Shapes};
 use capture::snapshot;
 use proptest::prelude::*;
 use std::io::Read;
@@ -445,6 +446,34 @@ fn features_that_are_not_known_are_named() {
     let of_live = "h/a.live, its header: expected features that this ncclscope knows, found";
     let expected = format!("{of_live} format 2.0 with required feature 4; {newer}");
     assert_eq!((calls, found), (6, vec![expected]));
+}
+
+#[test]
+fn columns_that_are_not_known_are_named_and_the_others_are_read() {
+    let (trace, last) = trace_file();
+    let payload = &trace[last + block::BLOCK_HEADER..];
+    // The number of columns stands somewhere before them: what adds two and is still well formed has found it.
+    let with_more = (0..payload.len()).find_map(|at| {
+        let mut more = payload.to_vec();
+        let written = more[at];
+        more[at] = 100;
+        more.extend(vec![0; 100usize.checked_sub(written.into())?]);
+        let outline = Shapes::default().outline(FORMAT.major, &more)?;
+        (outline.unknown > 0 && outline.rows == 3).then_some(more)
+    });
+    let mut newer = trace[..last].to_vec();
+    let start = block::begin(&mut newer);
+    newer.extend(with_more.expect("a block of rows"));
+    block::finish(&mut newer, start, Kind::Rows, 3);
+    let capture = Folder::new(&[("h/a.trace", &newer), ("h/a.live", &live_bytes())]).open();
+    assert_eq!(capture.processes[0].calls.len(), 7);
+    let [problem] = &capture.problems[..] else {
+        panic!("{:?}", capture.problems)
+    };
+    assert_eq!(problem.expected, "columns that this ncclscope knows");
+    assert!(problem
+        .found
+        .ends_with(" more, left out; a newer ncclscope may read it"));
 }
 
 #[test]
