@@ -671,8 +671,8 @@ fn waited_for(
                 let (exposed, back) = (waited(other, index, at).0, waited(index, other, at).0);
                 exposed as f64 - back as f64 + hidden(at)
             });
-            let all = |lane: usize, at: usize| waits.all.get(&(lane, at)).copied().unwrap_or(0);
-            let more = pieces(&|at| (all(other, at) - all(index, at)) as f64 + hidden(at));
+            let exposed = |lane: usize, at: usize| waits.exposed(&lanes[lane], at) as f64;
+            let more = pieces(&|at| exposed(other, at) - exposed(index, at) + hidden(at));
             let loss = smaller(by_it, more);
             losses.push(match host_waited(&lanes[other]) {
                 Some(host) => smaller(loss, host),

@@ -24,9 +24,12 @@ const LONGEST: i64 = 20_000;
 /// A graph of thousands of nodes neither, ns.
 const LONGEST_OF_GRAPH: i64 = 50_000;
 
-/// For how long the host waited in a window for the GPU, and how long the window was, ns; `None` where that is
-/// not known.
-pub fn waited(window: &Window, names: &Names) -> Option<(f64, f64)> {
+/// A window is cut into so many pieces.
+const PIECES: i64 = 4;
+
+/// For how long the host waited for the GPU in each piece of a window, and how long the piece was, ns; none
+/// where that is not known.
+pub fn waited(window: &Window, names: &Names) -> Vec<(f64, f64)> {
     let kernels = window
         .ran
         .iter()
@@ -34,7 +37,7 @@ pub fn waited(window: &Window, names: &Names) -> Option<(f64, f64)> {
     let launches = window.asked.iter().filter(|a| a.kind == Ask::Launch);
     let launches = launches.count();
     if kernels.count() > launches + launches / 16 + 16 || window.asked.is_empty() {
-        return None;
+        return Vec::new();
     }
     let mut by_kind: BTreeMap<Ask, Vec<u64>> = BTreeMap::new();
     for asked in &window.asked {
@@ -65,6 +68,9 @@ pub fn waited(window: &Window, names: &Names) -> Option<(f64, f64)> {
         };
         (took > usual * quick).then_some(span)
     });
-    let waited = Union::of(spans.collect()).length();
-    Some((waited as f64, (window.closing - window.open) as f64))
+    let waited = Union::of(spans.collect());
+    let length = (window.closing - window.open) / PIECES;
+    let piece = |n: i64| (window.open + n * length, window.open + (n + 1) * length);
+    let of = |piece| (waited.within(piece).length() as f64, length as f64);
+    (0..PIECES).map(|n| of(piece(n))).collect()
 }

@@ -16,6 +16,9 @@
 //! pipeline are. While it did that and computed nothing, whoever it waited for is charged, and so on
 //! ([`culprit`]).
 //!
+//! **Transfers.** Who waits has often nothing left to compute when the transfer begins, and who came last has.
+//! With it in time, the transfer would be as hidden as its own is. So it is charged for the difference.
+//!
 //! Of a wait, the part counts beside which the GPU computed nothing: that much later the rank went on. The
 //! rest is hidden, and slows the computing beside it.
 //!
@@ -71,6 +74,10 @@ struct Direct {
     whole: Span,
     /// Since the one before the last had come.
     charged: Span,
+    /// The kernel's end.
+    end: i64,
+    /// Of the kernel of the one that came last: its window, and when it ran.
+    other: (usize, Span),
 }
 
 /// A window is cut into so many pieces at most.
@@ -232,6 +239,8 @@ impl Waits {
                 part.start + ns(part) - second,
                 part.start + ns(part) - ns(last),
             ),
+            end: part.end,
+            other: (last.window, (last.start, last.end)),
         }));
     }
 
@@ -288,6 +297,8 @@ impl Waits {
                     last: last.lane,
                     whole: span,
                     charged: span,
+                    end: part.end,
+                    other: (last.window, (last.start, last.end)),
                 });
             }
         }
@@ -328,10 +339,41 @@ impl Waits {
                 }
             }
         }
+        for wait in &direct {
+            self.charge_transfer(lanes, wait);
+        }
         let spans = spans.into_iter();
         self.waiting = spans
             .map(|(lane, spans)| (lane, Union::of(spans)))
             .collect();
+    }
+
+    /// Charges the last lane for what the transfer after a wait is more exposed than its own.
+    fn charge_transfer(&mut self, lanes: &[Lane], wait: &Direct) {
+        let exposed = |lane: usize, window: usize, span: Span| {
+            let length = (span.1 - span.0).max(0);
+            length - lanes[lane].windows[window].seen.computes.covers(span)
+        };
+        let transfer = (wait.whole.1, wait.end);
+        let more = exposed(wait.lane, wait.window, transfer)
+            - exposed(wait.last, wait.other.0, wait.other.1);
+        let piece = self.overlaps(wait.whole).last();
+        if let Some((piece, _)) = piece.filter(|_| wait.charged.0 < wait.charged.1) {
+            let sum = self.by.entry((wait.lane, wait.last, piece)).or_default();
+            sum.0 += more;
+        }
+    }
+
+    /// How long a lane communicated in a piece and computed nothing, ns.
+    pub fn exposed(&self, lane: &Lane, piece: usize) -> i64 {
+        let span = self.pieces[piece];
+        let windows = lane.windows.iter().map(|w| &w.seen);
+        let around = windows.filter(|seen| seen.known.0 < span.1 && span.0 < seen.known.1);
+        let exposed = around.map(|seen| {
+            let communicates = seen.communicates().within(span);
+            communicates.length() - communicates.and(&seen.computes).length()
+        });
+        exposed.sum()
     }
 
     /// The pieces that overlap a span, and where.
