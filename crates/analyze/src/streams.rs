@@ -196,6 +196,20 @@ pub(crate) struct LaneWindow {
 }
 
 impl Lane {
+    /// The GPU of a test, with these windows.
+    #[cfg(test)]
+    pub(crate) fn with(windows: Vec<LaneWindow>) -> Lane {
+        Lane {
+            rank: None,
+            host: String::new(),
+            pid: 0,
+            device: 0,
+            active: 0,
+            windows,
+            host_waited: Vec::new(),
+        }
+    }
+
     /// What its kernels take without communication.
     fn alone(&self) -> Alone {
         alone(self.windows.iter().map(LaneWindow::kernels))
@@ -203,6 +217,16 @@ impl Lane {
 }
 
 impl LaneWindow {
+    /// A test's, of what was seen.
+    #[cfg(test)]
+    pub(crate) fn with(seen: Seen, names: Arc<Names>) -> LaneWindow {
+        LaneWindow {
+            seen,
+            names,
+            computed: Vec::new(),
+        }
+    }
+
     fn kernels(&self) -> (&[Computed], &Union) {
         (&self.computed, self.seen.communicates())
     }

@@ -74,3 +74,72 @@ pub fn waited(window: &Window, names: &Names) -> Vec<(f64, f64)> {
     let of = |piece| (waited.within(piece).length() as f64, length as f64);
     (0..PIECES).map(|n| of(piece(n))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tables::windows::{Asked, Ran};
+
+    /// A window of 100 ms: a launch each ms, of which every `slow`th takes `took` µs, and the kernels.
+    fn window(kind: Ask, slow: usize, took: u64, kernels: usize) -> Window {
+        let launch = |n: usize| Asked {
+            at: n as i64 * 1_000_000,
+            took: if n.is_multiple_of(slow) {
+                took * 1000
+            } else {
+                5000
+            },
+            kind,
+            thread: 1,
+            stream: 0,
+            object: 0,
+        };
+        let kernel = Ran {
+            device: 0,
+            start: 0,
+            end: 1,
+            name: 1,
+            stream: 7,
+            correlation: 0,
+            graph: 0,
+            node: 0,
+            kind: Kind::Kernel,
+            size: 1,
+        };
+        Window {
+            open: 0,
+            closing: 100_000_000,
+            asked: (0..100).map(launch).collect(),
+            ran: vec![kernel; kernels],
+            ..Window::default()
+        }
+    }
+
+    fn share(window: &Window) -> Option<f64> {
+        let names = Names::new(&["", "gemm"].map(String::from));
+        let pieces = waited(window, &names);
+        let (of, all) = pieces
+            .iter()
+            .fold((0.0, 0.0), |(a, b), p| (a + p.0, b + p.1));
+        (all > 0.0).then(|| (of / all * 1000.0).round() / 1000.0)
+    }
+
+    #[test]
+    fn a_host_waits_where_the_driver_holds_it_up() {
+        // 10 launches of 505 µs, of which 5 µs are the launch.
+        assert_eq!(share(&window(Ask::Launch, 10, 505, 100)), Some(0.05));
+        // A launch that takes twice as long as others has not waited.
+        assert_eq!(share(&window(Ask::Launch, 10, 10, 100)), Some(0.0));
+        // If all wait, the quickest says nothing: a launch does not need its host for 800 µs.
+        assert_eq!(share(&window(Ask::Launch, 1, 820, 100)), Some(0.8));
+        assert_eq!(share(&window(Ask::LaunchGraph, 1, 850, 0)), Some(0.8));
+        // Who asks to wait waits all the time.
+        assert_eq!(share(&window(Ask::Synchronise, 10, 500, 0)), Some(0.055));
+    }
+
+    #[test]
+    fn with_launches_that_were_not_seen_it_is_not_known() {
+        assert_eq!(share(&window(Ask::Launch, 10, 500, 200)), None);
+        assert_eq!(share(&Window::default()), None);
+    }
+}

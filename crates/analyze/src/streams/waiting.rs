@@ -385,3 +385,89 @@ impl Waits {
         common.filter(|(_, span)| span.0 < span.1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::kinds::Names;
+    use super::super::window::{NcclKernel, Seen};
+    use super::super::LaneWindow;
+    use super::*;
+    use std::sync::Arc;
+
+    /// One GPU with a window of 100 ns: when it computed, and its kernels: from, to, peers.
+    fn lane(rank: u32, computes: &[Span], kernels: &[(i64, i64, &[u32])]) -> Lane {
+        let mut seen = Seen {
+            span: (0, 100),
+            known: (0, 100),
+            marks: vec![0, 50, 100],
+            computes: Union::of(computes.to_vec()),
+            ..Seen::default()
+        };
+        for (start, end, peers) in kernels {
+            let first = seen.peers.len() as u32;
+            seen.peers.extend(*peers);
+            seen.nccl.push(NcclKernel {
+                start: *start,
+                end: *end,
+                name: 1,
+                correlation: 0,
+                graph: 0,
+                communicator: Some(0),
+                call: None,
+                captured_as: None,
+                rank: Some(rank),
+                peers: (first, seen.peers.len() as u32),
+            });
+        }
+        let names = ["", "ncclDevKernel_SendRecv"].map(String::from);
+        Lane::with(vec![LaneWindow::with(seen, Arc::new(Names::new(&names)))])
+    }
+
+    /// Exposed and hidden, by waiting lane and charged lane.
+    fn charged(lanes: &[Lane]) -> Vec<((usize, usize), (i64, i64))> {
+        let waits = waits(lanes, &[lanes.len()]);
+        let mut by: HashMap<(usize, usize), (i64, i64)> = HashMap::new();
+        for ((lane, last, _), (exposed, hidden)) in &waits.by {
+            let sum = by.entry((*lane, *last)).or_default();
+            *sum = (sum.0 + exposed, sum.1 + hidden);
+        }
+        let mut by: Vec<_> = by.into_iter().collect();
+        by.sort_unstable();
+        by
+    }
+
+    #[test]
+    fn a_late_sender_is_charged_for_what_the_receiver_did_not_compute() {
+        // The receiver is there from 10 on, and computes until 15; the sender comes at 40.
+        let receiver = lane(1, &[(0, 15), (45, 50)], &[(10, 45, &[0])]);
+        let sender = lane(0, &[(0, 40)], &[(40, 45, &[1])]);
+        assert_eq!(charged(&[sender, receiver]), [((1, 0), (25, 5))]);
+    }
+
+    #[test]
+    fn a_late_receiver_is_charged_too_and_a_send_that_was_over_is_not() {
+        let sender = lane(0, &[(0, 10)], &[(10, 45, &[1]), (60, 62, &[1])]);
+        let receiver = lane(1, &[(0, 40)], &[(40, 45, &[0]), (80, 82, &[0])]);
+        assert_eq!(charged(&[sender, receiver]), [((0, 1), (30, 0))]);
+    }
+
+    #[test]
+    fn who_waited_itself_passes_the_charge_on() {
+        // Stage 2 waits for stage 1, which waits from 5 to 30 for stage 0 and then computes until 40.
+        let lanes = [
+            lane(0, &[(0, 30)], &[(30, 32, &[1])]),
+            lane(1, &[(0, 5), (32, 40)], &[(5, 32, &[0]), (40, 42, &[2])]),
+            lane(2, &[(0, 8)], &[(8, 42, &[1])]),
+        ];
+        let charges = [((1, 0), (25, 0)), ((2, 0), (22, 0)), ((2, 1), (10, 0))];
+        assert_eq!(charged(&lanes), charges);
+    }
+
+    #[test]
+    fn without_whole_steps_nobody_is_charged() {
+        let mut late = lane(0, &[(0, 40)], &[(40, 45, &[1])]);
+        late.windows[0].seen.marks.clear();
+        let other = lane(1, &[], &[(10, 45, &[0])]);
+        assert_eq!(charged(&[late, other]), []);
+    }
+}

@@ -64,7 +64,7 @@ pub struct Seen {
     /// When kernels computed.
     pub computes: Union,
     /// When kernels communicated.
-    communicates: Union,
+    pub(super) communicates: Union,
     /// NCCL's kernels, by start; also those outside of the span.
     pub nccl: Vec<NcclKernel>,
     /// Ranks that NCCL's kernels send to and receive from, kernel by kernel.
