@@ -13,8 +13,8 @@ use crate::executions::{Execution, Place, Walk};
 use crate::matching::is_p2p;
 use crate::statistics::median;
 use serde::Serialize;
-use std::collections::BTreeMap;
-use tables::{Capture, Process, Untimed};
+use std::collections::{BTreeMap, HashMap};
+use tables::{Capture, Name, Process, Untimed};
 
 /// One rank: a GPU of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -100,7 +100,7 @@ struct Gpu {
     p2p: u64,
     kernels: Coverage,
     api: Coverage,
-    /// By place: calls, those with a GPU interval, and its length, ns.
+    /// By kind: calls, those with a GPU interval, and its length, ns.
     kinds: Vec<(u64, u64, u64)>,
     /// Some calls were left out of the sample that is timed.
     sampled: bool,
@@ -117,6 +117,9 @@ pub struct Gatherer {
     by_local: Vec<usize>,
     /// Whether it is a send or receive, by place.
     p2p: Vec<bool>,
+    /// By place: which kind of call it is. Calls of one kind have places of their own if they differ in how they
+    /// were launched or timed.
+    kinds: Vec<usize>,
 }
 
 impl Gatherer {
@@ -135,8 +138,19 @@ impl Gatherer {
             gpus.entry(devices[place.local as usize]).or_default();
         }
         let mut gpus: Vec<(Option<u32>, Gpu)> = gpus.into_iter().collect();
+        let mut known: HashMap<(u32, Name, Name, u64), usize> = HashMap::new();
+        let kinds: Vec<usize> = walk
+            .places()
+            .iter()
+            .map(|place| {
+                let shape = place.shape;
+                let kind = (place.local, place.function, shape.datatype, shape.count);
+                let next = known.len();
+                *known.entry(kind).or_insert(next)
+            })
+            .collect();
         for (_, gpu) in &mut gpus {
-            gpu.kinds.resize(walk.places().len(), (0, 0, 0));
+            gpu.kinds.resize(known.len(), (0, 0, 0));
         }
         let index = |device: Option<u32>| gpus.iter().position(|(d, _)| *d == device);
         let function = |place: &Place| capture.names.get(place.function);
@@ -144,6 +158,7 @@ impl Gatherer {
         Gatherer {
             p2p: p2p.map(|f| f.is_some_and(is_p2p)).collect(),
             by_local: devices.into_iter().map(|d| index(d).unwrap_or(0)).collect(),
+            kinds,
             gpus,
         }
     }
@@ -172,7 +187,7 @@ impl Gatherer {
             }
             return;
         }
-        let kind = &mut gpu.kinds[execution.place];
+        let kind = &mut gpu.kinds[self.kinds[execution.place]];
         kind.0 += 1;
         if let Some((begin, end)) = execution.kernel {
             kind.1 += 1;

@@ -379,3 +379,28 @@ fn a_late_rank_is_not_said_to_cost_what_the_others_work_takes() {
         }
     });
 }
+
+#[test]
+fn ranks_and_operations_estimate_alike_from_a_sample() {
+    let report = report_on(&recorded("fsdp2_slow_gpu"));
+    let ranks: f64 = report
+        .ranks
+        .rows
+        .iter()
+        .filter_map(|rank| rank.sum_us)
+        .sum();
+    let of = |o: &analyze::operations::Operation| match (&o.sampled, &o.time_us) {
+        (Some(sampled), _) => Some(sampled.sum_us),
+        (None, time) => time.as_ref().map(|time| time.sum),
+    };
+    let operations: f64 = report.operations.iter().filter_map(of).sum();
+    assert!(report
+        .ranks
+        .rows
+        .iter()
+        .all(|rank| rank.basis == Some("sample")));
+    assert!(
+        (ranks / operations - 1.0).abs() < 0.02,
+        "{ranks} {operations}"
+    );
+}
