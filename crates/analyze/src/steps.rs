@@ -32,6 +32,10 @@ const CANDIDATES: usize = 8;
 const LEAST_COVERED: f64 = 0.5;
 /// and not less than the best by more than this.
 const NEARLY: f64 = 0.25;
+/// Steps of few different calls are so much of all calls.
+const MOSTLY: f64 = 0.9;
+/// Steps have so much of the calls of those that have most.
+const WHOLE: f64 = 0.9;
 /// So many calls that differ make a pattern that is not a layer's.
 const DIFFERENT: usize = 3;
 /// Fewer repetitions are no steps,
@@ -152,20 +156,25 @@ impl Gatherer {
     /// The steps of `process`; `None` where nothing repeats.
     pub fn finish(self, process: &Process) -> Option<StepsRow> {
         let symbols: Vec<u32> = self.items.iter().map(|item| item.symbol).collect();
-        let mut found = None;
-        for period in paused_periods(&self.items, &symbols) {
-            let row = self.of_period(&symbols, period, process);
-            // Most of the time is in steps, or else they are parts of longer ones.
-            let (row, is_most) = match row {
-                Some(found) => found,
-                None => continue,
-            };
-            if is_most {
-                return Some(row);
-            }
-            found = found.or(Some(row));
+        let periods = paused_periods(&self.items, &symbols).into_iter();
+        let found: Vec<(StepsRow, bool)> = periods
+            .filter_map(|period| self.of_period(&symbols, period, process))
+            .collect();
+        // Parts of a step repeat too, but not all of its calls, and often not for most of the time.
+        let calls = |row: &StepsRow| row.steps as f64 * row.calls as f64;
+        let most = found.iter().map(|(row, _)| calls(row)).fold(0.0, f64::max);
+        let mut whole = found
+            .into_iter()
+            .filter(|(row, _)| calls(row) >= WHOLE * most);
+        let (first, is_most) = whole.next()?;
+        if is_most {
+            return Some(first);
         }
-        found
+        Some(
+            whole
+                .find(|(_, is_most)| *is_most)
+                .map_or(first, |(row, _)| row),
+        )
     }
 
     /// The steps, if they are of so many calls, and whether most of the time is in them.
@@ -322,7 +331,11 @@ fn candidates(symbols: &[u32]) -> (Vec<usize>, Vec<usize>) {
     let best = judged.iter().map(|(_, c, _)| *c).fold(0.0, f64::max);
     let most = judged.iter().map(|(.., d)| *d).max().unwrap_or(0);
     let is_layered = |different: usize| different < most.min(DIFFERENT);
-    let good = judged.iter().filter(|(_, c, _)| *c >= best - NEARLY);
+    // Layers, and parts of a pipeline, repeat in some of a step; steps with few calls fill the whole time.
+    let fills = |covered: f64, different: usize| !is_layered(different) || covered >= MOSTLY;
+    let good = judged
+        .iter()
+        .filter(|(_, c, different)| *c >= best - NEARLY && fills(*c, *different));
     let (layered, others): (Vec<_>, Vec<_>) = good.partition(|(.., d)| is_layered(*d));
     let periods = |judged: Vec<&(usize, f64, usize)>| -> Vec<usize> {
         judged.into_iter().map(|(period, ..)| *period).collect()

@@ -404,3 +404,16 @@ fn ranks_and_operations_estimate_alike_from_a_sample() {
         "{ranks} {operations}"
     );
 }
+
+#[test]
+fn layers_are_no_steps_on_any_rank() {
+    let steps = report_on(&recorded("fsdp2_slow_gpu")).steps.expect("found");
+    assert!(
+        steps
+            .rows
+            .iter()
+            .all(|row| row.calls == 36 && row.steps > 250),
+        "{:?}",
+        steps.rows
+    );
+}
