@@ -204,13 +204,13 @@ def test_kernels_have_the_documented_columns_and_every_library_reads_them() -> N
     assert len(frame) == len(kernels) > 1000
     assert set(frame["kind"].cast(polars.String)) == {"kernel", "copy", "fill"}
     assert pyarrow.table(kernels).num_rows == len(pandas.DataFrame.from_arrow(kernels)) == len(frame)
-    assert duckdb.sql("select sum(time_ns) from kernels").fetchall() == [(frame["time_ns"].sum(),)]
+    assert duckdb.execute("select sum(time_ns) from kernels").fetchall() == [(frame["time_ns"].sum(),)]
 
 
 def test_nccls_kernels_join_with_their_calls() -> None:
     capture = ncclscope.open(job("ddp_slow_host"))
     calls, kernels = capture.calls, capture.kernels
-    joined = duckdb.sql(
+    joined = duckdb.execute(
         "select count(*), count(distinct (k.process, k.ticket)), "
         "sum((k.function = c.function and k.communicator = c.communicator)::int) "
         "from kernels k join calls c on c.process = k.process and c.ticket = k.ticket"
