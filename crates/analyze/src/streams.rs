@@ -351,6 +351,7 @@ fn cause(off: Off) -> Option<&'static str> {
         Off::ForeignTool => "another_tool",
         Off::Error(_) => "cupti_error",
         Off::NoMemory => "no_memory",
+        Off::HostBound(_) => "host_bound",
         Off::Unknown(_) => "unknown",
     })
 }

@@ -248,6 +248,7 @@ fn destroy_event(event: u64, call: impl FnOnce() -> c_int) -> c_int {
 #[inline(always)]
 fn noted(kind: Ask, stream: u64, object: u64, call: impl FnOnce() -> c_int) -> c_int {
     if !asked::open() {
+        asked::pass(kind);
         return call();
     }
     note(kind, stream, object, call)
@@ -364,6 +365,7 @@ macro_rules! noted {
         interposed! { NOTED note_reals call;
             $($name $symbol ($($arg: $type),*) -> c_int {
                 if !asked::open() {
+                    asked::pass(Ask::$kind);
                     return call();
                 }
                 note(Ask::$kind, $stream, $object, call)

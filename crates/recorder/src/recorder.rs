@@ -34,7 +34,7 @@ use crate::network::Network;
 use crate::place::{Mapping, Names};
 use crate::round::Round;
 use crate::seats::{Inside, Seats};
-use crate::settings::Settings;
+use crate::settings::{Settings, When};
 use crate::stream_waits::StreamWaits;
 use crate::templates::Templates;
 use crate::watch::Watch;
@@ -171,7 +171,7 @@ impl Recorder {
     pub fn look_for_callers(&self, again: bool) {
         let watch = Watch {
             graphs: self.settings.graphs,
-            windows: self.settings.windows,
+            windows: self.settings.windows != When::Off,
             waits: self.settings.waits,
         };
         if watch != Watch::default() {

@@ -43,6 +43,16 @@ pub enum Net {
     Off,
 }
 
+/// When there are kernel windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// If the job can afford CUPTI ([`crate::windows::price`]).
+    Auto,
+    /// Whatever it costs.
+    On,
+    Off,
+}
+
 /// All settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -54,8 +64,7 @@ pub struct Settings {
     pub net: Net,
     /// Whether launches of CUDA graphs are counted.
     pub graphs: bool,
-    /// Whether there are kernel windows.
-    pub windows: bool,
+    pub windows: When,
     /// Whether streams that wait for timed calls are timed, too.
     pub waits: bool,
     /// Seconds between flushes; `None` lets the file system decide.
@@ -109,9 +118,14 @@ impl Settings {
         let net = [Net::Steps, Net::Ops, Net::Off]
             [choose("NCCLSCOPE_NET", "steps", &["steps", "ops", "off"])];
         let graphs = choose("NCCLSCOPE_GRAPHS", "count", &["count", "off"]) == 0;
+        let windows = [When::Auto, When::On, When::Off]
+            [choose("NCCLSCOPE_WINDOWS", "auto", &["auto", "on", "off"])];
         // Totals have no place for what ran when.
-        let windows =
-            choose("NCCLSCOPE_WINDOWS", "on", &["on", "off"]) == 0 && mode != Mode::Profile;
+        let windows = if mode == Mode::Profile {
+            When::Off
+        } else {
+            windows
+        };
         let waits = choose("NCCLSCOPE_WAITS", "on", &["on", "off"]) == 0
             && matches!(timing, Timing::Auto | Timing::Events);
         let mut size = |name: &str, default: u64, least: u64, most: u64| -> u64 {

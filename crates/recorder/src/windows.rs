@@ -16,6 +16,9 @@
 //! **When.** All ranks must look at the same steps. They have no way to agree, so windows begin at calls that
 //! each counts by itself ([`schedule`]). A reader says if the windows of two ranks do not overlap.
 //!
+//! **Whether.** CUPTI slows launches for the rest of the job once it was on, so it is only switched on if the
+//! job can afford that ([`price`]).
+//!
 //! **Cost.** Kernels run 1 to 5 % slower in a window (measured), so a twentieth of the time in windows stays
 //! within a budget of 1 %. If the job is slower in them than that allows, there are fewer ([`felt`]). Now and
 //! then, CUDA events are not recorded for a while either ([`Windows::is_quiet`]): from windows, quiet spells
@@ -29,6 +32,7 @@ pub mod asked;
 pub mod cupti;
 mod felt;
 pub mod neighbours;
+pub mod price;
 mod schedule;
 pub mod steps;
 mod store;
@@ -37,11 +41,13 @@ use crate::clock::Clock;
 use crate::cuda::driver_function;
 use crate::interpose::objects;
 use crate::lock::Lock;
+use crate::settings::When;
 use capture::block::Kind;
 use capture::live::Header;
 use capture::windows::{self, Ask, End, Kind as Ran, Window};
 use cupti::Cupti;
 use felt::Felt;
+use price::{Answer, Price};
 use schedule::{Due, Schedule};
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -65,6 +71,8 @@ pub mod off {
     pub const ERROR: u32 = 4;
     pub const NO_MEMORY: u32 = 5;
     pub const NO_DRIVER: u32 = 6;
+    /// Not for good: the host may come to be ahead of its GPU.
+    pub const TOO_DEAR: u32 = 7;
 }
 
 /// Switching on and off is done by the recorder's thread, and off also by the thread of another profiler.
@@ -128,12 +136,13 @@ pub struct Windows {
     ahead: u64,
     /// CUPTI's clock at that moment.
     anchor: Option<Anchor>,
-    /// When CUPTI is to be set up; `None` before it was found, and afterwards.
+    price: Price,
+    /// When CUPTI is to be set up, if the job can afford it; `None` before it was found, and afterwards.
     warm_up_at: Option<Instant>,
     /// What is open, or drains, is no window ([`WARM_UP`]).
     warming_up: bool,
-    /// In the newest window, kernels were launched by calls that were not seen.
-    misses_launches: bool,
+    /// There are launches that are not seen, or may be: callers are to be searched for.
+    misses_callers: bool,
 }
 
 enum State {
@@ -147,11 +156,11 @@ enum State {
 }
 
 impl Windows {
-    /// `budget` is the share of the time that windows and events may cost; none are opened without one.
-    pub fn new(budget: Option<f64>) -> Windows {
-        let asked_for = budget.is_some();
+    /// `budget` is the share of the time that windows and events may cost.
+    pub fn new(when: When, budget: f64) -> Windows {
+        let asked_for = when != When::Off;
         Windows {
-            schedule: Schedule::new(budget.unwrap_or(0.0)),
+            schedule: Schedule::new(budget),
             felt: Felt::default(),
             cupti: None,
             looked: false,
@@ -160,9 +169,10 @@ impl Windows {
             at: 0,
             ahead: 0,
             anchor: None,
+            price: Price::new((when == When::Auto).then_some(budget)),
             warm_up_at: None,
             warming_up: false,
-            misses_launches: false,
+            misses_callers: false,
         }
     }
 
@@ -194,9 +204,10 @@ impl Windows {
         self.schedule.step(step);
     }
 
-    /// Whether the newest window has kernels that were launched by calls that were not seen; says so once.
-    pub fn misses_launches(&mut self) -> bool {
-        std::mem::take(&mut self.misses_launches)
+    /// Whether callers of the driver are to be searched for: the newest window has kernels that were launched by
+    /// calls that were not seen, or all launches must be seen now. Says so once.
+    pub fn misses_callers(&mut self) -> bool {
+        std::mem::take(&mut self.misses_callers)
     }
 
     /// Windows begin at other numbers from now on.
@@ -206,13 +217,14 @@ impl Windows {
 
     /// Does what is due; blocks to be written. `calls` is how many there were on the communicator with the
     /// most ranks, launches of graphs included. `at` is the number at which windows begin: `calls`, or the
-    /// time in ms.
+    /// time in ms. `ahead`: the host is known to be ahead of its GPU.
     pub fn poll(
         &mut self,
         header: &Header,
         clock: Clock,
         calls: u64,
         at: u64,
+        ahead: bool,
         last: bool,
     ) -> Vec<Block> {
         let mut blocks = Vec::new();
@@ -226,22 +238,22 @@ impl Windows {
                 }
             }
         }
+        let closed = matches!(self.now, State::Closed);
+        let may_set_up = closed && self.may_set_up(header, calls, ahead, last);
         match &mut self.now {
             State::Off => {}
             // Before the first window is due: to search for others takes a while.
             State::Closed if !self.looked && calls > 0 && !last => {
                 self.look(header);
             }
-            State::Closed if self.warm_up_at.is_some() => {
-                let is_time = self.warm_up_at.is_some_and(|at| Instant::now() >= at);
-                if is_time && !last {
-                    self.warm_up_at = None;
-                    if neighbours::none() {
-                        self.open(header, clock, WARM_UP);
-                    }
+            State::Closed if may_set_up => {
+                self.warm_up_at = None;
+                if neighbours::none() {
+                    self.open(header, clock, WARM_UP);
                 }
             }
             State::Closed => match self.schedule.due(at, last) {
+                Some(Due::Window(_)) if self.warm_up_at.is_some() => {}
                 Some(Due::Window(length)) => self.open(header, clock, length),
                 Some(Due::Quiet(length)) => {
                     let mut window = self.new_window(clock);
@@ -311,6 +323,28 @@ impl Windows {
             }
         }
         blocks
+    }
+
+    /// Whether CUPTI is to be set up now. If the job can't afford it, the header says so.
+    fn may_set_up(&mut self, header: &Header, calls: u64, ahead: bool, last: bool) -> bool {
+        let now = Instant::now();
+        if last || self.warm_up_at.is_none_or(|at| now < at) {
+            return false;
+        }
+        let [launches, graphs] = asked::launches();
+        let cost = launches * price::LAUNCH_NS + graphs * price::GRAPH_NS;
+        let (why, share) = match self.price.ask(now, cost, calls, ahead) {
+            Answer::Yes => (0, 0),
+            Answer::TooDear(share) => (off::TOO_DEAR, share),
+            Answer::Search => {
+                self.misses_callers = true;
+                return false;
+            }
+            Answer::Wait => return false,
+        };
+        header.windows_code.store(share, Relaxed);
+        header.windows_off.store(why, Release);
+        why == 0
     }
 
     fn new_window(&mut self, clock: Clock) -> Window {
@@ -444,7 +478,7 @@ impl Windows {
         let kernels = ran.values().flatten();
         let kernels = kernels.filter(|r| r.kind == Ran::Kernel && r.graph == 0);
         let launches = asked.iter().filter(|a| a.kind == Ask::Launch).count();
-        self.misses_launches = kernels.count() > launches + launches / 16 + 16;
+        self.misses_callers = kernels.count() > launches + launches / 16 + 16;
         for (device, mut of) in ran.into_iter().filter(|_| fits) {
             for ran in &mut of {
                 (ran.start, ran.ns) = map.map_or((0, 0), |m| (m.ticks(ran.start), m.ns(ran.ns)));

@@ -17,6 +17,7 @@ use crate::recorder::messages::say;
 use crate::recorder::Recorder;
 use crate::rotation::Rotation;
 use crate::seats::Keeper;
+use crate::settings::When;
 use crate::windows::steps::Steps;
 use crate::windows::{off, Windows};
 use crate::{clock, cpus};
@@ -194,7 +195,7 @@ impl Writer {
             started: (Instant::now(), recorder.clock.ticks()),
             poller: Poller::default(),
             graphs: graphs::GraphState::default(),
-            windows: Windows::new(settings.windows.then_some(settings.budget)),
+            windows: Windows::new(settings.windows, settings.budget),
             steps: Steps::default(),
             shared: Vec::new(),
             sends: 0,
@@ -216,7 +217,7 @@ impl Writer {
     fn main(&mut self) {
         own_scheduling();
         self.keeper.ask_kernel(&self.recorder.seats);
-        if !self.recorder.settings.windows {
+        if self.recorder.settings.windows == When::Off {
             let why = &self.recorder.header().windows_off;
             why.store(off::NOT_ASKED, Relaxed);
         }

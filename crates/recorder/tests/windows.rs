@@ -187,6 +187,25 @@ impl Play {
         std::thread::sleep(Duration::from_micros(300));
     }
 
+    /// A call of NCCL's whose launch is timed, with a kernel that takes so long.
+    fn timed_call(&mut self, ns: u64) {
+        let group = self.comm.group(false);
+        let api = self.comm.coll_api(group, 4096, false);
+        self.comm
+            .state(group, nccl_abi::state::GROUP_END_API_START, None);
+        let launch = self.comm.start(nccl_abi::event::KERNEL_LAUNCH, group, |u| {
+            u.kernel_launch.stream = STREAM as *mut _;
+        });
+        self.kernel((ns, self.nccl.1), 0, STREAM);
+        self.comm.stop(launch);
+        let plan = self
+            .comm
+            .start(nccl_abi::event::GROUP, std::ptr::null_mut(), |_| {});
+        self.comm.coll(api, 4096, 2);
+        self.comm.stop(plan);
+        self.comm.stop(group);
+    }
+
     /// Steps until then.
     #[track_caller]
     fn until(&mut self, mut done: impl FnMut() -> bool) {
@@ -354,12 +373,17 @@ impl Place {
         self
     }
 
-    /// The ignored test `name`, with windows often.
+    /// The ignored test `name`, with windows often, whatever they cost.
     fn job(&self, name: &str) -> Job {
+        self.thrifty_job(name, "10").env("NCCLSCOPE_WINDOWS", "on")
+    }
+
+    /// The ignored test `name`, with windows if it can afford them.
+    fn thrifty_job(&self, name: &str, budget: &str) -> Job {
         let folder = self.path().to_str().expect("utf-8");
         Job::new(name)
             .env("NCCLSCOPE_TIMING", "host")
-            .env("NCCLSCOPE_BUDGET", "10")
+            .env("NCCLSCOPE_BUDGET", budget)
             .env("LD_LIBRARY_PATH", folder)
             .env("PLACE", folder)
     }
@@ -569,6 +593,67 @@ fn cupti_is_set_up_before_the_first_window() {
     let left = Left::of(place.job("job_that_has_just_begun"));
     assert_eq!(left.off(), None);
     assert!(left.process.windows.list.is_empty());
+}
+
+#[test]
+#[ignore = "played by a story"]
+fn job_with_few_launches() {
+    let mut play = Play::new();
+    play.windows(2);
+    play.rest();
+    play.save();
+}
+
+fn a_job_that_can_afford_cupti_has_windows() {
+    let place = Place::with_cupti();
+    // Some 10 000 launches a second: CUPTI costs 1 %.
+    let left = Left::of(place.thrifty_job("job_with_few_launches", "10"));
+    assert_eq!(left.off(), None);
+    assert!(left.check(true) >= 1);
+}
+
+#[test]
+#[ignore = "played by a story"]
+fn job_with_many_launches() {
+    let mut play = Play::new();
+    play.go_on(Duration::from_millis(2500));
+    // CUPTI stays in the way of launches once it was on: it never was.
+    assert_eq!((begun(), calls("cuptiActivityEnable")), (0, 0));
+    // The process waits for its GPU from now on.
+    if std::env::var_os("GETS_AHEAD").is_some() {
+        let began = Instant::now();
+        while calls("cuptiActivityDisable") < KINDS {
+            assert!(began.elapsed().as_secs() < 60, "it never comes");
+            play.step();
+            play.timed_call(1_500_000);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    play.rest();
+    play.save();
+}
+
+fn a_job_that_waits_for_its_host_is_not_slowed_by_cupti() {
+    let place = Place::with_cupti();
+    let left = Left::of(place.thrifty_job("job_with_many_launches", "0.1"));
+    let Some(Off::HostBound(share)) = left.off() else {
+        panic!("{:?}", left.off());
+    };
+    // More than the budget of 0.1 %, and less than all.
+    assert!((10..10_000).contains(&share), "{share}");
+    // Quiet spells still show what events cost.
+    let list = &left.process.windows.list;
+    assert!(list.iter().all(|w| w.is_quiet()));
+}
+
+fn cupti_is_set_up_once_the_host_is_ahead() {
+    let place = Place::with_cupti();
+    let job = place.thrifty_job("job_with_many_launches", "0.1");
+    let mut job = job.env("NCCLSCOPE_TIMING", "auto").env("GETS_AHEAD", "1");
+    // The stamps here are of this run's launches.
+    job.command().env_remove("NCCLSCOPE_STAMPS");
+    let left = Left::of(job);
+    assert_eq!(left.off(), None);
 }
 
 #[test]
@@ -1143,6 +1228,9 @@ stories! {
     windows_have_what_was_launched_in_them:
         all_that_was_launched_in_a_window_is_in_it
         cupti_is_set_up_before_the_first_window
+        a_job_that_can_afford_cupti_has_windows
+        a_job_that_waits_for_its_host_is_not_slowed_by_cupti
+        cupti_is_set_up_once_the_host_is_ahead
         launches_of_a_library_that_looks_the_driver_up_late_are_seen
         dropped_records_are_counted_and_the_others_stay
         records_without_a_buffer_are_counted_once

@@ -65,6 +65,10 @@ pub(crate) fn lines(streams: &Streams) -> Vec<String> {
         let why = match *cause {
             "no_cupti" => "CUPTI was not found; it comes with torch and with the CUDA toolkit",
             "another_tool" => "a tool was in the process that can't share CUPTI (Nsight, compute-sanitizer, XLA's profiler)",
+            "host_bound" => {
+                "CUPTI would have slowed the job by more than NCCLSCOPE_BUDGET, because the GPU waits for its host \
+                 (NCCLSCOPE_WINDOWS=on records kernels all the same)"
+            }
             "cupti_error" => "CUPTI returned an error (doctor names it)",
             _ => "of a cause that is not known here",
         };

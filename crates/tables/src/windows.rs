@@ -43,6 +43,9 @@ pub enum Off {
     Error(u32),
     /// There was no memory for records.
     NoMemory,
+    /// CUPTI would have slowed the job by more than the budget, because its GPU waits for its host: by at most this part,
+    /// in units of 0.01 %.
+    HostBound(u32),
     /// A cause that this version does not know.
     Unknown(u32),
 }
@@ -271,6 +274,7 @@ impl Gathered {
                 3 => Some(Off::ForeignTool),
                 4 => Some(Off::Error(code)),
                 5 => Some(Off::NoMemory),
+                7 => Some(Off::HostBound(code)),
                 6 => Some(Off::NoDriver),
                 other => Some(Off::Unknown(other)),
             },

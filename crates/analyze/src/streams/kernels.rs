@@ -236,6 +236,11 @@ pub fn why_none(capture: &Capture) -> Option<String> {
         }
         Off::Error(code) => format!("CUPTI returned error {code}"),
         Off::NoMemory => "there was no memory for records".to_owned(),
+        Off::HostBound(share) => format!(
+            "CUPTI would have slowed the job by up to {:.1} %, because its GPU waits for its host \
+             (NCCLSCOPE_WINDOWS=on records kernels all the same)",
+            f64::from(share) / 100.0
+        ),
         Off::Unknown(code) => format!("of cause {code}, which this version does not know"),
     };
     let off = windows.clone().find_map(|windows| windows.off);

@@ -128,9 +128,9 @@ pub struct Header {
     /// Executable graphs with captured calls that found no entry: their launches are not counted.
     pub graphs_full: AtomicU32,
     /// Why there are no kernel windows, or no more: 0 there are, 1 not asked for, 2 no CUPTI, 3 a tool that brings a CUPTI of
-    /// its own, 4 an error of CUPTI, 5 no memory.
+    /// its own, 4 an error of CUPTI, 5 no memory, 6 no CUDA driver, 7 CUPTI would be too dear: the GPU waits for its host.
     pub windows_off: AtomicU32,
-    /// CUPTI's error that ended them.
+    /// CUPTI's error that ended them; for 7, by how much of the time it would slow the job at most, in units of 0.01 %.
     pub windows_code: AtomicU32,
     /// Windows that were not opened because another profiler used CUPTI.
     pub windows_yielded: AtomicU32,

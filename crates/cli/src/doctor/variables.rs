@@ -32,7 +32,7 @@ const SETTINGS: [(&str, Takes); 15] = [
     ),
     ("NCCLSCOPE_BUDGET", Takes::Percent(0.01, 100.0)),
     ("NCCLSCOPE_GRAPHS", Takes::Words(&["count", "off"])),
-    ("NCCLSCOPE_WINDOWS", Takes::Words(&["on", "off"])),
+    ("NCCLSCOPE_WINDOWS", Takes::Words(&["auto", "on", "off"])),
     ("NCCLSCOPE_WAITS", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_NET", Takes::Words(&["steps", "ops", "off"])),
     ("NCCLSCOPE_FLUSH", Takes::Seconds(0.05, 3600.0)),

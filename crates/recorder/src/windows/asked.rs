@@ -1,7 +1,7 @@
 //! What the host asked the driver for while a window is open.
 //!
 //! Functions of ours before the driver's ([`crate::driver_watch`]) note each call in a [`Log`] of fixed size. Outside of
-//! windows they only look at [`OPEN`] and call on.
+//! windows they only look at [`OPEN`], count what CUPTI would make slower, and call on.
 //!
 //! Rule: any thread may note a call; the recorder's thread reads the log after the window is closed and its last writers
 //! have had time to finish.
@@ -32,11 +32,28 @@ struct Entry {
 
 static ENTRIES: AtomicPtr<Entry> = AtomicPtr::new(std::ptr::null_mut());
 static NEXT: AtomicU32 = AtomicU32::new(0);
+/// Launches of kernels and copies, and of graphs, that were not noted.
+static LAUNCHES: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// Whether calls are to be noted now.
 #[inline(always)]
 pub fn open() -> bool {
     OPEN.load(Relaxed)
+}
+
+/// Counts a call that is not noted.
+#[inline(always)]
+pub fn pass(kind: Ask) {
+    match kind {
+        Ask::Launch | Ask::Copy => LAUNCHES[0].fetch_add(1, Relaxed),
+        Ask::LaunchGraph => LAUNCHES[1].fetch_add(1, Relaxed),
+        _ => 0,
+    };
+}
+
+/// Launches of kernels and copies, and of graphs, outside of windows.
+pub fn launches() -> [u64; 2] {
+    [0, 1].map(|i| LAUNCHES[i].load(Relaxed))
 }
 
 /// Makes the log, once; false if there is no memory for it.

@@ -36,10 +36,11 @@ impl Writer {
             calls
         };
         let clock = self.recorder.clock;
-        let blocks = self.windows.poll(header, clock, calls, at, last);
+        let ahead = self.poller.is_ahead();
+        let blocks = self.windows.poll(header, clock, calls, at, ahead, last);
         self.recorder.switch.quiet(self.windows.is_quiet());
         // cuBLAS and others look the driver's functions up when they are first used, long after they were loaded.
-        if self.windows.misses_launches() && self.searches < MOST_SEARCHES && !last {
+        if self.windows.misses_callers() && self.searches < MOST_SEARCHES && !last {
             self.searches += 1;
             self.recorder.look_for_callers(true);
         }
