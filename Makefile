@@ -91,7 +91,7 @@ golden: debug ## Rewrites the expected outputs of the stories; read the diff lik
 bench-report: ## How fast a report of 10 million calls is, and how much memory it takes
 	@bench/report.sh
 
-# Long runs of what `make test` does in short; docs/reliability.md says what they show.
+# Long runs of what `make test` does in short; docs/reference/reliability.md says what they show.
 SECONDS := 600
 FUZZ := $(CURDIR)/.tools/bin/cargo-fuzz
 # What `cargo` must be able to build the workspace with.

@@ -2,7 +2,7 @@
 //!
 //! A process is one of the capture, by its number in [`Timeline`]; each communicator × stream in it has threads for `host`
 //! and `GPU`, with a slice per call. Times are µs after `baseTimeNanoseconds` with three decimals, so no digit is
-//! lost. Slices carry the columns of `docs/tables.md` that are known, under their names, and PyTorch Kineto's names for
+//! lost. Slices carry the columns of `docs/reference/tables.md` that are known, under their names, and PyTorch Kineto's names for
 //! some of them. Flows join the calls of one operation over ranks.
 //!
 //! Rule: integers beyond 2^53 are decimal strings, because readers keep JSON numbers as doubles.

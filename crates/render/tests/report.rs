@@ -439,7 +439,7 @@ fn the_pages_of_operations_and_network_match_the_schema() {
 }
 
 fn the_page_matches_the_schema(table: &str) {
-    let page = include_str!("../../../docs/tables.md");
+    let page = include_str!("../../../docs/reference/tables.md");
     let section = page
         .split("\n## ")
         .find(|s| s.starts_with(&format!("{table}\n")))
@@ -610,7 +610,7 @@ fn a_job_of_1024_ranks_fits_in_64_lines() {
 #[test]
 fn the_page_on_reports_has_every_word() {
     use analyze::words;
-    let page = include_str!("../../../docs/report.md");
+    let page = include_str!("../../../docs/reference/report.md");
     let words = [
         words::DEFINITIONS,
         words::LOST,

@@ -2,7 +2,7 @@
 //!
 //! A [`Call`] has what differs from call to call; what many calls share is its [`Shape`]; what few calls
 //! have (network, buffers, phases) is its [`Extra`]. Ten million calls take 1.3 GB. [`COLUMNS`] names every
-//! column once, with its unit and what null means in it: exporters and `docs/tables.md` follow it.
+//! column once, with its unit and what null means in it: exporters and `docs/reference/tables.md` follow it.
 //!
 //! Rule: a time of 0 is "not known" here and null in a column.
 

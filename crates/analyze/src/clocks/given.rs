@@ -27,7 +27,7 @@ impl GivenError {
     fn of_rows(said: String) -> GivenError {
         GivenError {
             said,
-            hint: "`host,offset_ns,error_ns` in CSV or JSON; see docs/clocks.md",
+            hint: "`host,offset_ns,error_ns` in CSV or JSON; see docs/concepts/clocks.md",
         }
     }
 
