@@ -86,7 +86,7 @@ test-python: debug $(PYTESTS)/.installed ## The Python package, and the exports 
 
 golden: debug ## Rewrites the expected outputs of the stories; read the diff like code
 	NCCLSCOPE_GOLDEN=write NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
-	cargo test -p ncclscope --test stories
+	cargo test -p ncclscope --test stories --test docs
 
 bench-report: ## How fast a report of 10 million calls is, and how much memory it takes
 	@bench/report.sh
