@@ -4,7 +4,7 @@
 //!
 //! Rule: an order goes to all ranks, and the next one only once all have answered, so all make the same number of calls.
 
-use crate::calls::{Calls, Kind, Made};
+use crate::calls::{BatchShape, Calls, Made};
 use crate::function::Function;
 use crate::link::{Answer, Batch, Case, Device, Order};
 use crate::meet::Name;
@@ -438,7 +438,7 @@ impl Lead<'_> {
         };
         let plan = record.plan;
         for rank in 0..n {
-            let kind = Kind {
+            let kind = BatchShape {
                 function: record.case.function.name(),
                 bytes: record.size,
                 count: record.count,

@@ -37,7 +37,7 @@ use crate::clock::Clock;
 use crate::cuda::driver_function;
 use crate::interpose::objects;
 use crate::lock::Lock;
-use capture::block::Kind;
+use capture::block::BlockKind;
 use capture::live::Header;
 use capture::windows::{self, Ask, End, Kind as Ran, Window};
 use cupti::Cupti;
@@ -111,7 +111,7 @@ fn give_up() {
 }
 
 /// One block to be written.
-pub type Block = (Kind, Vec<u8>);
+pub type Block = (BlockKind, Vec<u8>);
 
 /// The windows of a process: owned by the recorder's thread.
 pub struct Windows {
@@ -452,13 +452,13 @@ impl Windows {
             for chunk in of.chunks(CHUNK) {
                 let mut payload = Vec::new();
                 windows::put_ran(&mut payload, window.number, device, chunk);
-                blocks.push((Kind::Ran, payload));
+                blocks.push((BlockKind::Ran, payload));
             }
         }
         for chunk in asked.chunks(CHUNK) {
             let mut payload = Vec::new();
             windows::put_asked(&mut payload, window.number, chunk);
-            blocks.push((Kind::Asked, payload));
+            blocks.push((BlockKind::Asked, payload));
         }
         // Last, so that a window is only known with all that is in it.
         blocks.push(block_of(&window));
@@ -470,7 +470,7 @@ impl Windows {
             self.warming_up = false;
             self.number -= 1;
             // The names stay.
-            blocks.retain(|(kind, _)| *kind == Kind::Names);
+            blocks.retain(|(kind, _)| *kind == BlockKind::Names);
         }
         blocks
     }
@@ -496,11 +496,11 @@ fn names_in_blocks(names: Vec<(u32, Vec<u8>)>) -> Vec<Block> {
     for (id, name) in names {
         windows::put_name(&mut payload, id, &name);
         if payload.len() > NAMES {
-            blocks.push((Kind::Names, std::mem::take(&mut payload)));
+            blocks.push((BlockKind::Names, std::mem::take(&mut payload)));
         }
     }
     if !payload.is_empty() {
-        blocks.push((Kind::Names, payload));
+        blocks.push((BlockKind::Names, payload));
     }
     blocks
 }
@@ -508,7 +508,7 @@ fn names_in_blocks(names: Vec<(u32, Vec<u8>)>) -> Vec<Block> {
 fn block_of(window: &Window) -> Block {
     let mut payload = Vec::new();
     windows::put_window(&mut payload, window);
-    (Kind::Windows, payload)
+    (BlockKind::Windows, payload)
 }
 
 /// Closes the window if its time is over, or if another profiler's thread has done so; whether it is closed.

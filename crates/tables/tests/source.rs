@@ -1,6 +1,6 @@
 //! What a source shows in parts is what opening the whole capture gives, whatever the order of the rows.
 
-use capture::block::{self, Kind};
+use capture::block::{self, BlockKind};
 use capture::live::{self, row_state, Image, Layout, View};
 use capture::rows::{Encoder, GpuTime, Record, Shape};
 use proptest::prelude::*;
@@ -41,8 +41,8 @@ fn trace_file(id: u64, blocks: &[Vec<u64>]) -> Vec<u8> {
         block::finish(&mut out, start, kind, number);
     };
     let facts = b"host=h\npid=1\nrank=0\nclock=monotonic\n";
-    put(Kind::Process, 0, &mut |out| out.extend(facts));
-    put(Kind::Anchor, 1, &mut |out| {
+    put(BlockKind::Process, 0, &mut |out| out.extend(facts));
+    put(BlockKind::Anchor, 1, &mut |out| {
         for word in [1_000u64, 0, 1_000_000_000] {
             out.extend(word.to_le_bytes());
         }
@@ -50,7 +50,7 @@ fn trace_file(id: u64, blocks: &[Vec<u64>]) -> Vec<u8> {
     let mut encoder = Encoder::new();
     for (number, tickets) in blocks.iter().enumerate() {
         let records: Vec<Record> = tickets.iter().map(|ticket| record(*ticket)).collect();
-        put(Kind::Rows, number as u32 + 2, &mut |out| {
+        put(BlockKind::Rows, number as u32 + 2, &mut |out| {
             encoder.encode(out, &records)
         });
     }

@@ -148,7 +148,7 @@ pub fn process_of(trace: &Path) -> Facts {
     if let Ok(file) = open(trace) {
         if file.take(64 << 10).read_to_end(&mut bytes).is_ok() {
             let first = |b: block::Block| {
-                if b.kind == block::Kind::Process as u16 && process.is_empty() {
+                if b.kind == block::BlockKind::Process as u16 && process.is_empty() {
                     process = facts_of(b.payload);
                 }
             };
@@ -224,7 +224,7 @@ pub fn adopt(part: &Part, trace: &Path) -> anyhow::Result<Outcome> {
             bytes.extend(
                 capture::live::start(&part.first_page()).map_or(&[][..], |(_, facts)| facts),
             );
-            block::finish(&mut bytes, start, block::Kind::Process, 0);
+            block::finish(&mut bytes, start, block::BlockKind::Process, 0);
             let mut options = OpenOptions::new();
             let file = options.write(true).create_new(true).mode(0o600).open(trace);
             file.and_then(|mut f| f.write_all(&bytes))

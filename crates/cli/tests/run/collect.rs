@@ -59,7 +59,7 @@ fn collect_names_the_host_that_has_the_rest() {
     let mut bytes = block::file_header(5).to_vec();
     let start = block::begin(&mut bytes);
     bytes.extend(b"host=far\nboot_id=other\nlive=/dev/shm/ncclscope-1/x.live\n");
-    block::finish(&mut bytes, start, block::Kind::Process, 0);
+    block::finish(&mut bytes, start, block::BlockKind::Process, 0);
     fs::write(&trace, bytes).expect("written");
     let done = place
         .ncclscope(&["collect", "c"])
@@ -85,7 +85,7 @@ fn what_a_container_had_in_its_memory_is_elsewhere() {
     let mut bytes = block::file_header(5).to_vec();
     let start = block::begin(&mut bytes);
     bytes.extend(facts.as_bytes());
-    block::finish(&mut bytes, start, block::Kind::Process, 0);
+    block::finish(&mut bytes, start, block::BlockKind::Process, 0);
     fs::write(&trace, bytes).expect("written");
     let done = place
         .ncclscope(&["collect", "c"])
@@ -143,7 +143,7 @@ fn another_machine_of_this_name_is_elsewhere() {
     let mut bytes = block::file_header(5).to_vec();
     let start = block::begin(&mut bytes);
     bytes.extend(format!("host={name}\nboot_id=other\nlive=memfd\n").into_bytes());
-    block::finish(&mut bytes, start, block::Kind::Process, 0);
+    block::finish(&mut bytes, start, block::BlockKind::Process, 0);
     fs::write(&trace, bytes).expect("written");
     let done = place
         .ncclscope(&["collect", "c"])

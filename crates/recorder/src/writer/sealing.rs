@@ -11,7 +11,7 @@ use crate::control::lock;
 use crate::gpu_events::{HostClock, Ring, Waited};
 use crate::recorder::{Recorder, Returned};
 use crate::settings::{Mode, Timing};
-use capture::block::{self, Kind};
+use capture::block::{self, BlockKind};
 use capture::live::{flag, part, row_state, waiter, Cause, Odd, Row, Section};
 use capture::rows::{GpuTime, Record};
 use std::sync::atomic::{
@@ -386,7 +386,7 @@ impl Writer {
                 self.buffer.clear();
                 let start = block::begin(&mut self.buffer);
                 self.encoder.encode(&mut self.buffer, &self.records);
-                block::finish(&mut self.buffer, start, Kind::Rows, number);
+                block::finish(&mut self.buffer, start, BlockKind::Rows, number);
                 if self.stage() {
                     self.recorder
                         .header()
