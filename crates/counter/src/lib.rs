@@ -199,7 +199,7 @@ fn hash(kind: &CallShape) -> u64 {
 
 /// One kind of call and how often it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct CallCount {
     /// NCCL's name.
     pub function: &'static str,
     /// Bytes of an element.
@@ -224,7 +224,7 @@ pub struct Table {
     /// Calls that had no room.
     pub lost: u64,
     /// Each kind.
-    pub rows: Vec<Row>,
+    pub rows: Vec<CallCount>,
 }
 
 impl Table {
@@ -254,7 +254,7 @@ impl Table {
                 continue;
             }
             let (function, datatype) = (u32_at(slot + 4), u32_at(slot + 8));
-            rows.push(Row {
+            rows.push(CallCount {
                 function: FUNCTIONS.get(function as usize).ok_or_else(|| {
                     format!(
                         "expected a function below {}, found {function}",
