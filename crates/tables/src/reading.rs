@@ -34,7 +34,7 @@ mod parts;
 mod totals;
 
 use blocks::blocks;
-pub(crate) use calls::{Part, Range, Reader};
+pub(crate) use calls::{Range, Reader, TicketRange};
 use live_part::{first_facts, open_live, Open};
 use parts::{Parts, Place};
 

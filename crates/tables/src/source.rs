@@ -11,7 +11,7 @@
 use crate::composites::{self, Partner, Sizes, Words};
 use crate::files::{self, Files};
 use crate::parallel;
-use crate::reading::{self, Part, Range, Reader, Scan};
+use crate::reading::{self, Range, Reader, Scan, TicketRange};
 use crate::trust::Judge;
 use crate::{
     communicators, machines, unfinished, Capture, LiveSource, OpenError, Problem, Process,
@@ -90,7 +90,7 @@ struct Found {
 }
 
 impl Found {
-    fn add(&mut self, part: &mut Part) {
+    fn add(&mut self, part: &mut TicketRange) {
         self.sealed += part.sealed;
         self.shapeless += part.shapeless;
         self.malformed.append(&mut part.malformed);
@@ -285,7 +285,7 @@ impl Source {
     pub fn load(mut self, progress: &Progress) -> Capture {
         let indexes = (0..self.readers.len()).collect();
         let whole = parallel::map(self.how.threads, indexes, |index| {
-            let mut whole = self.whole(index, &mut Part::default(), progress);
+            let mut whole = self.whole(index, &mut TicketRange::default(), progress);
             // What grew by doubling is given back.
             whole.process.calls.shrink_to_fit();
             whole
@@ -343,7 +343,7 @@ impl Source {
         let turns: Vec<_> = turns.collect();
         let done = parallel::map(self.how.threads, turns, |(turn, kept)| {
             let mut analysis = new();
-            let mut part = Part::default();
+            let mut part = TicketRange::default();
             let mut found = Vec::new();
             for (index, kept) in turn.zip(kept) {
                 let mut add = |process: &Process, shown: Shown| {
@@ -381,7 +381,7 @@ impl Source {
         let indexes: Vec<usize> = (0..kept.len()).filter(rooted).collect();
         let rows: u64 = indexes.iter().map(|i| self.readers[*i].rows()).sum();
         let read = parallel::map(self.how.threads, indexes, |index| {
-            let whole = self.whole(index, &mut Part::default(), &Progress::default());
+            let whole = self.whole(index, &mut TicketRange::default(), &Progress::default());
             let partners = self.partners(std::iter::once(&whole.process));
             (index, partners, (rows <= KEPT).then_some(whole))
         });
@@ -423,7 +423,7 @@ impl Source {
     }
 
     /// A process with its calls, judged, and the operations that they make among themselves.
-    fn whole(&self, index: usize, part: &mut Part, progress: &Progress) -> Whole {
+    fn whole(&self, index: usize, part: &mut TicketRange, progress: &Progress) -> Whole {
         let mut process = self.capture.processes[index].clone();
         let reader = &self.readers[index];
         let mut found = Found::default();
@@ -555,10 +555,10 @@ fn read_ahead(
     reader: &Reader,
     clock: &crate::clock::Clock,
     ranges: &[Range],
-    mut each: impl FnMut(&mut Part),
+    mut each: impl FnMut(&mut TicketRange),
 ) {
-    let (full, filled) = sync_channel::<Part>(1);
-    let (used, empty) = channel::<Part>();
+    let (full, filled) = sync_channel::<TicketRange>(1);
+    let (used, empty) = channel::<TicketRange>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let mut opened = reader.open(clock);
