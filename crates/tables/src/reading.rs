@@ -36,7 +36,7 @@ mod totals;
 use blocks::blocks;
 pub(crate) use calls::{Range, Reader, TicketRange};
 use live_part::{first_facts, open_live, Open};
-use parts::{Parts, Place};
+use parts::{Parts, PayloadOffset};
 
 /// A process, read but for its sealed calls.
 pub(crate) struct Scan {
@@ -145,10 +145,10 @@ pub(crate) fn scan(
                 found.next().unwrap_or((0, 0))
             };
             match within(&open.staged) {
-                Some(at) => Place::Staged(at),
+                Some(at) => PayloadOffset::Staged(at),
                 None => {
                     let (file, at) = in_file();
-                    Place::File(file, at as u64)
+                    PayloadOffset::File(file, at as u64)
                 }
             }
         };

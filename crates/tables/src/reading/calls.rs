@@ -1,6 +1,6 @@
 //! Decodes the calls of a process, all at once or one range of tickets after another: a [`Reader`].
 
-use super::parts::{Live, Place, Rows};
+use super::parts::{Live, PayloadOffset, Rows};
 use crate::calls::{Call, Extra};
 use crate::clock::{Clock, Cursor};
 use crate::files::{self, load, Held, TRACE};
@@ -318,8 +318,8 @@ fn payload<'a>(
 ) -> Option<&'a [u8]> {
     let len = block.bytes as usize;
     match block.place {
-        Place::Staged(at) => reader.staged.get(at..at + len),
-        Place::File(file, at) => {
+        PayloadOffset::Staged(at) => reader.staged.get(at..at + len),
+        PayloadOffset::File(file, at) => {
             let file = match files.get(file)? {
                 OpenFile::Held(file) => file,
                 OpenFile::Plain(file) => file,

@@ -43,13 +43,13 @@ pub(super) struct Parts {
 /// A sound block of rows.
 pub(super) struct Rows {
     pub(super) number: u32,
-    pub(super) place: Place,
+    pub(super) place: PayloadOffset,
     pub(super) bytes: u32,
     pub(super) outline: Outline,
 }
 
 /// Offset of a payload.
-pub(super) enum Place {
+pub(super) enum PayloadOffset {
     /// In which of [`Reader::files`].
     File(usize, u64),
     Staged(usize),
@@ -134,7 +134,7 @@ impl Parts {
     pub(super) fn of_block(
         &mut self,
         block: &Block,
-        place: impl Fn() -> Place,
+        place: impl Fn() -> PayloadOffset,
         process: &mut Process,
     ) -> bool {
         let Block {
