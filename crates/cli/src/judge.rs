@@ -7,7 +7,7 @@ use anyhow::{bail, Context};
 use bench::function::Function;
 use bench::stop;
 use clap::ValueEnum;
-use judge::plan::{Plan, Profiler, Work};
+use judge::plan::{JudgePlan, Profiler, Work};
 use judge::truth::bench::CASES;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -176,7 +176,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     }))
 }
 
-fn plan(args: Args) -> anyhow::Result<Plan> {
+fn plan(args: Args) -> anyhow::Result<JudgePlan> {
     if !(args.limit.is_finite() && args.limit > 0.0) {
         bail!(
             "--limit: expected a ratio above 0 like 1.02, found `{}`",
@@ -273,7 +273,7 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
     };
     let counts = kind == WorkKind::Command || args.step.is_some() || args.check_counter;
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH);
-    Ok(Plan {
+    Ok(JudgePlan {
         work,
         profilers,
         rounds: args.pairs,
