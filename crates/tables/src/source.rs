@@ -24,7 +24,7 @@ use std::sync::mpsc::{channel, sync_channel};
 
 /// How a capture is read. What is read is the same however that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct How {
+pub struct ReadOptions {
     /// Threads.
     pub threads: usize,
     /// A process with more calls than this is shown in parts.
@@ -33,10 +33,10 @@ pub struct How {
     pub part: u64,
 }
 
-impl Default for How {
+impl Default for ReadOptions {
     /// On all cores, in parts that fit a core's cache as well as may be.
-    fn default() -> How {
-        How {
+    fn default() -> ReadOptions {
+        ReadOptions {
             threads: parallel::cores(),
             whole: 3 << 19,
             part: 1 << 17,
@@ -61,7 +61,7 @@ pub struct Source {
     capture: Capture,
     readers: Vec<Reader>,
     words: Words,
-    how: How,
+    how: ReadOptions,
     /// Of the capture as a whole.
     first_problems: Vec<Problem>,
     /// By place of the files in the capture.
@@ -109,14 +109,18 @@ impl Source {
     /// # Errors
     /// When there is nothing to read; never for damage.
     pub fn open(path: &Path, progress: &Progress) -> Result<Source, OpenError> {
-        Source::open_as(path, progress, How::default())
+        Source::open_as(path, progress, ReadOptions::default())
     }
 
     /// As [`Source::open`], read as `how` says.
     ///
     /// # Errors
     /// As there.
-    pub fn open_as(path: &Path, progress: &Progress, how: How) -> Result<Source, OpenError> {
+    pub fn open_as(
+        path: &Path,
+        progress: &Progress,
+        how: ReadOptions,
+    ) -> Result<Source, OpenError> {
         let owned = path.to_owned();
         match path.metadata() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

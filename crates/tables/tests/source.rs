@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Mutex;
-use tables::source::{How, Shown};
+use tables::source::{ReadOptions, Shown};
 use tables::{Call, Capture, Process, Progress, Source};
 
 fn record(ticket: u64) -> Record {
@@ -103,7 +103,7 @@ fn seen(process: &Process) -> Vec<Seen> {
 }
 
 /// The calls that are shown of each process, and the capture that remains.
-fn shown(folder: &Path, how: How) -> (Vec<Vec<Seen>>, Capture) {
+fn shown(folder: &Path, how: ReadOptions) -> (Vec<Vec<Seen>>, Capture) {
     let progress = Progress::default();
     let all = Mutex::new(BTreeMap::new());
     let source = Source::open_as(folder, &progress, how).expect("a capture");
@@ -147,12 +147,12 @@ proptest! {
         let capture = Capture::open(folder.path()).expect("a capture");
         let whole: Vec<Vec<Seen>> = capture.processes.iter().map(seen).collect();
         prop_assert!(whole[0].is_sorted_by(|a, b| a.0.ticket < b.0.ticket));
-        let how = How { threads, whole: 0, part };
+        let how = ReadOptions { threads, whole: 0, part };
         let (parts, rest) = shown(folder.path(), how);
         prop_assert_eq!(&parts, &whole);
         prop_assert_eq!(&rest.problems, &capture.problems);
         prop_assert_eq!(rest.processes[1].sealed, capture.processes[1].sealed);
-        let (at_once, _) = shown(folder.path(), How { whole: u64::MAX, ..how });
+        let (at_once, _) = shown(folder.path(), ReadOptions { whole: u64::MAX, ..how });
         prop_assert_eq!(&at_once, &whole);
     }
 }
