@@ -127,7 +127,7 @@ pub struct Windows {
     /// [`ahead`] when the window was opened.
     ahead: u64,
     /// CUPTI's clock at that moment.
-    anchor: Option<Anchor>,
+    anchor: Option<CuptiAnchor>,
     /// When CUPTI is to be set up; `None` before it was found, and afterwards.
     warm_up_at: Option<Instant>,
     /// What is open, or drains, is no window ([`WARM_UP`]).
@@ -374,7 +374,7 @@ impl Windows {
             return;
         }
         self.ahead = ahead(clock);
-        self.anchor = Some(Anchor::now(clock));
+        self.anchor = Some(CuptiAnchor::now(clock));
         let mut window = self.new_window(clock);
         let begun = switched(|open| {
             if !neighbours::none() {
@@ -421,7 +421,7 @@ impl Windows {
         window.asked = asked.len() as u32;
         window.ran = ran.values().map(|of| of.len() as u32).sum();
         let mut blocks = names_in_blocks(names);
-        let last = Anchor::now(clock);
+        let last = CuptiAnchor::now(clock);
         let per_ns = ticks_per_ns(header, clock);
         let map = self.anchor.and_then(|first| {
             let set = ahead(clock).abs_diff(self.ahead) > CLOCK_SET;
@@ -537,7 +537,7 @@ fn close(window: &mut Window, over: bool) -> bool {
 
 /// The clock of CUPTI's times beside ticks, at one moment.
 #[derive(Clone, Copy, Debug)]
-struct Anchor {
+struct CuptiAnchor {
     ticks: u64,
     /// CUPTI's time.
     cupti: u64,
@@ -545,14 +545,14 @@ struct Anchor {
     foreign: bool,
 }
 
-impl Anchor {
-    fn now(clock: Clock) -> Anchor {
+impl CuptiAnchor {
+    fn now(clock: Clock) -> CuptiAnchor {
         let mut best = (u64::MAX, 0, 0);
         for _ in 0..5 {
             let before = clock.ticks();
             let Some(cupti) = neighbours::foreign_clock() else {
                 let [ticks, _, cupti] = clock.anchor();
-                return Anchor {
+                return CuptiAnchor {
                     ticks,
                     cupti,
                     foreign: false,
@@ -562,7 +562,7 @@ impl Anchor {
             best = best.min((took, before + took / 2, cupti));
         }
         let (_, ticks, cupti) = best;
-        Anchor {
+        CuptiAnchor {
             ticks,
             cupti,
             foreign: true,
@@ -573,7 +573,7 @@ impl Anchor {
 /// From CUPTI's clock to ticks.
 #[derive(Clone, Copy, Debug)]
 struct ToTicks {
-    last: Anchor,
+    last: CuptiAnchor,
     /// Ticks in a unit of CUPTI's clock.
     ticks: f64,
     /// Nanoseconds in one.
@@ -583,7 +583,7 @@ struct ToTicks {
 impl ToTicks {
     /// Two moments, one before and one after what is to be mapped; `None` if the clock was changed in
     /// between.
-    fn between(first: Anchor, last: Anchor, ticks_per_ns: f64) -> Option<ToTicks> {
+    fn between(first: CuptiAnchor, last: CuptiAnchor, ticks_per_ns: f64) -> Option<ToTicks> {
         let units = last.cupti.checked_sub(first.cupti).filter(|n| *n > 0)?;
         let ticks = (last.ticks - first.ticks) as f64 / units as f64;
         (first.foreign == last.foreign).then_some(ToTicks {
