@@ -52,8 +52,8 @@ pub use progress::{CallRow, CommunicatorProgress, Member, Members, RankProgress,
 pub use reached::Reached;
 pub use tables::Life;
 pub use verdict::{
-    Astray, AstrayBecause, Because, Cycle, CycleStep, Kind, Lacking, Mismatch, Outcome,
-    ProcessName, Quiet, Reason, Sink, Stall, Verdict,
+    Astray, AstrayBecause, Because, Cycle, CycleStep, Lacking, Mismatch, Outcome, ProcessName,
+    Quiet, Reason, Sink, Stall, Verdict, VerdictKind,
 };
 pub use waits::Lack;
 

@@ -1,7 +1,7 @@
 //! The figures of [`Arrivals`], worked out from operations.
 
 use super::chain::{Busy, Chains};
-use super::operations::{Operations, Place};
+use super::operations::{Operations, PartIndex};
 use super::sampled::Scale;
 use super::{hosts, links, loss, Arrivals, RankArrivals, BASIS, LEVEL, MOST_LATE};
 use crate::interval::{beyond_chance, Batches};
@@ -88,7 +88,7 @@ impl Operations {
             })
             .collect();
         let (mut transfer, mut wait, mut saving) = (0.0, 0.0, 0.0);
-        let mut arrivals: Vec<(u32, Place)> = Vec::new();
+        let mut arrivals: Vec<(u32, PartIndex)> = Vec::new();
         let mut costs: Vec<f64> = Vec::new();
         let mut scale = Scale::default();
         let mut late: Vec<Late> = Vec::with_capacity(self.whole.len());
@@ -241,7 +241,7 @@ impl Operations {
     }
 
     /// By how much the last to arrive was launched after all others, ns, where one host's clock tells.
-    fn launch_lateness(&self, arrivals: &[(u32, Place)]) -> Option<i64> {
+    fn launch_lateness(&self, arrivals: &[(u32, PartIndex)]) -> Option<i64> {
         let (_, last) = arrivals.last()?;
         let clock = &self.lanes[last.0 as usize].clock;
         let mut others = i64::MIN;
@@ -259,7 +259,7 @@ impl Operations {
 
 /// The cost of each of these ranks, in order of arrival (falling time): waits between one arrival and the next, shared by
 /// those that are not there yet. ns.
-fn shares(arrivals: &[(u32, Place)], costs: &mut Vec<f64>) {
+fn shares(arrivals: &[(u32, PartIndex)], costs: &mut Vec<f64>) {
     costs.clear();
     costs.resize(arrivals.len(), 0.0);
     let mut charged = 0.0;

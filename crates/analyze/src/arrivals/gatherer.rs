@@ -1,6 +1,6 @@
 //! What is kept of each kernel while a capture is read.
 
-use super::operations::{Lane, Operations, Part, OTHER};
+use super::operations::{Lane, Operations, RankPart, OTHER};
 use super::{hosts, Arrivals};
 use crate::clocks::{Clocks, Given};
 use crate::executions::{Execution, Walk};
@@ -100,7 +100,7 @@ impl Gatherer {
         if let Some(network) = execution.network.filter(|_| sequence != OTHER) {
             lane.network.push((lane.parts.len() as u32, network));
         }
-        lane.parts.push(Part {
+        lane.parts.push(RankPart {
             sequence,
             number,
             ns: u32::try_from(stop.saturating_sub(start)).unwrap_or(u32::MAX),

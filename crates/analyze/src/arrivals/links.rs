@@ -12,7 +12,7 @@
 //! Rule: a link is compared within one operation only, so sizes, functions and the load of the network are the same for all.
 
 use super::loss::Replay;
-use super::operations::{Operations, Place};
+use super::operations::{Operations, PartIndex};
 use super::{LEVEL, MOST_LATE};
 use crate::executions::OnNetwork;
 use crate::interval::{beyond_chance, Batches};
@@ -168,7 +168,7 @@ pub(super) fn links(of: &Operations, capture: &Capture, replay: &mut Option<Repl
 /// By lane and communicator.
 fn samples(of: &Operations) -> BTreeMap<(u32, u32), Vec<Sample>> {
     let mut samples: BTreeMap<(u32, u32), Vec<Sample>> = BTreeMap::new();
-    let mut parts: Vec<(Place, OnNetwork)> = Vec::new();
+    let mut parts: Vec<(PartIndex, OnNetwork)> = Vec::new();
     let mut others: Vec<u64> = Vec::new();
     for (operation, whole) in (0..).zip(&of.whole) {
         parts.clear();

@@ -21,7 +21,7 @@
 //!
 //! Rule: with nobody moved, every operation ends when it did.
 
-use super::operations::{Lane, Operations, Place, OTHER};
+use super::operations::{Lane, Operations, PartIndex, OTHER};
 use crate::interval::Batches;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -105,7 +105,7 @@ impl Replay {
         for (operation, whole) in of.whole.iter().enumerate() {
             let first = replay.nodes.len() as u32;
             for (sequence, _, place) in &of.parts[whole.0..whole.1] {
-                let (part, place): (_, Place) = (of.part(*place), *place);
+                let (part, place): (_, PartIndex) = (of.part(*place), *place);
                 rows.push((*sequence, part.row));
                 let start = wide(part.start);
                 replay.lanes[place.0 as usize].push(replay.nodes.len() as u32);

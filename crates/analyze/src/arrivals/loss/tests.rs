@@ -1,6 +1,6 @@
 //! Simulated jobs of which the loss is known: the same job without the lateness.
 
-use super::super::operations::{Lane, Part};
+use super::super::operations::{Lane, RankPart};
 use super::*;
 use crate::fixtures::Random;
 use crate::matching::Key;
@@ -75,7 +75,7 @@ fn job(
             let on_host = |us: f64| (us * 1e3) as i64 + 77_000_000_000;
             if let Other = what {
                 for (rank, launch) in launches.iter().enumerate() {
-                    lanes[rank].parts.push(Part {
+                    lanes[rank].parts.push(RankPart {
                         communicator: u32::MAX,
                         sequence: OTHER,
                         number: 0,
@@ -104,7 +104,7 @@ fn job(
                 let end = start.iter().copied().fold(0.0, f64::max) + transfer;
                 for (rank, start) in members[group].iter().zip(start) {
                     stream[group][*rank] = end;
-                    lanes[*rank].parts.push(Part {
+                    lanes[*rank].parts.push(RankPart {
                         communicator: u32::MAX,
                         sequence: group as u32,
                         number: numbers[group],
