@@ -33,7 +33,7 @@ mod operations;
 mod sampled;
 
 pub use chain::{inherited, InheritedFrom};
-pub use gatherer::{Gatherer, Plan, TOO_MANY};
+pub use gatherer::{Gatherer, Routes, TOO_MANY};
 pub(crate) use hosts::hosts;
 pub use links::{Link, OverNetwork};
 pub use sampled::SampledArrivals;

@@ -104,7 +104,7 @@ enum Counted {
 }
 
 /// One process under way.
-pub struct Plan {
+pub struct ProcessEvidence {
     process: u32,
     /// By shape.
     kinds: Vec<Counted>,
@@ -123,8 +123,8 @@ pub struct Plan {
 
 impl Gatherer {
     /// Prepares for a process.
-    pub fn plan(&mut self, capture: &Capture, process: &Process) -> Plan {
-        let mut plan = Plan {
+    pub fn plan(&mut self, capture: &Capture, process: &Process) -> ProcessEvidence {
+        let mut plan = ProcessEvidence {
             process: self.processes,
             kinds: Vec::with_capacity(process.shapes.len()),
             uids: Vec::new(),
@@ -181,7 +181,7 @@ impl Gatherer {
     }
 
     /// Adds the calls of a process, or of a part of it, by ticket.
-    pub fn add(&mut self, plan: &mut Plan, process: &Process) {
+    pub fn add(&mut self, plan: &mut ProcessEvidence, process: &Process) {
         for call in &process.calls {
             let shape = &process.shapes[call.shape as usize];
             match plan.kinds[call.shape as usize] {
@@ -226,7 +226,7 @@ impl Gatherer {
     }
 
     /// Ends a process.
-    pub fn end(&mut self, mut plan: Plan, process: &Process) {
+    pub fn end(&mut self, mut plan: ProcessEvidence, process: &Process) {
         for total in &process.totals {
             let calls = total.folded.saturating_add(total.rowless);
             match plan.kinds[total.shape as usize] {

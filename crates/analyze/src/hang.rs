@@ -46,7 +46,7 @@ pub use case::Conditions;
 pub use graphs::Launches;
 pub use limits::ByTime;
 pub use liveness::State;
-pub use mismatch::{Aspect, How};
+pub use mismatch::{Aspect, MismatchKind};
 pub use network::{Cause, Counted, Half, NetOpRow, NetSink, NetWait, Network, Stage, Unfollowed};
 pub use progress::{CallRow, CommunicatorProgress, Member, Members, RankProgress, Unknown};
 pub use reached::Reached;

@@ -8,7 +8,7 @@
 //! Rule: everything is decided here or before. What prints a verdict chooses words, and nothing else.
 
 use super::limits::ByTime;
-use super::mismatch::{Aspect, How};
+use super::mismatch::{Aspect, MismatchKind};
 use super::network::{Cause, Network};
 use super::progress::{CallRow, Member, Members};
 use super::waits::Lack;
@@ -67,7 +67,7 @@ pub struct Mismatch {
     /// Nothing shows which of the two went astray.
     pub tied: bool,
     /// How their calls come to differ.
-    pub how: How,
+    pub how: MismatchKind,
     /// The call that the odd ones made there.
     pub made: Option<CallRow>,
     /// The call that the others made there.
