@@ -28,9 +28,9 @@ mod figures;
 mod gatherer;
 mod hosts;
 mod links;
-mod loss;
 mod operations;
 mod sampled;
+mod what_if;
 
 pub use chain::{inherited, InheritedFrom};
 pub use gatherer::{Gatherer, Routes, TOO_MANY};
