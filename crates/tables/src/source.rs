@@ -12,7 +12,7 @@ use crate::composites::{self, Partner, Sizes, Words};
 use crate::files::{self, Files};
 use crate::parallel;
 use crate::reading::{self, Range, Reader, Scan, TicketRange};
-use crate::trust::Judge;
+use crate::trust::StampCheck;
 use crate::{
     communicators, machines, unfinished, Capture, LiveSource, OpenError, Problem, Process,
     Unreadable,
@@ -426,7 +426,7 @@ impl Source {
         turns
     }
 
-    /// A process with its calls, judged, and the operations that they make among themselves.
+    /// A process with its calls, checked, and the operations that they make among themselves.
     fn whole(&self, index: usize, part: &mut TicketRange, progress: &Progress) -> Whole {
         let mut process = self.capture.processes[index].clone();
         let reader = &self.readers[index];
@@ -436,9 +436,9 @@ impl Source {
         found.add(part);
         process.calls = std::mem::take(&mut part.calls);
         process.extras = std::mem::take(&mut part.extras);
-        let mut judge = Judge::new(&process, &self.capture.names);
-        judge.look(&process.shapes, &process.calls);
-        judge.judge(&process.shapes, &mut process.calls, &mut process.extras);
+        let mut check = StampCheck::new(&process, &self.capture.names);
+        check.look(&process.shapes, &process.calls);
+        check.check(&process.shapes, &mut process.calls, &mut process.extras);
         let sizes = if self.has_pieces(index) {
             composites::put_together(&mut process, &self.words)
         } else {
@@ -464,26 +464,26 @@ impl Source {
         let reader = &self.readers[index];
         let clock = process.clock.clone();
         let ranges = reader.ranges(self.how.part);
-        let mut judge = Judge::new(&process, &self.capture.names);
+        let mut check = StampCheck::new(&process, &self.capture.names);
         let mut left_bytes = reader.bytes();
         let events = matches!(process.fact("timing"), Some("auto" | "events"));
-        if judge.compares() && !events && reader.is_stamped() {
+        if check.compares() && !events && reader.is_stamped() {
             let threads = self.how.threads.max(1);
             let looked = parallel::map(threads, (0..threads).collect(), |first| {
-                let mut judge = Judge::new(&process, &self.capture.names);
+                let mut check = StampCheck::new(&process, &self.capture.names);
                 let shapes = &process.shapes;
-                let look = |call: &crate::Call| judge.look_at(&shapes[call.shape as usize], call);
+                let look = |call: &crate::Call| check.look_at(&shapes[call.shape as usize], call);
                 reader.open(&clock).stamps(first, threads, look);
-                judge
+                check
             });
-            looked.into_iter().for_each(|other| judge.merge(other));
+            looked.into_iter().for_each(|other| check.merge(other));
             left_bytes -= reader.bytes() / 3;
             progress.done.fetch_add(reader.bytes() / 3, Relaxed);
         }
         let (mut found, mut left) = (Found::default(), ranges.len());
         let bad_blocks = process.bad_blocks;
         read_ahead(reader, &clock, &ranges, |part| {
-            judge.judge(&process.shapes, &mut part.calls, &mut part.extras);
+            check.check(&process.shapes, &mut part.calls, &mut part.extras);
             found.add(part);
             found.tell(&mut process, bad_blocks);
             std::mem::swap(&mut process.calls, &mut part.calls);

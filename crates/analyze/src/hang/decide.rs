@@ -1,6 +1,6 @@
 //! Chooses the verdict.
 //!
-//! [`judge`] asks in this order: do ranks make different calls; where does the wait-for graph end, in sinks,
+//! [`decide`] asks in this order: do ranks make different calls; where does the wait-for graph end, in sinks,
 //! in operations that do not end, or in a cycle; and if nobody is seen to wait, why not. Each answer is a
 //! [`Verdict`] with its evidence.
 //!
@@ -23,7 +23,7 @@ use super::waits::{self, Lack, Wait};
 use std::collections::BTreeSet;
 
 /// The verdict.
-pub(super) fn judge(case: &Case) -> Verdict {
+pub(super) fn decide(case: &Case) -> Verdict {
     mismatch(case)
         .map(Verdict::Mismatch)
         .or_else(|| waits_end(case))
