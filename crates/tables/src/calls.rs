@@ -362,7 +362,7 @@ pub enum Value<'a> {
 /// A call where it stands.
 #[derive(Clone, Copy)]
 #[allow(missing_docs)]
-pub struct CallRow<'a> {
+pub struct CallRef<'a> {
     pub capture: &'a Capture,
     pub process: &'a Process,
     pub index: usize,
@@ -370,7 +370,7 @@ pub struct CallRow<'a> {
     pub shape: &'a Shape,
 }
 
-impl<'a> CallRow<'a> {
+impl<'a> CallRef<'a> {
     fn extra(&self) -> Option<&'a Extra> {
         self.process
             .extras
@@ -394,7 +394,7 @@ pub struct Column {
     /// The unit, or nothing.
     pub unit: &'static str,
     /// Its value for a call.
-    pub value: for<'a> fn(&CallRow<'a>) -> Value<'a>,
+    pub value: for<'a> fn(&CallRef<'a>) -> Value<'a>,
 }
 
 fn known(value: Option<u32>) -> Value<'static> {
