@@ -21,6 +21,21 @@ fn killed_alone(place: &RunFolder) {
         .expect("started");
 }
 
+/// A trace file in `c/FOLDER` that has nothing but what is known of its process.
+fn trace_of_a_process(place: &RunFolder, folder: &str, facts: &str) {
+    let trace = place
+        .path()
+        .join("c")
+        .join(folder)
+        .join("r1-p1-00000000.trace");
+    fs::create_dir_all(trace.parent().expect("a folder")).expect("made");
+    let mut bytes = block::file_header(5).to_vec();
+    let start = block::begin(&mut bytes);
+    bytes.extend(facts.as_bytes());
+    block::finish(&mut bytes, start, block::BlockKind::Process, 0);
+    fs::write(&trace, bytes).expect("written");
+}
+
 #[test]
 fn collect_adopts_what_no_run_was_there_for() {
     let place = RunFolder::new();
@@ -54,13 +69,8 @@ fn collect_adopts_what_no_run_was_there_for() {
 #[test]
 fn collect_names_the_host_that_has_the_rest() {
     let place = RunFolder::new();
-    let trace = place.path().join("c/host0/r1-p1-00000000.trace");
-    fs::create_dir_all(trace.parent().expect("a folder")).expect("made");
-    let mut bytes = block::file_header(5).to_vec();
-    let start = block::begin(&mut bytes);
-    bytes.extend(b"host=far\nboot_id=other\nlive=/dev/shm/ncclscope-1/x.live\n");
-    block::finish(&mut bytes, start, block::BlockKind::Process, 0);
-    fs::write(&trace, bytes).expect("written");
+    let facts = "host=far\nboot_id=other\nlive=/dev/shm/ncclscope-1/x.live\n";
+    trace_of_a_process(&place, "host0", facts);
     let done = place
         .ncclscope(&["collect", "c"])
         .output()
@@ -75,18 +85,12 @@ fn collect_names_the_host_that_has_the_rest() {
 #[test]
 fn what_a_container_had_in_its_memory_is_elsewhere() {
     let place = RunFolder::new();
-    let trace = place.path().join("c/box/r1-p1-00000000.trace");
-    fs::create_dir_all(trace.parent().expect("a folder")).expect("made");
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("read");
     let facts = format!(
         "host=box\nboot_id={}\npid=1\npid_namespace=1\nlive=/dev/shm/ncclscope-1/x.live\n",
         boot.trim()
     );
-    let mut bytes = block::file_header(5).to_vec();
-    let start = block::begin(&mut bytes);
-    bytes.extend(facts.as_bytes());
-    block::finish(&mut bytes, start, block::BlockKind::Process, 0);
-    fs::write(&trace, bytes).expect("written");
+    trace_of_a_process(&place, "box", &facts);
     let done = place
         .ncclscope(&["collect", "c"])
         .output()
@@ -138,13 +142,8 @@ fn another_machine_of_this_name_is_elsewhere() {
     let place = RunFolder::new();
     let name = nix::unistd::gethostname().expect("a name");
     let name = name.to_string_lossy();
-    let trace = place.path().join("c/host0/r1-p1-00000000.trace");
-    fs::create_dir_all(trace.parent().expect("a folder")).expect("made");
-    let mut bytes = block::file_header(5).to_vec();
-    let start = block::begin(&mut bytes);
-    bytes.extend(format!("host={name}\nboot_id=other\nlive=memfd\n").into_bytes());
-    block::finish(&mut bytes, start, block::BlockKind::Process, 0);
-    fs::write(&trace, bytes).expect("written");
+    let facts = format!("host={name}\nboot_id=other\nlive=memfd\n");
+    trace_of_a_process(&place, "host0", &facts);
     let done = place
         .ncclscope(&["collect", "c"])
         .output()
