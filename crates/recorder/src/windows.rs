@@ -204,6 +204,28 @@ impl Windows {
         self.schedule.recount();
     }
 
+    /// Opens the window or begins the quiet spell that is due while none is open.
+    fn begin(&mut self, header: &Header, clock: Clock, at: u64, last: bool) {
+        if let Some(warm_up_at) = self.warm_up_at {
+            if !last && Instant::now() >= warm_up_at {
+                self.warm_up_at = None;
+                if neighbours::none() {
+                    self.open(header, clock, WARM_UP);
+                }
+            }
+            return;
+        }
+        match self.schedule.due(at, last) {
+            Some(Due::Window(length)) => self.open(header, clock, length),
+            Some(Due::Quiet(length)) => {
+                let mut window = self.new_window(clock);
+                window.end = End::Quiet;
+                self.now = State::Quiet(window, Instant::now() + length);
+            }
+            None => {}
+        }
+    }
+
     /// Does what is due; blocks to be written. `calls` is how many there were on the communicator with the
     /// most ranks, launches of graphs included. `at` is the number at which windows begin: `calls`, or the
     /// time in ms.
@@ -232,24 +254,7 @@ impl Windows {
             State::Closed if !self.looked && calls > 0 && !last => {
                 self.look(header);
             }
-            State::Closed if self.warm_up_at.is_some() => {
-                let is_time = self.warm_up_at.is_some_and(|at| Instant::now() >= at);
-                if is_time && !last {
-                    self.warm_up_at = None;
-                    if neighbours::none() {
-                        self.open(header, clock, WARM_UP);
-                    }
-                }
-            }
-            State::Closed => match self.schedule.due(at, last) {
-                Some(Due::Window(length)) => self.open(header, clock, length),
-                Some(Due::Quiet(length)) => {
-                    let mut window = self.new_window(clock);
-                    window.end = End::Quiet;
-                    self.now = State::Quiet(window, Instant::now() + length);
-                }
-                None => {}
-            },
+            State::Closed => self.begin(header, clock, at, last),
             State::Quiet(window, until) => {
                 if Instant::now() >= *until || last {
                     (window.closing, window.closed) = (clock.ticks(), clock.ticks());

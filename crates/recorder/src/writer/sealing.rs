@@ -89,7 +89,7 @@ impl Writer {
             queue.last = slot;
             queue.rows += 1;
             let nranks = recorder.live.comms()[at].nranks.load(Relaxed);
-            self.count_shared(nranks, row.peer.load(Relaxed));
+            self.traffic.count(nranks, row.peer.load(Relaxed));
             self.drained += 1;
             self.waiting += 1;
         }
