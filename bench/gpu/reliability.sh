@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The long runs behind docs/reliability.md, on a machine with many cores, from what `carry-reliability.sh` packed:
+# The long runs behind docs/reference/reliability.md, on a machine with many cores, from what `carry-reliability.sh` packed:
 #
 #     bench/gpu/reliability.sh OUT [FOLDER]       # FOLDER has binaries.tar.xz and root; .gpu/sanitize unless given
 #

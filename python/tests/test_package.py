@@ -118,13 +118,13 @@ ncclscope.record("x", mode="tarce")
 
 
 def test_the_manual_s_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every Python block of docs/python.md, in order, as one session; a block of text after one is what it prints."""
+    """Every Python block of docs/reference/python.md, in order, as one session; a block of text after one is what it prints."""
     for name in ("run-0412", "run-0413"):
         shutil.copytree(job("ddp4"), tmp_path / name)
     monkeypatch.chdir(tmp_path)
     for variable in [v for v in os.environ if v.startswith(("NCCL_", "NCCLSCOPE_")) and v != "NCCLSCOPE_BIN"]:
         monkeypatch.delenv(variable)
-    manual = (ROOT / "docs/python.md").read_text()
+    manual = (ROOT / "docs/reference/python.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", manual, re.MULTILINE | re.DOTALL)
     assert len(blocks) == manual.count("```python") > 8 and sum(bool(shown) for _, shown in blocks) == manual.count("```text")
     (tmp_path / "session.py").write_text("".join(f"{block}\nprint('=====')\n" for block, _ in blocks))

@@ -28,21 +28,21 @@ KINDS = {
 
 
 def documented(table: str) -> list[tuple[str, str, str]]:
-    """Name, type and unit of the columns in docs/tables.md."""
-    section = (ROOT / "docs/tables.md").read_text().split(f"\n## {table}\n")[1].split("\n## ")[0]
+    """Name, type and unit of the columns in docs/reference/tables.md."""
+    section = (ROOT / "docs/reference/tables.md").read_text().split(f"\n## {table}\n")[1].split("\n## ")[0]
     return re.findall(r"^\| `(\w+)` \| (\w+) \| ([^|]*?) *\|", section, re.MULTILINE)
 
 
 def statistics() -> list[str]:
-    """Names of the statistics of docs/tables.md."""
-    text = re.search(r"^Statistics are (.*?)\.", (ROOT / "docs/tables.md").read_text(), re.MULTILINE)
+    """Names of the statistics of docs/reference/tables.md."""
+    text = re.search(r"^Statistics are (.*?)\.", (ROOT / "docs/reference/tables.md").read_text(), re.MULTILINE)
     assert text is not None
     return re.findall(r"`(\w+)`", text[1])
 
 
 def estimate() -> list[str]:
-    """Names of the parts of an estimate of docs/tables.md."""
-    text = re.search(r"^An estimate is (.*?)\.", (ROOT / "docs/tables.md").read_text(), re.MULTILINE)
+    """Names of the parts of an estimate of docs/reference/tables.md."""
+    text = re.search(r"^An estimate is (.*?)\.", (ROOT / "docs/reference/tables.md").read_text(), re.MULTILINE)
     assert text
     return re.findall(r"`(\w+)`", text[1])
 

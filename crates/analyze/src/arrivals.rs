@@ -28,12 +28,12 @@ mod figures;
 mod gatherer;
 mod hosts;
 mod links;
-mod loss;
 mod operations;
 mod sampled;
+mod what_if;
 
 pub use chain::{inherited, InheritedFrom};
-pub use gatherer::{Gatherer, Plan, TOO_MANY};
+pub use gatherer::{Gatherer, Routes, TOO_MANY};
 pub(crate) use hosts::hosts;
 pub use links::{Link, OverNetwork};
 pub use sampled::SampledArrivals;

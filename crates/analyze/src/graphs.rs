@@ -157,7 +157,7 @@ type Key = Vec<(Option<u32>, tables::Name, tables::Name, Option<u64>, u32)>;
 
 /// One process's part in a row.
 #[derive(Default)]
-struct Part {
+struct ProcessPart {
     executables: u64,
     launches: u64,
     first: Option<i64>,
@@ -170,14 +170,14 @@ struct Part {
 /// The table under construction.
 #[derive(Default)]
 pub struct Gatherer {
-    rows: BTreeMap<(Key, bool), Vec<Part>>,
+    rows: BTreeMap<(Key, bool), Vec<ProcessPart>>,
 }
 
 impl Gatherer {
     /// Adds the graphs of a process.
     pub fn add(&mut self, capture: &Capture, process: &Process) {
         let graphs = &process.graphs;
-        let mut parts: BTreeMap<usize, Part> = BTreeMap::new();
+        let mut parts: BTreeMap<usize, ProcessPart> = BTreeMap::new();
         let mut of_graph: HashMap<u32, usize> = HashMap::new();
         for graph in &graphs.executables {
             let Some(content) = graph.content else {
@@ -263,7 +263,7 @@ fn key(capture: &Capture, process: &Process, content: &Content) -> Key {
     key
 }
 
-fn row(capture: &Capture, key: &Key, countable: bool, parts: &[Part]) -> GraphRow {
+fn row(capture: &Capture, key: &Key, countable: bool, parts: &[ProcessPart]) -> GraphRow {
     let name = |name: tables::Name| capture.names.get(name).map(str::to_owned);
     let calls = key
         .iter()
@@ -279,15 +279,16 @@ fn row(capture: &Capture, key: &Key, countable: bool, parts: &[Part]) -> GraphRo
         });
     let calls: Vec<CallsInGraph> = calls.collect();
     let mut bytes = calls.iter().map(|c| c.bytes?.checked_mul(c.calls));
-    let launched: Vec<&Part> = parts.iter().filter(|part| part.launches != 0).collect();
-    let rate = |part: &Part| {
+    let launched: Vec<&ProcessPart> = parts.iter().filter(|part| part.launches != 0).collect();
+    let rate = |part: &ProcessPart| {
         let span = part.last?.checked_sub(part.first?)?;
         // The first launch begins the span, and is not in it.
         let within = part.timed.checked_sub(1).filter(|n| *n != 0)?;
         (span > 0).then(|| within as f64 / (span as f64 / 1e9))
     };
-    let call = |part: &Part| (part.timed != 0).then(|| part.took as f64 / part.timed as f64 / 1e3);
-    let of = |figure: &dyn Fn(&Part) -> Option<f64>| {
+    let call =
+        |part: &ProcessPart| (part.timed != 0).then(|| part.took as f64 / part.timed as f64 / 1e3);
+    let of = |figure: &dyn Fn(&ProcessPart) -> Option<f64>| {
         let values: Vec<_> = launched.iter().map(|part| figure(part)).collect();
         spread(&values)
     };

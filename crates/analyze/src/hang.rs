@@ -8,7 +8,7 @@
 //!    that do not end.
 //! 3. `wait_for` follows ranks that wait to those that wait for nobody, and `network` does the same with the
 //!    network operations of a call that does not end; `mismatch` finds calls that do not fit.
-//! 4. `judge` chooses the [`Verdict`]. What can't end by itself is a hang at once: a rank that is dead or has
+//! 4. `decide` chooses the [`Verdict`]. What can't end by itself is a hang at once: a rank that is dead or has
 //!    left, calls that do not fit. All else is a hang only by time (`limits`).
 //!
 //! Rule: the verdict is a function of the capture and its [`Conditions`], and it is facts, not words. Nobody
@@ -18,9 +18,9 @@
 mod alignment;
 mod calls;
 mod case;
+mod decide;
 mod evidence;
 mod graphs;
-mod judge;
 mod limits;
 mod liveness;
 mod mismatch;
@@ -37,7 +37,7 @@ mod waits;
 use crate::job::{problems, ProblemRow};
 use crate::sightings::{self, SightingRow};
 use case::Case;
-use judge::judge;
+use decide::decide;
 use progress::{call_row, communicators};
 use std::path::PathBuf;
 use tables::Capture;
@@ -46,14 +46,14 @@ pub use case::Conditions;
 pub use graphs::Launches;
 pub use limits::ByTime;
 pub use liveness::State;
-pub use mismatch::{Aspect, How};
+pub use mismatch::{Aspect, MismatchKind};
 pub use network::{Cause, Counted, Half, NetOpRow, NetSink, NetWait, Network, Stage, Unfollowed};
 pub use progress::{CallRow, CommunicatorProgress, Member, Members, RankProgress, Unknown};
 pub use reached::Reached;
 pub use tables::Life;
 pub use verdict::{
-    Astray, AstrayBecause, Because, Cycle, CycleStep, Kind, Lacking, Mismatch, Outcome,
-    ProcessName, Quiet, Reason, Sink, Stall, Verdict,
+    Astray, AstrayBecause, Because, Cycle, CycleStep, Lacking, Mismatch, Outcome, ProcessName,
+    Quiet, Reason, Sink, Stall, Verdict, VerdictKind,
 };
 pub use waits::Lack;
 
@@ -113,7 +113,7 @@ pub fn hang(capture: &Capture, conditions: &Conditions) -> Hang {
     };
     Hang {
         capture: capture.path.clone(),
-        verdict: judge(&case),
+        verdict: decide(&case),
         after_ns: case.limits.patience_ns,
         as_of_ns: case.evidence.as_of,
         communicators: communicators(&case),

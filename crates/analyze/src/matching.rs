@@ -93,7 +93,7 @@ pub struct Matcher {
 }
 
 /// Where the executions of one process go.
-pub struct Plan {
+pub struct ProcessMatches {
     /// By place: by sequence number and by ordinal, where the function is matched.
     by_place: Vec<Option<(u32, usize)>>,
     /// How many came so far, by counter.
@@ -102,7 +102,7 @@ pub struct Plan {
 
 impl Matcher {
     /// Prepares for a process.
-    pub fn plan(&mut self, capture: &Capture, walk: &Walk) -> Plan {
+    pub fn plan(&mut self, capture: &Capture, walk: &Walk) -> ProcessMatches {
         let mut counters: HashMap<(u32, u32), usize> = HashMap::new();
         let by_place = walk
             .places()
@@ -122,7 +122,7 @@ impl Matcher {
                 Some((first, counter))
             })
             .collect();
-        Plan {
+        ProcessMatches {
             by_place,
             counters: vec![0; counters.len()],
         }
@@ -146,7 +146,7 @@ impl Matcher {
     #[inline]
     pub fn add(
         &mut self,
-        plan: &mut Plan,
+        plan: &mut ProcessMatches,
         execution: &Execution,
         row: Option<u32>,
     ) -> Option<(u32, u64)> {

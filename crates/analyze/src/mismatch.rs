@@ -96,7 +96,7 @@ pub struct Gatherer {
 }
 
 /// Where the executions of one process go.
-pub struct Plan {
+pub struct ProcessCalls {
     process: u32,
     /// By place of the walk; `None` for what is not compared.
     places: Vec<Option<Compared>>,
@@ -116,7 +116,7 @@ struct Compared {
 
 impl Gatherer {
     /// Prepares for a process.
-    pub fn plan(&mut self, capture: &Capture, walk: &Walk) -> Plan {
+    pub fn plan(&mut self, capture: &Capture, walk: &Walk) -> ProcessCalls {
         let process = self.processes;
         self.processes += 1;
         let place_of = |place: &crate::executions::Place| {
@@ -131,7 +131,7 @@ impl Gatherer {
                 numbers: self.line((communicator, Some(place.function))),
             })
         };
-        Plan {
+        ProcessCalls {
             process,
             places: walk.places().iter().map(place_of).collect(),
             order: vec![Some(0); walk.locals()],
@@ -149,7 +149,7 @@ impl Gatherer {
 
     /// Adds an execution.
     #[inline]
-    pub fn add(&mut self, plan: &mut Plan, execution: &Execution) {
+    pub fn add(&mut self, plan: &mut ProcessCalls, execution: &Execution) {
         let Some(compared) = plan.places[execution.place] else {
             return;
         };

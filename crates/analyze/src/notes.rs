@@ -156,7 +156,7 @@ pub struct Silent {
 
 /// What a silent call of a shape would be.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum SilentKind {
     Announced,
     CopyEngine,
     Broadcast,
@@ -172,7 +172,7 @@ impl Silent {
             .and_then(|m| u64::from_str_radix(m.trim_start_matches("0x"), 16).ok());
         // Without any of these bits NCCL was not asked for more than the API call.
         let asked = mask.is_none_or(|mask| mask & 0xde != 0) && nccl >= API_EVENTS;
-        let kinds: Vec<Kind> = process
+        let kinds: Vec<SilentKind> = process
             .shapes
             .iter()
             .map(|shape| {
@@ -180,25 +180,25 @@ impl Silent {
                     && shape.flags & (flag::CAPTURED | flag::P2P) == 0;
                 let broadcast = capture.names.get(shape.function) == Some("Broadcast");
                 if shape.parts & part::COPY_ENGINE != 0 {
-                    Kind::CopyEngine
+                    SilentKind::CopyEngine
                 } else if !silent || !asked {
-                    Kind::Announced
+                    SilentKind::Announced
                 } else if broadcast && nccl >= SILENT_BROADCAST {
-                    Kind::Broadcast
+                    SilentKind::Broadcast
                 } else {
-                    Kind::Other
+                    SilentKind::Other
                 }
             })
             .collect();
-        if kinds.iter().all(|kind| *kind == Kind::Announced) {
+        if kinds.iter().all(|kind| *kind == SilentKind::Announced) {
             return;
         }
         let (mut broadcast, mut others) = (0, 0);
         for call in process.calls.iter().filter(|c| c.sealed) {
             match kinds[call.shape as usize] {
-                Kind::CopyEngine => self.copy_engine += 1,
-                Kind::Broadcast if call.channels_started == 0 => broadcast += 1,
-                Kind::Other if call.channels_started == 0 => others += 1,
+                SilentKind::CopyEngine => self.copy_engine += 1,
+                SilentKind::Broadcast if call.channels_started == 0 => broadcast += 1,
+                SilentKind::Other if call.channels_started == 0 => others += 1,
                 _ => {}
             }
         }

@@ -45,7 +45,7 @@ pub const DEFINITIONS: &[Word] = &[
     word("proxy", "part of a call: waits of the network proxy's steps, summed over steps and channels, so it may exceed the call."),
     word("outlier", "a rank whose figure (calls, calls without a GPU time, time in NCCL) is more than 5 scaled median deviations and 10 % away from the median over ranks. Less time in NCCL than the others means that they wait for this rank."),
     word("network", "ops and steps are those of the network proxies (stopped/started where not all stopped) as NCCL tells them; `calls` used the network, sends and receives one by one. send_gpu: a send's step waits for the GPU's data; send_peer: for the receiver; send_network: for the network; recv_network: waits for data; recv_flush: for the flush; recv_gpu: for the GPU to take it."),
-    word("clocks", "of several hosts: the clock of one less that of the first rank's host, µs. low and high are proved, by operations that no rank can leave before the last has arrived; offset is what it is if all ranks leave these together (`common ends`), moved into the bounds where it lies outside (`bounds`), or what `--offsets` says (`given`). See docs/clocks.md."),
+    word("clocks", "of several hosts: the clock of one less that of the first rank's host, µs. low and high are proved, by operations that no rank can leave before the last has arrived; offset is what it is if all ranks leave these together (`common ends`), moved into the bounds where it lies outside (`bounds`), or what `--offsets` says (`given`). See docs/concepts/clocks.md."),
 ];
 
 /// Why calls are lost, what to do.

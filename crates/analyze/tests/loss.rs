@@ -4,7 +4,7 @@
 //! tests are run on is in no launch.
 
 use analyze::{report, Report};
-use fake_nccl::schedule::{Part, Schedule};
+use fake_nccl::schedule::{RankAction, Schedule};
 use fake_nccl::script::{Script, Statement};
 use tables::communicators::{Local, Member};
 use tables::{Call, Capture, Communicator, Process, Shape};
@@ -64,7 +64,7 @@ impl<'s> Played<'s> {
                         panic!("groups are not played here");
                     };
                     for rank in 0..self.script.ranks {
-                        if let Part::Calls(begin) = self.schedule.part(rank) {
+                        if let RankAction::Calls(begin) = self.schedule.part(rank) {
                             self.called(rank, call, begin);
                         }
                     }

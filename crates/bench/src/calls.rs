@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// What calls of a batch have in common.
 #[derive(Clone, Debug)]
-pub struct Kind<'a> {
+pub struct BatchShape<'a> {
     /// Name of the function.
     pub function: &'a str,
     /// Bytes, by nccl-tests' convention.
@@ -108,7 +108,7 @@ impl Calls {
     ///
     /// # Errors
     /// When they can't be written.
-    pub fn push(&mut self, kind: &Kind, calls: impl Iterator<Item = Made>) -> Result<()> {
+    pub fn push(&mut self, kind: &BatchShape, calls: impl Iterator<Item = Made>) -> Result<()> {
         let calls: Vec<Made> = calls.collect();
         let text = |value: &str| -> ArrayRef {
             let mut column = StringBuilder::new();

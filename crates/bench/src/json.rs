@@ -4,7 +4,7 @@
 
 use crate::function::Function;
 use crate::plan::Plan;
-use crate::table::{Figures, Row, Table};
+use crate::table::{Figures, Table, TableRow};
 use serde_json::{json, Map, Value};
 
 /// The schema's name.
@@ -31,7 +31,7 @@ pub fn of(table: &Table, plan: Option<&Plan>, error: Option<&str>) -> Value {
     })
 }
 
-fn row(row: &Row) -> Value {
+fn row(row: &TableRow) -> Value {
     json!({
         "function": row.function.map(Function::name), "experiment_name": row.function.map(Function::option), "size": row.size, "count": row.count, "type": row.datatype, "redop": row.redop,
         "root": row.root,

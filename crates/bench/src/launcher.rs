@@ -20,7 +20,7 @@ const PORT: u16 = 29_511;
 
 /// A process of a job, as its launcher tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RankPlace {
     /// Rank.
     pub rank: u32,
     /// Of how many.
@@ -69,12 +69,12 @@ const LAUNCHERS: [[&str; 5]; 4] = [
     ],
 ];
 
-impl Place {
+impl RankPlace {
     /// What the environment says; `None` where no launcher is.
     ///
     /// # Errors
     /// When it says what can't be, as a rank beyond their number: to start all ranks then would be wrong.
-    pub fn detect(env: impl Fn(&str) -> Option<String>) -> Result<Option<Place>> {
+    pub fn detect(env: impl Fn(&str) -> Option<String>) -> Result<Option<RankPlace>> {
         let number = |name: &str| env(name)?.parse::<u32>().ok();
         let found = LAUNCHERS
             .iter()
@@ -92,7 +92,7 @@ impl Place {
         let one_host = || (number(locals) == Some(ranks)).then(|| "127.0.0.1".to_owned());
         let nodes = || first_node(&env("SLURM_STEP_NODELIST")?);
         let master: Option<u16> = env("MASTER_PORT").and_then(|p| p.parse().ok());
-        Ok(Some(Place {
+        Ok(Some(RankPlace {
             rank,
             ranks,
             local: number(local).unwrap_or(rank),
@@ -234,14 +234,14 @@ pub fn pair() -> Result<(File, File)> {
 mod tests {
     use super::*;
 
-    fn find(variables: &[(&str, &str)]) -> Result<Option<Place>> {
-        Place::detect(|name| {
+    fn find(variables: &[(&str, &str)]) -> Result<Option<RankPlace>> {
+        RankPlace::detect(|name| {
             let found = variables.iter().find(|(n, _)| *n == name);
             found.map(|(_, value)| (*value).to_owned())
         })
     }
 
-    fn detect(variables: &[(&str, &str)]) -> Option<Place> {
+    fn detect(variables: &[(&str, &str)]) -> Option<RankPlace> {
         find(variables).expect("sensible variables")
     }
 
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn rank_0_is_reached_by_both_kinds_of_addresses() {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr());
-        let place = |address: &str| Place {
+        let place = |address: &str| RankPlace {
             rank: 0,
             ranks: 2,
             local: 0,

@@ -4,13 +4,13 @@
 //!
 //! Rule: an order goes to all ranks, and the next one only once all have answered, so all make the same number of calls.
 
-use crate::calls::{Calls, Kind, Made};
+use crate::calls::{BatchShape, Calls, Made};
 use crate::function::Function;
 use crate::link::{Answer, Batch, Case, Device, Order};
 use crate::meet::Name;
 use crate::plan::{Length, Mode, Placement, Plan};
 use crate::ranks::{Ranks, Trouble};
-use crate::table::{self, mean, percentiles, Figures, Row, Spread, Table};
+use crate::table::{self, mean, percentiles, Figures, Spread, Table, TableRow};
 use crate::worker::token;
 use std::time::{Duration, Instant};
 
@@ -246,7 +246,7 @@ impl Lead<'_> {
         function: Function,
         bytes: u64,
         (number, of): (u64, u64),
-    ) -> Result<Option<Row>, Trouble> {
+    ) -> Result<Option<TableRow>, Trouble> {
         let plan = self.plan;
         let n = self.ranks.count();
         let shape = plan.shape(function, bytes, n);
@@ -258,7 +258,7 @@ impl Lead<'_> {
             return Ok(None);
         }
         let size = (shape.elements * plan.datatype.size()) as u64;
-        let mut row = Row {
+        let mut row = TableRow {
             function: Some(function),
             size,
             count: shape.count as u64,
@@ -274,7 +274,7 @@ impl Lead<'_> {
             } else {
                 -1
             },
-            ..Row::default()
+            ..TableRow::default()
         };
         for in_place in [false, true] {
             let wanted = match plan.placement {
@@ -438,7 +438,7 @@ impl Lead<'_> {
         };
         let plan = record.plan;
         for rank in 0..n {
-            let kind = Kind {
+            let kind = BatchShape {
                 function: record.case.function.name(),
                 bytes: record.size,
                 count: record.count,

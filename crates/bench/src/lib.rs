@@ -27,7 +27,7 @@ pub mod worker;
 
 use anyhow::{anyhow, Context, Result};
 use calls::Calls;
-use launcher::Place;
+use launcher::RankPlace;
 use lead::{Ended, Lead, Watch};
 use plan::Plan;
 use ranks::{Ranks, Trouble};
@@ -70,7 +70,7 @@ pub fn run(
     watch: &mut dyn Watch,
 ) -> Result<Option<Table>, Box<Ended>> {
     let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let mut place = match Place::detect(env) {
+    let mut place = match RankPlace::detect(env) {
         // What it says does not matter then.
         Err(_) if settings.gpus.is_some() => None,
         found => found.map_err(Trouble::Setup)?,
@@ -78,7 +78,7 @@ pub fn run(
     if let (Some(place), Some(port)) = (&mut place, settings.port) {
         place.port = port;
     }
-    let setup = |place: &Place| Setup {
+    let setup = |place: &RankPlace| Setup {
         plan: plan.clone(),
         place: place.clone(),
         nccl: library::find_nccl(settings.nccl.as_deref()),

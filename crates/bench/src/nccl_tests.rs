@@ -7,7 +7,7 @@
 //! is left out, and that is said.
 
 use crate::function::Function;
-use crate::table::{Device, Figures, Row, Spread, Table};
+use crate::table::{Device, Figures, Spread, Table, TableRow};
 use anyhow::{anyhow, bail, Context, Result};
 use serde_json::Value;
 
@@ -127,7 +127,7 @@ fn device(words: &[&str]) -> Option<Device> {
     })
 }
 
-fn row(line: &str, names: &[&str], function: Option<Function>) -> Result<Row> {
+fn row(line: &str, names: &[&str], function: Option<Function>) -> Result<TableRow> {
     let values: Vec<&str> = line.split_whitespace().collect();
     // A timestamp, the last column, has a space in it.
     let timed = names.contains(&"timestamp");
@@ -139,11 +139,11 @@ fn row(line: &str, names: &[&str], function: Option<Function>) -> Result<Row> {
             values.len()
         );
     }
-    let mut row = Row {
+    let mut row = TableRow {
         function,
         redop: "none".to_owned(),
         root: -1,
-        ..Row::default()
+        ..TableRow::default()
     };
     let (mut out, mut within) = (Figures::default(), Figures::default());
     let (mut times, mut medians) = (0, 0);
@@ -234,7 +234,7 @@ fn from_json(text: &str) -> Result<Table> {
         let root = field("root")
             .as_i64()
             .or_else(|| field("root").as_str()?.trim().parse().ok());
-        Ok(Row {
+        Ok(TableRow {
             function: named("experiment_name").or(named("function")).or(program),
             size: whole("size")?,
             count: whole("count")?,
@@ -265,7 +265,7 @@ fn from_json(text: &str) -> Result<Table> {
             device_info: text("device_info"),
         }
     });
-    let rows = rows.collect::<Result<Vec<Row>>>()?;
+    let rows = rows.collect::<Result<Vec<TableRow>>>()?;
     if rows.is_empty() {
         bail!("expected nccl-tests' JSON, found no row in its `results`");
     }

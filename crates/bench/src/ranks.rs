@@ -2,7 +2,7 @@
 //!
 //! Rule: no wait is longer than the time limit, and an error names the rank that it is about.
 
-use crate::launcher::Place;
+use crate::launcher::RankPlace;
 use crate::link::{line, take, Answer, Hello, Order, Progress, Stage};
 use crate::plan::Plan;
 use crate::stop;
@@ -94,7 +94,7 @@ impl Ranks {
     /// When one does not come in time, or has another plan than rank 0.
     pub fn gather(
         sockets: Vec<(File, Option<Child>)>,
-        listener: Option<(TcpListener, &Place)>,
+        listener: Option<(TcpListener, &RankPlace)>,
         count: u32,
         plan: &Plan,
         limit: Duration,

@@ -20,7 +20,7 @@ pub struct Table {
     /// GPUs, one for each rank.
     pub devices: Vec<Device>,
     /// Results in order.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TableRow>,
     /// The average bus bandwidth that was read with them, GB/s: nccl-tests' own has more digits and more iterations in
     /// it than its lines.
     pub read_average: Option<f64>,
@@ -45,7 +45,7 @@ pub struct Device {
 
 /// A function at a size.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Row {
+pub struct TableRow {
     /// The function; `None` where nccl-tests' output does not tell, or has one that we do not know.
     pub function: Option<Function>,
     /// Bytes.
@@ -123,7 +123,7 @@ pub fn percentiles(mut values: Vec<f64>) -> Option<[f64; 4]> {
     Some([at(50)?, at(95)?, at(99)?, at(100)?])
 }
 
-impl Row {
+impl TableRow {
     /// Both sides that were measured.
     pub fn sides(&self) -> impl Iterator<Item = &Figures> {
         self.out_of_place.iter().chain(&self.in_place)
@@ -141,7 +141,7 @@ impl Table {
         mean(
             self.rows
                 .iter()
-                .flat_map(Row::sides)
+                .flat_map(TableRow::sides)
                 .filter_map(|f| f.busbw),
         )
     }
@@ -150,7 +150,7 @@ impl Table {
     pub fn wrong(&self) -> Option<u64> {
         self.rows
             .iter()
-            .flat_map(Row::sides)
+            .flat_map(TableRow::sides)
             .filter_map(|f| f.wrong)
             .reduce(|a, b| a + b)
     }
@@ -170,7 +170,7 @@ impl Table {
     pub fn text(&self) -> String {
         let mut text = self.head();
         for function in self.functions() {
-            let rows: Vec<&Row> = self
+            let rows: Vec<&TableRow> = self
                 .rows
                 .iter()
                 .filter(|r| r.function == function)
@@ -276,7 +276,7 @@ pub fn header(function: Option<Function>, ours: bool) -> String {
 }
 
 /// One row.
-pub fn line(row: &Row) -> String {
+pub fn line(row: &TableRow) -> String {
     let mut text = format!(
         "{:12}  {:12}  {:>8}  {:>6}  {:6}",
         row.size, row.count, row.datatype, row.redop, row.root

@@ -9,7 +9,7 @@
 use crate::cuda::{Address, Cuda, Event, Graph, Stream};
 use crate::datatype::Reduction;
 use crate::function::{Function, Shape};
-use crate::launcher::Place;
+use crate::launcher::RankPlace;
 use crate::link::{
     hex, unhex, Answer, Batch, Case, Device, Hello, Link, Order, Progress, Stage, BEAT,
 };
@@ -31,7 +31,7 @@ pub struct Setup {
     /// What is to be measured.
     pub plan: Plan,
     /// Which rank it is.
-    pub place: Place,
+    pub place: RankPlace,
     /// NCCL's path or name.
     pub nccl: OsString,
     /// The driver's path.
@@ -110,7 +110,7 @@ fn watch(fd: i32, link: &Link, position: &Position, alone: bool) {
 }
 
 fn work(setup: &Setup, link: &Link, position: &Position) -> Result<()> {
-    let Place {
+    let RankPlace {
         rank,
         ranks,
         local,

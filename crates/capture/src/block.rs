@@ -26,7 +26,7 @@ pub const BLOCK_HEADER: usize = 24;
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
-pub enum Kind {
+pub enum BlockKind {
     /// Who wrote the file: `key=value` lines, UTF-8.
     Process = 1,
     /// Communicators and strings, as [`crate::rows::definitions`].
@@ -58,10 +58,10 @@ pub enum Kind {
     NetTotals = 14,
 }
 
-impl Kind {
+impl BlockKind {
     /// The kind with this number, if this format has it.
-    pub fn from_u16(kind: u16) -> Option<Kind> {
-        use Kind::*;
+    pub fn from_u16(kind: u16) -> Option<BlockKind> {
+        use BlockKind::*;
         let kinds = [
             Process,
             Definitions,
@@ -104,7 +104,7 @@ pub fn begin(out: &mut Vec<u8>) -> usize {
 }
 
 /// Completes the block begun at `start`: header, checksums and padding.
-pub fn finish(out: &mut Vec<u8>, start: usize, kind: Kind, number: u32) {
+pub fn finish(out: &mut Vec<u8>, start: usize, kind: BlockKind, number: u32) {
     let payload = start + BLOCK_HEADER;
     let crc = crc32fast::hash(&out[payload..]);
     let len = (out.len() - payload) as u32;
@@ -380,7 +380,7 @@ mod tests {
         for number in 0..5u32 {
             let start = begin(&mut out);
             out.extend((0..number * 11).map(|i| i as u8));
-            finish(&mut out, start, Kind::Rows, number);
+            finish(&mut out, start, BlockKind::Rows, number);
         }
         out
     }

@@ -65,7 +65,7 @@ pub struct Args {
 
     /// Start each call together on all ranks and time it, or make all without waiting and time the whole
     #[arg(long, value_enum, value_name = "MODE", default_value = "single")]
-    mode: How,
+    mode: CallingMode,
     /// Calls in one ncclGroupStart and ncclGroupEnd; times are of one call
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     group: u32,
@@ -132,7 +132,7 @@ enum Where {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum How {
+enum CallingMode {
     Single,
     BackToBack,
 }
@@ -199,8 +199,8 @@ impl Args {
             group: self.group,
             graph: self.graph.unwrap_or(0),
             mode: match self.mode {
-                How::Single => Mode::Single,
-                How::BackToBack => Mode::BackToBack,
+                CallingMode::Single => Mode::Single,
+                CallingMode::BackToBack => Mode::BackToBack,
             },
             length: self
                 .time

@@ -5,7 +5,7 @@
 //!
 //! Rule: nothing is removed before it is safe elsewhere, and nothing that differs is ever written over.
 
-use crate::run::adopt::{self, Here, Left, Liveness, Outcome, Part};
+use crate::run::adopt::{self, Here, Left, LivePart, Liveness, Outcome};
 use anyhow::{bail, Context};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -204,9 +204,9 @@ impl Collector {
             let (Some(place), None) = (process.get("live"), kept) else {
                 continue;
             };
-            let snapshot = Part::of_snapshot(&trace.with_extension("snap"));
+            let snapshot = LivePart::of_snapshot(&trace.with_extension("snap"));
             let known = same_for_all(&trace);
-            if snapshot.as_ref().is_some_and(Part::ended)
+            if snapshot.as_ref().is_some_and(LivePart::ended)
                 || self.alive.contains(&known)
                 || self.refused.contains_key(&known)
             {
@@ -219,7 +219,7 @@ impl Collector {
             let namespace = process.get("pid_namespace").and_then(|of| of.parse().ok());
             let beside = namespace.is_none_or(|of: u64| of == self.here.pid_namespace);
             let same_boot = same_boot && (beside || Path::new(place).exists());
-            let seen = snapshot.as_ref().and_then(Part::seen_ns);
+            let seen = snapshot.as_ref().and_then(LivePart::seen_ns);
             let on_this_node = same_boot || self.here.was_restarted_since(Some(host), seen);
             let host = printable(host);
             if !on_this_node {

@@ -234,7 +234,7 @@ fn last_words(folder: &Folder, tally: &Tally) -> String {
             .map(|trace| {
                 let kept = adopt::part_at(&trace.with_extension("live"));
                 Some(
-                    kept.or_else(|| adopt::Part::of_snapshot(&trace.with_extension("snap")))?
+                    kept.or_else(|| adopt::LivePart::of_snapshot(&trace.with_extension("snap")))?
                         .announced(),
                 )
             })

@@ -101,7 +101,7 @@ fn tell(file: &Path, tools: Tools) -> Result<(), String> {
     let text = fs::read_to_string(file).map_err(|e| e.to_string())?;
     let mut parts = text.split("\n--- ");
     let script = parts.next().unwrap_or_default();
-    let place = Place::new(script, tools);
+    let place = StoryFolder::new(script, tools);
     let masks = Masks::new();
     let mut told = script.to_owned();
     let mut announced = Some(0);
@@ -144,16 +144,16 @@ fn announcement(line: &str) -> Option<Option<u64>> {
 }
 
 /// A story's folder.
-struct Place {
+struct StoryFolder {
     folder: tempfile::TempDir,
     tools: Tools,
 }
 
-impl Place {
-    fn new(script: &str, tools: Tools) -> Place {
+impl StoryFolder {
+    fn new(script: &str, tools: Tools) -> StoryFolder {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("job"), script).expect("written");
-        Place { folder, tools }
+        StoryFolder { folder, tools }
     }
 
     /// What a command prints.
@@ -204,7 +204,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for StoryFolder {
     /// Takes away the live parts that killed jobs, and jobs that could write no capture, leave on this machine.
     fn drop(&mut self) {
         let folder = format!("/dev/shm/ncclscope-{}", nix::unistd::geteuid());

@@ -46,7 +46,7 @@ pub const DATATYPE_SIZES: [u64; 12] = [1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1];
 
 /// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
+pub struct CallShape {
     /// Index into [`FUNCTIONS`].
     pub function: u32,
     /// ncclDataType_t.
@@ -138,7 +138,7 @@ impl Counter {
     }
 
     /// Counts one call.
-    pub fn count(&self, kind: &Kind) {
+    pub fn count(&self, kind: &CallShape) {
         let slots = &self.mapped.slots;
         let first = hash(kind) as usize % SLOTS;
         for step in 0..SLOTS {
@@ -174,8 +174,8 @@ impl Counter {
 }
 
 impl Slot {
-    fn kind(&self) -> Kind {
-        Kind {
+    fn kind(&self) -> CallShape {
+        CallShape {
             function: self.function.load(Relaxed),
             datatype: self.datatype.load(Relaxed),
             nranks: self.nranks.load(Relaxed),
@@ -185,7 +185,7 @@ impl Slot {
     }
 }
 
-fn hash(kind: &Kind) -> u64 {
+fn hash(kind: &CallShape) -> u64 {
     let words = [
         u64::from(kind.function) << 32 | u64::from(kind.datatype),
         u64::from(kind.nranks) << 32 | u64::from(kind.rank),
@@ -199,7 +199,7 @@ fn hash(kind: &Kind) -> u64 {
 
 /// One kind of call and how often it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct CallCount {
     /// NCCL's name.
     pub function: &'static str,
     /// Bytes of an element.
@@ -224,7 +224,7 @@ pub struct Table {
     /// Calls that had no room.
     pub lost: u64,
     /// Each kind.
-    pub rows: Vec<Row>,
+    pub rows: Vec<CallCount>,
 }
 
 impl Table {
@@ -254,7 +254,7 @@ impl Table {
                 continue;
             }
             let (function, datatype) = (u32_at(slot + 4), u32_at(slot + 8));
-            rows.push(Row {
+            rows.push(CallCount {
                 function: FUNCTIONS.get(function as usize).ok_or_else(|| {
                     format!(
                         "expected a function below {}, found {function}",
@@ -293,8 +293,8 @@ pub fn function(name: &CStr) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn kind(count: u64) -> Kind {
-        Kind {
+    fn kind(count: u64) -> CallShape {
+        CallShape {
             function: 0,
             datatype: 7,
             nranks: 8,

@@ -12,7 +12,7 @@
 //! Rule: matched + missing = done, and matched + duplicate + foreign = found. Where records have no sequence number, calls
 //! of one kind can't be told apart: then one that never was hides one that is missing.
 
-use crate::records::{Kind, Record, Records};
+use crate::records::{Record, RecordKind, Records};
 use crate::truth::{Calls, Graphs, Key, Truth};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -90,7 +90,8 @@ pub fn judge<'a>(truth: &Truth, records: &'a Records) -> Completeness<'a> {
     let mut seen = HashSet::new();
     for record in &records.rows {
         let counts = match (truth.graphs, record.kind) {
-            (Graphs::Templates, Kind::Replay) | (Graphs::Executions, Kind::Template) => continue,
+            (Graphs::Templates, RecordKind::Replay)
+            | (Graphs::Executions, RecordKind::Template) => continue,
             _ => record.number,
         };
         let (Some(rank), Some(bytes)) = (truth.rank_of(record), record.bytes) else {
@@ -404,9 +405,9 @@ mod tests {
             ..record("AllReduce", 1024, None)
         };
         let records = records(vec![
-            with(Kind::Template),
-            with(Kind::Replay),
-            with(Kind::Replay),
+            with(RecordKind::Template),
+            with(RecordKind::Replay),
+            with(RecordKind::Replay),
         ]);
         assert!(judge(&truth, &records).total().whole());
         truth.graphs = Graphs::Executions;

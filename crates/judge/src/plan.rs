@@ -142,7 +142,7 @@ impl Work {
 
 /// All of it.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct JudgePlan {
     /// The work.
     pub work: Work,
     /// The profilers, without [`Profiler::none`], which is always run.

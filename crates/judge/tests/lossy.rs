@@ -3,7 +3,7 @@
 //! Needs `fake-nccl` and the plugins beside the tests, as `make debug` leaves them.
 
 use judge::completeness::Counts;
-use judge::plan::{Plan, Profiler, Work};
+use judge::plan::{JudgePlan, Profiler, Work};
 use judge::report::Report;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -37,8 +37,8 @@ fn own() -> Profiler {
     profiler("ncclscope", &there("libnccl_profiler_ncclscope.so"), "")
 }
 
-fn plan(work: Work, profilers: Vec<Profiler>, rounds: u32) -> Plan {
-    Plan {
+fn plan(work: Work, profilers: Vec<Profiler>, rounds: u32) -> JudgePlan {
+    JudgePlan {
         work,
         profilers,
         rounds,
@@ -70,7 +70,7 @@ fn judge_in(folder: &Path, script: &str, profilers: Vec<Profiler>, rounds: u32) 
         channels: vec![1],
         calls: 100,
     };
-    let plan = Plan {
+    let plan = JudgePlan {
         folder: Some(folder.join("runs")),
         ..plan(work, profilers, rounds)
     };

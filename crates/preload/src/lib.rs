@@ -10,7 +10,7 @@
 //! Rule: a call that NCCL makes on behalf of another (an AlltoAll its sends) is not counted, and neither is one that
 //! failed; a program that can't be counted runs as it would have.
 
-use counter::{Counter, Kind};
+use counter::{CallShape, Counter};
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::path::Path;
@@ -135,7 +135,7 @@ fn counted(
     if inside {
         return call(found);
     }
-    let kind = Kind {
+    let kind = CallShape {
         function: counter::function(name).unwrap_or(u32::MAX),
         datatype: datatype as u32,
         // Before the call, because a nonblocking communicator is busy after it.

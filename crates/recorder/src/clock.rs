@@ -3,7 +3,7 @@
 //! Ticks are turned into time by readers, from anchors that the recorder's thread writes, so a callback pays for one
 //! register read only.
 
-use capture::live::Anchor;
+use capture::live::LiveAnchor;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -98,7 +98,7 @@ impl Clock {
 }
 
 /// Stores an anchor; `version` is odd meanwhile.
-pub fn store(anchor: &Anchor, version: &AtomicU64, [ticks, monotonic, realtime]: [u64; 3]) {
+pub fn store(anchor: &LiveAnchor, version: &AtomicU64, [ticks, monotonic, realtime]: [u64; 3]) {
     let before = version.load(Relaxed);
     version.store(before + 1, Release);
     anchor.ticks.store(ticks, Release);

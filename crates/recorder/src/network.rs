@@ -12,7 +12,7 @@
 //! Rule: an entry is written by the one thread that works on its operation, from the start of the operation to its stop.
 //! [`Network::uses`] says whose turn it is in between.
 
-use crate::handle::{Handle, Kind};
+use crate::handle::{Handle, HandleKind};
 use crate::round::Round;
 use crate::seats::{Inside, Seats};
 use capture::live::Row;
@@ -166,7 +166,7 @@ impl Network {
         op.open.store(0, Relaxed);
         // There are 2^n entries.
         let slot = at & (self.net_ops.len() - 1);
-        let name = Handle::new(Kind::ProxyOp, start.channel, slot as u32, generation);
+        let name = Handle::new(HandleKind::ProxyOp, start.channel, slot as u32, generation);
         op.word.store(name.raw(), Release);
         name
     }
@@ -194,7 +194,7 @@ impl Network {
         // Eight bits of the operation's generation tell a step from one of the entry's last operation.
         let turn = u64::from(owner.generation()) << 10 | (number as u64 / STEPS as u64) & 1023;
         let slot = owner.slot() * STEPS as u32 + at as u32;
-        let name = Handle::new(Kind::ProxyStep, owner.channel(), slot, turn);
+        let name = Handle::new(HandleKind::ProxyStep, owner.channel(), slot, turn);
         let step = &op.steps[at];
         let open = op.open.load(Relaxed);
         // Started again it has waited since its first start.
@@ -297,7 +297,7 @@ mod tests {
     /// In a callback of its own.
     fn try_begin(table: &Table) -> Begun {
         let start = Start {
-            row: Handle::new(Kind::Task, 0, 77, 5),
+            row: Handle::new(HandleKind::Task, 0, 77, 5),
             channel: 3,
             send: false,
             peer: 6,

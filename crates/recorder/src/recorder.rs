@@ -28,7 +28,7 @@ use crate::cuda::{CaptureQuery, Driver};
 use crate::free_ring::FreeRing;
 use crate::gpu_events::{Ring, Rings, Switch};
 use crate::graphs::Graphs;
-use crate::handle::{Handle, Kind};
+use crate::handle::{Handle, HandleKind};
 use crate::intern::Interner;
 use crate::network::Network;
 use crate::place::{Mapping, Names};
@@ -138,7 +138,7 @@ impl Recorder {
     }
 
     #[inline]
-    fn encode(&self, kind: Kind, channel: u8, slot: u32, generation: u64) -> u64 {
+    fn encode(&self, kind: HandleKind, channel: u8, slot: u32, generation: u64) -> u64 {
         self.give(Handle::new(kind, channel, slot, generation))
     }
 

@@ -1,4 +1,4 @@
-//! The recorder's settings: `NCCLSCOPE_*` variables, read once at the first init. `docs/settings.md` is the user's table.
+//! The recorder's settings: `NCCLSCOPE_*` variables, read once at the first init. `docs/reference/settings.md` is the user's table.
 //!
 //! A value that can't be used gives one line on stderr that names the variable, what it may be and what is used
 //! instead.

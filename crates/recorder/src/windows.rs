@@ -42,7 +42,7 @@ use crate::cuda::driver_function;
 use crate::interpose::objects;
 use crate::lock::Lock;
 use crate::settings::When;
-use capture::block::Kind;
+use capture::block::BlockKind;
 use capture::live::Header;
 use capture::windows::{self, Ask, End, Kind as Ran, Window};
 use cupti::Cupti;
@@ -119,7 +119,20 @@ fn give_up() {
 }
 
 /// One block to be written.
-pub type Block = (Kind, Vec<u8>);
+pub type Block = (BlockKind, Vec<u8>);
+
+/// How far the job has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Calls on the communicator with the most ranks, launches of graphs included.
+    pub calls: u64,
+    /// The number at which windows begin: `calls`, or the time in ms.
+    pub at: u64,
+    /// The host is known to be ahead of its GPU.
+    pub ahead: bool,
+    /// The job ends.
+    pub last: bool,
+}
 
 /// The windows of a process: owned by the recorder's thread.
 pub struct Windows {
@@ -135,7 +148,7 @@ pub struct Windows {
     /// [`ahead`] when the window was opened.
     ahead: u64,
     /// CUPTI's clock at that moment.
-    anchor: Option<Anchor>,
+    anchor: Option<CuptiAnchor>,
     price: Price,
     /// When CUPTI is to be set up, if the job can afford it; `None` before it was found, and afterwards.
     warm_up_at: Option<Instant>,
@@ -215,18 +228,32 @@ impl Windows {
         self.schedule.recount();
     }
 
-    /// Does what is due; blocks to be written. `calls` is how many there were on the communicator with the
-    /// most ranks, launches of graphs included. `at` is the number at which windows begin: `calls`, or the
-    /// time in ms. `ahead`: the host is known to be ahead of its GPU.
-    pub fn poll(
-        &mut self,
-        header: &Header,
-        clock: Clock,
-        calls: u64,
-        at: u64,
-        ahead: bool,
-        last: bool,
-    ) -> Vec<Block> {
+    /// Opens the window or begins the quiet spell that is due while none is open.
+    fn begin(&mut self, header: &Header, clock: Clock, now: Progress) {
+        if self.may_set_up(header, now) {
+            self.warm_up_at = None;
+            if neighbours::none() {
+                self.open(header, clock, WARM_UP);
+            }
+            return;
+        }
+        match self.schedule.due(now.at, now.last) {
+            Some(Due::Window(_)) if self.warm_up_at.is_some() => {}
+            Some(Due::Window(length)) => self.open(header, clock, length),
+            Some(Due::Quiet(length)) => {
+                let mut window = self.new_window(clock);
+                window.end = End::Quiet;
+                self.now = State::Quiet(window, Instant::now() + length);
+            }
+            None => {}
+        }
+    }
+
+    /// Does what is due; blocks to be written.
+    pub fn poll(&mut self, header: &Header, clock: Clock, now: Progress) -> Vec<Block> {
+        let Progress {
+            calls, at, last, ..
+        } = now;
         let mut blocks = Vec::new();
         self.at = at;
         if !matches!(self.now, State::Off) {
@@ -238,30 +265,13 @@ impl Windows {
                 }
             }
         }
-        let closed = matches!(self.now, State::Closed);
-        let may_set_up = closed && self.may_set_up(header, calls, ahead, last);
         match &mut self.now {
             State::Off => {}
             // Before the first window is due: to search for others takes a while.
             State::Closed if !self.looked && calls > 0 && !last => {
                 self.look(header);
             }
-            State::Closed if may_set_up => {
-                self.warm_up_at = None;
-                if neighbours::none() {
-                    self.open(header, clock, WARM_UP);
-                }
-            }
-            State::Closed => match self.schedule.due(at, last) {
-                Some(Due::Window(_)) if self.warm_up_at.is_some() => {}
-                Some(Due::Window(length)) => self.open(header, clock, length),
-                Some(Due::Quiet(length)) => {
-                    let mut window = self.new_window(clock);
-                    window.end = End::Quiet;
-                    self.now = State::Quiet(window, Instant::now() + length);
-                }
-                None => {}
-            },
+            State::Closed => self.begin(header, clock, now),
             State::Quiet(window, until) => {
                 if Instant::now() >= *until || last {
                     (window.closing, window.closed) = (clock.ticks(), clock.ticks());
@@ -326,14 +336,14 @@ impl Windows {
     }
 
     /// Whether CUPTI is to be set up now. If the job can't afford it, the header says so.
-    fn may_set_up(&mut self, header: &Header, calls: u64, ahead: bool, last: bool) -> bool {
+    fn may_set_up(&mut self, header: &Header, progress: Progress) -> bool {
         let now = Instant::now();
-        if last || self.warm_up_at.is_none_or(|at| now < at) {
+        if progress.last || self.warm_up_at.is_none_or(|at| now < at) {
             return false;
         }
         let [launches, graphs] = asked::launches();
         let cost = launches * price::LAUNCH_NS + graphs * price::GRAPH_NS;
-        let (why, share) = match self.price.ask(now, cost, calls, ahead) {
+        let (why, share) = match self.price.ask(now, cost, progress.calls, progress.ahead) {
             Answer::Yes => (0, 0),
             Answer::TooDear(share) => (off::TOO_DEAR, share),
             Answer::Search => {
@@ -408,7 +418,7 @@ impl Windows {
             return;
         }
         self.ahead = ahead(clock);
-        self.anchor = Some(Anchor::now(clock));
+        self.anchor = Some(CuptiAnchor::now(clock));
         let mut window = self.new_window(clock);
         let begun = switched(|open| {
             if !neighbours::none() {
@@ -455,7 +465,7 @@ impl Windows {
         window.asked = asked.len() as u32;
         window.ran = ran.values().map(|of| of.len() as u32).sum();
         let mut blocks = names_in_blocks(names);
-        let last = Anchor::now(clock);
+        let last = CuptiAnchor::now(clock);
         let per_ns = ticks_per_ns(header, clock);
         let map = self.anchor.and_then(|first| {
             let set = ahead(clock).abs_diff(self.ahead) > CLOCK_SET;
@@ -486,13 +496,13 @@ impl Windows {
             for chunk in of.chunks(CHUNK) {
                 let mut payload = Vec::new();
                 windows::put_ran(&mut payload, window.number, device, chunk);
-                blocks.push((Kind::Ran, payload));
+                blocks.push((BlockKind::Ran, payload));
             }
         }
         for chunk in asked.chunks(CHUNK) {
             let mut payload = Vec::new();
             windows::put_asked(&mut payload, window.number, chunk);
-            blocks.push((Kind::Asked, payload));
+            blocks.push((BlockKind::Asked, payload));
         }
         // Last, so that a window is only known with all that is in it.
         blocks.push(block_of(&window));
@@ -504,7 +514,7 @@ impl Windows {
             self.warming_up = false;
             self.number -= 1;
             // The names stay.
-            blocks.retain(|(kind, _)| *kind == Kind::Names);
+            blocks.retain(|(kind, _)| *kind == BlockKind::Names);
         }
         blocks
     }
@@ -530,11 +540,11 @@ fn names_in_blocks(names: Vec<(u32, Vec<u8>)>) -> Vec<Block> {
     for (id, name) in names {
         windows::put_name(&mut payload, id, &name);
         if payload.len() > NAMES {
-            blocks.push((Kind::Names, std::mem::take(&mut payload)));
+            blocks.push((BlockKind::Names, std::mem::take(&mut payload)));
         }
     }
     if !payload.is_empty() {
-        blocks.push((Kind::Names, payload));
+        blocks.push((BlockKind::Names, payload));
     }
     blocks
 }
@@ -542,7 +552,7 @@ fn names_in_blocks(names: Vec<(u32, Vec<u8>)>) -> Vec<Block> {
 fn block_of(window: &Window) -> Block {
     let mut payload = Vec::new();
     windows::put_window(&mut payload, window);
-    (Kind::Windows, payload)
+    (BlockKind::Windows, payload)
 }
 
 /// Closes the window if its time is over, or if another profiler's thread has done so; whether it is closed.
@@ -571,7 +581,7 @@ fn close(window: &mut Window, over: bool) -> bool {
 
 /// The clock of CUPTI's times beside ticks, at one moment.
 #[derive(Clone, Copy, Debug)]
-struct Anchor {
+struct CuptiAnchor {
     ticks: u64,
     /// CUPTI's time.
     cupti: u64,
@@ -579,14 +589,14 @@ struct Anchor {
     foreign: bool,
 }
 
-impl Anchor {
-    fn now(clock: Clock) -> Anchor {
+impl CuptiAnchor {
+    fn now(clock: Clock) -> CuptiAnchor {
         let mut best = (u64::MAX, 0, 0);
         for _ in 0..5 {
             let before = clock.ticks();
             let Some(cupti) = neighbours::foreign_clock() else {
                 let [ticks, _, cupti] = clock.anchor();
-                return Anchor {
+                return CuptiAnchor {
                     ticks,
                     cupti,
                     foreign: false,
@@ -596,7 +606,7 @@ impl Anchor {
             best = best.min((took, before + took / 2, cupti));
         }
         let (_, ticks, cupti) = best;
-        Anchor {
+        CuptiAnchor {
             ticks,
             cupti,
             foreign: true,
@@ -607,7 +617,7 @@ impl Anchor {
 /// From CUPTI's clock to ticks.
 #[derive(Clone, Copy, Debug)]
 struct ToTicks {
-    last: Anchor,
+    last: CuptiAnchor,
     /// Ticks in a unit of CUPTI's clock.
     ticks: f64,
     /// Nanoseconds in one.
@@ -617,7 +627,7 @@ struct ToTicks {
 impl ToTicks {
     /// Two moments, one before and one after what is to be mapped; `None` if the clock was changed in
     /// between.
-    fn between(first: Anchor, last: Anchor, ticks_per_ns: f64) -> Option<ToTicks> {
+    fn between(first: CuptiAnchor, last: CuptiAnchor, ticks_per_ns: f64) -> Option<ToTicks> {
         let units = last.cupti.checked_sub(first.cupti).filter(|n| *n > 0)?;
         let ticks = (last.ticks - first.ticks) as f64 / units as f64;
         (first.foreign == last.foreign).then_some(ToTicks {

@@ -91,14 +91,7 @@ struct Writer {
     graphs: graphs::GraphState,
     windows: Windows,
     steps: Steps,
-    /// Calls by the number of ranks of their communicator.
-    shared: Vec<(u32, u64)>,
-    /// Sends and receives, with whom (a bit each, modulo 64), and whether windows begin by the clock for that.
-    sends: u64,
-    peers: u64,
-    by_time: bool,
-    /// Searches for callers of the driver that were made because launches were not seen.
-    searches: u32,
+    traffic: windows::Traffic,
 }
 
 /// Starts the thread, and makes the process's exit ask for a last flush. Without a thread, the live part is
@@ -197,11 +190,7 @@ impl Writer {
             graphs: graphs::GraphState::default(),
             windows: Windows::new(settings.windows, settings.budget),
             steps: Steps::default(),
-            shared: Vec::new(),
-            sends: 0,
-            peers: 0,
-            by_time: false,
-            searches: 0,
+            traffic: windows::Traffic::default(),
         }
     }
 

@@ -332,19 +332,19 @@ fn yielded() -> u64 {
 }
 
 /// A folder with what a job needs beside its capture: CUPTI, and the other profiler.
-struct Place(tempfile::TempDir);
+struct JobFolder(tempfile::TempDir);
 
-impl Place {
-    fn new() -> Place {
-        Place(tempfile::tempdir().expect("made"))
+impl JobFolder {
+    fn new() -> JobFolder {
+        JobFolder(tempfile::tempdir().expect("made"))
     }
 
     fn path(&self) -> &Path {
         self.0.path()
     }
 
-    fn with_cupti() -> Place {
-        let place = Place::new();
+    fn with_cupti() -> JobFolder {
+        let place = JobFolder::new();
         place.put("libcupti.so.13", "fake_cupti");
         place
     }
@@ -358,7 +358,7 @@ impl Place {
     }
 
     /// Builds the other profiler.
-    fn with_profiler(self, options: &[&str]) -> Place {
+    fn with_profiler(self, options: &[&str]) -> JobFolder {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program/profiler.c");
         let folder = self.path().display().to_string();
         let built = Command::new("cc")
@@ -555,7 +555,7 @@ fn job_of_steps() {
 }
 
 fn all_that_was_launched_in_a_window_is_in_it() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     let left = Left::of(place.job("job_of_steps"));
     assert_eq!(left.off(), None);
     assert!(left.check(true) >= 2);
@@ -589,7 +589,7 @@ fn job_that_has_just_begun() {
 }
 
 fn cupti_is_set_up_before_the_first_window() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     let left = Left::of(place.job("job_that_has_just_begun"));
     assert_eq!(left.off(), None);
     assert!(left.process.windows.list.is_empty());
@@ -605,7 +605,7 @@ fn job_with_few_launches() {
 }
 
 fn a_job_that_can_afford_cupti_has_windows() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     // Some 10 000 launches a second: CUPTI costs 1 %.
     let left = Left::of(place.thrifty_job("job_with_few_launches", "10"));
     assert_eq!(left.off(), None);
@@ -634,7 +634,7 @@ fn job_with_many_launches() {
 }
 
 fn a_job_that_waits_for_its_host_is_not_slowed_by_cupti() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     let left = Left::of(place.thrifty_job("job_with_many_launches", "0.1"));
     let Some(Off::HostBound(share)) = left.off() else {
         panic!("{:?}", left.off());
@@ -647,7 +647,7 @@ fn a_job_that_waits_for_its_host_is_not_slowed_by_cupti() {
 }
 
 fn cupti_is_set_up_once_the_host_is_ahead() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     let job = place.thrifty_job("job_with_many_launches", "0.1");
     let mut job = job.env("NCCLSCOPE_TIMING", "auto").env("GETS_AHEAD", "1");
     // The stamps here are of this run's launches.
@@ -680,7 +680,7 @@ fn job_whose_library_looks_the_driver_up_late() {
 }
 
 fn launches_of_a_library_that_looks_the_driver_up_late_are_seen() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     place.put("libcublas.so.13", "fake_cudart");
     let left = Left::of(place.job("job_whose_library_looks_the_driver_up_late"));
     let unseen = |window: &&Window| {
@@ -699,7 +699,7 @@ fn launches_of_a_library_that_looks_the_driver_up_late_are_seen() {
 }
 
 fn dropped_records_are_counted_and_the_others_stay() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     let left = Left::of(place.job("job_of_steps").env("FAKE_CUPTI_DROP", "50"));
     assert_eq!((left.off(), left.check(true)), (None, 0));
     for window in left.windows() {
@@ -709,7 +709,7 @@ fn dropped_records_are_counted_and_the_others_stay() {
 }
 
 fn records_without_a_buffer_are_counted_once() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     let left = Left::of(place.job("job_of_steps").env("FAKE_CUPTI_RECORDS", "2"));
     let mut most = 0;
     for window in left.windows() {
@@ -741,7 +741,7 @@ fn check_clock_set(left: &Left) {
 }
 
 fn times_of_an_unknown_clock_are_left_out() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     let job = place.job("job_of_steps");
     let left = Left::of(job.env("FAKE_CUPTI_AHEAD", "5000000000"));
     check_clock_set(&left);
@@ -778,7 +778,7 @@ fn job_that_windows_slow() {
 /// late, which the interval knows: an estimate that is off by three of its half widths comes once in some
 /// thousand runs.
 fn a_report_says_what_windows_cost() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     let mut job = place
         .job("job_that_windows_slow")
         .env("NCCLSCOPE_BUDGET", "1")
@@ -810,7 +810,7 @@ fn job_with_a_runtime_of_its_own() {
 }
 
 fn the_cupti_that_lies_beside_cudas_runtime_is_found() {
-    let place = Place::new();
+    let place = JobFolder::new();
     place.put("cuda_runtime/lib/libcudart.so.13", "fake_cudart");
     place.put("cuda_cupti/lib/libcupti.so.13", "fake_cupti");
     let left = Left::of(place.job("job_with_a_runtime_of_its_own"));
@@ -836,18 +836,18 @@ fn job_without_windows() {
 }
 
 fn there_may_be_no_windows_and_the_cause_is_said() {
-    let without = |place: &Place, name: &str, value: &str| {
+    let without = |place: &JobFolder, name: &str, value: &str| {
         let left = Left::of(place.job("job_without_windows").env(name, value));
         assert!(left.process.windows.list.is_empty());
         left.off()
     };
-    let nowhere = Place::new();
+    let nowhere = JobFolder::new();
     for name in ["libcupti.so.13", "libcupti.so.12"] {
         // The dynamic linker looks no further than a file that it can't load.
         std::fs::write(nowhere.path().join(name), "no library").expect("written");
     }
-    let there = Place::with_cupti();
-    let tool = Place::with_cupti();
+    let there = JobFolder::with_cupti();
+    let tool = JobFolder::with_cupti();
     tool.put("libToolsInjection64.so", "fake_cudart");
     std::thread::scope(|scope| {
         let no_cupti = scope.spawn(|| without(&nowhere, "A", "1"));
@@ -880,7 +880,7 @@ fn job_with_an_error() {
 
 fn an_error_of_cupti_ends_windows_for_good() {
     let left = |fail: &str| {
-        let place = Place::with_cupti();
+        let place = JobFolder::with_cupti();
         Left::of(place.job("job_with_an_error").env("FAKE_CUPTI_FAIL", fail))
     };
     std::thread::scope(|scope| {
@@ -1007,7 +1007,7 @@ fn job_that_was_profiled_before() {
 
 fn a_use_of_cupti_that_began_before_is_left_alone() {
     let profiled = |options: &[&str]| {
-        let place = Place::with_cupti().with_profiler(options);
+        let place = JobFolder::with_cupti().with_profiler(options);
         Left::of(place.job("job_that_was_profiled_before"))
     };
     std::thread::scope(|scope| {
@@ -1023,7 +1023,7 @@ fn a_use_of_cupti_that_began_before_is_left_alone() {
 }
 
 fn a_clock_that_was_given_to_cupti_before_is_not_taken_for_another() {
-    let place = Place::with_cupti().with_profiler(&[]);
+    let place = JobFolder::with_cupti().with_profiler(&[]);
     let job = place.job("job_that_was_profiled_before");
     let left = Left::of(job.env("OWN_CLOCK", "1"));
     check_clock_set(&left);
@@ -1058,7 +1058,7 @@ fn job_that_is_profiled() {
 }
 
 fn profiled(options: &[&str], variable: &str) -> Left {
-    let place = Place::with_cupti().with_profiler(options);
+    let place = JobFolder::with_cupti().with_profiler(options);
     Left::of(place.job("job_that_is_profiled").env(variable, "1"))
 }
 
@@ -1106,7 +1106,7 @@ fn job_that_yields_with_an_error() {
 }
 
 fn an_error_while_a_window_yields_is_the_last_too() {
-    let place = Place::with_cupti().with_profiler(&[]);
+    let place = JobFolder::with_cupti().with_profiler(&[]);
     let job = place.job("job_that_yields_with_an_error");
     let left = Left::of(job.env("FAKE_CUPTI_FAIL", "cuptiActivityDisable:4:15"));
     let ends: Vec<(End, u32)> = left.windows().iter().map(|w| (w.end, w.code)).collect();
@@ -1139,7 +1139,7 @@ fn job_that_ends_in_a_window() {
 }
 
 fn a_job_that_is_killed_in_a_window_keeps_those_before() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     let mut job = place.job("job_that_ends_in_a_window").env("END", "kill");
     assert!(!job.run().success());
     let left = Left::behind(&job);
@@ -1148,7 +1148,7 @@ fn a_job_that_is_killed_in_a_window_keeps_those_before() {
 }
 
 fn a_job_that_exits_in_a_window_keeps_that_too() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     let left = Left::of(place.job("job_that_ends_in_a_window").env("END", "exit"));
     assert!(left.check(true) >= 2);
     let ends: Vec<End> = left.windows().iter().map(|w| w.end).collect();
@@ -1184,7 +1184,7 @@ fn job_that_forks_in_a_window() {
 }
 
 fn a_fork_in_a_window_leaves_both_alone() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     let mut job = place.job("job_that_forks_in_a_window");
     assert!(job.run().success());
     let file = launches_file(&job.folder);

@@ -2,7 +2,7 @@
 //!
 //! A process is one of the capture, by its number in [`Timeline`]; each communicator × stream in it has threads for `host`
 //! and `GPU`, with a slice per call. Times are µs after `baseTimeNanoseconds` with three decimals, so no digit is
-//! lost. Slices carry the columns of `docs/tables.md` that are known, under their names, and PyTorch Kineto's names for
+//! lost. Slices carry the columns of `docs/reference/tables.md` that are known, under their names, and PyTorch Kineto's names for
 //! some of them. Flows join the calls of one operation over ranks.
 //!
 //! Rule: integers beyond 2^53 are decimal strings, because readers keep JSON numbers as doubles.
@@ -16,7 +16,7 @@ use flate2::write::GzEncoder;
 use flate2::Compression;
 use serde_json::{json, Value as Json};
 use std::io::{Result, Write};
-use tables::calls::{Row, Value, COLUMNS};
+use tables::calls::{CallRef, Value, COLUMNS};
 
 /// Columns of a call on the GPU; the host's slice has all.
 const ON_GPU: &[&str] = &[
@@ -255,7 +255,7 @@ impl<W: Write> Events<'_, W> {
     }
 
     /// Kineto's arguments, and the end.
-    fn end_slice(&mut self, row: &Row<'_>) -> Result<()> {
+    fn end_slice(&mut self, row: &CallRef<'_>) -> Result<()> {
         let names = &row.capture.names;
         if let Some(function) = names.get(row.shape.function) {
             self.argument("Collective name", Value::Text(&kineto_collective(function)))?;
@@ -328,7 +328,7 @@ fn kineto_collective(function: &str) -> String {
 }
 
 /// Elements that a rank puts in and gets out; nothing where that is not known.
-fn elements(row: &Row<'_>, function: &str) -> Option<(u64, u64)> {
+fn elements(row: &CallRef<'_>, function: &str) -> Option<(u64, u64)> {
     let count = row.shape.count;
     let all = || Some(count.saturating_mul(row.shape.nranks?.into()));
     Some(match function {

@@ -2,7 +2,7 @@
 //!
 //! A process track is one process of the capture, by its number in [`Timeline`]; under it each communicator ×
 //! stream has tracks for `host` and `GPU`, with a slice per call, and each stream of a GPU one for the
-//! kernels in windows. Annotations are the columns of `docs/tables.md` that are known. The calls of one
+//! kernels in windows. Annotations are the columns of `docs/reference/tables.md` that are known. The calls of one
 //! operation carry the same flow id. Names and texts are interned as they first appear.
 //!
 //! Only the messages and fields that are written are declared, with Perfetto's names and numbers.

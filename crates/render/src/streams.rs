@@ -136,7 +136,7 @@ pub(crate) fn kernels(report: &Report, all: bool, out: &mut impl Write) -> Resul
     let Some(streams) = report.streams.as_ref().filter(|s| !s.kernels.is_empty()) else {
         return writeln!(
             out,
-            "\nKernels\n  none: the capture has no kernel windows (docs/streams.md says when there are some)"
+            "\nKernels\n  none: the capture has no kernel windows (docs/concepts/streams.md says when there are some)"
         );
     };
     writeln!(

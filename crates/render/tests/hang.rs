@@ -7,7 +7,7 @@
 
 mod ring;
 
-use analyze::hang::{hang, Cause, Conditions, Kind, Life};
+use analyze::hang::{hang, Cause, Conditions, Life, VerdictKind};
 use capture::live::{flag, part, ODDS};
 use render::hang::Answer;
 use ring::{Channel, Stuck};
@@ -716,7 +716,7 @@ fn hanging(seed: u64, fault: Fault, large: bool) -> Result<bool, String> {
             return wrong("the rank or the call is not the right one");
         }
         let inferred = found.details.iter().any(|d| d.contains("sent least"));
-        if !found.certain && facts.verdict.kind() != Kind::Silent && !inferred {
+        if !found.certain && facts.verdict.kind() != VerdictKind::Silent && !inferred {
             return wrong("nothing is missing");
         }
         return Ok(true);

@@ -1,6 +1,6 @@
 //! A small job from capture to report: what is printed, that JSON keeps to its schema, and that damage does not panic.
 
-use capture::block::{self, Kind};
+use capture::block::{self, BlockKind};
 use capture::callback::{record_bytes, Callback, What};
 use capture::live::{self, flag, part, verdict, Image, Layout, View};
 use capture::rows::{Encoder, GpuTime, Record, Shape};
@@ -163,9 +163,9 @@ fn calls(rank: u32) -> Vec<Record> {
     calls
 }
 
-fn trace_file(trace_id: u64, facts: &str, blocks: &[(Kind, Vec<u8>)]) -> Vec<u8> {
+fn trace_file(trace_id: u64, facts: &str, blocks: &[(BlockKind, Vec<u8>)]) -> Vec<u8> {
     let mut out = block::file_header(trace_id).to_vec();
-    let all = [(Kind::Process, facts.as_bytes().to_vec())]
+    let all = [(BlockKind::Process, facts.as_bytes().to_vec())]
         .into_iter()
         .chain(blocks.iter().cloned());
     for (number, (kind, payload)) in all.enumerate() {
@@ -190,7 +190,7 @@ fn job(folder: &Path) {
         let name = folder.join(format!("node-1/r{rank}-p{}-aa", 70 + rank));
         std::fs::write(
             name.with_extension("trace"),
-            trace_file(id, &facts, &[(Kind::Rows, payload)]),
+            trace_file(id, &facts, &[(BlockKind::Rows, payload)]),
         )
         .expect("written");
         std::fs::write(
@@ -365,7 +365,7 @@ fn callbacks_become_lines() {
     let trace = trace_file(
         9,
         facts,
-        &[(Kind::Anchor, anchor), (Kind::Callbacks, payload)],
+        &[(BlockKind::Anchor, anchor), (BlockKind::Callbacks, payload)],
     );
     std::fs::write(folder.path().join("a.trace"), trace).expect("written");
     let capture = Capture::open(folder.path()).expect("a capture");
@@ -439,7 +439,7 @@ fn the_pages_of_operations_and_network_match_the_schema() {
 }
 
 fn the_page_matches_the_schema(table: &str) {
-    let page = include_str!("../../../docs/tables.md");
+    let page = include_str!("../../../docs/reference/tables.md");
     let section = page
         .split("\n## ")
         .find(|s| s.starts_with(&format!("{table}\n")))
@@ -610,7 +610,7 @@ fn a_job_of_1024_ranks_fits_in_64_lines() {
 #[test]
 fn the_page_on_reports_has_every_word() {
     use analyze::words;
-    let page = include_str!("../../../docs/report.md");
+    let page = include_str!("../../../docs/reference/report.md");
     let words = [
         words::DEFINITIONS,
         words::LOST,

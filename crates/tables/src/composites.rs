@@ -33,20 +33,20 @@ pub struct Composite {
 
 /// What a group of calls by one rank on one communicator is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum CompositeKind {
     AlltoAll,
     Gather,
     Scatter,
     SendRecv,
 }
 
-impl Kind {
+impl CompositeKind {
     fn name(self) -> &'static str {
         match self {
-            Kind::AlltoAll => "AlltoAll",
-            Kind::Gather => "Gather",
-            Kind::Scatter => "Scatter",
-            Kind::SendRecv => "SendRecv",
+            CompositeKind::AlltoAll => "AlltoAll",
+            CompositeKind::Gather => "Gather",
+            CompositeKind::Scatter => "Scatter",
+            CompositeKind::SendRecv => "SendRecv",
         }
     }
 }
@@ -69,12 +69,12 @@ fn classify(
     nranks: Option<u32>,
     me: Option<u32>,
     silent: bool,
-) -> Option<(Kind, Vec<Vec<u32>>)> {
+) -> Option<(CompositeKind, Vec<Vec<u32>>)> {
     let side = |send: bool| pieces.iter().filter(move |p| p.send == send);
     let (sends, recvs) = (side(true).count(), side(false).count());
     if let [a, b] = pieces {
         return (sends == 1 && a.size == b.size)
-            .then(|| (Kind::SendRecv, vec![vec![a.call, b.call]]));
+            .then(|| (CompositeKind::SendRecv, vec![vec![a.call, b.call]]));
     }
     // Every rank but this one has a piece at least. A number that damage made would take memory and time without bound.
     let n = nranks.filter(|n| *n > 1 && *n as usize <= pieces.len() + 1)? as usize;
@@ -85,7 +85,7 @@ fn classify(
         return fits
             .then(|| rounds_of(pieces, rounds, |_| 0, n))
             .flatten()
-            .map(|r| (Kind::AlltoAll, r));
+            .map(|r| (CompositeKind::AlltoAll, r));
     }
     // Calls without a peer are those with oneself.
     let me = me.or_else(|| {
@@ -127,11 +127,11 @@ fn classify(
         if k == 0 {
             None
         } else if all(sent, k) && all(received, k) {
-            Some(Kind::AlltoAll)
+            Some(CompositeKind::AlltoAll)
         } else if all(received, k) && own(sent, k) {
-            Some(Kind::Gather)
+            Some(CompositeKind::Gather)
         } else if all(sent, k) && own(received, k) {
-            Some(Kind::Scatter)
+            Some(CompositeKind::Scatter)
         } else {
             None
         }
@@ -184,19 +184,19 @@ impl Words {
         Words {
             send: names.intern("Send"),
             recv: names.intern("Recv"),
-            alltoall: names.intern(Kind::AlltoAll.name()),
-            gather: names.intern(Kind::Gather.name()),
-            scatter: names.intern(Kind::Scatter.name()),
-            sendrecv: names.intern(Kind::SendRecv.name()),
+            alltoall: names.intern(CompositeKind::AlltoAll.name()),
+            gather: names.intern(CompositeKind::Gather.name()),
+            scatter: names.intern(CompositeKind::Scatter.name()),
+            sendrecv: names.intern(CompositeKind::SendRecv.name()),
         }
     }
 
-    fn kind(&self, kind: Kind) -> Name {
+    fn kind(&self, kind: CompositeKind) -> Name {
         match kind {
-            Kind::AlltoAll => self.alltoall,
-            Kind::Gather => self.gather,
-            Kind::Scatter => self.scatter,
-            Kind::SendRecv => self.sendrecv,
+            CompositeKind::AlltoAll => self.alltoall,
+            CompositeKind::Gather => self.gather,
+            CompositeKind::Scatter => self.scatter,
+            CompositeKind::SendRecv => self.sendrecv,
         }
     }
 
@@ -443,7 +443,11 @@ mod tests {
         list.iter().enumerate().map(piece).collect()
     }
 
-    fn kind(list: &[(bool, Option<u32>)], nranks: u32, me: Option<u32>) -> Option<(Kind, usize)> {
+    fn kind(
+        list: &[(bool, Option<u32>)],
+        nranks: u32,
+        me: Option<u32>,
+    ) -> Option<(CompositeKind, usize)> {
         classify(&pieces(list), Some(nranks), me, false).map(|(kind, rounds)| (kind, rounds.len()))
     }
 
@@ -453,10 +457,10 @@ mod tests {
     #[test]
     fn one_of_each_per_peer_is_alltoall() {
         let all: Vec<_> = (0..4).flat_map(|p| [(S, Some(p)), (R, Some(p))]).collect();
-        assert_eq!(kind(&all, 4, Some(2)), Some((Kind::AlltoAll, 1)));
+        assert_eq!(kind(&all, 4, Some(2)), Some((CompositeKind::AlltoAll, 1)));
         assert_eq!(
             kind(&[all.clone(), all.clone()].concat(), 4, Some(2)),
-            Some((Kind::AlltoAll, 2))
+            Some((CompositeKind::AlltoAll, 2))
         );
         assert_eq!(kind(&all[1..], 4, Some(2)), None);
         assert_eq!(kind(&all, 5, Some(2)), None);
@@ -467,9 +471,9 @@ mod tests {
         let all: Vec<_> = (0..4)
             .flat_map(|p| [(S, (p != 2).then_some(p)), (R, (p != 2).then_some(p))])
             .collect();
-        assert_eq!(kind(&all, 4, Some(2)), Some((Kind::AlltoAll, 1)));
+        assert_eq!(kind(&all, 4, Some(2)), Some((CompositeKind::AlltoAll, 1)));
         // Below ABI v4 the rank is not known, and the peer that never shows is oneself.
-        assert_eq!(kind(&all, 4, None), Some((Kind::AlltoAll, 1)));
+        assert_eq!(kind(&all, 4, None), Some((CompositeKind::AlltoAll, 1)));
     }
 
     #[test]
@@ -482,13 +486,16 @@ mod tests {
             classify(&pieces(&others), Some(4), Some(2), silent)
                 .map(|(kind, rounds)| (kind, rounds.len()))
         };
-        assert_eq!((kind(true), kind(false)), (Some((Kind::AlltoAll, 1)), None));
+        assert_eq!(
+            (kind(true), kind(false)),
+            (Some((CompositeKind::AlltoAll, 1)), None)
+        );
     }
 
     #[test]
     fn without_peers_the_numbers_decide() {
         let blind: Vec<_> = (0..4).flat_map(|_| [(S, None), (R, None)]).collect();
-        assert_eq!(kind(&blind, 4, Some(0)), Some((Kind::AlltoAll, 1)));
+        assert_eq!(kind(&blind, 4, Some(0)), Some((CompositeKind::AlltoAll, 1)));
         assert_eq!(kind(&blind, 2, Some(0)), None);
         assert_eq!(kind(&blind, 3, Some(0)), None);
     }
@@ -501,7 +508,7 @@ mod tests {
         assert_eq!(classify(&all[2..], Some(2), Some(0), false), None);
         assert!(matches!(
             classify(&all[..2], Some(2), Some(0), false),
-            Some((Kind::SendRecv, _))
+            Some((CompositeKind::SendRecv, _))
         ));
     }
 
@@ -509,11 +516,11 @@ mod tests {
     fn roots_are_told_from_peers() {
         assert_eq!(
             kind(&[(R, Some(0)), (R, Some(1)), (S, Some(0))], 2, Some(0)),
-            Some((Kind::Gather, 1))
+            Some((CompositeKind::Gather, 1))
         );
         assert_eq!(
             kind(&[(S, Some(0)), (S, Some(1)), (R, Some(0))], 2, Some(0)),
-            Some((Kind::Scatter, 1))
+            Some((CompositeKind::Scatter, 1))
         );
         assert_eq!(
             kind(&[(R, Some(0)), (R, Some(1)), (S, Some(1))], 2, Some(0)),

@@ -88,7 +88,7 @@ impl Files {
 
 /// What a file of a process is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FileKind {
     /// With its number.
     Trace(u32),
     Live,
@@ -96,7 +96,7 @@ enum Kind {
 }
 
 /// The stem and the kind of a file by its name, and whether it is compressed.
-fn split(path: &Path) -> Option<(PathBuf, Kind, bool)> {
+fn split(path: &Path) -> Option<(PathBuf, FileKind, bool)> {
     let name = path.file_name()?.to_str()?;
     let (name, packed) = match name.strip_suffix(".zst") {
         Some(name) => (name, true),
@@ -105,10 +105,10 @@ fn split(path: &Path) -> Option<(PathBuf, Kind, bool)> {
     let (name, kind) = match name.rsplit_once('.')? {
         (name, "trace") => {
             let (name, number) = capture::rotated::split_number(name);
-            (name, Kind::Trace(number))
+            (name, FileKind::Trace(number))
         }
-        (name, "live") => (name, Kind::Live),
-        (name, "snap") => (name, Kind::Snapshot),
+        (name, "live") => (name, FileKind::Live),
+        (name, "snap") => (name, FileKind::Snapshot),
         _ => return None,
     };
     Some((path.with_file_name(name), kind, packed))
@@ -126,15 +126,15 @@ pub(crate) fn find(path: &Path, problems: &mut Vec<Problem>) -> Vec<Files> {
             ..Files::default()
         });
         let place = match kind {
-            Kind::Trace(0) => &mut files.trace,
-            Kind::Trace(number) => {
+            FileKind::Trace(0) => &mut files.trace,
+            FileKind::Trace(number) => {
                 if !packed || !files.later.contains_key(&number) {
                     files.later.insert(number, file.to_owned());
                 }
                 return;
             }
-            Kind::Live => &mut files.live,
-            Kind::Snapshot => &mut files.snapshot,
+            FileKind::Live => &mut files.live,
+            FileKind::Snapshot => &mut files.snapshot,
         };
         if place.is_none() || !packed {
             *place = Some(file.to_owned());

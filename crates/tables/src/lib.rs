@@ -218,14 +218,14 @@ impl Capture {
     }
 
     /// The rows of the table of calls, process by process; [`calls::COLUMNS`] are its columns.
-    pub fn rows(&self) -> impl Iterator<Item = calls::Row<'_>> {
+    pub fn rows(&self) -> impl Iterator<Item = calls::CallRef<'_>> {
         self.processes
             .iter()
             .enumerate()
             .flat_map(move |(index, process)| {
                 process.calls.iter().map(move |call| {
                     let shape = &process.shapes[call.shape as usize];
-                    calls::Row {
+                    calls::CallRef {
                         capture: self,
                         process,
                         index,

@@ -19,7 +19,7 @@ use crate::problem::{Problem, FEATURES};
 use crate::process::{LiveSource, Process};
 use crate::trace::{self, Trace};
 use crate::Unreadable;
-use capture::block::Kind;
+use capture::block::BlockKind;
 use capture::format;
 use capture::live::{flag, Image, View};
 use capture::stamps;
@@ -34,9 +34,9 @@ mod parts;
 mod totals;
 
 use blocks::blocks;
-pub(crate) use calls::{Part, Range, Reader};
+pub(crate) use calls::{Range, Reader, TicketRange};
 use live_part::{first_facts, open_live, Open};
-use parts::{Parts, Place};
+use parts::{Parts, PayloadOffset};
 
 /// A process, read but for its sealed calls.
 pub(crate) struct Scan {
@@ -117,7 +117,7 @@ pub(crate) fn scan(
         ended: found
             .sound
             .last_key_value()
-            .is_some_and(|(_, block)| block.kind == Kind::End as u16),
+            .is_some_and(|(_, block)| block.kind == BlockKind::End as u16),
         facts,
         ..Process::default()
     };
@@ -128,7 +128,7 @@ pub(crate) fn scan(
     }
     let mut unknown: BTreeMap<u16, u64> = BTreeMap::new();
     for (number, block) in &found.sound {
-        if Kind::from_u16(block.kind).is_none() {
+        if BlockKind::from_u16(block.kind).is_none() {
             *unknown.entry(block.kind).or_default() += 1;
             continue;
         }
@@ -145,10 +145,10 @@ pub(crate) fn scan(
                 found.next().unwrap_or((0, 0))
             };
             match within(&open.staged) {
-                Some(at) => Place::Staged(at),
+                Some(at) => PayloadOffset::Staged(at),
                 None => {
                     let (file, at) = in_file();
-                    Place::File(file, at as u64)
+                    PayloadOffset::File(file, at as u64)
                 }
             }
         };
@@ -329,7 +329,7 @@ pub(crate) fn callback_blocks(path: &Path, mut each: impl FnMut(&[u8])) {
     };
     let (trace, _, open) = opened(&files, &mut ignored);
     for block in blocks(&trace, &open, &mut ignored).sound.values() {
-        if block.kind == Kind::Callbacks as u16 {
+        if block.kind == BlockKind::Callbacks as u16 {
             each(block.payload);
         }
     }

@@ -8,7 +8,7 @@
 
 use crate::files::{load_opened, open, Files, Held, TRACE};
 use crate::problem::Problem;
-use capture::block::{self, Kind};
+use capture::block::{self, BlockKind};
 use capture::rotated::Rotated;
 use std::io::Read;
 use std::path::PathBuf;
@@ -146,7 +146,7 @@ fn rotated(bytes: &[u8]) -> Option<Rotated> {
     let mut first = None;
     let start = &bytes[..bytes.len().min(4 << 20)];
     let take = |b: block::Block| {
-        if b.kind == Kind::Rotated as u16 && first.is_none() {
+        if b.kind == BlockKind::Rotated as u16 && first.is_none() {
             first = Some(Rotated::read(b.payload));
         }
     };

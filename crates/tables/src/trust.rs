@@ -18,10 +18,10 @@ use capture::live::{flag, part, verdict};
 use capture::stamps;
 use std::collections::HashMap;
 
-/// Judges the calls of one process. All of them are [looked at](Judge::look), in any order, before the first is
-/// [judged](Judge::judge), which goes by ticket.
+/// Checks the stamps of one process. All calls are [looked at](StampCheck::look), in any order, before the first is
+/// [checked](StampCheck::check), which goes by ticket.
 #[derive(Debug, Default)]
-pub(crate) struct Judge {
+pub(crate) struct StampCheck {
     /// A replayed or simulated job's stamps are of another time than its launches.
     compares: bool,
     /// By shape: index of its device.
@@ -35,9 +35,9 @@ pub(crate) struct Judge {
     spoilt: HashMap<u32, u64>,
 }
 
-impl Judge {
-    /// A judge for this process, whose calls need not be there.
-    pub(crate) fn new(process: &Process, names: &Names) -> Judge {
+impl StampCheck {
+    /// A check for this process, whose calls need not be there.
+    pub(crate) fn new(process: &Process, names: &Names) -> StampCheck {
         let known: HashMap<u32, Option<u32>> = process
             .communicators
             .iter()
@@ -53,7 +53,7 @@ impl Judge {
                 *indexes.entry(device).or_insert(next)
             })
             .collect();
-        Judge {
+        StampCheck {
             compares: process.fact("env.NCCLSCOPE_STAMPS") != Some("replayed"),
             devices,
             bounds: indexes.iter().map(|_| Bounds::default()).collect(),
@@ -78,7 +78,7 @@ impl Judge {
         }
     }
 
-    /// As [`Judge::look`], at one call of this shape; no more is asked of it than its stamps and when it was launched and seen.
+    /// As [`StampCheck::look`], at one call of this shape; no more is asked of it than its stamps and when it was launched and seen.
     pub(crate) fn look_at(&mut self, shape: &Shape, call: &Call) {
         if call.gpu_start == 0 || call.gpu_stop == 0 || call.gpu_seen_ns == 0 {
             return;
@@ -92,15 +92,15 @@ impl Judge {
         self.bounds[device].look(call.gpu_start, call.gpu_stop, call.gpu_seen_ns, launch);
     }
 
-    /// Takes in what another judge of the same process saw.
-    pub(crate) fn merge(&mut self, other: Judge) {
+    /// Takes in what another check of the same process saw.
+    pub(crate) fn merge(&mut self, other: StampCheck) {
         for (into, from) in self.bounds.iter_mut().zip(other.bounds) {
             into.merge(from);
         }
     }
 
     /// Marks the calls whose stamps can't be, or can't be known to be, their own. Of the others it puts the stamps on the host's clock, where it is known how.
-    pub(crate) fn judge(&mut self, shapes: &[Shape], calls: &mut [Call], extras: &mut [Extra]) {
+    pub(crate) fn check(&mut self, shapes: &[Shape], calls: &mut [Call], extras: &mut [Extra]) {
         if self.compares {
             for call in calls.iter_mut() {
                 let shape = &shapes[call.shape as usize];
@@ -272,10 +272,10 @@ mod tests {
         }
     }
 
-    fn judge(process: &mut Process) {
-        let mut judge = Judge::new(process, &Names::default());
-        judge.look(&process.shapes, &process.calls);
-        judge.judge(&process.shapes, &mut process.calls, &mut process.extras);
+    fn check_all(process: &mut Process) {
+        let mut check = StampCheck::new(process, &Names::default());
+        check.look(&process.shapes, &process.calls);
+        check.check(&process.shapes, &mut process.calls, &mut process.extras);
     }
 
     #[test]
@@ -291,7 +291,7 @@ mod tests {
             })
             .collect();
         let mut healthy = process(calls);
-        judge(&mut healthy);
+        check_all(&mut healthy);
         assert!(healthy.calls.iter().all(|c| c.verdict == 0));
     }
 
@@ -308,7 +308,7 @@ mod tests {
                 ..Call::default()
             }]);
             process.shapes[0].parts = part::EVENTS;
-            judge(&mut process);
+            check_all(&mut process);
             process.calls[0].gpu_ns(&process.shapes[0])
         };
         assert_eq!(with(-3_000, 65_000), Ok(70_000));
@@ -325,7 +325,7 @@ mod tests {
                 (calls[i - 1].gpu_start, calls[i - 1].gpu_stop);
         }
         let mut desynchronised = process(calls);
-        judge(&mut desynchronised);
+        check_all(&mut desynchronised);
         let verdict = |i: usize| desynchronised.calls[i].gpu_ns(&desynchronised.shapes[0]);
         assert!((0..100).all(|i| verdict(i) == Ok(9_000)));
         assert!((100..200).all(|i| verdict(i) == Err(Untimed::Stale)));

@@ -144,17 +144,17 @@ pub(crate) struct Gathered {
 
 impl Gathered {
     /// A block; false if it is not well formed.
-    pub(crate) fn of_block(&mut self, kind: capture::block::Kind, payload: &[u8]) -> bool {
-        use capture::block::Kind;
+    pub(crate) fn of_block(&mut self, kind: capture::block::BlockKind, payload: &[u8]) -> bool {
+        use capture::block::BlockKind;
         match kind {
-            Kind::Windows => {
+            BlockKind::Windows => {
                 let found = windows::windows(payload);
                 let sound = found.is_some();
                 let found = found.into_iter().flatten();
                 self.windows.extend(found.map(|w| (w.number, w)));
                 sound
             }
-            Kind::Names => {
+            BlockKind::Names => {
                 let found = windows::names(payload);
                 let sound = found.is_some();
                 for (id, name) in found.into_iter().flatten() {
@@ -163,7 +163,7 @@ impl Gathered {
                 }
                 sound
             }
-            Kind::Ran => match windows::ran(payload) {
+            BlockKind::Ran => match windows::ran(payload) {
                 Some((window, device, ran)) => {
                     let of = self.ran.entry(window).or_default();
                     of.extend(ran.into_iter().map(|ran| (device, ran)));
@@ -171,7 +171,7 @@ impl Gathered {
                 }
                 None => false,
             },
-            Kind::Asked => match windows::asked(payload) {
+            BlockKind::Asked => match windows::asked(payload) {
                 Some((window, asked)) => {
                     self.asked.entry(window).or_default().extend(asked);
                     true

@@ -7,7 +7,7 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use tables::calls::{Row, Value, COLUMNS};
+use tables::calls::{CallRef, Value, COLUMNS};
 use tables::Capture;
 
 const FORMATS: [u32; 2] = [1, 2];
@@ -47,7 +47,7 @@ fn told(capture: &Capture, columns: &str) -> String {
     let mut text = format!("{columns}\n");
     let mut all = String::new();
     for (index, call) in process.calls.iter().enumerate() {
-        let row = Row {
+        let row = CallRef {
             capture,
             process,
             index: 0,

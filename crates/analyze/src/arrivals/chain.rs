@@ -7,7 +7,7 @@
 //! Rule: what a rank inherits from its communicators sums to what it inherits, and nothing of it is charged to anybody here: it was
 //! charged where it arose.
 
-use super::operations::{Operations, Part, Place};
+use super::operations::{Operations, PartIndex, RankPart};
 use super::{Arrivals, RankArrivals};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -126,7 +126,7 @@ struct Interval {
 }
 
 impl Busy {
-    pub(super) fn of(parts: &[Part]) -> Busy {
+    pub(super) fn of(parts: &[RankPart]) -> Busy {
         let mut all: Vec<(u64, u64, u32)> = parts
             .iter()
             .zip(0..)
@@ -204,7 +204,7 @@ impl<'a> Chains<'a> {
         let mut operations: Vec<Vec<u32>> = lanes.map(|l| vec![0; l.parts.len()]).collect();
         let mut shortest = Vec::with_capacity(of.whole.len());
         for (operation, whole) in (1..).zip(&of.whole) {
-            let mut last: (u32, Place) = (u32::MAX, (0, 0));
+            let mut last: (u32, PartIndex) = (u32::MAX, (0, 0));
             for (lane, index) in of.of(whole) {
                 operations[lane as usize][index as usize] = operation;
                 // Of equals the later place counts as last, as where costs are shared.

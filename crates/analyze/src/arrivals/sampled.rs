@@ -28,7 +28,7 @@ pub struct SampledArrivals {
 
 /// One row.
 #[derive(Default)]
-struct Row {
+struct SampledOperations {
     ranks: u64,
     operations: u64,
     wait_ns: u64,
@@ -39,7 +39,7 @@ struct Row {
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Scale(BTreeMap<u32, Row>);
+pub(super) struct Scale(BTreeMap<u32, SampledOperations>);
 
 /// A sum and the ends of its interval.
 type Sum = (f64, Option<(f64, f64)>);

@@ -27,7 +27,7 @@ impl GivenError {
     fn of_rows(said: String) -> GivenError {
         GivenError {
             said,
-            hint: "`host,offset_ns,error_ns` in CSV or JSON; see docs/clocks.md",
+            hint: "`host,offset_ns,error_ns` in CSV or JSON; see docs/concepts/clocks.md",
         }
     }
 
@@ -50,7 +50,7 @@ const MOST_NS: i64 = i64::MAX / 4;
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
+struct GivenOffset {
     host: String,
     offset_ns: i64,
     error_ns: i64,
@@ -106,7 +106,7 @@ impl Given {
             csv(text)?
         };
         let mut hosts = BTreeMap::new();
-        for Row {
+        for GivenOffset {
             host,
             offset_ns,
             error_ns,
@@ -156,7 +156,7 @@ impl Given {
     }
 }
 
-fn csv(text: &str) -> Result<Vec<Row>, GivenError> {
+fn csv(text: &str) -> Result<Vec<GivenOffset>, GivenError> {
     let mut rows = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or("").trim();
@@ -167,7 +167,7 @@ fn csv(text: &str) -> Result<Vec<Row>, GivenError> {
         let row = match &fields[..] {
             [host, offset, error] if !host.is_empty() => {
                 let times = (offset.parse().ok()).zip(error.parse().ok());
-                times.map(|(offset_ns, error_ns)| Row {
+                times.map(|(offset_ns, error_ns)| GivenOffset {
                     host: (*host).to_owned(),
                     offset_ns,
                     error_ns,

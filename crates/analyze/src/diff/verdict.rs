@@ -1,7 +1,7 @@
 //! What `--fail-on` may ask, and the answers.
 
 use super::{Finding, Row, Run, Total, Versus};
-use crate::environment::{Change, Kind};
+use crate::environment::{Change, FactKind};
 use crate::interval::{holm, Comparison, CONFIDENCE, LEAST_OPERATIONS};
 use serde::Serialize;
 use std::fmt;
@@ -146,7 +146,7 @@ pub(super) fn judge(
         Criterion::Environment => listed(
             changes
                 .iter()
-                .filter(|c| c.kind != Kind::Placement)
+                .filter(|c| c.kind != FactKind::Placement)
                 .map(|c| c.key.clone()),
         ),
         Criterion::Incomplete => {

@@ -121,7 +121,7 @@ impl Ends<'_> {
             calls.communicators[communicator].ranks[*member].process
         };
         let mut dead = BTreeSet::new();
-        let mut judge = |suspect: usize, others: &[usize], since: Option<i64>| {
+        let mut decide = |suspect: usize, others: &[usize], since: Option<i64>| {
             if states[suspect] == State::Running && self.is_first(suspect, others, since) {
                 dead.insert(suspect);
             }
@@ -130,14 +130,14 @@ impl Ends<'_> {
             let of = |member: &usize| process(wait.communicator, member);
             let waiting: Vec<usize> = wait.waiting.iter().map(of).collect();
             for suspect in wait.missing.iter().map(of) {
-                judge(suspect, &waiting, wait.since_ns);
+                decide(suspect, &waiting, wait.since_ns);
             }
         }
         for stall in stalls {
             let ranks = &calls.communicators[stall.communicator].ranks;
             let all: Vec<usize> = ranks.iter().map(|own| own.process).collect();
             for suspect in &all {
-                judge(*suspect, &all, stall.since_ns);
+                decide(*suspect, &all, stall.since_ns);
             }
         }
         dead

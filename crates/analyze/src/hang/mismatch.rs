@@ -24,7 +24,7 @@ const AHEAD: u64 = 1100;
 
 /// How the calls of ranks come to differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum MismatchKind {
     /// The odd ones left a call out.
     LeftOut,
     /// The odd ones made two calls in the other order.
@@ -88,7 +88,7 @@ pub(super) struct Difference {
     pub odd: Vec<usize>,
     /// Nothing shows which of the two went astray.
     pub tied: bool,
-    pub how: How,
+    pub how: MismatchKind,
 }
 
 impl Difference {
@@ -160,7 +160,7 @@ fn settle(case: &Case, mut difference: Difference) -> Difference {
     match (most, difference.odd.iter().any(new)) {
         (true, false) => {
             std::mem::swap(&mut difference.most, &mut difference.odd);
-            difference.how = How::Differs;
+            difference.how = MismatchKind::Differs;
         }
         (false, true) => {}
         _ => difference.tied = true,
@@ -373,7 +373,7 @@ impl Compared<'_> {
     }
 
     /// How the odd members come to differ from the others.
-    fn how(&self, ordinal: u64, most: &[usize], odd: &[usize]) -> Option<How> {
+    fn how(&self, ordinal: u64, most: &[usize], odd: &[usize]) -> Option<MismatchKind> {
         let made = |member: &&usize| {
             let own = &self.ranks.ranks[**member];
             match self.sequence {
@@ -398,11 +398,11 @@ impl Compared<'_> {
             compared > 0
         };
         Some(if odd.iter().all(swapped) {
-            How::Swapped
+            MismatchKind::Swapped
         } else if odd.iter().all(left_out) {
-            How::LeftOut
+            MismatchKind::LeftOut
         } else {
-            How::Differs
+            MismatchKind::Differs
         })
     }
 }

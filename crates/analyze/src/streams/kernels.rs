@@ -1,7 +1,7 @@
 //! The table of kernels: everything that ran on GPUs in kernel windows, one by one.
 //!
 //! [`of_process`] gives the rows of a process, and [`COLUMNS`] names every column once: exporters and
-//! docs/tables.md follow it. NCCL's kernels are joined to their calls as the report joins them
+//! docs/reference/tables.md follow it. NCCL's kernels are joined to their calls as the report joins them
 //! ([`super::join`]).
 //!
 //! Rule: a window that is not whole has rows too, and none of them is joined: what is missing would shift the

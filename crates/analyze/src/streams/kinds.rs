@@ -1,6 +1,6 @@
 //! What a kernel is, by its name.
 //!
-//! Rule: patterns are documented in docs/streams.md. A name that no pattern fits is the job's own computing.
+//! Rule: patterns are documented in docs/concepts/streams.md. A name that no pattern fits is the job's own computing.
 
 /// The names of a process's kernels by their ids, and what each does.
 #[derive(Clone, Debug, Default)]

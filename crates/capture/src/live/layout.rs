@@ -31,7 +31,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"NCSLIVE1");
 /// The three clocks at one moment.
 #[repr(C)]
 #[derive(Debug, Default)]
-pub struct Anchor {
+pub struct LiveAnchor {
     /// The recorder's clock: TSC ticks, or ns of CLOCK_MONOTONIC if the TSC is not used.
     pub ticks: AtomicU64,
     /// CLOCK_MONOTONIC, ns.
@@ -65,9 +65,9 @@ pub struct Header {
     /// Inode of the pid name space.
     pub pid_namespace: AtomicU64,
     /// When the live part was made.
-    pub first: Anchor,
+    pub first: LiveAnchor,
     /// The newest anchor; `anchor_version` is odd while it changes.
-    pub last: Anchor,
+    pub last: LiveAnchor,
     /// See `last`.
     pub anchor_version: AtomicU64,
     /// Rows born, which is the next ticket. A compare-and-swap at each birth. Calls that found no row are
@@ -207,7 +207,7 @@ pub fn start(page: &[u8]) -> Option<(Start, &[u8])> {
         state: u32_at(offset_of!(Header, state))?,
         staged_base: u64_at(offset_of!(Header, staged_base))?,
         staged_len: u64_at(offset_of!(Header, staged_len))?,
-        last_realtime: u64_at(offset_of!(Header, last) + offset_of!(Anchor, realtime))?,
+        last_realtime: u64_at(offset_of!(Header, last) + offset_of!(LiveAnchor, realtime))?,
     };
     let len = u32_at(offset_of!(Header, process_len))? as usize;
     let facts = page.get(offset_of!(Header, process)..offset_of!(Header, trace_number))?;

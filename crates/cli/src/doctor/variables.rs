@@ -1,6 +1,6 @@
 //! NCCLSCOPE_* and NCCL's own variables: names that do not exist, values that can't be used, and what else decides.
 //!
-//! The recorder reads its settings by itself, in the job; [`SETTINGS`] is the table of `docs/settings.md`, and a test holds
+//! The recorder reads its settings by itself, in the job; [`SETTINGS`] is the table of `docs/reference/settings.md`, and a test holds
 //! the two together.
 
 use super::{Check, Checks, Machine, Status};
@@ -60,8 +60,8 @@ pub fn checks(machine: &Machine) -> Vec<Check> {
                 .map(|(known, _)| *known)
                 .min_by_key(|known| distance(known, name));
             let remedy = match near.filter(|known| distance(known, name) <= 3) {
-                Some(known) => format!("{known}? docs/settings.md has them all"),
-                None => "docs/settings.md has the names".to_owned(),
+                Some(known) => format!("{known}? docs/reference/settings.md has them all"),
+                None => "docs/reference/settings.md has the names".to_owned(),
             };
             checks.not(
                 Status::Warn,
@@ -206,7 +206,7 @@ mod tests {
                 "seconds from 0.05 to 3600",
                 "a size from 1MiB to 64MiB, like 64MiB",
                 "one of profile, trace, full, callbacks",
-                "NCCLSCOPE_TIMING? docs/settings.md has them all",
+                "NCCLSCOPE_TIMING? docs/reference/settings.md has them all",
             ]
         );
         assert!(warned(&[
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn the_table_is_that_of_the_documentation() {
         let text = std::fs::read_to_string(
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md"),
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/settings.md"),
         )
         .expect("the page");
         let rows: Vec<Vec<&str>> = text

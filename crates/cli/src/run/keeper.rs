@@ -6,7 +6,7 @@
 //! Rule: nothing is lost when this process dies with the program. The live parts are files that belong to nobody, and
 //! `ncclscope collect` finds them.
 
-use super::adopt::{self, Here, Liveness, Outcome, Part};
+use super::adopt::{self, Here, LivePart, Liveness, Outcome};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -31,7 +31,7 @@ pub struct Tally {
 
 impl Tally {
     /// Adopts `part` and notes what became of it; true when the capture has all of it.
-    fn adopt(&mut self, part: &Part, trace: &Path) -> bool {
+    fn adopt(&mut self, part: &LivePart, trace: &Path) -> bool {
         match adopt::adopt(part, trace) {
             Ok(Outcome::Adopted(path)) => self.adopted.push(path),
             Ok(Outcome::Whole) => {}

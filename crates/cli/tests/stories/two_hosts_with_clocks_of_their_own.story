@@ -30,7 +30,7 @@ fake-host-1 common ends 39
 true
 --- echo 'fake-host-0;0' >odd.csv; ncclscope report capture --offsets odd.csv
 2| error: `odd.csv`: line 1: expected `host,offset_ns,error_ns` with whole numbers, found `fake-host-0;0`
-2|   hint: `host,offset_ns,error_ns` in CSV or JSON; see docs/clocks.md
+2|   hint: `host,offset_ns,error_ns` in CSV or JSON; see docs/concepts/clocks.md
 [exit 2]
 --- ncclscope report capture --offsets not-there
 2| error: `not-there` can't be read: No such file or directory (os error 2)

@@ -86,10 +86,10 @@ pub fn read(folder: &Path) -> anyhow::Result<Truth> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use counter::{Counter, Kind};
+    use counter::{CallShape, Counter};
 
-    fn kind(function: u32, nranks: u32, count: u64) -> Kind {
-        Kind {
+    fn kind(function: u32, nranks: u32, count: u64) -> CallShape {
+        CallShape {
             function,
             datatype: 7,
             nranks,

@@ -1,6 +1,6 @@
 //! The recorder's thread's part: it asks which launches have ended, and keeps their times.
 
-use super::anchor::{measure, refresh, Anchor, HostClock, Measured};
+use super::anchor::{measure, refresh, GpuAnchor, HostClock, Measured};
 use super::lead::Lead;
 use super::ring::{Ring, Rings, PAIRS};
 use super::sampling::{Pace, Switch};
@@ -17,7 +17,7 @@ const POLL_EVERY: Duration = Duration::from_millis(10);
 /// See the module.
 #[derive(Default)]
 pub struct Poller {
-    anchors: Vec<Anchor>,
+    anchors: Vec<GpuAnchor>,
     pace: Pace,
     relaxed: bool,
     polled: Option<Instant>,
@@ -143,7 +143,7 @@ impl Poller {
     }
 
     /// The anchor of a context, which is current.
-    fn anchor_of(&mut self, driver: &Driver, context: Context) -> Result<&mut Anchor, u32> {
+    fn anchor_of(&mut self, driver: &Driver, context: Context) -> Result<&mut GpuAnchor, u32> {
         if let Some(at) = self.anchors.iter().position(|a| a.context == context) {
             return Ok(&mut self.anchors[at]);
         }
@@ -152,7 +152,7 @@ impl Poller {
         else {
             return Err(OUT_OF_MEMORY);
         };
-        self.anchors.push(Anchor {
+        self.anchors.push(GpuAnchor {
             context,
             stream,
             events: [first, second],

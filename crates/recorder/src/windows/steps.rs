@@ -21,7 +21,7 @@ const LEAST: usize = 48;
 const ALIKE: usize = 3;
 
 /// What is known of a call: communicator, function, elements, peer.
-pub type Kind = (u32, u8, u64, u32);
+pub type CallKey = (u32, u8, u64, u32);
 
 #[derive(Default)]
 struct Seen {
@@ -35,7 +35,7 @@ struct Seen {
 /// Watches the calls of a process.
 #[derive(Default)]
 pub struct Steps {
-    kinds: HashMap<Kind, Seen>,
+    kinds: HashMap<CallKey, Seen>,
     /// The newest calls: number of the kind, and when, in ticks.
     calls: VecDeque<(u16, u64)>,
     /// Calls since a step was last looked for, and how many are waited for until it is again.
@@ -47,7 +47,7 @@ pub struct Steps {
 
 impl Steps {
     /// A call was made.
-    pub fn call(&mut self, kind: Kind, at: u64) {
+    pub fn call(&mut self, kind: CallKey, at: u64) {
         let number = self.kinds.len();
         if number >= MOST && !self.kinds.contains_key(&kind) {
             return;

@@ -7,7 +7,7 @@
 
 use super::Writer;
 use crate::graphs::New;
-use capture::block::Kind;
+use capture::block::BlockKind;
 use capture::graphs::{self, Exec, Executable, Folded, Launched, Record};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{
@@ -119,7 +119,7 @@ impl Writer {
         while !self.graphs.pending.is_empty() {
             let n = self.graphs.pending.len().min(RECORDS);
             let records: Vec<Record> = self.graphs.pending.drain(..n).collect();
-            let staged = self.block(Kind::Graphs, |out| {
+            let staged = self.block(BlockKind::Graphs, |out| {
                 for record in &records {
                     graphs::put_record(out, record);
                 }
@@ -138,8 +138,10 @@ impl Writer {
         let launches = std::mem::take(&mut self.graphs.launches);
         self.note_launches(&launches);
         let full = self.size() >= self.recorder.settings.max_size;
-        let staged =
-            !full && self.block(Kind::Launches, |out| graphs::put_launches(out, &launches));
+        let staged = !full
+            && self.block(BlockKind::Launches, |out| {
+                graphs::put_launches(out, &launches)
+            });
         if !staged {
             let untimed = &self.recorder.header().graph_launches_untimed;
             untimed.fetch_add(launches.len() as u64, Relaxed);

@@ -3,7 +3,7 @@
 
 use super::names::{call, capital, operation, ranks, span};
 use super::phrases::{absent, Words};
-use analyze::hang::{Aspect, CallRow, Hang, How, Mismatch};
+use analyze::hang::{Aspect, CallRow, Hang, Mismatch, MismatchKind};
 use analyze::summary::size;
 
 pub(super) fn words(hang: &Hang, mismatch: &Mismatch) -> Words {
@@ -13,11 +13,13 @@ pub(super) fn words(hang: &Hang, mismatch: &Mismatch) -> Words {
     let made = mismatch.made.as_ref();
     let made = made.map_or("another call".to_owned(), operation);
     let sentence = match mismatch.how {
-        How::LeftOut => {
+        MismatchKind::LeftOut => {
             format!("{odd} left out {expected}, which {most} made, and went on with {made}.")
         }
-        How::Swapped => format!("{odd} made {made} before {expected}, which {most} made first."),
-        How::Differs => format!("{odd} made {made} where {most} made {expected}."),
+        MismatchKind::Swapped => {
+            format!("{odd} made {made} before {expected}, which {most} made first.")
+        }
+        MismatchKind::Differs => format!("{odd} made {made} where {most} made {expected}."),
     };
     let mut details = Vec::new();
     let Mismatch { made, expected, .. } = mismatch;

@@ -1,6 +1,6 @@
 //! Decodes the calls of a process, all at once or one range of tickets after another: a [`Reader`].
 
-use super::parts::{Live, Place, Rows};
+use super::parts::{Live, PayloadOffset, Rows};
 use crate::calls::{Call, Extra};
 use crate::clock::{Clock, Cursor};
 use crate::files::{self, load, Held, TRACE};
@@ -99,7 +99,7 @@ pub(crate) struct Reader {
 
 /// Calls of a range of tickets, by ticket.
 #[derive(Default)]
-pub(crate) struct Part {
+pub(crate) struct TicketRange {
     pub calls: Vec<Call>,
     pub extras: Vec<Extra>,
     /// Calls that were in blocks.
@@ -194,7 +194,7 @@ enum OpenFile<'a> {
 
 impl Opened<'_> {
     /// The calls of a range of tickets, in place of what `part` held.
-    pub(crate) fn read(&mut self, range: Range, part: &mut Part) {
+    pub(crate) fn read(&mut self, range: Range, part: &mut TicketRange) {
         part.extras.clear();
         part.malformed.clear();
         part.shapeless = 0;
@@ -284,7 +284,7 @@ impl Opened<'_> {
     }
 
     /// Adds the rows of the live part that were not sealed.
-    fn add_live(&self, (from, to): Range, part: &mut Part) {
+    fn add_live(&self, (from, to): Range, part: &mut TicketRange) {
         let live = &self.reader.live;
         let first = live.calls.partition_point(|call| call.ticket < from);
         for call in live.calls[first..].iter().take_while(|c| c.ticket <= to) {
@@ -318,8 +318,8 @@ fn payload<'a>(
 ) -> Option<&'a [u8]> {
     let len = block.bytes as usize;
     match block.place {
-        Place::Staged(at) => reader.staged.get(at..at + len),
-        Place::File(file, at) => {
+        PayloadOffset::Staged(at) => reader.staged.get(at..at + len),
+        PayloadOffset::File(file, at) => {
             let file = match files.get(file)? {
                 OpenFile::Held(file) => file,
                 OpenFile::Plain(file) => file,

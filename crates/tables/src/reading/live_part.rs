@@ -11,7 +11,7 @@ use crate::files::{self, load, Files, SMALL};
 use crate::life::place_here;
 use crate::problem::Problem;
 use crate::process::LiveSource;
-use capture::block::{self, Kind};
+use capture::block::{self, BlockKind};
 use capture::live::{Cause, Image, View, HEADER_BYTES};
 use capture::snapshot;
 use std::collections::BTreeMap;
@@ -272,7 +272,7 @@ pub(super) fn open_live(
 pub(super) fn first_facts(file: &[u8]) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
     let process = |b: block::Block| {
-        if b.kind == Kind::Process as u16 && facts.is_empty() {
+        if b.kind == BlockKind::Process as u16 && facts.is_empty() {
             facts = parse_facts(&String::from_utf8_lossy(b.payload));
         }
     };

@@ -2,7 +2,7 @@
 //!
 //! Held-up time, summed over operations, is more than the run loses: a rank that is late to the first of five operations that
 //! run beside its computing is late to all five, and others that wait there have work in between anyway. So a
-//! [`Replay`] takes each operation's ranks as they became *ready*, moves the late rank's readiness forward to the median of the others', and
+//! [`WhatIf`] takes each operation's ranks as they became *ready*, moves the late rank's readiness forward to the median of the others', and
 //! lets the operations follow: one begins when its last rank is ready and the one before it on its communicator is over, and
 //! takes the transfer that it took. What of that arrives at the end of the run is the loss.
 //!
@@ -17,11 +17,11 @@
 //!
 //! **Bound.** A rank that others wait for may hide that these have work of their own beside the wait: its lateness
 //! grows until they do nothing else but wait. The few steps before that show how long their work takes, and the
-//! run can't become shorter than that ([`Replay::bound`]).
+//! run can't become shorter than that ([`WhatIf::bound`]).
 //!
 //! Rule: with nobody moved, every operation ends when it did.
 
-use super::operations::{Lane, Operations, Place, OTHER};
+use super::operations::{Lane, Operations, PartIndex, OTHER};
 use crate::interval::Batches;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -77,7 +77,7 @@ struct Node {
 }
 
 /// A run that can be played again.
-pub(super) struct Replay {
+pub(super) struct WhatIf {
     nodes: Vec<Node>,
     /// By operation: its nodes.
     operations: Vec<(u32, u32)>,
@@ -91,9 +91,9 @@ pub(super) struct Replay {
     alone: Vec<i64>,
 }
 
-impl Replay {
-    pub(super) fn new(of: &Operations) -> Replay {
-        let mut replay = Replay {
+impl WhatIf {
+    pub(super) fn new(of: &Operations) -> WhatIf {
+        let mut what_if = WhatIf {
             nodes: Vec::new(),
             operations: Vec::with_capacity(of.whole.len()),
             communicators: Vec::with_capacity(of.whole.len()),
@@ -103,13 +103,13 @@ impl Replay {
         };
         let mut rows = Vec::new();
         for (operation, whole) in of.whole.iter().enumerate() {
-            let first = replay.nodes.len() as u32;
+            let first = what_if.nodes.len() as u32;
             for (sequence, _, place) in &of.parts[whole.0..whole.1] {
-                let (part, place): (_, Place) = (of.part(*place), *place);
+                let (part, place): (_, PartIndex) = (of.part(*place), *place);
                 rows.push((*sequence, part.row));
                 let start = wide(part.start);
-                replay.lanes[place.0 as usize].push(replay.nodes.len() as u32);
-                replay.nodes.push(Node {
+                what_if.lanes[place.0 as usize].push(what_if.nodes.len() as u32);
+                what_if.nodes.push(Node {
                     lane: place.0,
                     operation: operation as u32,
                     start,
@@ -123,17 +123,17 @@ impl Replay {
                     ready: start,
                 });
             }
-            let last = replay.nodes.len() as u32;
-            replay.operations.push((first, last));
-            replay
+            let last = what_if.nodes.len() as u32;
+            what_if.operations.push((first, last));
+            what_if
                 .communicators
                 .push(of.communicators[of.parts[whole.0].0 as usize]);
         }
-        replay.follow(&of.lanes);
-        replay.anchor(&rows);
-        replay.sort();
-        replay.infer();
-        replay
+        what_if.follow(&of.lanes);
+        what_if.anchor(&rows);
+        what_if.sort();
+        what_if.infer();
+        what_if
     }
 
     fn node(&self, index: u32) -> &Node {
@@ -271,7 +271,7 @@ impl Replay {
                 };
                 times.by_start.push(pair(node.start, before.start));
                 let since = node.start.saturating_sub(before.start);
-                if Replay::at_once(node, since) && before.launch != i64::MIN {
+                if WhatIf::at_once(node, since) && before.launch != i64::MIN {
                     times.by_launch.push(pair(node.launch, before.launch));
                 }
             }
@@ -354,7 +354,7 @@ impl Replay {
             && previous.launch != i64::MIN
             && node.launch.saturating_sub(previous.launch).abs_diff(since)
                 < since.unsigned_abs() / 4;
-        (beside && !of_host && !Replay::at_once(node, since)).then_some(since)
+        (beside && !of_host && !WhatIf::at_once(node, since)).then_some(since)
     }
 
     /// Infers when ranks were ready whose kernels were queued.
@@ -412,7 +412,7 @@ impl Replay {
         let at_once = |node: &Node| {
             let before = self.nodes.get(node.before as usize);
             let since = before.map_or(0, |b| node.start.saturating_sub(b.start));
-            Replay::at_once(node, since)
+            WhatIf::at_once(node, since)
         };
         let (true, Some(mine)) = (at_once(node), anchor(node)) else {
             return i64::MAX;

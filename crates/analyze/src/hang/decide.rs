@@ -1,6 +1,6 @@
 //! Chooses the verdict.
 //!
-//! [`judge`] asks in this order: do ranks make different calls; where does the wait-for graph end, in sinks,
+//! [`decide`] asks in this order: do ranks make different calls; where does the wait-for graph end, in sinks,
 //! in operations that do not end, or in a cycle; and if nobody is seen to wait, why not. Each answer is a
 //! [`Verdict`] with its evidence.
 //!
@@ -15,15 +15,15 @@ use super::network::{moved, network};
 use super::progress::{call_row, CallRow, Member, Members};
 use super::reached::{reached, Reached};
 use super::verdict::{
-    Astray, AstrayBecause, Because, Cycle, CycleStep, Kind, Lacking, Mismatch, Outcome,
-    ProcessName, Quiet, Reason, Sink, Stall, Verdict,
+    Astray, AstrayBecause, Because, Cycle, CycleStep, Lacking, Mismatch, Outcome, ProcessName,
+    Quiet, Reason, Sink, Stall, Verdict, VerdictKind,
 };
 use super::wait_for::{self, is_astray, Step, WaitForGraph};
 use super::waits::{self, Lack, Wait};
 use std::collections::BTreeSet;
 
 /// The verdict.
-pub(super) fn judge(case: &Case) -> Verdict {
+pub(super) fn decide(case: &Case) -> Verdict {
     mismatch(case)
         .map(Verdict::Mismatch)
         .or_else(|| waits_end(case))
@@ -112,9 +112,9 @@ fn choose(all: &[Verdict]) -> Option<usize> {
     let first = all.iter().position(|verdict| weight(verdict) == best)?;
     let stopped = all
         .iter()
-        .position(|verdict| verdict.kind() == Kind::Stopped);
+        .position(|verdict| verdict.kind() == VerdictKind::Stopped);
     // Those that are dead or have left will not come, whoever else is stopped.
-    let proven = matches!(all[first].kind(), Kind::Dead | Kind::Left);
+    let proven = matches!(all[first].kind(), VerdictKind::Dead | VerdictKind::Left);
     Some(stopped.filter(|_| !proven).unwrap_or(first))
 }
 

@@ -1,6 +1,6 @@
 //! Simulated jobs of which the loss is known: the same job without the lateness.
 
-use super::super::operations::{Lane, Part};
+use super::super::operations::{Lane, RankPart};
 use super::*;
 use crate::fixtures::Random;
 use crate::matching::Key;
@@ -75,7 +75,7 @@ fn job(
             let on_host = |us: f64| (us * 1e3) as i64 + 77_000_000_000;
             if let Other = what {
                 for (rank, launch) in launches.iter().enumerate() {
-                    lanes[rank].parts.push(Part {
+                    lanes[rank].parts.push(RankPart {
                         communicator: u32::MAX,
                         sequence: OTHER,
                         number: 0,
@@ -104,7 +104,7 @@ fn job(
                 let end = start.iter().copied().fold(0.0, f64::max) + transfer;
                 for (rank, start) in members[group].iter().zip(start) {
                     stream[group][*rank] = end;
-                    lanes[*rank].parts.push(Part {
+                    lanes[*rank].parts.push(RankPart {
                         communicator: u32::MAX,
                         sequence: group as u32,
                         number: numbers[group],
@@ -155,15 +155,15 @@ fn told(members: &[&[usize]], step: &[Do], rank: u32, late: Late) -> Vec<(f64, f
     let of = |seed| {
         let (slowed, long) = job(members, step, 60, late, seed);
         let (_, short) = job(members, step, 60, |_, _, _| 0.0, seed);
-        let replay = Replay::new(&slowed);
-        for other in (0..replay.lanes.len() as u32).filter(|other| *other != rank) {
-            let loss = replay.loss(other).ns / 1e3;
+        let what_if = WhatIf::new(&slowed);
+        for other in (0..what_if.lanes.len() as u32).filter(|other| *other != rank) {
+            let loss = what_if.loss(other).ns / 1e3;
             assert!(
                 loss < 0.01 * long + 0.05 * (long - short),
                 "rank {other}: {loss} µs"
             );
         }
-        (replay.loss(rank).ns / 1e6, (long - short) / 1e3)
+        (what_if.loss(rank).ns / 1e6, (long - short) / 1e3)
     };
     seeds.map(of).collect()
 }
@@ -196,10 +196,10 @@ fn with_nobody_late_the_run_is_as_it_was() {
         data_parallel(50.0, 4_000.0),
     ] {
         let (healthy, end) = job(WORLD, &step, 60, |_, _, _| 0.0, 3);
-        let replay = Replay::new(&healthy);
-        assert_eq!(replay.without(u32::MAX, None).iter().max(), Some(&0));
+        let what_if = WhatIf::new(&healthy);
+        assert_eq!(what_if.without(u32::MAX, None).iter().max(), Some(&0));
         for lane in 0..4 {
-            assert!(replay.loss(lane).ns / 1e3 < 0.01 * end);
+            assert!(what_if.loss(lane).ns / 1e3 < 0.01 * end);
         }
     }
 }
@@ -247,7 +247,7 @@ fn work_that_waiting_hides_is_no_loss() {
         for seed in 1..=4 {
             let (slowed, long) = job(WORLD, &step, 200, late, seed);
             let (_, short) = job(WORLD, &step, 200, |_, _, _| 0.0, seed);
-            let told = Replay::new(&slowed).loss(2).ns / 1e3;
+            let told = WhatIf::new(&slowed).loss(2).ns / 1e3;
             let truth = long - short;
             assert!(
                 told <= 1.5 * truth,
@@ -298,12 +298,12 @@ fn lateness_is_of_the_operation_in_which_it_began() {
         _ => 0.0,
     };
     let (job, _) = job(&[&[0, 1]], &bound_by_the_gpu(), 20, busy, 1);
-    let replay = Replay::new(&job);
-    for (operation, origin) in replay.origins(1, |_| 50e6).split_off(3) {
+    let what_if = WhatIf::new(&job);
+    for (operation, origin) in what_if.origins(1, |_| 50e6).split_off(3) {
         assert_eq!(origin, operation - operation % 3);
     }
     // All that it holds up is new.
-    for (operation, origin) in replay.origins(1, |_| f64::MIN) {
+    for (operation, origin) in what_if.origins(1, |_| f64::MIN) {
         assert_eq!(origin, operation);
     }
 }
@@ -311,8 +311,8 @@ fn lateness_is_of_the_operation_in_which_it_began() {
 #[test]
 fn launches_are_placed_by_kernels_of_every_function() {
     let (job, _) = job(&[&[0, 1]], &bound_by_the_gpu(), 20, |_, _, _| 0.0, 1);
-    let replay = Replay::new(&job);
-    for node in &replay.nodes {
+    let what_if = WhatIf::new(&job);
+    for node in &what_if.nodes {
         let first = node.operation % 3 == 0;
         let ahead = (node.start - node.launch) as f64 / 1e6;
         assert!(!first || (10.0..35.0).contains(&ahead), "{ahead} ms");
@@ -409,7 +409,7 @@ fn two_late_ranks_hide_each_other() {
         }
     };
     let (slowed, _) = job(WORLD, &data_parallel(5_000.0, 2_000.0), 60, late, 3);
-    let loss = Replay::new(&slowed).loss(2).ns / 1e6;
+    let loss = WhatIf::new(&slowed).loss(2).ns / 1e6;
     assert!(loss < 60.0, "{loss} ms of 1200");
 }
 
