@@ -383,37 +383,26 @@ impl Gatherer {
             .enumerate()
             .filter(|(_, w)| w.is_whole())
         {
-            let mut devices: Vec<u32> = window.ran.iter().map(|r| r.device).collect();
-            devices.dedup();
+            let host_waited = host::waited(window, &names);
             let launched = &calls.calls[index];
-            for device in devices {
-                let ran = window::ran_on(window, device);
-                let Some(mut seen) = window::seen(ran, &names) else {
+            for on in join::on_devices(window, launched, process, &capture.names, &names) {
+                let (ran, Some(seen)) = (on.ran, on.seen) else {
                     continue;
                 };
-                join::join_device(
-                    &mut seen,
-                    launched,
-                    device,
-                    window,
-                    process,
-                    &capture.names,
-                    &names,
-                );
                 in_graphs.extend(seen.nccl.iter().filter_map(|kernel| {
                     let ns = u64::try_from(kernel.end - kernel.start).ok()?;
                     Some((kernel.captured_as?, ns))
                 }));
-                let lane = lanes.entry(device).or_insert_with(|| Lane {
+                let lane = lanes.entry(on.device).or_insert_with(|| Lane {
                     rank: process.rank,
                     host: process.host.clone(),
                     pid: process.pid,
-                    device,
+                    device: on.device,
                     active,
                     windows: Vec::new(),
                     host_waited: Vec::new(),
                 });
-                lane.host_waited.extend(host::waited(window, &names));
+                lane.host_waited.extend(&host_waited);
                 self.count(ran, &seen, &names, &mut of_names);
                 lane.windows.push(LaneWindow {
                     seen,

@@ -8,7 +8,8 @@
 //! others.
 
 use super::kinds::{does, Does};
-use super::{devices, join, kinds, window, Calls, Launched};
+use super::window::NcclKernel;
+use super::{devices, join, kinds, Calls};
 use crate::executions::{Steps, Walk};
 use capture::windows::Kind;
 use tables::calls::Value;
@@ -153,13 +154,9 @@ pub fn of_process<'a>(capture: &'a Capture, index: usize) -> Vec<Row<'a>> {
     let names = kinds::Names::new(&windows.names);
     let mut rows = Vec::new();
     for (window, launched) in windows.list.iter().zip(&calls.calls) {
-        let mut on: Vec<u32> = window.ran.iter().map(|r| r.device).collect();
-        on.dedup();
-        for device in on {
-            let ran = window::ran_on(window, device);
-            let joined = joined(capture, process, window, device, ran, launched, &names);
-            let mut joined = joined.into_iter();
-            rows.extend(ran.iter().map(|ran| {
+        for on in join::on_devices(window, launched, process, &capture.names, &names) {
+            let mut joined = on.seen.iter().flat_map(|seen| &seen.nccl).map(joined);
+            rows.extend(on.ran.iter().map(|ran| {
                 let nccl = ran.kind == Kind::Kernel && names.does(ran.name) == Does::Nccl;
                 Row {
                     capture,
@@ -179,30 +176,9 @@ pub fn of_process<'a>(capture: &'a Capture, index: usize) -> Vec<Row<'a>> {
     rows
 }
 
-/// The calls of NCCL's kernels of a device, in order of these.
-fn joined(
-    capture: &Capture,
-    process: &Process,
-    window: &Window,
-    device: u32,
-    ran: &[Ran],
-    launched: &[(u32, Launched)],
-    names: &kinds::Names,
-) -> Vec<Option<Joined>> {
-    let seen = window::seen(ran, names).filter(|_| window.is_whole());
-    let Some(mut seen) = seen else {
-        return Vec::new();
-    };
-    join::join_device(
-        &mut seen,
-        launched,
-        device,
-        window,
-        process,
-        &capture.names,
-        names,
-    );
-    let of = seen.nccl.iter().map(|kernel| match kernel.captured_as {
+/// The call of one of NCCL's kernels.
+fn joined(kernel: &NcclKernel) -> Option<Joined> {
+    match kernel.captured_as {
         Some(shape) => Some(Joined {
             shape,
             ticket: None,
@@ -211,8 +187,7 @@ fn joined(
             shape,
             ticket: Some(ticket),
         }),
-    });
-    of.collect()
+    }
 }
 
 /// Why a capture has no kernels; `None` if it has some.

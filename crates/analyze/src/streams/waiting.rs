@@ -139,7 +139,7 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
     waits
 }
 
-/// The time that windows of all GPUs show: in whole cycles of the first where it has some, some of them to a piece.
+/// The time that windows of all GPUs show: whole cycles of the first, some of them to a piece.
 fn pieces(lanes: &[Lane]) -> Vec<Span> {
     let known = |lane: &Lane| Union::of(lane.windows.iter().map(|w| w.seen.known).collect());
     let all = lanes.iter().map(known).reduce(|a, b| a.and(&b));
@@ -318,10 +318,10 @@ impl Waits {
         }
         still.iter_mut().for_each(|of| of.sort_unstable());
         for wait in &direct {
-            let computes = &lanes[wait.lane].windows[wait.window].seen.computes;
+            let seen = &lanes[wait.lane].windows[wait.window].seen;
             let within = |span: Span| {
-                let hidden = computes.covers(span);
-                (span.1 - span.0 - hidden, hidden)
+                let exposed = seen.without_computing(span);
+                (exposed, span.1 - span.0 - exposed)
             };
             let pieces: Vec<(usize, Span)> = self.overlaps(wait.whole).collect();
             for (piece, span) in pieces {
@@ -351,8 +351,7 @@ impl Waits {
     /// Charges the last lane for what the transfer after a wait is more exposed than its own.
     fn charge_transfer(&mut self, lanes: &[Lane], wait: &Direct) {
         let exposed = |lane: usize, window: usize, span: Span| {
-            let length = (span.1 - span.0).max(0);
-            length - lanes[lane].windows[window].seen.computes.covers(span)
+            lanes[lane].windows[window].seen.without_computing(span)
         };
         let transfer = (wait.whole.1, wait.end);
         let more = exposed(wait.lane, wait.window, transfer)
@@ -371,7 +370,8 @@ impl Waits {
         let around = windows.filter(|seen| seen.known.0 < span.1 && span.0 < seen.known.1);
         let exposed = around.map(|seen| {
             let communicates = seen.communicates().within(span);
-            communicates.length() - communicates.and(&seen.computes).length()
+            let spans = communicates.spans().iter();
+            spans.map(|span| seen.without_computing(*span)).sum::<i64>()
         });
         exposed.sum()
     }

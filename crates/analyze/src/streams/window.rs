@@ -90,6 +90,11 @@ impl Seen {
         &self.communicates
     }
 
+    /// For how long nothing computed in a span, ns; of a span in which kernels communicated, that is exposed.
+    pub fn without_computing(&self, span: Span) -> i64 {
+        (span.1 - span.0).max(0) - self.computes.covers(span)
+    }
+
     /// Nothing ran.
     pub fn idle(&self) -> i64 {
         self.length() - self.computing - self.beside - self.exposed - self.copies
