@@ -7,6 +7,8 @@
 //! Rule: windows are samples, so all figures are shares of the time that they show; each window counts by its length. What
 //! a window can't show (calls that were launched before it, a GPU without CUPTI) is left out, and counted where it is.
 
+pub mod bubbles;
+mod causes;
 mod host;
 mod interference;
 mod intervals;
@@ -18,6 +20,7 @@ mod window;
 
 use crate::executions::{Execution, Place};
 use crate::interval::Batches;
+use bubbles::Bubble;
 use capture::windows::Kind;
 use interference::{alone, computed, slowed, Alone, Computed};
 use intervals::Union;
@@ -57,6 +60,8 @@ pub struct Streams {
     pub operations: u64,
     /// Who was waited for, largest loss first.
     pub waited_for: Vec<WaitedFor>,
+    /// By rank: the bubbles of a job that passes data on by sends and receives, as pipelines do; else empty.
+    pub bubbles: Vec<Bubble>,
 }
 
 /// The ends of an operation on its ranks are apart by so much, ns: a wait is not known better.
@@ -303,9 +308,9 @@ impl Calls {
         }
     }
 
-    /// Adds an execution, if it was launched in a window. `devices` are those of the process's communicators, by place.
+    /// Adds an execution of a process, if it was launched in a window. `devices` are those of the process's communicators, by place.
     #[inline]
-    pub fn add(&mut self, devices: &[u32], execution: &Execution) {
+    pub fn add(&mut self, process: &Process, devices: &[u32], execution: &Execution) {
         if self.spans.is_empty() || execution.captured {
             return;
         }
@@ -317,13 +322,27 @@ impl Calls {
         };
         self.take_in(at);
         let window = self.spans.partition_point(|span| span.1 < at);
-        if self.spans.get(window).is_some_and(|span| span.0 <= at) {
+        if self.spans.get(window).is_none_or(|span| at < span.0) {
+            return;
+        }
+        let device = devices[execution.place];
+        let mut push = |call: &tables::Call| {
             let launched = Launched {
                 at,
                 shape: call.shape,
                 ticket: call.ticket,
             };
-            self.calls[window].push((devices[execution.place], launched));
+            self.calls[window].push((device, launched));
+        };
+        match (call.composite as usize).checked_sub(1) {
+            None => push(call),
+            // The sends and receives of one operation have one launch.
+            Some(composite) => {
+                let calls = &process.composites[composite].calls;
+                calls
+                    .iter()
+                    .for_each(|index| push(&process.calls[*index as usize]));
+            }
         }
     }
 
@@ -564,6 +583,7 @@ impl Gatherer {
             common_us: us(waits.common()),
             operations: waits.operations,
             waited_for: waited_for(&self.lanes, &ranks, &waits, &own, &all),
+            bubbles: bubbles::bubbles(&self.lanes, &waits),
             ranks,
         })
     }

@@ -6,7 +6,7 @@
 //! and every kernel began after its launch. In a graph, the kernels of a launch are the calls that were captured, in order.
 
 use super::kinds::{self, function};
-use super::window::{self, NcclKernel, Seen};
+use super::window::{self, NcclKernel, Peer, Seen};
 use std::collections::BTreeMap;
 use tables::windows::{Ran, Window};
 use tables::{Names, Process};
@@ -118,7 +118,10 @@ fn join(
                 .iter()
                 .take_while(|call| call.at == unit.at);
             let shapes = calls.filter_map(|call| process.shapes.get(call.shape as usize));
-            seen.peers.extend(shapes.filter_map(|shape| shape.peer));
+            seen.peers.extend(shapes.filter_map(|shape| {
+                let receives = names.get(shape.function) == Some("Recv");
+                shape.peer.map(|rank| Peer { rank, receives })
+            }));
             let shape = &process.shapes[unit.shape as usize];
             let kernel = &mut seen.nccl[kernel];
             (kernel.communicator, kernel.rank) = (shape.communicator, shape.rank);

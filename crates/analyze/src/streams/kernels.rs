@@ -149,7 +149,7 @@ pub fn of_process<'a>(capture: &'a Capture, index: usize) -> Vec<Row<'a>> {
     let on_devices = devices(process, walk.places());
     let mut calls = Calls::new(process);
     walk.for_each(&mut Steps::default(), |execution| {
-        calls.add(&on_devices, execution);
+        calls.add(process, &on_devices, execution);
     });
     let names = kinds::Names::new(&windows.names);
     let mut rows = Vec::new();
