@@ -393,7 +393,7 @@ impl Gatherer {
             calls.take_in(launch.at);
         }
         let active = calls.active.map_or(0, |(from, to)| to - from);
-        let names = Arc::new(Names::new(&windows.names));
+        let names = Arc::new(Names::new(&windows.names, &capture.communication));
         let mut of_names = vec![OfName::default(); names.len()];
         let mut lanes: BTreeMap<u32, Lane> = BTreeMap::new();
         for (index, window) in windows
@@ -506,7 +506,7 @@ impl Gatherer {
         let nccl = self
             .kernels
             .iter()
-            .filter(|(name, _)| kinds::does(name) == Does::Nccl);
+            .filter(|(name, _)| kinds::does(name, &capture.communication) == Does::Nccl);
         for (name, of) in nccl {
             functions.entry(kinds::function(name)).or_default().add(of);
         }
@@ -557,7 +557,7 @@ impl Gatherer {
             }
         }
         kernels.extend(self.kernels.into_iter().map(|(name, of)| {
-            let kind = match kinds::does(&name) {
+            let kind = match kinds::does(&name, &capture.communication) {
                 Does::Computes => "computing",
                 _ => "communication",
             };

@@ -121,7 +121,7 @@ mod tests {
     }
 
     fn share(window: &Window) -> Option<f64> {
-        let names = Names::new(&["", "gemm"].map(String::from));
+        let names = Names::new(&["", "gemm"].map(String::from), &[]);
         let pieces = waited(window, &names);
         let (of, all) = pieces
             .iter()

@@ -44,7 +44,7 @@ struct Joined {
 
 impl Row<'_> {
     fn does(&self) -> Option<Does> {
-        (self.ran.kind == Kind::Kernel).then(|| does(self.name))
+        (self.ran.kind == Kind::Kernel).then(|| does(self.name, &self.capture.communication))
     }
 
     fn shape(&self) -> Option<&Shape> {
@@ -151,7 +151,7 @@ pub fn of_process<'a>(capture: &'a Capture, index: usize) -> Vec<Row<'a>> {
     walk.for_each(&mut Steps::default(), |execution| {
         calls.add(process, &on_devices, execution);
     });
-    let names = kinds::Names::new(&windows.names);
+    let names = kinds::Names::new(&windows.names, &capture.communication);
     let mut rows = Vec::new();
     for (window, launched) in windows.list.iter().zip(&calls.calls) {
         for on in join::on_devices(window, launched, process, &capture.names, &names) {

@@ -540,7 +540,10 @@ mod tests {
             });
         }
         let names = ["", "ncclDevKernel_SendRecv"].map(String::from);
-        Lane::with(vec![LaneWindow::with(seen, Arc::new(Names::new(&names)))])
+        Lane::with(vec![LaneWindow::with(
+            seen,
+            Arc::new(Names::new(&names, &[])),
+        )])
     }
 
     /// Exposed and hidden, by waiting lane and charged lane.

@@ -252,7 +252,7 @@ mod tests {
             "vllm::cross_device_reduce_1stage<float, 2>",
         ]
         .map(String::from);
-        Names::new(&names)
+        Names::new(&names, &[])
     }
 
     fn ran(name: u32, stream: u32, from_ms: i64, to_ms: i64) -> Ran {
