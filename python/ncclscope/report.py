@@ -535,6 +535,22 @@ class WaitedFor(Record):
     host_late: bool
 
 
+class Replay(Record):
+    """What communication takes in one replay of a CUDA graph on one rank: for a decode graph, in one token."""
+
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    device: int
+    calls: dict[str, int]
+    replays: int
+    replay_us: float
+    communication_us: float
+    exposed_us: float
+    exposed_interval_us: list[float] | None
+
+
 class BubbleFor(Record):
     """A rank that another waited for in sends and receives, of a step."""
 
@@ -579,6 +595,7 @@ class Streams(Record):
         "other_communication": OtherCommunication,
         "kernels": KernelRow,
         "waited_for": WaitedFor,
+        "replays": Replay,
         "bubbles": Bubble,
     }
     __slots__ = ()
@@ -592,6 +609,7 @@ class Streams(Record):
     common_us: float
     operations: int
     waited_for: list[WaitedFor]
+    replays: list[Replay]
     bubbles: list[Bubble]
 
 

@@ -15,6 +15,7 @@ mod intervals;
 mod join;
 pub mod kernels;
 mod kinds;
+pub mod replays;
 mod waiting;
 mod window;
 
@@ -26,6 +27,7 @@ use interference::{alone, computed, slowed, Alone, Computed};
 use intervals::Union;
 use join::Launched;
 use kinds::{Does, Names};
+use replays::Replay;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -60,6 +62,8 @@ pub struct Streams {
     pub operations: u64,
     /// Who was waited for, largest loss first.
     pub waited_for: Vec<WaitedFor>,
+    /// Replays of CUDA graphs that communicate, by rank and calls, longest in all first.
+    pub replays: Vec<Replay>,
     /// By rank: the bubbles of a job that passes data on by sends and receives, as pipelines do; else empty.
     pub bubbles: Vec<Bubble>,
 }
@@ -212,6 +216,7 @@ impl Lane {
             active: 0,
             windows,
             host_waited: Vec::new(),
+            replays: Vec::new(),
         }
     }
 
@@ -248,6 +253,8 @@ pub(crate) struct Lane {
     pub(crate) windows: Vec<LaneWindow>,
     /// By window: for how long its process's host waited for the GPU, and how long the window was.
     host_waited: Vec<(f64, f64)>,
+    /// Whole replays of graphs that communicate.
+    replays: Vec<(replays::Calls, replays::Sample)>,
 }
 
 /// Kernels of a name in all windows, ns.
@@ -420,8 +427,10 @@ impl Gatherer {
                     active,
                     windows: Vec::new(),
                     host_waited: Vec::new(),
+                    replays: Vec::new(),
                 });
                 lane.host_waited.extend(&host_waited);
+                lane.replays.extend(replays::of_device(ran, &seen, &names));
                 self.count(ran, &seen, &names, &mut of_names);
                 lane.windows.push(LaneWindow {
                     seen,
@@ -583,6 +592,7 @@ impl Gatherer {
             common_us: us(waits.common()),
             operations: waits.operations,
             waited_for: waited_for(&self.lanes, &ranks, &waits, &own, &all),
+            replays: replays::rows(&self.lanes),
             bubbles: bubbles::bubbles(&self.lanes, &waits),
             ranks,
         })

@@ -55,3 +55,34 @@ fn a_job_that_mostly_communicates_without_nccl_is_told_so_first() {
     let ours: Vec<_> = after.kernels.iter().filter(is_ours).collect();
     assert!(!ours.is_empty() && ours.iter().all(|kernel| kernel.kind == "communication"));
 }
+
+#[test]
+fn a_replay_of_a_decode_graph_has_its_calls_and_what_they_take() {
+    let of = |name: &str| report_on(&recorded(name)).streams.expect("windows").replays;
+    let (plain, slowed) = (of("decode_plain"), of("decode_slow_gpu"));
+    for replay in plain.iter().chain(&slowed) {
+        // Twelve layers of two AllReduces each, which run between the layers' kernels on one stream.
+        assert_eq!(
+            replay.calls.iter().next(),
+            Some((&"AllReduce".to_owned(), &24))
+        );
+        assert!(replay.replays > 100);
+        assert!(replay.exposed_us > 0.999 * replay.communication_us);
+        let (low, high) = replay.exposed_interval_us.expect("enough");
+        assert!(low <= replay.exposed_us && replay.exposed_us <= high);
+    }
+    // A step takes 540 µs (data/README.md); windows make it up to 5 % longer.
+    assert!(
+        plain
+            .iter()
+            .all(|of| (540.0..570.0).contains(&of.replay_us)),
+        "{plain:?}"
+    );
+    // Rank 0 waits in its AllReduces for rank 1, which has 0.2 ms more to do.
+    let exposed = |of: &[analyze::streams::replays::Replay], rank| {
+        let row = of.iter().find(|replay| replay.rank == Some(rank));
+        row.expect("both ranks").exposed_us
+    };
+    let longer = exposed(&slowed, 0) - exposed(&plain, 0);
+    assert!((170.0..230.0).contains(&longer), "{longer}");
+}

@@ -764,6 +764,7 @@ impl<'a> Page<'a> {
             &[WAITED_FOR],
             "",
         );
+        self.table_of("streams.replays", "Replays of CUDA graphs", &[REPLAYS], "");
         self.table_of("streams.kernels", "Kernels", &[KERNELS], "");
         self.end();
         self.bubbles();

@@ -91,6 +91,7 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
     if options.kernels {
         let mut kernels = Vec::new();
         crate::streams::kernels(report, options.all, &mut kernels)?;
+        crate::replays::replays(report.streams.as_ref(), options.all, &mut kernels)?;
         write_printable(&kernels, out)?;
     }
     if options.explain {

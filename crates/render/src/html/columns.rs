@@ -214,6 +214,16 @@ columns! {
         "last" "last" "" Count "operations in which it arrived last" NEVER;
         "operations" "of" "" Count "operations in windows that were found on all their ranks" NEVER;
     }
+    REPLAYS {
+        "rank" "rank" "" Count "the launcher's rank" NOT_KNOWN;
+        "host" "host" "" Text "the machine" NEVER;
+        "device" "GPU" "" Count "CUDA's number of it" NEVER;
+        "calls" "calls of one replay" "" Counts "kernels that communicate, by function of NCCL or by library" NEVER;
+        "replays" "replays" "" Count "whole replays in windows" NEVER;
+        "replay_us" "replay" "µs" Figure "from its first kernel to the end of its last, mean" NEVER;
+        "communication_us" "communication" "µs" Figure "kernels communicated, mean" NEVER;
+        "exposed_us" "exposed" "µs" Figure "kernels communicated, and nothing computed, mean" NEVER;
+    }
     KERNELS {
         "name" "kernel" "" Wide "demangled; copies and fills together" NEVER;
         "kind" "kind" "" Text "computing, communication, copy or fill" NEVER;
