@@ -8,6 +8,7 @@
 //! others.
 
 use super::kinds::{does, Does};
+use super::intervals::Span;
 use super::window::NcclKernel;
 use super::{devices, join, kinds, Calls};
 use crate::executions::{Steps, Walk};
@@ -32,6 +33,8 @@ pub struct Row<'a> {
     pub name: &'a str,
     /// The call that it carried out, if it is one of NCCL's and that is known.
     call: Option<Joined>,
+    /// The part of its window that counts in the report's shares, on its device.
+    counted: Option<Span>,
 }
 
 /// A call, or the captured call of a graph.
@@ -72,6 +75,10 @@ fn nonzero(value: u64) -> Value<'static> {
     known((value != 0).then_some(value))
 }
 
+fn moment(value: Option<i64>) -> Value<'static> {
+    value.map_or(Value::Null, Value::Signed)
+}
+
 fn text(value: Option<&str>) -> Value<'_> {
     value.map_or(Value::Null, Value::Text)
 }
@@ -92,6 +99,8 @@ columns! {
     "pid" "uint" "" |r| Value::Unsigned(r.process.pid.into());
     "window" "uint" "" |r| Value::Unsigned(r.window.number.into());
     "window_whole" "bool" "" |r| Value::Bool(r.window.is_whole());
+    "counted_from_ns" "int" "ns since 1970" |r| moment(r.counted.map(|span| span.0));
+    "counted_to_ns" "int" "ns since 1970" |r| moment(r.counted.map(|span| span.1));
     "device" "uint" "" |r| Value::Unsigned(r.ran.device.into());
     "stream" "uint" "" |r| Value::Unsigned(r.ran.stream.into());
     "kind" "text" "" |r| Value::Text(match r.ran.kind {
@@ -155,6 +164,7 @@ pub fn of_process<'a>(capture: &'a Capture, index: usize) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
     for (window, launched) in windows.list.iter().zip(&calls.calls) {
         for on in join::on_devices(window, launched, process, &capture.names, &names) {
+            let counted = on.seen.as_ref().map(|seen| seen.span);
             let mut joined = on.seen.iter().flat_map(|seen| &seen.nccl).map(joined);
             rows.extend(on.ran.iter().map(|ran| {
                 let nccl = ran.kind == Kind::Kernel && names.does(ran.name) == Does::Nccl;
@@ -169,6 +179,7 @@ pub fn of_process<'a>(capture: &'a Capture, index: usize) -> Vec<Row<'a>> {
                         .get(ran.name as usize)
                         .map_or("", String::as_str),
                     call: nccl.then(|| joined.next()).flatten().flatten(),
+                    counted,
                 }
             }));
         }
