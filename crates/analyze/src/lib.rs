@@ -283,7 +283,7 @@ impl Analysis {
         let devices = streams::devices(process, walk.places());
         walk.for_each(&mut now.steps, |execution| {
             let place = execution.place;
-            now.in_windows.add(&devices, execution);
+            now.in_windows.add(process, &devices, execution);
             now.cost.add(process, execution);
             now.waits.add(execution);
             self.operations.add(rows[place], execution);

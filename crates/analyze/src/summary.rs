@@ -80,8 +80,36 @@ pub fn summary(operations: &[Operation], warmup: &[WarmupRow]) -> String {
     )
 }
 
+/// That most of the communication is not NCCL's, if it is so in windows.
+fn beside_nccl(streams: &Streams) -> Option<String> {
+    let others = &streams.other_communication;
+    let kernels: u64 = others.iter().map(|other| other.kernels).sum();
+    let nccl: u64 = streams.communication.iter().map(|of| of.kernels).sum();
+    if kernels <= nccl {
+        return None;
+    }
+    let most = others.iter().max_by_key(|other| other.kernels)?;
+    let more = if others.len() > 1 { " and others" } else { "" };
+    Some(format!(
+        "Most of this job's communication is not NCCL's: {kernels} kernels in windows are of {}{more}, and \
+         {nccl} are NCCL's.",
+        most.library
+    ))
+}
+
 /// The verdict: what matters most about this job, in one sentence or two.
 pub fn verdict(report: &Report) -> String {
+    let of_nccl = of_nccl(report);
+    let ended = !report.deaths.is_empty() || report.sightings.iter().any(|s| s.still_holds());
+    match report.streams.as_ref().and_then(beside_nccl) {
+        Some(beside) if ended => format!("{of_nccl} {beside}"),
+        Some(beside) => format!("{beside} {of_nccl}"),
+        None => of_nccl,
+    }
+}
+
+/// The verdict on what NCCL did.
+fn of_nccl(report: &Report) -> String {
     if let Some(death) = report.deaths.first() {
         return death.sentence();
     }

@@ -23,7 +23,8 @@ pub struct Args {
     /// Print every row instead of the first of each table
     #[arg(long, conflicts_with = "json")]
     all: bool,
-    /// Print the GPUs' kernels by name, from kernel windows
+    /// Print the GPUs' kernels by name, from kernel windows; DIR/communication-kernels.txt says which ones
+    /// communicate beside NCCL, in addition to those that are known
     #[arg(long, conflicts_with_all = ["json", "html"])]
     kernels: bool,
     /// Print what the words and figures mean

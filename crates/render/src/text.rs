@@ -91,6 +91,7 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
     if options.kernels {
         let mut kernels = Vec::new();
         crate::streams::kernels(report, options.all, &mut kernels)?;
+        crate::replays::replays(report.streams.as_ref(), options.all, &mut kernels)?;
         write_printable(&kernels, out)?;
     }
     if options.explain {
@@ -125,6 +126,7 @@ fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {
     warmup(report, rows, out)?;
     crate::steps::steps(report, out)?;
     crate::streams::streams(report, rows.ranks.max(2), out)?;
+    crate::bubbles::bubbles(report.streams.as_ref(), rows.ranks.max(2), out)?;
     crate::stream_waits::stream_waits(report, rows.ranks.max(2), rows.functions, out)?;
     crate::waiting::waiting(report, rows.ranks, rows.ranks == usize::MAX, out)?;
     crate::waiting::links(report, rows.ranks, rows.ranks == usize::MAX, out)?;

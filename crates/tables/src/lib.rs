@@ -11,6 +11,7 @@ mod births;
 mod callbacks;
 pub mod calls;
 pub mod clock;
+pub mod communication;
 pub mod communicators;
 pub mod composites;
 mod files;
@@ -63,6 +64,8 @@ pub struct Capture {
     pub communicators: Vec<Communicator>,
     /// What `ncclscope hang` saw while it ran, the oldest first.
     pub sightings: Vec<Sighting>,
+    /// Kernels that communicate beside NCCL, as the user says.
+    pub communication: Vec<communication::Pattern>,
     /// Names of functions, datatypes and the like.
     pub names: Names,
     /// Processes with files here in which nothing is sound.

@@ -207,6 +207,9 @@ impl Source {
         }
         let unsound = crate::sightings::read(&mut source.capture, &root);
         source.first_problems.extend(unsound);
+        let (patterns, unsound) = crate::communication::read(&root);
+        source.capture.communication = patterns;
+        source.first_problems.extend(unsound);
         machines::name(&mut source.capture.processes);
         source.unite();
         source.words = Words::new(&mut source.capture.names);

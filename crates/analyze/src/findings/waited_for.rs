@@ -87,6 +87,8 @@ mod tests {
             kernels: Vec::new(),
             common_us: 1e6,
             operations: 100,
+            bubbles: Vec::new(),
+            replays: Vec::new(),
             waited_for: vec![rank(1, 0.2, 0.1), rank(2, 0.2, -0.1), rank(3, 0.005, 0.004)],
         };
         let found = waited_for(&streams);

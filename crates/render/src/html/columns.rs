@@ -157,6 +157,21 @@ columns! {
         "windows" "windows" "" Count "kernel windows that count" NEVER;
         "seen_us" "seen" "ms" Ms "how long they are together" NEVER;
     }
+    BUBBLES {
+        "rank" "rank" "" Count "the launcher's rank" NOT_KNOWN;
+        "host" "host" "" Text "the machine" NEVER;
+        "device" "GPU" "" Count "CUDA's number of it" NEVER;
+        "bubble.share" "bubble" "%" Percent "of a step: the GPU computed nothing" NEVER;
+        "bubble_us" "bubble" "ms" Ms "the same of a step" NEVER;
+        "late_sender_us" "late sender" "ms" Ms "of that: it waited to receive" NEVER;
+        "late_receiver_us" "late receiver" "ms" Ms "it waited to send" NEVER;
+        "collective_us" "collective" "ms" Ms "it waited for the last rank of a collective" NEVER;
+        "transfer_us" "transfer" "ms" Ms "it communicated without waiting" NEVER;
+        "idle_us" "idle" "ms" Ms "nothing ran, or only copies and fills did" NEVER;
+        "bubble_run_us" "in the run" "ms" Ms "the bubble, of the time from its first call to its last" NEVER;
+        "step_us" "step" "ms" Ms "how long a step is" NEVER;
+        "steps" "steps" "" Count "whole steps in which windows of all GPUs show what ran" NEVER;
+    }
     RANK_WAITS {
         "rank" "rank" "" Count "the launcher's rank" NOT_KNOWN;
         "host" "host" "" Text "the machine" NEVER;
@@ -198,6 +213,16 @@ columns! {
         "loss_us" "loss" "ms" Ms "the same, of the time from its first call to its last" NEVER;
         "last" "last" "" Count "operations in which it arrived last" NEVER;
         "operations" "of" "" Count "operations in windows that were found on all their ranks" NEVER;
+    }
+    REPLAYS {
+        "rank" "rank" "" Count "the launcher's rank" NOT_KNOWN;
+        "host" "host" "" Text "the machine" NEVER;
+        "device" "GPU" "" Count "CUDA's number of it" NEVER;
+        "calls" "calls of one replay" "" Counts "kernels that communicate, by function of NCCL or by library" NEVER;
+        "replays" "replays" "" Count "whole replays in windows" NEVER;
+        "replay_us" "replay" "µs" Figure "from its first kernel to the end of its last, mean" NEVER;
+        "communication_us" "communication" "µs" Figure "kernels communicated, mean" NEVER;
+        "exposed_us" "exposed" "µs" Figure "kernels communicated, and nothing computed, mean" NEVER;
     }
     KERNELS {
         "name" "kernel" "" Wide "demangled; copies and fills together" NEVER;
