@@ -15,6 +15,7 @@ pub mod kernels;
 pub mod layout;
 pub mod parquet;
 pub mod perfetto;
+mod ranks;
 mod steps;
 mod stream_waits;
 mod streams;
