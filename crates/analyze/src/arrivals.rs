@@ -66,6 +66,16 @@ pub struct Arrivals {
     pub links: Vec<Link>,
 }
 
+impl Arrivals {
+    /// The part of the GPU time of these operations that was waiting.
+    pub fn wait_share(&self) -> Option<f64> {
+        let ranks_in: f64 = self.ranks.iter().map(|r| r.operations as f64).sum();
+        let each = ranks_in / (self.operations as f64).max(1.0);
+        let time = self.wait_rank_us + self.transfer_wall_us * each;
+        (time > 0.0).then(|| self.wait_rank_us / time)
+    }
+}
+
 /// One GPU of a process.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RankArrivals {

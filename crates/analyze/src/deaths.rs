@@ -10,7 +10,7 @@
 use crate::executions::{Execution, Walk};
 use crate::job::ranges;
 use crate::matching::is_collective;
-use crate::summary::size;
+use crate::spelling::size;
 use capture::live::flag;
 use serde::Serialize;
 use tables::{Capture, Life, LiveSource, Process};

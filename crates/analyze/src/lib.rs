@@ -41,6 +41,7 @@ pub mod roles;
 pub mod sampled;
 pub mod settings;
 pub mod sightings;
+pub mod spelling;
 pub mod statistics;
 pub mod steps;
 pub mod stream_waits;
@@ -81,6 +82,8 @@ pub struct Report {
     pub kinds: Vec<functions::KindRow>,
     /// What each function did in all, and the parts of its calls, largest time first.
     pub functions: Vec<functions::FunctionRow>,
+    /// The parts of calls, by function and size, most calls first.
+    pub parts: Vec<functions::PartsRow>,
     /// What was done on the communicators, largest total time first.
     pub operations: Vec<operations::Operation>,
     /// CUDA graphs with NCCL calls, most calls executed first.
@@ -256,7 +259,10 @@ impl Analysis {
         let functions: Vec<u32> = walk
             .places()
             .iter()
-            .map(|place| self.functions.index(place.function))
+            .map(|place| {
+                let bytes = capture.bytes_as(place.shape, place.function);
+                self.functions.index(place.function, bytes)
+            })
             .collect();
         if shown.first {
             self.under_way = Some(UnderWay {
@@ -381,6 +387,7 @@ impl Analysis {
         let given = self.given.as_ref();
         let (arrivals, clocks) = self.arrivals.finish(capture, &self.matcher, given);
         let functions = self.functions.finish(capture, &operations);
+        let parts = self.functions.parts(capture);
         let kinds = functions::kinds(&functions);
         let ranks = ranks::finish(self.ranks);
         let mut completeness = self.completeness;
@@ -402,6 +409,7 @@ impl Analysis {
             ranks,
             kinds,
             functions,
+            parts,
             settings: settings::settings(capture, &operations),
             network: self.network.finish(capture),
             graphs: self.graphs.finish(capture),

@@ -10,7 +10,7 @@
 use crate::executions::{Execution, Walk};
 use crate::matching::is_collective;
 use crate::pages::Pages;
-use crate::summary::size;
+use crate::spelling::{datatype, size, sizes_apart};
 use capture::live::flag;
 use std::collections::{BTreeMap, HashMap};
 use tables::{Capture, Name, Process};
@@ -302,6 +302,10 @@ impl Signature {
     fn against(&self, other: &Signature, capture: &Capture) -> String {
         let name = |name: Name| capture.names.get(name).unwrap_or("none").to_owned();
         let bytes = |b: Option<u64>| b.map_or("unknown".to_owned(), size);
+        let sizes = match (self.bytes, other.bytes) {
+            (Some(a), Some(b)) => sizes_apart(a, b),
+            (a, b) => (bytes(a), bytes(b)),
+        };
         let root = |r: Option<u32>| r.map_or("none".to_owned(), |r| r.to_string());
         let mut differ = Vec::new();
         let mut add = |what: &str, differs: bool, a: String, b: String| {
@@ -316,12 +320,12 @@ impl Signature {
             name(a.function),
             name(b.function),
         );
-        add("size", a.bytes != b.bytes, bytes(a.bytes), bytes(b.bytes));
+        add("size", a.bytes != b.bytes, sizes.0, sizes.1);
         add(
             "datatype",
             a.datatype != b.datatype,
-            name(a.datatype),
-            name(b.datatype),
+            datatype(&name(a.datatype)),
+            datatype(&name(b.datatype)),
         );
         add("root", a.root != b.root, root(a.root), root(b.root));
         differ.join(", ")

@@ -32,6 +32,8 @@ pub struct Args {
     explain: bool,
     #[command(flatten)]
     offsets: crate::offsets::Offsets,
+    #[command(flatten)]
+    look: crate::look::Look,
 }
 
 /// Prints the report.
@@ -56,6 +58,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         all: args.all,
         explain: args.explain,
         kernels: args.kernels,
+        look: args.look.of_stdout(),
     };
     print(|out| {
         if args.json {

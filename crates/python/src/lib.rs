@@ -155,6 +155,7 @@ impl Report {
                 all,
                 explain,
                 kernels: false,
+                ..Options::default()
             };
             render::text::write(&self.0, options, out)
         })

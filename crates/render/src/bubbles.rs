@@ -1,9 +1,9 @@
 //! Bubbles of ranks that pass data on, as text.
 
-use crate::layout::{plural, wrap, Table};
+use crate::layout::{plural, Page, Table};
+use crate::text::FEW_RANKS;
 use analyze::streams::bubbles::{Bubble, For};
 use analyze::streams::Streams;
-use std::io::{Result, Write};
 
 /// Sentences on late senders and receivers.
 const SENTENCES: usize = 4;
@@ -87,17 +87,16 @@ pub(crate) fn lines(streams: &Streams) -> Vec<String> {
 pub(crate) const ABOUT: &str =
     "For how long of a step each GPU computed nothing, in the time that windows of all GPUs show.";
 
-/// Writes the bubbles of the first `shown` ranks.
-pub(crate) fn bubbles(streams: Option<&Streams>, shown: usize, out: &mut impl Write) -> Result<()> {
+/// Writes the bubbles of ranks.
+pub(crate) fn bubbles(streams: Option<&Streams>, page: &mut Page) {
     let Some((streams, first)) = streams.and_then(|s| Some((s, s.bubbles.first()?))) else {
-        return Ok(());
+        return;
     };
-    writeln!(
-        out,
-        "\nPipeline bubbles (ms of a step of {:.3} ms, in {}; a GPU computed nothing; run_s: of the run)",
+    page.title(&format!(
+        "Pipeline bubbles (ms of a step of {:.3} ms, in {}; a GPU computed nothing; run_s: of the run)",
         first.step_us / 1e3,
         plural(first.steps, "step", "steps")
-    )?;
+    ));
     let names = [
         "rank",
         "bubble_%",
@@ -139,8 +138,6 @@ pub(crate) fn bubbles(streams: Option<&Streams>, shown: usize, out: &mut impl Wr
             number(behind(bubble)),
         ]);
     }
-    table.write(out, shown, "ranks")?;
-    lines(streams)
-        .iter()
-        .try_for_each(|line| wrap(out, "  ", "    ", line))
+    page.table(&table, FEW_RANKS, "ranks");
+    lines(streams).iter().for_each(|line| page.line(line));
 }

@@ -16,6 +16,7 @@ pub mod kernels;
 pub mod layout;
 pub mod parquet;
 pub mod perfetto;
+mod ranks;
 mod replays;
 mod steps;
 mod stream_waits;

@@ -1,9 +1,8 @@
 //! What communication takes in one replay of a CUDA graph, as text.
 
-use crate::layout::Table;
+use crate::layout::{Page, Table};
 use analyze::streams::replays::Replay;
 use analyze::streams::Streams;
-use std::io::{Result, Write};
 
 /// Rows that are shown if not all are asked for.
 const ROWS: usize = 8;
@@ -22,15 +21,14 @@ fn calls(replay: &Replay) -> String {
     named.join(", ")
 }
 
-/// Writes the first replays, or `all`.
-pub(crate) fn replays(streams: Option<&Streams>, all: bool, out: &mut impl Write) -> Result<()> {
+/// Writes what replays take.
+pub(crate) fn replays(streams: Option<&Streams>, page: &mut Page) {
     let Some(streams) = streams.filter(|streams| !streams.replays.is_empty()) else {
-        return Ok(());
+        return;
     };
-    writeln!(
-        out,
-        "\nReplays of CUDA graphs in windows (µs of one replay, means; of a decode graph: of one token; ± 95 %)"
-    )?;
+    page.title(
+        "Replays of CUDA graphs in windows (µs of one replay, means; of a decode graph: of one token; ± 95 %)",
+    );
     let names = [
         "rank",
         "replays",
@@ -56,5 +54,5 @@ pub(crate) fn replays(streams: Option<&Streams>, all: bool, out: &mut impl Write
             calls(replay),
         ]);
     }
-    table.write(out, if all { usize::MAX } else { ROWS }, "kinds of replay")
+    page.table(&table, ROWS, "kinds of replay");
 }

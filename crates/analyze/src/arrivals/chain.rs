@@ -9,6 +9,7 @@
 
 use super::operations::{Operations, PartIndex, RankPart};
 use super::{Arrivals, RankArrivals};
+use crate::spelling::time;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tables::Capture;
@@ -57,16 +58,8 @@ impl InheritedFrom {
                 _ => "where it moved bytes".to_owned(),
             },
         };
-        format!(
-            "{} rank-ms from {}, {doing}",
-            ms(self.cost_rank_us),
-            self.label()
-        )
+        format!("{} from {}, {doing}", time(self.cost_rank_us), self.label())
     }
-}
-
-fn ms(us: f64) -> String {
-    format!("{:.3}", us / 1e3)
 }
 
 /// Least part of all waiting that is worth a sentence.
@@ -102,9 +95,9 @@ pub fn inherited(arrivals: &Arrivals) -> Vec<String> {
     let say = |rank: &RankArrivals| {
         let from = rank.mostly_inherited()?;
         Some(format!(
-            "{} was late mostly because of other operations: of the {} rank-ms that others waited for it, {from}.",
+            "{} was late mostly because of other operations: of {} of waiting for it, {from}.",
             crate::findings::who(rank),
-            ms(rank.cost_rank_us),
+            time(rank.cost_rank_us),
         ))
     };
     ranks.into_iter().filter_map(say).collect()

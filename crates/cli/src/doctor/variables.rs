@@ -153,7 +153,7 @@ fn expected(takes: &Takes, value: &str) -> Option<String> {
         }
         Takes::Bytes(from, to) => {
             let fits = units::bytes(value).is_some_and(|n| (*from..=*to).contains(&n));
-            let size = |n: u64| analyze::summary::size(n).replace(' ', "");
+            let size = |n: u64| analyze::spelling::size(n).replace(' ', "");
             (!fits).then(|| format!("a size from {} to {}, like 64MiB", size(*from), size(*to)))
         }
     }

@@ -175,7 +175,7 @@ fn summarise(rows: &[BenchRow]) -> Bench {
 
 /// `1KiB`, `1000B`.
 pub(crate) fn size(bytes: u64) -> String {
-    analyze::summary::size(bytes).replace(' ', "")
+    analyze::spelling::size(bytes).replace(' ', "")
 }
 
 #[cfg(test)]

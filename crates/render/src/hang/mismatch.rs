@@ -4,7 +4,7 @@
 use super::names::{call, capital, operation, ranks, span};
 use super::phrases::{absent, Words};
 use analyze::hang::{Aspect, CallRow, Hang, Mismatch, MismatchKind};
-use analyze::summary::size;
+use analyze::spelling::{datatype, size, sizes_apart};
 
 pub(super) fn words(hang: &Hang, mismatch: &Mismatch) -> Words {
     let (odd, most) = (ranks(hang, &mismatch.odd), ranks(hang, &mismatch.most));
@@ -52,8 +52,17 @@ fn differ(aspects: &[Aspect], a: &CallRow, b: &CallRow) -> String {
     let text = |aspect: &Aspect| {
         let (what, a, b) = match aspect {
             Aspect::Function => ("function", name(&a.function), name(&b.function)),
-            Aspect::Size => ("size", bytes(a.bytes), bytes(b.bytes)),
-            Aspect::Datatype => ("datatype", name(&a.datatype), name(&b.datatype)),
+            Aspect::Size => {
+                let (a, b) = match (a.bytes, b.bytes) {
+                    (Some(a), Some(b)) => sizes_apart(a, b),
+                    (a, b) => (bytes(a), bytes(b)),
+                };
+                ("size", a, b)
+            }
+            Aspect::Datatype => {
+                let name = |of: &Option<String>| datatype(&name(of));
+                ("datatype", name(&a.datatype), name(&b.datatype))
+            }
             Aspect::Root => ("root", root(a.root), root(b.root)),
         };
         format!("{what} {a} and {b}")

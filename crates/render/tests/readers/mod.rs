@@ -85,6 +85,7 @@ pub fn read(folder: &Path) -> Option<Outputs> {
             all,
             explain: all,
             kernels: all,
+            ..Default::default()
         };
         render::text::write(&report, options, &mut out).expect("in memory");
         String::from_utf8(out).expect("text")
