@@ -1,10 +1,11 @@
 //! What a job ran in, and how two jobs differ in it.
 //!
-//! [`facts`] gathers what the recorder wrote about each process, with its variables and the topology, into one value per
-//! key (`8.8 (2 of 8 processes)` where processes differ); [`changes`] lists the keys whose values differ.
+//! [`facts`] gathers what the recorder wrote about each process, with its variables and the topology, into
+//! one value per key (`8.8 (2 of 8 processes)` where processes differ); [`changes`] lists the keys whose
+//! values differ.
 //!
-//! Rule: what differs in any two runs (process ids, times, the capture's own folder, addresses) is no fact of the
-//! environment. Which hosts and GPUs it was is one, of the kind [`Kind::Placement`].
+//! Rule: what differs in any two runs (process ids, times, the capture's own folder, addresses) is no fact of
+//! the environment. Which hosts and GPUs it was is one, of the kind [`Kind::Placement`].
 
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +23,8 @@ pub enum FactKind {
     Topology,
     /// How it was recorded.
     Recorder,
-    /// Which hosts and GPUs it was, and the command: another run's may differ without being another environment.
+    /// Which hosts and GPUs it was, and the command: another run's may differ without being another
+    /// environment.
     Placement,
 }
 

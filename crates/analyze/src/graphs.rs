@@ -1,11 +1,12 @@
-//! CUDA graphs with NCCL calls: what a launch executes, how often and how fast each was launched, and what was not seen.
+//! CUDA graphs with NCCL calls: what a launch executes, how often and how fast each was launched, and what
+//! was not seen.
 //!
-//! A [`Gatherer`] takes the graphs of one process after another. Graphs of the same calls (by communicator, function,
-//! datatype and bytes, in the same order) are one [`GraphRow`], on all ranks: a decode loop has one, and a serving
-//! engine one for each batch size. [`Seen`] is the account for completeness.
+//! A [`Gatherer`] takes the graphs of one process after another. Graphs of the same calls (by communicator,
+//! function, datatype and bytes, in the same order) are one [`GraphRow`], on all ranks: a decode loop has
+//! one, and a serving engine one for each batch size. [`Seen`] is the account for completeness.
 //!
-//! Rule: a launch executes each captured call of its graph once. NCCL shows some of these executions as calls with rows
-//! of their own (with stamps, or over a network); they are not counted twice.
+//! Rule: a launch executes each captured call of its graph once. NCCL shows some of these executions as calls
+//! with rows of their own (with stamps, or over a network); they are not counted twice.
 
 use crate::ranks::{spread, Spread};
 use capture::live::flag;
@@ -17,7 +18,8 @@ use tables::{Capture, Process, Shape};
 /// Graphs of the same calls.
 #[derive(Clone, Debug, Serialize)]
 pub struct GraphRow {
-    /// Calls of one launch on one rank, in the order of capture: consecutive calls that are alike are one entry.
+    /// Calls of one launch on one rank, in the order of capture: consecutive calls that are alike are one
+    /// entry.
     pub calls: Vec<CallsInGraph>,
     /// NCCL calls of one launch.
     pub calls_per_launch: u64,
@@ -107,7 +109,8 @@ impl Shown {
     }
 }
 
-/// Calls that ran in graphs and have no rows: index of a shape and how many. Those that NCCL showed are taken off.
+/// Calls that ran in graphs and have no rows: index of a shape and how many. Those that NCCL showed are taken
+/// off.
 pub fn without_rows(process: &Process, mut shown: Shown) -> Vec<(u32, u64)> {
     let executions = process.graphs.executions();
     let without = executions.into_iter().map(|(index, calls)| {
@@ -137,8 +140,8 @@ pub fn seen(process: &Process) -> Seen {
     }
 }
 
-/// Whether NCCL announces each execution of a captured call: if it delivers stamps, or if its proxy works for the call and
-/// network operations are recorded.
+/// Whether NCCL announces each execution of a captured call: if it delivers stamps, or if its proxy works for
+/// the call and network operations are recorded.
 fn nccl_shows(process: &Process, shape: &Shape) -> bool {
     let mask = process.fact("mask").unwrap_or("0");
     let mask = u64::from_str_radix(mask.trim_start_matches("0x"), 16).unwrap_or(0);

@@ -1,7 +1,7 @@
 //! What the figures mean here, and what NCCL can't show.
 //!
-//! Rule: a note names what is not visible and why, with the version or setting that makes it so; it never guesses a
-//! figure.
+//! Rule: a note names what is not visible and why, with the version or setting that makes it so; it never
+//! guesses a figure.
 
 use crate::functions::KindRow;
 use crate::job::ranges;
@@ -52,20 +52,22 @@ pub fn notes(
     let idle = sum(|o| o.on_idle_stream);
     if idle > 0 {
         notes.push(format!(
-            "{idle} of {} timed calls began on an idle stream: between their CUDA events lies the launch too, some 5 us.",
+            "{idle} of {} timed calls began on an idle stream: between their CUDA events lies the launch \
+            too, some 5 us.",
             sum(|o| o.timed)
         ));
     }
     if rows.iter().any(|o| o.untimed.contains_key("unsampled")) {
         notes.push(
-            "GPU times are of a sample of the launches (NCCLSCOPE_BUDGET): sums are estimates, extremes and high \
-             percentiles are bounds, and waiting is that of the operations that were timed on all ranks."
+            "GPU times are of a sample of the launches (NCCLSCOPE_BUDGET): sums are estimates, extremes and \
+             high percentiles are bounds, and waiting is that of the operations that were timed on all ranks."
                 .to_owned(),
         );
     }
     if unseen_network(capture) {
         notes.push(
-            "Mode profile keeps network figures as totals, and some process has none: it ended before it wrote them, or its recorder is older.".to_owned(),
+            "Mode profile keeps network figures as totals, and some process has none: it ended before it \
+            wrote them, or its recorder is older.".to_owned(),
         );
     }
     few_p2p(kinds, ranks, &mut notes);
@@ -73,8 +75,8 @@ pub fn notes(
     let mut timed = rows.iter().filter(|o| o.time_us.is_some() && !o.is_p2p());
     if timed.next().is_some() && rows.iter().all(|o| o.matched == 0) {
         notes.push(
-            "No operation has a row with a GPU time from every rank of its communicator: there is no algbw or busbw of \
-             the shortest rank."
+            "No operation has a row with a GPU time from every rank of its communicator: there is no algbw \
+             or busbw of the shortest rank."
                 .to_owned(),
         );
     }
@@ -91,13 +93,18 @@ pub fn notes(
         ));
     }
     if rows.iter().any(|o| o.percentile_error > 0.0) {
-        notes.push("Percentiles of calls that were counted without rows come from histograms: error at most 1 %.".to_owned());
+        notes.push("Percentiles of calls that were counted without rows come from histograms: error at most \
+            1 %.".to_owned());
     }
     if rows
         .iter()
         .any(|o| o.communicator.is_some() && o.nranks.is_none())
     {
-        notes.push("This NCCL does not tell a profiler how many ranks a communicator has (before 2.27): null, and so is what needs it.".to_owned());
+        notes.push(
+            "This NCCL does not tell a profiler how many ranks a communicator has (before 2.27): \
+            null, and so is what needs it."
+                .to_owned(),
+        );
     }
     notes
 }
@@ -225,8 +232,8 @@ impl Silent {
     fn tell(self, notes: &mut Vec<String>) {
         for (nccl, n) in self.broadcast {
             notes.push(format!(
-                "{nccl} does not announce kernels for Broadcast: {n} calls have no algorithm, protocol or GPU time \
-                 (NCCL_ALLGATHERV_ENABLE=0 brings them back)."
+                "{nccl} does not announce kernels for Broadcast: {n} calls have no algorithm, protocol or \
+                 GPU time (NCCL_ALLGATHERV_ENABLE=0 brings them back)."
             ));
         }
         for ((nccl, symmetric), n) in self.others {
@@ -235,7 +242,10 @@ impl Silent {
             } else {
                 "for a reason it does not tell"
             };
-            notes.push(format!("{nccl} announced {n} calls at the API only, {why}: they have no algorithm, protocol or GPU time."));
+            notes.push(format!(
+                "{nccl} announced {n} calls at the API only, {why}: they have no algorithm, \
+                protocol or GPU time."
+            ));
         }
         if self.copy_engine > 0 {
             notes.push(format!(

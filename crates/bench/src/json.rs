@@ -1,6 +1,7 @@
 //! A table as JSON, with nccl-tests' names, and ours beside them.
 //!
-//! Rule: what nccl-tests' own JSON has is under the same name at the same place; times are µs, bandwidths GB/s.
+//! Rule: what nccl-tests' own JSON has is under the same name at the same place; times are µs, bandwidths
+//! GB/s.
 
 use crate::function::Function;
 use crate::plan::Plan;
@@ -10,7 +11,8 @@ use serde_json::{json, Map, Value};
 /// The schema's name.
 pub const SCHEMA: &str = "ncclscope.bench/1";
 
-/// The whole table; `plan` is how it was measured, where that was us, and `error` why it ended before its end.
+/// The whole table; `plan` is how it was measured, where that was us, and `error` why it ended before its
+/// end.
 pub fn of(table: &Table, plan: Option<&Plan>, error: Option<&str>) -> Value {
     let devices = table.devices.iter().map(|d| {
         json!({

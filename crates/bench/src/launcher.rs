@@ -35,7 +35,8 @@ pub struct RankPlace {
     pub job: String,
 }
 
-/// The variables of a launcher: rank, number of ranks, number on the host, ranks on the host, and the job's name.
+/// The variables of a launcher: rank, number of ranks, number on the host, ranks on the host, and the job's
+/// name.
 const LAUNCHERS: [[&str; 5]; 4] = [
     [
         "RANK",
@@ -58,8 +59,8 @@ const LAUNCHERS: [[&str; 5]; 4] = [
         "MPI_LOCALNRANKS",
         "PMI_JOBID",
     ],
-    // The number of tasks of the step, which a batch script that is in no step does not have. Its list of nodes tells the
-    // rest.
+    // The number of tasks of the step, which a batch script that is in no step does not have. Its list of
+    // nodes tells the rest.
     [
         "SLURM_PROCID",
         "SLURM_STEP_NUM_TASKS",
@@ -85,8 +86,9 @@ impl RankPlace {
         let (rank, ranks) = match (said_rank.parse::<u32>(), said_ranks.parse::<u32>()) {
             (Ok(rank), Ok(ranks)) if rank < ranks => (rank, ranks),
             _ => bail!(
-                "expected a rank in {rank} and a larger number of ranks in {ranks}, found `{said_rank}` and `{said_ranks}`\n  \
-                 hint: outside of a launcher, unset both; --gpus N starts N ranks here whatever they say"
+                "expected a rank in {rank} and a larger number of ranks in {ranks}, found `{said_rank}` and \
+                 `{said_ranks}`\n  hint: outside of a launcher, unset both; --gpus N starts N ranks here \
+                 whatever they say"
             ),
         };
         let one_host = || (number(locals) == Some(ranks)).then(|| "127.0.0.1".to_owned());
@@ -142,8 +144,8 @@ impl RankPlace {
                 Err(error) if Instant::now() > end => {
                     return Err(error).with_context(|| {
                         format!(
-                            "rank {} can't reach rank 0 at {address}:{}\n  hint: MASTER_ADDR is rank 0's host; --port P names \
-                             another port",
+                            "rank {} can't reach rank 0 at {address}:{}\n  hint: MASTER_ADDR is rank 0's \
+                             host; --port P names another port",
                             self.rank, self.port
                         )
                     });
@@ -217,7 +219,8 @@ pub fn inherited() -> Option<File> {
     let fd = std::env::var(LINK).ok()?.parse().ok()?;
     // What this process starts is no rank.
     std::env::remove_var(LINK);
-    // SAFETY: the number is of the socket that `start` left open for us, and nobody else has taken it: this is called once.
+    // SAFETY: the number is of the socket that `start` left open for us, and nobody else has taken it: this
+    // is called once.
     Some(unsafe { File::from_raw_fd(fd) })
 }
 

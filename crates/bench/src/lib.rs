@@ -1,8 +1,9 @@
 //! A micro-benchmark of NCCL that times every call and nothing else.
 //!
-//! [`run`] measures a [`plan::Plan`] and gives a [`table::Table`]; [`nccl_tests::read`] gives the same from the output of
-//! nccl-tests, and [`json`] writes either. The ranks are processes with one GPU each ([`worker`]); one process leads them
-//! ([`lead`]) over sockets ([`link`], [`ranks`]). libnccl and libcuda are opened at run time ([`library`]).
+//! [`run`] measures a [`plan::Plan`] and gives a [`table::Table`]; [`nccl_tests::read`] gives the same from
+//! the output of nccl-tests, and [`json`] writes either. The ranks are processes with one GPU each
+//! ([`worker`]); one process leads them ([`lead`]) over sockets ([`link`], [`ranks`]). libnccl and libcuda
+//! are opened at run time ([`library`]).
 //!
 //! Rule: ranks make the same calls in the same order, because the lead alone decides.
 
@@ -62,8 +63,8 @@ pub struct Settings {
 /// Measures. `None` is the result of every rank but the one that leads.
 ///
 /// # Errors
-/// [`Trouble::Setup`] when it can't begin, [`Trouble::Failed`] when a rank fails or hangs, [`Trouble::Stopped`] on SIGINT or
-/// SIGTERM; with the rows until then.
+/// [`Trouble::Setup`] when it can't begin, [`Trouble::Failed`] when a rank fails or hangs,
+/// [`Trouble::Stopped`] on SIGINT or SIGTERM; with the rows until then.
 pub fn run(
     plan: &Plan,
     settings: &Settings,

@@ -1,10 +1,10 @@
 //! Reads what nccl-tests (or `ncclscope bench`) printed, text or JSON, into a [`Table`].
 //!
-//! Columns of the text are found by the names above them, so versions with other columns are read too: per-iteration
-//! times, timestamps, no `root`, or ours.
+//! Columns of the text are found by the names above them, so versions with other columns are read too:
+//! per-iteration times, timestamps, no `root`, or ours.
 //!
-//! Rule: a line of figures that can't be read is an error with its number, not a row less. Only a last line that was cut off
-//! is left out, and that is said.
+//! Rule: a line of figures that can't be read is an error with its number, not a row less. Only a last line
+//! that was cut off is left out, and that is said.
 
 use crate::function::Function;
 use crate::table::{Device, Figures, Spread, Table, TableRow};
@@ -98,7 +98,8 @@ fn compare_averages(table: &mut Table) {
     }
 }
 
-/// Without what a launcher puts in front of a line: `[1,0]<stdout>:` (mpirun --tag-output) or `0: ` (srun --label).
+/// Without what a launcher puts in front of a line: `[1,0]<stdout>:` (mpirun --tag-output) or `0: ` (srun
+/// --label).
 fn untagged(line: &str) -> &str {
     let mpirun = line
         .strip_prefix('[')
@@ -110,7 +111,7 @@ fn untagged(line: &str) -> &str {
     mpirun.or(srun).map_or(line, |(_, rest)| rest.trim())
 }
 
-/// `Rank  0 Group  0 Pid   6899 on host device  0 [0000:04:00] NVIDIA H100`; without `Group` in older versions.
+/// `Rank 0 Group 0 Pid 6899 on host device 0 [0000:04:00] NVIDIA H100`; without `Group` in older versions.
 fn device(words: &[&str]) -> Option<Device> {
     let after = |name: &str| {
         let at = words.iter().position(|word| *word == name)?;

@@ -1,7 +1,7 @@
 //! The table of a benchmark, whoever measured it.
 //!
-//! A [`Table`] has one [`Row`] for each function and size, with [`Figures`] for each side: two buffers, or one. Ours have
-//! [`Spread`] beside them, those of nccl-tests do not.
+//! A [`Table`] has one [`Row`] for each function and size, with [`Figures`] for each side: two buffers, or
+//! one. Ours have [`Spread`] beside them, those of nccl-tests do not.
 //!
 //! Rule: what was not measured is `None`; a bandwidth of 0 is one that was measured over one rank.
 
@@ -21,8 +21,8 @@ pub struct Table {
     pub devices: Vec<Device>,
     /// Results in order.
     pub rows: Vec<TableRow>,
-    /// The average bus bandwidth that was read with them, GB/s: nccl-tests' own has more digits and more iterations in
-    /// it than its lines.
+    /// The average bus bandwidth that was read with them, GB/s: nccl-tests' own has more digits and more
+    /// iterations in it than its lines.
     pub read_average: Option<f64>,
 }
 
@@ -84,8 +84,8 @@ pub struct Figures {
 pub struct Spread {
     /// Calls in the mean, each over all ranks; `None` in a table read from text.
     pub calls: Option<u64>,
-    /// How far the ranks of a host started apart: median over calls, or over batches that were made back to back. `None` where
-    /// every rank is alone on its host.
+    /// How far the ranks of a host started apart: median over calls, or over batches that were made back to
+    /// back. `None` where every rank is alone on its host.
     pub skew_us: Option<f64>,
     /// Calls that were set apart because their ranks started too far from each other.
     pub skewed: u64,

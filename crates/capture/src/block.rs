@@ -9,8 +9,9 @@
 //!   16  crc32 of payload u32   20  crc32 of bytes 0..20 u32
 //! ```
 //!
-//! Each block says its format, so that it can be read if the file's header is damaged. Block numbers count from 0, so a hole or a repeated block shows. The header has a checksum of its own: a damaged
-//! payload loses one block, and a damaged header is stepped over by looking for the next `NCSB`.
+//! Each block says its format, so that it can be read if the file's header is damaged. Block numbers count
+//! from 0, so a hole or a repeated block shows. The header has a checksum of its own: a damaged payload loses
+//! one block, and a damaged header is stepped over by looking for the next `NCSB`.
 
 use crate::format::{is_known, Format, Refused, Stated, FORMAT};
 
@@ -39,8 +40,8 @@ pub enum BlockKind {
     Callbacks = 5,
     /// The recorder's thread has written all that there was; more may follow if NCCL starts again.
     End = 6,
-    /// What earlier trace files held that are removed, as [`crate::rotated::Rotated`]; the first block of all trace files
-    /// but a process's first.
+    /// What earlier trace files held that are removed, as [`crate::rotated::Rotated`]; the first block of all
+    /// trace files but a process's first.
     Rotated = 7,
     /// CUDA graphs: what they execute and how often, as [`crate::graphs`].
     Graphs = 8,
@@ -278,7 +279,8 @@ pub fn read<'a>(bytes: &'a [u8], each: impl FnMut(Block<'a>), damaged: impl FnMu
     read_on(bytes, &mut 0, each, damaged);
 }
 
-/// As [`read`], for a file whose first block should have the number `next_number`, which is then that of the next file's.
+/// As [`read`], for a file whose first block should have the number `next_number`, which is then that of the
+/// next file's.
 pub fn read_on<'a>(
     bytes: &'a [u8],
     next_number: &mut u32,

@@ -1,7 +1,8 @@
 //! Little-endian base-128 integers and columns of them.
 //!
-//! A column is one byte that names its coding, then its values; the writer tries the codings and keeps the shortest.
-//! A column that is all zero costs that one byte, so a row may have many columns that most jobs never use.
+//! A column is one byte that names its coding, then its values; the writer tries the codings and keeps the
+//! shortest. A column that is all zero costs that one byte, so a row may have many columns that most jobs
+//! never use.
 
 /// Appends `value`, 7 bits a byte, low bits first; 1 to 10 bytes.
 pub fn put(out: &mut Vec<u8>, mut value: u64) {
@@ -72,7 +73,8 @@ impl<'a> Reader<'a> {
         Some(head)
     }
 
-    /// A column of exactly `n` values written by [`put_column`], appended to `values`: all of them, or one that all have.
+    /// A column of exactly `n` values written by [`put_column`], appended to `values`: all of them, or one
+    /// that all have.
     pub fn column(&mut self, n: usize, values: &mut Vec<u64>) -> Option<Column> {
         let start = values.len();
         let tag = self.take(1)?[0];
@@ -150,8 +152,8 @@ impl<'a> Reader<'a> {
         (0..left).try_for_each(|_| self.get().map(drop))
     }
 
-    /// As [`Reader::get`], without a branch for each byte: lengths of neighbours differ, and every wrong guess costs as much
-    /// as a whole integer here.
+    /// As [`Reader::get`], without a branch for each byte: lengths of neighbours differ, and every wrong
+    /// guess costs as much as a whole integer here.
     #[inline]
     fn get_quick(&mut self) -> Option<u64> {
         let Some(word) = self.bytes.first_chunk::<8>() else {

@@ -1,7 +1,8 @@
-//! Blocks of rows of format 1, which `format1_rows.hex` keeps as they were first written, read as they were meant.
+//! Blocks of rows of format 1, which `format1_rows.hex` keeps as they were first written, read as they were
+//! meant.
 //!
-//! What they were made from stands here as format 1 had it: rows by their bytes, and records with one pair of GPU times.
-//! Whole files of format 1 are in `crates/tables/tests/format1.rs`, and in `data/`.
+//! What they were made from stands here as format 1 had it: rows by their bytes, and records with one pair of
+//! GPU times. Whole files of format 1 are in `crates/tables/tests/format1.rs`, and in `data/`.
 
 mod records;
 

@@ -1,15 +1,16 @@
-//! Just enough of libcuda and libnccl to run `ncclscope bench` without a GPU: memory is the host's, streams are threads,
-//! and the ranks of a communicator exchange their buffers through files.
+//! Just enough of libcuda and libnccl to run `ncclscope bench` without a GPU: memory is the host's, streams
+//! are threads, and the ranks of a communicator exchange their buffers through files.
 //!
-//! Streams run behind the calls as on a GPU: a call returns before its work is done, and a rank that does not make a call
-//! leaves the others waiting for their streams. There is an ncclGather, and no ncclAlltoAll and no ncclScatter, so that
-//! both ways of these are tried.
+//! Streams run behind the calls as on a GPU: a call returns before its work is done, and a rank that does not
+//! make a call leaves the others waiting for their streams. There is an ncclGather, and no ncclAlltoAll and
+//! no ncclScatter, so that both ways of these are tried.
 //!
-//! `MOCK_GPUS=4` is how many there are. Faults, each for one rank: `MOCK_HANG=RANK:CALL` never returns from that NCCL call,
-//! `MOCK_STALL=RANK:CALL` never finishes its work, `MOCK_EXIT=RANK:CALL` ends the process in it, `MOCK_WRONG=RANK:CALL`
-//! spoils one byte that it brings, `MOCK_LATE=RANK:MICROSECONDS` delays each of its event records. `MOCK_US=N` is how long
-//! work takes. A process with a rank that hangs or stalls hangs in its exit handlers too, as CUDA's may. `MOCK_COUNTS=DIR` gets a file for each rank with the calls that it made, and its
-//! NCCL_HOSTID.
+//! `MOCK_GPUS=4` is how many there are. Faults, each for one rank: `MOCK_HANG=RANK:CALL` never returns from
+//! that NCCL call, `MOCK_STALL=RANK:CALL` never finishes its work, `MOCK_EXIT=RANK:CALL` ends the process in
+//! it, `MOCK_WRONG=RANK:CALL` spoils one byte that it brings, `MOCK_LATE=RANK:MICROSECONDS` delays each of
+//! its event records. `MOCK_US=N` is how long work takes. A process with a rank that hangs or stalls hangs in
+//! its exit handlers too, as CUDA's may. `MOCK_COUNTS=DIR` gets a file for each rank with the calls that it
+//! made, and its NCCL_HOSTID.
 
 #![allow(missing_docs)]
 
@@ -125,7 +126,8 @@ macro_rules! exported {
             #[no_mangle]
             #[allow(non_snake_case, clippy::missing_safety_doc)]
             pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int {
-                // SAFETY: the caller keeps to the API: places for results, live handles, memory of the length given.
+                // SAFETY: the caller keeps to the API: places for results, live handles, memory of the length
+                // given.
                 #[allow(unused_unsafe)]
                 unsafe { $body }
             }
@@ -376,7 +378,8 @@ fn called(name: &'static str) -> (bool, bool) {
     )
 }
 
-/// Puts the work of a collective into its stream: what this rank gives, and what it makes of all ranks' bytes.
+/// Puts the work of a collective into its stream: what this rank gives, and what it makes of all ranks'
+/// bytes.
 fn collective(
     name: &'static str,
     comm: *mut c_void,
@@ -509,7 +512,8 @@ exported! {
             let counts = COUNTS.lock().expect("unpoisoned");
             let host = std::env::var("NCCL_HOSTID").unwrap_or_default();
             let counts: String = counts.iter().map(|(name, count)| format!("{name} {count}\n")).collect();
-            std::fs::write(PathBuf::from(folder).join(format!("{}", comm.rank)), format!("{counts}host {host}\n")).expect("written");
+            std::fs::write(PathBuf::from(folder).join(format!("{}", comm.rank)), format!("{counts}host \
+                {host}\n")).expect("written");
         }
         0
     }

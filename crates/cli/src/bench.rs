@@ -23,17 +23,17 @@ use std::time::Duration;
 ///   srun -N 2 -n 16 ncclscope bench alltoall           # or torchrun, or mpirun; across hosts
 ///   ncclscope bench --read nccl-tests.txt              # what nccl-tests printed, text or JSON
 ///
-/// Columns are those of nccl-tests, then median, percentiles, the host's time inside a call, how far
-/// apart the ranks started, and calls that were set apart for it. Sizes and bandwidths follow nccl-tests. libnccl.so.2 is the one of
-/// LD_LIBRARY_PATH, python3's packages or the system.
+/// Columns are those of nccl-tests, then median, percentiles, the host's time inside a call, how far apart
+/// the ranks started, and calls that were set apart for it. Sizes and bandwidths follow nccl-tests.
+/// libnccl.so.2 is the one of LD_LIBRARY_PATH, python3's packages or the system.
 ///
 /// Exit status: 0 done, 1 wrong data, or a rank failed or hung, 2 it can't begin, or wrong usage,
 /// 130 after ^C. What was measured until then is in the files all the same.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// all_reduce, all_gather, reduce_scatter, broadcast, reduce, sendrecv (around a ring), sendrecv_pairs, alltoall,
-    /// gather, scatter, or all
+    /// all_reduce, all_gather, reduce_scatter, broadcast, reduce, sendrecv (around a ring), sendrecv_pairs,
+    /// alltoall, gather, scatter, or all
     #[arg(value_name = "FUNCTION", default_value = "all_reduce", value_parser = functions, value_delimiter = ',')]
     functions: Vec<Functions>,
 
@@ -107,7 +107,8 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = seconds)]
     timeout: f64,
 
-    /// Write the table as JSON too (ncclscope.bench/1, with nccl-tests' names); - is stdout, instead of the text
+    /// Write the table as JSON too (ncclscope.bench/1, with nccl-tests' names); - is stdout, instead of the
+    /// text
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write every call of every rank as Parquet
@@ -259,9 +260,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     if let Err(error) = written {
         tell!("error: {error:#}");
     }
-    // Without exit handlers: under a launcher a rank is a thread of this process, which may be stuck in NCCL, and CUDA's may
-    // wait for a GPU that hangs. Stdout was flushed with every row.
-    // SAFETY: ends the process.
+    // Without exit handlers: under a launcher a rank is a thread of this process, which may be stuck in NCCL,
+    // and CUDA's may wait for a GPU that hangs. Stdout was flushed with every row. SAFETY: ends the process.
     unsafe { libc::_exit(status.into()) }
 }
 

@@ -44,7 +44,8 @@ pub struct Args {
     #[arg(long)]
     mask_bits: bool,
 
-    /// What the profilers watch [default: command if one is given, else bench where there is an NVIDIA GPU, else fake-nccl]
+    /// What the profilers watch [default: command if one is given, else bench where there is an NVIDIA GPU,
+    /// else fake-nccl]
     #[arg(long, value_enum)]
     work: Option<WorkKind>,
 
@@ -52,8 +53,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pairs: u32,
 
-    /// A training step: a command for the shell that prints the milliseconds of each step on a line, or whose whole time
-    /// counts
+    /// A training step: a command for the shell that prints the milliseconds of each step on a line, or whose
+    /// whole time counts
     #[arg(long, value_name = "CMD")]
     step: Option<String>,
 
@@ -209,8 +210,8 @@ fn plan(args: Args) -> anyhow::Result<JudgePlan> {
     let first = args.command.first().map_or("", String::as_str);
     if args.work.is_none() && (first.starts_with('-') || Function::named(first).is_some()) {
         bail!(
-            "expected a command after `--`, found `{first}`\n  hint: --work bench takes what `ncclscope bench` takes there; if it is \
-             a program, --work command"
+            "expected a command after `--`, found `{first}`\n  hint: --work bench takes what `ncclscope \
+             bench` takes there; if it is a program, --work command"
         );
     }
     let own = plugin_path::find();

@@ -1,10 +1,10 @@
 //! The documentation holds: its commands print what it shows, its links lead somewhere, and its lines fit.
 //!
-//! A fenced block with lines that begin with `$ ` is a session. Its commands run by `sh`, block after block, in
-//! one folder for each page. There `data` is the repository's folder of recorded jobs, and `ncclscope` and
-//! `fake-nccl` are those that were built. What a command prints on standard output must follow it; a line with
-//! nothing but `…` stands for any number of lines. `NCCLSCOPE_GOLDEN=write` (`make golden`) rewrites what is
-//! shown.
+//! A fenced block with lines that begin with `$ ` is a session. Its commands run by `sh`, block after block,
+//! in one folder for each page. There `data` is the repository's folder of recorded jobs, and `ncclscope` and
+//! `fake-nccl` are those that were built. What a command prints on standard output must follow it; a line
+//! with nothing but `…` stands for any number of lines. `NCCLSCOPE_GOLDEN=write` (`make golden`) rewrites
+//! what is shown.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -161,8 +161,8 @@ fn fits(shown: &[&str], printed: &[&str]) -> bool {
     }
 }
 
-/// What was printed, without what the page leaves out. Parts that it shows have as many lines as before, and begin
-/// with the same words.
+/// What was printed, without what the page leaves out. Parts that it shows have as many lines as before, and
+/// begin with the same words.
 fn shortened<'a>(shown: &[&'a str], printed: &[&'a str]) -> Vec<&'a str> {
     let words = |line: &str| {
         line.split(' ')

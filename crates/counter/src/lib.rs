@@ -1,7 +1,8 @@
 //! How a process counts its NCCL calls in a file, and how that is read.
 //!
-//! A [`Counter`] is the file, mapped: a header and a table of [`SLOTS`] kinds of calls, to which any thread adds at any time.
-//! A [`Table`] is what a reader finds in it. The library that is preloaded into programs is the crate `preload`.
+//! A [`Counter`] is the file, mapped: a header and a table of [`SLOTS`] kinds of calls, to which any thread
+//! adds at any time. A [`Table`] is what a reader finds in it. The library that is preloaded into programs is
+//! the crate `preload`.
 //!
 //! The layout, version 1, in the machine's own byte order, as both ends are on one host:
 //!
@@ -11,8 +12,8 @@
 //!                    16 rank u32 · 24 count u64 · 32 number u64
 //! ```
 //!
-//! Rule: what was counted is there whatever becomes of the process, because the mapping is shared with the file; and a
-//! call that found no room is counted as lost, never dropped silently.
+//! Rule: what was counted is there whatever becomes of the process, because the mapping is shared with the
+//! file; and a call that found no room is counted as lost, never dropped silently.
 
 use std::ffi::CStr;
 use std::os::fd::AsRawFd;
@@ -98,7 +99,8 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Makes the file of process `pid` in `folder`, for the launcher's `rank`. It stays mapped as long as the process lives.
+    /// Makes the file of process `pid` in `folder`, for the launcher's `rank`. It stays mapped as long as the
+    /// process lives.
     pub fn create(folder: &Path, pid: u32, rank: Option<u32>) -> std::io::Result<Counter> {
         // A process id comes again in a long job.
         let file = (0..).find_map(|n| {
@@ -125,7 +127,8 @@ impl Counter {
         if base == libc::MAP_FAILED {
             return Err(std::io::Error::last_os_error());
         }
-        // SAFETY: mapped for good, page-aligned and of this size; all zeros is valid, and everything in it is atomic.
+        // SAFETY: mapped for good, page-aligned and of this size; all zeros is valid, and everything in it is
+        // atomic.
         let mapped: &'static Mapped = unsafe { &*base.cast() };
         mapped.header.version.store(VERSION, Relaxed);
         mapped.header.pid.store(pid, Relaxed);

@@ -1,5 +1,5 @@
-//! A stand-in for libcudart: it looks the driver's functions up once and keeps their addresses in its data, as CUDA's
-//! runtime does, whether it is shared or linked into a program.
+//! A stand-in for libcudart: it looks the driver's functions up once and keeps their addresses in its data,
+//! as CUDA's runtime does, whether it is shared or linked into a program.
 
 #![allow(missing_docs, non_snake_case)]
 

@@ -1,8 +1,8 @@
 //! The script: a job on one screen.
 //!
 //! [`Script::parse`] turns the text into [`Statement`]s with every name resolved, so that playing it can't
-//! fail on a word. `script/grammar.rs` has a table of all words that begin a statement. `docs/reference/fake-nccl.md`
-//! describes them for users.
+//! fail on a word. `script/grammar.rs` has a table of all words that begin a statement.
+//! `docs/reference/fake-nccl.md` describes them for users.
 //!
 //! Rule: every process reads the same script and follows all ranks. If only some ranks do something, the
 //! script names them. So each process knows what the other ranks do.

@@ -1,6 +1,7 @@
 //! The pieces that the work comes in, each run and compared by itself.
 //!
-//! Rule: a case is the same command for every profiler and round; only its environment and where its output goes differ.
+//! Rule: a case is the same command for every profiler and round; only its environment and where its output
+//! goes differ.
 
 use crate::plan::{JudgePlan, Work};
 use crate::truth;

@@ -1,16 +1,17 @@
 //! Calls done against calls in the profiler's output.
 //!
-//! [`judge`] gives every done call to `matched` or `missing`, and every record to `matched`, `duplicate` or `foreign`. A
-//! record is a duplicate when one before it has the same process, communicator, function and sequence number. It is
-//! foreign when nothing of its function, size and rank was done, when its sequence number is beyond the calls that were
-//! made, or when there are more of its kind than were done.
+//! [`judge`] gives every done call to `matched` or `missing`, and every record to `matched`, `duplicate` or
+//! `foreign`. A record is a duplicate when one before it has the same process, communicator, function and
+//! sequence number. It is foreign when nothing of its function, size and rank was done, when its sequence
+//! number is beyond the calls that were made, or when there are more of its kind than were done.
 //!
-//! NCCL announces an AlltoAll, Gather, Scatter or SendRecv as sends and receives where it has no kernel for it. A profiler
-//! that names none of them and has sends or receives is judged by these pieces. Whose root a Gather or Scatter had is not
-//! told by the work: its receives (or sends) are looked for where the profiler has most of them.
+//! NCCL announces an AlltoAll, Gather, Scatter or SendRecv as sends and receives where it has no kernel for
+//! it. A profiler that names none of them and has sends or receives is judged by these pieces. Whose root a
+//! Gather or Scatter had is not told by the work: its receives (or sends) are looked for where the profiler
+//! has most of them.
 //!
-//! Rule: matched + missing = done, and matched + duplicate + foreign = found. Where records have no sequence number, calls
-//! of one kind can't be told apart: then one that never was hides one that is missing.
+//! Rule: matched + missing = done, and matched + duplicate + foreign = found. Where records have no sequence
+//! number, calls of one kind can't be told apart: then one that never was hides one that is missing.
 
 use crate::records::{Record, RecordKind, Records};
 use crate::truth::{Calls, Graphs, Key, Truth};

@@ -18,7 +18,8 @@ fn there(name: &str) -> PathBuf {
     let path = built().join(name);
     assert!(
         path.is_file(),
-        "expected {}; `make debug` and `cargo build -p ncclscope-judge -p ncclscope-preload --examples` build it",
+        "expected {}; `make debug` and `cargo build -p ncclscope-judge -p ncclscope-preload --examples` \
+        build it",
         path.display()
     );
     path

@@ -70,7 +70,8 @@ fn write_calls(path: &Path, mode: &str, slower: i64) {
     writer.close().expect("closed");
 }
 
-/// What a profiler wrote of it: every call but those of rank 1 from the 100th on, each half a microsecond too long.
+/// What a profiler wrote of it: every call but those of rank 1 from the 100th on, each half a microsecond too
+/// long.
 fn write_records(path: &Path) {
     let mut text = String::new();
     for rank in 0..RANKS {

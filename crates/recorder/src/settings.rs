@@ -1,7 +1,8 @@
-//! The recorder's settings: `NCCLSCOPE_*` variables, read once at the first init. `docs/reference/settings.md` is the user's table.
+//! The recorder's settings: `NCCLSCOPE_*` variables, read once at the first init.
+//! `docs/reference/settings.md` is the user's table.
 //!
-//! A value that can't be used gives one line on stderr that names the variable, what it may be and what is used
-//! instead.
+//! A value that can't be used gives one line on stderr that names the variable, what it may be and what is
+//! used instead.
 
 use nccl_abi::event;
 use std::ffi::OsString;
@@ -162,7 +163,10 @@ impl Settings {
         let flush = var("NCCLSCOPE_FLUSH").and_then(|value| match value.trim().parse::<f64>() {
             Ok(seconds) if (0.05..=3600.0).contains(&seconds) => Some(seconds),
             _ => {
-                complaints.push(format!("NCCLSCOPE_FLUSH={value} is not a number of seconds from 0.05 to 3600; using the default"));
+                complaints.push(format!(
+                    "NCCLSCOPE_FLUSH={value} is not a number of seconds from 0.05 to \
+                    3600; using the default"
+                ));
                 None
             }
         });

@@ -193,8 +193,8 @@ fn callback(model: &Model, has_seat: bool) {
     }
 }
 
-/// The first call is sealed while a callback of it is under way, and its row serves a second call. Nothing of the
-/// first may be found in the second.
+/// The first call is sealed while a callback of it is under way, and its row serves a second call. Nothing of
+/// the first may be found in the second.
 fn late_callback(has_seat: bool) {
     loom::model(move || {
         let model = model(1);

@@ -1,11 +1,13 @@
-//! The callbacks of a capture as JSON lines: one object for each call of the profiler plugin, with every field.
+//! The callbacks of a capture as JSON lines: one object for each call of the profiler plugin, with every
+//! field.
 //!
-//! Fields of a descriptor keep their names of `nccl-abi`, beside the common ones: `host`, `pid`, `global_rank` (the
-//! launcher's), `thread`, `t_ns` (ns since 1970) and `ticks`, `callback`, `abi`. Handles, contexts, pointers and masks
-//! are hex strings, because JSON numbers lose bits; strings are the text that the pointer led to.
+//! Fields of a descriptor keep their names of `nccl-abi`, beside the common ones: `host`, `pid`,
+//! `global_rank` (the launcher's), `thread`, `t_ns` (ns since 1970) and `ticks`, `callback`, `abi`. Handles,
+//! contexts, pointers and masks are hex strings, because JSON numbers lose bits; strings are the text that
+//! the pointer led to.
 //!
-//! Rule: only fields that the event and the ABI version define are written, at the offsets that `nccl-abi` asserts. A
-//! field that a record is too short for is null.
+//! Rule: only fields that the event and the ABI version define are written, at the offsets that `nccl-abi`
+//! asserts. A field that a record is too short for is null.
 
 use capture::callback::{Callback, What};
 use nccl_abi::{event, names, state, v1, v2, v3, v4, v5, v6, v7};

@@ -1,16 +1,18 @@
 //! Operations that NCCL announces as several sends and receives, put together again.
 //!
-//! AlltoAll, Gather and Scatter reach a profiler as point-to-point calls in one group, without the name of the API call.
-//! Each process's groups are looked at by themselves first ([`classify`]): one send and one receive per peer, itself
-//! included, is an AlltoAll; a receive from every rank and one's own send is the root of a Gather; the mirror image is
-//! the root of a Scatter; one send and one receive is a SendRecv. The other ranks of a Gather or Scatter only make one
-//! call, recognised by its partner: the k-th send from a to b matches the k-th receive at b from a.
+//! AlltoAll, Gather and Scatter reach a profiler as point-to-point calls in one group, without the name of
+//! the API call. Each process's groups are looked at by themselves first ([`classify`]): one send and one
+//! receive per peer, itself included, is an AlltoAll; a receive from every rank and one's own send is the
+//! root of a Gather; the mirror image is the root of a Scatter; one send and one receive is a SendRecv. The
+//! other ranks of a Gather or Scatter only make one call, recognised by its partner: the k-th send from a to
+//! b matches the k-th receive at b from a.
 //!
-//! A peer is known from the P2p event only. It is missing for a pair with oneself in place, and for every call when P2p
-//! events were not recorded; then the numbers of calls decide, if more than two ranks leave no doubt.
+//! A peer is known from the P2p event only. It is missing for a pair with oneself in place, and for every
+//! call when P2p events were not recorded; then the numbers of calls decide, if more than two ranks leave no
+//! doubt.
 //!
-//! Rule: a call belongs to at most one composite, and only calls of equal size make one. What does not fit stays a send
-//! or a receive.
+//! Rule: a call belongs to at most one composite, and only calls of equal size make one. What does not fit
+//! stays a send or a receive.
 
 use crate::calls::Call;
 use crate::communicators::Communicator;
@@ -76,7 +78,8 @@ fn classify(
         return (sends == 1 && a.size == b.size)
             .then(|| (CompositeKind::SendRecv, vec![vec![a.call, b.call]]));
     }
-    // Every rank but this one has a piece at least. A number that damage made would take memory and time without bound.
+    // Every rank but this one has a piece at least. A number that damage made would take memory and time
+    // without bound.
     let n = nranks.filter(|n| *n > 1 && *n as usize <= pieces.len() + 1)? as usize;
     if pieces.iter().all(|p| p.peer.is_none()) {
         // No P2p events at all. With two ranks, two exchanges would look the same.
@@ -140,8 +143,8 @@ fn classify(
     rounds_of(pieces, rounds, peer, n).map(|calls| (kind, calls))
 }
 
-/// The pieces dealt out to rounds: the i-th of each direction and peer goes to round i; without peers, each round takes
-/// the next `each` of a direction. `None` unless every round is all of one size.
+/// The pieces dealt out to rounds: the i-th of each direction and peer goes to round i; without peers, each
+/// round takes the next `each` of a direction. `None` unless every round is all of one size.
 fn rounds_of(
     pieces: &[Piece],
     rounds: usize,
@@ -217,8 +220,8 @@ impl Words {
     }
 }
 
-/// Whether a process may be the root of a Gather or Scatter, by the shapes of its calls alone: it has then received from,
-/// or sent to, each other rank of a communicator.
+/// Whether a process may be the root of a Gather or Scatter, by the shapes of its calls alone: it has then
+/// received from, or sent to, each other rank of a communicator.
 pub(crate) fn may_be_rooted(process: &Process, words: &Words) -> bool {
     let mut peers: HashMap<(u32, Name), HashSet<u32>> = HashMap::new();
     process.shapes.iter().any(|shape| {
@@ -353,8 +356,8 @@ pub(crate) struct Partner {
     function: Name,
 }
 
-/// Whose calls answer the rooted operations of a process that was put together: (process, its part). Needs communicators
-/// to be united.
+/// Whose calls answer the rooted operations of a process that was put together: (process, its part). Needs
+/// communicators to be united.
 pub(crate) fn partners(
     process: &Process,
     communicators: &[Communicator],

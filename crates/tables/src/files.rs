@@ -1,7 +1,8 @@
 //! Finds the files of a capture and reads them, compressed or not.
 //!
-//! Files with one stem in one folder belong to one process: `NAME.trace`, `NAME.1.trace` and so on, `NAME.live`,
-//! `NAME.snap`, each also as `….zst`. A path to a single trace file, or to the folder of one host, is a capture too.
+//! Files with one stem in one folder belong to one process: `NAME.trace`, `NAME.1.trace` and so on,
+//! `NAME.live`, `NAME.snap`, each also as `….zst`. A path to a single trace file, or to the folder of one
+//! host, is a capture too.
 //!
 //! Rule: symbolic links to folders are not followed, so a walk ends.
 
@@ -14,7 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Folders deeper than this are no part of a capture.
 const MAX_DEPTH: usize = 8;
-/// How much is read of a kind of file. Keeps a file of nothing but holes, or a damaged frame, from filling memory.
+/// How much is read of a kind of file. Keeps a file of nothing but holes, or a damaged frame, from filling
+/// memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Limit {
     /// No such file is larger.
@@ -40,7 +42,8 @@ impl Limit {
     }
 }
 
-/// What one stored byte unpacks to at most, on a disk that compresses or in a compressed file. Trace files reach 10.
+/// What one stored byte unpacks to at most, on a disk that compresses or in a compressed file. Trace files
+/// reach 10.
 const RATIO: u64 = 64;
 
 /// What is expected of every folder in a capture.
@@ -200,7 +203,8 @@ pub(crate) fn open(path: &Path) -> std::io::Result<File> {
     Err(Error::new(ErrorKind::InvalidInput, "no regular file"))
 }
 
-/// An open file that is kept so, as long as not too many are: a rotated trace file may be removed while it is read.
+/// An open file that is kept so, as long as not too many are: a rotated trace file may be removed while it is
+/// read.
 #[derive(Debug)]
 pub(crate) struct Held(File);
 

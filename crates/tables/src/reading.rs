@@ -1,12 +1,12 @@
 //! Reads the files of one process, in two steps.
 //!
-//! [`scan`] goes once over everything and learns all but the sealed calls: facts, communicators, shapes, the clock, what is
-//! in the live part, and where which rows are. A [`Reader`] then decodes the calls, all at once or one range of tickets
-//! after another, each independent of the others.
+//! [`scan`] goes once over everything and learns all but the sealed calls: facts, communicators, shapes, the
+//! clock, what is in the live part, and where which rows are. A [`Reader`] then decodes the calls, all at
+//! once or one range of tickets after another, each independent of the others.
 //!
-//! Both put together the trace file's blocks, the staged ones of the live part, the rows that were never sealed, and the
-//! totals, in this order of trust: a block of the file over a staged one with the same number, a sealed row over a live
-//! one with the same ticket.
+//! Both put together the trace file's blocks, the staged ones of the live part, the rows that were never
+//! sealed, and the totals, in this order of trust: a block of the file over a staged one with the same
+//! number, a sealed row over a live one with the same ticket.
 //!
 //! Rule: no bytes make it panic; what is unsound is left out and becomes a [`Problem`].
 
@@ -52,8 +52,8 @@ pub(crate) struct Scan {
 /// The trace files and the live part of one process: the live part first, and last what can only grow (see
 /// [`live_part`]).
 ///
-/// A job that goes on makes trace files and removes others meanwhile, and one that ends moves its live part; then all is
-/// done again, a few times at most.
+/// A job that goes on makes trace files and removes others meanwhile, and one that ends moves its live part;
+/// then all is done again, a few times at most.
 fn opened(files: &Files, problems: &mut Vec<Problem>) -> (Trace, BTreeMap<String, String>, Open) {
     let mut newer = None;
     let mut turns = 5;
@@ -277,7 +277,8 @@ fn called(files: &Files) -> Unreadable {
     }
 }
 
-/// What is known of a process if nothing in its files is sound. Nothing, if they are only called like a process's.
+/// What is known of a process if nothing in its files is sound. Nothing, if they are only called like a
+/// process's.
 pub(crate) fn unreadable(files: &Files, problems: &[Problem]) -> Option<Unreadable> {
     let found = problems.first().map_or(String::new(), |p| p.found.clone());
     let stem = files.stem.file_name().and_then(|n| n.to_str());

@@ -1,10 +1,10 @@
 //! The trace files of one process, as one.
 //!
-//! A [`Trace`] holds `NAME.trace` and the later ones that are there, in order; their blocks are numbered through. The
-//! newest one's first block says which are gone and what was in them ([`Rotated`]).
+//! A [`Trace`] holds `NAME.trace` and the later ones that are there, in order; their blocks are numbered
+//! through. The newest one's first block says which are gone and what was in them ([`Rotated`]).
 //!
-//! Rule: a file that it says is gone is left out even when it is there, because its calls are in the account. That is so
-//! when the process ended before it could remove the file.
+//! Rule: a file that it says is gone is left out even when it is there, because its calls are in the account.
+//! That is so when the process ended before it could remove the file.
 
 use crate::files::{load_opened, open, Files, Held, TRACE};
 use crate::problem::Problem;
@@ -35,8 +35,8 @@ pub(crate) struct Trace {
     pub rotated: Option<Rotated>,
 }
 
-/// The beginning of the first of these files: its id and, as far as they are sound, its first blocks. It is there from the
-/// start and stays as it is, so it may be read before all else.
+/// The beginning of the first of these files: its id and, as far as they are sound, its first blocks. It is
+/// there from the start and stays as it is, so it may be read before all else.
 pub(crate) fn head(files: &Files) -> (Option<u64>, Vec<u8>) {
     let mut paths = files.trace.iter().chain(files.later.values());
     let read = |path: &PathBuf| -> Option<Vec<u8>> {

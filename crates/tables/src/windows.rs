@@ -1,9 +1,10 @@
 //! Kernel windows of a process: what ran on its GPUs, and what its host asked for meanwhile.
 //!
-//! [`Gathered`] puts the blocks together. Times are realtime ns, on the same clock as calls. Names of kernels are
-//! demangled, each once.
+//! [`Gathered`] puts the blocks together. Times are realtime ns, on the same clock as calls. Names of kernels
+//! are demangled, each once.
 //!
-//! Rule: a window is only here with all of its blocks; one whose blocks are lost is counted in [`Windows::lost`].
+//! Rule: a window is only here with all of its blocks; one whose blocks are lost is counted in
+//! [`Windows::lost`].
 
 use crate::clock::Clock;
 use capture::live::View;
@@ -43,8 +44,8 @@ pub enum Off {
     Error(u32),
     /// There was no memory for records.
     NoMemory,
-    /// CUPTI would have slowed the job by more than the budget, because its GPU waits for its host: by at most this part,
-    /// in units of 0.01 %.
+    /// CUPTI would have slowed the job by more than the budget, because its GPU waits for its host: by at
+    /// most this part, in units of 0.01 %.
     HostBound(u32),
     /// A cause that this version does not know.
     Unknown(u32),
@@ -282,8 +283,8 @@ impl Gathered {
     }
 }
 
-/// Leaves out the last launch of a graph on each device: CUPTI is switched off after it, and tells the ends of its kernels
-/// wrong, all by the same 25 ms (seen in every window with graphs, CUPTI 13.0).
+/// Leaves out the last launch of a graph on each device: CUPTI is switched off after it, and tells the ends
+/// of its kernels wrong, all by the same 25 ms (seen in every window with graphs, CUPTI 13.0).
 fn leave_out_last_launch(ran: &mut Vec<Ran>) {
     let mut last: BTreeMap<u32, u32> = BTreeMap::new();
     for r in ran.iter().filter(|r| r.graph != 0) {

@@ -232,8 +232,8 @@ fn copies_of_a_process_count_once_and_are_named() {
     let said: Vec<String> = capture.problems.iter().map(ToString::to_string).collect();
     let copy = |folder: &str, kind: &str| {
         format!(
-            "{}, its header: expected each process once in a capture, found a copy of node-1/r1-p77-aa.trace (trace \
-             0000000000001234), which is left out",
+            "{}, its header: expected each process once in a capture, found a copy of node-1/r1-p77-aa.trace \
+             (trace 0000000000001234), which is left out",
             at(folder, kind)
         )
     };
@@ -390,8 +390,8 @@ fn blocks_of_a_kind_that_is_not_known_are_named() {
     let said: Vec<String> = capture.problems.iter().map(ToString::to_string).collect();
     assert_eq!(
         said,
-        ["h/a.trace, its blocks: expected kinds of blocks that this ncclscope knows, found 2 of kind 999, left out; a \
-          newer ncclscope may read it"]
+        ["h/a.trace, its blocks: expected kinds of blocks that this ncclscope knows, found 2 of kind 999, \
+          left out; a newer ncclscope may read it"]
     );
 }
 
@@ -452,7 +452,8 @@ fn features_that_are_not_known_are_named() {
 fn columns_that_are_not_known_are_named_and_the_others_are_read() {
     let (trace, last) = trace_file();
     let payload = &trace[last + block::BLOCK_HEADER..];
-    // The number of columns stands somewhere before them: what adds two and is still well formed has found it.
+    // The number of columns stands somewhere before them: what adds two and is still well formed has found
+    // it.
     let with_more = (0..payload.len()).find_map(|at| {
         let mut more = payload.to_vec();
         let written = more[at];

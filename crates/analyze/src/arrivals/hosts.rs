@@ -1,7 +1,9 @@
-//! Arrivals over hosts: what operations tell of the hosts' clocks, and of which of them these prove who came last.
+//! Arrivals over hosts: what operations tell of the hosts' clocks, and of which of them these prove who came
+//! last.
 //!
-//! [`Operations::offsets`] hands every operation over several hosts to [`crate::clocks`], a [`Side`] for each host, also those that
-//! lack a rank. A [`Proof`] then compares arrivals over the whole interval in which the offsets lie.
+//! [`Operations::offsets`] hands every operation over several hosts to [`crate::clocks`], a [`Side`] for each
+//! host, also those that lack a rank. A [`Proof`] then compares arrivals over the whole interval in which the
+//! offsets lie.
 //!
 //! Rule: an operation of which one kernel's place on its host's clock is not known proves nothing.
 
@@ -102,8 +104,8 @@ impl Operations {
         observations.finish()
     }
 
-    /// By how much the last of these came after all others, as the hosts' clocks tell. `None` where that is not bounded. `arrivals` are
-    /// of one operation, the last at their end.
+    /// By how much the last of these came after all others, as the hosts' clocks tell. `None` where that is
+    /// not bounded. `arrivals` are of one operation, the last at their end.
     pub(super) fn lateness(
         &self,
         arrivals: &[(u32, PartIndex)],
@@ -159,7 +161,8 @@ impl Operations {
     }
 }
 
-/// By how much the last came after all others, ns: at least and at most. Negative where it came before one of them.
+/// By how much the last came after all others, ns: at least and at most. Negative where it came before one of
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lateness {
     pub arrival: (i64, i64),
@@ -215,7 +218,8 @@ impl Proof {
         }
     }
 
-    /// The clock of `other` less that of `host`, in an operation of which `base` is the first host: at least and at most.
+    /// The clock of `other` less that of `host`, in an operation of which `base` is the first host: at least
+    /// and at most.
     fn apart(&self, base: u32, at: i64, host: u32, other: u32) -> Option<(i64, i64)> {
         if host == other {
             return Some((0, 0));

@@ -1,23 +1,26 @@
 //! What the run loses by a late rank: the run played again, with that rank as early as the others.
 //!
-//! Held-up time, summed over operations, is more than the run loses: a rank that is late to the first of five operations that
-//! run beside its computing is late to all five, and others that wait there have work in between anyway. So a
-//! [`WhatIf`] takes each operation's ranks as they became *ready*, moves the late rank's readiness forward to the median of the others', and
-//! lets the operations follow: one begins when its last rank is ready and the one before it on its communicator is over, and
-//! takes the transfer that it took. What of that arrives at the end of the run is the loss.
+//! Held-up time, summed over operations, is more than the run loses: a rank that is late to the first of five
+//! operations that run beside its computing is late to all five, and others that wait there have work in
+//! between anyway. So a [`WhatIf`] takes each operation's ranks as they became *ready*, moves the late rank's
+//! readiness forward to the median of the others', and lets the operations follow: one begins when its last
+//! rank is ready and the one before it on its communicator is over, and takes the transfer that it took. What
+//! of that arrives at the end of the run is the loss.
 //!
-//! **Ready.** Where a kernel began some time after everything before it had ended, its rank was ready then. Where
-//! it began as soon as the one before it was over, it had been queued, and since when is inferred: not before it was
-//! launched, and not before as much work as a rank did that was not queued, and was not held up by its host.
+//! **Ready.** Where a kernel began some time after everything before it had ended, its rank was ready then.
+//! Where it began as soon as the one before it was over, it had been queued, and since when is inferred: not
+//! before it was launched, and not before as much work as a rank did that was not queued, and was not held up
+//! by its host.
 //!
-//! **Anchor.** What a rank computes may depend on the end of an operation, and then moves forward with it, or run
-//! beside it. That shows over the steps at the same place of the pattern: most take the same time, counted from that end, or else from
-//! where the wait for it began. Where waits tell nothing, it is taken to depend. The last operation
-//! that a rank's work depended on is its anchor, and lateness that its anchor had on another communicator is inherited.
+//! **Anchor.** What a rank computes may depend on the end of an operation, and then moves forward with it, or
+//! run beside it. That shows over the steps at the same place of the pattern: most take the same time,
+//! counted from that end, or else from where the wait for it began. Where waits tell nothing, it is taken to
+//! depend. The last operation that a rank's work depended on is its anchor, and lateness that its anchor had
+//! on another communicator is inherited.
 //!
-//! **Bound.** A rank that others wait for may hide that these have work of their own beside the wait: its lateness
-//! grows until they do nothing else but wait. The few steps before that show how long their work takes, and the
-//! run can't become shorter than that ([`WhatIf::bound`]).
+//! **Bound.** A rank that others wait for may hide that these have work of their own beside the wait: its
+//! lateness grows until they do nothing else but wait. The few steps before that show how long their work
+//! takes, and the run can't become shorter than that ([`WhatIf::bound`]).
 //!
 //! Rule: with nobody moved, every operation ends when it did.
 
@@ -27,16 +30,19 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// A kernel that begins so soon after another was queued behind it, ns.
 const QUEUED_NS: i64 = 10_000;
-/// A kernel that begins so soon after its launch began when its host let it, ns; or so small a part of the time since the one before.
+/// A kernel that begins so soon after its launch began when its host let it, ns; or so small a part of the
+/// time since the one before.
 const AT_ONCE_NS: i64 = 50_000;
 const AT_ONCE_PART: i64 = 4;
 /// Where a larger part than this is queued, work runs beside the operation before.
 const MOSTLY_QUEUED: f64 = 0.25;
-/// Where steps are apart by less than this part of what they are otherwise, work runs beside the operation before.
+/// Where steps are apart by less than this part of what they are otherwise, work runs beside the operation
+/// before.
 const CLEARLY: f64 = 0.7;
 /// Of fewer steps than this, waits tell nothing.
 const LEAST_STEPS: usize = 8;
-/// So many times ranks must have done something after the end of an operation to show how long their own work takes.
+/// So many times ranks must have done something after the end of an operation to show how long their own work
+/// takes.
 const LEAST_FREE: usize = 3;
 /// Waits that differ by less than this tell nothing, ns.
 const ALIKE_NS: f64 = 2_000.0;
@@ -87,7 +93,8 @@ pub(super) struct WhatIf {
     lanes: Vec<Vec<u32>>,
     /// Operations, each after those that it depends on.
     order: Vec<u32>,
-    /// By node: how long its rank's own work since `before` began takes, ns, where that shows; else [`i64::MIN`].
+    /// By node: how long its rank's own work since `before` began takes, ns, where that shows; else
+    /// [`i64::MIN`].
     alone: Vec<i64>,
 }
 
@@ -157,7 +164,8 @@ impl WhatIf {
                 let near = least.range(window.saturating_sub(1)..=window.saturating_add(1));
                 let offset = near.map(|(_, apart)| *apart).min();
                 let previous = last.insert(self.communicator(*index), *index);
-                // Kernels of one communicator follow each other: where they seem to overlap, that is the error of the clock.
+                // Kernels of one communicator follow each other: where they seem to overlap, that is the
+                // error of the clock.
                 let before = lane[at.saturating_sub(BACK)..at]
                     .iter()
                     .filter(|b| {
@@ -185,8 +193,8 @@ impl WhatIf {
         self.lanes = lanes;
     }
 
-    /// By lane and window: the GPU's clock less its host's, at most. A kernel that began as it was launched shows it, and where the
-    /// kernel of another rank of the host did, their common end does.
+    /// By lane and window: the GPU's clock less its host's, at most. A kernel that began as it was launched
+    /// shows it, and where the kernel of another rank of the host did, their common end does.
     fn least_from_launch(&self, of: &[Lane]) -> Vec<BTreeMap<i64, i64>> {
         let mut least = vec![BTreeMap::new(); of.len()];
         let mut hosts: HashMap<&str, i64> = HashMap::new();
@@ -223,7 +231,8 @@ impl WhatIf {
         node.launch != i64::MIN && late <= AT_ONCE_NS.max(since / AT_ONCE_PART)
     }
 
-    /// Finds where work depends on the end of the operation before, and so each node's anchor. `rows` says what each node is.
+    /// Finds where work depends on the end of the operation before, and so each node's anchor. `rows` says
+    /// what each node is.
     fn anchor(&mut self, rows: &[(u32, u32)]) {
         // Where in the pattern: what it is, and the two before it.
         let mut positions: HashMap<[(u32, u32); 3], u32> = HashMap::new();
@@ -242,7 +251,8 @@ impl WhatIf {
         }
         let mut places = vec![Position::default(); positions.len()];
         let mut alone = vec![i64::MIN; self.nodes.len()];
-        // By position: what ranks did that mostly do nothing after the end before, at the times when they did.
+        // By position: what ranks did that mostly do nothing after the end before, at the times when they
+        // did.
         let mut hidden: Vec<Vec<(f64, f64)>> = vec![Vec::new(); positions.len()];
         // By lane: the positions at which it is such a rank.
         let mut waits: Vec<HashMap<u32, usize>> = Vec::with_capacity(self.lanes.len());
@@ -344,7 +354,8 @@ impl WhatIf {
         self.order.extend(left);
     }
 
-    /// How long the work since the operation before took the rank of this node, where its host did not hold it up.
+    /// How long the work since the operation before took the rank of this node, where its host did not hold
+    /// it up.
     fn work(&self, node: &Node) -> Option<i64> {
         let previous = self.nodes.get(node.previous as usize)?;
         let since = node.start.saturating_sub(previous.ready);
@@ -404,8 +415,8 @@ impl WhatIf {
         own.min(self.of_host(index, others)).max(0)
     }
 
-    /// By how much the host of a rank that its host held up took longer than the others' since their anchors; more than that being
-    /// on time can't gain, because then the hosts are what all wait for.
+    /// By how much the host of a rank that its host held up took longer than the others' since their anchors;
+    /// more than that being on time can't gain, because then the hosts are what all wait for.
     fn of_host(&self, index: u32, others: &mut Vec<i64>) -> i64 {
         let (node, known) = (self.node(index), |node: &Node| node.launch != i64::MIN);
         let anchor = |node: &Node| self.nodes.get(node.anchor as usize);
@@ -441,8 +452,8 @@ impl WhatIf {
         others.get(others.len() / 2).copied().unwrap_or(i64::MAX)
     }
 
-    /// By how much each operation would have ended earlier, had the rank of `lane` been as early as the median of the others, or had its
-    /// transfer taken so much less as `shorter` says, ns by operation.
+    /// By how much each operation would have ended earlier, had the rank of `lane` been as early as the
+    /// median of the others, or had its transfer taken so much less as `shorter` says, ns by operation.
     fn without(&self, lane: u32, shorter: Option<&[i64]>) -> Vec<i64> {
         let mut earlier = vec![0i64; self.operations.len()];
         let mut others = Vec::new();
@@ -483,9 +494,10 @@ impl WhatIf {
         earlier
     }
 
-    /// The operations of a lane, each with the one in which its rank became late: where the others' kernels were queued behind the
-    /// operation before, and all work beside it, they may have been ready long since, and it is late as it was there. Where it became
-    /// later by half of what it held up (`held` by operation, ns) or more, it did so by itself.
+    /// The operations of a lane, each with the one in which its rank became late: where the others' kernels
+    /// were queued behind the operation before, and all work beside it, they may have been ready long since,
+    /// and it is late as it was there. Where it became later by half of what it held up (`held` by operation,
+    /// ns) or more, it did so by itself.
     pub(super) fn origins(&self, lane: u32, held: impl Fn(u32) -> f64) -> Vec<(u32, u32)> {
         let mut origins: Vec<(u32, u32)> = Vec::with_capacity(self.lanes[lane as usize].len());
         let mut of: HashMap<u32, (u32, i64)> = HashMap::new();
@@ -524,7 +536,8 @@ impl WhatIf {
         }
     }
 
-    /// What the run can lose by the rank of `lane` at most, ns: each other rank's time less that of its own work.
+    /// What the run can lose by the rank of `lane` at most, ns: each other rank's time less that of its own
+    /// work.
     fn bound(&self, lane: u32) -> f64 {
         let of = |nodes: &Vec<u32>| {
             let beyond = |index: &u32| {
@@ -621,8 +634,8 @@ impl Times {
     }
 }
 
-/// How long ranks' own work takes from the start of the operation before, if it shows that they work beside the wait
-/// for its end. `free` is the time after that end, and the wait for it, when they did not only wait.
+/// How long ranks' own work takes from the start of the operation before, if it shows that they work beside
+/// the wait for its end. `free` is the time after that end, and the wait for it, when they did not only wait.
 fn work_beside(free: &[(f64, f64)]) -> Option<i64> {
     if free.len() < LEAST_FREE {
         return None;
@@ -659,8 +672,9 @@ impl Position {
         self.judged += n;
     }
 
-    /// Whether work here waits for the end of the operation before: then it takes its time from there, however long the wait was; else
-    /// from where that wait began. Most steps are alike one way or the other; those that something disturbed tell nothing.
+    /// Whether work here waits for the end of the operation before: then it takes its time from there,
+    /// however long the wait was; else from where that wait began. Most steps are alike one way or the other;
+    /// those that something disturbed tell nothing.
     fn depends(&self) -> bool {
         if self.queued as f64 > MOSTLY_QUEUED * self.all as f64 {
             return false;

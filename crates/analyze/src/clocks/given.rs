@@ -1,7 +1,7 @@
 //! Offsets of hosts' clocks that somebody else knows, such as a PTP daemon.
 //!
-//! A [`Given`] is read from a file (CSV or JSON: host, offset_ns, error_ns), or says that all clocks agree to so much. It takes the
-//! place of the estimate; operations are still held against it.
+//! A [`Given`] is read from a file (CSV or JSON: host, offset_ns, error_ns), or says that all clocks agree to
+//! so much. It takes the place of the estimate; operations are still held against it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -90,7 +90,8 @@ impl Given {
         }
     }
 
-    /// What a file holds: a JSON list of objects, or CSV with a row for each host; both with host, offset_ns and error_ns.
+    /// What a file holds: a JSON list of objects, or CSV with a row for each host; both with host, offset_ns
+    /// and error_ns.
     ///
     /// # Errors
     /// Where it is neither, names a host twice, or has an error below 0.
@@ -98,7 +99,8 @@ impl Given {
         let rows = if text.trim_start().starts_with(['[', '{']) {
             serde_json::from_str(text).map_err(|error| {
                 GivenError::of_rows(format!(
-                    "line {}: expected a list of {{\"host\": \"node-1\", \"offset_ns\": -1200, \"error_ns\": 300}}, found {error}",
+                    "line {}: expected a list of {{\"host\": \"node-1\", \"offset_ns\": -1200, \"error_ns\": \
+                    300}}, found {error}",
                     error.line()
                 ))
             })?
@@ -115,7 +117,8 @@ impl Given {
             let sound = -MOST_NS..MOST_NS;
             if error_ns < 0 || !sound.contains(&error_ns) || !sound.contains(&offset_ns) {
                 return Err(GivenError::of_rows(format!(
-                    "host `{host}`: expected an error of 0 or more and an offset that is one, found {offset_ns} ± {error_ns} ns"
+                    "host `{host}`: expected an error of 0 or more and an offset that is one, found \
+                    {offset_ns} ± {error_ns} ns"
                 )));
             }
             if hosts.insert(host.clone(), (offset_ns, error_ns)).is_some() {

@@ -213,7 +213,8 @@ fn may_wait_on(case: &Case, wait: &Wait, member: usize) -> Option<usize> {
     all.position(|communicator| is_in(communicator).is_some())
 }
 
-/// A call that a member may wait in itself: all are in it, and it may be behind the one that the member lacks.
+/// A call that a member may wait in itself: all are in it, and it may be behind the one that the member
+/// lacks.
 fn may_wait_in(case: &Case, wait: &Wait, member: usize) -> Option<CallRow> {
     let vertex = case.member(wait.communicator, member).vertex;
     let mut stalls = case.stalls.iter().filter(|stall| stall.may_be_behind);
@@ -417,7 +418,8 @@ fn quiet(case: &Case) -> Quiet {
     }
 }
 
-/// Whether the GPU is seen to have ended the newest call of a rank; NCCL runs those of a communicator in order.
+/// Whether the GPU is seen to have ended the newest call of a rank; NCCL runs those of a communicator in
+/// order.
 fn has_ended_all(case: &Case, own: &RankCalls) -> bool {
     let process = &case.capture.processes[own.process];
     let piece = own.newest_piece(process, Reached::Entered);

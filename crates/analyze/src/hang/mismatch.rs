@@ -19,7 +19,8 @@ use tables::{Call, Capture, Name, Process, Shape};
 
 /// Calls after a difference that must fit for "left out" to explain it.
 const COMPARED: u64 = 64;
-/// Operations that a host may have made beyond one that does not end: a stream takes about a thousand launches.
+/// Operations that a host may have made beyond one that does not end: a stream takes about a thousand
+/// launches.
 const AHEAD: u64 = 1100;
 
 /// How the calls of ranks come to differ.
@@ -280,9 +281,9 @@ impl Compared<'_> {
         })
     }
 
-    /// Whether a place at which operations in pieces differ from others proves that ranks went astray. Sends and
-    /// receives there may be such an operation that was not recognised, and a rank that has made many calls
-    /// since is not held up there.
+    /// Whether a place at which operations in pieces differ from others proves that ranks went astray. Sends
+    /// and receives there may be such an operation that was not recognised, and a rank that has made many
+    /// calls since is not held up there.
     fn proves(&self, place: u64, odd: &[usize], most: &[usize]) -> bool {
         let sound = |member: &usize| {
             let own = &self.ranks.ranks[*member];

@@ -247,8 +247,8 @@ pub enum Because {
     Silent(Vec<ProcessName>),
     /// Of this communicator not all is known.
     Partial(usize),
-    /// All ranks have made the same calls, and their GPUs have ended the last ones; so many ranks. `true` if that was
-    /// lately, by what counts as a hang.
+    /// All ranks have made the same calls, and their GPUs have ended the last ones; so many ranks. `true` if
+    /// that was lately, by what counts as a hang.
     Finished(usize, bool),
     /// All ranks have made the same calls, and nothing shows whether their GPUs have ended them: ranks of the
     /// largest communicator.

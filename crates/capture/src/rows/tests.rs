@@ -188,8 +188,8 @@ fn columns_that_are_not_known_are_counted_and_left_out() {
     };
     let mut payload = Vec::new();
     Encoder::new().encode(&mut payload, &[record]);
-    // The number stands before the columns. A column takes a byte, and one with a value another: the group and
-    // these two. What is behind them is not written.
+    // The number stands before the columns. A column takes a byte, and one with a value another: the group
+    // and these two. What is behind them is not written.
     let written = column::event_ns + 1;
     let count = payload.len() - (written + 3) - 1;
     assert_eq!(usize::from(payload[count]), written);

@@ -1,11 +1,11 @@
 //! Adoption: keeping the live part of a process that died, as `NAME.live` beside its trace file.
 //!
-//! [`leftovers`] finds the live parts that processes of this user have on this node, by their first pages. A [`Part`] is
-//! a copy of a live part, read from such a file. [`adopt`] writes it into the capture, unless the capture has everything
-//! already. [`traces`] finds the trace files of a capture.
+//! [`leftovers`] finds the live parts that processes of this user have on this node, by their first pages. A
+//! [`Part`] is a copy of a live part, read from such a file. [`adopt`] writes it into the capture, unless the
+//! capture has everything already. [`traces`] finds the trace files of a capture.
 //!
-//! Rule: only a dead writer's part is adopted. A copy of a living one would be taken for its last word by readers,
-//! which prefer `NAME.live`.
+//! Rule: only a dead writer's part is adopted. A copy of a living one would be taken for its last word by
+//! readers, which prefer `NAME.live`.
 
 use anyhow::{bail, Context};
 use capture::left::facts_of;
@@ -302,7 +302,8 @@ const DEPTH: usize = 4;
 /// Entries that are looked at before a folder is taken for something else than a capture.
 const MOST_ENTRIES: usize = 1 << 20;
 
-/// Hands the files below `folder` to `each`, in order of their names, until it returns false. Follows no links.
+/// Hands the files below `folder` to `each`, in order of their names, until it returns false. Follows no
+/// links.
 pub fn walk(folder: &Path, each: &mut impl FnMut(&Path) -> bool) {
     fn below(
         folder: &Path,

@@ -1,7 +1,7 @@
 //! Whether the host is ahead of its GPU.
 //!
-//! A launch that the GPU comes to long after the host made it had other work before it. If that is so for nearly
-//! all launches, the host could be slower without anybody noticing.
+//! A launch that the GPU comes to long after the host made it had other work before it. If that is so for
+//! nearly all launches, the host could be slower without anybody noticing.
 
 /// The GPU came to a launch so much later than the host, ns: far longer than a launch takes on an idle stream
 /// (5 to 10 us), and about as long as the host needs for a hundred more.

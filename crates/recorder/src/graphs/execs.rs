@@ -1,9 +1,9 @@
 //! Executable graphs by their handles.
 //!
-//! A launch looks its graph up in a table that is never locked; graphs are made and destroyed under the lock of
-//! [`super::Graphs`]. The table is open addressed, with linear probing. A handle that is removed leaves a mark, so that
-//! those behind it are still found; a new handle takes the first mark on its way, and marks with nothing behind them
-//! are cleared.
+//! A launch looks its graph up in a table that is never locked; graphs are made and destroyed under the lock
+//! of [`super::Graphs`]. The table is open addressed, with linear probing. A handle that is removed leaves a
+//! mark, so that those behind it are still found; a new handle takes the first mark on its way, and marks
+//! with nothing behind them are cleared.
 //!
 //! Rule: a handle is in the table once at most, and only the holder of the lock changes it.
 
@@ -106,7 +106,8 @@ impl Execs {
         let there = |i: &usize| self.place(start + i).handle.load(Relaxed) == handle;
         let mut at = start + (0..PLACES).find(there)?;
         self.place(at).handle.store(REMOVED, Release);
-        // Without this, a process that makes and destroys graphs all the time would fill the table with marks.
+        // Without this, a process that makes and destroys graphs all the time would fill the table with
+        // marks.
         while self.place(at + 1).handle.load(Relaxed) == 0
             && self.place(at).handle.load(Relaxed) == REMOVED
         {

@@ -146,8 +146,8 @@ impl Recorder {
         Some(slot)
     }
 
-    /// How many communicators with the hash, size and rank of a new one the process had before. The rank counts
-    /// too, because a process may drive several ranks of a communicator.
+    /// How many communicators with the hash, size and rank of a new one the process had before. The rank
+    /// counts too, because a process may drive several ranks of a communicator.
     fn generation(&self, init: &Init) -> u32 {
         if init.hash == 0 {
             return 0;
@@ -160,8 +160,8 @@ impl Recorder {
         *next - 1
     }
 
-    /// Asks for rows by the number of ranks that the process drives of one communicator, because a process with
-    /// many ranks makes many calls at once.
+    /// Asks for rows by the number of ranks that the process drives of one communicator, because a process
+    /// with many ranks makes many calls at once.
     fn rows_for(&self, hash: u64) {
         let alive = |c: &&Comm| {
             hash != 0
@@ -259,8 +259,8 @@ impl Recorder {
             && (1..=turns()).contains(&handle.generation())
     }
 
-    /// Counts a call on a communicator that is not in the table; returns its handle. A context that this process
-    /// never gave announces nothing.
+    /// Counts a call on a communicator that is not in the table; returns its handle. A context that this
+    /// process never gave announces nothing.
     #[cold]
     pub(super) fn call_without_comm(&self, context: u64) -> u64 {
         let cause = if self.found_no_slot(context) {

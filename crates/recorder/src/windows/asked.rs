@@ -1,10 +1,10 @@
 //! What the host asked the driver for while a window is open.
 //!
-//! Functions of ours before the driver's ([`crate::driver_watch`]) note each call in a [`Log`] of fixed size. Outside of
-//! windows they only look at [`OPEN`], count what CUPTI would make slower, and call on.
+//! Functions of ours before the driver's ([`crate::driver_watch`]) note each call in a [`Log`] of fixed size.
+//! Outside of windows they only look at [`OPEN`], count what CUPTI would make slower, and call on.
 //!
-//! Rule: any thread may note a call; the recorder's thread reads the log after the window is closed and its last writers
-//! have had time to finish.
+//! Rule: any thread may note a call; the recorder's thread reads the log after the window is closed and its
+//! last writers have had time to finish.
 
 use crate::pages;
 use capture::windows::{Ask, Asked};

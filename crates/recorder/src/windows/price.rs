@@ -1,9 +1,9 @@
 //! Whether a job can afford CUPTI.
 //!
-//! Once CUPTI was switched on, it stays before the driver's functions, also between windows. On H200 with CUPTI
-//! 13.0, a launch of a kernel then takes [`LAUNCH_NS`] more of the host's time than 7 us, and the launch of a
-//! graph of ten kernels [`GRAPH_NS`] more than 2.7 us (bench/README.md). Only `cuptiFinalize` removes it, and
-//! that breaks CUDA graphs. So the question comes before CUPTI is first switched on:
+//! Once CUPTI was switched on, it stays before the driver's functions, also between windows. On H200 with
+//! CUPTI 13.0, a launch of a kernel then takes [`LAUNCH_NS`] more of the host's time than 7 us, and the
+//! launch of a graph of ten kernels [`GRAPH_NS`] more than 2.7 us (bench/README.md). Only `cuptiFinalize`
+//! removes it, and that breaks CUDA graphs. So the question comes before CUPTI is first switched on:
 //!
 //! - The host is ahead of its GPU (`gpu_events::lead`): the GPU never waits for the host, so a slower
 //!   host costs nothing.
@@ -30,8 +30,8 @@ const SPANS: u32 = 2;
 pub enum Answer {
     /// It is not known yet.
     Wait,
-    /// It would be cheap by the launches that are seen. Libraries that have looked the driver up since must be
-    /// searched for, so that theirs are seen too.
+    /// It would be cheap by the launches that are seen. Libraries that have looked the driver up since must
+    /// be searched for, so that theirs are seen too.
     Search,
     Yes,
     /// It would slow the job by more than the budget: by at most this part, in units of 0.01 %.
@@ -92,7 +92,8 @@ impl Price {
 mod tests {
     use super::*;
 
-    /// The answers of a job that launches so many kernels a second and makes so many calls, over some seconds.
+    /// The answers of a job that launches so many kernels a second and makes so many calls, over some
+    /// seconds.
     fn answers(
         price: &mut Price,
         launches: u64,

@@ -1,9 +1,9 @@
 //! CUDA graphs: what they execute and how often they were launched, from the live part to blocks.
 //!
-//! Shapes and contents are staged as soon as they are known, because a process that is killed leaves its counts in the
-//! live part, which only has their numbers. Executable graphs are staged at flushes, when they have changed. Those
-//! that are gone are kept here until there are [`GONE`] of them; the oldest are then folded into counts, so that a
-//! program that makes a graph for each step takes no more and no more memory.
+//! Shapes and contents are staged as soon as they are known, because a process that is killed leaves its
+//! counts in the live part, which only has their numbers. Executable graphs are staged at flushes, when they
+//! have changed. Those that are gone are kept here until there are [`GONE`] of them; the oldest are then
+//! folded into counts, so that a program that makes a graph for each step takes no more and no more memory.
 
 use super::Writer;
 use crate::graphs::New;
@@ -76,8 +76,8 @@ impl GraphState {
 }
 
 impl Writer {
-    /// Stages what is new of graphs, and takes launches out of the ring before they are overwritten. At a flush,
-    /// all that has changed is staged.
+    /// Stages what is new of graphs, and takes launches out of the ring before they are overwritten. At a
+    /// flush, all that has changed is staged.
     pub(super) fn write_graphs(&mut self, flush: bool) {
         if !self.recorder.graphs.any() {
             return;

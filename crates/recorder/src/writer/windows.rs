@@ -47,16 +47,16 @@ impl Traffic {
         }
     }
 
-    /// Whether this rank sends and receives as a stage of a pipeline does, to and from few others. Stages make
-    /// different numbers of calls in a step, so their windows begin by the clock, which is the same on all to
-    /// some ms.
+    /// Whether this rank sends and receives as a stage of a pipeline does, to and from few others. Stages
+    /// make different numbers of calls in a step, so their windows begin by the clock, which is the same on
+    /// all to some ms.
     fn is_pipeline(&self) -> bool {
         let all: u64 = self.calls.iter().map(|(_, calls)| calls).sum();
         self.sends >= PIPELINE && self.sends * USED >= all && self.peers.count_ones() <= STAGES
     }
 
-    /// Calls on the communicators with the most ranks of those that are used: the same on all their ranks. One
-    /// that only starts and ends a job is not used.
+    /// Calls on the communicators with the most ranks of those that are used: the same on all their ranks.
+    /// One that only starts and ends a job is not used.
     fn shared(&self) -> u64 {
         let all: u64 = self.calls.iter().map(|(_, calls)| calls).sum();
         let used = self.calls.iter().filter(|(_, calls)| calls * USED >= all);
@@ -92,7 +92,8 @@ impl Writer {
         };
         let blocks = self.windows.poll(header, clock, progress);
         self.recorder.switch.quiet(self.windows.is_quiet());
-        // cuBLAS and others look the driver's functions up when they are first used, long after they were loaded.
+        // cuBLAS and others look the driver's functions up when they are first used, long after they were
+        // loaded.
         if self.windows.misses_callers() && self.traffic.searches < MOST_SEARCHES && !last {
             self.traffic.searches += 1;
             self.recorder.look_for_callers(true);

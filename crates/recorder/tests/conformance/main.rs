@@ -1,4 +1,5 @@
-//! What an NCCL profiler plugin must bear and do, line by line: the checklist of docs/reference/conformance.md.
+//! What an NCCL profiler plugin must bear and do, line by line: the checklist of
+//! docs/reference/conformance.md.
 //!
 //! A test `line_07_…` shows line 7. Most tests play a job in a child process: either an ignored test of this
 //! binary ([`job!`]), which calls the tables that the rlib carries, or fake-nccl with the built plugin

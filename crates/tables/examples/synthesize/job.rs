@@ -1,8 +1,8 @@
 //! Captures of any size, without playing a job.
 //!
-//! Each process makes 80 000 calls a second: three AllReduces of five sizes on one communicator to one AllGather on another,
-//! with launch times and, if asked for, GPU times. Blocks, order of rows and number of anchors are as the recorder makes
-//! them.
+//! Each process makes 80 000 calls a second: three AllReduces of five sizes on one communicator to one
+//! AllGather on another, with launch times and, if asked for, GPU times. Blocks, order of rows and number of
+//! anchors are as the recorder makes them.
 //!
 //! Rule: the same arguments give the same bytes.
 

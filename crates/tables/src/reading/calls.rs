@@ -250,8 +250,8 @@ impl Opened<'_> {
         self.add_live((from, to), part);
     }
 
-    /// Hands the calls that have both stamps to `each`, with what is needed to compare clocks: those of every `of`-th block from `first` on, and with the
-    /// first ones those of the live part.
+    /// Hands the calls that have both stamps to `each`, with what is needed to compare clocks: those of every
+    /// `of`-th block from `first` on, and with the first ones those of the live part.
     pub(crate) fn stamps(&mut self, first: usize, of: usize, mut each: impl FnMut(&Call)) {
         let mut cursor = self.clock.cursor();
         let blocks = self.reader.blocks.iter();
@@ -334,8 +334,8 @@ fn payload<'a>(
 
 /// Calls by ticket, being put there in any order; of several with one ticket the first stays.
 ///
-/// Tickets count calls, so each has its place from the start and nothing need be sorted. Only where most tickets of the
-/// range are not there, calls are put in a row and sorted.
+/// Tickets count calls, so each has its place from the start and nothing need be sorted. Only where most
+/// tickets of the range are not there, calls are put in a row and sorted.
 struct Shelf {
     calls: Vec<Call>,
     low: u64,

@@ -193,8 +193,8 @@ impl Parts {
         true
     }
 
-    /// The bytes of a [`Comm`]. A communicator is defined again when more is known, so the last word counts, but an end
-    /// that was seen stays.
+    /// The bytes of a [`Comm`]. A communicator is defined again when more is known, so the last word counts,
+    /// but an end that was seen stays.
     fn comm(&mut self, bytes: &[u8]) {
         macro_rules! word {
             ($field:ident) => {
@@ -340,8 +340,8 @@ fn net(sums: &Sums, clock: &Clock, shapes: &mut Shapes) -> Vec<NetTotal> {
     sums.iter().map(&mut total).collect()
 }
 
-/// When the group with this ticket + 1 returned, if the live part still knows; 0 otherwise. A time before that of its
-/// call is a late word of the group that had the entry before.
+/// When the group with this ticket + 1 returned, if the live part still knows; 0 otherwise. A time before
+/// that of its call is a late word of the group that had the entry before.
 fn group_end(view: &View, word: u64, t_api: u64) -> u64 {
     let groups = view.groups();
     let Some(index) = word

@@ -29,8 +29,8 @@ type Late = fn(usize, usize, usize) -> f64;
 
 const FROM_LAUNCH: f64 = 8.0;
 
-/// A job of these communicators, which all make these steps. Gives its operations and how long it takes, µs. The noise
-/// is the same for the same `seed`, whoever is late.
+/// A job of these communicators, which all make these steps. Gives its operations and how long it takes, µs.
+/// The noise is the same for the same `seed`, whoever is late.
 fn job(
     members: &[&[usize]],
     step: &[Do],
@@ -257,7 +257,8 @@ fn work_that_waiting_hides_is_no_loss() {
     }
 }
 
-/// DenseNet-121 under DistributedDataParallel with 256 pictures per GPU as two H200 ran it, ms: launched in a third of the time that the GPU takes.
+/// DenseNet-121 under DistributedDataParallel with 256 pictures per GPU as two H200 ran it, ms: launched in a
+/// third of the time that the GPU takes.
 fn bound_by_the_gpu() -> Vec<Do> {
     let ms = [(1.0, 58.0, 33.0), (1.0, 57.0, 37.0), (1.0, 51.0, 4.0)];
     let mut step = vec![Other];
@@ -321,7 +322,8 @@ fn launches_are_placed_by_kernels_of_every_function() {
 
 #[test]
 fn a_host_that_is_slow_now_and_then_does_not_hide_what_waits() {
-    // Time after an operation and wait for it, ms, of a host that sleeps 100 ms a step: a slow phase makes one longer and the other shorter.
+    // Time after an operation and wait for it, ms, of a host that sleeps 100 ms a step: a slow phase makes
+    // one longer and the other shorter.
     let measured = [
         (127.33, 78.98),
         (137.27, 67.44),
