@@ -248,10 +248,16 @@ fn destroy_event(event: u64, call: impl FnOnce() -> c_int) -> c_int {
 #[inline(always)]
 fn noted(kind: Ask, stream: u64, object: u64, call: impl FnOnce() -> c_int) -> c_int {
     if !asked::open() {
-        asked::pass(kind);
-        return call();
+        return passed(kind, call);
     }
     note(kind, stream, object, call)
+}
+
+/// Makes a call of the driver while no window is open.
+#[inline(always)]
+fn passed(kind: Ask, call: impl FnOnce() -> c_int) -> c_int {
+    let ticks = || get().map_or(0, |recorder| recorder.clock.ticks());
+    asked::pass(kind, ticks, call)
 }
 
 #[cold]
@@ -365,8 +371,7 @@ macro_rules! noted {
         interposed! { NOTED note_reals call;
             $($name $symbol ($($arg: $type),*) -> c_int {
                 if !asked::open() {
-                    asked::pass(Ask::$kind);
-                    return call();
+                    return passed(Ask::$kind, call);
                 }
                 note(Ask::$kind, $stream, $object, call)
             })*

@@ -230,7 +230,7 @@ impl Windows {
 
     /// Opens the window or begins the quiet spell that is due while none is open.
     fn begin(&mut self, header: &Header, clock: Clock, now: Progress) {
-        if self.may_set_up(header, now) {
+        if self.may_set_up(header, clock, now) {
             self.warm_up_at = None;
             if neighbours::none() {
                 self.open(header, clock, WARM_UP);
@@ -336,14 +336,14 @@ impl Windows {
     }
 
     /// Whether CUPTI is to be set up now. If the job can't afford it, the header says so.
-    fn may_set_up(&mut self, header: &Header, progress: Progress) -> bool {
+    fn may_set_up(&mut self, header: &Header, clock: Clock, progress: Progress) -> bool {
         let now = Instant::now();
         if progress.last || self.warm_up_at.is_none_or(|at| now < at) {
             return false;
         }
-        let [launches, graphs] = asked::launches();
-        let cost = launches * price::LAUNCH_NS + graphs * price::GRAPH_NS;
-        let (why, share) = match self.price.ask(now, cost, progress.calls, progress.ahead) {
+        let mut passed = asked::passed();
+        passed.waited = (passed.waited as f64 / ticks_per_ns(header, clock)) as u64;
+        let (why, share) = match self.price.ask(now, passed, progress.calls, progress.ahead) {
             Answer::Yes => (0, 0),
             Answer::TooDear(share) => (off::TOO_DEAR, share),
             Answer::Search => {

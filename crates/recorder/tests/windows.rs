@@ -606,8 +606,8 @@ fn job_with_few_launches() {
 
 fn a_job_that_can_afford_cupti_has_windows() {
     let place = JobFolder::with_cupti();
-    // Some 10 000 launches a second: CUPTI costs 1 %.
-    let left = Left::of(place.thrifty_job("job_with_few_launches", "10"));
+    // Some 10 000 launches a second: CUPTI may cost 9 %.
+    let left = Left::of(place.thrifty_job("job_with_few_launches", "50"));
     assert_eq!(left.off(), None);
     assert!(left.check(true) >= 1);
 }
@@ -619,17 +619,16 @@ fn job_with_many_launches() {
     play.go_on(Duration::from_millis(2500));
     // CUPTI stays in the way of launches once it was on: it never was.
     assert_eq!((begun(), calls("cuptiActivityEnable")), (0, 0));
-    // The process waits for its GPU from now on.
+    // The GPU has more to do than the host from now on.
     if std::env::var_os("GETS_AHEAD").is_some() {
         let began = Instant::now();
         while calls("cuptiActivityDisable") < KINDS {
             assert!(began.elapsed().as_secs() < 60, "it never comes");
-            play.step();
-            play.timed_call(1_500_000);
+            play.kernel(play.compute, 0, OTHER);
+            play.timed_call(5_000_000);
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-    play.rest();
     play.save();
 }
 
