@@ -14,7 +14,8 @@ PYTESTS := .tools/python
 # What users get: the plugin and the command, and what `ncclscope judge` measures with.
 SHIPPED := -p ncclscope-recorder -p ncclscope -p ncclscope-empty-plugin -p ncclscope-preload
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-# Tests look at what the portable plugins export and need. Link-time optimisation changes neither, and takes minutes.
+# Tests look at what the portable plugins export and need. Link-time optimisation changes neither, and takes
+# minutes.
 UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_TARGET_DIR=$(TARGET)/portable
 
 .PHONY: all build debug tests-built portable cross portable-plugins wheel demo test test-python golden bench-report locked fuzz damage sanitize soak msrv miri deny clean
@@ -67,7 +68,8 @@ locked: ## Cargo.lock files say what the Cargo.toml files ask for
 	cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
 
 # With the tests, dependencies have features that they do not have without them. So what tests load is built
-# together with the tests: the build of `debug` would compile Arrow, Parquet and half of the workspace once more.
+# together with the tests: the build of `debug` would compile Arrow, Parquet and half of the workspace once
+# more.
 tests-built:
 	cargo build --workspace --lib --bins --examples --tests
 	cp -f $(TARGET)/debug/$(BUILT) $(TARGET)/debug/$(PLUGIN)

@@ -16,7 +16,8 @@ pub const SCHEMA: &str = "ncclscope.bench/1";
 pub fn of(table: &Table, plan: Option<&Plan>, error: Option<&str>) -> Value {
     let devices = table.devices.iter().map(|d| {
         json!({
-            "rank": d.rank, "group": 0, "pid": d.pid, "hostname": d.hostname, "device": d.device, "device_hex": d.device_hex,
+            "rank": d.rank, "group": 0, "pid": d.pid, "hostname": d.hostname, "device": d.device,
+            "device_hex": d.device_hex,
             "device_info": d.device_info,
         })
     });
@@ -35,7 +36,8 @@ pub fn of(table: &Table, plan: Option<&Plan>, error: Option<&str>) -> Value {
 
 fn row(row: &TableRow) -> Value {
     json!({
-        "function": row.function.map(Function::name), "experiment_name": row.function.map(Function::option), "size": row.size, "count": row.count, "type": row.datatype, "redop": row.redop,
+        "function": row.function.map(Function::name), "experiment_name": row.function.map(Function::option),
+        "size": row.size, "count": row.count, "type": row.datatype, "redop": row.redop,
         "root": row.root,
         "out_of_place": row.out_of_place.as_ref().map(figures),
         "in_place": row.in_place.as_ref().map(figures),

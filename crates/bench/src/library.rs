@@ -33,7 +33,9 @@ macro_rules! functions {
                         .map_err(|_| anyhow::anyhow!("expected the function {} in it, found \
                             none", $symbol))?,)*
                     // SAFETY: as above.
-                    $($maybe: unsafe { library.get(concat!($maybe_symbol, "\0").as_bytes()) }.ok().map(|f| *f),)*
+                    $($maybe: unsafe { library.get(concat!($maybe_symbol, "\0").as_bytes()) }
+                        .ok()
+                        .map(|f| *f),)*
                 })
             }
         }

@@ -504,7 +504,8 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), flips in prop::collection::vec((0usize..500, any::<u8>()), 0..5)) {
+        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..400),
+            flips in prop::collection::vec((0usize..500, any::<u8>()), 0..5)) {
             let _ = blocks(&bytes);
             let mut damaged = sample();
             for (at, xor) in flips {

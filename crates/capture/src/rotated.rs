@@ -388,7 +388,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_put_is_read(calls in prop::collection::vec((0u32..4, 0u64..9, prop::option::of(any::<u32>()), any::<u32>()), 0..60), first in any::<[u32; 3]>()) {
+        fn what_is_put_is_read(
+            calls in prop::collection::vec(
+                (0u32..4, 0u64..9, prop::option::of(any::<u32>()), any::<u32>()), 0..60),
+            first in any::<[u32; 3]>(),
+        ) {
             let mut account = Account::default();
             for (comm, count, gpu, host) in &calls {
                 account.add(key(*comm, *count), times(gpu.map(u64::from), u64::from(*host)), WIDE);
@@ -404,7 +408,10 @@ mod tests {
         }
 
         #[test]
-        fn merging_is_adding_one_after_the_other(calls in prop::collection::vec((0u32..4, prop::option::of(any::<u32>()), any::<u32>(), any::<bool>()), 0..60)) {
+        fn merging_is_adding_one_after_the_other(
+            calls in prop::collection::vec(
+                (0u32..4, prop::option::of(any::<u32>()), any::<u32>(), any::<bool>()), 0..60),
+        ) {
             let (mut all, mut parts) = (Account::default(), [Account::default(), Account::default()]);
             for (comm, gpu, host, second) in calls {
                 let times = times(gpu.map(u64::from), u64::from(host));

@@ -248,7 +248,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn columns_round_trip(values in prop::collection::vec(prop_oneof![Just(0u64), 0..5u64, any::<u64>(), (0u32..64).prop_map(|shift| u64::MAX >> shift)], 0..200)) {
+        fn columns_round_trip(values in prop::collection::vec(prop_oneof![Just(0u64), 0..5u64, any::<u64>(),
+            (0u32..64).prop_map(|shift| u64::MAX >> shift)], 0..200)) {
             let mut out = Vec::new();
             put_column(&mut out, &values);
             let mut reader = Reader::new(&out);
@@ -266,7 +267,8 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..100), n in 0usize..300) {
+        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..100),
+            n in 0usize..300) {
             let _ = Reader::new(&bytes).column(n, &mut Vec::new());
             let _ = Reader::new(&bytes).skip_column(n);
         }

@@ -443,13 +443,14 @@ mod tests {
     proptest! {
         #[test]
         fn what_ran_comes_back(all in proptest::collection::vec(
-            (any::<u64>(), any::<u64>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u64>(), 0u8..3),
+            (any::<u64>(), any::<u64>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(),
+             any::<u64>(), 0u8..3),
             0..100,
         )) {
-            let all: Vec<Ran> = all.into_iter().map(|(start, ns, name, stream, correlation, graph, node, kind)| Ran {
-                start, ns, name, stream, correlation, graph, node,
-                kind: [Kind::Kernel, Kind::Copy, Kind::Fill][usize::from(kind)],
-                size: ns / 3,
+            let all: Vec<Ran> = all.into_iter().map(|ran| {
+                let (start, ns, name, stream, correlation, graph, node, kind) = ran;
+                let kind = [Kind::Kernel, Kind::Copy, Kind::Fill][usize::from(kind)];
+                Ran { start, ns, name, stream, correlation, graph, node, kind, size: ns / 3 }
             }).collect();
             let mut bytes = Vec::new();
             put_ran(&mut bytes, 3, 1, &all);

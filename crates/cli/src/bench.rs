@@ -34,7 +34,8 @@ use std::time::Duration;
 pub struct Args {
     /// all_reduce, all_gather, reduce_scatter, broadcast, reduce, sendrecv (around a ring), sendrecv_pairs,
     /// alltoall, gather, scatter, or all
-    #[arg(value_name = "FUNCTION", default_value = "all_reduce", value_parser = functions, value_delimiter = ',')]
+    #[arg(value_name = "FUNCTION", default_value = "all_reduce", value_parser = functions,
+        value_delimiter = ',')]
     functions: Vec<Functions>,
 
     /// Smallest size
@@ -67,13 +68,15 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "MODE", default_value = "single")]
     mode: CallingMode,
     /// Calls in one ncclGroupStart and ncclGroupEnd; times are of one call
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=4096))]
     group: u32,
     /// Calls (or groups) in one CUDA graph; times are of one call
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     graph: Option<u32>,
     /// Calls (or groups, or graphs) at each size
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20,
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     iters: u64,
     /// As many as fit into this time at each size, like 3s
     #[arg(long, value_name = "TIME", value_parser = seconds, conflicts_with = "iters")]
@@ -82,7 +85,8 @@ pub struct Args {
     #[arg(short, long, value_name = "N", default_value_t = 5)]
     warmup_iters: u64,
     /// Check the data: 1 yes, 0 no
-    #[arg(short, long, value_name = "0|1", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
+    #[arg(short, long, value_name = "0|1", default_value_t = 1,
+        value_parser = clap::value_parser!(u8).range(0..=1))]
     check: u8,
     /// Set calls apart that the ranks of a host start further from each other, in single mode
     #[arg(long, value_name = "TIME", default_value = "10us", value_parser = micros)]

@@ -296,7 +296,8 @@ fn to_json(checks: &[Check], libraries: &[nccl::Library]) -> Value {
         "schema": SCHEMA,
         "status": worst.name(),
         "checks": checks.iter().map(|c| json!({
-            "area": c.area, "check": c.name, "status": c.status.name(), "finding": c.finding, "remedy": c.remedy,
+            "area": c.area, "check": c.name, "status": c.status.name(), "finding": c.finding,
+            "remedy": c.remedy,
         })).collect::<Vec<_>>(),
         "nccl": libraries.iter().map(nccl::Library::to_json).collect::<Vec<_>>(),
     })

@@ -100,11 +100,13 @@ pub struct Args {
     rate: Vec<u64>,
 
     /// fake-nccl: sizes of the jobs
-    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "2,8", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "2,8",
+        value_parser = clap::value_parser!(u32).range(1..=64))]
     ranks: Vec<u32>,
 
     /// fake-nccl: channels of each call
-    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "1,16", value_parser = clap::value_parser!(u8).range(1..=32))]
+    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "1,16",
+        value_parser = clap::value_parser!(u8).range(1..=32))]
     channels: Vec<u8>,
 
     /// fake-nccl: calls of each rank

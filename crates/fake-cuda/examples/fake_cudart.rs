@@ -44,7 +44,8 @@ macro_rules! runtime {
                 let function = found(&kept::$name, $driver);
                 // SAFETY: the driver's function has this signature.
                 unsafe {
-                    std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(function)($($arg),*)
+                    std::mem::transmute::<*mut c_void,
+                        unsafe extern "C" fn($($type),*) -> c_int>(function)($($arg),*)
                 }
             }
         )*

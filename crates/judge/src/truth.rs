@@ -132,8 +132,10 @@ mod tests {
     #[test]
     fn a_line_of_fake_nccl_is_read_by_rank_and_a_crash_is_no_truth() {
         let mut line = serde_json::json!({"processes": [
-            {"rank": 0, "pid": 41, "operations": [{"function": "AllReduce", "bytes": 1024, "calls": 3, "replayed": 0}]},
-            {"rank": 1, "pid": 42, "operations": [{"function": "AllReduce", "bytes": 1024, "calls": 2, "replayed": 4}]},
+            {"rank": 0, "pid": 41, "operations": [{"function": "AllReduce", "bytes": 1024, "calls": 3,
+                "replayed": 0}]},
+            {"rank": 1, "pid": 42, "operations": [{"function": "AllReduce", "bytes": 1024, "calls": 2,
+                "replayed": 4}]},
         ]});
         let truth = from_fake_nccl(&line).expect("a truth");
         assert_eq!(

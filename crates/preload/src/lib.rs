@@ -173,7 +173,8 @@ macro_rules! calls {
                 comm: Pointer,
                 stream: Pointer,
             ) -> c_int {
-                type Call = unsafe extern "C" fn($($pointer,)* usize, c_int, $(calls!(@int $option),)* Pointer, Pointer) -> c_int;
+                type Call = unsafe extern "C" fn($($pointer,)* usize, c_int,
+                    $(calls!(@int $option),)* Pointer, Pointer) -> c_int;
                 let name = const {
                     match CStr::from_bytes_with_nul(concat!($text, "\0").as_bytes()) {
                         Ok(name) => name,

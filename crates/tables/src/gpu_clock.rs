@@ -333,7 +333,8 @@ mod tests {
         fn the_distance_is_within_the_error(
             distance in -2_000_000i64..2_000_000,
             ppm in -DRIFT_PPM..=DRIFT_PPM,
-            calls in prop::collection::vec((10_000i64..30 * MS, 1_000i64..200_000, 4_000i64..9 * MS, 1_000i64..5 * MS), 1..300),
+            calls in prop::collection::vec(
+                (10_000i64..30 * MS, 1_000i64..200_000, 4_000i64..9 * MS, 1_000i64..5 * MS), 1..300),
             asked in prop::collection::vec(0i64..4_000, 1..20),
         ) {
             let truth = Truth { distance, ppm, steps: Vec::new() };

@@ -133,7 +133,8 @@ proptest! {
     #[test]
     fn parts_put_together_are_the_whole(
         // Near each other, far away, and some of them twice.
-        blocks in prop::collection::vec(prop::collection::vec(prop_oneof![9 => 0u64..200, 1 => 1u64 << 40..1 << 41], 1..60), 1..8),
+        blocks in prop::collection::vec(
+            prop::collection::vec(prop_oneof![9 => 0u64..200, 1 => 1u64 << 40..1 << 41], 1..60), 1..8),
         live in prop::collection::vec(0u64..220, 0..8),
         part in 1u64..100,
         threads in 1usize..4,

@@ -126,7 +126,9 @@ proptest! {
     }
 
     #[test]
-    fn records_round_trip(blocks in prop::collection::vec(prop::collection::vec(record(), 0..2 * MOST), 1..4)) {
+    fn records_round_trip(
+        blocks in prop::collection::vec(prop::collection::vec(record(), 0..2 * MOST), 1..4),
+    ) {
         let (mut encoder, mut shapes, mut decoder) = (Encoder::new(), Shapes::default(), Decoder::new());
         for records in blocks {
             let mut payload = Vec::new();
