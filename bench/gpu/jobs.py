@@ -11,6 +11,9 @@ difference to the same job beside it without `--slow-rank`.
 shapes: ddp fsdp2 tensor (tensor-parallel decode in a CUDA graph) eager (the same without a graph)
         pipeline (1F1B) grid (tensor × data parallel, small steps)
         compiled (torch.compile in mode reduce-overhead) idle (no step)
+        launches (what calls of CUDA and NCCL take of the host's time)
+
+`gpu_ms` are the 10th percentile and the median of the steps, by CUDA events.
 """
 
 import argparse
@@ -113,6 +116,7 @@ class Job:
     def __init__(self, args, rank, world, device):
         self.args, self.rank, self.world, self.device = args, rank, world, device
         self.slow = lambda step: None
+        self.host_us = {}
         if rank == args.slow_rank:
             sleep = lambda: time.sleep(args.slow_ms / 1e3)
             work = busy(args.slow_ms, device) if args.slow_on == "gpu" else sleep
@@ -343,6 +347,47 @@ def grid(job):
     return step
 
 
+def launches(job):
+    """Times the host's part of launches, AllReduces, events and replays, in `job.host_us`."""
+    import torch
+    import torch.distributed as dist
+
+    x, y = torch.zeros(64, device=job.device), torch.zeros(64, device=job.device)
+    data = torch.zeros(1 << 18, device=job.device)
+    event, side, graph = torch.cuda.Event(), torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(10):
+            y.add_(1)
+
+    def wait():
+        event.record()
+        event.wait(side)
+
+    calls = {
+        "launch": (200, lambda: x.add_(1)),
+        "all_reduce": (4, lambda: dist.all_reduce(data)),
+        "wait": (20, wait),
+        "replay": (5, graph.replay),
+    }
+
+    def step(number):
+        for name, (n, call) in calls.items():
+            began = time.perf_counter()
+            for _ in range(n):
+                call()
+            job.host_us.setdefault(name, []).append((time.perf_counter() - began) / n * 1e6)
+        if number % 4 == 0:
+            torch.cuda.synchronize()
+
+    return step
+
+
+def quantiles(values, *shares):
+    """Of the last four fifths, because windows begin a second after the job."""
+    late = sorted(values[len(values) // 5 :])
+    return [round(late[int(len(late) * share)], 3) for share in shares]
+
+
 def parts(times, n):
     """So many equal parts of a list, as far as it goes."""
     size = max(1, len(times) // n)
@@ -357,6 +402,7 @@ SHAPES = {
     "compiled": compiled,
     "pipeline": pipeline,
     "grid": grid,
+    "launches": launches,
     "idle": lambda job: lambda number: time.sleep(0.001),
 }
 
@@ -393,6 +439,13 @@ def rank_main(args, rank, world, port):
         torch.cuda.synchronize()
 
     together()
+    marks = []
+
+    def mark():
+        marks.append(torch.cuda.Event(enable_timing=True))
+        marks[-1].record()
+
+    mark()
     times, began = [], time.perf_counter()
     profile = None
     for number in range(args.warm_up, args.warm_up + args.steps):
@@ -403,6 +456,7 @@ def rank_main(args, rank, world, port):
             profile.__enter__()
         at = time.perf_counter()
         step(number)
+        mark()
         if profile and number == 23:
             torch.cuda.synchronize()
             profile.__exit__(None, None, None)
@@ -421,8 +475,10 @@ def rank_main(args, rank, world, port):
         step_ms=round(wall / args.steps * 1e3, 4),
         host_step_ms=round(statistics.median(times), 4) if times else None,
         parts_ms=[round(statistics.mean(part), 4) for part in parts(times, 8)],
+        gpu_ms=quantiles([a.elapsed_time(b) for a, b in zip(marks, marks[1:])], 0.1, 0.5) if times else None,
         slow_rank=args.slow_rank,
         slow_on=args.slow_on,
+        **{f"{name}_us": quantiles(values, 0.05, 0.5) for name, values in job.host_us.items()},
     )
     if rank == 0:
         print(json.dumps(result), flush=True)

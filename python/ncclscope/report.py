@@ -626,6 +626,7 @@ class Cost(Record):
     left_out: int
     timed_launches: int
     events_counted: float
+    cupti_at_most: float | None
     callbacks: float
     calls: int
 

@@ -27,6 +27,7 @@ use crate::executions::Execution;
 use crate::interval::CONFIDENCE;
 use crate::steps::periods;
 use crate::streams::Share;
+use capture::windows::Ask;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::{BTreeMap, HashMap};
@@ -64,6 +65,10 @@ const OPERATION_NS: f64 = 34.0;
 const STEP_NS: f64 = 50.0;
 /// What it costs a busy stream to time a launch, ns (bench/README.md: 5.4 µs on H200).
 const EVENTS_NS: f64 = 5_400.0;
+/// What CUPTI adds to the launch of a kernel or copy, and of a graph, also between windows: ns of the host's time
+/// (bench/README.md, "What stays of CUPTI").
+const CUPTI_LAUNCH_NS: f64 = 850.0;
+const CUPTI_GRAPH_NS: f64 = 3_500.0;
 
 /// What recording cost, as a share of what the job would have taken without.
 #[derive(Clone, Debug, Serialize)]
@@ -86,6 +91,9 @@ pub struct Cost {
     /// What these cost if each costs a busy stream 5.4 µs, as measured on H200, and an event on a stream
     /// that waits half of that.
     pub events_counted: f64,
+    /// What CUPTI takes of the host's time between windows: launches as windows show them, times the measured ns of
+    /// each. The job feels it only if its GPU waits for its host. Null without windows.
+    pub cupti_at_most: Option<f64>,
     /// Callbacks of NCCL calls, of stamps and of network operations: counted, times the measured ns of each.
     pub callbacks: f64,
     /// NCCL calls that were counted for that.
@@ -152,6 +160,43 @@ pub struct Plan {
     /// Of these: with an event on a stream that waited.
     waits: u64,
     beside: OtherCallbacks,
+    cupti: CuptiCost,
+}
+
+/// What CUPTI would have added to the launches in windows, and how long these were, ns.
+#[derive(Clone, Copy, Default)]
+struct CuptiCost {
+    added: f64,
+    seen: f64,
+}
+
+impl CuptiCost {
+    fn of(process: &Process) -> CuptiCost {
+        let mut cost = CuptiCost::default();
+        let windows = process.windows.list.iter();
+        for window in windows.filter(|w| !w.is_quiet() && w.is_whole()) {
+            cost.seen += (window.closing - window.open).max(0) as f64;
+            cost.added += window
+                .asked
+                .iter()
+                .map(|asked| match asked.kind {
+                    Ask::Launch | Ask::Copy => CUPTI_LAUNCH_NS,
+                    Ask::LaunchGraph => CUPTI_GRAPH_NS,
+                    _ => 0.0,
+                })
+                .sum::<f64>();
+        }
+        cost
+    }
+
+    fn add(&mut self, other: CuptiCost) {
+        self.added += other.added;
+        self.seen += other.seen;
+    }
+
+    fn share(self) -> Option<f64> {
+        (self.seen > 0.0).then(|| self.added / self.seen)
+    }
 }
 
 /// Callbacks that are not of calls.
@@ -227,6 +272,12 @@ impl Cost {
                 }
             }
         }
+        if let Some(share) = self.cupti_at_most {
+            parts.push(format!(
+                "CUPTI between windows {} % at most (counted × measured; nothing while the GPU is behind its host)",
+                percent(share)
+            ));
+        }
         parts.push(callbacks);
         format!("Recording cost this job: {}.", parts.join(", "))
     }
@@ -287,6 +338,7 @@ impl Plan {
             symbols,
             lead,
             period: 1,
+            cupti: CuptiCost::of(process),
             ..Plan::default()
         }
     }
@@ -580,6 +632,7 @@ pub struct Gatherer {
     /// Some calls beside quiet spells have times from CUDA events.
     timed_beside: bool,
     beside: OtherCallbacks,
+    cupti: CuptiCost,
 }
 
 impl Gatherer {
@@ -628,6 +681,7 @@ impl Gatherer {
         self.timed += now.timed;
         self.waits += now.waits;
         self.beside.add(now.beside);
+        self.cupti.add(now.cupti);
     }
 
     /// Takes in what was gathered from the processes that follow.
@@ -643,6 +697,7 @@ impl Gatherer {
         self.waits += later.waits;
         self.timed_beside |= later.timed_beside;
         self.beside.add(later.beside);
+        self.cupti.add(later.cupti);
     }
 
     /// What recording cost; `None` if no time passed between calls.
@@ -694,6 +749,7 @@ impl Gatherer {
             left_out: (self.values.len() - quiet.len() - windows.len()) as u64,
             timed_launches: self.timed,
             events_counted,
+            cupti_at_most: self.cupti.share(),
             callbacks: (CALL_NS * self.calls as f64 + self.beside.ns()) / active_ns,
             calls: self.calls,
         })

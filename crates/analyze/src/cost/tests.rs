@@ -295,6 +295,33 @@ fn too_few_spells_tell_nothing() {
 }
 
 #[test]
+fn what_cupti_adds_to_launches_is_counted() {
+    let (mut process, _) = play(&DECODING, 3);
+    let asked = |kind: Ask| tables::windows::Asked {
+        at: 0,
+        took: 0,
+        kind,
+        thread: 1,
+        stream: 7,
+        object: 0,
+    };
+    assert_eq!(cost(&[&process]).cupti_at_most, Some(0.0));
+    let windows = process.windows.list.iter_mut();
+    for window in windows.filter(|window| !window.is_quiet()) {
+        // Each 0.2 s long: 2000 launches and 100 of graphs add 1.7 ms and 0.35 ms.
+        window.closing = window.open + 200_000_000;
+        window.asked = vec![asked(Ask::Launch); 1500];
+        window.asked.extend(vec![asked(Ask::Copy); 500]);
+        window.asked.extend(vec![asked(Ask::LaunchGraph); 100]);
+        window.asked.extend(vec![asked(Ask::Record); 900]);
+    }
+    let share = cost(&[&process]).cupti_at_most.expect("there are windows");
+    assert!((share - 2.05 / 200.0).abs() < 1e-6, "{share}");
+    process.windows.list.retain(Window::is_quiet);
+    assert_eq!(cost(&[&process]).cupti_at_most, None);
+}
+
+#[test]
 fn what_was_not_recorded_costs_nothing() {
     let (mut process, _) = play(&DECODING, 3);
     process.windows.list.retain(Window::is_quiet);
