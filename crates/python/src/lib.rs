@@ -9,6 +9,7 @@
 //! made.
 
 use analyze::clocks::Given;
+use analyze::operation_ids::OperationIds;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
@@ -46,6 +47,7 @@ fn open(py: Python<'_>, path: PathBuf) -> PyResult<Capture> {
             inner: Arc::new(Inner {
                 capture,
                 report: OnceLock::new(),
+                ids: OnceLock::new(),
             }),
         }),
         Err(error) => Err(unreadable(py, error.to_string(), error.hint())?),
@@ -62,12 +64,17 @@ struct Inner {
     capture: tables::Capture,
     /// Made when it is first asked for.
     report: OnceLock<Arc<analyze::Report>>,
+    ids: OnceLock<OperationIds>,
 }
 
 impl Inner {
     fn report(&self) -> &Arc<analyze::Report> {
         self.report
             .get_or_init(|| Arc::new(analyze::report(&self.capture)))
+    }
+
+    fn ids(&self) -> &OperationIds {
+        self.ids.get_or_init(|| OperationIds::of(&self.capture))
     }
 }
 
@@ -102,6 +109,26 @@ impl Capture {
     /// The table of operations.
     fn operations(&self, py: Python<'_>) -> PyResult<Table> {
         batch(py.detach(|| batches::operations(self.inner.report())))
+    }
+
+    /// The table of arrivals.
+    fn arrivals(&self, py: Python<'_>) -> PyResult<Table> {
+        batch(py.detach(|| batches::arrivals(&self.inner.capture)))
+    }
+
+    /// The table of steps.
+    fn steps(&self, py: Python<'_>) -> PyResult<Table> {
+        batch(py.detach(|| batches::steps(self.inner.report())))
+    }
+
+    /// The table of ranks.
+    fn ranks(&self, py: Python<'_>) -> PyResult<Table> {
+        batch(py.detach(|| batches::ranks(self.inner.report())))
+    }
+
+    /// The table of findings.
+    fn findings(&self, py: Python<'_>) -> PyResult<Table> {
+        batch(py.detach(|| batches::findings(self.inner.report())))
     }
 
     /// The table of CUDA graphs.
@@ -278,9 +305,10 @@ impl Table {
         let reader: Box<dyn RecordBatchReader + Send> = match &self.source {
             Source::Calls(inner, calls) => {
                 let (inner, calls) = (inner.clone(), calls.clone());
-                let batches = (0..self.rows)
-                    .step_by(batches::ROWS)
-                    .map(move |first| calls.range(&inner.capture, first, batches::ROWS));
+                let batches = (0..self.rows).step_by(batches::ROWS).map(move |first| {
+                    let ids = calls.needs_ids().then(|| inner.ids());
+                    calls.range(&inner.capture, ids, first, batches::ROWS)
+                });
                 Box::new(RecordBatchIterator::new(batches, schema))
             }
             Source::Batch(batch) => {

@@ -220,7 +220,8 @@ impl Capture {
         )
     }
 
-    /// The rows of the table of calls, process by process; [`calls::COLUMNS`] are its columns.
+    /// The rows of the table of calls, process by process; [`calls::COLUMNS`] are its columns. Which calls are one
+    /// operation is not known here: nothing was matched.
     pub fn rows(&self) -> impl Iterator<Item = calls::CallRef<'_>> {
         self.processes
             .iter()
@@ -234,6 +235,7 @@ impl Capture {
                         index,
                         call,
                         shape,
+                        operation: None,
                     }
                 })
             })
