@@ -454,7 +454,7 @@ columns! {
     "launcher_rank" "int" "" |r| known(r.process.rank);
     "host" "text" "" |r| Value::Text(&r.process.host);
     "pid" "int" "" |r| Value::Unsigned(r.process.pid.into());
-    "thread" "int" "" |r| known(r.shape.thread);
+    "init_thread" "int" "" |r| known(r.shape.thread);
     "device" "int" "" |r| known(r.shape.device);
     "ticket" "int" "" |r| Value::Unsigned(r.call.ticket);
     "communicator" "text" "" |r| r.communicator().map_or(Value::Null, |c| Value::Text(&c.id));
@@ -482,7 +482,7 @@ columns! {
     "replay" "bool" "" |r| Value::Bool(r.shape.is(flag::REPLAY));
     "template" "int" "" |r| less_one(r.call.template.into());
     "copy_engine" "bool" "" |r| Value::Bool(r.shape.parts & part::COPY_ENGINE != 0);
-    "symmetric" "bool" "" |r| Value::Bool(r.shape.parts & part::SYMMETRIC != 0);
+    "symmetric_memory" "bool" "" |r| Value::Bool(r.shape.parts & part::SYMMETRIC != 0);
     "launch_ambiguous" "bool" "" |r| Value::Bool(r.shape.parts & part::LAUNCH_AMBIGUOUS != 0);
     "finished" "bool" "" |r| Value::Bool(r.process.has_finished(r.call));
     "api_ns" "time" "" |r| time(r.call.api_ns);
