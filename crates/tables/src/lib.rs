@@ -185,7 +185,7 @@ impl OpenError {
                 PRIVATE
             }
             OpenError::NoTrace { problems, .. } if problems.is_empty() => {
-                "a trace file appears with the first communicator; did the job use NCCL, and was NCCLSCOPE_OUT this folder?"
+                "`ncclscope doctor` on this folder says why; a trace file appears with the first communicator of a process"
             }
             OpenError::NoTrace { .. } => {
                 "`ncclscope collect` on the hosts of the job may bring what these files lack"
