@@ -18,7 +18,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # minutes.
 UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_TARGET_DIR=$(TARGET)/portable
 
-.PHONY: all build debug tests-built portable cross portable-plugins wheel demo test test-python golden bench-report locked fuzz damage sanitize soak msrv miri deny clean
+.PHONY: all build debug tests-built portable cross portable-plugins wheel demo test test-python golden screenshot bench-report locked fuzz damage sanitize soak msrv miri deny clean
 
 all: build
 
@@ -46,7 +46,7 @@ cross: $(TOOLS)/.installed ## The same for aarch64 (Grace)
 	cp -f $(TARGET)/$(ARM)/release/$(BUILT) $(TARGET)/$(ARM)/release/$(PLUGIN)
 
 $(TOOLS)/.wheel: $(TOOLS)/.installed
-	$(TOOLS)/bin/pip install --quiet maturin==1.16.0 auditwheel==6.8.2
+	$(TOOLS)/bin/pip install --quiet maturin==1.16.0 auditwheel==6.8.2 uv==0.13.9 pipx==1.18.4
 	touch $@
 
 portable-plugins: $(TOOLS)/.installed ## Both portable plugins, built quickly for the tests
@@ -54,7 +54,7 @@ portable-plugins: $(TOOLS)/.installed ## Both portable plugins, built quickly fo
 	$(UNOPTIMISED) $(ZIGBUILD) --release -p ncclscope-recorder --target $(X86).$(GLIBC)
 	$(UNOPTIMISED) $(ZIGBUILD) --release -p ncclscope-recorder --target $(ARM).$(GLIBC)
 
-wheel: portable cross debug $(TOOLS)/.wheel $(PYTESTS)/.installed ## Wheels for x86-64 and aarch64 in dist/, the first one tried in an empty environment
+wheel: portable cross debug $(TOOLS)/.wheel $(PYTESTS)/.installed ## Wheels for x86-64 and aarch64 in dist/; the first one is tried with pip, uvx and pipx in empty environments
 	rm -rf dist
 	scripts/wheel.sh $(X86) $(TARGET)/$(X86)/release
 	scripts/wheel.sh $(ARM) $(TARGET)/$(ARM)/release
@@ -92,9 +92,13 @@ $(PYTESTS)/.installed: python/tests/requirements.txt Makefile
 test-python: debug $(PYTESTS)/.installed ## The Python package, and the exports with the readers that users have
 	scripts/test-python.sh $(TARGET)/debug
 
-golden: debug ## Rewrites the expected outputs of the stories; read the diff like code
+golden: debug ## Rewrites the expected outputs of the stories, and the README's picture; read the diff like code
 	NCCLSCOPE_GOLDEN=write NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
 	cargo test -p ncclscope --test stories --test docs
+	scripts/screenshot.py $(TARGET)/debug/ncclscope
+
+screenshot: debug ## Rewrites docs/screenshot.svg, the README's picture, from a report on a recorded job
+	scripts/screenshot.py $(TARGET)/debug/ncclscope
 
 bench-report: ## How fast a report of 10 million calls is, and how much memory it takes
 	@bench/report.sh

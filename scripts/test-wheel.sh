@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs this machine's wheel from dist/ into an empty environment and tries what it brings there.
+# Installs this machine's wheel from dist/ into empty environments, with pip, uvx and pipx, and tries what it brings.
 # usage: test-wheel.sh FOLDER_WITH_FAKE_NCCL
 set -euo pipefail
 cd "$(dirname "$0")/.."
+root=$PWD
 built=$(realpath "${1:?folder of the built programs}")
 for wheel in dist/*.whl; do
     .tools/venv/bin/auditwheel show "$wheel" | tr '\n' ' ' | grep -q '"manylinux_2_17_' ||
@@ -30,7 +31,19 @@ with ncclscope.record("recorded") as recording:
     subprocess.run([sys.argv[1], "play", "job"], check=True, stdout=subprocess.DEVNULL)
 print(recording.open(), repr(recording.open().report()), sep="\n")
 END
+# As a tool of its own: the command finds the plugin that came with it, wherever it was put.
+wheel=$(ls "$root"/dist/ncclscope-*"$(uname -m)".whl)
+tool() { env -i HOME="$work" PATH="$PATH" XDG_CACHE_HOME="$work/cache" PIPX_HOME="$work/pipx" PIPX_BIN_DIR="$work/pipx-bin" "$@"; }
+uvx() { tool "$root/.tools/venv/bin/uvx" --quiet --no-index --python "$(command -v python3)" --from "$wheel" "$@"; }
+[ "$(uvx ncclscope --version)" = "$(run "$bin/ncclscope" --version)" ]
+[ -f "$(uvx ncclscope plugin-path)" ]
+uvx ncclscope run -o by-uvx -- "$built/fake-nccl" play job >announced
+uvx ncclscope report by-uvx | grep '6 of 6 announced calls recorded'
+tool "$root/.tools/venv/bin/pipx" install --quiet --pip-args='--no-index --no-deps' "$wheel"
+[ -f "$(tool "$work/pipx-bin/ncclscope" plugin-path)" ]
+tool "$work/pipx-bin/ncclscope" run -o by-pipx -- "$built/fake-nccl" play job >announced
+tool "$work/pipx-bin/ncclscope" report by-pipx | grep '6 of 6 announced calls recorded'
 # The package that was installed, before all the readers that the tests know.
 packages=$("$bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
-cd - >/dev/null
+cd "$root"
 scripts/test-python.sh "$built" "$packages" -k "not test_export"

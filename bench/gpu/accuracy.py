@@ -31,7 +31,7 @@ def of_rank(table, rank, function, size, nranks):
         groups = {}
         for row in rows:
             if row["function"] in ("Send", "Recv") and row["bytes"] == size:
-                groups.setdefault(row["group"], []).append(row)
+                groups.setdefault(row["group_id"], []).append(row)
         return [span(parts) for _, parts in sorted(groups.items())]
     return [span([r]) for r in rows if r["function"] == function and r["bytes"] == size]
 
@@ -49,7 +49,10 @@ def main():
         f"{'capture':<22} {'function':<14} {'bytes':>11} {'calls':>6} {'none':>5} {'p50 err us':>11} {'p95':>8} {'p99':>8} {'p50 err %':>10} {'truth p50':>10}"
     )
     for capture, truth in pairs:
-        table = pa.table(ncclscope.open(capture).calls).to_pylist()
+        table = pa.table(ncclscope.open(capture).calls)
+        for name in ("gpu_start_ns", "gpu_stop_ns"):
+            table = table.set_column(table.column_names.index(name), name, table[name].cast(pa.int64()))
+        table = table.to_pylist()
         found = {}
         ranks = sorted(glob.glob(os.path.join(truth, "rank-*.truth.json")))
         for rank, path in enumerate(ranks):

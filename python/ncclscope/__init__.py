@@ -1,12 +1,12 @@
-"""Where did my NCCL calls go? Captures of NCCL calls, opened and recorded from Python.
+"""Find the rank, GPU or network link that a distributed job waits for: captures of NCCL calls, from Python.
 
     >>> import ncclscope
     >>> capture = ncclscope.open("run-0412")
     >>> print(capture.report())
-    >>> calls = polars.DataFrame(capture.calls)
+    >>> calls = capture.calls.to_polars()
 
 A :class:`Capture` hands out tables over the Arrow PyCapsule interface, which pyarrow, polars, pandas and DuckDB read, and
-its report as objects. :func:`record` records this process and its children; :func:`plugin_path` is for jobs that set
+its report as objects. :func:`hang`, :func:`diff` and :func:`export` are the command's verbs. :func:`record` records this process and its children; :func:`plugin_path` is for jobs that set
 their environment themselves.
 
 Rule: importing this loads nothing else. What is used is loaded when it is first used, and no dataframe library is.
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from ._plugin import plugin_path as plugin_path
     from ._record import Recording as Recording
     from ._record import record as record
+    from ._verbs import Diff as Diff
+    from ._verbs import Hang as Hang
+    from ._verbs import diff as diff
+    from ._verbs import export as export
+    from ._verbs import hang as hang
     from .report import Report as Report
 
     __version__: str
@@ -29,10 +34,15 @@ if TYPE_CHECKING:
 _HOMES = {
     "Capture": "_capture",
     "CaptureError": "_errors",
+    "Diff": "_verbs",
+    "Hang": "_verbs",
     "RecordError": "_errors",
     "Recording": "_record",
     "Report": "report",
     "Table": "_native",
+    "diff": "_verbs",
+    "export": "_verbs",
+    "hang": "_verbs",
     "open": "_capture",
     "plugin_path": "_plugin",
     "record": "_record",
@@ -41,10 +51,15 @@ _HOMES = {
 __all__ = [
     "Capture",
     "CaptureError",
+    "Diff",
+    "Hang",
     "RecordError",
     "Recording",
     "Report",
     "Table",
+    "diff",
+    "export",
+    "hang",
     "open",
     "plugin_path",
     "record",

@@ -38,9 +38,9 @@ class Capture:
     def calls(self) -> Table:
         """The table of calls: a row for each call, one rank's part in an operation.
 
-        Columns are those of docs/reference/tables.md, times in ns. What is not known is null.
+        Columns are those of docs/reference/tables.md. What is not known is null.
 
-            >>> frame = polars.DataFrame(capture.calls.select(["rank", "function", "bytes", "gpu_time_ns"]))
+            >>> frame = capture.calls.select(["launcher_rank", "function", "bytes", "gpu_time_ns"]).to_polars()
             >>> frame.group_by("function").agg(polars.col("gpu_time_ns").sum())
         """
         return self._native.calls()
@@ -49,12 +49,47 @@ class Capture:
     def operations(self) -> Table:
         """The table of operations: a row for each communicator, function, datatype, bytes, algorithm and protocol.
 
-        Columns are those of docs/reference/tables.md, times in µs; a statistic is a column of its own (``time_us_p50``), and
-        ``untimed`` is a map.
+        Columns are those of docs/reference/tables.md; a statistic is a column of its own (``time_ns_p50``), and ``untimed``
+        is a map.
 
-            >>> duckdb.sql("select function, bytes, time_us_p50 from operations")  # operations = capture.operations
+            >>> duckdb.sql("select function, bytes, time_ns_p50 from operations")  # operations = capture.operations
         """
         return self._native.operations()
+
+    @property
+    def arrivals(self) -> Table:
+        """The table of arrivals: a row for each rank's part in each collective that has a GPU time on every rank.
+
+        ``wait_ns`` is how long the rank waited for the last one, ``late_ns`` how much later than the first it came.
+
+            >>> last = capture.arrivals.to_polars().filter("arrived_last")
+            >>> last.group_by("launcher_rank").len().sort("len")
+        """
+        return self._native.arrivals()
+
+    @property
+    def steps(self) -> Table:
+        """The table of steps: a row for each step of each process; empty if no pattern of calls repeats.
+
+            >>> capture.steps.to_polars().sort("time_ns", descending=True, nulls_last=True).head(10)
+        """
+        return self._native.steps()
+
+    @property
+    def ranks(self) -> Table:
+        """The table of ranks: how much of its time each spent in NCCL.
+
+            >>> capture.ranks.to_pandas().sort_values("share")
+        """
+        return self._native.ranks()
+
+    @property
+    def findings(self) -> Table:
+        """The table of findings: what costs wall time, with its evidence and what to do.
+
+            >>> capture.findings.select(["sentence", "advice"]).to_pandas()
+        """
+        return self._native.findings()
 
     @property
     def graphs(self) -> Table:
@@ -63,29 +98,29 @@ class Capture:
         Columns are those of docs/reference/tables.md. A launch executes ``calls_per_launch`` calls and ``bytes_per_launch`` bytes;
         ``calls`` has them one by one, as JSON.
 
-            >>> polars.DataFrame(capture.graphs).select("launches", "launches_per_second_median", "calls_per_launch")
+            >>> capture.graphs.to_polars().select("launches", "launches_per_second_median", "calls_per_launch")
         """
         return self._native.graphs()
 
     @property
     def graph_launches(self) -> Table:
-        """The launches of CUDA graphs with NCCL calls: a row for each launch of each rank, times in ns.
+        """The launches of CUDA graphs with NCCL calls: a row for each launch of each rank.
 
-        ``launch_ns`` is when the program called the launch, in ns since 1970; ``took_ns`` how long that call took.
+        ``launch_ns`` is when the program called the launch; ``took_ns`` how long that call took.
 
-            >>> polars.DataFrame(capture.graph_launches).group_by("rank", "graph").len()
+            >>> capture.graph_launches.to_polars().group_by("launcher_rank", "graph").len()
         """
         return self._native.graph_launches()
 
     @property
     def kernels(self) -> Table:
-        """What ran on GPUs in kernel windows: a row for each kernel, copy and fill, times in ns.
+        """What ran on GPUs in kernel windows: a row for each kernel, copy and fill.
 
         Columns are those of docs/reference/tables.md. NCCL's kernels have the ``communicator``, ``function`` and
         ``ticket`` of their call. Windows are a sample of the run: a few steps at a time. Without any the
         table is empty, and :attr:`no_kernels_because` says why.
 
-            >>> frame = polars.DataFrame(capture.kernels)
+            >>> frame = capture.kernels.to_polars()
             >>> frame.group_by("name").agg(polars.col("time_ns").sum()).sort("time_ns")
         """
         return self._native.kernels()
@@ -107,6 +142,9 @@ class Capture:
         from .report import Report
 
         return Report._of(self._native.report(None if offsets is None else os.fspath(offsets)))
+
+    def _repr_html_(self) -> str:
+        return self.report()._repr_html_()
 
     def __repr__(self) -> str:
         count = self._native.nprocesses()

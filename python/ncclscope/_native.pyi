@@ -5,6 +5,10 @@ from __future__ import annotations
 from os import PathLike
 from typing import final
 
+import pandas
+import polars
+import pyarrow
+
 VERSION: str
 REPORT_SCHEMA: str
 
@@ -12,8 +16,8 @@ REPORT_SCHEMA: str
 class Table:
     """A table of a capture, with the columns and types of docs/reference/tables.md.
 
-    It speaks the Arrow PyCapsule interface, so ``pyarrow.table(t)``, ``polars.DataFrame(t)``,
-    ``pandas.DataFrame.from_arrow(t)`` and DuckDB's ``select * from t`` read it. Rows are made while they are read, in
+    :meth:`to_polars`, :meth:`to_pandas` and :meth:`to_arrow` make a frame of it. It also speaks the Arrow PyCapsule
+    interface, so DuckDB's ``select * from t`` reads it, and so do ``polars.DataFrame(t)`` and the like. Rows are made while they are read, in
     batches; it can be read any number of times, and keeps its capture in memory.
     """
 
@@ -28,6 +32,19 @@ class Table:
         Raises ``KeyError`` for a name that it does not have.
         """
 
+    def to_arrow(self) -> pyarrow.Table:
+        """As a ``pyarrow.Table``. Needs pyarrow."""
+
+    def to_polars(self) -> polars.DataFrame:
+        """As a ``polars.DataFrame``. Needs polars."""
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """As a ``pandas.DataFrame``. Needs pandas and pyarrow.
+
+        Whole numbers stay whole where some are null: their columns are of pandas's types ``Int64`` and ``UInt64``, and
+        times are ``datetime64[ns, UTC]``.
+        """
+
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
@@ -37,15 +54,28 @@ class Capture:
     def nprocesses(self) -> int: ...
     def calls(self) -> Table: ...
     def operations(self) -> Table: ...
+    def arrivals(self) -> Table: ...
+    def steps(self) -> Table: ...
+    def ranks(self) -> Table: ...
+    def findings(self) -> Table: ...
     def graphs(self) -> Table: ...
     def graph_launches(self) -> Table: ...
     def kernels(self) -> Table: ...
     def no_kernels_because(self) -> str | None: ...
     def report(self, offsets: str | PathLike[str] | None) -> Report: ...
+    def hang(self, after: float | None) -> Answer: ...
+    def diff(self, other: Capture, fail_on: list[str]) -> Answer: ...
+    def export(self, to: str, output: str, table: str | None) -> int: ...
 
 @final
 class Report:
     def json(self) -> str: ...
     def text(self, all: bool, explain: bool) -> str: ...
+
+@final
+class Answer:
+    json: str
+    text: str
+    all: str
 
 def open(path: str | PathLike[str]) -> Capture: ...

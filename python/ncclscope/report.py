@@ -8,7 +8,6 @@ Rule: what is not known is None, as it is null there. Nothing is computed here.
 
 from __future__ import annotations
 
-import html
 import json
 
 TYPE_CHECKING = False
@@ -920,7 +919,7 @@ class Problem(Record):
 
 
 class Report(Record):
-    """What ``ncclscope report`` says. ``str()`` is its text; notebooks show it as tables."""
+    """What ``ncclscope report`` says. ``str()`` is its text; notebooks show the verdict and a picture."""
 
     _parts = {
         "job": Job,
@@ -998,53 +997,6 @@ class Report(Record):
         )
 
     def _repr_html_(self) -> str:
-        done = self.completeness
-        at_least = "at least " if done.announced_is_lower_bound else ""
-        parts = [
-            f"<p><b>{html.escape(self.job.capture)}</b><br>",
-            f"{done.recorded} of {at_least}{done.announced + done.missing_at_least} announced calls recorded, {done.timed} timed.",
-            *(f" {count} lost: {html.escape(cause)}." for cause, count in done.lost.items()),
-            "</p>",
-            _html_table(self.operations),
-        ]
-        for title, lines in (
-            ("Notes", self.notes),
-            ("Problems", [f"{p.file}, {p.place}: expected {p.expected}, found {p.found}" for p in self.problems]),
-        ):
-            if lines:
-                items = "".join(f"<li>{html.escape(line)}</li>" for line in lines[:_HTML_ROWS])
-                parts.append(f"<p>{title}</p><ul>{items}</ul>{_more(len(lines))}")
-        return "".join(parts)
+        from ._notebook import page
 
-
-_HTML_ROWS = 30
-
-
-def _more(count: int) -> str:
-    return f"<p>{count - _HTML_ROWS} more</p>" if count > _HTML_ROWS else ""
-
-
-def _html_table(operations: list[Operation]) -> str:
-    def cell(value: object) -> str:
-        if isinstance(value, float):
-            return f'<td style="text-align: right">{value:.1f}</td>'
-        if isinstance(value, int):
-            return f'<td style="text-align: right">{value}</td>'
-        return f"<td>{'-' if value is None else html.escape(str(value))}</td>"
-
-    names = ("function", "bytes", "datatype", "communicator", "algorithm", "protocol", "calls", "timed")
-    figures = ("sum", "p50", "p95", "p99", "max")
-    head = [*names, "time", *(f"{name}_us" for name in figures)]
-    rows = []
-    for operation in operations[:_HTML_ROWS]:
-        # Host time where no call has a GPU time, and it says so.
-        time, source = operation.time_us, "gpu"
-        if time is None:
-            time, source = operation.host_us, "host"
-        values = [getattr(operation, name) for name in names]
-        values += ["-" if time is None else source, *(getattr(time, name, None) for name in figures)]
-        rows.append(f"<tr>{''.join(map(cell, values))}</tr>")
-    heads = "".join(f"<th>{name}</th>" for name in head)
-    body = "".join(rows)
-    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-    return f"<p>Operations, largest total time first</p>{table}{_more(len(operations))}"
+        return page(self)

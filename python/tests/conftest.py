@@ -9,7 +9,9 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pyarrow
 import pytest
 
 import ncclscope
@@ -21,6 +23,14 @@ BIN = Path(os.environ["NCCLSCOPE_BIN"])
 def job(name: str) -> Path:
     """A recorded job."""
     return ROOT / "data" / name
+
+
+def rows_of(table: ncclscope.Table) -> list[dict[str, Any]]:
+    """The rows of a table, with times as numbers of ns since 1970: datetime has no ns."""
+    arrow = table.to_arrow()
+    types = [pyarrow.int64() if pyarrow.types.is_timestamp(field.type) else field.type for field in arrow.schema]
+    rows: list[dict[str, Any]] = arrow.cast(pyarrow.schema(list(zip(arrow.column_names, types)))).to_pylist()
+    return rows
 
 
 def run(*command: str | Path, **more: object) -> str:

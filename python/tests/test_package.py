@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pickle
 import re
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from conftest import BIN, ROOT, job, run
@@ -170,3 +172,26 @@ def train():
     for (block, shown), printed in zip(blocks, done.stdout.split("=====\n")):
         if shown:
             assert printed == shown, block
+
+
+def test_the_readme_s_picture_is_what_the_command_prints() -> None:
+    """`make screenshot` writes it anew."""
+    specification = importlib.util.spec_from_file_location("screenshot", ROOT / "scripts/screenshot.py")
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    picture = module.picture(module.shown(BIN / "ncclscope"))
+    assert (ROOT / "docs/screenshot.svg").read_text() == picture
+    ElementTree.fromstring(picture)
+    assert "docs/screenshot.svg" in (ROOT / "README.md").read_text()
+
+
+def test_the_readme_s_commands_are_taken(tmp_path: Path) -> None:
+    """Every command line of the README's first screen, and every file that it links to."""
+    readme = (ROOT / "README.md").read_text()
+    verbs = set(re.findall(r"\bncclscope ([a-z][a-z-]*)\b(?=[ `)\n])", readme))
+    listed = set(re.findall(r"^  ([a-z-]+) ", run("ncclscope", "--help"), re.MULTILINE))
+    assert {"run", "report", "hang", "diff", "doctor", "export"} <= verbs
+    assert verbs - listed <= {"records"}
+    for target in re.findall(r"\]\(([^)#]+)\)", readme):
+        assert "://" in target or (ROOT / target).exists(), target

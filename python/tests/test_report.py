@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import typing
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from conftest import job, run
@@ -138,7 +140,24 @@ def test_offsets_of_clocks_may_be_given(play: Callable[..., Path], tmp_path: Pat
             capture.report(offsets=wrong)
 
 
-def test_notebooks_show_tables(play: Callable[..., Path]) -> None:
+def test_notebooks_show_the_verdict_and_one_picture(play: Callable[..., Path]) -> None:
+    for name, bars in (("mix_228", 4), ("slow_host", 2), ("ddp4", 4), ("ddp_slow_host", 2)):
+        capture = ncclscope.open(job(name))
+        report = capture.report()
+        shown = report._repr_html_()
+        assert shown == capture._repr_html_()
+        assert shown.startswith(f"<p><b>{html.escape(report.verdict)}</b></p><svg ")
+        svg = ElementTree.fromstring(shown[shown.index("<svg") : shown.index("</svg>") + 6])
+        labels = [text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")]
+        assert len([label for label in labels if label and re.match(r"rank \d+$", label)]) == bars, name
+        lengths = [float(bar.attrib["width"]) for bar in svg.iter("{http://www.w3.org/2000/svg}rect")]
+        assert all(0 <= length <= 560 for length in lengths)
+        assert f"{report.completeness.recorded} of {report.completeness.announced} announced calls recorded" in shown
+        assert all(html.escape(finding.advice) in shown for finding in report.findings)
+    # The rank that the others wait for waits least itself.
+    late = ncclscope.open(job("slow_host"))._repr_html_()
+    waits = re.findall(r"<title>(rank \d): waiting for other ranks ([\d.]+)%", late)
+    assert dict(waits).get("rank 0", "0") < dict(waits)["rank 1"]
     report = ncclscope.open(job("mix_228")).report()
     shown = report._repr_html_()
     rows = re.findall(r"<tr>(.*?)</tr>", shown)
@@ -146,7 +165,6 @@ def test_notebooks_show_tables(play: Callable[..., Path]) -> None:
     first = report.operations[0]
     assert first.time_us is not None and first.time_us.p99 is not None
     assert f"<td>{first.function}</td>" in rows[1] and f">{first.time_us.p99:.1f}</td>" in rows[1]
-    assert "1843 of 1843 announced calls recorded" in shown
     # What a job calls its communicators and files is text, not markup.
     played = play("ranks 2\nall_reduce 1KiB\n")
     renamed = played.with_name("<b>&")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow
 import pytest
 import spec_reader
-from conftest import BIN, run
+from conftest import BIN, rows_of, run
 
 import ncclscope
 
@@ -21,7 +20,7 @@ KILLED = "ranks 2\nrate 2000/s\nall_reduce 1KiB x2000\nrank 1 kill\n"
 
 def held_against_the_library(capture: Path, source: str | None) -> None:
     """Reads a capture by SPEC.md and by the library: both know the same calls, with the same GPU times."""
-    rows = pyarrow.table(ncclscope.open(capture).calls).to_pylist()
+    rows = rows_of(ncclscope.open(capture).calls)
     assert rows
     traces = sorted(capture.glob("*/*.trace"))
     assert {row["pid"] for row in rows} == {int(spec_reader.read(trace).facts["pid"]) for trace in traces}

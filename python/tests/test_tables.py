@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import gc
+import math
 import re
+import sqlite3
+import sys
 import threading
+import typing
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -13,7 +18,7 @@ import pandas
 import polars
 import pyarrow
 import pytest
-from conftest import ROOT, job
+from conftest import ROOT, job, rows_of
 
 import ncclscope
 
@@ -21,8 +26,9 @@ KINDS = {
     "bool": pyarrow.bool_(),
     "float": pyarrow.float64(),
     "int": pyarrow.int64(),
-    "map": pyarrow.map_(pyarrow.string(), pyarrow.uint64()),
+    "map": pyarrow.map_(pyarrow.string(), pyarrow.int64()),
     "text": pyarrow.string(),
+    "time": pyarrow.timestamp("ns", "UTC"),
     "uint": pyarrow.uint64(),
 }
 
@@ -63,31 +69,138 @@ def test_operations_have_the_documented_columns() -> None:
     wanted: list[tuple[str, pyarrow.DataType]] = []
     for name, kind, _ in documented("operations"):
         if kind == "estimate":
-            wanted += [(f"{name}_{part}", pyarrow.float64()) for part in estimate()]
-        elif kind == "statistics":
-            types = {part: pyarrow.uint64() if part == "n" else pyarrow.float64() for part in statistics()}
+            types = {part: pyarrow.float64() if part == "share" else pyarrow.int64() for part in estimate()}
             wanted += [(f"{name}_{part}", type) for part, type in types.items()]
+        elif kind == "statistics":
+            wanted += [(f"{name}_{part}", pyarrow.int64()) for part in statistics()]
         else:
             wanted.append((name, KINDS[kind]))
     assert [(field.name, field.type) for field in schema] == wanted
 
 
+TABLES = ("calls", "operations", "arrivals", "steps", "ranks", "findings", "graphs", "graph_launches", "kernels")
+
+
 @pytest.mark.parametrize("name", ["mix_228", "mix_two_hosts_228", "killed_228", "graph_host_228"])
 def test_every_library_reads_the_same_rows(name: str) -> None:
     calls = ncclscope.open(job(name)).calls
-    rows = pyarrow.table(calls).to_pylist()
+    rows = rows_of(calls)
     assert len(rows) == len(calls) > 0
-    assert polars.DataFrame(calls).to_dicts() == rows
+    frame = calls.to_polars()
+    times = [column for column, type in frame.schema.items() if type == polars.Datetime("ns", "UTC")]
+    assert len(times) == 11
+    assert frame.with_columns(polars.col(times).dt.epoch("ns")).to_dicts() == rows
     names = calls.columns
-    assert [dict(zip(names, row)) for row in duckdb.execute("select * from calls").fetchall()] == rows
-    frame = pandas.DataFrame.from_arrow(calls)
+    chosen = ", ".join(f"epoch_ns({column})" if column in times else column for column in names)
+    assert [dict(zip(names, row)) for row in duckdb.execute(f"select {chosen} from calls").fetchall()] == rows
+    shown = calls.to_pandas()
     for column in names:
+        # Digits too: whole numbers and times stay what they are where some are null.
         known = [row[column] for row in rows if row[column] is not None]
-        # pandas keeps numbers with nulls as doubles, which hold fewer digits.
-        assert frame[column].dropna().tolist() == pytest.approx(known, rel=1e-15) if known and isinstance(
-            known[0], (int, float)
-        ) else frame[column].dropna().tolist() == known
-        assert frame[column].isna().tolist() == [row[column] is None for row in rows]
+        found = shown[column].dropna()
+        assert (found.astype("int64") if column in times else found).tolist() == known
+        assert shown[column].isna().tolist() == [row[column] is None for row in rows]
+
+
+@pytest.mark.parametrize("name", ["ddp4", "ddp_slow_host", "graph_host_228"])
+def test_every_table_is_a_frame_in_every_library(name: str) -> None:
+    capture = ncclscope.open(job(name))
+    for title in TABLES:
+        table: ncclscope.Table = getattr(capture, title)
+        arrow, frame, shown = table.to_arrow(), table.to_polars(), table.to_pandas()
+        assert (type(arrow), type(frame), type(shown)) == (pyarrow.Table, polars.DataFrame, pandas.DataFrame)
+        assert arrow.shape == frame.shape == shown.shape == (len(table), len(table.columns))
+        assert arrow.column_names == frame.columns == list(shown.columns) == table.columns
+        assert not any(pyarrow.types.is_floating(arrow.schema.field(c).type) for c in table.columns if c.endswith("_ns"))
+
+
+def test_differences_do_not_wrap_in_any_library() -> None:
+    calls = ncclscope.open(job("mix_228")).calls.select(["api_ns", "return_ns", "host_time_ns", "bytes", "rank", "ticket"])
+    assert polars.DataFrame(calls).select(polars.col("rank") - polars.col("ticket")).min().item() < -100
+    assert calls.to_pandas()["rank"].sub(calls.to_pandas()["ticket"]).min() < -100
+    assert duckdb.execute("select min(rank - ticket) < -100 from calls").fetchall() == [(True,)]
+    # Backwards in time, too: from the return to the entry.
+    longest = calls.to_polars()["host_time_ns"].max()
+    assert isinstance(longest, int) and longest > 0
+    frame = calls.to_polars().select((polars.col("api_ns") - polars.col("return_ns")).dt.total_nanoseconds())
+    assert frame.min().item() == -longest
+    shown = calls.to_pandas()
+    assert (shown["api_ns"] - shown["return_ns"]).min() == pandas.Timedelta(-longest, unit="ns")
+    assert duckdb.execute("select min(epoch_ns(api_ns) - epoch_ns(return_ns)) from calls").fetchall() == [(-longest,)]
+
+
+@pytest.mark.parametrize("title", TABLES)
+def test_no_column_needs_quotes_in_sql(title: str) -> None:
+    table = getattr(ncclscope.open(job("ddp4")), title)
+    names = ", ".join(table.columns)
+    found = table
+    assert duckdb.execute(f"select {names} from found limit 0").description is not None
+    polars.SQLContext(found=table.to_polars()).execute(f"select {names} from found")
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute(f"create table found ({names})")
+        connection.execute(f"select {names} from found order by {table.columns[0]}")
+
+
+def test_an_operation_has_one_id_on_all_ranks() -> None:
+    calls = ncclscope.open(job("ddp4")).calls
+    found = duckdb.execute(
+        "select operation_id, count(*), count(distinct launcher_rank), count(distinct function), count(distinct bytes) "
+        "from calls group by 1 order by 1"
+    ).fetchall()
+    assert found == [(id, 4, 4, 1, 1) for id in range(44)]
+
+
+def test_calls_say_whose_they_are() -> None:
+    calls = ncclscope.open(job("threads_228")).calls
+    found = duckdb.execute(
+        "select launcher_rank, count(distinct device), count(distinct (communicator, init_thread)), count(distinct pid) "
+        "from calls group by 1"
+    ).fetchall()
+    # One process drives four GPUs, and NCCL made its two communicators with a thread for each.
+    assert found == [(0, 4, 8, 1)]
+
+
+def test_communicators_have_the_names_that_the_program_gave(play: Callable[..., Path]) -> None:
+    calls = ncclscope.open(play("ranks 2\ncomm tp ranks 0..1 name \"tensor parallel\"\nall_reduce 1KiB comm=tp\nall_reduce 1KiB\n")).calls
+    found = duckdb.execute("select communicator_name, count(*) from calls group by 1 order by 1").fetchall()
+    assert found == [("tensor parallel", 2), (None, 2)]
+
+
+def test_only_rooted_functions_have_a_root() -> None:
+    calls = ncclscope.open(job("symmetric_232")).calls
+    found = duckdb.execute("select distinct function from calls where root is not null order by 1").fetchall()
+    assert found == [("Broadcast",), ("Reduce",)]
+    unrooted = "select count(*) from calls where root is null and function in ('Broadcast', 'Reduce')"
+    assert duckdb.execute(unrooted).fetchall() == [(0,)]
+
+
+def test_waits_and_steps_are_those_of_the_report() -> None:
+    capture = ncclscope.open(job("slow_gpu"))
+    report, arrivals, steps = capture.report(), capture.arrivals.to_polars(), capture.steps.to_polars()
+    assert report.arrivals is not None and report.steps is not None
+    assert float(arrivals["wait_ns"].sum()) / 1e3 == pytest.approx(report.arrivals.wait_rank_us, abs=1)
+    assert arrivals["operation_id"].n_unique() == report.arrivals.operations
+    assert arrivals.group_by("operation_id").agg(polars.col("wait_ns").min())["wait_ns"].to_list() == [0] * report.arrivals.operations
+    for row in report.steps.rows:
+        mine = steps.filter((polars.col("pid") == row.pid))
+        assert len(mine) == row.steps and mine["step"].to_list() == list(range(row.steps))
+        assert row.step_us is not None and mine["time_ns"].count() == row.step_us.n
+        assert float(mine["time_ns"].sum()) / 1e3 == pytest.approx(row.step_us.sum, abs=1)
+    assert capture.findings.to_arrow()["sentence"].to_pylist() == [finding.sentence for finding in report.findings]
+    ranks = capture.ranks.to_polars()
+    assert ranks["nccl_ns"].to_list() == [row.nccl_us and round(row.nccl_us * 1000) for row in report.ranks.rows]
+    assert ranks["launcher_rank"].to_list() == [row.rank for row in report.ranks.rows]
+
+
+def test_a_library_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(ModuleNotFoundError, match="this needs polars, which ncclscope does not bring\n  hint: pip install polars"):
+        ncclscope.open(job("ddp4")).calls.to_polars()
+
+
+def nanos(name: str, us: float | None) -> float | None:
+    """A figure of the report as its table has it: µs become whole ns; counts and shares stay."""
+    return math.floor(us * 1000 + 0.5) if name.endswith("_ns") and name != "n_ns" and us is not None else us
 
 
 def test_operations_are_those_of_the_report() -> None:
@@ -96,12 +209,13 @@ def test_operations_are_those_of_the_report() -> None:
     wanted = []
     kinds = {name: kind for name, kind, _ in documented("operations")}
     for operation in capture.report().to_dict()["operations"]:
-        flat = {}
+        flat: dict[str, typing.Any] = {}
         for name, value in operation.items():
+            name = name.replace("_us", "_ns")
             if kinds[name] == "estimate":
-                flat.update({f"{name}_{part}": value and value[part] for part in estimate()})
+                flat.update({f"{name}_{part}": value and nanos(part, value[part.replace("_ns", "_us")]) for part in estimate()})
             elif kinds[name] == "statistics":
-                flat.update({f"{name}_{part}": value and value[part] for part in statistics()})
+                flat.update({f"{name}_{part}": value and nanos(f"{part}_ns", value[part]) for part in statistics()})
             else:
                 flat[name] = value
         wanted.append(flat)
@@ -179,7 +293,7 @@ def test_columns_are_chosen_in_any_order_and_again() -> None:
 
 
 def test_an_unknown_column_is_named() -> None:
-    with pytest.raises(KeyError, match="`ranks` is not a column; there are process, host"):
+    with pytest.raises(KeyError, match="`ranks` is not a column; there are process, launcher_rank, host"):
         ncclscope.open(job("ddp4")).calls.select(["rank", "ranks"])
     with pytest.raises(KeyError, match="`time_us` is not a column"):
         ncclscope.open(job("ddp4")).operations.select(["time_us"])
@@ -206,6 +320,15 @@ def test_the_repr_says_how_much_there_is() -> None:
     capture = ncclscope.open(job("ddp4"))
     assert repr(capture.calls) == f"<ncclscope.Table: 176 rows, {len(documented('calls'))} columns>"
     assert repr(capture) == f"<ncclscope.Capture '{job('ddp4')}': 4 processes, 176 calls>"
+
+
+@pytest.mark.parametrize("title", ["arrivals", "steps", "ranks", "findings", "graph_launches"])
+def test_the_other_tables_have_the_documented_columns(title: str) -> None:
+    table: ncclscope.Table = getattr(ncclscope.open(job("ddp_slow_host")), title)
+    texts = KINDS | {"text": pyarrow.dictionary(pyarrow.int32(), pyarrow.string())}
+    kinds = KINDS if title in ("ranks", "findings") else texts
+    wanted = [(name, kinds[kind], unit) for name, kind, unit in documented(title)]
+    assert [(f.name, f.type, (f.metadata or {}).get(b"unit", b"").decode()) for f in pyarrow.schema(table)] == wanted
 
 
 def test_kernels_have_the_documented_columns_and_every_library_reads_them() -> None:

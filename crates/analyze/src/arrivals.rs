@@ -30,6 +30,7 @@ mod hosts;
 mod links;
 mod operations;
 mod sampled;
+pub mod table;
 mod what_if;
 
 pub use chain::{inherited, InheritedFrom};

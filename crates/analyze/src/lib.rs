@@ -34,6 +34,7 @@ pub mod matching;
 pub mod mismatch;
 pub mod network;
 pub mod notes;
+pub mod operation_ids;
 pub mod operations;
 mod pages;
 pub mod ranks;

@@ -97,6 +97,20 @@ pub struct StepsRow {
     pub startup_us: Option<f64>,
     /// Between steps that do not follow each other.
     pub between_us: Option<f64>,
+    /// The steps one by one, in order.
+    #[serde(skip)]
+    pub each: Vec<Step>,
+}
+
+/// One step of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// When its first call was made, ns since 1970.
+    pub start_ns: Option<i64>,
+    /// To the next step, where that follows at once, ns.
+    pub time_ns: Option<u64>,
+    /// Time of the GPU in NCCL kernels, ns.
+    pub communication_ns: Option<u64>,
 }
 
 /// A call: what it is, when it was made on the host (0 not known), and when its kernel ran (0, 0 not known).
@@ -211,10 +225,19 @@ impl Gatherer {
                 false => apart.push(ns),
             }
         }
-        for begin in &begins {
-            if let Some(ns) = busy(&items[*begin..begin + period]) {
+        let mut each = Vec::with_capacity(begins.len());
+        for (index, begin) in begins.iter().enumerate() {
+            let busy = busy(&items[*begin..begin + period]);
+            if let Some(ns) = busy {
                 communication.push(ns);
             }
+            let next = begins.get(index + 1);
+            let at_once = next.filter(|next| *next - begin == period);
+            each.push(Step {
+                start_ns: Some(items[*begin].time).filter(|time| *time != 0),
+                time_ns: at_once.and_then(|next| since(*begin, *next)),
+                communication_ns: busy,
+            });
         }
         let step_us = times.statistics();
         let p50 = step_us.and_then(|s| s.p50);
@@ -238,6 +261,7 @@ impl Gatherer {
             communication_us: communication.statistics(),
             startup_us: since(0, begins[0]).map(|ns| ns as f64 / 1e3),
             between_us,
+            each,
         };
         Some((row, is_most))
     }

@@ -16,6 +16,8 @@ mod plugin;
 mod probe;
 mod variables;
 
+pub use variables::misspelt;
+
 use crate::report::print;
 use crate::run::adopt;
 use serde_json::{json, Value};

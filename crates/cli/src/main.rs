@@ -8,7 +8,7 @@ macro_rules! tell {
     }};
 }
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 mod bench;
@@ -18,6 +18,7 @@ mod doctor;
 mod explain;
 mod export;
 mod hang;
+mod help;
 mod judge;
 mod look;
 mod offsets;
@@ -25,8 +26,9 @@ mod plugin_path;
 mod progress;
 mod report;
 mod run;
+mod shell;
 
-/// Where did my NCCL calls go? ncclscope records every NCCL call of every rank of an unchanged program, and reports.
+/// Find the rank, GPU or network link that your distributed job waits for.
 #[derive(Parser)]
 #[command(name = "ncclscope", version, propagate_version = true)]
 struct Cli {
@@ -47,11 +49,15 @@ enum Verb {
     Collect(collect::Args),
     Bench(Box<bench::Args>),
     PluginPath(plugin_path::Args),
+    Completions(shell::Completions),
+    Man(shell::Man),
 }
 
 fn main() -> ExitCode {
+    let matches = help::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     // Each verb returns its exit status; an error is 2, as for wrong usage.
-    let done = match Cli::parse().verb {
+    let done = match cli.verb {
         Verb::Run(args) => run::main(args),
         Verb::Report(args) => report::main(args),
         Verb::Explain(args) => explain::main(args),
@@ -63,6 +69,8 @@ fn main() -> ExitCode {
         Verb::Collect(args) => collect::main(args),
         Verb::Bench(args) => bench::main(*args),
         Verb::PluginPath(args) => plugin_path::main(args),
+        Verb::Completions(args) => shell::completions(args),
+        Verb::Man(args) => shell::man(args),
     };
     done.unwrap_or_else(|error| {
         tell!("error: {error:#}");

@@ -6,6 +6,7 @@
 //!
 //! Rule: the program sees the same streams, terminal, signals and exit status as without us.
 
+use crate::doctor;
 use crate::plugin_path;
 use anyhow::bail;
 use clap::ValueEnum;
@@ -13,6 +14,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use tables::printable;
 
 pub mod adopt;
 mod child;
@@ -104,6 +106,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         args.replace_plugin,
     )?);
 
+    notes.extend(doctor::misspelt());
+
     let launcher = Launcher::of(&args.command[0]);
     let job = job::Job::detect(env);
     let output = args
@@ -167,6 +171,11 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     let mut tally = keeper.finish();
+    if folder.is_empty() && tally.alive == 0 && tally.failed.is_empty() {
+        folder.abandon();
+        tell!("ncclscope: {}", nothing(status, &args.command));
+        return Ok(ExitCode::from(status));
+    }
     if let Err(error) = folder.end(status) {
         tally
             .failed
@@ -221,12 +230,40 @@ fn not_started(program: &OsString, error: &io::Error) -> ExitCode {
     ExitCode::from(status)
 }
 
+/// The lines at the end of a run that recorded nothing, and whose folder is gone.
+fn nothing(status: u8, command: &[OsString]) -> String {
+    let (why, next) = match status {
+        0 => (
+            "no process of the program loaded NCCL's profiler plugin. Did it use NCCL, from 2.23 on, on more than one GPU?"
+                .to_owned(),
+            "ncclscope doctor".to_owned(),
+        ),
+        status => {
+            let quoted = |word: &OsString| match word.to_string_lossy() {
+                plain if !plain.contains([' ', '\'', '"', '$', ';']) => plain.into_owned(),
+                other => format!("'{}'", other.replace('\'', "'\\''")),
+            };
+            let words: Vec<String> = command.iter().map(quoted).collect();
+            (
+                format!("the program ended with status {status} before it loaded NCCL's profiler plugin"),
+                format!("{}   (see that it runs by itself)", printable(&words.join(" "))),
+            )
+        }
+    };
+    format!("nothing was recorded, so there is no capture: {why}\n  next: {next}")
+}
+
 /// The line at the end: what there is, what is missing, what to do next.
 fn last_words(folder: &Folder, tally: &Tally) -> String {
     let shown = folder.shown.display();
+    let mut next = "report";
     let mut words = format!("capture in {shown}");
     if folder.shared {
         words.push_str(" (shared by the job's ranks)");
+        if adopt::traces(&folder.path).is_empty() {
+            words.push_str(": nothing in it up to now");
+            next = "doctor";
+        }
     } else {
         let traces = adopt::traces(&folder.path);
         // A process that could not leave a live part is still writing it, or writes it on another host.
@@ -244,9 +281,12 @@ fn last_words(folder: &Folder, tally: &Tally) -> String {
             .iter()
             .flatten()
             .fold(0, |sum: u64, n| sum.saturating_add(*n));
+        if known == 0 && !calls.contains(&None) {
+            next = "doctor";
+        }
         words.push_str(&match traces.len() {
-            0 => ": 0 processes; none loaded NCCL's profiler plugin (needs NCCL 2.23 or newer; \
-                  NCCL_DEBUG=INFO says more), or the plugin could not record and has said why"
+            0 => ": no process is in it, because none loaded NCCL's profiler plugin, or the plugin could not \
+                  record and has said why"
                 .to_owned(),
             n => format!(
                 ": {n} process{}, {}{known} calls",
@@ -271,7 +311,7 @@ fn last_words(folder: &Folder, tally: &Tally) -> String {
             tally.failed.len()
         ));
     }
-    format!("{words}; next: ncclscope report {shown}")
+    format!("{words}; next: ncclscope {next} {shown}")
 }
 
 #[cfg(test)]

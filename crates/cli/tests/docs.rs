@@ -243,12 +243,10 @@ fn the_page_of_the_command_line_is_what_help_prints() {
         String::from_utf8(output.expect("started").stdout).expect("UTF-8")
     };
     let all = help(&["--help"]);
-    let verbs = all.lines().skip_while(|l| *l != "Commands:").skip(1);
-    let verbs = verbs.take_while(|l| !l.is_empty());
-    let verbs = verbs
-        .filter(|l| !l.starts_with("   "))
-        .filter_map(|l| l.split_whitespace().next());
-    let verbs: Vec<&str> = verbs.filter(|v| *v != "help").collect();
+    // In groups, above the options: a line for each verb, and one for its example.
+    let verbs = all.lines().take_while(|l| *l != "Options:");
+    let verbs = verbs.filter(|l| l.starts_with("  ") && !l.starts_with("   "));
+    let verbs: Vec<&str> = verbs.filter_map(|l| l.split_whitespace().next()).collect();
     assert!(verbs.len() > 8, "{verbs:?}");
     let mut told = head.to_owned();
     let mut section = |title: &str, text: &str| {

@@ -9,15 +9,23 @@
 //! made.
 
 use analyze::clocks::Given;
+use analyze::diff::{Criterion, Run};
+use analyze::hang::Conditions;
+use analyze::operation_ids::OperationIds;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use pyo3::exceptions::{PyKeyError, PyRuntimeError};
+use pyo3::exceptions::{
+    PyKeyError, PyModuleNotFoundError, PyOSError, PyRuntimeError, PyValueError,
+};
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyDict};
 use render::batches::{self, Calls};
 use render::text::Options;
+use render::timeline::Timeline;
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use tables::calls::{Column, COLUMNS};
@@ -25,7 +33,7 @@ use tables::calls::{Column, COLUMNS};
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{open, Capture, Report, Table};
+    use super::{open, Answer, Capture, Report, Table};
 
     /// The version of this module, which is the package's.
     #[pymodule_export]
@@ -46,6 +54,7 @@ fn open(py: Python<'_>, path: PathBuf) -> PyResult<Capture> {
             inner: Arc::new(Inner {
                 capture,
                 report: OnceLock::new(),
+                ids: OnceLock::new(),
             }),
         }),
         Err(error) => Err(unreadable(py, error.to_string(), error.hint())?),
@@ -62,12 +71,17 @@ struct Inner {
     capture: tables::Capture,
     /// Made when it is first asked for.
     report: OnceLock<Arc<analyze::Report>>,
+    ids: OnceLock<OperationIds>,
 }
 
 impl Inner {
     fn report(&self) -> &Arc<analyze::Report> {
         self.report
             .get_or_init(|| Arc::new(analyze::report(&self.capture)))
+    }
+
+    fn ids(&self) -> &OperationIds {
+        self.ids.get_or_init(|| OperationIds::of(&self.capture))
     }
 }
 
@@ -104,6 +118,26 @@ impl Capture {
         batch(py.detach(|| batches::operations(self.inner.report())))
     }
 
+    /// The table of arrivals.
+    fn arrivals(&self, py: Python<'_>) -> PyResult<Table> {
+        batch(py.detach(|| batches::arrivals(&self.inner.capture)))
+    }
+
+    /// The table of steps.
+    fn steps(&self, py: Python<'_>) -> PyResult<Table> {
+        batch(py.detach(|| batches::steps(self.inner.report())))
+    }
+
+    /// The table of ranks.
+    fn ranks(&self, py: Python<'_>) -> PyResult<Table> {
+        batch(py.detach(|| batches::ranks(self.inner.report())))
+    }
+
+    /// The table of findings.
+    fn findings(&self, py: Python<'_>) -> PyResult<Table> {
+        batch(py.detach(|| batches::findings(self.inner.report())))
+    }
+
     /// The table of CUDA graphs.
     fn graphs(&self, py: Python<'_>) -> PyResult<Table> {
         batch(py.detach(|| batches::graphs(self.inner.report())))
@@ -137,6 +171,141 @@ impl Capture {
         };
         let report = py.detach(|| analyze::report_with(&self.inner.capture, given));
         Ok(Report(Arc::new(report)))
+    }
+
+    /// Whether the job hangs; `after` is from how many seconds on a wait is a hang.
+    fn hang(&self, py: Python<'_>, after: Option<f64>) -> PyResult<Answer> {
+        if after.is_some_and(|after| !(0.0..=3.2e7).contains(&after)) {
+            return Err(PyValueError::new_err(
+                "after: expected seconds, 0 to a year",
+            ));
+        }
+        let conditions = Conditions {
+            after_ns: after.map(|after| (after * 1e9) as i64),
+        };
+        let hang = py.detach(|| analyze::hang::hang(&self.inner.capture, &conditions));
+        Answer::of(py, |all, out| match all {
+            None => render::hang::json(&hang, out),
+            Some(all) => render::hang::text(&hang, all, out),
+        })
+    }
+
+    /// Compares this run with another. Raises `ValueError` for a criterion that does not exist.
+    fn diff(&self, py: Python<'_>, other: &Capture, fail_on: Vec<String>) -> PyResult<Answer> {
+        let criteria: Result<Vec<Criterion>, String> = fail_on.iter().map(|c| c.parse()).collect();
+        let criteria =
+            criteria.map_err(|said| PyValueError::new_err(format!("fail_on: {said}")))?;
+        let diff = py.detach(|| {
+            let run = |of: &Capture| Run::of(&of.inner.capture);
+            analyze::diff::diff(&run(self), &run(other), &criteria)
+        });
+        Answer::of(py, |all, out| match all {
+            None => render::diff_text::write_json(&diff, out),
+            Some(all) => render::diff_text::write(&diff, all, out),
+        })
+    }
+
+    /// Writes the capture into `output` in another format, and returns how many rows or slices there were.
+    fn export(
+        &self,
+        py: Python<'_>,
+        to: &str,
+        output: PathBuf,
+        table: Option<&str>,
+    ) -> PyResult<u64> {
+        let capture = &self.inner.capture;
+        let kernels = table == Some("kernels");
+        exportable(capture, to, table).map_err(PyValueError::new_err)?;
+        if to == "parquet" {
+            // Files of an earlier export would be read together with the new ones.
+            if std::fs::read_dir(&output).is_ok_and(|mut entries| entries.next().is_some()) {
+                return Err(PyValueError::new_err(format!(
+                    "`{}`: expected a new or an empty folder, found one with files in it",
+                    output.display()
+                )));
+            }
+            let written = py.detach(|| match kernels {
+                true => render::kernels::parquet(capture, &output),
+                false => render::parquet::write(capture, &output),
+            });
+            return written.map_err(|error| PyOSError::new_err(error.to_string()));
+        }
+        let written = py.detach(|| {
+            let mut out = BufWriter::new(File::create(&output)?);
+            let rows = match to {
+                "jsonl" if kernels => render::kernels::jsonl(capture, &mut out)?,
+                "jsonl" => render::jsonl::write(capture, &mut out)?,
+                _ => {
+                    let clocks = analyze::clocks_of(capture, None);
+                    let timeline = Timeline::new(capture, clocks.as_ref());
+                    match to {
+                        "perfetto" => render::perfetto::write(&timeline, &mut out)?,
+                        _ if output.extension().is_some_and(|e| e == "json") => {
+                            render::chrome::write(&timeline, None, &mut out)?
+                        }
+                        _ => render::chrome::write_gzip(&timeline, None, &mut out)?,
+                    }
+                }
+            };
+            out.flush()?;
+            std::io::Result::Ok(rows)
+        });
+        Ok(written?)
+    }
+}
+
+/// Fails for what can't be written so, with the way out.
+fn exportable(capture: &tables::Capture, to: &str, table: Option<&str>) -> Result<(), String> {
+    if !["perfetto", "chrome", "parquet", "jsonl"].contains(&to) {
+        return Err(format!(
+            "to: expected perfetto, chrome, parquet or jsonl, found `{to}`"
+        ));
+    }
+    if let Some(other) = table.filter(|table| !["calls", "kernels"].contains(table)) {
+        return Err(format!("table: expected calls or kernels, found `{other}`"));
+    }
+    let shown = capture.path.display();
+    let has_calls = capture.processes.iter().any(|p| !p.calls.is_empty());
+    match (to, table) {
+        ("perfetto" | "chrome", Some(_)) => Err(
+            "table: expected one with `parquet` or `jsonl`, found it with a time line\n  hint: a time line has \
+             calls and kernels"
+                .to_owned(),
+        ),
+        ("jsonl", Some("calls")) => {
+            Err("the table of calls is not written as JSON lines\n  hint: `parquet`".to_owned())
+        }
+        ("jsonl", None) if !capture.has_mode("callbacks") => Err(format!(
+            "`{shown}`: expected a capture with callbacks, found one of calls\n  hint: `ncclscope run --mode \
+             callbacks -- COMMAND` records every callback"
+        )),
+        (_, None | Some("calls")) if to != "jsonl" && !has_calls => Err(format!(
+            "`{shown}` holds no call\n  hint: `ncclscope doctor {shown}` says why"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// What a verb of the command prints.
+#[pyclass(frozen, get_all, module = "ncclscope._native")]
+struct Answer {
+    json: String,
+    text: String,
+    /// With `--all`.
+    all: String,
+}
+
+impl Answer {
+    /// `write` is given whether JSON is wanted, else whether everything is.
+    fn of(
+        py: Python<'_>,
+        write: impl Sync + Fn(Option<bool>, &mut Vec<u8>) -> std::io::Result<()>,
+    ) -> PyResult<Answer> {
+        Ok(Answer {
+            json: printed(py, |out| write(None, out))?,
+            text: printed(py, |out| write(Some(false), out))?,
+            all: printed(py, |out| write(Some(true), out))?,
+        })
     }
 }
 
@@ -185,6 +354,18 @@ fn batch(made: Result<RecordBatch, ArrowError>) -> PyResult<Table> {
 
 fn arrow(error: ArrowError) -> PyErr {
     PyRuntimeError::new_err(error.to_string())
+}
+
+/// A library that users bring; an error names what to install.
+fn library<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyModule>> {
+    py.import(name).map_err(
+        |error| match error.is_instance_of::<PyModuleNotFoundError>(py) {
+            true => PyModuleNotFoundError::new_err(format!(
+                "this needs {name}, which ncclscope does not bring\n  hint: pip install {name}"
+            )),
+            false => error,
+        },
+    )
 }
 
 #[derive(Clone)]
@@ -259,6 +440,41 @@ impl Table {
         })
     }
 
+    /// As a `pyarrow.Table`.
+    fn to_arrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        library(slf.py(), "pyarrow")?
+            .getattr("table")?
+            .call1((slf,))
+    }
+
+    /// As a `polars.DataFrame`.
+    fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        library(slf.py(), "polars")?
+            .getattr("DataFrame")?
+            .call1((slf,))
+    }
+
+    /// As a `pandas.DataFrame`; whole numbers stay whole where some are null.
+    fn to_pandas<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let (pandas, pyarrow) = (library(py, "pandas")?, library(py, "pyarrow")?);
+        let types = PyDict::new(py);
+        for (arrow, type_of) in [
+            ("int64", "Int64Dtype"),
+            ("uint64", "UInt64Dtype"),
+            ("bool_", "BooleanDtype"),
+        ] {
+            types.set_item(
+                pyarrow.getattr(arrow)?.call0()?,
+                pandas.getattr(type_of)?.call0()?,
+            )?;
+        }
+        let options = PyDict::new(py);
+        options.set_item("types_mapper", types.getattr("get")?)?;
+        let table = Self::to_arrow(slf)?;
+        table.call_method("to_pandas", (), Some(&options))
+    }
+
     /// The Arrow PyCapsule interface's schema.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = FFI_ArrowSchema::try_from(self.source.schema().as_ref()).map_err(arrow)?;
@@ -278,9 +494,10 @@ impl Table {
         let reader: Box<dyn RecordBatchReader + Send> = match &self.source {
             Source::Calls(inner, calls) => {
                 let (inner, calls) = (inner.clone(), calls.clone());
-                let batches = (0..self.rows)
-                    .step_by(batches::ROWS)
-                    .map(move |first| calls.range(&inner.capture, first, batches::ROWS));
+                let batches = (0..self.rows).step_by(batches::ROWS).map(move |first| {
+                    let ids = calls.needs_ids().then(|| inner.ids());
+                    calls.range(&inner.capture, ids, first, batches::ROWS)
+                });
                 Box::new(RecordBatchIterator::new(batches, schema))
             }
             Source::Batch(batch) => {

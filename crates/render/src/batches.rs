@@ -1,25 +1,38 @@
 //! The tables as Arrow record batches: what the Parquet export writes and what Python hands to dataframe libraries.
 //!
-//! A [`Calls`] is a choice of columns of the table of calls, made into batches of a range of rows. [`operations`] is the
-//! table of operations as one batch, with the columns that the report's JSON Schema gives it: statistics are flattened
-//! (`time_us_p50`), maps stay maps.
+//! A [`Calls`] is a choice of columns of the table of calls, made into batches of a range of rows. The other tables are one
+//! batch each. [`operations`], [`ranks`], [`findings`] and [`graphs`] have the columns that the report's JSON Schema gives
+//! them: statistics are flattened (`time_ns_p50`), maps stay maps, an interval is two columns (`wall_low_ns`).
 //!
-//! Rule: a column's type depends on its declaration alone, never on the values of a capture.
+//! Rule: a column's type depends on its declaration alone, never on the values of a capture. A moment is a
+//! `timestamp[ns, UTC]` and a number is signed, so that no difference wraps; only bit patterns (`uint`) are unsigned.
+//! Times are ns in all tables; those of the report's JSON, in µs (`_us`), become ns (`_ns`).
 
 use crate::json::SCHEMA;
+use analyze::arrivals::table as arrivals;
+use analyze::operation_ids::OperationIds;
+use analyze::steps::{Step, StepsRow};
 use analyze::streams::kernels;
 use analyze::Report;
 use arrow_array::builder::{
-    BooleanBuilder, Float64Builder, Int64Builder, MapBuilder, MapFieldNames, StringBuilder,
-    StringDictionaryBuilder, UInt64Builder,
+    Int64Builder, MapBuilder, MapFieldNames, StringBuilder, StringDictionaryBuilder,
 };
 use arrow_array::types::Int32Type;
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
+use arrow_array::{
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+    TimestampNanosecondArray, UInt64Array,
+};
+use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use serde_json::{json, Value as Json};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tables::calls::{CallRef, Column, Value};
+use tables::Capture;
+
+/// The time zone of moments.
+const UTC: &str = "UTC";
+/// The column that needs [`OperationIds`].
+const OPERATION_ID: &str = "operation_id";
 
 /// Rows of a batch, and of a row group in Parquet: DuckDB's own, and few enough that a batch is tens of megabytes.
 pub const ROWS: usize = 122_880;
@@ -34,13 +47,8 @@ pub struct Calls {
 impl Calls {
     /// The table with these columns. Units are in the metadata of the fields.
     pub fn new(columns: Vec<&'static Column>) -> Calls {
-        let field = |column: &&Column| {
-            let field = Field::new(column.name, type_of(column), true);
-            match column.unit {
-                "" => field,
-                unit => field.with_metadata(HashMap::from([("unit".into(), unit.into())])),
-            }
-        };
+        let field =
+            |column: &&Column| field(column.name, column.kind, column.unit, &DataType::Utf8);
         let fields: Fields = columns.iter().map(field).collect();
         Calls {
             schema: Arc::new(Schema::new(fields)),
@@ -48,33 +56,46 @@ impl Calls {
         }
     }
 
+    /// Whether a column needs the numbers of operations.
+    pub fn needs_ids(&self) -> bool {
+        let mut columns = self.columns.iter();
+        columns.any(|column| column.name == OPERATION_ID)
+    }
+
     /// Its schema.
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
 
-    /// The rows of `capture` from `first` on, at most `count`, in the order of [`tables::Capture::rows`].
+    /// The rows of `capture` from `first` on, at most `count`, in the order of [`tables::Capture::rows`]. `ids` are the
+    /// numbers of its operations, if [`Calls::needs_ids`].
     ///
     /// # Errors
     /// As [`Calls::batch`].
     pub fn range(
         &self,
-        capture: &tables::Capture,
+        capture: &Capture,
+        ids: Option<&OperationIds>,
         first: usize,
         count: usize,
     ) -> Result<RecordBatch, ArrowError> {
         let mut rows = Vec::with_capacity(count.min(ROWS));
         let mut skip = first;
         for (index, process) in capture.processes.iter().enumerate() {
-            let calls = process.calls.get(skip..).unwrap_or_default();
+            let calls = process.calls.iter().enumerate().skip(skip);
             skip = skip.saturating_sub(process.calls.len());
-            rows.extend(calls.iter().take(count - rows.len()).map(|call| CallRef {
-                capture,
-                process,
-                index,
-                call,
-                shape: &process.shapes[call.shape as usize],
-            }));
+            rows.extend(
+                calls
+                    .take(count - rows.len())
+                    .map(|(number, call)| CallRef {
+                        capture,
+                        process,
+                        index,
+                        call,
+                        shape: &process.shapes[call.shape as usize],
+                        operation: ids.and_then(|ids| ids.get(index, number)),
+                    }),
+            );
         }
         self.batch(&rows)
     }
@@ -84,60 +105,99 @@ impl Calls {
     /// # Errors
     /// When the texts of a column are longer than 2 GiB together.
     pub fn batch(&self, rows: &[CallRef<'_>]) -> Result<RecordBatch, ArrowError> {
-        let arrays = self.columns.iter().map(|column| array(column, rows));
+        let arrays = self.columns.iter().map(|column| {
+            let values = rows.iter().map(|row| (column.value)(row));
+            array(
+                self.schema.field_with_name(column.name)?.data_type(),
+                values,
+            )
+        });
         RecordBatch::try_new_with_options(
             self.schema.clone(),
-            arrays.collect(),
+            arrays.collect::<Result<_, ArrowError>>()?,
             &arrow_array::RecordBatchOptions::new().with_row_count(Some(rows.len())),
         )
     }
 }
 
-fn type_of(column: &Column) -> DataType {
-    match column.kind {
+/// A field; `texts` is the type of its texts.
+fn field(name: &str, kind: &str, unit: &str, texts: &DataType) -> Field {
+    let kind = match kind {
         "bool" => DataType::Boolean,
-        "text" => DataType::Utf8,
-        "int" => DataType::Int64,
-        _ => DataType::UInt64,
+        "text" => texts.clone(),
+        "time" => DataType::Timestamp(TimeUnit::Nanosecond, Some(UTC.into())),
+        "uint" => DataType::UInt64,
+        _ => DataType::Int64,
+    };
+    let field = Field::new(name, kind, true);
+    match unit {
+        "" => field,
+        unit => field.with_metadata(HashMap::from([("unit".into(), unit.into())])),
     }
 }
 
-fn array(column: &Column, rows: &[CallRef<'_>]) -> ArrayRef {
-    let values = rows.iter().map(|row| (column.value)(row));
-    match column.kind {
-        "bool" => {
-            let mut builder = BooleanBuilder::with_capacity(rows.len());
-            values.for_each(|value| match value {
-                Value::Bool(value) => builder.append_value(value),
-                _ => builder.append_null(),
-            });
+/// An array of this type. What does not fit in it is null: only damage makes a number of 2⁶³ and more.
+fn array<'a>(
+    kind: &DataType,
+    values: impl Iterator<Item = Value<'a>>,
+) -> Result<ArrayRef, ArrowError> {
+    let signed = |value: Value| match value {
+        Value::Signed(value) => Some(value),
+        Value::Unsigned(value) => i64::try_from(value).ok(),
+        _ => None,
+    };
+    let text = |value: Value<'a>| match value {
+        Value::Text(value) => Some(value),
+        _ => None,
+    };
+    Ok(match kind {
+        DataType::Boolean => Arc::new(BooleanArray::from_iter(values.map(|value| match value {
+            Value::Bool(value) => Some(value),
+            _ => None,
+        }))),
+        DataType::Utf8 => Arc::new(values.map(text).collect::<StringArray>()),
+        DataType::Dictionary(..) => {
+            let mut builder = StringDictionaryBuilder::<Int32Type>::new();
+            values.for_each(|value| builder.append_option(text(value)));
             Arc::new(builder.finish())
         }
-        "text" => {
-            let mut builder = StringBuilder::with_capacity(rows.len(), rows.len() * 8);
-            values.for_each(|value| match value {
-                Value::Text(value) => builder.append_value(value),
-                _ => builder.append_null(),
-            });
-            Arc::new(builder.finish())
+        DataType::Timestamp(..) => {
+            let moments = TimestampNanosecondArray::from_iter(values.map(signed));
+            Arc::new(moments.with_timezone(UTC))
         }
-        "int" => {
-            let mut builder = Int64Builder::with_capacity(rows.len());
-            values.for_each(|value| match value {
-                Value::Signed(value) => builder.append_value(value),
-                _ => builder.append_null(),
-            });
-            Arc::new(builder.finish())
+        DataType::UInt64 => Arc::new(UInt64Array::from_iter(values.map(|value| match value {
+            Value::Unsigned(value) => Some(value),
+            _ => None,
+        }))),
+        DataType::Int64 => Arc::new(Int64Array::from_iter(values.map(signed))),
+        other => {
+            let said = format!("no column is of type {other}");
+            return Err(ArrowError::NotYetImplemented(said));
         }
-        _ => {
-            let mut builder = UInt64Builder::with_capacity(rows.len());
-            values.for_each(|value| match value {
-                Value::Unsigned(value) => builder.append_value(value),
-                _ => builder.append_null(),
-            });
-            Arc::new(builder.finish())
-        }
-    }
+    })
+}
+
+/// A table of which `rows` has a value for each of these columns (name, kind, unit). Its texts are dictionaries.
+fn table<'a, R>(
+    columns: impl Iterator<Item = (&'static str, &'static str, &'static str)>,
+    rows: &'a [R],
+    value: impl Fn(usize, &'a R) -> Value<'a>,
+) -> Result<RecordBatch, ArrowError> {
+    let texts = dictionary();
+    let fields: Fields = columns
+        .map(|(name, kind, unit)| field(name, kind, unit, &texts))
+        .collect();
+    let array = |(index, field): (usize, &Arc<Field>)| {
+        array(field.data_type(), rows.iter().map(|row| value(index, row)))
+    };
+    let arrays: Result<Vec<ArrayRef>, ArrowError> = fields.iter().enumerate().map(array).collect();
+    let arrays = arrays?;
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+}
+
+/// Names of kernels are long, and few; so are those of hosts and functions.
+fn dictionary() -> DataType {
+    DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into())
 }
 
 /// The table of operations of a report.
@@ -156,62 +216,112 @@ pub fn graphs(report: &Report) -> Result<RecordBatch, ArrowError> {
     of_report("graphs", &report.graphs)
 }
 
+/// How much of the run each rank spent in NCCL, a row for each process and GPU.
+///
+/// # Errors
+/// As [`operations`].
+pub fn ranks(report: &Report) -> Result<RecordBatch, ArrowError> {
+    of_report("ranks/properties/rows", &report.ranks.rows)
+}
+
+/// What costs wall time, a row for each finding.
+///
+/// # Errors
+/// As [`operations`].
+pub fn findings(report: &Report) -> Result<RecordBatch, ArrowError> {
+    of_report("findings", &report.findings)
+}
+
+/// The steps of each process, one by one.
+///
+/// # Errors
+/// When there are more than 2 GiB of host names.
+pub fn steps(report: &Report) -> Result<RecordBatch, ArrowError> {
+    type Row<'a> = (&'a StepsRow, usize, &'a Step);
+    let rows = report.steps.iter().flat_map(|steps| &steps.rows);
+    let rows = rows.flat_map(|row| row.each.iter().enumerate().map(move |(n, s)| (row, n, s)));
+    let rows: Vec<Row<'_>> = rows.collect();
+    const COLUMNS: [(&str, &str, &str); 7] = [
+        ("launcher_rank", "int", ""),
+        ("host", "text", ""),
+        ("pid", "int", ""),
+        ("step", "int", ""),
+        ("start_ns", "time", ""),
+        ("time_ns", "int", "ns"),
+        ("communication_ns", "int", "ns"),
+    ];
+    table(
+        COLUMNS.into_iter(),
+        &rows,
+        |column, (row, number, step)| match column {
+            0 => known(row.rank.map(u64::from)),
+            1 => Value::Text(&row.host),
+            2 => Value::Unsigned(row.pid.into()),
+            3 => Value::Unsigned(*number as u64),
+            4 => step.start_ns.map_or(Value::Null, Value::Signed),
+            5 => known(step.time_ns),
+            _ => known(step.communication_ns),
+        },
+    )
+}
+
+/// Who came when to each operation that has a GPU time on every rank.
+///
+/// # Errors
+/// When the texts of a column are longer than 2 GiB together.
+pub fn arrivals(capture: &Capture) -> Result<RecordBatch, ArrowError> {
+    let columns = arrivals::COLUMNS.iter().map(|c| (c.name, c.kind, c.unit));
+    let rows = arrivals::rows(capture);
+    table(columns, &rows, |column, row| {
+        (arrivals::COLUMNS[column].value)(row)
+    })
+}
+
 /// The launches of CUDA graphs of a capture, one by one.
 ///
 /// # Errors
-/// Never.
-pub fn graph_launches(capture: &tables::Capture) -> Result<RecordBatch, ArrowError> {
-    let launches = || {
-        let processes = capture.processes.iter();
-        processes.flat_map(|process| process.graphs.launches.iter().map(move |l| (process, l)))
-    };
-    let unsigned = |value: &dyn Fn(&tables::Process, &tables::graphs::Launch) -> Option<u64>| {
-        let values = launches().map(|(process, launch)| value(process, launch));
-        Arc::new(values.collect::<arrow_array::UInt64Array>()) as ArrayRef
-    };
-    let at = launches().map(|(_, launch)| Some(launch.at));
-    let hosts = launches().map(|(process, _)| Some(process.host.as_str()));
-    RecordBatch::try_from_iter_with_nullable([
-        (
-            "rank",
-            unsigned(&|process, _| process.rank.map(u64::from)),
-            true,
-        ),
-        (
-            "host",
-            Arc::new(hosts.collect::<arrow_array::StringArray>()) as ArrayRef,
-            true,
-        ),
-        (
-            "pid",
-            unsigned(&|process, _| Some(process.pid.into())),
-            true,
-        ),
-        (
-            "graph",
-            unsigned(&|_, launch| Some(launch.graph.into())),
-            true,
-        ),
-        (
-            "calls",
-            unsigned(&|process, launch| process.graphs.calls_of(launch.graph)),
-            true,
-        ),
-        (
-            "launch_ns",
-            Arc::new(at.collect::<arrow_array::Int64Array>()) as ArrayRef,
-            true,
-        ),
-        ("took_ns", unsigned(&|_, launch| Some(launch.took)), true),
-        ("stream", unsigned(&|_, launch| Some(launch.stream)), true),
-    ])
+/// When there are more than 2 GiB of host names.
+pub fn graph_launches(capture: &Capture) -> Result<RecordBatch, ArrowError> {
+    type Row<'a> = (&'a tables::Process, &'a tables::graphs::Launch);
+    let processes = capture.processes.iter();
+    let rows =
+        processes.flat_map(|process| process.graphs.launches.iter().map(move |l| (process, l)));
+    let rows: Vec<Row<'_>> = rows.collect();
+    const COLUMNS: [(&str, &str, &str); 8] = [
+        ("launcher_rank", "int", ""),
+        ("host", "text", ""),
+        ("pid", "int", ""),
+        ("graph", "int", ""),
+        ("calls", "int", ""),
+        ("launch_ns", "time", ""),
+        ("took_ns", "int", "ns"),
+        ("stream", "uint", ""),
+    ];
+    table(
+        COLUMNS.into_iter(),
+        &rows,
+        |column, (process, launch)| match column {
+            0 => known(process.rank.map(u64::from)),
+            1 => Value::Text(&process.host),
+            2 => Value::Unsigned(process.pid.into()),
+            3 => Value::Unsigned(launch.graph.into()),
+            4 => known(process.graphs.calls_of(launch.graph)),
+            5 => Value::Signed(launch.at),
+            6 => Value::Unsigned(launch.took),
+            _ => Value::Unsigned(launch.stream),
+        },
+    )
+}
+
+fn known(value: Option<u64>) -> Value<'static> {
+    value.map_or(Value::Null, Value::Unsigned)
 }
 
 /// Everything that ran in kernel windows of a capture.
 ///
 /// # Errors
 /// As [`kernels_of`].
-pub fn kernels(capture: &tables::Capture) -> Result<RecordBatch, ArrowError> {
+pub fn kernels(capture: &Capture) -> Result<RecordBatch, ArrowError> {
     let processes = 0..capture.processes.len();
     let rows = processes.flat_map(|process| kernels::of_process(capture, process));
     kernels_of(&rows.collect::<Vec<_>>())
@@ -222,71 +332,35 @@ pub fn kernels(capture: &tables::Capture) -> Result<RecordBatch, ArrowError> {
 /// # Errors
 /// When the texts of a column are longer than 2 GiB together.
 pub fn kernels_of(rows: &[kernels::Row<'_>]) -> Result<RecordBatch, ArrowError> {
-    let column = |column: &kernels::Column| -> ArrayRef {
-        let values = rows.iter().map(|row| (column.value)(row));
-        match column.kind {
-            "bool" => Arc::new(arrow_array::BooleanArray::from_iter(values.map(
-                |value| match value {
-                    Value::Bool(value) => Some(value),
-                    _ => None,
-                },
-            ))),
-            "text" => {
-                // Names of kernels are long, and few.
-                let mut builder = StringDictionaryBuilder::<Int32Type>::new();
-                values.for_each(|value| match value {
-                    Value::Text(value) => builder.append_value(value),
-                    _ => builder.append_null(),
-                });
-                Arc::new(builder.finish())
-            }
-            "int" => Arc::new(arrow_array::Int64Array::from_iter(values.map(
-                |value| match value {
-                    Value::Signed(value) => Some(value),
-                    _ => None,
-                },
-            ))),
-            _ => Arc::new(arrow_array::UInt64Array::from_iter(values.map(
-                |value| match value {
-                    Value::Unsigned(value) => Some(value),
-                    _ => None,
-                },
-            ))),
-        }
-    };
-    let arrays = kernels::COLUMNS.iter().map(column).collect();
-    RecordBatch::try_new(kernels_schema(), arrays)
+    table(kernel_columns(), rows, |column, row| {
+        (kernels::COLUMNS[column].value)(row)
+    })
 }
 
 /// The schema of the table of kernels. Units are in the metadata of the fields.
 pub fn kernels_schema() -> SchemaRef {
-    let field = |column: &kernels::Column| {
-        let kind = match column.kind {
-            "bool" => DataType::Boolean,
-            "text" => DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into()),
-            "int" => DataType::Int64,
-            _ => DataType::UInt64,
-        };
-        let field = Field::new(column.name, kind, true);
-        match column.unit {
-            "" => field,
-            unit => field.with_metadata(HashMap::from([("unit".into(), unit.into())])),
-        }
-    };
-    let fields: Fields = kernels::COLUMNS.iter().map(field).collect();
+    let texts = dictionary();
+    let fields: Fields = kernel_columns()
+        .map(|(name, kind, unit)| field(name, kind, unit, &texts))
+        .collect();
     Arc::new(Schema::new(fields))
 }
 
-/// An array of the report's JSON as a table.
-fn of_report(name: &str, rows: &impl serde::Serialize) -> Result<RecordBatch, ArrowError> {
+fn kernel_columns() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    kernels::COLUMNS.iter().map(|c| (c.name, c.kind, c.unit))
+}
+
+/// An array of the report's JSON, which `path` names in the schema, as a table.
+fn of_report(path: &str, rows: &impl serde::Serialize) -> Result<RecordBatch, ArrowError> {
     let json = |error: serde_json::Error| ArrowError::JsonError(error.to_string());
     let schema: Json = serde_json::from_str(SCHEMA).map_err(json)?;
     let rows = serde_json::to_value(rows).map_err(json)?;
     let rows: Vec<&Json> = rows.as_array().into_iter().flatten().collect();
+    let declared = schema.pointer(&format!("/properties/{path}/items"));
     let mut columns = Vec::new();
     flatten(
         &schema,
-        &schema["properties"][name]["items"],
+        declared.unwrap_or(&Json::Null),
         "",
         &rows,
         &mut columns,
@@ -294,6 +368,16 @@ fn of_report(name: &str, rows: &impl serde::Serialize) -> Result<RecordBatch, Ar
     let fields: Fields = columns.iter().map(|(field, _)| field.clone()).collect();
     let arrays = columns.into_iter().map(|(_, array)| array).collect();
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+}
+
+/// The name of a column with what the report's JSON calls `name`: times are ns in tables, and what the report calls a
+/// rank is the launcher's.
+pub fn column_of(name: &str) -> String {
+    if name == "rank" {
+        return "launcher_rank".to_owned();
+    }
+    let part = |part| if part == "us" { "ns" } else { part };
+    name.split('_').map(part).collect::<Vec<_>>().join("_")
 }
 
 /// Appends the columns of what `declared` declares, with `values` in them.
@@ -319,35 +403,33 @@ fn flatten(
         }
         return;
     }
+    if let Some(of) = name.strip_suffix("interval_us") {
+        for (index, end) in ["low", "high"].into_iter().enumerate() {
+            let values: Vec<&Json> = values.iter().map(|value| &value[index]).collect();
+            let declared = json!({ "type": "number" });
+            flatten(
+                schema,
+                &declared,
+                &format!("{of}{end}_us"),
+                &values,
+                columns,
+            );
+        }
+        return;
+    }
+    let column = column_of(name);
     let array: ArrayRef = if has_type(declared, "object") {
         counts(values)
-    } else if has_type(declared, "integer") && declared["minimum"] == json!(0) {
-        Arc::new(
-            values
-                .iter()
-                .map(|v| v.as_u64())
-                .collect::<arrow_array::UInt64Array>(),
-        )
     } else if has_type(declared, "integer") {
-        Arc::new(
-            values
-                .iter()
-                .map(|v| v.as_i64())
-                .collect::<arrow_array::Int64Array>(),
-        )
+        Arc::new(values.iter().map(|v| v.as_i64()).collect::<Int64Array>())
+    } else if has_type(declared, "number") && name.split('_').any(|part| part == "us") {
+        // The JSON has three digits behind the point, so that nothing is lost but parts of a nanosecond.
+        let ns = |v: &&Json| v.as_f64().map(|us| (us * 1e3).round() as i64);
+        Arc::new(values.iter().map(ns).collect::<Int64Array>())
     } else if has_type(declared, "number") {
-        let mut builder = Float64Builder::with_capacity(values.len());
-        values
-            .iter()
-            .for_each(|v| builder.append_option(v.as_f64()));
-        Arc::new(builder.finish())
+        Arc::new(values.iter().map(|v| v.as_f64()).collect::<Float64Array>())
     } else if has_type(declared, "boolean") {
-        Arc::new(
-            values
-                .iter()
-                .map(|v| v.as_bool())
-                .collect::<arrow_array::BooleanArray>(),
-        )
+        Arc::new(values.iter().map(|v| v.as_bool()).collect::<BooleanArray>())
     } else {
         // What has no type of its own here stays JSON.
         let text = |value: &&Json| match value {
@@ -355,14 +437,14 @@ fn flatten(
             Json::String(text) => Some(text.clone()),
             value => Some(value.to_string()),
         };
-        Arc::new(
-            values
-                .iter()
-                .map(text)
-                .collect::<arrow_array::StringArray>(),
-        )
+        Arc::new(values.iter().map(text).collect::<StringArray>())
     };
-    columns.push((Field::new(name, array.data_type().clone(), true), array));
+    let field = Field::new(&column, array.data_type().clone(), true);
+    let field = match column.split('_').any(|part| part == "ns") && !column.ends_with("_n") {
+        true => field.with_metadata(HashMap::from([("unit".into(), "ns".into())])),
+        false => field,
+    };
+    columns.push((field, array));
 }
 
 fn has_type(declared: &Json, name: &str) -> bool {
@@ -380,11 +462,11 @@ fn counts(values: &[&Json]) -> ArrayRef {
         key: "key".into(),
         value: "value".into(),
     };
-    let mut builder = MapBuilder::new(Some(names), StringBuilder::new(), UInt64Builder::new());
+    let mut builder = MapBuilder::new(Some(names), StringBuilder::new(), Int64Builder::new());
     for value in values {
         for (key, count) in value.as_object().into_iter().flatten() {
             builder.keys().append_value(key);
-            builder.values().append_option(count.as_u64());
+            builder.values().append_option(count.as_i64());
         }
         // Fails only where keys and values differ in number.
         let _ = builder.append(value.is_object());

@@ -4,7 +4,7 @@
 //! one table and take the column `communicator` from the path. Calls whose communicator is not known are under Hive's
 //! name for null. The other columns are those of `docs/reference/tables.md`, with its types and nulls.
 //!
-//! Rule: one row group is in memory at a time, so memory does not grow with the calls.
+//! Rule: one row group is in memory at a time; of a call, only the number of its operation is kept beside it.
 
 use crate::batches::{self, Calls};
 use ::parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
@@ -12,6 +12,7 @@ use ::parquet::basic::{Compression, ZstdLevel};
 use ::parquet::errors::Result;
 use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::properties::WriterProperties;
+use analyze::operation_ids::OperationIds;
 use std::fs::File;
 use std::path::Path;
 use tables::calls::{CallRef, Column, COLUMNS};
@@ -36,6 +37,7 @@ pub fn write(capture: &Capture, folder: &Path) -> Result<u64> {
         }
     }
     let table = Calls::new(columns().collect());
+    let ids = OperationIds::of(capture);
     let mut written = 0;
     for (list, calls) in lists.iter().enumerate().filter(|(_, l)| !l.is_empty()) {
         let name = match capture.communicators.get(list) {
@@ -50,7 +52,7 @@ pub fn write(capture: &Capture, folder: &Path) -> Result<u64> {
             .with_skip_arrow_metadata(true);
         let mut writer = ArrowWriter::try_new_with_options(file, table.schema(), options)?;
         for calls in calls.chunks(batches::ROWS) {
-            let rows: Vec<CallRef<'_>> = rows(capture, calls).collect();
+            let rows: Vec<CallRef<'_>> = rows(capture, &ids, calls).collect();
             writer.write(&table.batch(&rows)?)?;
         }
         writer.close()?;
@@ -88,7 +90,11 @@ pub(crate) fn with_units(
         .build()
 }
 
-fn rows<'a>(capture: &'a Capture, calls: &'a [(u32, u32)]) -> impl Iterator<Item = CallRef<'a>> {
+fn rows<'a>(
+    capture: &'a Capture,
+    ids: &'a OperationIds,
+    calls: &'a [(u32, u32)],
+) -> impl Iterator<Item = CallRef<'a>> {
     calls.iter().map(move |(index, number)| {
         let process = &capture.processes[*index as usize];
         let call = &process.calls[*number as usize];
@@ -98,6 +104,7 @@ fn rows<'a>(capture: &'a Capture, calls: &'a [(u32, u32)]) -> impl Iterator<Item
             index: *index as usize,
             call,
             shape: &process.shapes[call.shape as usize],
+            operation: ids.get(*index as usize, *number as usize),
         }
     })
 }

@@ -1,5 +1,6 @@
 //! Recorded jobs in the formats of other tools, opened with their readers.
 
+use analyze::operation_ids::OperationIds;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use prost::Message;
@@ -217,7 +218,7 @@ fn parquet_reads_back_as_the_table_of_calls() {
         for row in reader.get_row_iter(None).expect("rows") {
             let columns: Fields = row.expect("a row").into_columns();
             let number = |name: &str| match columns.iter().find(|(n, _)| n == name) {
-                Some((_, Field::ULong(value))) => *value,
+                Some((_, Field::Long(value))) => *value as u64,
                 other => panic!("{other:?}"),
             };
             found.insert(
@@ -227,12 +228,16 @@ fn parquet_reads_back_as_the_table_of_calls() {
         }
     }
     assert_eq!(found.len(), 1843);
-    for row in capture.rows() {
+    let ids = OperationIds::of(&capture);
+    let mut of_process = vec![0; capture.processes.len()];
+    for mut row in capture.rows() {
+        row.operation = ids.get(row.index, of_process[row.index]);
+        of_process[row.index] += 1;
         let (folder, columns) = &found[&(row.index as u64, row.call.ticket)];
         let wanted: Fields = COLUMNS
             .iter()
             .filter(|c| c.name != "communicator")
-            .map(|c| (c.name.to_owned(), field((c.value)(&row))))
+            .map(|c| (c.name.to_owned(), field(c.kind, (c.value)(&row))))
             .collect();
         assert_eq!(columns, &wanted);
         let communicator = &capture.communicators[row.shape.communicator.expect("known") as usize];
@@ -241,11 +246,12 @@ fn parquet_reads_back_as_the_table_of_calls() {
     }
 }
 
-fn field(value: Value<'_>) -> Field {
+fn field(kind: &str, value: Value<'_>) -> Field {
     match value {
         Value::Null => Field::Null,
         Value::Bool(value) => Field::Bool(value),
-        Value::Unsigned(value) => Field::ULong(value),
+        Value::Unsigned(value) if kind == "uint" => Field::ULong(value),
+        Value::Unsigned(value) => Field::Long(value as i64),
         Value::Signed(value) => Field::Long(value),
         Value::Text(value) => Field::Str(value.to_owned()),
     }

@@ -395,12 +395,12 @@ fn a_damaged_job_is_still_reported() {
 
 #[test]
 fn the_pages_of_operations_and_network_match_the_schema() {
-    for table in ["operations", "network"] {
-        the_page_matches_the_schema(table);
-    }
+    // Operations are an Arrow table, too, with the names of that.
+    the_page_matches_the_schema("operations", render::batches::column_of);
+    the_page_matches_the_schema("network", str::to_owned);
 }
 
-fn the_page_matches_the_schema(table: &str) {
+fn the_page_matches_the_schema(table: &str, name: fn(&str) -> String) {
     let page = include_str!("../../../docs/reference/tables.md");
     let section = page
         .split("\n## ")
@@ -412,11 +412,11 @@ fn the_page_matches_the_schema(table: &str) {
         .collect();
     let schema: serde_json::Value = serde_json::from_str(render::json::SCHEMA).expect("JSON");
     let operation = &schema["properties"][table]["items"]["properties"];
-    let names: Vec<&str> = operation
+    let names: Vec<String> = operation
         .as_object()
         .expect("properties")
         .keys()
-        .map(String::as_str)
+        .map(|key| name(key))
         .collect();
     assert_eq!(documented, names);
 }

@@ -6,6 +6,7 @@
 //!
 //! Rule: a time of 0 is "not known" here and null in a column.
 
+use crate::communicators::Communicator;
 use crate::names::Name;
 use crate::process::Process;
 use crate::Capture;
@@ -18,6 +19,10 @@ pub struct Shape {
     pub uid: u32,
     /// Index of the communicator in the capture.
     pub communicator: Option<u32>,
+    /// CUDA's number of the communicator's GPU.
+    pub device: Option<u32>,
+    /// The thread that made the communicator, by Linux's number.
+    pub thread: Option<u32>,
     /// The calling rank in it.
     pub rank: Option<u32>,
     /// Ranks of the communicator.
@@ -368,9 +373,25 @@ pub struct CallRef<'a> {
     pub index: usize,
     pub call: &'a Call,
     pub shape: &'a Shape,
+    /// Number of the operation over all ranks, where calls were matched.
+    pub operation: Option<u64>,
 }
 
+/// Functions with a root. NCCL gives the others one too: 0.
+const ROOTED: [&str; 4] = ["Broadcast", "Reduce", "Gather", "Scatter"];
+
 impl<'a> CallRef<'a> {
+    /// The communicator of the capture that the call was made on.
+    pub fn communicator(&self) -> Option<&'a Communicator> {
+        let index = self.shape.communicator?;
+        self.capture.communicators.get(index as usize)
+    }
+
+    fn is_rooted(&self) -> bool {
+        let function = self.capture.names.get(self.shape.function);
+        function.is_some_and(|function| ROOTED.contains(&function))
+    }
+
     fn extra(&self) -> Option<&'a Extra> {
         self.process
             .extras
@@ -389,7 +410,7 @@ impl<'a> CallRef<'a> {
 pub struct Column {
     /// Its name, with the unit where it has one.
     pub name: &'static str,
-    /// `bool`, `uint`, `int` or `text`.
+    /// `bool`, `int`, `text`, `time` (ns since 1970), or `uint` for bit patterns that nobody counts with.
     pub kind: &'static str,
     /// The unit, or nothing.
     pub unit: &'static str,
@@ -429,72 +450,78 @@ macro_rules! columns {
 }
 
 columns! {
-    "process" "uint" "" |r| Value::Unsigned(r.index as u64);
+    "process" "int" "" |r| Value::Unsigned(r.index as u64);
+    "launcher_rank" "int" "" |r| known(r.process.rank);
     "host" "text" "" |r| Value::Text(&r.process.host);
-    "pid" "uint" "" |r| Value::Unsigned(r.process.pid.into());
-    "ticket" "uint" "" |r| Value::Unsigned(r.call.ticket);
-    "communicator" "text" "" |r| r.shape.communicator.and_then(|c| r.capture.communicators.get(c as usize)).map_or(Value::Null, |c| Value::Text(&c.id));
-    "nranks" "uint" "" |r| known(r.shape.nranks);
-    "rank" "uint" "" |r| known(r.shape.rank);
+    "pid" "int" "" |r| Value::Unsigned(r.process.pid.into());
+    "init_thread" "int" "" |r| known(r.shape.thread);
+    "device" "int" "" |r| known(r.shape.device);
+    "ticket" "int" "" |r| Value::Unsigned(r.call.ticket);
+    "communicator" "text" "" |r| r.communicator().map_or(Value::Null, |c| Value::Text(&c.id));
+    "communicator_name" "text" "" |r| r.communicator().and_then(|c| c.name.as_deref()).map_or(Value::Null, Value::Text);
+    "nranks" "int" "" |r| known(r.shape.nranks);
+    "rank" "int" "" |r| known(r.shape.rank);
     "function" "text" "" |r| r.name(r.shape.function);
     "operation" "text" "" |r| r.name(r.process.composites.get((r.call.composite as usize).wrapping_sub(1)).map_or(r.shape.function, |c| c.function));
-    "operation_part" "uint" "" |r| less_one(r.call.composite.into());
+    "operation_id" "int" "" |r| r.operation.map_or(Value::Null, Value::Unsigned);
+    "operation_part" "int" "" |r| less_one(r.call.composite.into());
     "datatype" "text" "" |r| r.name(r.shape.datatype);
-    "count" "uint" "elements" |r| Value::Unsigned(r.shape.count);
-    "bytes" "uint" "bytes" |r| r.capture.bytes(r.shape).map_or(Value::Null, Value::Unsigned);
-    "root" "uint" "" |r| known(r.shape.root);
-    "peer" "uint" "" |r| known(r.shape.peer);
+    "count" "int" "elements" |r| Value::Unsigned(r.shape.count);
+    "bytes" "int" "bytes" |r| r.capture.bytes(r.shape).map_or(Value::Null, Value::Unsigned);
+    "root" "int" "" |r| if r.is_rooted() { known(r.shape.root) } else { Value::Null };
+    "peer" "int" "" |r| known(r.shape.peer);
     "stream" "uint" "" |r| nonzero(r.shape.stream);
-    "group" "uint" "" |r| less_one(r.call.group);
-    "seq" "uint" "" |r| less_one(r.call.seq);
+    "group_id" "int" "" |r| less_one(r.call.group);
+    "seq" "int" "" |r| less_one(r.call.seq);
     "algorithm" "text" "" |r| r.name(r.shape.algorithm);
     "protocol" "text" "" |r| r.name(r.shape.protocol);
     "variant" "text" "" |r| r.name(r.shape.variant);
-    "nchannels" "uint" "" |r| if r.shape.parts & part::ENQUEUED == 0 { Value::Null } else { Value::Unsigned(r.shape.nchannels.into()) };
-    "nwarps" "uint" "" |r| nonzero(r.shape.nwarps.into());
+    "nchannels" "int" "" |r| if r.shape.parts & part::ENQUEUED == 0 { Value::Null } else { Value::Unsigned(r.shape.nchannels.into()) };
+    "nwarps" "int" "" |r| nonzero(r.shape.nwarps.into());
     "captured" "bool" "" |r| Value::Bool(r.shape.is(flag::CAPTURED));
     "replay" "bool" "" |r| Value::Bool(r.shape.is(flag::REPLAY));
-    "template" "uint" "" |r| less_one(r.call.template.into());
+    "template" "int" "" |r| less_one(r.call.template.into());
     "copy_engine" "bool" "" |r| Value::Bool(r.shape.parts & part::COPY_ENGINE != 0);
-    "symmetric" "bool" "" |r| Value::Bool(r.shape.parts & part::SYMMETRIC != 0);
+    "symmetric_memory" "bool" "" |r| Value::Bool(r.shape.parts & part::SYMMETRIC != 0);
     "launch_ambiguous" "bool" "" |r| Value::Bool(r.shape.parts & part::LAUNCH_AMBIGUOUS != 0);
     "finished" "bool" "" |r| Value::Bool(r.process.has_finished(r.call));
-    "api_ns" "int" "ns since 1970" |r| time(r.call.api_ns);
-    "launch_start_ns" "int" "ns since 1970" |r| time(r.call.launch_start_ns);
-    "launch_end_ns" "int" "ns since 1970" |r| time(r.call.launch_end_ns);
-    "enqueue_ns" "int" "ns since 1970" |r| time(r.call.enqueue_ns);
-    "return_ns" "int" "ns since 1970" |r| time(r.call.return_ns);
-    "gpu_start_ns" "uint" "ns since 1970, see gpu_error_ns" |r| nonzero(r.call.gpu_start);
-    "gpu_stop_ns" "uint" "ns since 1970, see gpu_error_ns" |r| nonzero(r.call.gpu_stop);
-    "gpu_error_ns" "uint" "ns" |r| if r.call.gpu_start == 0 { Value::Null } else { nonzero(r.call.gpu_error.into()) };
-    "gpu_time_ns" "uint" "ns" |r| r.call.gpu_ns(r.shape).map_or(Value::Null, Value::Unsigned);
+    "api_ns" "time" "" |r| time(r.call.api_ns);
+    "launch_start_ns" "time" "" |r| time(r.call.launch_start_ns);
+    "launch_end_ns" "time" "" |r| time(r.call.launch_end_ns);
+    "enqueue_ns" "time" "" |r| time(r.call.enqueue_ns);
+    "return_ns" "time" "" |r| time(r.call.return_ns);
+    "host_time_ns" "int" "ns" |r| r.call.host_ns().map_or(Value::Null, Value::Unsigned);
+    "gpu_start_ns" "time" "see gpu_error_ns" |r| nonzero(r.call.gpu_start);
+    "gpu_stop_ns" "time" "see gpu_error_ns" |r| nonzero(r.call.gpu_stop);
+    "gpu_error_ns" "int" "ns" |r| if r.call.gpu_start == 0 { Value::Null } else { nonzero(r.call.gpu_error.into()) };
+    "gpu_time_ns" "int" "ns" |r| r.call.gpu_ns(r.shape).map_or(Value::Null, Value::Unsigned);
     "gpu_time_source" "text" "" |r| if r.call.gpu_start == 0 { Value::Null } else { Value::Text(r.shape.time_source()) };
-    "gpu_seen_ns" "int" "ns since 1970" |r| time(r.call.gpu_seen_ns);
-    "waiting_stream" "uint" "" |r| r.call.waiting_stream().map_or(Value::Null, |id| Value::Unsigned(id.into()));
-    "waited_from_ns" "uint" "ns since 1970, see gpu_error_ns" |r| r.call.waited_from().map_or(Value::Null, Value::Unsigned);
-    "exposed_ns" "uint" "ns" |r| r.call.gpu_ns(r.shape).ok().and_then(|_| r.call.exposed_ns()).map_or(Value::Null, Value::Unsigned);
+    "gpu_seen_ns" "time" "" |r| time(r.call.gpu_seen_ns);
+    "waiting_stream" "int" "" |r| r.call.waiting_stream().map_or(Value::Null, |id| Value::Unsigned(id.into()));
+    "waited_from_ns" "time" "see gpu_error_ns" |r| r.call.waited_from().map_or(Value::Null, Value::Unsigned);
+    "exposed_ns" "int" "ns" |r| r.call.gpu_ns(r.shape).ok().and_then(|_| r.call.exposed_ns()).map_or(Value::Null, Value::Unsigned);
     "untimed" "text" "" |r| r.call.gpu_ns(r.shape).map_or_else(|u| Value::Text(u.name()), |_| Value::Null);
     "late" "bool" "" |r| Value::Bool(r.call.verdict & verdict::LATE != 0);
-    "channels_started" "uint" "" |r| Value::Unsigned(r.call.channels_started.into());
-    "channels_stopped" "uint" "" |r| Value::Unsigned(r.call.channels_stopped.into());
-    "phase_sync_stop_ns" "uint" "ns, clock of gpu_start_ns" |r| r.extra().map_or(Value::Null, |e| nonzero(e.phase_stop[0]));
-    "phase_compute_stop_ns" "uint" "ns, clock of gpu_start_ns" |r| r.extra().map_or(Value::Null, |e| nonzero(e.phase_stop[1]));
+    "channels_started" "int" "" |r| Value::Unsigned(r.call.channels_started.into());
+    "channels_stopped" "int" "" |r| Value::Unsigned(r.call.channels_stopped.into());
+    "phase_sync_stop_ns" "time" "clock of gpu_start_ns" |r| r.extra().map_or(Value::Null, |e| nonzero(e.phase_stop[0]));
+    "phase_compute_stop_ns" "time" "clock of gpu_start_ns" |r| r.extra().map_or(Value::Null, |e| nonzero(e.phase_stop[1]));
     "user_tag" "uint" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.user_tag));
     "send_buffer" "uint" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.send_buffer));
     "recv_buffer" "uint" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.recv_buffer));
-    "net_ops_started" "uint" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.ops_started.into()));
-    "net_ops_stopped" "uint" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.ops_stopped.into()));
-    "net_steps" "uint" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.steps.into()));
-    "net_bytes_sent" "uint" "bytes" |r| r.extra().map_or(Value::Null, |e| nonzero(e.bytes_sent));
-    "net_bytes_received" "uint" "bytes" |r| r.extra().map_or(Value::Null, |e| nonzero(e.bytes_received));
-    "wait_send_gpu_ns" "uint" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[0]));
-    "wait_send_peer_ns" "uint" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[1]));
-    "wait_send_network_ns" "uint" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[2]));
-    "wait_recv_network_ns" "uint" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[3]));
-    "wait_recv_flush_ns" "uint" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[4]));
-    "wait_recv_gpu_ns" "uint" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[5]));
-    "net_longest_ns" "uint" "ns" |r| r.extra().map_or(Value::Null, |e| nonzero(e.longest_ns));
-    "net_longest_peer" "uint" "" |r| r.extra().map_or(Value::Null, |e| e.longest_peer.checked_sub(1).map_or(Value::Null, |p| Value::Unsigned(p.into())));
+    "net_ops_started" "int" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.ops_started.into()));
+    "net_ops_stopped" "int" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.ops_stopped.into()));
+    "net_steps" "int" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.steps.into()));
+    "net_bytes_sent" "int" "bytes" |r| r.extra().map_or(Value::Null, |e| nonzero(e.bytes_sent));
+    "net_bytes_received" "int" "bytes" |r| r.extra().map_or(Value::Null, |e| nonzero(e.bytes_received));
+    "wait_send_gpu_ns" "int" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[0]));
+    "wait_send_peer_ns" "int" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[1]));
+    "wait_send_network_ns" "int" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[2]));
+    "wait_recv_network_ns" "int" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[3]));
+    "wait_recv_flush_ns" "int" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[4]));
+    "wait_recv_gpu_ns" "int" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[5]));
+    "net_longest_ns" "int" "ns" |r| r.extra().map_or(Value::Null, |e| nonzero(e.longest_ns));
+    "net_longest_peer" "int" "" |r| r.extra().map_or(Value::Null, |e| e.longest_peer.checked_sub(1).map_or(Value::Null, |p| Value::Unsigned(p.into())));
     "net_longest_state" "text" "" |r| r.extra().filter(|e| e.longest_ns != 0).map_or(Value::Null, |e| Value::Text(e.longest_state()));
 }
 

@@ -35,6 +35,8 @@ pub struct Local {
     pub gpu: Option<String>,
     /// Name given by the program.
     pub name: Option<String>,
+    /// The thread that made it, by Linux's number.
+    pub thread: Option<u32>,
     /// Made at, ns since 1970.
     pub created_ns: Option<i64>,
     /// Ended at, ns since 1970; nothing while it lives.

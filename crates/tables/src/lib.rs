@@ -185,7 +185,7 @@ impl OpenError {
                 PRIVATE
             }
             OpenError::NoTrace { problems, .. } if problems.is_empty() => {
-                "a trace file appears with the first communicator; did the job use NCCL, and was NCCLSCOPE_OUT this folder?"
+                "`ncclscope doctor` on this folder says why; a trace file appears with the first communicator of a process"
             }
             OpenError::NoTrace { .. } => {
                 "`ncclscope collect` on the hosts of the job may bring what these files lack"
@@ -220,7 +220,8 @@ impl Capture {
         )
     }
 
-    /// The rows of the table of calls, process by process; [`calls::COLUMNS`] are its columns.
+    /// The rows of the table of calls, process by process; [`calls::COLUMNS`] are its columns. Which calls are one
+    /// operation is not known here: nothing was matched.
     pub fn rows(&self) -> impl Iterator<Item = calls::CallRef<'_>> {
         self.processes
             .iter()
@@ -234,6 +235,7 @@ impl Capture {
                         index,
                         call,
                         shape,
+                        operation: None,
                     }
                 })
             })

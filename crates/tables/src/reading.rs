@@ -302,6 +302,8 @@ fn named(
     Shape {
         uid: shape.comm,
         communicator: None,
+        device: local.and_then(|l| l.device),
+        thread: local.and_then(|l| l.thread),
         rank: local.and_then(|l| l.rank),
         nranks: local.map(|l| l.nranks).filter(|n| *n != 0),
         function: name(shape.func),

@@ -55,6 +55,7 @@ fn told(capture: &Capture, columns: &str) -> String {
             index: 0,
             call,
             shape: &process.shapes[call.shape as usize],
+            operation: None,
         };
         let value = |name: &str| {
             let column = COLUMNS.iter().find(|column| column.name == name);

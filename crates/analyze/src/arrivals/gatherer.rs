@@ -12,6 +12,11 @@ use tables::{Capture, Process};
 /// Functions whose ranks all wait for the last.
 const ALL_TO_ALL: [&str; 4] = ["AllReduce", "AllGather", "ReduceScatter", "AlltoAll"];
 
+/// Whether all ranks of this function wait for the last.
+pub(super) fn waits_for_all(function: &str) -> bool {
+    ALL_TO_ALL.contains(&function)
+}
+
 /// Of more kernels than this nobody's waiting is told: at 76 bytes each they take 2.4 GiB.
 const MOST_PARTS: u64 = 1 << 25;
 
@@ -51,7 +56,7 @@ impl Gatherer {
             let local = process.communicator(place.shape.uid);
             let device = local.and_then(|l| l.device);
             let function = capture.names.get(place.function);
-            let all = function.is_some_and(|function| ALL_TO_ALL.contains(&function));
+            let all = function.is_some_and(waits_for_all);
             let lane = *lanes.entry(device).or_insert_with(|| {
                 self.lanes.push(Lane {
                     rank: process.rank,

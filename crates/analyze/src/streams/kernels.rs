@@ -59,7 +59,7 @@ impl Row<'_> {
 pub struct Column {
     /// Its name, with the unit where it has one.
     pub name: &'static str,
-    /// `bool`, `uint`, `int` or `text`.
+    /// As in [`tables::calls::Column`].
     pub kind: &'static str,
     /// The unit, or nothing.
     pub unit: &'static str,
@@ -93,16 +93,16 @@ macro_rules! columns {
 }
 
 columns! {
-    "process" "uint" "" |r| Value::Unsigned(r.index as u64);
-    "launcher_rank" "uint" "" |r| known(r.process.rank.map(u64::from));
+    "process" "int" "" |r| Value::Unsigned(r.index as u64);
+    "launcher_rank" "int" "" |r| known(r.process.rank.map(u64::from));
     "host" "text" "" |r| Value::Text(&r.process.host);
-    "pid" "uint" "" |r| Value::Unsigned(r.process.pid.into());
-    "window" "uint" "" |r| Value::Unsigned(r.window.number.into());
+    "pid" "int" "" |r| Value::Unsigned(r.process.pid.into());
+    "window_number" "int" "" |r| Value::Unsigned(r.window.number.into());
     "window_whole" "bool" "" |r| Value::Bool(r.window.is_whole());
-    "counted_from_ns" "int" "ns since 1970" |r| moment(r.counted.map(|span| span.0));
-    "counted_to_ns" "int" "ns since 1970" |r| moment(r.counted.map(|span| span.1));
-    "device" "uint" "" |r| Value::Unsigned(r.ran.device.into());
-    "stream" "uint" "" |r| Value::Unsigned(r.ran.stream.into());
+    "counted_from_ns" "time" "" |r| moment(r.counted.map(|span| span.0));
+    "counted_to_ns" "time" "" |r| moment(r.counted.map(|span| span.1));
+    "device" "int" "" |r| Value::Unsigned(r.ran.device.into());
+    "stream" "int" "" |r| Value::Unsigned(r.ran.stream.into());
     "kind" "text" "" |r| Value::Text(match r.ran.kind {
         Kind::Kernel => "kernel",
         Kind::Copy => "copy",
@@ -118,20 +118,20 @@ columns! {
         Does::Nccl => Some("NCCL"),
         Does::OtherCommunication(library) => Some(library),
     }));
-    "start_ns" "int" "ns since 1970" |r| Value::Signed(r.ran.start);
-    "end_ns" "int" "ns since 1970" |r| Value::Signed(r.ran.end);
-    "time_ns" "uint" "ns" |r| known(u64::try_from(r.ran.end - r.ran.start).ok());
-    "blocks" "uint" "" |r| match r.ran.kind {
+    "start_ns" "time" "" |r| Value::Signed(r.ran.start);
+    "end_ns" "time" "" |r| Value::Signed(r.ran.end);
+    "time_ns" "int" "ns" |r| known(u64::try_from(r.ran.end - r.ran.start).ok());
+    "blocks" "int" "" |r| match r.ran.kind {
         Kind::Kernel => Value::Unsigned(r.ran.size),
         _ => Value::Null,
     };
-    "bytes" "uint" "bytes" |r| match r.ran.kind {
+    "bytes" "int" "bytes" |r| match r.ran.kind {
         Kind::Kernel => Value::Null,
         _ => Value::Unsigned(r.ran.size),
     };
-    "correlation" "uint" "" |r| Value::Unsigned(r.ran.correlation.into());
-    "graph" "uint" "" |r| nonzero(r.ran.graph.into());
-    "node" "uint" "" |r| match r.ran.graph {
+    "correlation" "int" "" |r| Value::Unsigned(r.ran.correlation.into());
+    "graph" "int" "" |r| nonzero(r.ran.graph.into());
+    "node" "int" "" |r| match r.ran.graph {
         0 => Value::Null,
         _ => Value::Unsigned(r.ran.node),
     };
@@ -141,10 +141,10 @@ columns! {
         text(communicator.map(|c| c.id.as_str()))
     };
     "function" "text" "" |r| text(r.shape().and_then(|shape| r.capture.names.get(shape.function)));
-    "call_bytes" "uint" "bytes" |r| {
+    "call_bytes" "int" "bytes" |r| {
         known(r.shape().and_then(|shape| r.capture.bytes_as(shape, shape.function)))
     };
-    "ticket" "uint" "" |r| known(r.call.and_then(|call| call.ticket));
+    "ticket" "int" "" |r| known(r.call.and_then(|call| call.ticket));
 }
 
 /// The rows of a process: by window, then device and start.

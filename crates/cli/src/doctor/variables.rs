@@ -55,11 +55,7 @@ pub fn checks(machine: &Machine) -> Vec<Check> {
     {
         set += 1;
         let Some((_, takes)) = SETTINGS.iter().find(|(known, _)| known == name) else {
-            let near = SETTINGS
-                .iter()
-                .map(|(known, _)| *known)
-                .min_by_key(|known| distance(known, name));
-            let remedy = match near.filter(|known| distance(known, name) <= 3) {
+            let remedy = match nearest(name) {
                 Some(known) => format!("{known}? docs/reference/settings.md has them all"),
                 None => "docs/reference/settings.md has the names".to_owned(),
             };
@@ -102,6 +98,37 @@ pub fn checks(machine: &Machine) -> Vec<Check> {
         _ => checks.ok("nccl_debug", "NCCL_DEBUG=INFO would let NCCL's log name the profiler plugin that it loads, or why not"),
     }
     checks.list
+}
+
+/// The setting that `name` may have been meant to be.
+fn nearest(name: &str) -> Option<&'static str> {
+    let known = SETTINGS.iter().map(|(known, _)| *known);
+    let near = known.min_by_key(|known| distance(known, name))?;
+    (distance(near, name) <= 3).then_some(near)
+}
+
+/// A sentence for each variable of this process's environment that looks like a setting and is none.
+pub fn misspelt() -> Vec<String> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    misspelt_of(names)
+}
+
+fn misspelt_of(names: impl Iterator<Item = String>) -> Vec<String> {
+    let is_known = |name: &String| SETTINGS.iter().any(|(known, _)| known == name);
+    let mut wrong: Vec<String> = names
+        .filter(|name| name.starts_with("NCCLSCOPE") && !is_known(name))
+        .collect();
+    wrong.sort();
+    let told = |name: &String| {
+        let shown = tables::printable(name);
+        match nearest(name) {
+            Some(near) => format!("{shown} is no setting and has no effect: {near} is one"),
+            None => {
+                format!("{shown} is no setting and has no effect (`ncclscope doctor` checks them)")
+            }
+        }
+    };
+    wrong.iter().map(told).collect()
 }
 
 /// NCCL's own files with variables.
@@ -216,6 +243,25 @@ mod tests {
         ])
         .is_empty());
         assert_eq!(warned(&[("NCCL_PROFILE_EVENT_MASK", "127")]).len(), 1);
+    }
+
+    #[test]
+    fn misspelt_names_are_told_with_the_nearest_right_one() {
+        let names = [
+            "NCCLSCOPE_TIMMING",
+            "NCCLSCOPE_MODE",
+            "PATH",
+            "NCCLSCOPE_COLOUR",
+            "NCCLSCOPEOUT",
+        ];
+        assert_eq!(
+            misspelt_of(names.into_iter().map(str::to_owned)),
+            [
+                "NCCLSCOPEOUT is no setting and has no effect: NCCLSCOPE_OUT is one",
+                "NCCLSCOPE_COLOUR is no setting and has no effect (`ncclscope doctor` checks them)",
+                "NCCLSCOPE_TIMMING is no setting and has no effect: NCCLSCOPE_TIMING is one",
+            ]
+        );
     }
 
     #[test]

@@ -202,7 +202,19 @@ impl Folder {
         Ok(())
     }
 
-    /// Takes the folder away again when the program could not be started: there is nothing in it.
+    /// Whether nothing was recorded into a folder that is this run's alone. Ranks that share one may still come.
+    pub fn is_empty(&self) -> bool {
+        let is_mark =
+            |entry: io::Result<std::fs::DirEntry>| entry.is_ok_and(|e| e.file_name() == MARK);
+        let alone = match self.made {
+            true => std::fs::read_dir(&self.path).is_ok_and(|mut entries| entries.all(is_mark)),
+            // What else is in it is the user's.
+            false => adopt::traces(&self.path).is_empty(),
+        };
+        self.record.is_some() && !self.shared && alone
+    }
+
+    /// Takes the folder away again when there is nothing in it: the program could not be started, or recorded nothing.
     pub fn abandon(self) {
         if self.record.is_some() && !self.shared {
             let _ = std::fs::remove_file(self.path.join(MARK));

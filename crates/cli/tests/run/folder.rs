@@ -8,8 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 fn a_folder_with_a_capture_is_refused() {
     let place = RunFolder::new();
     fs::create_dir(place.path().join("c")).expect("made");
+    // As if the recorder had been there.
+    let script = "mkdir c/host0; : > c/host0/r0-p1-00000000.trace";
     assert!(
-        place.run(&["-o", "c", "true"]).status.success(),
+        place.run(&["-o", "c", "sh", "-c", script]).status.success(),
         "an empty folder will do"
     );
     let again = place.run(&["-o", "c", "echo", "ran"]);

@@ -88,17 +88,19 @@ fn a_limit_of_file_sizes_ends_the_program_alone() {
 #[test]
 fn exit_status_and_streams_are_the_programs() {
     let place = RunFolder::new();
-    let done = place.run(&["-o", "c", "--", "sh", "-c", "cat; echo words >&2; exit 7"]);
+    // Something is in the folder, so it stays.
+    let script = "cat; echo words >&2; mkdir $NCCLSCOPE_OUT/host0; exit 7";
+    let done = place.run(&["-o", "c", "--", "sh", "-c", script]);
     assert_eq!(done.status.code(), Some(7));
     assert_eq!(stdout(&done), "");
     let lines: Vec<String> = stderr(&done).lines().map(str::to_owned).collect();
     assert_eq!(lines[0], "words");
     assert!(
-        lines[1].starts_with("ncclscope: capture in c: 0 processes"),
+        lines[1].starts_with("ncclscope: capture in c: no process is in it"),
         "{lines:?}"
     );
     assert!(
-        lines[1].ends_with("next: ncclscope report c") && lines.len() == 2,
+        lines[1].ends_with("next: ncclscope doctor c") && lines.len() == 2,
         "{lines:?}"
     );
     let mark = place.mark();
@@ -121,7 +123,7 @@ fn exit_status_and_streams_are_the_programs() {
 #[test]
 fn input_and_output_pass_untouched() {
     let place = RunFolder::new();
-    let mut run = place.ncclscope(&["run", "cat"]);
+    let mut run = place.ncclscope(&["run", "sh", "-c", "cat; mkdir $NCCLSCOPE_OUT/host0"]);
     let mut run = run
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -151,7 +153,7 @@ fn input_and_output_pass_untouched() {
 fn the_program_gets_the_recorders_variables() {
     let place = RunFolder::new();
     let script = "echo $NCCL_PROFILER_PLUGIN $NCCLSCOPE_OUT $NCCLSCOPE_MODE $NCCLSCOPE_TIMING; \
-                  echo $NCCLSCOPE_RUN";
+                  echo $NCCLSCOPE_RUN; mkdir $NCCLSCOPE_RUN/host0";
     let done = place.run(&[
         "--mode", "full", "--timing", "stamps", "-o", "c%%d/%p", "--", "sh", "-c", script,
     ]);
@@ -186,7 +188,7 @@ fn a_broken_pipe_is_ignored_by_the_program_if_by_the_caller() {
         let said = stdout(&done);
         assert_eq!(done.status.code(), Some(status), "{caller}: {said}");
         assert_eq!(said == "still here\n", status == 0, "{caller}: {said}");
-        fs::remove_dir_all(place.path().join("c")).expect("removed");
+        assert!(!place.path().join("c").exists(), "nothing was recorded");
     }
 }
 
@@ -283,4 +285,61 @@ fn what_cannot_be_run_is_said_as_shells_do_and_leaves_no_folder() {
     assert_eq!(refused.status.code(), Some(126));
     assert!(stderr(&refused).contains("`./plugin.so` can't be run"));
     assert!(!place.path().join("c").exists());
+}
+
+#[test]
+fn a_run_that_recorded_nothing_leaves_no_folder_and_says_what_to_do() {
+    let place = RunFolder::new();
+    for (command, status, next) in [
+        (&["true"][..], 0, "\n  next: ncclscope doctor\n"),
+        (
+            &["sh", "-c", "exit 3"],
+            3,
+            "\n  next: sh -c 'exit 3'   (see that it runs by itself)\n",
+        ),
+    ] {
+        for output in [&["-o", "c"][..], &[]] {
+            let done = place.run(&[output, &["--"], command].concat());
+            assert_eq!(done.status.code(), Some(status));
+            let said = stderr(&done);
+            assert!(
+                said.starts_with("ncclscope: nothing was recorded, so there is no capture: "),
+                "{said}"
+            );
+            assert!(said.ends_with(next), "{said}");
+        }
+    }
+    let left: Vec<_> = fs::read_dir(place.path())
+        .expect("there")
+        .flatten()
+        .collect();
+    assert_eq!(left.len(), 1, "the plugin alone: {left:?}");
+    // A folder of the user's own, in which the capture was to be, stays and is as it was.
+    fs::create_dir(place.path().join("mine")).expect("made");
+    fs::write(place.path().join("mine/notes"), "").expect("written");
+    let done = place.run(&["-o", "mine", "--", "true"]);
+    assert_eq!(done.status.code(), Some(0));
+    let left: Vec<_> = fs::read_dir(place.path().join("mine"))
+        .expect("there")
+        .flatten()
+        .collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
+fn misspelt_settings_are_named_before_the_program_starts() {
+    let place = RunFolder::new();
+    let mut run = place.ncclscope(&["run", "-o", "c", "--", "sh", "-c", "echo started >&2"]);
+    let done = run
+        .env("NCCLSCOPE_TIMMING", "stamps")
+        .env("NCCLSCOPE_QUIET", "1")
+        .output()
+        .expect("started");
+    let said = stderr(&done);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(
+        lines[..2],
+        ["ncclscope: note: NCCLSCOPE_TIMMING is no setting and has no effect: NCCLSCOPE_TIMING is one", "started"]
+    );
+    assert_eq!(done.status.code(), Some(0));
 }

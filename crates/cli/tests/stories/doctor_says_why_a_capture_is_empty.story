@@ -9,7 +9,15 @@ Capture
 1 fail.
 Next: ncclscope doctor, in the job's environment
 [exit 1]
---- ncclscope run -o no_nccl -- true; ncclscope doctor no_nccl
+--- ncclscope run -o gone -- true; [ -e gone ] || echo no folder
+no folder
+2| ncclscope: nothing was recorded, so there is no capture: no process of the program loaded NCCL's profiler plugin. Did it use NCCL, from 2.23 on, on more than one GPU?
+2|   next: ncclscope doctor
+--- ncclscope run -o gone -- sh -c 'exit 3'; [ -e gone ] || echo no folder
+no folder
+2| ncclscope: nothing was recorded, so there is no capture: the program ended with status 3 before it loaded NCCL's profiler plugin
+2|   next: sh -c 'exit 3'   (see that it runs by itself)
+--- SLURM_JOB_ID=9 SLURM_STEP_ID=0 SLURM_PROCID=0 ncclscope run -o no_nccl -- true; ncclscope doctor no_nccl
 Capture
   fail    the program ended well, and no process of it loaded the plugin
           remedy: did it use NCCL (torch: backend nccl, on GPUs)? NCCL 2.23 or newer? did the launcher pass
@@ -18,16 +26,16 @@ Capture
 
 1 fail.
 Next: ncclscope doctor, in the job's environment
-2| ncclscope: capture in no_nccl: 0 processes; none loaded NCCL's profiler plugin (needs NCCL 2.23 or newer; NCCL_DEBUG=INFO says more), or the plugin could not record and has said why; next: ncclscope report no_nccl
+2| ncclscope: capture in no_nccl (shared by the job's ranks): nothing in it up to now; next: ncclscope doctor no_nccl
 [exit 1]
---- ncclscope run -o failed -- false; ncclscope doctor failed
+--- SLURM_JOB_ID=9 SLURM_STEP_ID=0 SLURM_PROCID=0 ncclscope run -o failed -- false; ncclscope doctor failed
 Capture
   fail    the program ended with status 1 before any process of it loaded the plugin
           remedy: see that it runs without `ncclscope run`
 
 1 fail.
 Next: ncclscope doctor, in the job's environment
-2| ncclscope: capture in failed: 0 processes; none loaded NCCL's profiler plugin (needs NCCL 2.23 or newer; NCCL_DEBUG=INFO says more), or the plugin could not record and has said why; next: ncclscope report failed
+2| ncclscope: capture in failed (shared by the job's ranks): nothing in it up to now; next: ncclscope doctor failed
 [exit 1]
 --- echo 'ranks 1; all_reduce 1KiB x3' | NCCLSCOPE_OUT=alone fake-nccl play -; ncclscope doctor alone
 announced 0, ABI v5

@@ -231,6 +231,7 @@ impl Parts {
                 .any(|b| *b != 0)
                 .then(|| gpu.iter().map(|b| format!("{b:02x}")).collect()),
             name: (!name.is_empty()).then_some(name),
+            thread: Some(word!(tid)).filter(|tid| *tid != 0),
             created_ns: None,
             ended_ns: None,
         };

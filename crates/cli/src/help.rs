@@ -1,0 +1,153 @@
+//! The page of `ncclscope --help`: all verbs in groups, each with an example.
+//!
+//! [`command`] is clap's command with that page, and with the example at the end of each verb's own help. Completions and
+//! manual pages are made of the same command.
+//!
+//! Rule: every verb is in [`GROUPS`] once, and every example is one that the parser takes. Tests hold both.
+
+use clap::{Command, CommandFactory};
+
+/// Groups of verbs: each verb in a few words, with an example.
+const GROUPS: [(&str, &[[&str; 3]]); 4] = [
+    ("Record a job", &[
+        ["run", "run a program and record its NCCL calls", "ncclscope run -- torchrun --nproc-per-node 8 train.py"],
+        ["doctor", "what can be recorded here; with DIR: why is it empty?", "ncclscope doctor"],
+        ["collect", "bring what dead processes left on this node into the capture", "srun --ntasks-per-node=1 ncclscope collect DIR"],
+        ["plugin-path", "where the plugin is, for jobs that set the environment themselves", "NCCL_PROFILER_PLUGIN=$(ncclscope plugin-path) NCCLSCOPE_OUT=DIR srun python train.py"],
+    ]),
+    ("Read a capture", &[
+        ["report", "what communication costs the job, which rank is late, and what to do", "ncclscope report DIR"],
+        ["hang", "does it hang, which rank is missing, which transfer is stuck", "ncclscope hang DIR"],
+        ["diff", "what became slower, and what changed around it; exit status for CI", "ncclscope diff before after --fail-on slower=5%"],
+        ["export", "a capture for Perfetto, Chrome, Parquet or JSON lines", "ncclscope export DIR --to perfetto -o job.pftrace"],
+        ["explain", "what a word of a report, an algorithm or a protocol means", "ncclscope explain RING_LL"],
+    ]),
+    ("Measure", &[
+        ["bench", "how fast NCCL is here, call by call", "ncclscope bench all_reduce -b 1K -e 1G -f 4"],
+        ["judge", "is a profiler complete, right and cheap?", "ncclscope judge --work bench -- all_reduce -b 1K"],
+    ]),
+    ("Set up your shell", &[
+        ["completions", "completions for bash, zsh, fish and others", "ncclscope completions bash > ~/.local/share/bash-completion/completions/ncclscope"],
+        ["man", "manual pages", "ncclscope man -o ~/.local/share/man/man1"],
+    ]),
+];
+
+const TEMPLATE: &str = "{about}
+
+{usage-heading} {usage}
+
+GROUPSOptions:
+{options}
+
+`ncclscope VERB --help` says more. The manuals are in docs/.
+";
+
+/// The command as it is parsed and shown.
+pub fn command() -> Command {
+    let mut command = crate::Cli::command();
+    for [verb, _, example] in GROUPS.iter().flat_map(|(_, verbs)| *verbs) {
+        command = command.mut_subcommand(verb, |verb| with_example(verb, example));
+    }
+    let template = TEMPLATE.replace("GROUPS", &groups());
+    command
+        .help_template(template)
+        .subcommand_value_name("VERB")
+}
+
+/// The verb with its example, if its description has none.
+fn with_example(verb: Command, example: &str) -> Command {
+    let has_one = |text: &clap::builder::StyledStr| text.to_string().contains("\n  ncclscope ");
+    if verb.get_long_about().is_some_and(has_one) {
+        return verb;
+    }
+    verb.after_help(format!("Example:\n  {example}"))
+}
+
+/// The groups, as they stand on the page.
+fn groups() -> String {
+    let mut page = String::new();
+    for (title, verbs) in GROUPS {
+        page += &format!("{title}:\n");
+        for [verb, words, example] in verbs {
+            page += &format!("  {verb:<12} {words}\n{:15}{example}\n", "");
+        }
+        page.push('\n');
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed() -> Vec<(&'static str, &'static str)> {
+        let verbs = GROUPS.iter().flat_map(|(_, verbs)| *verbs);
+        verbs.map(|[verb, _, example]| (*verb, *example)).collect()
+    }
+
+    #[test]
+    fn every_verb_is_in_one_group() {
+        let mut names: Vec<&str> = listed().iter().map(|(verb, _)| *verb).collect();
+        let command = crate::Cli::command();
+        let mut verbs: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+        names.sort_unstable();
+        verbs.sort_unstable();
+        assert_eq!(names, verbs);
+    }
+
+    #[test]
+    fn every_example_is_taken_by_the_parser() {
+        for (verb, example) in listed() {
+            let words: Vec<&str> = example.split(' ').collect();
+            let ours = words.iter().position(|word| word.ends_with("ncclscope"));
+            let line = &words[ours.expect("the command") + 1..];
+            // What the shell takes for itself.
+            let end = line
+                .iter()
+                .position(|word| *word == ">" || word.ends_with(')'));
+            let line: Vec<&str> = line[..end.map_or(line.len(), |end| end.max(1))]
+                .iter()
+                .map(|word| word.trim_end_matches(')'))
+                .collect();
+            assert_eq!(line[0], verb);
+            let parsed = command().try_get_matches_from([&["ncclscope"][..], &line].concat());
+            assert!(parsed.is_ok(), "{example}: {parsed:?}");
+        }
+    }
+
+    #[test]
+    fn every_verb_s_help_has_an_example() {
+        for (verb, _) in listed() {
+            let mut command = command();
+            command.build();
+            let help = command
+                .find_subcommand_mut(verb)
+                .expect("a verb")
+                .render_long_help();
+            let help = help.to_string();
+            assert!(
+                help.contains("\n  ncclscope ") || help.contains("Example:\n  "),
+                "{verb}: {help}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_page_shows_verbs_in_groups_with_examples() {
+        let page = command().render_help().to_string();
+        for (title, verbs) in GROUPS {
+            assert!(page.contains(&format!("\n{title}:\n")), "{page}");
+            assert!(
+                verbs
+                    .iter()
+                    .all(|line| line.iter().all(|part| page.contains(part))),
+                "{page}"
+            );
+        }
+        assert!(page.contains("\nOptions:\n"), "{page}");
+        assert!(
+            page.lines().all(|line| line.chars().count() <= 110),
+            "{page}"
+        );
+    }
+}
