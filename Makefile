@@ -14,11 +14,14 @@ PYTESTS := .tools/python
 # What users get: the plugin and the command, and what `ncclscope judge` measures with.
 SHIPPED := -p ncclscope-recorder -p ncclscope -p ncclscope-empty-plugin -p ncclscope-preload
 TARGET := $(or $(CARGO_TARGET_DIR),target)
+portable_plugin = $(abspath $(TARGET)/portable/$(1)/release/$(BUILT))
 # Tests look at what the portable plugins export and need. Link-time optimisation changes neither, and takes
 # minutes.
-UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_TARGET_DIR=$(TARGET)/portable
+UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+	CARGO_TARGET_DIR=$(TARGET)/portable
 
-.PHONY: all build debug tests-built portable cross portable-plugins wheel demo test test-python golden screenshot bench-report locked fuzz damage sanitize soak msrv miri deny clean
+.PHONY: all build debug tests-built portable cross portable-plugins wheel demo test test-python golden \
+	screenshot bench-report locked fuzz damage sanitize soak msrv miri deny clean
 
 all: build
 
@@ -54,13 +57,13 @@ portable-plugins: $(TOOLS)/.installed ## Both portable plugins, built quickly fo
 	$(UNOPTIMISED) $(ZIGBUILD) --release -p ncclscope-recorder --target $(X86).$(GLIBC)
 	$(UNOPTIMISED) $(ZIGBUILD) --release -p ncclscope-recorder --target $(ARM).$(GLIBC)
 
-wheel: portable cross debug $(TOOLS)/.wheel $(PYTESTS)/.installed ## Wheels for x86-64 and aarch64 in dist/; the first one is tried with pip, uvx and pipx in empty environments
+wheel: portable cross debug $(TOOLS)/.wheel $(PYTESTS)/.installed ## Wheels in dist/, tried with pip, uvx, pipx
 	rm -rf dist
 	scripts/wheel.sh $(X86) $(TARGET)/$(X86)/release
 	scripts/wheel.sh $(ARM) $(TARGET)/$(ARM)/release
 	scripts/test-wheel.sh $(TARGET)/debug
 
-demo: build ## Replays a recorded training job through the plugin and reports; with GPUs, records a live one too
+demo: build ## Plays a recorded job through the plugin and reports; with GPUs, records a live one, too
 	@scripts/demo.sh $(TARGET)/release
 
 locked: ## Cargo.lock files say what the Cargo.toml files ask for
@@ -77,7 +80,7 @@ tests-built:
 test: locked tests-built portable-plugins $(PYTESTS)/.installed ## Everything that is tested without a GPU
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	NCCLSCOPE_PORTABLE_PLUGINS="$(abspath $(TARGET)/portable/$(X86)/release/$(BUILT)):$(abspath $(TARGET)/portable/$(ARM)/release/$(BUILT))" \
+	NCCLSCOPE_PORTABLE_PLUGINS="$(call portable_plugin,$(X86)):$(call portable_plugin,$(ARM))" \
 	NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
 	cargo test --workspace
 	scripts/test-aarch64.sh
@@ -89,7 +92,7 @@ $(PYTESTS)/.installed: python/tests/requirements.txt Makefile
 	$(PYTESTS)/bin/pip install --quiet --no-deps HolisticTraceAnalysis==0.5.0
 	touch $@
 
-test-python: debug $(PYTESTS)/.installed ## The Python package, and the exports with the readers that users have
+test-python: debug $(PYTESTS)/.installed ## The Python package, and exports in the programs they are for
 	scripts/test-python.sh $(TARGET)/debug
 
 golden: debug ## Rewrites the expected outputs of the stories, and the README's picture; read the diff like code
@@ -110,7 +113,8 @@ FUZZ := $(CURDIR)/.tools/bin/cargo-fuzz
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 # Miri runs some 1000 times slower: a few cases of each property show what it can find.
 # What the recorder makes lives as long as its process, so that is no leak.
-MIRI := MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks" PROPTEST_CASES=2 cargo +nightly miri test --target-dir $(TARGET)/miri
+MIRI := MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks" PROPTEST_CASES=2 \
+	cargo +nightly miri test --target-dir $(TARGET)/miri
 # Those that call no CUDA, no file and no other process.
 PURE := epoch:: free_ring:: handle:: intern:: network:: round:: seats:: contents:: execs:: comm_table::
 FAST := CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=1
@@ -118,7 +122,7 @@ FAST := CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=1
 $(FUZZ):
 	cargo install --locked --root .tools cargo-fuzz
 
-fuzz: $(FUZZ) ## Coverage-guided, with the address sanitizer: random callbacks, then damaged files, SECONDS each
+fuzz: $(FUZZ) ## With the address sanitizer: random callbacks, then damaged files, SECONDS each
 	rustup toolchain install nightly --profile minimal
 	for target in callbacks damaged; do \
 		mkdir -p fuzz/target/corpus/$$target && \

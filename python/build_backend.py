@@ -1,4 +1,5 @@
-"""Builds the package for `pip install .`: the plugin and the command by cargo, then the module and the wheel by maturin.
+"""Builds the package for `pip install .`: the plugin and the command by cargo, then the module and the wheel by
+maturin.
 
 A PEP 517 backend around maturin's, because a wheel here holds three things and maturin builds one of them.
 `scripts/wheel.sh` uses :func:`place` for wheels of other targets.

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Trains DenseNet-121 on synthetic pictures with DistributedDataParallel, as any script under torchrun does.
 
-Nothing in it knows of a profiler. The options beyond --steps and --batch are --hosts, and ways for a job to go wrong: a rank
-that is slow by a known time, dies, makes other calls than the rest, or whose network is slow or stops.
+Nothing in it knows of a profiler. The options beyond --steps and --batch are --hosts, and ways for a job to
+go wrong: a rank that is slow by a known time, dies, makes other calls than the rest, or whose network is slow
+or stops.
 """
 
 import argparse

@@ -5,8 +5,8 @@
     jobs.py --plan FILE       # one job per line: NAME [VARIABLE=VALUE…] SHAPE [OPTIONS]
 
 Nothing in a job knows of a profiler: one is loaded by the environment, as in any program. `wall_s` is the
-time of the steps after the warm-up, between two synchronisations of all ranks. The truth of a slowed job is its
-difference to the same job beside it without `--slow-rank`.
+time of the steps after the warm-up, between two synchronisations of all ranks. The truth of a slowed job is
+its difference to the same job beside it without `--slow-rank`.
 
 shapes: ddp fsdp2 tensor (tensor-parallel decode in a CUDA graph) eager (the same without a graph)
         pipeline (1F1B) grid (tensor × data parallel, small steps)

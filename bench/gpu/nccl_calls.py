@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Makes known NCCL calls on real GPUs and prints, as one JSON line, exactly which calls each rank made.
 
-The parent starts one process per rank (`threads` is one process for all GPUs), watches them, and reads their tallies. A
-tally lives in a file mapped by the rank, so it is exact however the rank ends, SIGKILL included: a call counts once it has
-returned, and `inside` names one that never did.
+The parent starts one process per rank (`threads` is one process for all GPUs), watches them, and reads their
+tallies. A tally lives in a file mapped by the rank, so it is exact however the rank ends, SIGKILL included: a
+call counts once it has returned, and `inside` names one that never did.
 
 The library is called through ctypes, without torch, so that start-up is quick and nothing else talks to NCCL.
 
-Rule: NVLink multicast stays off. `NCCL_NVLS_ENABLE=0` is set here for every rank, whatever the environment says.
+Rule: NVLink multicast stays off. `NCCL_NVLS_ENABLE=0` is set here for every rank, whatever the environment
+says.
 """
 
 import argparse
@@ -221,7 +222,9 @@ class Nccl:
 
 
 class Tally:
-    """Counts of one rank in a mapped file of 64-bit slots: 0 inside (key + 1, 0 outside), 1 calls returned, 8… one per key."""
+    """Counts of one rank in a mapped file of 64-bit slots: 0 inside (key + 1, 0 outside), 1 calls returned,
+    8… one per key.
+    """
 
     SLOTS = 512
 
@@ -244,7 +247,9 @@ class Tally:
             file.write(text)
 
     def key(self, comm, func, size, count, how):
-        """Slot for one kind of call. `size` in bytes as nccl-tests counts it, `count` is the API's own argument."""
+        """Slot for one kind of call. `size` in bytes as nccl-tests counts it, `count` is the API's own
+        argument.
+        """
         name = f"{comm} {func} bytes={size} count={count} {how}"
         if name not in self.keys:
             self.keys[name] = 8 + len(self.keys)
@@ -345,8 +350,8 @@ class Rank:
         self.cuda.StreamSynchronize(comm.stream)
 
     def prepare(self, comm, func, size, how="eager", root=0, peer=0, at=0):
-        """A function that makes this call once and counts it. `size` follows nccl-tests: the total for AllGather and
-        ReduceScatter and the native AlltoAll, Gather, Scatter; the message for everything else."""
+        """A function that makes this call once and counts it. `size` follows nccl-tests: the total for AllGather
+        and ReduceScatter and the native AlltoAll, Gather, Scatter; the message for everything else."""
         shared = func in ("AllGather", "ReduceScatter", "AlltoAll", "Gather", "Scatter")
         count = size // 4 // comm.nranks & ~3 if shared else size // 4
         if count == 0 or at + size > self.room:
@@ -608,8 +613,8 @@ def mix_nonblocking(rank):
 
 
 def case_overhead(rank, opts):
-    """µs per op of loaded streams, and host µs per call in bursts that fit the launch queue. Run it with and without a
-    plugin in turns: two runs alike differ by a few per cent."""
+    """µs per op of loaded streams, and host µs per call in bursts that fit the launch queue. Run it with and
+    without a plugin in turns: two runs alike differ by a few per cent."""
     world = rank.init("world")
     met = iter(range(1 << 30))
 
@@ -659,7 +664,9 @@ def case_overhead(rank, opts):
 
 
 class Gate:
-    """Holds a stream until all ranks have queued their work behind it: what runs then starts at once, on an idle GPU."""
+    """Holds a stream until all ranks have queued their work behind it: what runs then starts at once, on an
+    idle GPU.
+    """
 
     def __init__(self, rank, comm):
         self.rank, self.stream, self.turn = rank, comm.stream, 0
@@ -682,7 +689,9 @@ class Gate:
 
 
 def case_held(rank, opts):
-    """One call at a time behind a gate, between two CUDA events of this program: the times to compare a profiler's with."""
+    """One call at a time behind a gate, between two CUDA events of this program: the times to compare a
+    profiler's with.
+    """
     world = rank.init("world")
     gate = Gate(rank, world)
     events = []

@@ -17,7 +17,8 @@ class _WithHint(Exception):
 
 
 class CaptureError(_WithHint, ValueError):
-    """There is no capture at a path. Damage in a capture is never an error: see :attr:`ncclscope.Capture.problems`.
+    """There is no capture at a path. Damage in a capture is never an error: see
+    :attr:`ncclscope.Capture.problems`.
 
     ``hint`` is the way out; it is in the text too.
     """

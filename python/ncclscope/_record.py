@@ -1,7 +1,7 @@
 """Recording from inside a program.
 
-:func:`record` sets the environment variables that NCCL and the recorder read when the process makes its first communicator.
-That is why it must come before, and why one process records into one capture.
+:func:`record` sets the environment variables that NCCL and the recorder read when the process makes its first
+communicator. That is why it must come before, and why one process records into one capture.
 
 Rule: the environment is changed only after every check has passed, and :meth:`Recording.stop` puts it back.
 """
@@ -46,9 +46,11 @@ class Recording:
         return self._path
 
     def stop(self) -> str:
-        """Puts the environment back, so that no process started from now on is recorded, and returns the capture folder.
+        """Puts the environment back, so that no process started from now on is recorded, and returns the capture
+        folder.
 
-        Communicators that this process has are recorded until they end. Warns when no process has recorded anything.
+        Communicators that this process has are recorded until they end. Warns when no process has recorded
+        anything.
         """
         global _active
         if _active is not self:
@@ -100,20 +102,21 @@ def record(
     timing: Literal["auto", "events", "stamps", "host"] | None = None,
     replace_plugin: bool = False,
 ) -> Recording:
-    """Records the NCCL calls of this process, and of the processes that it starts, into the capture folder ``out``.
+    """Records the NCCL calls of this process, and of the processes that it starts, into the capture folder
+    ``out``.
 
         >>> with ncclscope.record("run-0412") as recording:
         ...     train()
         >>> print(recording.open().report())
 
-    Call it before the process's first communicator, on every rank with the same folder and a new one for each run:
-    each process makes files of its own in it. ``mode`` and ``timing`` are the recorder's ``NCCLSCOPE_MODE`` and
-    ``NCCLSCOPE_TIMING``; without them the environment decides. It need not be stopped: the recorder writes to the
-    end of the process.
+    Call it before the process's first communicator, on every rank with the same folder and a new one for each
+    run: each process makes files of its own in it. ``mode`` and ``timing`` are the recorder's
+    ``NCCLSCOPE_MODE`` and ``NCCLSCOPE_TIMING``; without them the environment decides. It need not be stopped:
+    the recorder writes to the end of the process.
 
-    Raises :class:`ncclscope.RecordError` when nothing can be recorded because NCCL has started in this process, because
-    another profiler plugin is set (``replace_plugin=True`` records in its place), or because the process is recorded
-    already; and ``ValueError`` for a value that is none of those above.
+    Raises :class:`ncclscope.RecordError` when nothing can be recorded because NCCL has started in this
+    process, because another profiler plugin is set (``replace_plugin=True`` records in its place), or because
+    the process is recorded already; and ``ValueError`` for a value that is none of those above.
     """
     global _active
     for name, value, known in (("mode", mode, _MODES), ("timing", timing, _TIMINGS)):
@@ -182,8 +185,8 @@ def _mapped() -> list[str]:
 def _nccl_has_started(mapped: list[str]) -> str | None:
     """What shows that NCCL has made a communicator in this process.
 
-    That its library is loaded does not: PyTorch loads it when it is imported. Where nothing shows it, a recording that
-    stays empty is what :meth:`Recording.stop` warns of.
+    That its library is loaded does not: PyTorch loads it when it is imported. Where nothing shows it, a
+    recording that stays empty is what :meth:`Recording.stop` warns of.
     """
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():

@@ -1,8 +1,8 @@
 """A reader of captures in plain Python, written from crates/capture/SPEC.md and from nothing else.
 
-It reads calls with their GPU times: from blocks, and from live parts that were adopted or written as snapshots. So
-a sentence of SPEC.md that is wrong or missing shows in `test_spec.py`. It leaves out what that test does not need:
-totals, later trace files, graphs, kernel windows.
+It reads calls with their GPU times: from blocks, and from live parts that were adopted or written as
+snapshots. So a sentence of SPEC.md that is wrong or missing shows in `test_spec.py`. It leaves out what that
+test does not need: totals, later trace files, graphs, kernel windows.
 """
 
 from __future__ import annotations

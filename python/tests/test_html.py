@@ -30,7 +30,9 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Writes the report on a capture and opens it; at the end it must have asked for nothing and complained of nothing."""
+    """Writes the report on a capture and opens it; at the end it must have asked for nothing and complained
+    of nothing.
+    """
     asked: list[str] = []
     complaints: list[str] = []
     contexts = []

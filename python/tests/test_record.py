@@ -1,4 +1,6 @@
-"""Recording from inside a program. Each test's program is a Python process; fake-nccl, which it starts, is its job."""
+"""Recording from inside a program. Each test's program is a Python process; fake-nccl, which it starts, is
+its job.
+"""
 
 from __future__ import annotations
 

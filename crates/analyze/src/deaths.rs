@@ -1,11 +1,12 @@
 //! Which ranks died while others went on: when, and after which call.
 //!
-//! A [`Gatherer`] counts the collectives of each process on each communicator. [`Gatherer::finish`] compares a
-//! process that did not end its recording with the others of its communicators: it is a [`Death`] if its
+//! A [`Gatherer`] counts the collectives of each process on each communicator. [`Gatherer::finish`] compares
+//! a process that did not end its recording with the others of its communicators: it is a [`Death`] if its
 //! recorder stopped before theirs, and if others made later calls there, which now can't complete.
 //!
-//! Rule: a process that may still live is no death. After a wait that lasted, the order in which processes were
-//! ended proves nothing, so the others must have made a call shortly before the end of the first, or later.
+//! Rule: a process that may still live is no death. After a wait that lasted, the order in which processes
+//! were ended proves nothing, so the others must have made a call shortly before the end of the first, or
+//! later.
 
 use crate::executions::{Execution, Walk};
 use crate::job::ranges;
@@ -20,7 +21,8 @@ const SECOND: i64 = 1_000_000_000;
 const FIRST_NS: i64 = 120_000_000;
 /// The same if the two ran on different hosts, which may differ in their clocks.
 const FIRST_OVER_HOSTS_NS: i64 = 2 * SECOND;
-/// Others wait for a rank since its death only if they made their newest call there after this time before it.
+/// Others wait for a rank since its death only if they made their newest call there after this time before
+/// it.
 const BRIEF_NS: i64 = 5 * SECOND;
 
 /// A process that died while others went on.

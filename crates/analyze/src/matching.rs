@@ -1,15 +1,17 @@
 //! Matches the calls of many ranks into operations, to find each operation's shortest rank.
 //!
-//! A [`Matcher`] takes the executions of one process after another, in any order of processes, and keeps one [`Slot`] for
-//! each operation: how many ranks have a GPU time, their sum, and the shortest one. The rank that arrives last waits for
-//! nobody, so its time is the shortest, and closest to the transfer.
+//! A [`Matcher`] takes the executions of one process after another, in any order of processes, and keeps one
+//! [`Slot`] for each operation: how many ranks have a GPU time, their sum, and the shortest one. The rank
+//! that arrives last waits for nobody, so its time is the shortest, and closest to the transfer.
 //!
-//! An operation's key is (communicator of the capture, function, number). The number is NCCL's sequence number where it
-//! gave one, because that survives lost rows; else the execution's ordinal in its rank's sequence of that communicator
-//! and function, as long as no row of the rank is missing before it. Replays of CUDA graphs carry their template's sequence number and are counted apart.
+//! An operation's key is (communicator of the capture, function, number). The number is NCCL's sequence
+//! number where it gave one, because that survives lost rows; else the execution's ordinal in its rank's
+//! sequence of that communicator and function, as long as no row of the rank is missing before it. Replays of
+//! CUDA graphs carry their template's sequence number and are counted apart.
 //!
-//! Rule: time is no part of the key, so clock errors can't mismatch calls. Memory grows with operations, not with calls.
-//! Only functions that every rank of a communicator calls are matched: sends and receives are not.
+//! Rule: time is no part of the key, so clock errors can't mismatch calls. Memory grows with operations, not
+//! with calls. Only functions that every rank of a communicator calls are matched: sends and receives are
+//! not.
 
 use crate::executions::{Execution, Walk};
 use crate::pages::Pages;
@@ -42,7 +44,8 @@ pub fn is_p2p(function: &str) -> bool {
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// The row of the operations table that all its calls are in; [`Slot::NO_ROW`] when they differ or are not counted.
+    /// The row of the operations table that all its calls are in; [`Slot::NO_ROW`] when they differ or are
+    /// not counted.
     row: u32,
     /// Ranks with a GPU time.
     timed: u32,
@@ -145,8 +148,8 @@ impl Matcher {
         index
     }
 
-    /// Adds an execution whose calls are counted in `row`; `None` for one that must not count, such as a warm-up. Returns
-    /// the operation that it is a part of: the index of its sequence, and its number there.
+    /// Adds an execution whose calls are counted in `row`; `None` for one that must not count, such as a
+    /// warm-up. Returns the operation that it is a part of: the index of its sequence, and its number there.
     #[inline]
     pub fn add(
         &mut self,
@@ -180,8 +183,8 @@ impl Matcher {
         Some((sequence, number))
     }
 
-    /// Takes in what another matcher gathered; `rows` says which of our rows each of its rows is. Returns which of our
-    /// sequences each of its sequences is.
+    /// Takes in what another matcher gathered; `rows` says which of our rows each of its rows is. Returns
+    /// which of our sequences each of its sequences is.
     pub fn merge(&mut self, other: Matcher, rows: &[u32]) -> Vec<u32> {
         let mut sequences = vec![0; other.sequences.len()];
         for (key, from) in other.known {
@@ -206,12 +209,13 @@ impl Matcher {
         keys.into_iter().map(|(_, key)| key).collect()
     }
 
-    /// Hands the row of every operation that has a GPU time on each of its communicator's ranks to `each`, with the shortest
-    /// time and the mean over ranks, ns; in no order.
+    /// Hands the row of every operation that has a GPU time on each of its communicator's ranks to `each`,
+    /// with the shortest time and the mean over ranks, ns; in no order.
     pub fn whole(&self, capture: &Capture, mut each: impl FnMut(u32, u64, u64)) {
         for (key, index) in &self.known {
             let communicator = capture.communicators.get(key.communicator as usize);
-            // Below ABI v4 the number of ranks is not told; those that the capture holds are the best there is.
+            // Below ABI v4 the number of ranks is not told; those that the capture holds are the best there
+            // is.
             let nranks =
                 communicator.map_or(0, |c| c.nranks.map_or(c.members.len(), |n| n as usize));
             for (_, slot) in self.sequences[*index as usize].iter() {

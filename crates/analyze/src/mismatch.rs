@@ -1,11 +1,13 @@
 //! Ranks that made different calls at the same place: another function, size, datatype or root.
 //!
-//! A [`Gatherer`] keeps the first call that it saw at each place, 8 bytes, and compares those of other ranks with it. There are two
-//! kinds of place. By NCCL's sequence number, which is counted for each function of a communicator and survives lost rows, calls differ in size,
-//! datatype or root. By order on the communicator they can differ in function too; that holds as long as no row of the rank is
-//! missing and none of its calls was captured, which others may have made without a graph.
+//! A [`Gatherer`] keeps the first call that it saw at each place, 8 bytes, and compares those of other ranks
+//! with it. There are two kinds of place. By NCCL's sequence number, which is counted for each function of a
+//! communicator and survives lost rows, calls differ in size, datatype or root. By order on the communicator
+//! they can differ in function too; that holds as long as no row of the rank is missing and none of its calls
+//! was captured, which others may have made without a graph.
 //!
-//! Rule: whether calls have GPU times, or ended, is of no matter. Sends, receives and what is made of them are not compared.
+//! Rule: whether calls have GPU times, or ended, is of no matter. Sends, receives and what is made of them
+//! are not compared.
 
 use crate::executions::{Execution, Walk};
 use crate::matching::is_collective;
@@ -30,7 +32,8 @@ type Line = (u32, Option<Name>);
 /// A call at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
-    /// Index of its signature; [`Seen::NONE`] where there is none, [`Seen::DIFFER`] where calls were found to differ.
+    /// Index of its signature; [`Seen::NONE`] where there is none, [`Seen::DIFFER`] where calls were found to
+    /// differ.
     signature: u32,
     /// Its process.
     process: u32,
@@ -193,7 +196,8 @@ impl Gatherer {
         for (line, from) in later.lines {
             let (into, from) = (self.line(line), &later.places[from as usize]);
             let into = &mut self.places[into as usize];
-            // Of their first difference: the lowest process of all at that place, and the lowest that differs from it.
+            // Of their first difference: the lowest process of all at that place, and the lowest that differs
+            // from it.
             let theirs = from.first.map(|(number, a, b)| {
                 let (a, b) = (ours(a), ours(b));
                 match into.seen.get(number) {
@@ -427,8 +431,8 @@ mod tests {
         assert_eq!(
             found(&capture(&ranks)),
             [(
-                "Rank 2 made Broadcast of 1 KiB where rank 0 made Broadcast of 1 KiB: call 281 on communicator 0. They differ in root 1 \
-                 and 0."
+                "Rank 2 made Broadcast of 1 KiB where rank 0 made Broadcast of 1 KiB: call 281 on \
+                 communicator 0. They differ in root 1 and 0."
                     .to_owned(),
                 2
             )]
@@ -440,8 +444,9 @@ mod tests {
         ranks[1].swap(100, 101);
         let found = found(&capture(&ranks));
         assert_eq!(found[0].1, 4);
-        let sentence = "Rank 1 made AllReduce of 4 KiB where rank 0 made AllGather of 1 KiB: call 101 on communicator 0. They differ in \
-                        function AllReduce and AllGather, size 4 KiB and 1 KiB.";
+        let sentence = "Rank 1 made AllReduce of 4 KiB where rank 0 made AllGather of 1 KiB: call 101 on \
+                        communicator 0. They differ in function AllReduce and AllGather, size 4 KiB and 1 \
+                        KiB.";
         assert_eq!(found[0].0, sentence);
     }
 
@@ -457,8 +462,8 @@ mod tests {
         assert_eq!(
             found[0],
             (
-                "Rank 1 made AllReduce of 8 KiB where rank 0 made AllReduce of 4 KiB: sequence number 20 on communicator 0. They differ in size \
-                 8 KiB and 4 KiB."
+                "Rank 1 made AllReduce of 8 KiB where rank 0 made AllReduce of 4 KiB: sequence number 20 on \
+                 communicator 0. They differ in size 8 KiB and 4 KiB."
                     .to_owned(),
                 1
             )

@@ -1,7 +1,7 @@
 //! How figures are spelled for people: one way for a size, a time, a share and a datatype, in every output.
 //!
-//! Rule: three significant digits, the largest unit that the figure fills, and a blank before the unit. JSON and tables
-//! for programs have the exact figures instead.
+//! Rule: three significant digits, the largest unit that the figure fills, and a blank before the unit. JSON
+//! and tables for programs have the exact figures instead.
 
 /// Three significant digits; whole numbers of four digits and more keep them all.
 pub fn three(value: f64) -> String {

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 ///   ncclscope diff before after
 ///   ncclscope diff before after --fail-on slower=5% --fail-on missing
 ///
-/// Exit status: 0 nothing asked for by --fail-on is the case, 1 something is, 2 it can't be told, or wrong
-/// usage.
+/// Exit status: 0 nothing that --fail-on asks for is the case, 1 something is, 2 it can't be told, or
+/// wrong usage.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

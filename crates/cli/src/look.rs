@@ -1,6 +1,7 @@
 //! How pages look on this terminal: as wide as it is, and in colour if it is one.
 //!
-//! Rule: what is written to a file or a pipe is as wide everywhere, and has no colour unless that is asked for.
+//! Rule: what is written to a file or a pipe is as wide everywhere, and has no colour unless that is asked
+//! for.
 
 use std::io::IsTerminal;
 

@@ -13,16 +13,16 @@
 //! ```
 //!
 //! Commands run by `sh` in a folder of their own where the script is the file `job`, with the built plugin as
-//! `NCCL_PROFILER_PLUGIN` (in the folder `$PLUGINS`) and `NCCLSCOPE_OUT=capture`. What they print on stderr follows, each
-//! line after `2| `; a status other than 0 comes last, as `[exit 3]`. `NCCLSCOPE_GOLDEN=write` (`make golden`) rewrites what
-//! is expected.
+//! `NCCL_PROFILER_PLUGIN` (in the folder `$PLUGINS`) and `NCCLSCOPE_OUT=capture`. What they print on stderr
+//! follows, each line after `2| `; a status other than 0 comes last, as `[exit 3]`. `NCCLSCOPE_GOLDEN=write`
+//! (`make golden`) rewrites what is expected.
 //!
-//! GPU times are the simulated job's and exact. What differs from run to run is masked ([`Masks`]): host name, process
-//! ids, random parts of names, addresses, dates, and all times of the host.
+//! GPU times are the simulated job's and exact. What differs from run to run is masked ([`Masks`]): host
+//! name, process ids, random parts of names, addresses, dates, and all times of the host.
 //!
-//! Rule: a story's numbers are not only compared with what was printed once. If a capture is there at the end (or when
-//! `rm -r capture` begins anew), it must hold as many announced calls as fake-nccl counted on its side, each recorded or
-//! lost by a cause.
+//! Rule: a story's numbers are not only compared with what was printed once. If a capture is there at the end
+//! (or when `rm -r capture` begins anew), it must hold as many announced calls as fake-nccl counted on its
+//! side, each recorded or lost by a cause.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
@@ -205,7 +205,8 @@ impl StoryFolder {
 }
 
 impl Drop for StoryFolder {
-    /// Takes away the live parts that killed jobs, and jobs that could write no capture, leave on this machine.
+    /// Takes away the live parts that killed jobs, and jobs that could write no capture, leave on this
+    /// machine.
     fn drop(&mut self) {
         let folder = format!("/dev/shm/ncclscope-{}", nix::unistd::geteuid());
         let mark = format!("NCCLSCOPE_QUIET={}\n", self.folder.path().display());
@@ -434,8 +435,8 @@ struct HostTimes {
     columns: &'static [&'static str],
     /// What in the title has a unit that is chosen by such times.
     units: &'static [&'static str],
-    /// The column of GPU times that rows are ordered by; those that are equal in it are in order of host times, so they are
-    /// sorted.
+    /// The column of GPU times that rows are ordered by; those that are equal in it are in order of host
+    /// times, so they are sorted.
     gpu: Option<&'static str>,
 }
 
@@ -607,7 +608,8 @@ fn difference(expected: &str, found: &str) -> String {
             .collect::<String>()
     };
     format!(
-        "expected, from line {}:\n{}found:\n{}NCCLSCOPE_GOLDEN=write takes what was found; read the diff like code",
+        "expected, from line {}:\n{}found:\n{}NCCLSCOPE_GOLDEN=write takes what was found; read the diff \
+        like code",
         same + 1,
         show(expected),
         show(found)

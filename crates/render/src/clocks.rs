@@ -34,7 +34,8 @@ fn in_brief(clocks: &Clocks) -> String {
     let halves: Vec<f64> = clocks.hosts.iter().filter_map(half).collect();
     match halves.iter().copied().reduce(f64::max) {
         Some(most) => format!(
-            "Clocks of the hosts: how far they are from that of {} is bounded to ± {most:.1} µs or better, for {} of {} hosts (--all)",
+            "Clocks of the hosts: how far they are from that of {} is bounded to ± {most:.1} µs or better, \
+            for {} of {} hosts (--all)",
             clocks.reference,
             halves.len(),
             clocks.hosts.len()

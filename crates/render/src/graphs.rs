@@ -44,8 +44,8 @@ pub(crate) fn graphs(report: &Report, page: &mut Page) {
         ]);
     }
     page.title(
-        "CUDA graphs with NCCL calls (most calls first; launches over ranks, per_s and launch_us of the median rank; \
-         calls and size of one launch)",
+        "CUDA graphs with NCCL calls (most calls first; launches over ranks, per_s and launch_us of the \
+         median rank; calls and size of one launch)",
     );
     page.table(&table, ROWS, "kinds of graph");
 }

@@ -1,7 +1,7 @@
 //! The ranks as text: one row for each of a few, or what is usual over many.
 //!
-//! A row of [`by_rank`] puts together what several parts of a report say of a GPU: time in NCCL, exposed communication,
-//! waiting, how often it came last, and what that costs the job.
+//! A row of [`by_rank`] puts together what several parts of a report say of a GPU: time in NCCL, exposed
+//! communication, waiting, how often it came last, and what that costs the job.
 //!
 //! Rule: a figure that a part of the report has not is `-`, and never 0.
 

@@ -42,8 +42,8 @@ pub(crate) fn lines(waits: &StreamWaits) -> Vec<String> {
             format!("Streams stood still for calls for {least} of the time.")
         } else {
             format!(
-                "Streams stood still for calls for {least} of the time; {most} with calls that no other stream \
-                 waited for, which may run on the compute stream itself."
+                "Streams stood still for calls for {least} of the time; {most} with calls that no other \
+                 stream waited for, which may run on the compute stream itself."
             )
         };
         lines.push(sentence);
@@ -52,7 +52,8 @@ pub(crate) fn lines(waits: &StreamWaits) -> Vec<String> {
     let untimed = sum(|exposed| exposed.untimed);
     if untimed > 0 {
         lines.push(format!(
-            "{} not timed: of a stream of another GPU or a captured one, or because no event was to be recorded.",
+            "{} not timed: of a stream of another GPU or a captured one, or because no event was to be \
+            recorded.",
             plural(untimed, "wait was", "waits were")
         ));
     }
@@ -66,7 +67,8 @@ pub(crate) fn lines(waits: &StreamWaits) -> Vec<String> {
     lines
 }
 
-/// Writes what streams waited for. The tables are on the page of `--all`: shares by rank stand with the ranks.
+/// Writes what streams waited for. The tables are on the page of `--all`: shares by rank stand with the
+/// ranks.
 pub(crate) fn stream_waits(report: &Report, page: &mut Page) {
     let Some(waits) = &report.stream_waits else {
         return;

@@ -8,8 +8,8 @@ use analyze::Report;
 /// Ranks of which it is said that their lateness was another's.
 const INHERITED: usize = 3;
 
-/// What was waiting and what was transfer; ranks that are late where other work hides it, and those late because of others: a few, or
-/// `all`.
+/// What was waiting and what was transfer; ranks that are late where other work hides it, and those late
+/// because of others: a few, or `all`.
 pub(crate) fn lines(report: &Report, all: bool) -> Vec<String> {
     let Some(arrivals) = &report.arrivals else {
         return Vec::new();

@@ -59,7 +59,8 @@ fn the_report_has_a_part_on_clocks() {
         .collect();
     assert_eq!(
         part[0],
-        "Clocks of the hosts (µs against simulated-host-0; bounds hold within 1 s, if clocks run apart by 50 ppm at most)"
+        "Clocks of the hosts (µs against simulated-host-0; bounds hold within 1 s, if clocks run apart by 50 \
+        ppm at most)"
     );
     let row: Vec<&str> = part[2].split_whitespace().collect();
     assert_eq!(
@@ -132,7 +133,10 @@ fn a_time_line_is_moved_onto_one_clock() {
     assert!(said[0].is_none() && said[1].is_none());
     let moved = said[2].as_deref().expect("of the second host");
     assert!(
-        moved.starts_with("times are moved from the clock of simulated-host-1 onto that of simulated-host-0, which is "),
+        moved.starts_with(
+            "times are moved from the clock of simulated-host-1 onto that of simulated-host-0, \
+            which is "
+        ),
         "{moved}"
     );
     let one_host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/ddp4");

@@ -1,11 +1,13 @@
-//! Where inherited lateness came from: the communicators in whose kernels a rank was when others waited for it.
+//! Where inherited lateness came from: the communicators in whose kernels a rank was when others waited for
+//! it.
 //!
-//! [`Busy`] has a GPU's kernels as intervals that do not overlap: of two at a time, the one that began first counts. A rank
-//! inherits what of its lateness lies in them, and [`Chains`] adds that up by communicator. Where the kernel is of an operation that
-//! has a time on every rank, it is also known until when the rank waited there, and for whom; the rest moved bytes.
+//! [`Busy`] has a GPU's kernels as intervals that do not overlap: of two at a time, the one that began first
+//! counts. A rank inherits what of its lateness lies in them, and [`Chains`] adds that up by communicator.
+//! Where the kernel is of an operation that has a time on every rank, it is also known until when the rank
+//! waited there, and for whom; the rest moved bytes.
 //!
-//! Rule: what a rank inherits from its communicators sums to what it inherits, and nothing of it is charged to anybody here: it was
-//! charged where it arose.
+//! Rule: what a rank inherits from its communicators sums to what it inherits, and nothing of it is charged
+//! to anybody here: it was charged where it arose.
 
 use super::operations::{Operations, PartIndex, RankPart};
 use super::{Arrivals, RankArrivals};
@@ -217,7 +219,8 @@ impl<'a> Chains<'a> {
         }
     }
 
-    /// Adds the kernels that the rank of `lane` was in while it was late, where a ns of lateness costs `each`; gives their cost, ns.
+    /// Adds the kernels that the rank of `lane` was in while it was late, where a ns of lateness costs
+    /// `each`; gives their cost, ns.
     pub(super) fn add(
         &mut self,
         lane: u32,

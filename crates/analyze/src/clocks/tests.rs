@@ -53,7 +53,8 @@ impl Job {
         }
     }
 
-    /// An operation in which ranks come so long after `at`, and which takes `transfer` then and a little longer on some.
+    /// An operation in which ranks come so long after `at`, and which takes `transfer` then and a little
+    /// longer on some.
     fn operation(&mut self, on: usize, at: i64, late: &[i64], transfer: i64, random: &mut Random) {
         let last = at + late.iter().max().copied().unwrap_or(0);
         for (rank, late) in self.members[on].iter().zip(late) {
@@ -139,8 +140,8 @@ fn clocks(report: &Report) -> &Clocks {
     report.clocks.as_ref().expect("two hosts")
 }
 
-/// A job in which all come within 50 µs, but those that `late` says, in each of 50 operations a second for some seconds. What is late to one
-/// makes the next later.
+/// A job in which all come within 50 µs, but those that `late` says, in each of 50 operations a second for
+/// some seconds. What is late to one makes the next later.
 fn job(
     clocks: &[Truth],
     per_host: usize,

@@ -1,9 +1,10 @@
 //! Calls done as `ncclscope bench --parquet` has them: each with its own time on each rank.
 //!
-//! The file has every call of every rank in the order made, also those of warm-up and data check, which have no time.
+//! The file has every call of every rank in the order made, also those of warm-up and data check, which have
+//! no time.
 //!
-//! Rule: a time that is the mean of a batch is no time of a call: only calls made one at a time are held against a
-//! profiler's times.
+//! Rule: a time that is the mean of a batch is no time of a call: only calls made one at a time are held
+//! against a profiler's times.
 
 use super::{Calls, Graphs, Key, Timed, Truth};
 use anyhow::{bail, Context};
@@ -24,8 +25,8 @@ pub const CASES: [(&str, &[&str]); 4] = [
     ("graph", &["--mode", "back-to-back", "--graph", "16"]),
 ];
 
-/// An operation whose ranks began further apart is in no figure, where others are: it says when they began, not what it
-/// took. As the benchmark's own default.
+/// An operation whose ranks began further apart is in no figure, where others are: it says when they began,
+/// not what it took. As the benchmark's own default.
 const MOST_SKEW_NS: i64 = 10_000;
 
 /// One run of the benchmark.

@@ -1,13 +1,14 @@
 //! Whether a job can afford CUPTI.
 //!
-//! Once CUPTI was switched on, it stays before the driver's functions, also between windows. On H200 with CUPTI
-//! 13.0, a launch of a kernel then takes 0.8 to 0.9 us more of the host's time than 7 us, and the launch of a
-//! graph of ten kernels 3.5 us more than 2.7. Only `cuptiFinalize` removes it, and that breaks CUDA graphs. On
-//! a host with other work it is more: FSDP2 that was bound by its host ran 10 % slower, of which its 12 000
-//! launches a second explain 1 % (bench/README.md). So the question comes before CUPTI is first switched on:
+//! Once CUPTI was switched on, it stays before the driver's functions, also between windows. On H200 with
+//! CUPTI 13.0, a launch of a kernel then takes 0.8 to 0.9 us more of the host's time than 7 us, and the
+//! launch of a graph of ten kernels 3.5 us more than 2.7. Only `cuptiFinalize` removes it, and that breaks
+//! CUDA graphs. On a host with other work it is more: FSDP2 that was bound by its host ran 10 % slower, of
+//! which its 12 000 launches a second explain 1 % (bench/README.md). So the question comes before CUPTI is
+//! first switched on:
 //!
-//! - The host is ahead of its GPU (`gpu_events::lead`), or stands still for it for much of the time: what makes
-//!   it slower makes that shorter, and costs nothing or little.
+//! - The host is ahead of its GPU (`gpu_events::lead`), or stands still for it for much of the time: what
+//!   makes it slower makes that shorter, and costs nothing or little.
 //! - Else the GPU may wait for each launch. CUPTI is switched on if what all launches would take longer is
 //!   within the budget.
 //!
@@ -34,8 +35,8 @@ const SPANS: u32 = 2;
 pub enum Answer {
     /// It is not known yet.
     Wait,
-    /// It would be cheap by the launches that are seen. Libraries that have looked the driver up since must be
-    /// searched for, so that theirs are seen too.
+    /// It would be cheap by the launches that are seen. Libraries that have looked the driver up since must
+    /// be searched for, so that theirs are seen too.
     Search,
     Yes,
     /// It may slow the job by more than the budget: by this part at most, in units of 0.01 %.
