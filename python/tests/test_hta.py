@@ -14,9 +14,8 @@ import json
 from typing import TYPE_CHECKING
 
 import ncclscope
-import pyarrow as pa
 import pytest
-from conftest import job
+from conftest import job, rows_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +27,7 @@ RECORDED = ["ddp_slow_gpu", "fsdp2_slow_gpu", "decode_slow_gpu"]
 
 def torch_traces(capture: ncclscope.Capture, folder: Path) -> None:
     """Writes one trace per rank. Times are ns where torch has µs: HTA rounds to whole ones, and only ratios count."""
-    rows: list[dict[str, Any]] = pa.table(capture.kernels).to_pylist()
+    rows = rows_of(capture.kernels)
     for rank in sorted({row["launcher_rank"] for row in rows}):
         events: list[dict[str, Any]] = []
         begins: dict[int, int] = {}
@@ -37,8 +36,8 @@ def torch_traces(capture: ncclscope.Capture, folder: Path) -> None:
             begin, end = row["counted_from_ns"], row["counted_to_ns"]
             if row["launcher_rank"] != rank or begin is None:
                 continue
-            if row["window"] not in begins:
-                begins[row["window"]] = length
+            if row["window_number"] not in begins:
+                begins[row["window_number"]] = length
                 length += end - begin
             start, stop = max(row["start_ns"], begin), min(row["end_ns"], end)
             if start >= stop:
@@ -51,7 +50,7 @@ def torch_traces(capture: ncclscope.Capture, folder: Path) -> None:
                     "name": name,
                     "pid": row["device"],
                     "tid": row["stream"],
-                    "ts": start - begin + begins[row["window"]],
+                    "ts": start - begin + begins[row["window_number"]],
                     "dur": stop - start,
                     "args": {
                         "stream": row["stream"],
