@@ -756,6 +756,7 @@ class RankArrivals(Record):
     saving_p: float | None
     loss_wall_us: float | None
     loss_interval_us: list[float] | None
+    loss_at_most_us: float | None
     launched_late_us: float
     gpu_busy_us: float
     last_over_hosts: int
@@ -806,6 +807,7 @@ class Link(Record):
     excess_p: float | None
     loss_wall_us: float | None
     loss_interval_us: list[float] | None
+    loss_at_most_us: float | None
 
 
 class Arrivals(Record):
@@ -875,6 +877,7 @@ class Finding(Record):
     sentence: str
     wall_us: float | None
     wall_interval_us: list[float] | None
+    wall_at_most_us: float | None
     evidence: str
     advice: str
 

@@ -23,6 +23,7 @@
 
 use serde::Serialize;
 
+mod bounds;
 mod chain;
 mod figures;
 mod gatherer;
@@ -33,6 +34,7 @@ mod sampled;
 pub mod table;
 mod what_if;
 
+pub use bounds::bound;
 pub use chain::{inherited, InheritedFrom};
 pub use gatherer::{Gatherer, Routes, TOO_MANY};
 pub(crate) use hosts::hosts;
@@ -109,10 +111,12 @@ pub struct RankArrivals {
     /// How likely a rank that is late no more than the others is to have such a saving; null for too few operations.
     pub saving_p: Option<f64>,
     /// What the run would take less had it been as early as the median of the others, µs of the wall: what of the saving
-    /// nothing else hides. Null for ranks that are not late more than chance gives and than ends are spread.
+    /// nothing else hides. An estimate; null where kernel windows measure it, and for ranks that are not late more than chance gives and than ends are spread.
     pub loss_wall_us: Option<f64>,
     /// 95 % interval of the loss; null for too few operations.
     pub loss_interval_us: Option<(f64, f64)>,
+    /// The loss is an estimate, and no more than this is possible, µs: what the rank that waited least waited in all.
+    pub loss_at_most_us: Option<f64>,
     /// Of the saving: its launch on the host was late as well; for a rank with a loss, in the operation whose lateness it still had. µs of
     /// the wall.
     pub launched_late_us: f64,

@@ -36,6 +36,8 @@ pub struct Finding {
     pub wall_us: Option<f64>,
     /// 95 % interval of that.
     pub wall_interval_us: Option<(f64, f64)>,
+    /// That is an estimate, and no more than this is possible, µs; null for what kernel windows measured.
+    pub wall_at_most_us: Option<f64>,
     /// What it rests on.
     pub evidence: String,
     /// What to do.
@@ -157,6 +159,7 @@ fn dead_ranks(deaths: &[Death]) -> Vec<Finding> {
                 sentence: death.sentence(),
                 wall_us: None,
                 wall_interval_us: None,
+                wall_at_most_us: None,
                 evidence: format!(
                     "Its recording has no end, and stops {} before that of the others{also}.",
                     time(death.before_others_ns as f64 / 1e3)
@@ -181,6 +184,7 @@ fn differing_operations(differing: &[(String, u64)], chosen: u64) -> Vec<Finding
         sentence,
         wall_us: None,
         wall_interval_us: None,
+        wall_at_most_us: None,
         evidence,
         advice: advice.to_owned(),
     };
@@ -237,6 +241,7 @@ fn clock_step(clocks: &Clocks) -> Option<Finding> {
         ),
         wall_us: None,
         wall_interval_us: None,
+        wall_at_most_us: None,
         evidence: format!(
             "No offset of the clocks fits all operations of that time, if they run apart by {:.0} ppm at most{more}. Times before and after are kept apart.",
             clocks.frequency_error_ppm
@@ -295,6 +300,18 @@ fn costs(loss_us: f64, wall_us: Option<f64>) -> String {
     format!("costs this job {}{of}", time(loss_us))
 }
 
+/// The same of a loss that is estimated.
+fn costs_about(loss_us: f64, wall_us: Option<f64>) -> String {
+    let of = wall_us.map_or(String::new(), |wall| format!(" of {}", time(wall)));
+    format!("costs this job about {}{of}", time(loss_us))
+}
+
+/// What bounds an estimate.
+fn estimate(most_us: Option<f64>) -> String {
+    let most = most_us.map_or(String::new(), |us| format!(", and {} at most", time(us)));
+    format!("The cost is an estimate{most}, because no kernel windows show it.")
+}
+
 /// Which operations a rank is late to, of those that it is in.
 fn late_to(last: u64, of: u64) -> &'static str {
     match last as f64 {
@@ -332,15 +349,17 @@ fn late_rank(
     };
     Finding {
         kind: "late_rank",
-        sentence: format!("{} {}: {reason}.", who(rank), costs(loss, wall_us)),
+        sentence: format!("{} {}: {reason}.", who(rank), costs_about(loss, wall_us)),
         wall_us: Some(loss),
         wall_interval_us: Some((low, high)),
+        wall_at_most_us: rank.loss_at_most_us,
         evidence: format!(
             "It {} and held them up for {}; other work may hide a part of that. The others waited {} for it, summed over ranks. \
-             95 % interval of the cost: {}. Basis: {}.{inherited}",
+             {} 95 % interval: {}. Basis: {}.{inherited}",
             arrived_last(rank.last, rank.operations),
             time(rank.saving_wall_us),
             time(own_cost),
+            estimate(rank.loss_at_most_us),
             times(low, high),
             basis(rank, arrivals)
         ),
@@ -396,7 +415,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].sentence,
-            "Rank 3 costs this job 25.0 ms of 1.00 s: its host launches most collectives late."
+            "Rank 3 costs this job about 25.0 ms of 1.00 s: its host launches most collectives late."
         );
         assert!(found[0]
             .evidence

@@ -386,7 +386,11 @@ impl Analysis {
         let differing = self.mismatch.finish(capture);
         let too_many = self.arrivals.too_many();
         let given = self.given.as_ref();
-        let (arrivals, clocks) = self.arrivals.finish(capture, &self.matcher, given);
+        let streams = self.streams.finish(capture);
+        let measured = streams.as_ref().is_some_and(streams::Streams::tells_who);
+        let (mut arrivals, clocks) = self
+            .arrivals
+            .finish(capture, &self.matcher, given, measured);
         let functions = self.functions.finish(capture, &operations);
         let parts = self.functions.parts(capture);
         let kinds = functions::kinds(&functions);
@@ -397,7 +401,10 @@ impl Analysis {
         completeness.absent(absent::rows(capture, &jobs, &found), &found, capture);
         completeness.name_remedies();
         let warmup = self.warmup.finish(capture);
-        let streams = self.streams.finish(capture);
+        let run_us = ranks.wall_us.map(|wall| wall.max);
+        if let Some(arrivals) = &mut arrivals {
+            arrivals::bound(arrivals, streams.as_ref(), run_us);
+        }
         let mut report = Report {
             schema: SCHEMA,
             verdict: String::new(),

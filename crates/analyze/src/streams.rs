@@ -16,6 +16,7 @@ mod join;
 pub mod kernels;
 mod kinds;
 pub mod replays;
+mod schedule;
 mod waiting;
 mod window;
 
@@ -698,6 +699,8 @@ fn waited_for(
     let common = waits.common();
     let waited =
         |a: usize, b: usize, piece: usize| waits.by.get(&(a, b, piece)).copied().unwrap_or((0, 0));
+    let meets = schedule::meets(lanes, waits).filter(|meets| !meets.is_empty());
+    let whole = Union::of(waits.pieces.clone());
     let mut found = Vec::new();
     for (index, (lane, rank)) in lanes.iter().zip(ranks).enumerate() {
         // What each other rank lost by waiting for this one, less what this one lost by waiting for it.
@@ -731,6 +734,20 @@ fn waited_for(
         losses.sort_by(|a, b| a.share.total_cmp(&b.share));
         let Some(loss) = losses.first().filter(|loss| loss.share > 0.0) else {
             continue;
+        };
+        let of_schedule = meets
+            .as_ref()
+            .and_then(|meets| schedule::shorter(lanes, waits, meets, whole.spans(), index));
+        let loss = &match of_schedule {
+            Some(most) if most < loss.share => {
+                let part = most / loss.share;
+                let interval = loss.interval.map(|(low, high)| (part * low, part * high));
+                Share {
+                    share: most,
+                    interval,
+                }
+            }
+            _ => *loss,
         };
         let last = waits.last.get(&index).copied().unwrap_or(0);
         let ends = last as f64 * ENDS_NS / common.max(1) as f64;

@@ -273,6 +273,27 @@ fn a_slow_link_is_named_with_its_peer_and_what_it_costs() {
 }
 
 #[test]
+fn a_slow_link_among_other_ranks_and_sizes_is_named_too() {
+    // Three hosts of two ranks: rank 5 sends to rank 0 over the network, 25 ms longer than 1 to 2 and 3 to 4 do.
+    let script = "ranks 6\nhosts 3\nrank 1,3 drag send_network 1ms\nrank 5 drag send_network 26ms\n\
+                  repeat 40 {\nall_gather 2MiB time=300us\nreduce_scatter 24MiB time=900us\nsync\nsleep 2ms\n}";
+    in_one_of_three(script, |slow| {
+        let truth = 40.0 * 2.0 * 25_000.0;
+        let [finding] = &slow.findings[..] else {
+            panic!("{:?}", slow.findings);
+        };
+        let begins = "The network from rank 5 on ";
+        assert!(finding.sentence.starts_with(begins), "{finding:?}");
+        assert!(finding.sentence.contains(" to rank 0 on "), "{finding:?}");
+        let loss = finding.wall_us.expect("a loss");
+        assert!((0.7..1.3).contains(&(loss / truth)), "{finding:?}");
+        // It is an estimate with a bound.
+        let most = finding.wall_at_most_us.expect("a bound");
+        assert!(loss <= most && most < 1.3 * truth, "{finding:?}");
+    });
+}
+
+#[test]
 fn lateness_that_came_over_the_network_says_so() {
     // Rank 1 is late to its pair because its operation with rank 2, on the other host, takes 20 ms over the network.
     let script = "ranks 4\nhosts 2\ncomm pair split world every 2\ncomm far ranks 1,2\nrank 1 drag send_network 20ms\n\

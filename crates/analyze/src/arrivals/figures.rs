@@ -57,12 +57,13 @@ impl Operations {
         own
     }
 
-    /// `unsampled` are calls by row.
+    /// `unsampled` are calls by row; `measured` says that kernel windows show what late ranks cost.
     pub(super) fn figures(
         self,
         capture: &Capture,
         proof: &hosts::Proof,
         unsampled: &[u64],
+        measured: bool,
     ) -> Option<Arrivals> {
         let longest = self.whole.iter().map(|o| o.3 as usize).max()?;
         let busy: Vec<Busy> = self
@@ -174,7 +175,9 @@ impl Operations {
         intervals(&mut ranks, batches);
         chains.finish(capture, &mut ranks);
         let mut what_if = None;
-        self.losses(&mut ranks, &mut late, &mut what_if);
+        if !measured {
+            self.losses(&mut ranks, &mut late, &mut what_if);
+        }
         for Late { lane, own, reason } in late {
             let row = &mut ranks[lane as usize];
             match reason {

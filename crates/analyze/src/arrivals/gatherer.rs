@@ -162,10 +162,12 @@ impl Gatherer {
         capture: &Capture,
         matcher: &Matcher,
         given: Option<&Given>,
+        measured: bool,
     ) -> (Option<Arrivals>, Option<Clocks>) {
         let unsampled = std::mem::take(&mut self.unsampled);
         let (operations, proof, clocks) = self.compare(capture, matcher, given);
-        (operations.figures(capture, &proof, &unsampled), clocks)
+        let arrivals = operations.figures(capture, &proof, &unsampled, measured);
+        (arrivals, clocks)
     }
 
     /// Only how the hosts' clocks stand to each other.

@@ -61,6 +61,8 @@ pub struct Link {
     pub loss_wall_us: Option<f64>,
     /// 95 % interval of the loss; null for too few operations.
     pub loss_interval_us: Option<(f64, f64)>,
+    /// The loss is an estimate, and no more than this is possible, µs.
+    pub loss_at_most_us: Option<f64>,
 }
 
 /// How much of transfers was the network.
@@ -325,7 +327,7 @@ mod tests {
                 ..Process::default()
             });
         }
-        let (found, _) = gatherer.finish(&capture, &matcher, None);
+        let (found, _) = gatherer.finish(&capture, &matcher, None, false);
         found.expect("operations").links
     }
 

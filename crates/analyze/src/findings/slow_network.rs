@@ -4,7 +4,7 @@
 //! is half as long again as they take; where the network is what transfers wait for, because the link is in the network's hands for
 //! half of them; and where the run loses by it, with the lower end of the interval above zero and 1 % of the run at least.
 
-use super::{costs, Finding, LEAST_SHARE};
+use super::{costs_about, estimate, Finding, LEAST_SHARE};
 use crate::arrivals::{Arrivals, Link, LEAST_US, LEVEL};
 use crate::interval::beyond_chance;
 use crate::spelling::{three, time, times};
@@ -28,6 +28,7 @@ pub(super) fn slow_network(arrivals: &Arrivals, run_us: f64) -> Vec<Finding> {
                 sentence: sentence(link, loss, run_us),
                 wall_us: Some(loss),
                 wall_interval_us: Some((low, high)),
+                wall_at_most_us: link.loss_at_most_us,
                 evidence: evidence(link, (low, high)),
                 advice: advice(link).to_owned(),
             })
@@ -65,7 +66,7 @@ fn sentence(link: &Link, loss: f64, run_us: f64) -> String {
         .filter(|_| link.peer_share >= Some(LEAST_PEER))
         .map(|host| of_rank(link.peer, host));
     let peer = peer.unwrap_or_else(|| "other hosts".to_owned());
-    let costs = costs(loss, Some(run_us));
+    let costs = costs_about(loss, Some(run_us));
     let ratio = link.held_wall_us / link.others_wall_us.max(f64::MIN_POSITIVE);
     let slower = match ratio {
         ratio if ratio < 1000.0 => format!("{} times", three(ratio)),
@@ -88,12 +89,13 @@ fn evidence(link: &Link, (low, high): (f64, f64)) -> String {
     format!(
         "In {} operations of communicator {communicator}, its data was in {} for {} on average, and for {} at the median of the other \
          ranks that {way} as many bytes in the same operation. Waiting for a GPU or for the other side is not in that. A transfer \
-         takes {}. 95 % interval of the cost: {}.",
+         takes {}. {} 95 % interval: {}.",
         link.operations,
         link.state.unwrap_or("the network"),
         mean(link.held_wall_us),
         mean(link.others_wall_us),
         mean(link.transfer_wall_us),
+        estimate(link.loss_at_most_us),
         times(low, high),
     )
 }

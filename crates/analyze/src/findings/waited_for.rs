@@ -39,6 +39,7 @@ fn finding(rank: &WaitedFor, streams: &Streams, wall_us: Option<f64>) -> Finding
         sentence: format!("{who} {}: {why}.", costs(rank.loss_us, wall_us)),
         wall_us: Some(rank.loss_us),
         wall_interval_us: rank.loss_interval_us,
+        wall_at_most_us: None,
         evidence: format!(
             "It {} in {} of kernel windows. Measured there: the time in which the others' GPUs waited and computed nothing, and \
              what waiting slowed beside it. 95 % interval of the cost: {}.",

@@ -19,7 +19,7 @@ pub type Causes = Vec<(usize, f64)>;
 
 /// The time in which a lane stood still within `span`, by wait. Waits overlap if a lane has several streams;
 /// the first counts.
-fn stood(still: &[Still], span: Span) -> Vec<(usize, i64)> {
+pub fn stood(still: &[Still], span: Span) -> Vec<(usize, i64)> {
     let mut at = span.0;
     let mut found = Vec::new();
     let first = still.partition_point(|((_, to), _)| *to <= span.0);

@@ -34,6 +34,7 @@
 use super::causes::{self, Causes, Still};
 use super::intervals::{Span, Union};
 use super::kinds::function;
+use super::schedule::Meet;
 use super::window::Peer;
 use super::Lane;
 use std::collections::HashMap;
@@ -69,6 +70,10 @@ pub struct Waits {
     pub waiting: HashMap<usize, Union>,
     /// Kernels that waited.
     pub direct: Vec<Direct>,
+    /// When each lane stood still, and in which wait, ascending.
+    pub still: Vec<Vec<Still>>,
+    /// Receives that were matched, by the time at which they could go on.
+    pub meets: Vec<Meet>,
     /// By wait in `direct`: who it is charged to; `None` if that is by when they stood still.
     pub causes: Vec<Option<Causes>>,
     /// Kernels that pass data on between neighbours, as stages of a pipeline do, and were matched.
@@ -352,6 +357,22 @@ impl Waits {
                 let parts = by_pair.get(&(communicator, peer.rank, this))?;
                 Some((beside(parts, &part)?, peer.receives))
             });
+            let others: Vec<(Part, bool)> = others.collect();
+            let seen = &lanes[part.lane].windows[part.window].seen;
+            for (other, _) in others.iter().filter(|(_, receives)| *receives) {
+                let waited = (part.start, other.start.min(part.end));
+                let needed = match waited.0 < waited.1 {
+                    true => waited.1 - seen.without_computing(waited),
+                    false => part.start,
+                };
+                self.meets.push(Meet {
+                    lane: part.lane,
+                    sender: other.lane,
+                    needed,
+                    came: other.start,
+                });
+            }
+            let others = others.into_iter();
             let Some((last, receives)) =
                 others.max_by_key(|(other, receives)| (other.start, other.lane, *receives))
             else {
@@ -451,7 +472,8 @@ impl Waits {
         self.waiting = spans
             .map(|(lane, spans)| (lane, Union::of(spans)))
             .collect();
-        (self.direct, self.causes) = (direct, causes);
+        (self.direct, self.causes, self.still) = (direct, causes, still);
+        self.meets.sort_by_key(|meet| meet.needed.max(meet.came));
     }
 
     /// Charges the last lane for what the transfer after a wait is more exposed than its own.

@@ -1,0 +1,108 @@
+//! What an estimated loss can be at most.
+//!
+//! A loss that is found by a what-if replay ([`super::what_if`]) is an estimate. It is bounded by what was measured: a
+//! run can't be shorter by more than the rank that waited least waited in all, nor, by a faster link, by more than
+//! its transfers were longer than the others'. Where kernel windows show how much communication was exposed, it is
+//! no more than that either, on the rank where that is least.
+//!
+//! Rule: no estimate is printed that is larger than its bound.
+
+use super::Arrivals;
+use crate::streams::Streams;
+
+/// Takes off what is not possible. `run_us` is the length of the run.
+pub fn bound(arrivals: &mut Arrivals, streams: Option<&Streams>, run_us: Option<f64>) {
+    let exposed = |but: Option<u32>| {
+        let ranks = streams?.ranks.iter();
+        let others = ranks.filter(|rank| but.is_none() || rank.rank != but);
+        let exposed = others.map(|rank| rank.exposed.share * run_us.unwrap_or(f64::INFINITY));
+        exposed.reduce(f64::min)
+    };
+    let waits: Vec<f64> = arrivals
+        .ranks
+        .iter()
+        .map(|rank| rank.wait_rank_us)
+        .collect();
+    for (index, rank) in arrivals.ranks.iter_mut().enumerate() {
+        let others = waits
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != index);
+        let waited = others.map(|(_, us)| *us).reduce(f64::min);
+        let most = waited
+            .into_iter()
+            .chain(exposed(rank.rank))
+            .reduce(f64::min);
+        if let (Some(loss), Some(most)) = (rank.loss_wall_us, most) {
+            rank.loss_wall_us = Some(loss.min(most));
+            rank.loss_interval_us = rank.loss_interval_us.map(|ends| below(ends, most));
+            rank.loss_at_most_us = Some(most);
+        }
+    }
+    for link in &mut arrivals.links {
+        let most = exposed(None)
+            .unwrap_or(f64::INFINITY)
+            .min(link.excess_wall_us.max(0.0));
+        if let Some(loss) = link.loss_wall_us {
+            link.loss_wall_us = Some(loss.min(most));
+            link.loss_interval_us = link.loss_interval_us.map(|ends| below(ends, most));
+            link.loss_at_most_us = Some(most);
+        }
+    }
+}
+
+fn below((low, high): (f64, f64), most: f64) -> (f64, f64) {
+    (low.min(most), high.min(most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrivals::{Link, RankArrivals, BASIS};
+
+    #[test]
+    fn no_estimate_is_larger_than_what_the_others_waited() {
+        let rank = |number: u32, waited: f64, loss: Option<f64>| RankArrivals {
+            rank: Some(number),
+            wait_rank_us: waited,
+            loss_wall_us: loss,
+            loss_interval_us: loss.map(|loss| (0.9 * loss, 1.1 * loss)),
+            ..RankArrivals::default()
+        };
+        let link = |excess: f64| Link {
+            excess_wall_us: excess,
+            loss_wall_us: Some(50.0),
+            ..Link::default()
+        };
+        let mut arrivals = Arrivals {
+            basis: BASIS,
+            operations: 100,
+            differing: 0,
+            transfer_wall_us: 0.0,
+            wait_rank_us: 0.0,
+            saving_wall_us: 0.0,
+            sampled: None,
+            ranks: vec![
+                rank(3, 1.0, Some(1000.0)),
+                rank(0, 400.0, Some(0.5)),
+                rank(1, 300.0, None),
+            ],
+            over_network: None,
+            links: vec![link(40.0), link(60.0)],
+        };
+        bound(&mut arrivals, None, Some(1e6));
+        let [late, early, other] = &arrivals.ranks[..] else {
+            panic!("three");
+        };
+        assert_eq!(late.loss_wall_us, Some(300.0));
+        assert_eq!(late.loss_interval_us, Some((300.0, 300.0)));
+        assert_eq!(late.loss_at_most_us, Some(300.0));
+        assert_eq!(
+            (early.loss_wall_us, early.loss_at_most_us),
+            (Some(0.5), Some(1.0))
+        );
+        assert_eq!((other.loss_wall_us, other.loss_at_most_us), (None, None));
+        let links = arrivals.links.iter().map(|link| link.loss_wall_us);
+        assert_eq!(links.collect::<Vec<_>>(), [Some(40.0), Some(50.0)]);
+    }
+}
