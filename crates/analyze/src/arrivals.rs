@@ -1,10 +1,10 @@
 //! Wait or wire: who arrived late, what it cost the others, and what being on time would save.
 //!
-//! A [`Gatherer`] keeps the GPU time of every rank's part in every operation that nobody can leave before the last has
-//! arrived (AllReduce, AllGather, ReduceScatter, AlltoAll), 32 bytes each, and [`Gatherer::finish`] looks at the operations
-//! that have a time on every rank. No clock is compared: all ranks of such an operation are taken to end together, so the
-//! rank with the shortest time arrived last, and another's wait is its time less the shortest. The error of that is the
-//! spread of the ends.
+//! A [`Gatherer`] keeps the GPU time of every rank's part in every operation that nobody can leave before the
+//! last has arrived (AllReduce, AllGather, ReduceScatter, AlltoAll), 32 bytes each, and [`Gatherer::finish`]
+//! looks at the operations that have a time on every rank. No clock is compared: all ranks of such an
+//! operation are taken to end together, so the rank with the shortest time arrived last, and another's wait
+//! is its time less the shortest. The error of that is the spread of the ends.
 //!
 //! **Cost.** Between the k-th arrival and the next, k ranks wait for n − k that are not there, and those share that wait
 //! equally. So costs sum exactly to waits. Both are in rank-seconds: two ranks that wait for 1 s are 2. **Saving** is in seconds
@@ -19,7 +19,8 @@
 //! **Proof.** Over hosts, `last_proved` counts the operations of which the hosts' clocks prove who arrived last: its begin is after every
 //! other's wherever their offset lies within its bounds ([`crate::clocks`]). Of the rest it rests on common ends.
 //!
-//! Rule: the sum of `cost_rank_us` over ranks is the sum of `wait_rank_us`, and `inherited_rank_us` is a part of the cost.
+//! Rule: the sum of `cost_rank_us` over ranks is the sum of `wait_rank_us`, and `inherited_rank_us` is a part
+//! of the cost.
 
 use serde::Serialize;
 
@@ -31,6 +32,7 @@ mod hosts;
 mod links;
 mod operations;
 mod sampled;
+mod stalls;
 pub mod table;
 mod what_if;
 
@@ -40,6 +42,7 @@ pub use gatherer::{Gatherer, Routes, TOO_MANY};
 pub(crate) use hosts::hosts;
 pub use links::{Link, OverNetwork};
 pub use sampled::SampledArrivals;
+pub use stalls::Stall;
 
 /// What a figure rests on.
 pub const BASIS: &str = "shortest GPU time of each operation; assumes common ends";
@@ -59,13 +62,17 @@ pub struct Arrivals {
     pub wait_rank_us: f64,
     /// What each operation would have ended earlier with its last rank on time, µs of the wall.
     pub saving_wall_us: f64,
-    /// Of all operations, where launches were left out of the sample that is timed; all other figures are of those that were timed.
+    /// Of all operations, where launches were left out of the sample that is timed; all other figures are of
+    /// those that were timed.
     pub sampled: Option<SampledArrivals>,
     /// By largest own saving.
     pub ranks: Vec<RankArrivals>,
+    /// Ranks that came late once or a few times by far more than is usual, by largest loss.
+    pub stalls: Vec<Stall>,
     /// How much of transfers was the network; null where that was not recorded.
     pub over_network: Option<OverNetwork>,
-    /// What ranks have on the network, by largest excess; empty where that was not recorded, or no two can be compared.
+    /// What ranks have on the network, by largest excess; empty where that was not recorded, or no two can be
+    /// compared.
     pub links: Vec<Link>,
 }
 
@@ -108,7 +115,8 @@ pub struct RankArrivals {
     pub excess_wall_us: f64,
     /// 95 % interval of the saving; null for too few operations.
     pub saving_interval_us: Option<(f64, f64)>,
-    /// How likely a rank that is late no more than the others is to have such a saving; null for too few operations.
+    /// How likely a rank that is late no more than the others is to have such a saving; null for too few
+    /// operations.
     pub saving_p: Option<f64>,
     /// What the run would take less had it been as early as the median of the others, µs of the wall: what of the saving
     /// nothing else hides. An estimate; null where kernel windows measure it, and for ranks that are not late more than chance gives and than ends are spread.
@@ -124,8 +132,8 @@ pub struct RankArrivals {
     pub gpu_busy_us: f64,
     /// Of `last`: operations over several hosts.
     pub last_over_hosts: u64,
-    /// Those of them in which the hosts' clocks prove it, wherever their offset lies within its bounds; null where none of them
-    /// could be judged.
+    /// Those of them in which the hosts' clocks prove it, wherever their offset lies within its bounds; null
+    /// where none of them could be judged.
     pub last_proved: Option<u64>,
     /// And those in which they prove that another came after it: ranks do not end together there.
     pub last_refuted: Option<u64>,
@@ -145,7 +153,8 @@ impl RankArrivals {
 
 /// Ranks taken for late raise a false alarm in so many jobs at most, all together.
 pub(crate) const LEVEL: f64 = 0.001;
-/// Of so many ranks, those with the largest saving, it is told what the run loses by them: each takes playing the run again.
+/// Of so many ranks, those with the largest saving, it is told what the run loses by them: each takes playing
+/// the run again.
 const MOST_LATE: usize = 8;
 
 #[cfg(test)]

@@ -20,9 +20,11 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 mod gathering;
+mod runs;
 mod verdict;
 
 use gathering::{Gathered, KindKey, SOURCES};
+pub use runs::{side_by_side, FigureRow, Figures, RunFinding, Variant, Variants, FIGURES};
 use verdict::judge;
 pub use verdict::{Criterion, Judgement, Status, Verdict};
 
@@ -74,6 +76,10 @@ pub struct RunRow {
     pub missing_at_least: u64,
     /// Why calls are not there, or may not be.
     pub incomplete: Vec<String>,
+    /// What it is as a whole.
+    pub figures: Figures,
+    /// What its report found.
+    pub findings: Vec<RunFinding>,
 }
 
 /// One kind, or all of them, in one run. Times in µs.
@@ -228,6 +234,14 @@ pub struct Diff {
     pub b: RunRow,
     /// What was asked, and the answer.
     pub verdict: Verdict,
+    /// The runs as a whole.
+    pub run: Vec<FigureRow>,
+    /// Findings that B has and A has not.
+    pub new_findings: Vec<RunFinding>,
+    /// Findings that A has and B has not.
+    pub gone_findings: Vec<RunFinding>,
+    /// What changed and why, in one sentence.
+    pub summary: String,
     /// What changed around it.
     pub environment: Vec<Change>,
     /// What communicators were paired.
@@ -248,6 +262,10 @@ pub fn diff(a: &Run, b: &Run, criteria: &[Criterion]) -> Diff {
     find(&mut rows);
     sort(&mut rows);
     let environment = environment::changes(&a.facts, &b.facts);
+    let new_findings = runs::only(&b.row.findings, &a.row.findings);
+    let gone_findings = runs::only(&a.row.findings, &b.row.findings);
+    let (of_a, of_b) = (&a.row.figures, &b.row.figures);
+    let summary = runs::changed(of_a, of_b, &new_findings, &gone_findings, &environment);
     let criteria: Vec<Judgement> = criteria
         .iter()
         .map(|criterion| judge(*criterion, a, b, &rows, &totals, &environment))
@@ -269,6 +287,10 @@ pub fn diff(a: &Run, b: &Run, criteria: &[Criterion]) -> Diff {
             },
             criteria,
         },
+        run: runs::rows(of_a, of_b),
+        new_findings,
+        gone_findings,
+        summary,
         environment,
         communicators: role_rows(a, b, &pairs),
         totals,

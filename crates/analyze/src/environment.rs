@@ -58,10 +58,11 @@ const FACTS: [(&str, FactKind); 11] = [
     ("command", FactKind::Placement),
 ];
 /// Variables that are another in each run.
-const PER_RUN: [&str; 7] = [
+const PER_RUN: [&str; 8] = [
     "NCCLSCOPE_OUT",
     "NCCLSCOPE_QUIET",
     "NCCLSCOPE_RUN",
+    "NCCLSCOPE_RUN_SOCKET",
     "NCCLSCOPE_PLUGIN",
     "NCCL_PROFILER_PLUGIN",
     "NCCL_COMM_ID",

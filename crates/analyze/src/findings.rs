@@ -1,11 +1,12 @@
 //! The few sentences that matter: what costs wall time, with its evidence and what to do.
 //!
-//! Rule: a rank is blamed only where the lower end of the interval of what the run loses by it is above zero, where it is late more
-//! than chance gives one of so many ranks (Holm's method, one job in a thousand), and where that matters: 1 % of the run, half
-//! of its saving, 5 µs an operation. Ends of one operation differ by a few µs between ranks, so less than that proves nothing.
-//! A rank that is as late and costs the run nothing is [`hidden`], which is no finding. Where kernel windows of all ranks show
-//! exposed waiting, that decides what a late rank costs ([`waited_for`]). Over hosts the evidence says whether their clocks
-//! prove who came last, or whether that assumes common ends.
+//! Rule: a rank is blamed only where the lower end of the interval of what the run loses by it is above zero,
+//! where it is late more than chance gives one of so many ranks (Holm's method, one job in a thousand), and
+//! where that matters: 1 % of the run, half of its saving, 5 µs an operation. Ends of one operation differ by
+//! a few µs between ranks, so less than that proves nothing. A rank that is as late and costs the run nothing
+//! is [`hidden`], which is no finding. Where kernel windows of all ranks show exposed waiting, that decides
+//! what a late rank costs ([`waited_for`]). Over hosts the evidence says whether their clocks prove who came
+//! last, or whether that assumes common ends.
 
 use crate::arrivals::{Arrivals, RankArrivals, LEVEL};
 use crate::clocks::Clocks;
@@ -16,6 +17,7 @@ use crate::streams::Streams;
 use serde::Serialize;
 
 mod slow_network;
+mod stalled;
 mod waited_for;
 
 /// Least share of the run.
@@ -28,7 +30,7 @@ const HOST_LATE_ADVICE: &str =
 /// A claim with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// `dead_rank`, `late_rank`, `slow_network`, `differing_operations` or `clock_step`.
+    /// `dead_rank`, `late_rank`, `stall`, `slow_network`, `differing_operations` or `clock_step`.
     pub kind: &'static str,
     /// The claim.
     pub sentence: String,
@@ -38,6 +40,9 @@ pub struct Finding {
     pub wall_interval_us: Option<(f64, f64)>,
     /// That is an estimate, and no more than this is possible, µs; null for what kernel windows measured.
     pub wall_at_most_us: Option<f64>,
+    /// From when to when, µs since the first kernel of the rank that it is about; null where it is all the
+    /// time.
+    pub when_us: Option<(f64, f64)>,
     /// What it rests on.
     pub evidence: String,
     /// What to do.
@@ -93,7 +98,8 @@ pub fn hidden(arrivals: &Arrivals, streams: Option<&Streams>, wall_us: Option<f6
         .collect()
 }
 
-/// The findings: deaths, then what costs wall time, largest first. `differing` is of [`crate::mismatch`], `wall_us` the length of the run.
+/// The findings: deaths, then what costs wall time, largest first. `differing` is of [`crate::mismatch`],
+/// `wall_us` the length of the run.
 pub fn findings(
     deaths: &[Death],
     arrivals: Option<&Arrivals>,
@@ -109,6 +115,11 @@ pub fn findings(
     costly.extend(streams.map_or(Vec::new(), |streams| {
         waited_for::waited_for(streams, wall_us)
     }));
+    // A rank that is late as a habit is named once.
+    let stalls = arrivals.map_or(Vec::new(), |arrivals| {
+        stalled::stalled(arrivals, run_us(arrivals, wall_us), &costly)
+    });
+    costly.extend(stalls);
     costly.sort_by(|a, b| {
         let wall = |finding: &Finding| finding.wall_us.unwrap_or(0.0);
         wall(b).total_cmp(&wall(a))
@@ -160,6 +171,7 @@ fn dead_ranks(deaths: &[Death]) -> Vec<Finding> {
                 wall_us: None,
                 wall_interval_us: None,
                 wall_at_most_us: None,
+                when_us: None,
                 evidence: format!(
                     "Its recording has no end, and stops {} before that of the others{also}.",
                     time(death.before_others_ns as f64 / 1e3)
@@ -177,7 +189,8 @@ fn dead_ranks(deaths: &[Death]) -> Vec<Finding> {
 /// Communicators of which a report names the calls that differ.
 const MOST_DIFFERING: usize = 4;
 
-/// That ranks made different calls at the same place; or else that their operations differ otherwise, so many of them.
+/// That ranks made different calls at the same place; or else that their operations differ otherwise, so many
+/// of them.
 fn differing_operations(differing: &[(String, u64)], chosen: u64) -> Vec<Finding> {
     let finding = |sentence: String, evidence: String, advice: &str| Finding {
         kind: "differing_operations",
@@ -185,6 +198,7 @@ fn differing_operations(differing: &[(String, u64)], chosen: u64) -> Vec<Finding
         wall_us: None,
         wall_interval_us: None,
         wall_at_most_us: None,
+        when_us: None,
         evidence,
         advice: advice.to_owned(),
     };
@@ -242,6 +256,7 @@ fn clock_step(clocks: &Clocks) -> Option<Finding> {
         wall_us: None,
         wall_interval_us: None,
         wall_at_most_us: None,
+        when_us: None,
         evidence: format!(
             "No offset of the clocks fits all operations of that time, if they run apart by {:.0} ppm at most{more}. Times before and after are kept apart.",
             clocks.frequency_error_ppm
@@ -279,10 +294,15 @@ fn basis(rank: &RankArrivals, arrivals: &Arrivals) -> String {
 }
 
 pub(crate) fn who(rank: &RankArrivals) -> String {
-    match (rank.rank, rank.device) {
+    name(rank.rank, rank.device, &rank.host, rank.pid)
+}
+
+/// A rank as sentences begin with it.
+fn name(rank: Option<u32>, device: Option<u32>, host: &str, pid: u32) -> String {
+    match (rank, device) {
         (Some(number), None) => format!("Rank {number}"),
-        (Some(number), Some(device)) => format!("Rank {number} (GPU {device} on {})", rank.host),
-        (None, _) => format!("Pid {} on {}", rank.pid, rank.host),
+        (Some(number), Some(device)) => format!("Rank {number} (GPU {device} on {host})"),
+        (None, _) => format!("Pid {pid} on {host}"),
     }
 }
 
@@ -353,6 +373,7 @@ fn late_rank(
         wall_us: Some(loss),
         wall_interval_us: Some((low, high)),
         wall_at_most_us: rank.loss_at_most_us,
+        when_us: None,
         evidence: format!(
             "It {} and held them up for {}; other work may hide a part of that. The others waited {} for it, summed over ranks. \
              {} 95 % interval: {}. Basis: {}.{inherited}",
@@ -398,6 +419,7 @@ mod tests {
             saving_wall_us: 0.0,
             sampled: None,
             ranks,
+            stalls: Vec::new(),
             links: Vec::new(),
             over_network: None,
         }

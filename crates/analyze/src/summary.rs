@@ -130,6 +130,17 @@ fn of_nccl(report: &Report) -> String {
     }
 }
 
+/// The share of exposed communication by rank, from kernel windows, or else from stream waits.
+pub fn exposed_shares(report: &Report) -> Option<Vec<f64>> {
+    let windows = report.streams.iter().flat_map(|streams| &streams.ranks);
+    let shares: Vec<f64> = windows.map(|rank| rank.exposed.share).collect();
+    let waits = report.stream_waits.as_ref().filter(|waits| waits.tells());
+    match shares.is_empty() {
+        false => Some(shares),
+        true => waits.map(|waits| waits.ranks.iter().map(|rank| rank.share.share).collect()),
+    }
+}
+
 /// The share of exposed communication over ranks, for people, and from what it is if not from kernel windows. `None`
 /// without windows and stream waits.
 pub fn exposed(report: &Report) -> Option<(String, Option<&'static str>)> {

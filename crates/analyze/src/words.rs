@@ -7,6 +7,10 @@
 
 use crate::bandwidth::FACTORS;
 
+mod columns;
+
+pub use columns::{COLUMNS, FINDINGS, ODD};
+
 /// A word and its meaning in a few sentences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word {
@@ -168,7 +172,7 @@ pub fn algorithms_of(function: &str) -> Vec<&'static str> {
 }
 
 /// A name in the letters that count.
-fn plain(name: &str) -> String {
+pub fn plain(name: &str) -> String {
     let letters = name.chars().filter(|c| c.is_ascii_alphanumeric());
     letters.collect::<String>().to_uppercase()
 }
@@ -224,7 +228,8 @@ pub fn explain(word: &str) -> Option<Explanation> {
         }
         return one(f, text);
     }
-    let others = LOST.iter().chain(UNTIMED).chain(UNSEEN).chain(DEFINITIONS);
+    let others = LOST.iter().chain(UNTIMED).chain(UNSEEN).chain(ODD);
+    let others = others.chain(DEFINITIONS).chain(FINDINGS).chain(COLUMNS);
     if let Some(w) = others.into_iter().find(|w| plain(w.name) == wanted) {
         return one(w, plainly(w));
     }
@@ -248,9 +253,11 @@ pub fn known() -> Vec<(&'static str, Vec<&'static str>)> {
         ("functions", names(FUNCTIONS)),
         (
             "causes",
-            [names(LOST), names(UNTIMED), names(UNSEEN)].concat(),
+            [names(LOST), names(UNTIMED), names(UNSEEN), names(ODD)].concat(),
         ),
+        ("findings", names(FINDINGS)),
         ("words", names(DEFINITIONS)),
+        ("columns", names(COLUMNS)),
     ]
 }
 

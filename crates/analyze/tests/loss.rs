@@ -1,7 +1,8 @@
-//! What the run loses by a late rank, against the truth: how much longer the same script takes with the lateness than without.
+//! What the run loses by a late rank, against the truth: how much longer the same script takes with the
+//! lateness than without.
 //!
-//! Scripts are fake-nccl's. Their times are taken from its schedule and not from a recording, so that the load of the machine that
-//! tests are run on is in no launch.
+//! Scripts are fake-nccl's. Their times are taken from its schedule and not from a recording, so that the
+//! load of the machine that tests are run on is in no launch.
 
 use analyze::{report, Report};
 use fake_nccl::schedule::{RankAction, Schedule};
@@ -112,7 +113,8 @@ impl<'s> Played<'s> {
         // Each GPU has a clock of its own.
         let gpu = |ns: u64| SINCE_1970 + ns + 3_000_000_007 * (rank as u64 + 1);
         let host = |ns: u64| (SINCE_1970 + ns) as i64;
-        // A thread that is interrupted between a launch and reading its clock; not at the same calls on all ranks.
+        // A thread that is interrupted between a launch and reading its clock; not at the same calls on all
+        // ranks.
         let (late, early) = match (process.calls.len() + 7 * rank) % 20 {
             19 => (self.error_ns as i64, 0),
             9 => (0, self.error_ns),
@@ -162,7 +164,8 @@ fn training(late: &str, host: u64, gpu: u64) -> String {
     format!("ranks 4\nrepeat 40 {{\n{step}join\ncompute {gpu}us\nsync\n}}\n")
 }
 
-/// Asserts that `rank` is blamed for a loss within 10 % of the truth, and nobody without the lateness. Gives the finding's sentence.
+/// Asserts that `rank` is blamed for a loss within 10 % of the truth, and nobody without the lateness. Gives
+/// the finding's sentence.
 fn within_a_tenth(slowed: &str, plain: &str, rank: u32) -> String {
     let ((found, long), (healthy, short)) = (played(slowed), played(plain));
     assert!(healthy.findings.is_empty(), "{:?}", healthy.findings);
@@ -243,4 +246,117 @@ fn calls_one_after_the_other_lose_what_each_is_late() {
     within_a_tenth(&calls("rank 2 late 5ms"), &calls(""), 2);
     let synced = |late: &str| calls(&format!("{late}\nsync"));
     within_a_tenth(&synced("rank 3 late 5ms"), &synced(""), 3);
+}
+
+/// Plain steps of a few operations, with what some rank does before some of them.
+fn steps_of(calls: &str, number: usize, before: impl Fn(usize) -> String) -> String {
+    let step = |at: usize| {
+        let before = before(at);
+        format!("{before}\nsleep 2ms\n{calls}\nsync\n")
+    };
+    let steps: String = (0..number).map(step).collect();
+    format!("ranks 4\n{steps}")
+}
+
+fn steps(number: usize, before: impl Fn(usize) -> String) -> String {
+    let calls = "all_reduce 4MiB time=1ms\nall_reduce 1MiB time=500us";
+    steps_of(calls, number, before)
+}
+
+#[test]
+fn a_single_stall_is_found_with_when() {
+    let stalled = |at: usize| match at {
+        30 => "rank 2 { sleep 500ms }".to_owned(),
+        _ => String::new(),
+    };
+    let (found, long) = played(&steps(40, stalled));
+    let [finding] = &found.findings[..] else {
+        panic!("{:?}", found.findings);
+    };
+    assert_eq!(finding.kind, "stall");
+    let begins = "Rank 2 costs this job 500 ms of ";
+    assert!(finding.sentence.starts_with(begins), "{finding:?}");
+    let why = "by one stall, 1";
+    assert!(finding.sentence.contains(why), "{finding:?}");
+    let says = "after its first kernel: its host launched late.";
+    assert!(finding.sentence.ends_with(says), "{finding:?}");
+    assert_eq!(found.verdict, finding.sentence);
+    let (from, until) = finding.when_us.expect("when");
+    // 30 steps of 3.5 ms, less what comes before the first kernel.
+    assert!((from - 30.0 * 3.5e3).abs() < 5e3, "{from} of {long}");
+    assert!((until - from - 500e3).abs() < 5e3, "{from} {until}");
+}
+
+#[test]
+fn a_start_that_one_rank_is_late_to_is_found() {
+    let late = |at: usize| match at {
+        0..8 => "rank 1 { sleep 30ms }".to_owned(),
+        _ => String::new(),
+    };
+    let (found, _) = played(&steps(200, late));
+    let [finding] = &found.findings[..] else {
+        panic!("{:?}", found.findings);
+    };
+    let begins = "Rank 1 costs this job 210 ms of ";
+    assert!(finding.sentence.starts_with(begins), "{finding:?}");
+    let start = "at the start, in its first 7 operations: its host launched late.";
+    assert!(finding.sentence.contains(start), "{finding:?}");
+    let from = finding.when_us.map(|(from, _)| from < 50e3);
+    assert_eq!(from, Some(true), "{finding:?}");
+}
+
+#[test]
+fn stalls_that_come_again_are_counted_and_a_habit_is_none() {
+    let now_and_then = |at: usize| match at % 50 {
+        25 => "rank 3 { sleep 80ms }".to_owned(),
+        _ => String::new(),
+    };
+    let (found, _) = played(&steps(200, now_and_then));
+    let [finding] = &found.findings[..] else {
+        panic!("{:?}", found.findings);
+    };
+    let sentence = &finding.sentence;
+    assert!(
+        sentence.contains("by 4 stalls, the longest of 80"),
+        "{sentence}"
+    );
+    let always = |_| "rank 3 { sleep 8ms }".to_owned();
+    let (found, _) = played(&steps(100, always));
+    let kinds: Vec<&str> = found.findings.iter().map(|f| f.kind).collect();
+    assert_eq!(kinds, ["late_rank"], "{:?}", found.findings);
+}
+
+#[test]
+fn noise_is_no_finding() {
+    let mut state = 1u64;
+    let mut uniform = move || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    };
+    let mut found = Vec::new();
+    for job in 0..100usize {
+        let number = [12, 40, 150][job % 3];
+        let noise: Vec<String> = (0..number)
+            .map(|_| {
+                let rank = |rank: usize| {
+                    // Normal for half of the jobs, with a long tail for the others: 10 % of a step of 3.5 ms.
+                    let of_10 = match job % 2 {
+                        0 => (0..12).map(|_| uniform()).sum::<f64>() - 6.0 + 3.0,
+                        _ => -uniform().max(1e-9).ln(),
+                    };
+                    let us = (350.0 * of_10.max(0.0)) as u64;
+                    format!("rank {rank} {{ sleep {us}us }}\n")
+                };
+                (0..4).map(rank).collect()
+            })
+            .collect();
+        // The first of several equal operations is late, and the others follow at once.
+        let calls = ["all_reduce 4MiB time=1ms\n", "all_reduce 4MiB time=100us\n"][job % 4 / 2];
+        let calls = calls.repeat([1, 2, 10][job % 5 % 3]);
+        let (report, _) = played(&steps_of(&calls, number, |at| noise[at].clone()));
+        found.extend(report.findings.into_iter().map(|f| f.sentence));
+    }
+    assert!(found.len() <= 1, "{found:?}");
 }

@@ -1,7 +1,8 @@
 //! `ncclscope diff`: two runs side by side.
 
-use crate::report::{open, print};
+use crate::report::{open, print, replace};
 use analyze::diff::{Criterion, Run};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -19,28 +20,81 @@ pub struct Args {
     a: PathBuf,
     /// Capture of the second run
     b: PathBuf,
+    /// More captures: one column for each variant, and repeats of one variant together
+    more: Vec<PathBuf>,
     /// Exit with 1 if slower=N% (a kind of operation or all together is slower by more than that, beyond
     /// noise), missing (a kind of A is not in B), environment (software, variables, topology or recording
     /// differ), algorithm (algorithm, protocol or channels differ), incomplete (a capture lacks calls); may
     /// be given several times
     #[arg(long, value_name = "WHAT")]
     fail_on: Vec<Criterion>,
-    /// Print JSON (ncclscope.diff/1) instead of text
+    /// Print JSON (ncclscope.diff/1, or ncclscope.variants/1 of more than two captures) instead of text
     #[arg(long)]
     json: bool,
+    /// Write one HTML file, which needs nothing else; `-` is standard output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "all"])]
+    html: Option<PathBuf>,
     /// Print every row instead of the first of each table
     #[arg(long, conflicts_with = "json")]
     all: bool,
+    #[command(flatten)]
+    look: crate::look::Look,
 }
 
 /// Prints the diff; the exit status is the verdict's.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     // One capture in memory at a time.
     let run = |path: &Path| open(path).map(|capture| Run::of(&capture));
+    if !args.more.is_empty() {
+        return several(&args, run);
+    }
     let diff = analyze::diff::diff(&run(&args.a)?, &run(&args.b)?, &args.fail_on);
-    print(|out| match args.json {
-        true => render::diff_text::write_json(&diff, out),
-        false => render::diff_text::write(&diff, args.all, out),
-    })?;
+    match &args.html {
+        Some(file) => {
+            let mut page = Vec::new();
+            render::diff_html::write(&diff, &mut page)?;
+            to_file(file, &page, &diff.summary)?;
+        }
+        None => {
+            print(|out| match args.json {
+                true => render::diff_text::write_json(&diff, out),
+                false => render::diff_text::write(&diff, args.all, args.look.of_stdout(), out),
+            })?;
+        }
+    }
     Ok(ExitCode::from(diff.verdict.exit_status))
+}
+
+/// More than two runs.
+fn several(args: &Args, run: impl Fn(&Path) -> anyhow::Result<Run>) -> anyhow::Result<ExitCode> {
+    anyhow::ensure!(
+        args.fail_on.is_empty(),
+        "--fail-on judges two captures, and there are {}\n  hint: compare them two by two",
+        2 + args.more.len()
+    );
+    let captures = [&args.a, &args.b].into_iter().chain(&args.more);
+    let runs: Vec<Run> = captures.map(|path| run(path)).collect::<Result<_, _>>()?;
+    let variants = analyze::diff::side_by_side(&runs);
+    if let Some(file) = &args.html {
+        let mut page = Vec::new();
+        render::diff_html::write_variants(&variants, &mut page)?;
+        to_file(file, &page, &variants.summary)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    print(|out| match args.json {
+        true => render::diff_text::write_variants_json(&variants, out),
+        false => render::diff_text::write_variants(&variants, args.all, args.look.of_stdout(), out),
+    })
+}
+
+/// Writes a page to `file`, and what it says to standard output; `-` is that.
+fn to_file(file: &Path, page: &[u8], summary: &str) -> anyhow::Result<()> {
+    if file == Path::new("-") {
+        print(|out| out.write_all(page))?;
+        return Ok(());
+    }
+    replace(file, page)?;
+    tell!("The comparison is in {}", file.display());
+    print(|out| writeln!(out, "{summary}"))?;
+    Ok(())
 }

@@ -18,7 +18,7 @@ pub struct Args {
 /// Prints the explanation.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let (word, look) = (args.word.join(" "), args.look.of_stdout());
-    let Some(found) = words::explain(&word) else {
+    let Some(found) = render::explain::explain(&word) else {
         let mut hint = String::from("hint: these are known, and pairs like RING_LL:");
         for (what, names) in words::known() {
             hint += &format!("\n    {what}: {}", names.join(", "));

@@ -153,6 +153,9 @@ impl StoryFolder {
     fn new(script: &str, tools: Tools) -> StoryFolder {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("job"), script).expect("written");
+        // The recorded jobs.
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data");
+        std::os::unix::fs::symlink(data, folder.path().join("data")).expect("linked");
         StoryFolder { folder, tools }
     }
 
@@ -248,6 +251,23 @@ impl Masks {
             rest = after;
             out += line;
             out.push('\n');
+            if line.starts_with("The run (step: ") {
+                let more = rest.iter().take_while(|l| l.ends_with(')')).count();
+                rest[..more]
+                    .iter()
+                    .for_each(|line| out += &format!("{line}\n"));
+                rest = &rest[more..];
+                let rows = rest.iter().take_while(|l| !l.is_empty()).count();
+                for row in &rest[..rows] {
+                    let words: Vec<&str> = row.split_whitespace().collect();
+                    out += &match words.first() {
+                        Some(figure @ (&"wall" | &"step")) => format!("  {figure} <time>\n"),
+                        _ => format!("  {}\n", words.join(" ")),
+                    };
+                }
+                rest = &rest[rows..];
+                continue;
+            }
             if line.starts_with("  time     ") {
                 let more = rest.iter().take_while(|l| l.starts_with("           "));
                 rest = &rest[more.count()..];
@@ -293,6 +313,9 @@ impl Masks {
         }
         if line.starts_with("  Recording cost this job: callbacks ") {
             return "  Recording cost this job: callbacks <n> % (counted × measured).".to_owned();
+        }
+        if line.starts_with("The run went from ") || line.starts_with("The run took as long ") {
+            return "The run took <time> and <time>.".to_owned();
         }
         if line.starts_with("  time     ") {
             return "  time     <time>".to_owned();

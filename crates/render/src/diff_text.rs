@@ -1,14 +1,25 @@
 //! A diff as plain text, and as JSON in the format of `schema/diff-1.json`.
 
-use crate::layout::{plural, wrap, write_printable, Table};
-use analyze::diff::{Diff, Finding, Row, RunRow, Side, Status, Total};
-use analyze::spelling::size;
+use crate::layout::{plural, Look, Page, Style, Table, Unit};
+use analyze::diff::{Diff, FigureRow, Finding, Row, RunRow, Side, Status, Total, Variants};
+use analyze::environment::Change;
+use analyze::spelling::{datatype, percent, size, three, time};
 use std::io::{Result, Write};
 
 /// The JSON Schema of a diff.
 pub const SCHEMA: &str = include_str!("../schema/diff-1.json");
 /// Rows of a table unless all are asked for.
 const ROWS: usize = 16;
+/// Rows of the kinds of operations.
+const FEW: usize = 8;
+
+/// Writes variants as JSON, indented, with a newline at its end.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_variants_json(variants: &Variants, out: &mut impl Write) -> Result<()> {
+    crate::json::pretty(variants, out)
+}
 
 /// Writes `diff` as JSON, indented, with a newline at its end.
 ///
@@ -22,44 +33,110 @@ pub fn write_json(diff: &Diff, out: &mut impl Write) -> Result<()> {
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write(diff: &Diff, all: bool, out: &mut impl Write) -> Result<()> {
-    let mut text = Vec::new();
-    body(diff, all, &mut text)?;
-    write_printable(&text, out)
+pub fn write(diff: &Diff, all: bool, look: Look, out: &mut impl Write) -> Result<()> {
+    let mut page = Page::new(look, all);
+    body(diff, &mut page)?;
+    page.finish(out)
 }
 
-fn body(diff: &Diff, all: bool, out: &mut Vec<u8>) -> Result<()> {
-    let shown = if all { usize::MAX } else { ROWS };
-    run("A", &diff.a, out)?;
-    run("B", &diff.b, out)?;
-    writeln!(out, "\n{}.", diff.definition)?;
-    let about = format!(
-        "Brackets are {:.0} % intervals. `slower` and `faster` hold for all kinds together (Holm).",
+fn body(diff: &Diff, page: &mut Page) -> Result<()> {
+    run("A", &diff.a, page);
+    run("B", &diff.b, page);
+    whole(diff, page);
+    environment(diff, page);
+    findings(diff, page);
+    verdict(diff, page);
+    operations(diff, page);
+    communicators(diff, page);
+    page.title("Notes");
+    page.line(&format!(
+        "{}. Brackets are {:.0} % intervals. `slower` and `faster` hold for all kinds together (Holm).",
+        diff.definition,
         diff.confidence * 100.0
-    );
-    wrap(out, "", "", &about)?;
-    verdict(diff, shown, out)?;
-    environment(diff, shown, out)?;
-    communicators(diff, shown, out)?;
-    operations(diff, shown, out)?;
-    writeln!(out, "\nNotes")?;
+    ));
     for note in &diff.notes {
-        wrap(out, "  ", "    ", note)?;
+        page.line(note);
     }
-    closing(diff, out)
+    page.gap();
+    page.styled(Style::Title, &diff.summary);
+    page.next(&format!("ncclscope report {}", diff.b.capture));
+    Ok(())
 }
 
-fn run(name: &str, run: &RunRow, out: &mut impl Write) -> Result<()> {
-    let list = |values: &[String]| {
-        if values.is_empty() {
-            "not known".to_owned()
-        } else {
-            values.join(", ")
-        }
+/// A figure of a run, for people.
+pub(crate) fn figure(name: &str, value: Option<f64>) -> String {
+    let Some(value) = value else {
+        return "-".to_owned();
     };
-    writeln!(out, "{name}  {}", run.capture)?;
+    match name {
+        "step_us" | "wall_us" => time(value),
+        "exposed_share" | "waiting_share" => percent(value),
+        _ => format!("{} GB/s", three(value)),
+    }
+}
+
+/// What a figure is called on a page.
+pub(crate) fn figure_name(name: &str) -> &'static str {
+    match name {
+        "step_us" => "step",
+        "wall_us" => "wall",
+        "exposed_share" => "exposed",
+        "waiting_share" => "waiting",
+        _ => "busbw",
+    }
+}
+
+/// By how much a figure changed: a time or a bandwidth by a part, a share by points.
+pub(crate) fn figure_change(row: &FigureRow) -> String {
+    let Some((a, b)) = row.a.zip(row.b) else {
+        return "-".to_owned();
+    };
+    match row.figure {
+        "exposed_share" | "waiting_share" => format!("{:+.1} points", 100.0 * (b - a)),
+        _ if a > 0.0 => format!("{:+.1} %", 100.0 * (b / a - 1.0)),
+        _ => "-".to_owned(),
+    }
+}
+
+/// The runs as a whole.
+fn whole(diff: &Diff, page: &mut Page) {
+    let mut table = Table::new(["figure", "A", "B", "change"], "<>>>");
+    for row in &diff.run {
+        table.row([
+            figure_name(row.figure).to_owned(),
+            figure(row.figure, row.a),
+            figure(row.figure, row.b),
+            figure_change(row),
+        ]);
+    }
+    page.title(
+        "The run (step: median; exposed: of the rank that has most; waiting: of the time in NCCL; busbw: of the operation \
+         that moved most bytes)",
+    );
+    page.table(&table, usize::MAX, "figures");
+}
+
+fn findings(diff: &Diff, page: &mut Page) {
+    let all = [
+        (&diff.new_findings, "New in B"),
+        (&diff.gone_findings, "Gone since A"),
+    ];
+    if all.iter().all(|(list, _)| list.is_empty()) {
+        page.gap();
+        return page.wrap("", "", "No finding is new or gone.");
+    }
+    for (list, title) in all.into_iter().filter(|(list, _)| !list.is_empty()) {
+        page.title(title);
+        for finding in list {
+            page.line(&finding.sentence);
+        }
+    }
+}
+
+fn run(name: &str, run: &RunRow, page: &mut Page) {
+    page.wrap("", "", &format!("{name}  {}", run.capture));
     if let Some(command) = &run.command {
-        wrap(out, "     ", "       ", &crate::text::clipped(command))?;
+        page.wrap("     ", "       ", &crate::text::clipped(command));
     }
     let least = if run.missing_at_least > 0 {
         "at least "
@@ -70,12 +147,12 @@ fn run(name: &str, run: &RunRow, out: &mut impl Write) -> Result<()> {
         "{} on {}; NCCL {}; {}; {} of {least}{} announced calls recorded",
         plural(run.nprocesses as u64, "process", "processes"),
         plural(run.nhosts as u64, "host", "hosts"),
-        list(&run.nccl),
-        list(&run.recording),
+        crate::text::some(&run.nccl),
+        crate::text::some(&run.recording),
         run.recorded,
         run.announced.saturating_add(run.missing_at_least)
     );
-    wrap(out, "     ", "       ", &line)
+    page.wrap("     ", "       ", &line);
 }
 
 fn status(status: Status) -> &'static str {
@@ -86,51 +163,83 @@ fn status(status: Status) -> &'static str {
     }
 }
 
-fn verdict(diff: &Diff, shown: usize, out: &mut impl Write) -> Result<()> {
+fn verdict(diff: &Diff, page: &mut Page) {
     let Some(whole) = diff.verdict.status else {
-        return Ok(());
+        return;
     };
-    writeln!(out, "\nVerdict: {}", status(whole))?;
+    page.title(&format!("Verdict: {}", status(whole)));
+    let shown = if page.all { usize::MAX } else { ROWS };
     for judgement in &diff.verdict.criteria {
-        writeln!(out, "  {}: {}", judgement.fail_on, status(judgement.status))?;
+        page.line(&format!(
+            "{}: {}",
+            judgement.fail_on,
+            status(judgement.status)
+        ));
         for reason in judgement.reasons.iter().take(shown) {
-            wrap(out, "    ", "      ", reason)?;
+            page.wrap("    ", "      ", reason);
         }
-        if judgement.reasons.len() > shown {
-            writeln!(
-                out,
-                "    … {} more (--all)",
-                judgement.reasons.len() - shown
-            )?;
+        let more = judgement.reasons.len().saturating_sub(shown);
+        if more > 0 {
+            page.wrap("    ", "    ", &format!("… {more} more (--all)"));
         }
     }
-    Ok(())
 }
 
-fn environment(diff: &Diff, shown: usize, out: &mut impl Write) -> Result<()> {
+fn environment(diff: &Diff, page: &mut Page) {
     if diff.environment.is_empty() {
-        return writeln!(out, "\nNothing changed in the environment.");
+        page.gap();
+        return page.wrap("", "", "Nothing changed in the environment.");
     }
-    writeln!(out, "\nEnvironment (what changed, A -> B)")?;
+    page.title("Environment (what changed, A -> B)");
+    let shown = if page.all { usize::MAX } else { ROWS };
     for change in diff.environment.iter().take(shown) {
-        let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "not set".to_owned());
-        let text = format!("{} -> {}", value(&change.a), value(&change.b));
-        wrap(out, &format!("  {}: ", change.key), "    ", &text)?;
+        page.line(&changed(change));
     }
-    if diff.environment.len() > shown {
-        writeln!(out, "  … {} more (--all)", diff.environment.len() - shown)?;
+    let more = diff.environment.len().saturating_sub(shown);
+    if more > 0 {
+        page.line(&format!("… {more} more (--all)"));
     }
-    Ok(())
 }
 
-fn communicators(diff: &Diff, shown: usize, out: &mut impl Write) -> Result<()> {
-    if diff.communicators.is_empty() {
-        return writeln!(out, "\nNo communicator was made.");
+/// `NCCL_ALGO: not set -> RING`; of long values, what differs.
+pub(crate) fn changed(change: &Change) -> String {
+    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "not set".to_owned());
+    let (a, b) = (value(&change.a), value(&change.b));
+    let (short_a, short_b) = apart(&a, &b);
+    format!("{}: {short_a} -> {short_b}", change.key)
+}
+
+/// Two texts without the words at their begin that they share, if these are many.
+fn apart(a: &str, b: &str) -> (String, String) {
+    const LONG: usize = 40;
+    let (words_a, words_b): (Vec<&str>, Vec<&str>) =
+        (a.split(' ').collect(), b.split(' ').collect());
+    let same = words_a
+        .iter()
+        .zip(&words_b)
+        .take_while(|(a, b)| a == b)
+        .count();
+    let shared: usize = words_a[..same].iter().map(|word| word.len() + 1).sum();
+    if shared < LONG {
+        return (a.to_owned(), b.to_owned());
     }
-    writeln!(
-        out,
-        "\nCommunicators by role (`A` and `B` count them, `members` are one's; hashes differ from run to run)"
-    )?;
+    let rest = |words: &[&str]| match words.get(same..) {
+        Some(rest) if !rest.is_empty() => format!("… {}", rest.join(" ")),
+        _ => "…".to_owned(),
+    };
+    (rest(&words_a), rest(&words_b))
+}
+
+fn communicators(diff: &Diff, page: &mut Page) {
+    if diff.communicators.is_empty() {
+        page.gap();
+        return page.wrap("", "", "No communicator was made.");
+    }
+    // One that both have needs no row.
+    let plain = diff.communicators.len() == 1 && diff.communicators[0].paired_by.is_some();
+    if plain && !page.all {
+        return;
+    }
     let names = [
         "role",
         "nranks",
@@ -139,9 +248,10 @@ fn communicators(diff: &Diff, shown: usize, out: &mut impl Write) -> Result<()> 
         "B",
         "name",
         "members",
-        "paired by",
+        "paired_by",
     ];
     let mut table = Table::new(names, ">>>>><<<");
+    table.squeeze = &["nodes", "paired_by", "name"];
     for role in &diff.communicators {
         let known = |n: Option<u32>| n.map_or("-".to_owned(), |n| n.to_string());
         let nodes = match role.nnodes {
@@ -159,7 +269,10 @@ fn communicators(diff: &Diff, shown: usize, out: &mut impl Write) -> Result<()> 
             role.paired_by.unwrap_or("no partner").to_owned(),
         ]);
     }
-    table.write(out, shown, "roles")
+    page.title(
+        "Communicators by role (A and B count them, members are one's; hashes differ from run to run)",
+    );
+    page.table(&table, ROWS, "roles");
 }
 
 /// `0-3,8`.
@@ -188,7 +301,7 @@ fn ranges(ranks: &[u32]) -> String {
     text.join(",")
 }
 
-fn finding(finding: Finding) -> &'static str {
+pub(crate) fn finding(finding: Finding) -> &'static str {
     match finding {
         Finding::Slower => "slower",
         Finding::Faster => "faster",
@@ -199,29 +312,12 @@ fn finding(finding: Finding) -> &'static str {
     }
 }
 
-/// µs or ms with as many digits as help.
-fn time(value: Option<f64>) -> String {
-    match value {
-        None => "-".to_owned(),
-        Some(value) if value.abs() < 1000.0 => format!("{value:.2}"),
-        Some(value) => format!("{value:.1}"),
-    }
-}
-
-/// `+1.0 [+0.5, +1.5]`.
-fn with_interval(value: Option<f64>, interval: Option<[f64; 2]>) -> String {
-    let number = |value: f64| {
-        // Neither -0.0 nor more digits than a large one needs.
-        let (small, large) = (format!("{value:+.2}"), format!("{value:+.1}"));
-        let text = if value.abs() < 100.0 { small } else { large };
-        if text
-            .trim_start_matches(['+', '-'])
-            .trim_matches(['0', '.'])
-            .is_empty()
-        {
-            return text.replace('-', "+");
-        }
-        text
+/// `+46.1 % [+40, +52]`; a part that is more than twice is a factor: `×3.14`.
+pub(crate) fn with_interval(value: Option<f64>, interval: Option<[f64; 2]>) -> String {
+    let number = |percent: f64| match percent {
+        p if p >= 100.0 => format!("×{}", three(1.0 + p / 100.0)),
+        // Neither -0.0 nor more digits than help.
+        p => format!("{p:+.1}%").replace("-0.0%", "+0.0%"),
     };
     match (value, interval) {
         (None, _) => "-".to_owned(),
@@ -232,59 +328,43 @@ fn with_interval(value: Option<f64>, interval: Option<[f64; 2]>) -> String {
     }
 }
 
-fn operations(diff: &Diff, shown: usize, out: &mut impl Write) -> Result<()> {
+fn operations(diff: &Diff, page: &mut Page) {
     if diff.operations.is_empty() {
-        return writeln!(out, "\nNo call was recorded.");
+        page.gap();
+        return page.wrap("", "", "No call was recorded.");
     }
-    writeln!(
-        out,
-        "\nKinds of operations (largest change of A's total time first; mean µs per call, without each rank's first)"
-    )?;
     let names = [
-        "function",
-        "bytes",
-        "datatype",
-        "role",
-        "time",
-        "mean_A",
-        "mean_B",
-        "percent",
-        "difference",
-        "finding",
+        "function", "size", "type", "role", "time", "mean_A", "mean_B", "change", "finding",
     ];
-    let mut means = Table::new(names, "<><>>>>>><");
+    let mut means = Table::new(names, "<><>>>>><");
+    means.squeeze = &["time", "role", "type"];
     let names = [
-        "function", "bytes", "datatype", "role", "calls_A", "calls_B", "sum_A_ms", "sum_B_ms",
-        "p50_A", "p50_B", "p50 %",
+        "function", "size", "type", "role", "calls_A", "calls_B", "sum_A", "sum_B", "p50_A",
+        "p50_B", "change",
     ];
     let mut sums = Table::new(names, "<><>>>>>>>>");
+    sums.squeeze = &["role", "type", "calls_A", "calls_B"];
+    let known = |side: &Option<Side>, of: fn(&Side) -> Option<f64>| side.as_ref().and_then(of);
+    let each = || diff.operations.iter().flat_map(|row| [&row.a, &row.b]);
+    let unit = Unit::of(each().filter_map(|side| known(side, |s| s.mean_us)));
+    let of_sums = Unit::of(each().filter_map(|side| known(side, |s| s.sum_us)));
     for row in &diff.operations {
-        let [function, bytes, datatype, role] = title(row);
-        let mean = |side: &Option<Side>| time(side.as_ref().and_then(|s| s.mean_us));
-        means.row([
-            function.clone(),
-            bytes.clone(),
-            datatype.clone(),
-            role.clone(),
+        let first = title(row);
+        let mean = |side: &Option<Side>| unit.show(known(side, |s| s.mean_us));
+        means.row(first.clone().into_iter().chain([
             row.time_source.unwrap_or("-").to_owned(),
             mean(&row.a),
             mean(&row.b),
             with_interval(row.versus.percent, row.versus.percent_interval),
-            with_interval(row.versus.difference_us, row.versus.difference_interval_us),
             finding(row.finding).to_owned(),
-        ]);
+        ]));
         let calls = |side: &Option<Side>| {
             side.as_ref()
                 .map_or("-".to_owned(), |s| s.calls.to_string())
         };
-        let sum =
-            |side: &Option<Side>| time(side.as_ref().and_then(|s| s.sum_us).map(|us| us / 1e3));
-        let p50 = |side: &Option<Side>| time(side.as_ref().and_then(|s| s.p50_us));
-        sums.row([
-            function,
-            bytes,
-            datatype,
-            role,
+        let sum = |side: &Option<Side>| of_sums.show(known(side, |s| s.sum_us));
+        let p50 = |side: &Option<Side>| unit.show(known(side, |s| s.p50_us));
+        sums.row(first.into_iter().chain([
             calls(&row.a),
             calls(&row.b),
             sum(&row.a),
@@ -292,37 +372,29 @@ fn operations(diff: &Diff, shown: usize, out: &mut impl Write) -> Result<()> {
             p50(&row.a),
             p50(&row.b),
             with_interval(row.versus.p50_ratio.map(|r| (r - 1.0) * 100.0), None),
-        ]);
+        ]));
     }
     for total in &diff.totals {
-        means.row(total_row(total));
+        means.foot.push(total_row(total, &unit).to_vec());
     }
-    // The whole stays, whatever else is cut.
-    let kinds = if diff.operations.len() > shown {
-        shown
-    } else {
-        usize::MAX
-    };
-    means.write(out, kinds, "kinds")?;
-    for total in diff.totals.iter().filter(|_| kinds != usize::MAX) {
-        let [_, _, _, _, source, a, b, percent, difference, finding] = total_row(total);
-        writeln!(
-            out,
-            "  all of {} kinds, {source}: {a} -> {b}; {percent} %; {difference} µs; {finding}",
-            total.kinds
-        )?;
+    page.title(&format!(
+        "Kinds of operations (largest change of A's total time first; mean {} per call, without each rank's first)",
+        unit.name
+    ));
+    page.table(&means, FEW, "kinds");
+    algorithms(diff, page);
+    if page.all {
+        page.title(&format!(
+            "The same in total (sums in {}, warm-up included) and in the middle (p50 in {}; change: of p50)",
+            of_sums.name, unit.name
+        ));
+        page.table(&sums, ROWS, "kinds");
     }
-    writeln!(
-        out,
-        "\nThe same in total (warm-up included) and in the middle (p50 in µs; p50 %: B's against A's)"
-    )?;
-    sums.write(out, shown, "kinds")?;
-    algorithms(diff, shown, out)
 }
 
 /// The row for all kinds together.
-fn total_row(total: &Total) -> [String; 10] {
-    let mean = |sum: f64| time(Some(sum / total.calls as f64));
+fn total_row(total: &Total, unit: &Unit) -> [String; 9] {
+    let mean = |sum: f64| unit.show(Some(sum / total.calls as f64));
     [
         "all".to_owned(),
         "-".to_owned(),
@@ -332,92 +404,141 @@ fn total_row(total: &Total) -> [String; 10] {
         mean(total.a_us),
         mean(total.b_us),
         with_interval(total.versus.percent, total.versus.percent_interval),
-        with_interval(
-            total.versus.difference_us,
-            total.versus.difference_interval_us,
-        ),
         finding(total.finding).to_owned(),
     ]
 }
 
 /// Function, bytes, datatype and role of a kind.
-fn title(row: &Row) -> [String; 4] {
-    let datatype = row.datatype.as_deref().unwrap_or("-");
+pub(crate) fn title(row: &Row) -> [String; 4] {
     [
         row.function.clone().unwrap_or_else(|| "-".to_owned()),
         row.bytes.map_or("-".to_owned(), size),
-        datatype.trim_start_matches("nccl").to_owned(),
+        row.datatype.as_deref().map_or("-".to_owned(), datatype),
         row.role.map_or("-".to_owned(), |r| r.to_string()),
     ]
 }
 
-fn algorithms(diff: &Diff, shown: usize, out: &mut impl Write) -> Result<()> {
+fn algorithms(diff: &Diff, page: &mut Page) {
     let changed: Vec<&Row> = diff.operations.iter().filter(|r| r.how_changed).collect();
     if changed.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(out, "\nAlgorithm, protocol or channels changed (calls)")?;
+    page.title("Algorithm, protocol or channels changed (calls)");
+    let shown = if page.all { usize::MAX } else { ROWS };
     for row in changed.iter().take(shown) {
-        let [function, bytes, _, role] = title(row);
+        let [function, size, _, role] = title(row);
         let how = |side: &Option<Side>| {
             let how = side.iter().flat_map(|s| &s.how);
             let texts: Vec<String> = how.map(|(how, n)| format!("{how} ({n})")).collect();
             texts.join(", ")
         };
-        let text = format!("{} -> {}", how(&row.a), how(&row.b));
-        wrap(
-            out,
-            &format!("  {function} {bytes}, role {role}: "),
-            "    ",
-            &text,
-        )?;
+        page.line(&format!(
+            "{function} {size}, role {role}: {} -> {}",
+            how(&row.a),
+            how(&row.b)
+        ));
     }
-    if changed.len() > shown {
-        writeln!(out, "  … {} more (--all)", changed.len() - shown)?;
+    let more = changed.len().saturating_sub(shown);
+    if more > 0 {
+        page.line(&format!("… {more} more (--all)"));
     }
-    Ok(())
 }
 
-fn closing(diff: &Diff, out: &mut impl Write) -> Result<()> {
-    writeln!(out)?;
-    for total in &diff.totals {
-        let source = if total.time_source == "gpu" {
-            "GPU"
-        } else {
-            "host"
+/// Writes any number of runs side by side, one column for each variant.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_variants(
+    variants: &Variants,
+    all: bool,
+    look: Look,
+    out: &mut impl Write,
+) -> Result<()> {
+    let mut page = Page::new(look, all);
+    let letter = |index: usize| letter(index);
+    for (index, variant) in variants.variants.iter().enumerate() {
+        let runs = match variant.captures.len() {
+            1 => String::new(),
+            n => format!(" ({n} runs: {})", variant.captures.join(", ")),
         };
-        let of = format!(
-            "{}, {:.0} % of the compared {source} time",
-            plural(
-                total.kinds as u64,
-                "kind of operation",
-                "kinds of operations"
-            ),
-            total.share * 100.0
+        page.wrap(
+            "",
+            "     ",
+            &format!("{}  {}{runs}", letter(index), variant.name),
         );
-        let [low, high] = total.versus.percent_interval.unwrap_or_default();
-        let percent = total.versus.percent.unwrap_or(0.0);
-        let line = match total.finding {
-            Finding::Slower | Finding::Faster => format!(
-                "NCCL calls took {:.1} % {} {source} time in B than in A [{low:+.1}, {high:+.1}] over {of}.",
-                percent.abs(),
-                if percent > 0.0 { "more" } else { "less" }
-            ),
-            _ => format!(
-                "No change of the {source} time of NCCL calls is found: {percent:+.1} % [{low:+.1}, {high:+.1}] over {of}."
-            ),
-        };
-        wrap(out, "", "", &line)?;
     }
-    if diff.totals.is_empty() {
-        wrap(
-            out,
-            "",
-            "",
-            "No kind of operation has an interval in both runs, so nothing is called slower or faster.",
-        )?;
+    page.gap();
+    // One line for each figure, with as many columns as there are variants.
+    let letters: Vec<String> = (0..variants.variants.len()).map(letter).collect();
+    let names: Vec<&str> = std::iter::once("figure")
+        .chain(letters.iter().map(String::as_str))
+        .collect();
+    const ALIGN: &str = "<>>>>>>>>>>>>>>>>>>>>>>>>>>";
+    let mut table = Table::new(
+        names.iter().copied(),
+        &ALIGN[..names.len().min(ALIGN.len())],
+    );
+    for (figure_is, best) in &variants.best {
+        let cells: Vec<String> = variants
+            .variants
+            .iter()
+            .enumerate()
+            .map(|(index, variant)| {
+                let mark = if *best == Some(index) { "*" } else { "" };
+                let (low, high) = (variant.low.get(figure_is), variant.high.get(figure_is));
+                let half = low.zip(high).map(|(low, high)| (high - low) / 2.0);
+                let half = half.map_or(String::new(), |h| {
+                    format!(" ± {}", figure(figure_is, Some(h)))
+                });
+                format!(
+                    "{mark}{}{half}",
+                    figure(figure_is, variant.mean.get(figure_is))
+                )
+            })
+            .collect();
+        if cells.iter().any(|cell| cell != "-") {
+            table.row(std::iter::once(figure_name(figure_is).to_owned()).chain(cells));
+        }
     }
-    writeln!(out, "Next: ncclscope report {}", diff.b.capture)
+    page.title(
+        "The runs (mean over the runs of a variant ± 95 %; * best, beyond every other's interval)",
+    );
+    page.table(&table, usize::MAX, "figures");
+    for (index, variant) in variants.variants.iter().enumerate().skip(1) {
+        if !variant.differs.is_empty() {
+            page.title(&format!(
+                "Environment (what changed, A -> {})",
+                letter(index)
+            ));
+            for change in variant.differs.iter().take(ROWS) {
+                page.line(&changed(change));
+            }
+        }
+    }
+    for (index, variant) in variants.variants.iter().enumerate() {
+        if !variant.findings.is_empty() {
+            page.title(&format!("Findings of {}", letter(index)));
+            for finding in &variant.findings {
+                page.line(&finding.sentence);
+            }
+        }
+    }
+    page.gap();
+    page.styled(Style::Title, &variants.summary);
+    if let [first, .., last] = variants.variants.as_slice() {
+        page.next(&format!("ncclscope diff {} {}", first.name, last.name));
+    } else if let [only] = variants.variants.as_slice() {
+        page.next(&format!("ncclscope report {}", only.name));
+    }
+    page.finish(out)
+}
+
+/// `A` to `Z`, then `V27`.
+pub(crate) fn letter(index: usize) -> String {
+    match u8::try_from(index) {
+        Ok(index) if index < 26 => char::from(b'A' + index).to_string(),
+        _ => format!("V{}", index + 1),
+    }
 }
 
 #[cfg(test)]
@@ -435,9 +556,20 @@ mod tests {
     fn nothing_is_never_minus_nothing() {
         assert_eq!(
             with_interval(Some(-0.001), Some([-0.1, 0.1])),
-            "+0.00 [-0.10, +0.10]"
+            "+0.0% [-0.1%, +0.1%]"
         );
         assert_eq!(with_interval(None, None), "-");
-        assert_eq!(with_interval(Some(-250.0), None), "-250.0");
+        assert_eq!(with_interval(Some(3438.1), None), "×35.4");
+    }
+
+    #[test]
+    fn what_two_commands_share_is_said_once() {
+        let a = "python3 -u bench/gpu/ddp_densenet.py --batch 256 --steps 40";
+        let b = format!("{a} --slow-rank 0");
+        assert_eq!(apart(a, &b), ("…".to_owned(), "… --slow-rank 0".to_owned()));
+        assert_eq!(
+            apart("2.28.9", "2.30.7"),
+            ("2.28.9".into(), "2.30.7".into())
+        );
     }
 }

@@ -8,7 +8,8 @@
 //! [`embedded`] in its data; and the page's policy runs the two scripts that are hashed in it and no other.
 
 use crate::layout::{plural, short_ids};
-use crate::text::{counts, outlier};
+use crate::text::{counts, moment, outlier};
+use analyze::spelling::time;
 use analyze::words::{self, Word};
 use analyze::Report;
 use base64::prelude::{Engine, BASE64_STANDARD};
@@ -20,9 +21,9 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 mod across;
-mod columns;
+pub(crate) mod columns;
 
-const STYLE: &str = include_str!("../html/style.css");
+pub(crate) const STYLE: &str = include_str!("../html/style.css");
 const TABLES: &str = include_str!("../html/tables.js");
 const PLOTS: &str = include_str!("../html/plots.js");
 
@@ -67,12 +68,12 @@ pub fn write(report: &Report, out: &mut impl Write) -> std::io::Result<()> {
 }
 
 /// The name by which the page's policy knows a script or style.
-fn hash(text: &str) -> String {
+pub(crate) fn hash(text: &str) -> String {
     format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
 }
 
 /// `text` for the inside of an element or of a quoted attribute. Control characters, which HTML can't have, show as `\u{1b}`.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (number, line) in text.split('\n').enumerate() {
         if number > 0 {
@@ -166,20 +167,20 @@ impl<'a> Page<'a> {
         self.header();
         self.html += "<main>\n";
         self.findings();
-        self.completeness();
         self.job();
+        self.completeness();
+        self.steps();
         self.ranks();
-        self.communicators();
-        self.functions();
         self.operations();
         self.graphs();
-        self.warmup();
-        self.steps();
         self.streams();
         self.stream_waits();
         self.waiting();
         self.clocks();
         self.settings();
+        self.communicators();
+        self.functions();
+        self.warmup();
         self.network();
         self.lines("Notes", "notes", &self.report.notes);
         self.problems();
@@ -198,10 +199,10 @@ impl<'a> Page<'a> {
         let (report, job) = (self.report, &self.report.job);
         let _ = writeln!(
             self.html,
-            "<header>\n<h1>NCCL calls of {}</h1>\n<p class=\"lead\">{}</p>\n<p>{}</p>\n<p class=\"next\">Next: <code>{}</code></p>",
-            escaped(&job.capture),
+            "<header>\n<h1 class=\"lead\">{}</h1>\n<p>{}</p>\n<p class=\"next\">NCCL calls of {}. Next: <code>{}</code></p>",
             escaped(&report.verdict),
-            escaped(&report.summary),
+            escaped(&analyze::summary::figures(report).join(" · ")),
+            escaped(&job.capture),
             escaped(&report.next)
         );
         let c = &report.completeness;
@@ -234,7 +235,7 @@ impl<'a> Page<'a> {
         };
         let share = report.ranks.share.map(|s| {
             let spread = format!(
-                "{:.1} to {:.1} % of the run over ranks",
+                "{:.1} to {:.1} % of the time over ranks",
                 100.0 * s.min,
                 100.0 * s.max
             );
@@ -254,9 +255,7 @@ impl<'a> Page<'a> {
             ),
             None => ("In NCCL, median rank", share, small(&spread)),
         };
-        let wall = job
-            .wall_us
-            .map_or("-".to_owned(), |us| format!("{:.3} s", us / 1e6));
+        let wall = job.wall_us.map_or("-".to_owned(), time);
         let end = match job.exit_status {
             Some(status) => format!("exit status {status}"),
             None => "end not recorded".to_owned(),
@@ -287,16 +286,13 @@ impl<'a> Page<'a> {
         self.html += "</dl>\n</header>\n<nav aria-label=\"Sections\"><ul>\n";
         let there = |there: bool, id: &'static str, name: &'static str| there.then_some((id, name));
         let sections = [
-            there(!report.findings.is_empty(), "findings", "Findings"),
-            Some(("completeness", "Completeness")),
+            there(!report.findings.is_empty(), "findings", "Evidence"),
             Some(("job", "Job")),
+            Some(("completeness", "Completeness")),
+            there(report.steps.is_some(), "steps", "Steps"),
             there(!report.ranks.rows.is_empty(), "ranks", "Ranks"),
-            Some(("communicators", "Communicators")),
-            there(!report.functions.is_empty(), "functions", "Functions"),
             Some(("operations", "Operations")),
             there(!report.graphs.is_empty(), "graphs", "CUDA graphs"),
-            there(!report.warmup.is_empty(), "warmup", "Warm-up"),
-            there(report.steps.is_some(), "steps", "Steps"),
             there(report.streams.is_some(), "streams", "What the GPUs did"),
             there(
                 report.streams.iter().any(|s| !s.bubbles.is_empty()),
@@ -311,6 +307,9 @@ impl<'a> Page<'a> {
             there(report.arrivals.is_some(), "waiting", "Waiting"),
             there(report.clocks.is_some(), "clocks", "Clocks"),
             there(!report.settings.is_empty(), "settings", "Settings"),
+            Some(("communicators", "Communicators")),
+            there(!report.functions.is_empty(), "functions", "Functions"),
+            there(!report.warmup.is_empty(), "warmup", "Warm-up"),
             there(!report.network.is_empty(), "network", "Network"),
             there(!report.notes.is_empty(), "notes", "Notes"),
             there(!report.problems.is_empty(), "problems", "Problems"),
@@ -480,7 +479,7 @@ impl<'a> Page<'a> {
 
     fn completeness(&mut self) {
         let c = &self.report.completeness;
-        self.section("completeness", "Completeness and trust", "");
+        self.section("completeness", "Completeness", "");
         for sentence in c.missing() {
             let _ = writeln!(self.html, "<p class=\"bad\">{}</p>", escaped(&sentence));
         }
@@ -549,8 +548,8 @@ impl<'a> Page<'a> {
             ranks += &format!(", {}", plural(job.restarts.into(), "restart", "restarts"));
         }
         let run = match (&job.started, &job.ended) {
-            (Some(started), Some(ended)) => format!("{started} to {ended}"),
-            (Some(started), None) => format!("since {started}; its end was not recorded"),
+            (Some(started), Some(ended)) => format!("{} to {}", moment(started), moment(ended)),
+            (Some(started), None) => format!("since {}; its end was not recorded", moment(started)),
             _ => "not known when".to_owned(),
         };
         let mut facts = vec![
@@ -665,8 +664,8 @@ impl<'a> Page<'a> {
             ],
             ..Table::new("Functions", &[FUNCTION])
         });
-        self.html += "<h3>Parts of one call</h3>\n";
-        self.table_of("functions", "Parts of one call", &[PARTS], "");
+        self.html += "<h3>Parts of one call, by function and size</h3>\n";
+        self.table_of("parts", "Parts of one call", &[PARTS], "");
         self.html += "<h3>Collectives against point-to-point</h3>\n";
         let rows = self.elements("kinds");
         self.table(&Table {

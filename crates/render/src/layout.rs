@@ -239,6 +239,20 @@ fn wrap_to(out: &mut impl Write, width: usize, first: &str, rest: &str, text: &s
     writeln!(out, "{line}")
 }
 
+#[cfg(debug_assertions)]
+thread_local! {
+    /// Headings of all tables that this thread made, for the test that `explain` knows them.
+    static HEADINGS: std::cell::RefCell<std::collections::BTreeSet<String>> =
+        const { std::cell::RefCell::new(std::collections::BTreeSet::new()) };
+}
+
+/// Headings of all tables that this thread made so far.
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub fn headings() -> Vec<String> {
+    HEADINGS.with_borrow(|seen| seen.iter().cloned().collect())
+}
+
 /// Columns that hold names are not cut to less than this.
 const LEAST_NAME: usize = 8;
 
@@ -257,9 +271,12 @@ pub struct Table {
 impl Table {
     /// A table with these column names; `align` has a character for each.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>, align: &'static str) -> Table {
+        let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+        #[cfg(debug_assertions)]
+        HEADINGS.with_borrow_mut(|seen| seen.extend(names.iter().cloned()));
         Table {
             align,
-            rows: vec![names.into_iter().map(str::to_owned).collect()],
+            rows: vec![names],
             foot: Vec::new(),
             squeeze: &[],
             hidden: &[],

@@ -138,7 +138,7 @@ pub(crate) fn kernels(report: &Report, page: &mut Page) {
         );
     };
     let names = [
-        "kernel", "kind", "kernels", "sum", "mean_us", "%", "beside_%",
+        "kernel", "kind", "kernels", "sum", "mean_us", "share_%", "beside_%",
     ];
     let mut table = Table::new(names, "<<>>>>>");
     table.squeeze = &["kind", "mean_us", "kernels"];

@@ -52,6 +52,8 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
     let mut page = Page::new(options.look, options.all);
     answer(report, &mut page);
     job(report, &mut page)?;
+    let settings: Vec<String> = report.settings.iter().map(|s| s.summary.clone()).collect();
+    list("Settings", &settings, &mut page);
     completeness(report, &mut page);
     crate::steps::steps(report, &mut page);
     ranks(report, &mut page);
@@ -63,8 +65,6 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
     crate::waiting::waiting(report, &mut page);
     crate::waiting::links(report, &mut page);
     crate::clocks::clocks(report, &mut page);
-    let settings: Vec<String> = report.settings.iter().map(|s| s.summary.clone()).collect();
-    list("Settings", &settings, &mut page);
     communicators(report, &mut page);
     if options.all {
         functions(report, &mut page);

@@ -31,7 +31,7 @@ fn check_schema(diff: &Diff) {
         .collect();
     assert!(errors.is_empty(), "{errors:#?}");
     let mut text = Vec::new();
-    render::diff_text::write(diff, false, &mut text).expect("written");
+    render::diff_text::write(diff, false, Default::default(), &mut text).expect("written");
     let text = String::from_utf8(text).expect("text");
     assert!(text.contains(analyze::diff::DEFINITION));
 }
@@ -111,4 +111,61 @@ fn another_nccl_and_other_hosts_show() {
     assert!(other.communicators.iter().all(|c| c.paired_by.is_none()));
     assert!(other.totals.is_empty());
     assert_eq!(other.verdict.exit_status, 1);
+}
+
+#[test]
+fn the_last_sentence_says_what_changed_and_why() {
+    let [plain, host, gpu] = ["slow_plain", "slow_host", "slow_gpu"].map(run);
+    let compared = diff(&plain, &host, &[]);
+    check_schema(&compared);
+    assert_eq!(
+        compared.summary,
+        "The step went from 169 ms to 247 ms (+46.2 %) because rank 0 (GPU 0 on vm) is late: its host \
+         launches every collective late."
+    );
+    let back = diff(&host, &plain, &[]).summary;
+    assert!(back.starts_with("The step went from 247 ms to 169 ms (-31.6 %). Gone is: rank 0 "));
+    let other = diff(&host, &gpu, &[]);
+    assert_eq!(
+        (other.new_findings.len(), other.gone_findings.len()),
+        (1, 1)
+    );
+    let same = diff(&plain, &plain, &[]);
+    assert!(same.new_findings.is_empty() && same.gone_findings.is_empty());
+    assert!(same
+        .summary
+        .starts_with("The step took as long in both: 169 ms and 169 ms"));
+}
+
+#[test]
+fn repeats_of_a_variant_are_one_column_and_the_best_needs_an_interval() {
+    use analyze::diff::side_by_side;
+    let [plain, host] = ["slow_plain", "slow_host"].map(run);
+    let runs = [&plain, &host, &plain, &host, &plain].map(Run::clone);
+    let found = side_by_side(&runs);
+    let sizes: Vec<usize> = found.variants.iter().map(|v| v.captures.len()).collect();
+    assert_eq!(sizes, [3, 2]);
+    let best = |figure: &str| found.best.iter().find(|(name, _)| *name == figure);
+    assert_eq!(best("step_us"), Some(&("step_us", Some(0))));
+    assert_eq!(best("busbw_gb_per_s"), Some(&("busbw_gb_per_s", Some(0))));
+    assert!(
+        found.summary.contains("has the shortest step: 169 ms"),
+        "{}",
+        found.summary
+    );
+    let once = side_by_side(&[plain, host]);
+    assert!(once.best.iter().all(|(_, best)| best.is_none()));
+    for variants in [&found, &once] {
+        let mut text = Vec::new();
+        render::diff_text::write_variants(variants, false, Default::default(), &mut text)
+            .expect("written");
+        let text = String::from_utf8(text).expect("text");
+        assert_eq!(
+            text.contains("*169 ms"),
+            variants.variants[0].captures.len() > 1
+        );
+        let mut page = Vec::new();
+        render::diff_html::write_variants(variants, &mut page).expect("written");
+        assert!(String::from_utf8(page).expect("text").contains("169 ms"));
+    }
 }

@@ -82,6 +82,7 @@ mod tests {
             wait_rank_us: 0.0,
             saving_wall_us: 0.0,
             sampled: None,
+            stalls: Vec::new(),
             ranks: vec![
                 rank(3, 1.0, Some(1000.0)),
                 rank(0, 400.0, Some(0.5)),

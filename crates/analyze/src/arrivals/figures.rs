@@ -3,6 +3,7 @@
 use super::chain::{Busy, Chains};
 use super::operations::{Operations, PartIndex};
 use super::sampled::Scale;
+use super::stalls::{stalls, Last};
 use super::{hosts, links, what_if, Arrivals, RankArrivals, BASIS, LEVEL, MOST_LATE};
 use crate::interval::{beyond_chance, Batches};
 use tables::Capture;
@@ -23,7 +24,8 @@ struct Late {
 }
 
 impl Operations {
-    /// By lane and part: for how long its rank was late by itself as the last of the operation, ns. `busy` is by lane.
+    /// By lane and part: for how long its rank was late by itself as the last of the operation, ns. `busy` is
+    /// by lane.
     fn own(&self, busy: &[Busy]) -> Vec<Vec<u32>> {
         let mut own: Vec<Vec<u32>> = self.lanes.iter().map(|l| vec![0; l.parts.len()]).collect();
         for operation in &self.whole {
@@ -178,6 +180,13 @@ impl Operations {
         if !measured {
             self.losses(&mut ranks, &mut late, &mut what_if);
         }
+        let last = late.iter().map(|late| Last {
+            lane: late.lane,
+            own: late.own,
+            launched_late: matches!(late.reason, Some(Reason::LateLaunch)),
+            gpu_busy: matches!(late.reason, Some(Reason::BusyGpu)),
+        });
+        let stalls = stalls(&self, &last.collect::<Vec<_>>(), &mut what_if);
         for Late { lane, own, reason } in late {
             let row = &mut ranks[lane as usize];
             match reason {
@@ -204,12 +213,14 @@ impl Operations {
             saving_wall_us: saving,
             sampled: scale.estimate(unsampled),
             ranks,
+            stalls,
             over_network: held.map(|held| links::over_network(&self, &held)),
             links,
         })
     }
 
-    /// What the run loses by those that are late more than chance gives, for the most late of them, and why they are. `ranks` are by lane,
+    /// What the run loses by those that are late more than chance gives, for the most late of them, and why
+    /// they are. `ranks` are by lane,
     /// `last` by operation.
     fn losses(
         &self,
@@ -260,8 +271,8 @@ impl Operations {
     }
 }
 
-/// The cost of each of these ranks, in order of arrival (falling time): waits between one arrival and the next, shared by
-/// those that are not there yet. ns.
+/// The cost of each of these ranks, in order of arrival (falling time): waits between one arrival and the
+/// next, shared by those that are not there yet. ns.
 fn shares(arrivals: &[(u32, PartIndex)], costs: &mut Vec<f64>) {
     costs.clear();
     costs.resize(arrivals.len(), 0.0);

@@ -455,6 +455,11 @@ impl WhatIf {
     /// By how much each operation would have ended earlier, had the rank of `lane` been as early as the
     /// median of the others, or had its transfer taken so much less as `shorter` says, ns by operation.
     fn without(&self, lane: u32, shorter: Option<&[i64]>) -> Vec<i64> {
+        self.without_in(lane, shorter, None)
+    }
+
+    /// The same, had that rank been as early in the operations of `only` alone.
+    fn without_in(&self, lane: u32, shorter: Option<&[i64]>, only: Option<&[bool]>) -> Vec<i64> {
         let mut earlier = vec![0i64; self.operations.len()];
         let mut others = Vec::new();
         for operation in &self.order {
@@ -472,7 +477,8 @@ impl WhatIf {
                         .map_or(0, |on| earlier[on.operation as usize])
                 };
                 let begin = node.end.saturating_sub(transfer);
-                let own = match node.lane == lane && shorter.is_none() {
+                let moves = only.is_none_or(|only| only[*operation as usize]);
+                let own = match node.lane == lane && shorter.is_none() && moves {
                     true => self.own(index, &mut others),
                     false => 0,
                 };
@@ -534,6 +540,29 @@ impl WhatIf {
                 .interval
                 .map(|(low, high)| (low.min(bound), high.min(bound))),
         }
+    }
+
+    /// What the run loses by the rank of `lane` in the operations of `only`, and in those that follow as
+    /// parts of the same work, ns.
+    pub(super) fn loss_in(&self, lane: u32, only: &[bool]) -> f64 {
+        let mut with = only.to_vec();
+        let mut since = None;
+        for index in &self.lanes[lane as usize] {
+            let node = self.node(*index);
+            let operation = node.operation as usize;
+            if only[operation] {
+                since = Some(node.anchor);
+            } else if since == Some(node.anchor) {
+                with[operation] = true;
+            } else {
+                since = None;
+            }
+        }
+        let earlier = self.without_in(lane, None, Some(&with));
+        let last = self.lanes[lane as usize].last();
+        last.map_or(0.0, |last| {
+            earlier[self.node(*last).operation as usize] as f64
+        })
     }
 
     /// What the run can lose by the rank of `lane` at most, ns: each other rank's time less that of its own

@@ -1,5 +1,6 @@
 //! What a comparison needs of one run: how long each kind of operation took, in order.
 
+use super::runs::{Figures, RunFinding};
 use super::{Run, RunRow, Side, STAMP_STEP};
 use crate::absent::AbsentRow;
 use crate::completeness::Completeness;
@@ -79,6 +80,8 @@ impl Run {
                 recorded: report.completeness.recorded,
                 missing_at_least: report.completeness.missing_at_least,
                 incomplete: incomplete(&report.completeness),
+                figures: Figures::of(&report),
+                findings: report.findings.iter().map(RunFinding::of).collect(),
             },
             facts: environment::facts(capture),
             ids: capture.communicators.iter().map(|c| c.id.clone()).collect(),

@@ -1,8 +1,9 @@
 //! Links of the network that are slower than the others.
 //!
-//! Rule: a link is blamed only where its excess over the median of the others is more than chance gives one of so many (Holm's method), and
-//! is half as long again as they take; where the network is what transfers wait for, because the link is in the network's hands for
-//! half of them; and where the run loses by it, with the lower end of the interval above zero and 1 % of the run at least.
+//! Rule: a link is blamed only where its excess over the median of the others is more than chance gives one
+//! of so many (Holm's method), and is half as long again as they take; where the network is what transfers
+//! wait for, because the link is in the network's hands for half of them; and where the run loses by it, with
+//! the lower end of the interval above zero and 1 % of the run at least.
 
 use super::{costs_about, estimate, Finding, LEAST_SHARE};
 use crate::arrivals::{Arrivals, Link, LEAST_US, LEVEL};
@@ -29,6 +30,7 @@ pub(super) fn slow_network(arrivals: &Arrivals, run_us: f64) -> Vec<Finding> {
                 wall_us: Some(loss),
                 wall_interval_us: Some((low, high)),
                 wall_at_most_us: link.loss_at_most_us,
+                when_us: None,
                 evidence: evidence(link, (low, high)),
                 advice: advice(link).to_owned(),
             })

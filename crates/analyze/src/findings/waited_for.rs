@@ -1,7 +1,7 @@
 //! A rank that the others wait for, by what kernel windows show.
 //!
-//! Rule: it is only told where the lower end of the loss's interval is above zero. The loss is exposed waiting of the other
-//! ranks and what their waiting kernels slow, so it is never more than these ranks lost.
+//! Rule: it is only told where the lower end of the loss's interval is above zero. The loss is exposed
+//! waiting of the other ranks and what their waiting kernels slow, so it is never more than these ranks lost.
 
 use super::{arrived_last, costs, late_to, Finding, HOST_LATE_ADVICE, LEAST_SHARE};
 use crate::spelling::{time, times};
@@ -40,6 +40,7 @@ fn finding(rank: &WaitedFor, streams: &Streams, wall_us: Option<f64>) -> Finding
         wall_us: Some(rank.loss_us),
         wall_interval_us: rank.loss_interval_us,
         wall_at_most_us: None,
+        when_us: None,
         evidence: format!(
             "It {} in {} of kernel windows. Measured there: the time in which the others' GPUs waited and computed nothing, and \
              what waiting slowed beside it. 95 % interval of the cost: {}.",

@@ -11,10 +11,8 @@ Verdict: undecided
     no kind of operation has an interval (it takes rows of 16 operations in both runs, after the first)
 
 Kinds of operations (largest change of A's total time first; mean µs per call, without each rank's first)
-  function  bytes datatype role time mean_A mean_B percent difference finding
-  AllReduce 1 MiB Float32     0  gpu 100.00 150.00  +50.00     +50.00 -
-
-No kind of operation has an interval in both runs, so nothing is called slower or faster.
+  function   size type    role time mean_A mean_B change
+  AllReduce 1 MiB float32    0  gpu    100    150 +50.0%
 --- ncclscope diff before after --json | grep -A2 -E '"no_interval"|"status"'
     "status": null,
     "exit_status": 0,

@@ -15,6 +15,7 @@ AllReduce of 1 MiB took 100 % of the GPU time in NCCL: 54.0 µs over ranks in 6 
 --- umask 027; ncclscope report capture --html another.html 2>/dev/null >&2; stat -c '%a %n' another.html; ls -A | grep -v capture
 640 another.html
 another.html
+data
 first.html
 job
 report.html

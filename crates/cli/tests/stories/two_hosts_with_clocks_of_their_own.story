@@ -8,9 +8,9 @@ repeat 40 { all_reduce 1MiB time=1ms ; sleep 5ms }
 sync
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 160, ABI v5
---- ncclscope report capture | sed -n '/^Clocks/,/^$/p' | awk 'NR < 3 || NF < 1 {print; next} {print $1, $5, $6, $7}'
+--- ncclscope report capture --all | sed -n '/^Clocks/,/^$/p' | awk 'NR < 3 || NF < 1 {print; next} {print $1, $5, $6, $7}'
 Clocks of the hosts (µs against fake-host-0; bounds hold within 1 s, if clocks run apart by 50 ppm at most)
-  host           offset       low      high from        operations windows
+  host           offset       low      high from        operations windows drift_ppm_low drift_ppm_high
 fake-host-1 common ends 39
 --- ncclscope report capture --json | jq -c '.clocks | .reference, (.hosts[] | [.host, .source, .low_us < 3e6 and 3e6 < .high_us, (.high_us - .low_us) < 1e6, .operations, .contradicted])'
 "fake-host-0"

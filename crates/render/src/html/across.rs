@@ -10,16 +10,15 @@ impl Page<'_> {
         if findings.is_empty() {
             return;
         }
-        self.section(
-            "findings",
-            "Findings",
-            "Deaths first, then what costs wall time, largest first.",
-        );
+        self.section("findings", "Evidence", "");
         for finding in findings {
+            // The verdict stands above.
+            if finding.sentence != self.report.verdict {
+                let _ = writeln!(self.html, "<h3>Also: {}</h3>", marked(&finding.sentence));
+            }
             let _ = writeln!(
                 self.html,
-                "<h3>{}</h3>\n<p>Evidence: {}.</p>\n<p>{}</p>",
-                marked(&finding.sentence),
+                "<p>{}</p>\n<p><strong>What to do:</strong> {}</p>",
                 marked(&finding.evidence),
                 marked(&finding.advice)
             );

@@ -102,6 +102,9 @@ macro_rules! columns {
             help: $help,
             missing: $missing,
         }),*];)*
+
+        /// All of them.
+        pub const ALL: &[&[Column]] = &[$($name),*];
     };
 }
 
@@ -391,6 +394,9 @@ columns! {
     }
     PARTS {
         "function" "function" "" Text "as NCCL names it; operations that came in pieces under their own name" NO_NAME;
+        "least_bytes" "size" "" Bytes "the smallest in this row, by the convention of nccl-tests" NO_SIZE;
+        "most_bytes" "up to" "" Bytes "the largest in this row" NO_SIZE;
+        "calls" "calls" "" Count "that have parts, without warm-ups" NEVER;
         "parts_us.api.mean" "api" "mean, µs" Figure "API entry to return" NO_PART;
         "parts_us.api.p50" "api" "p50, µs" Figure "API entry to return" NO_PART;
         "parts_us.enqueue.mean" "enqueue" "mean, µs" Figure "API entry to the kernel launch, or to the event of enqueueing" NO_PART;

@@ -1,0 +1,365 @@
+//! What a run is as a whole, and several runs or variants beside each other.
+//!
+//! A [`Figures`] is what a report's first lines say of one run. [`changed`] names what went from one run to
+//! another and why; [`side_by_side`] sets any number of runs side by side, with repeats of one variant as one
+//! column.
+//!
+//! Rule: the best of several is only named if its interval lies apart from every other's, and one run has
+//! none.
+
+use super::Run;
+use crate::environment::{self, Change, FactKind};
+use crate::findings::Finding;
+use crate::interval::of_runs;
+use crate::spelling::{percent, time};
+use crate::summary::exposed_shares;
+use crate::Report;
+use serde::Serialize;
+
+/// The format of [`Variants`].
+pub const SCHEMA: &str = "ncclscope.variants/1";
+
+/// What a run is as a whole. What is not known is null.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Figures {
+    /// Median time of a step.
+    pub step_us: Option<f64>,
+    /// From the first communicator to the last call, on the longest rank.
+    pub wall_us: Option<f64>,
+    /// Exposed communication of the rank that has most: the part of its time in which nothing computed beside
+    /// it.
+    pub exposed_share: Option<f64>,
+    /// Part of the GPU time in matched operations that was waiting for late ranks.
+    pub waiting_share: Option<f64>,
+    /// busbw of the operation that moved most bytes, 10⁹ bytes a second.
+    pub busbw_gb_per_s: Option<f64>,
+}
+
+/// A finding of a run, as far as a comparison needs it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunFinding {
+    /// As in a report.
+    pub kind: &'static str,
+    /// As in a report.
+    pub sentence: String,
+    /// What is wrong, to follow "because".
+    pub cause: String,
+    /// What makes it the same finding in another run.
+    #[serde(skip)]
+    pub(super) key: String,
+}
+
+/// One figure in two runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FigureRow {
+    /// Its name in [`Figures`].
+    pub figure: &'static str,
+    /// In A.
+    pub a: Option<f64>,
+    /// In B.
+    pub b: Option<f64>,
+}
+
+/// The figures by name, in the order of a page.
+pub const FIGURES: [&str; 5] = [
+    "step_us",
+    "wall_us",
+    "exposed_share",
+    "waiting_share",
+    "busbw_gb_per_s",
+];
+
+impl Figures {
+    pub(super) fn of(report: &Report) -> Figures {
+        let moved =
+            |o: &&crate::operations::Operation| o.bytes.unwrap_or(0).saturating_mul(o.calls);
+        let with = report.operations.iter();
+        let with = with.filter(|o| o.busbw_gb_per_s.is_some());
+        Figures {
+            step_us: report.steps.as_ref().and_then(|s| s.step_us?.p50),
+            wall_us: report.ranks.wall_us.map(|wall| wall.max),
+            exposed_share: exposed_shares(report)
+                .and_then(|shares| shares.into_iter().max_by(f64::total_cmp)),
+            waiting_share: report.arrivals.as_ref().and_then(|a| a.wait_share()),
+            busbw_gb_per_s: with.rev().max_by_key(moved).and_then(|o| o.busbw_gb_per_s),
+        }
+    }
+
+    /// A figure by its name.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        match name {
+            "step_us" => self.step_us,
+            "wall_us" => self.wall_us,
+            "exposed_share" => self.exposed_share,
+            "waiting_share" => self.waiting_share,
+            "busbw_gb_per_s" => self.busbw_gb_per_s,
+            _ => None,
+        }
+    }
+}
+
+impl RunFinding {
+    pub(super) fn of(finding: &Finding) -> RunFinding {
+        let sentence = finding.sentence.trim_end_matches('.');
+        let (who, rest) = sentence
+            .split_once(" costs this job ")
+            .unwrap_or((sentence, ""));
+        let why = rest
+            .split_once(": ")
+            .map_or(String::new(), |(_, why)| format!(": {why}"));
+        let mut name = who.to_owned();
+        if let Some(first) = name.get_mut(..1) {
+            first.make_ascii_lowercase();
+        }
+        let is = match finding.kind {
+            "late_rank" => " is late",
+            "stall" => " stalls",
+            "slow_network" => " is slow",
+            _ => "",
+        };
+        RunFinding {
+            kind: finding.kind,
+            sentence: finding.sentence.clone(),
+            cause: format!("{name}{is}{why}"),
+            key: format!("{} {who}", finding.kind),
+        }
+    }
+}
+
+/// The figures of both, in the order of a page, without those that neither has.
+pub(super) fn rows(a: &Figures, b: &Figures) -> Vec<FigureRow> {
+    let row = |figure| FigureRow {
+        figure,
+        a: a.get(figure),
+        b: b.get(figure),
+    };
+    let known = |row: &FigureRow| row.a.is_some() || row.b.is_some();
+    FIGURES.into_iter().map(row).filter(known).collect()
+}
+
+/// Those of `of` that `than` has not.
+pub(super) fn only(of: &[RunFinding], than: &[RunFinding]) -> Vec<RunFinding> {
+    let known = |one: &&RunFinding| than.iter().any(|other| other.key == one.key);
+    of.iter().filter(|one| !known(one)).cloned().collect()
+}
+
+/// A change of less than this part is not said to be one.
+const LEAST_CHANGE: f64 = 0.02;
+
+/// What changed from `a` to `b` and why, in one sentence.
+pub(super) fn changed(
+    a: &Figures,
+    b: &Figures,
+    new: &[RunFinding],
+    gone: &[RunFinding],
+    environment: &[Change],
+) -> String {
+    let steps = a.step_us.zip(b.step_us).map(|both| ("The step", both));
+    let walls = a.wall_us.zip(b.wall_us).map(|both| ("The run", both));
+    let Some((what, (from, to))) = steps.or(walls).filter(|(_, (from, _))| *from > 0.0) else {
+        return "How long a step or the run took is not known of both.".to_owned();
+    };
+    let change = to / from - 1.0;
+    if change.abs() < LEAST_CHANGE {
+        let took = time(to);
+        return format!(
+            "{what} took as long in both: {} and {took} ({}).",
+            time(from),
+            signed(change)
+        );
+    }
+    let went = format!(
+        "{what} went from {} to {} ({})",
+        time(from),
+        time(to),
+        signed(change)
+    );
+    let causes = if change > 0.0 { new } else { gone };
+    if let Some(first) = causes.first() {
+        return match change > 0.0 {
+            true => format!("{went} because {}.", first.cause),
+            false => format!("{went}. Gone is: {}.", first.cause),
+        };
+    }
+    let counts = |change: &&Change| change.kind != FactKind::Placement;
+    match environment.iter().find(counts) {
+        Some(first) => {
+            let value = |v: &Option<String>| v.clone().unwrap_or_else(|| "not set".to_owned());
+            format!(
+                "{went}. No finding says why; {} changed from {} to {}.",
+                first.key,
+                value(&first.a),
+                value(&first.b)
+            )
+        }
+        None => format!("{went}. No finding says why, and nothing changed in the environment."),
+    }
+}
+
+/// `+46.1 %`.
+fn signed(change: f64) -> String {
+    let sign = if change >= 0.0 { "+" } else { "" };
+    format!("{sign}{}", percent(change))
+}
+
+/// Runs that differ in nothing but when they ran.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Variant {
+    /// How it is called: the folder of its first run.
+    pub name: String,
+    /// Its captures.
+    pub captures: Vec<String>,
+    /// What differs from the first variant.
+    pub differs: Vec<Change>,
+    /// The mean over its runs.
+    pub mean: Figures,
+    /// Lower ends of 95 % intervals over its runs; null for one run.
+    pub low: Figures,
+    /// Upper ends.
+    pub high: Figures,
+    /// Findings of all its runs, each once.
+    pub findings: Vec<RunFinding>,
+}
+
+/// Any number of runs side by side.
+#[derive(Clone, Debug, Serialize)]
+pub struct Variants {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// By the order in which their first runs were named.
+    pub variants: Vec<Variant>,
+    /// For each figure, the number of the variant that is better than every other beyond its interval; null
+    /// where intervals overlap or there are none.
+    pub best: Vec<(&'static str, Option<usize>)>,
+    /// What it says, in one sentence.
+    pub summary: String,
+}
+
+/// Sets `runs` side by side; repeats of one variant are one column.
+pub fn side_by_side(runs: &[Run]) -> Variants {
+    let mut groups: Vec<Vec<&Run>> = Vec::new();
+    for run in runs {
+        let same = |group: &&mut Vec<&Run>| is_repeat(group[0], run);
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(run),
+            None => groups.push(vec![run]),
+        }
+    }
+    let variants: Vec<Variant> = groups
+        .iter()
+        .map(|group| variant(group, groups[0][0]))
+        .collect();
+    let best: Vec<(&'static str, Option<usize>)> = FIGURES
+        .into_iter()
+        .map(|figure| (figure, best(&variants, figure)))
+        .collect();
+    Variants {
+        schema: SCHEMA,
+        summary: summary(&variants, &best),
+        variants,
+        best,
+    }
+}
+
+/// Whether two runs are the same thing done twice. GPUs and hosts may be others; the command may not.
+fn is_repeat(a: &Run, b: &Run) -> bool {
+    let changes = environment::changes(&a.facts, &b.facts);
+    a.row.command == b.row.command
+        && changes
+            .iter()
+            .all(|change| change.kind == FactKind::Placement)
+}
+
+fn variant(runs: &[&Run], first: &Run) -> Variant {
+    let (mut mean, mut low, mut high) =
+        (Figures::default(), Figures::default(), Figures::default());
+    for figure in FIGURES {
+        let values: Vec<f64> = runs
+            .iter()
+            .filter_map(|run| run.row.figures.get(figure))
+            .collect();
+        let of = of_runs(&values);
+        let whole = match values.is_empty() {
+            true => None,
+            false => Some(values.iter().sum::<f64>() / values.len() as f64),
+        };
+        for (into, value) in [
+            (&mut mean, whole),
+            (&mut low, of.map(|of| of.low)),
+            (&mut high, of.map(|of| of.high)),
+        ] {
+            into.set(figure, value);
+        }
+    }
+    let mut findings: Vec<RunFinding> = Vec::new();
+    for run in runs {
+        findings.extend(only(&run.row.findings, &findings));
+    }
+    Variant {
+        name: runs[0].row.capture.clone(),
+        captures: runs.iter().map(|run| run.row.capture.clone()).collect(),
+        differs: environment::changes(&first.facts, &runs[0].facts),
+        mean,
+        low,
+        high,
+        findings,
+    }
+}
+
+impl Figures {
+    fn set(&mut self, name: &str, value: Option<f64>) {
+        match name {
+            "step_us" => self.step_us = value,
+            "wall_us" => self.wall_us = value,
+            "exposed_share" => self.exposed_share = value,
+            "waiting_share" => self.waiting_share = value,
+            _ => self.busbw_gb_per_s = value,
+        }
+    }
+}
+
+/// The variant whose figure is better than every other's, beyond all intervals. More bandwidth is better,
+/// less of anything else.
+fn best(variants: &[Variant], figure: &str) -> Option<usize> {
+    let sign = if figure == "busbw_gb_per_s" {
+        -1.0
+    } else {
+        1.0
+    };
+    let ends = |variant: &Variant| {
+        let (low, high) = (variant.low.get(figure)?, variant.high.get(figure)?);
+        let (a, b) = (sign * low, sign * high);
+        Some((a.min(b), a.max(b)))
+    };
+    let all: Option<Vec<(f64, f64)>> = variants.iter().map(ends).collect();
+    let all = all.filter(|all| all.len() > 1)?;
+    (0..all.len()).find(|this| {
+        let others = all.iter().enumerate().filter(|(other, _)| other != this);
+        others.clone().count() > 0 && others.into_iter().all(|(_, other)| all[*this].1 < other.0)
+    })
+}
+
+fn summary(variants: &[Variant], best: &[(&'static str, Option<usize>)]) -> String {
+    if variants.len() < 2 {
+        return "All of these are runs of one variant: command, software and settings are the same.".to_owned();
+    }
+    let figure = match variants.iter().all(|v| v.mean.step_us.is_some()) {
+        true => "step_us",
+        false => "wall_us",
+    };
+    let what = if figure == "step_us" { "step" } else { "run" };
+    let first = best
+        .iter()
+        .find(|(name, best)| *name == figure && best.is_some());
+    match first.and_then(|(_, best)| variants.get((*best)?)) {
+        Some(variant) => format!(
+            "{} has the shortest {what}: {}, and its interval lies apart from every other's.",
+            variant.name,
+            variant.mean.get(figure).map_or("unknown".to_owned(), time)
+        ),
+        None if variants.iter().any(|v| v.captures.len() < 2) => format!(
+            "No variant is named the best: a variant of one run has no interval. Repeat each to tell the {what}s apart."
+        ),
+        None => format!("No variant has a shorter {what} than every other beyond noise."),
+    }
+}

@@ -1,0 +1,211 @@
+//! A comparison of runs as one HTML file that needs nothing else, and runs no script.
+//!
+//! Rule: it says what the text says, in the same order, with every row; whatever a program or a host chose is escaped.
+
+use crate::diff_text::{
+    changed, figure, figure_change, figure_name, finding, letter, title, with_interval,
+};
+use crate::html::{escaped, hash, STYLE};
+use crate::layout::Unit;
+use analyze::diff::{Diff, RunFinding, Side, Variants};
+use analyze::environment::Change;
+use std::fmt::Write as _;
+use std::io::{Result, Write};
+
+/// The page of two runs.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(diff: &Diff, out: &mut impl Write) -> Result<()> {
+    let mut html = String::new();
+    head(&mut html, "Two runs", &diff.summary);
+    let runs = [("A", &diff.a), ("B", &diff.b)].map(|(name, run)| {
+        let command = run.command.as_deref().unwrap_or("command not known");
+        vec![name.to_owned(), run.capture.clone(), command.to_owned()]
+    });
+    table(&mut html, "Runs", &["run", "capture", "command"], 3, &runs);
+    let rows: Vec<Vec<String>> = diff
+        .run
+        .iter()
+        .map(|row| {
+            vec![
+                figure_name(row.figure).to_owned(),
+                figure(row.figure, row.a),
+                figure(row.figure, row.b),
+                figure_change(row),
+            ]
+        })
+        .collect();
+    table(
+        &mut html,
+        "The run",
+        &["figure", "A", "B", "change"],
+        1,
+        &rows,
+    );
+    environment(
+        &mut html,
+        "What changed in the environment",
+        &diff.environment,
+    );
+    findings(&mut html, "New in B", &diff.new_findings);
+    findings(&mut html, "Gone since A", &diff.gone_findings);
+    let of = |side: &Option<Side>| side.as_ref().and_then(|side| side.mean_us);
+    let means = diff
+        .operations
+        .iter()
+        .flat_map(|row| [of(&row.a), of(&row.b)]);
+    let unit = Unit::of(means.flatten());
+    let rows: Vec<Vec<String>> = diff
+        .operations
+        .iter()
+        .map(|row| {
+            let cells = [
+                row.time_source.unwrap_or("-").to_owned(),
+                unit.show(of(&row.a)),
+                unit.show(of(&row.b)),
+                with_interval(row.versus.percent, row.versus.percent_interval),
+                finding(row.finding).to_owned(),
+            ];
+            title(row).into_iter().chain(cells).collect()
+        })
+        .collect();
+    let names = [
+        "function", "size", "type", "role", "time", "mean_A", "mean_B", "change", "finding",
+    ];
+    let name = format!("Kinds of operations (mean {} per call)", unit.name);
+    table(&mut html, &name, &names, 5, &rows);
+    list(&mut html, "Notes", diff.notes.iter().cloned());
+    finish(html, "Two runs", out)
+}
+
+/// The page of any number of runs.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_variants(variants: &Variants, out: &mut impl Write) -> Result<()> {
+    let mut html = String::new();
+    head(&mut html, "Variants", &variants.summary);
+    let all = &variants.variants;
+    let rows: Vec<Vec<String>> = all
+        .iter()
+        .enumerate()
+        .map(|(index, variant)| vec![letter(index), variant.captures.join(", ")])
+        .collect();
+    table(&mut html, "Runs", &["variant", "captures"], 2, &rows);
+    let letters: Vec<String> = (0..all.len()).map(letter).collect();
+    let names: Vec<&str> = std::iter::once("figure")
+        .chain(letters.iter().map(String::as_str))
+        .collect();
+    let rows: Vec<Vec<String>> = variants
+        .best
+        .iter()
+        .map(|(name, best)| {
+            let cells = all.iter().enumerate().map(|(index, variant)| {
+                let mark = if *best == Some(index) { " (best)" } else { "" };
+                let ends = variant.low.get(name).zip(variant.high.get(name));
+                let half = ends.map_or(String::new(), |(low, high)| {
+                    format!(" ± {}", figure(name, Some((high - low) / 2.0)))
+                });
+                format!("{}{half}{mark}", figure(name, variant.mean.get(name)))
+            });
+            std::iter::once(figure_name(name).to_owned())
+                .chain(cells)
+                .collect()
+        })
+        .collect();
+    table(&mut html, "The runs (mean ± 95 %)", &names, 1, &rows);
+    for (index, variant) in all.iter().enumerate() {
+        let name = letter(index);
+        environment(
+            &mut html,
+            &format!("What changed from A to {name}"),
+            &variant.differs,
+        );
+        findings(&mut html, &format!("Findings of {name}"), &variant.findings);
+    }
+    finish(html, "Variants", out)
+}
+
+fn head(html: &mut String, name: &str, summary: &str) {
+    let _ = writeln!(
+        html,
+        "<header>\n<h1>{}</h1>\n<p class=\"lead\">{}</p>\n</header>\n<main>",
+        escaped(name),
+        escaped(summary)
+    );
+}
+
+/// A section with a table, of which the first `texts` columns and the last hold text.
+fn table(html: &mut String, name: &str, names: &[&str], texts: usize, rows: &[Vec<String>]) {
+    if rows.is_empty() {
+        return;
+    }
+    let name = escaped(name);
+    let class = |column: usize| match column < texts {
+        true => " class=\"t\"",
+        false => "",
+    };
+    let _ = write!(
+        html,
+        "<section>\n<h2>{name}</h2>\n<div class=\"frame\" tabindex=\"0\" role=\"region\" aria-label=\"{name}\">\n<table aria-label=\"{name}\"><thead><tr>"
+    );
+    for (column, head) in names.iter().enumerate() {
+        let _ = write!(
+            html,
+            "<th scope=\"col\"{}>{}</th>",
+            class(column),
+            escaped(head)
+        );
+    }
+    *html += "</tr></thead><tbody>\n";
+    for row in rows {
+        *html += "<tr>";
+        for (column, cell) in row.iter().enumerate() {
+            let _ = write!(html, "<td{}>{}</td>", class(column), escaped(cell));
+        }
+        *html += "</tr>\n";
+    }
+    *html += "</tbody></table></div>\n</section>\n";
+}
+
+fn list(html: &mut String, name: &str, lines: impl Iterator<Item = String>) {
+    let lines: Vec<String> = lines.collect();
+    if lines.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        html,
+        "<section>\n<h2>{}</h2>\n<ul class=\"lines\">",
+        escaped(name)
+    );
+    for line in lines {
+        let _ = writeln!(html, "<li>{}</li>", escaped(&line));
+    }
+    *html += "</ul>\n</section>\n";
+}
+
+fn environment(html: &mut String, name: &str, changes: &[Change]) {
+    list(html, name, changes.iter().map(changed));
+}
+
+fn findings(html: &mut String, name: &str, findings: &[RunFinding]) {
+    list(
+        html,
+        name,
+        findings.iter().map(|finding| finding.sentence.clone()),
+    );
+}
+
+fn finish(html: String, name: &str, out: &mut impl Write) -> Result<()> {
+    write!(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{}'; img-src data:; base-uri \
+         'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n\
+         <title>{} - ncclscope diff</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{html}</main>\n</body>\n</html>\n",
+        hash(STYLE),
+        escaped(name),
+    )
+}
