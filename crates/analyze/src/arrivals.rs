@@ -30,6 +30,7 @@ mod hosts;
 mod links;
 mod loss;
 mod operations;
+pub(crate) mod over_time;
 mod sampled;
 
 pub use chain::{inherited, InheritedFrom};

@@ -80,6 +80,9 @@ pub struct Operation {
     pub percentile_error: f64,
     /// Those of `timed` whose CUDA events began on an idle stream: their times include the launch.
     pub on_idle_stream: u64,
+    /// The number that the row was gathered under.
+    #[serde(skip)]
+    pub gathered_as: u32,
     /// For plots; not in the JSON report, where they would take most of the room.
     #[serde(skip)]
     pub histograms: Histograms,
@@ -263,7 +266,17 @@ impl Gatherer {
             .into_iter()
             .zip(self.rows)
             .zip(shortest)
-            .map(|(((_, key), row), shortest)| (key, row.finish(capture, key, shortest)))
+            .map(|(((index, key), row), shortest)| {
+                let operation = row.finish(capture, key, shortest);
+                let gathered_as = index;
+                (
+                    key,
+                    Operation {
+                        gathered_as,
+                        ..operation
+                    },
+                )
+            })
             // Shapes that no execution had, such as those of pieces.
             .filter(|(_, row)| row.calls != 0 || row.captured != 0)
             .collect();
@@ -402,6 +415,7 @@ impl Gathered {
             .flatten();
         let untimed = CAUSES.iter().zip(self.untimed);
         Operation {
+            gathered_as: 0,
             communicator: communicator.map(|c| c.id.clone()),
             nranks,
             function,

@@ -97,6 +97,29 @@ pub struct StepsRow {
     pub startup_us: Option<f64>,
     /// Between steps that do not follow each other.
     pub between_us: Option<f64>,
+    /// When they began; for the timeline.
+    #[serde(skip)]
+    pub begins: Begins,
+}
+
+/// When steps began.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Begins {
+    /// Every such step is here.
+    pub every: u64,
+    /// Host times.
+    pub ns: Vec<i64>,
+}
+
+/// Begins of so many steps are kept at most.
+const MOST_BEGINS: usize = 400;
+
+impl Steps {
+    /// The row that `rank` and `step_us` are of.
+    pub fn reference(&self) -> Option<&StepsRow> {
+        let most = self.rows.iter().map(|row| row.steps).max()?;
+        self.rows.iter().find(|row| row.steps == most)
+    }
 }
 
 /// A call: what it is, when it was made on the host (0 not known), and when its kernel ran (0, 0 not known).
@@ -227,6 +250,7 @@ impl Gatherer {
         };
         let between_us = p50.map(|usual| between(usual).fold(0.0, |a, b| a + b));
         let is_most = between_us.unwrap_or(0.0) <= step_us.map_or(0.0, |s| s.sum);
+        let every = begins.len().div_ceil(MOST_BEGINS);
         let row = StepsRow {
             rank: process.rank,
             host: process.host.clone(),
@@ -238,6 +262,15 @@ impl Gatherer {
             communication_us: communication.statistics(),
             startup_us: since(0, begins[0]).map(|ns| ns as f64 / 1e3),
             between_us,
+            begins: Begins {
+                every: every as u64,
+                ns: begins
+                    .iter()
+                    .step_by(every)
+                    .map(|b| items[*b].time)
+                    .filter(|t| *t != 0)
+                    .collect(),
+            },
         };
         Some((row, is_most))
     }

@@ -1,6 +1,7 @@
 //! What is kept of each kernel while a capture is read.
 
-use super::operations::{Lane, Operations, Part, OTHER};
+use super::operations::{Lane, Operations, Part, OTHER, OWN};
+use super::over_time::OverTime;
 use super::{hosts, Arrivals};
 use crate::clocks::{Clocks, Given};
 use crate::executions::{Execution, Walk};
@@ -91,7 +92,12 @@ impl Gatherer {
             Some((sequence, u32::try_from(number).ok()?, row))
         };
         let at = at.filter(|_| way.all && execution.gpu.is_ok());
-        let (sequence, number, row) = at.and_then(counts).unwrap_or((OTHER, 0, 0));
+        let own = if execution.gpu.is_ok() && !execution.warmup {
+            OWN
+        } else {
+            0
+        };
+        let (sequence, number, row) = at.and_then(counts).unwrap_or((OTHER, 0, own));
         self.seen += 1;
         if self.too_many() {
             return self.forget();
@@ -151,15 +157,17 @@ impl Gatherer {
     }
 
     /// The figures, `None` where no operation has a time on every rank; and how the hosts' clocks stand to each other, `None` for one
-    /// host.
-    pub fn finish(
+    /// host. `look` sees operations and clocks before.
+    pub(crate) fn finish(
         mut self,
         capture: &Capture,
         matcher: &Matcher,
         given: Option<&Given>,
+        look: impl FnOnce(&OverTime, Option<&Clocks>),
     ) -> (Option<Arrivals>, Option<Clocks>) {
         let unsampled = std::mem::take(&mut self.unsampled);
         let (operations, proof, clocks) = self.compare(capture, matcher, given);
+        look(&OverTime(&operations), clocks.as_ref());
         (operations.figures(capture, &proof, &unsampled), clocks)
     }
 

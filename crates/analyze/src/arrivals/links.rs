@@ -325,7 +325,7 @@ mod tests {
                 ..Process::default()
             });
         }
-        let (found, _) = gatherer.finish(&capture, &matcher, None);
+        let (found, _) = gatherer.finish(&capture, &matcher, None, |_, _| ());
         found.expect("operations").links
     }
 
