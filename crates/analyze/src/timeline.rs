@@ -68,7 +68,8 @@ pub struct Timeline {
     pub transfer: Option<Curve>,
     /// Share of the time that streams stood still for calls; null where none was seen to wait.
     pub exposed: Option<Curve>,
-    /// Share of the time that a call's data was in the network's hands: of each call, its longest network operation.
+    /// Share of the time that a call's data was in the network's hands: of each call, its longest network operation. Null where
+    /// that was not recorded.
     pub nic: Option<Curve>,
     /// How long calls that began in a bucket took on the GPU; null without GPU times.
     pub durations_us: Option<Band>,
@@ -601,7 +602,7 @@ impl Over {
             waiting: of_waiting(|waiting| &waiting.wait),
             transfer: of_waiting(|waiting| &waiting.transfer),
             exposed: waits.map(|_| curve(Sum::Exposed, Unit::Ns)),
-            nic: network(Sum::Nic, Unit::Ns),
+            nic: network(Sum::Nic, Unit::Ns).filter(|nic| nic.sum.iter().any(|us| *us > 0.0)),
             durations_us: self.durations.as_ref().map(|of| band(of)),
             late: self.late(arrivals),
             steps: steps.and_then(|steps| self.steps(steps)),
