@@ -121,7 +121,7 @@ pub struct LateRank {
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: Option<u32>,
-    /// How long operations waited for this rank alone, when all others had arrived, by bucket of their begin on it.
+    /// How long operations waited for this rank alone, when all others had arrived.
     pub held_up_us: Vec<f64>,
 }
 
@@ -547,8 +547,10 @@ impl Over {
                     .spread(&mut waiting.transfer[lane], arrived, end, last.ns);
             }
             let lane = lanes[last.gpu];
-            let bucket = self.grid.bucket(on_one_clock(lane, last.start));
-            waiting.held_up[lane][bucket] += before.ns - last.ns;
+            let (arrived, alone) = (on_one_clock(lane, last.start), before.ns - last.ns);
+            let from = arrived.saturating_sub_unsigned(alone);
+            self.grid
+                .spread(&mut waiting.held_up[lane], from, arrived, alone);
         });
         self.waiting = Some(waiting);
     }
