@@ -34,7 +34,7 @@ pub(crate) mod over_time;
 mod sampled;
 
 pub use chain::{inherited, InheritedFrom};
-pub use gatherer::{Gatherer, Plan, TOO_MANY};
+pub use gatherer::{waits_for_last, Gatherer, Plan, TOO_MANY};
 pub(crate) use hosts::hosts;
 pub use links::{Link, OverNetwork};
 pub use sampled::SampledArrivals;

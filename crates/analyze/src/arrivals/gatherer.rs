@@ -10,8 +10,13 @@ use std::collections::BTreeMap;
 use tables::calls::Untimed;
 use tables::{Capture, Process};
 
-/// Functions whose ranks all wait for the last.
-const ALL_TO_ALL: [&str; 4] = ["AllReduce", "AllGather", "ReduceScatter", "AlltoAll"];
+/// Whether no rank can leave this function before the last has arrived.
+pub fn waits_for_last(function: &str) -> bool {
+    matches!(
+        function,
+        "AllReduce" | "AllGather" | "ReduceScatter" | "AlltoAll"
+    )
+}
 
 /// Of more kernels than this nobody's waiting is told: at 76 bytes each they take 2.4 GiB.
 const MOST_PARTS: u64 = 1 << 25;
@@ -52,7 +57,7 @@ impl Gatherer {
             let local = process.communicator(place.shape.uid);
             let device = local.and_then(|l| l.device);
             let function = capture.names.get(place.function);
-            let all = function.is_some_and(|function| ALL_TO_ALL.contains(&function));
+            let all = function.is_some_and(waits_for_last);
             let lane = *lanes.entry(device).or_insert_with(|| {
                 self.lanes.push(Lane {
                     rank: process.rank,
