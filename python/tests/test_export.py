@@ -276,7 +276,10 @@ def test_the_perfetto_ui_opens_it(trace: str, query: Callable[[str, str], list[l
         # The viewer makes them after the trace is there.
         shown = """async () => {
             for (let tries = 0; tries < 100; tries++) {
-                const names = window.app.trace.workspace.children.map((child) => child.name);
+                const seen = window.app.trace.workspace.children;
+                // Lanes with nothing under them, as those of the host alone, are folded into one.
+                const lanes = seen.flatMap((child) => (child.name.startsWith("Global") ? child.children : [child]));
+                const names = lanes.map((lane) => lane.name);
                 if (names.some((name) => name.startsWith("rank "))) return names.map((name) => [name]);
                 await new Promise((done) => setTimeout(done, 100));
             }
@@ -284,7 +287,9 @@ def test_the_perfetto_ui_opens_it(trace: str, query: Callable[[str, str], list[l
         }"""
         names = [[name] for (name,) in query(trace, shown) if name.startswith("rank ")]
     ranks = [re.match(r"rank (\d)", name)[1] for (name,) in names]  # type: ignore[index]
-    assert list(dict.fromkeys(ranks)) == ["0", "1", "2", "3"]
+    # One was killed before it had times.
+    timed = {row["process"] for row in on_gpu + on_host}
+    assert list(dict.fromkeys(ranks)) == [rank for rank in "0123" if chrome or int(rank) in timed]
     assert query(trace, "select count(*) from flow")[0][0] > 0
 
 
