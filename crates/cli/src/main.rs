@@ -24,6 +24,7 @@ mod plugin_path;
 mod progress;
 mod report;
 mod run;
+mod view;
 
 /// Where did my NCCL calls go? ncclscope records every NCCL call of every rank of an unchanged program, and reports.
 #[derive(Parser)]
@@ -37,6 +38,7 @@ struct Cli {
 enum Verb {
     Run(run::Args),
     Report(report::Args),
+    View(view::Args),
     Explain(explain::Args),
     Diff(diff::Args),
     Doctor(doctor::Args),
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().verb {
         Verb::Run(args) => run::main(args),
         Verb::Report(args) => report::main(args),
+        Verb::View(args) => view::main(args),
         Verb::Explain(args) => explain::main(args),
         Verb::Diff(args) => diff::main(args),
         Verb::Doctor(args) => doctor::main(args),

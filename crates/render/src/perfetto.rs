@@ -340,7 +340,7 @@ fn named(kind: i32, track: u64, name: &str, names: &mut Interner) -> (TrackEvent
 }
 
 /// When ranks died, and where ranks that are late held the others up most: µs of the timeline, and what to say.
-fn moments(report: &Report, of: &analyze::timeline::Timeline) -> Vec<(f64, String)> {
+pub(crate) fn moments(report: &Report, of: &analyze::timeline::Timeline) -> Vec<(f64, String)> {
     let deaths = of.marks.iter().map(|mark| (mark.at_us, mark.text.clone()));
     let late = of.late.iter().filter_map(|late| {
         let rank = format!("Rank {} ", late.rank?);
