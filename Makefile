@@ -14,10 +14,11 @@ PYTESTS := .tools/python
 # What users get: the plugin and the command, and what `ncclscope judge` measures with.
 SHIPPED := -p ncclscope-recorder -p ncclscope -p ncclscope-empty-plugin -p ncclscope-preload
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-# Tests look at what the portable plugins export and need. Link-time optimisation changes neither, and takes minutes.
+# Tests look at what the portable plugins export and need. Link-time optimisation changes neither, and takes
+# minutes.
 UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_TARGET_DIR=$(TARGET)/portable
 
-.PHONY: all build debug portable cross portable-plugins wheel demo test test-python golden bench-report locked fuzz damage sanitize soak msrv miri deny clean
+.PHONY: all build debug tests-built portable cross portable-plugins wheel demo test test-python golden bench-report locked fuzz damage sanitize soak msrv miri deny clean
 
 all: build
 
@@ -66,7 +67,14 @@ locked: ## Cargo.lock files say what the Cargo.toml files ask for
 	cargo metadata --locked --format-version 1 > /dev/null
 	cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
 
-test: locked debug portable-plugins $(PYTESTS)/.installed ## Everything that is tested without a GPU
+# With the tests, dependencies have features that they do not have without them. So what tests load is built
+# together with the tests: the build of `debug` would compile Arrow, Parquet and half of the workspace once
+# more.
+tests-built:
+	cargo build --workspace --lib --bins --examples --tests
+	cp -f $(TARGET)/debug/$(BUILT) $(TARGET)/debug/$(PLUGIN)
+
+test: locked tests-built portable-plugins $(PYTESTS)/.installed ## Everything that is tested without a GPU
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	NCCLSCOPE_PORTABLE_PLUGINS="$(abspath $(TARGET)/portable/$(X86)/release/$(BUILT)):$(abspath $(TARGET)/portable/$(ARM)/release/$(BUILT))" \
@@ -86,12 +94,12 @@ test-python: debug $(PYTESTS)/.installed ## The Python package, and the exports 
 
 golden: debug ## Rewrites the expected outputs of the stories; read the diff like code
 	NCCLSCOPE_GOLDEN=write NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
-	cargo test -p ncclscope --test stories
+	cargo test -p ncclscope --test stories --test docs
 
 bench-report: ## How fast a report of 10 million calls is, and how much memory it takes
 	@bench/report.sh
 
-# Long runs of what `make test` does in short; docs/reliability.md says what they show.
+# Long runs of what `make test` does in short; docs/reference/reliability.md says what they show.
 SECONDS := 600
 FUZZ := $(CURDIR)/.tools/bin/cargo-fuzz
 # What `cargo` must be able to build the workspace with.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # How long `ncclscope report` takes and how much memory: bench/report.sh [RUNS [MILLION CALLS...]]
 #
-# Writes captures of so many calls into a temporary folder (BENCH_FOLDER, 18 bytes a call), each with host times and with
-# GPU stamps, of 8 ranks and of 1, and prints the best of the runs and the range of all.
+# Writes captures of so many calls into a temporary folder (BENCH_FOLDER, 18 bytes a call), each with host
+# times and with GPU stamps, of 8 ranks and of 1, and prints the best of the runs and the range of all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -33,14 +33,19 @@ def build_wheel(
     packages = [option for package in SHIPPED for option in ("-p", package)]
     subprocess.run([CARGO, "build", "--release", *packages], cwd=ROOT, check=True)
     described = subprocess.run(
-        [CARGO, "metadata", "--no-deps", "--format-version", "1"], cwd=ROOT, check=True, stdout=subprocess.PIPE
+        [CARGO, "metadata", "--no-deps", "--format-version", "1"],
+        cwd=ROOT,
+        check=True,
+        stdout=subprocess.PIPE,
     )
     place(Path(json.loads(described.stdout)["target_directory"]) / "release")
     return str(maturin.build_wheel(wheel_directory, config_settings, metadata_directory))
 
 
 def build_sdist(sdist_directory: str, config_settings: dict[str, Any] | None = None) -> str:
-    raise SystemExit("error: there is no source distribution\n  hint: build from a checkout: `pip install .` or `make wheel`")
+    raise SystemExit(
+        "error: there is no source distribution\n  hint: build from a checkout: `pip install .` or `make wheel`"
+    )
 
 
 def place(built: Path) -> None:

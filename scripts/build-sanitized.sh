@@ -3,10 +3,10 @@
 #
 #     scripts/build-sanitized.sh address|thread TARGET-DIR FOLDER
 #
-# fake-nccl, the plugin, the stand-in for CUDA, a plugin with faults, and in deps/ the recorder's tests (which look for the
-# others where cargo puts them, one folder up). The sanitizer's functions are in the programs, which export them for the
-# libraries. The thread sanitizer must know the standard library, so that is built too. Line tables stay in
-# TARGET-DIR: `llvm-symbolizer` finds what a report's addresses are.
+# fake-nccl, the plugin, the stand-in for CUDA, a plugin with faults, and in deps/ the recorder's tests (which
+# look for the others where cargo puts them, one folder up). The sanitizer's functions are in the programs,
+# which export them for the libraries. The thread sanitizer must know the standard library, so that is built
+# too. Line tables stay in TARGET-DIR: `llvm-symbolizer` finds what a report's addresses are.
 set -euo pipefail
 sanitizer=$1 target=$2 folder=$3
 cd "$(dirname "$0")/.."

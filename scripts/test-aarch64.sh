@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Runs the tests of the file format and of the ABI tables as aarch64 code under emulation, where the emulator can be had.
+# Runs the tests of the file format and of the ABI tables as aarch64 code under emulation, where the emulator
+# can be had.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # musl: the programs are then static, and need no aarch64 libc here.
 target=aarch64-unknown-linux-musl
 if ! command -v qemu-aarch64-static >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    (apt-get update -qq && apt-get install -y -qq --no-install-recommends qemu-user-static) >/dev/null 2>&1 || true
+    (apt-get update -qq && apt-get install -y -qq --no-install-recommends qemu-user-static) >/dev/null 2>&1 ||
+        true
 fi
 if ! command -v qemu-aarch64-static >/dev/null; then
     echo "aarch64: built, not run: there is no qemu-aarch64-static (Debian's package qemu-user-static)"

@@ -7,6 +7,7 @@ TRUTH is the folder given as `--truth`. Prints, for each function and size, the 
 minus truth, µs) over all calls of all ranks that were made behind the gate, and how many calls had no trusted time. Needs
 `import ncclscope` and pyarrow.
 """
+
 import glob
 import json
 import os
@@ -44,7 +45,9 @@ def span(rows):
 
 def main():
     pairs = list(zip(sys.argv[1::2], sys.argv[2::2]))
-    print(f"{'capture':<22} {'function':<14} {'bytes':>11} {'calls':>6} {'none':>5} {'p50 err us':>11} {'p95':>8} {'p99':>8} {'p50 err %':>10} {'truth p50':>10}")
+    print(
+        f"{'capture':<22} {'function':<14} {'bytes':>11} {'calls':>6} {'none':>5} {'p50 err us':>11} {'p95':>8} {'p99':>8} {'p50 err %':>10} {'truth p50':>10}"
+    )
     for capture, truth in pairs:
         table = pa.table(ncclscope.open(capture).calls).to_pylist()
         found = {}
@@ -56,19 +59,25 @@ def main():
             for (function, size), times in wanted.items():
                 mine = of_rank(table, rank, function, size, len(ranks))
                 if len(mine) != len(times):
-                    sys.exit(f"{capture}: rank {rank} made {len(times)} {function} of {size} bytes, and the capture has {len(mine)}")
+                    sys.exit(
+                        f"{capture}: rank {rank} made {len(times)} {function} of {size} bytes, and the capture has {len(mine)}"
+                    )
                 entry = found.setdefault((function, size), [])
                 entry += [(m, t) for m, t in zip(mine, times) if t is not None]
         for (function, size), both in found.items():
             errors = [m - t for m, t in both if m is not None]
             share = [abs(m - t) / t * 100 for m, t in both if m is not None]
             if not errors:
-                print(f"{os.path.basename(capture):<22} {function:<14} {size:>11} {len(both):>6} {len(both):>5}")
+                print(
+                    f"{os.path.basename(capture):<22} {function:<14} {size:>11} {len(both):>6} {len(both):>5}"
+                )
                 continue
             absolute = [abs(e) for e in errors]
-            print(f"{os.path.basename(capture):<22} {function:<14} {size:>11} {len(both):>6} {len(both) - len(errors):>5} "
-                  f"{percentile(errors, .5):>11.2f} {percentile(absolute, .95):>8.2f} {percentile(absolute, .99):>8.2f} {percentile(share, .5):>10.2f} "
-                  f"{percentile([t for _, t in both], .5):>10.1f}")
+            print(
+                f"{os.path.basename(capture):<22} {function:<14} {size:>11} {len(both):>6} {len(both) - len(errors):>5} "
+                f"{percentile(errors, .5):>11.2f} {percentile(absolute, .95):>8.2f} {percentile(absolute, .99):>8.2f} {percentile(share, .5):>10.2f} "
+                f"{percentile([t for _, t in both], .5):>10.1f}"
+            )
 
 
 if __name__ == "__main__":

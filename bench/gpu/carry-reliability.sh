@@ -3,8 +3,8 @@
 #
 #     bench/gpu/carry-reliability.sh FOLDER        # FOLDER gets binaries.tar.xz and root
 #
-# Needs a nightly compiler with rust-src, and cargo-fuzz (CARGO_FUZZ, else .tools/bin/cargo-fuzz; `make fuzz` installs it).
-# `root` is where the tests were built, which is where they look for the repository's data.
+# Needs a nightly compiler with rust-src, and cargo-fuzz (CARGO_FUZZ, else .tools/bin/cargo-fuzz; `make fuzz`
+# installs it). `root` is where the tests were built, which is where they look for the repository's data.
 set -euo pipefail
 folder=$(realpath -m "$1")
 cd "$(dirname "$0")/../.."
@@ -17,10 +17,12 @@ mkdir -p "$pack"/{fast,release,fuzz} "$folder"
 
 scripts/build-sanitized.sh thread "$target/thread" "$pack/thread"
 scripts/build-sanitized.sh address "$target/address" "$pack/address"
-# Names take half of the room: a report of that machine has addresses, which are those of the tests in $target.
+# Names take half of the room: a report of that machine has addresses, which are those of the tests in
+# $target.
 find "$pack/thread" "$pack/address" -type f -exec strip --strip-all {} +
 
-# The damaged captures, the kills and the soak: optimized, with the checks of a debug build, as `make damage` does.
+# The damaged captures, the kills and the soak: optimized, with the checks of a debug build, as `make damage`
+# does.
 test_of() { # PACKAGE TEST: builds it, and says where it is
     CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=1 CARGO_INCREMENTAL=0 cargo test --no-run \
         --message-format=json --target-dir "$target/fast" -p "$1" --test "$2" |
@@ -31,7 +33,8 @@ for test in ncclscope-render:damage ncclscope-recorder:ends; do
 done
 
 # What users get, for the rate.
-CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=1 CARGO_INCREMENTAL=0 cargo build --target-dir "$target/fast" -p ncclscope
+CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=1 CARGO_INCREMENTAL=0 cargo build --target-dir \
+    "$target/fast" -p ncclscope
 strip --strip-all -o "$pack/fast/ncclscope" "$target/fast/debug/ncclscope"
 
 cargo build --release -p ncclscope-recorder -p ncclscope-fake-nccl

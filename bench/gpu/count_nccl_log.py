@@ -6,14 +6,17 @@
 
 NCCL writes the line on entry, so a call that never returned is in it. A replay of a CUDA graph is not.
 """
+
 import collections
 import json
 import re
 import sys
 
 BYTES = {0: 1, 1: 1, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 8: 8, 9: 2, 10: 1, 11: 1}  # ncclDataType_t
-LINE = re.compile(r"NCCL INFO (\w+): opCount \w+ sendbuff \S+ recvbuff \S+ count (\d+) datatype (\d+) op \d+ root -?\d+ "
-                  r"comm (\S+) \[nranks=(\d+)\]")
+LINE = re.compile(
+    r"NCCL INFO (\w+): opCount \w+ sendbuff \S+ recvbuff \S+ count (\d+) datatype (\d+) op \d+ root -?\d+ "
+    r"comm (\S+) \[nranks=(\d+)\]"
+)
 
 
 def count(path):
@@ -37,7 +40,11 @@ def main():
             same[0]["files"].append(path)
         else:
             entries.append({"files": [path], "total": sum(calls.values()), "calls": calls})
-    print(json.dumps({"total": sum(entry["total"] * len(entry["files"]) for entry in entries), "processes": entries}))
+    print(
+        json.dumps(
+            {"total": sum(entry["total"] * len(entry["files"]) for entry in entries), "processes": entries}
+        )
+    )
 
 
 if __name__ == "__main__":

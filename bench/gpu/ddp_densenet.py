@@ -4,6 +4,7 @@
 Nothing in it knows of a profiler. The options beyond --steps and --batch are --hosts, and ways for a job to go wrong: a rank
 that is slow by a known time, dies, makes other calls than the rest, or whose network is slow or stops.
 """
+
 import argparse
 import os
 import signal
@@ -15,22 +16,42 @@ os.environ["NCCL_NVLS_ENABLE"] = "0"  # multicast can take a shared host down
 
 
 def options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=55)
     parser.add_argument("--batch", type=int, default=32, help="pictures per GPU (%(default)s)")
-    parser.add_argument("--hosts", type=int, default=1, help="simulated hosts: local ranks get one NCCL_HOSTID per host")
+    parser.add_argument(
+        "--hosts", type=int, default=1, help="simulated hosts: local ranks get one NCCL_HOSTID per host"
+    )
     parser.add_argument("--no-destroy", action="store_true", help="end without destroy_process_group")
     parser.add_argument("--kill-rank", type=int)
-    parser.add_argument("--kill-step", type=int, default=20, help="SIGKILL of --kill-rank before this step (%(default)s)")
+    parser.add_argument(
+        "--kill-step", type=int, default=20, help="SIGKILL of --kill-rank before this step (%(default)s)"
+    )
     parser.add_argument("--slow-rank", type=int)
-    parser.add_argument("--slow-ms", type=float, default=20, help="of --slow-rank in each step, before backward (%(default)s)")
-    parser.add_argument("--slow-on", choices=["host", "gpu"], default="host", help="it sleeps, or its GPU has more to do")
-    parser.add_argument("--slow-link", metavar="FILE", help="slow_link.c, built: the way out of --link-rank is slow (SLOW_LINK_MBPS) or stops (SLOW_LINK_STOP_MB)")
+    parser.add_argument(
+        "--slow-ms", type=float, default=20, help="of --slow-rank in each step, before backward (%(default)s)"
+    )
+    parser.add_argument(
+        "--slow-on", choices=["host", "gpu"], default="host", help="it sleeps, or its GPU has more to do"
+    )
+    parser.add_argument(
+        "--slow-link",
+        metavar="FILE",
+        help="slow_link.c, built: the way out of --link-rank is slow (SLOW_LINK_MBPS) or stops (SLOW_LINK_STOP_MB)",
+    )
     parser.add_argument("--link-rank", type=int, default=0)
     parser.add_argument("--wrong-rank", type=int)
-    parser.add_argument("--wrong-step", type=int, default=20, help="in which --wrong-rank goes wrong (%(default)s)")
-    parser.add_argument("--wrong", choices=["skip", "order"], default="skip",
-                        help="it skips the AllReduce of the loss, or makes it after the AllGather that should follow it")
+    parser.add_argument(
+        "--wrong-step", type=int, default=20, help="in which --wrong-rank goes wrong (%(default)s)"
+    )
+    parser.add_argument(
+        "--wrong",
+        choices=["skip", "order"],
+        default="skip",
+        help="it skips the AllReduce of the loss, or makes it after the AllGather that should follow it",
+    )
     return parser.parse_args()
 
 
@@ -71,11 +92,17 @@ def share_loss(loss, losses, wrong):
 def main():
     args = options()
     local = int(os.environ["LOCAL_RANK"])
-    if args.slow_link and int(os.environ["RANK"]) == args.link_rank and os.environ.get("LD_PRELOAD") != args.slow_link:
+    if (
+        args.slow_link
+        and int(os.environ["RANK"]) == args.link_rank
+        and os.environ.get("LD_PRELOAD") != args.slow_link
+    ):
         os.environ["LD_PRELOAD"] = args.slow_link
         os.execv(sys.executable, [sys.executable, *sys.argv])
     if args.hosts > 1:
-        os.environ["NCCL_HOSTID"] = f"simulated-host-{local * args.hosts // int(os.environ['LOCAL_WORLD_SIZE'])}"
+        os.environ["NCCL_HOSTID"] = (
+            f"simulated-host-{local * args.hosts // int(os.environ['LOCAL_WORLD_SIZE'])}"
+        )
 
     import torch
     import torch.distributed as dist
@@ -88,7 +115,9 @@ def main():
     rank = dist.get_rank()
     torch.manual_seed(rank)
 
-    model = DistributedDataParallel(torchvision.models.densenet121(weights=None).to(device), device_ids=[device.index])
+    model = DistributedDataParallel(
+        torchvision.models.densenet121(weights=None).to(device), device_ids=[device.index]
+    )
     loss_of = torch.nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     pictures = torch.randn(args.batch, 3, 224, 224, device=device)
@@ -111,7 +140,9 @@ def main():
             work()
         loss.backward()
         if args.wrong_rank is not None:
-            share_loss(loss, losses, args.wrong if (rank, step) == (args.wrong_rank, args.wrong_step) else None)
+            share_loss(
+                loss, losses, args.wrong if (rank, step) == (args.wrong_rank, args.wrong_step) else None
+            )
         optimizer.step()
         torch.cuda.synchronize()
         times.append((time.perf_counter() - began) * 1e3)

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # What the defaults cost a training step: DenseNet-121 under DDP, pairs of runs with and without the profiler.
 #
-#   bench/gpu/ddp_pairs.sh OUT            # needs an even number of GPUs, python3 with torch and torchvision, and `make` first
+#   bench/gpu/ddp_pairs.sh OUT # needs an even number of GPUs, python3 with torch and torchvision, and `make`
+#   first
 #
-# The runs of a pair go side by side, each on half of the GPUs; which half has the profiler is drawn for every pair. Prints the ratio of
-# the median steps (profiled to not) over all pairs with its 95 % interval. PAIRS (20), STEPS (40), TIMING (auto).
+# The runs of a pair go side by side, each on half of the GPUs; which half has the profiler is drawn for every
+# pair. Prints the ratio of the median steps (profiled to not) over all pairs with its 95 % interval. PAIRS
+# (20), STEPS (40), TIMING (auto).
 set -u
 cd "$(dirname "$0")/../.."
 out=${1:?folder for captures}
@@ -16,8 +18,10 @@ mkdir -p "$out"
 
 job() { # GPUS PORT NAME [WRAPPER…]
     local devices=$1 port=$2 name=$3; shift 3
-    CUDA_VISIBLE_DEVICES=$devices timeout 60 "$@" python3 -m torch.distributed.run --nnodes 1 --master-addr 127.0.0.1 --master-port "$port" \
-        --nproc-per-node $half bench/gpu/ddp_densenet.py --steps "${STEPS:-40}" >"$out/$name.out" 2>"$out/$name.err"
+    CUDA_VISIBLE_DEVICES=$devices timeout 60 "$@" python3 -m torch.distributed.run --nnodes 1 --master-addr \
+        127.0.0.1 --master-port "$port" \
+        --nproc-per-node $half bench/gpu/ddp_densenet.py --steps "${STEPS:-40}" >"$out/$name.out" \
+        2>"$out/$name.err"
 }
 for pair in $(seq "${PAIRS:-20}"); do
     if [ $((RANDOM % 2)) = 0 ]; then first=$low second=$high; else first=$high second=$low; fi

@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# The runs behind bench/README.md: real jobs under ncclscope, each compared with what the program (or NCCL's log) says it did.
+# The runs behind bench/README.md: real jobs under ncclscope, each compared with what the program (or NCCL's
+# log) says it did.
 #
-#   bench/gpu/evidence.sh OUT [NCCL_2_30 [NCCL_2_32]]     # the last two: other releases' libnccl.so.2, or one packed as .xz
+#   bench/gpu/evidence.sh OUT [NCCL_2_30 [NCCL_2_32]] # the last two: other releases' libnccl.so.2, or one
+#   packed as .xz
 #
-# Needs GPUs, python3, for the training jobs torch and torchvision, and `make` first. RANKS is the number of GPUs.
+# Needs GPUs, python3, for the training jobs torch and torchvision, and `make` first. RANKS is the number of
+# GPUs.
 set -u
 cd "$(dirname "$0")/../.."
 out=${1:?folder for captures}; nccl230=${2:-}; nccl232=${3:-}
@@ -30,7 +33,8 @@ P
 record() { # NAME MODE TIMING COMMAND…
     local name=$1 mode=$2 timing=$3; shift 3
     echo "$name"
-    timeout 110 "$scope" run -o "$out/$name" --mode "$mode" --timing "$timing" -- "$@" >"$out/$name.out" 2>"$out/$name.err"
+    timeout 110 "$scope" run -o "$out/$name" --mode "$mode" --timing "$timing" -- "$@" >"$out/$name.out" \
+        2>"$out/$name.err"
     summary "$name"
 }
 logged() { # as record, with NCCL's own log of calls beside
@@ -38,7 +42,8 @@ logged() { # as record, with NCCL's own log of calls beside
     mkdir -p "$out/$name.log"
     echo "$name"
     NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL NCCL_DEBUG_FILE="$out/$name.log/nccl.%p" \
-        timeout 110 "$scope" run -o "$out/$name" --mode "$mode" --timing "$timing" -- "$@" >"$out/$name.out" 2>"$out/$name.err"
+        timeout 110 "$scope" run -o "$out/$name" --mode "$mode" --timing "$timing" -- "$@" >"$out/$name.out" \
+        2>"$out/$name.err"
     python3 bench/gpu/count_nccl_log.py "$out/$name.log"/nccl.* >"$out/$name.log.json"
     summary "$name"
 }
@@ -57,9 +62,11 @@ record mix_hosts callbacks stamps $calls mix --ranks "$ranks" --hosts 2
 record threads callbacks stamps $calls threads --ranks "$ranks"
 record killed trace host $calls flood --ranks "$ranks" --kill-rank 1 --kill-after 50000
 logged ddp trace stamps $train --nproc-per-node "$ranks" bench/gpu/ddp_densenet.py --steps 55
-logged ddp_nodestroy trace host $train --nproc-per-node "$ranks" bench/gpu/ddp_densenet.py --steps 30 --no-destroy
+logged ddp_nodestroy trace host $train --nproc-per-node "$ranks" bench/gpu/ddp_densenet.py --steps 30 \
+    --no-destroy
 logged ddp_hosts trace stamps $train --nproc-per-node "$ranks" bench/gpu/ddp_densenet.py --hosts 2 --steps 20
-logged ddp_killed trace host $train --nproc-per-node "$ranks" bench/gpu/ddp_densenet.py --kill-rank 1 --kill-step 20
+logged ddp_killed trace host $train --nproc-per-node "$ranks" bench/gpu/ddp_densenet.py --kill-rank 1 \
+    --kill-step 20
 
 echo "overhead: median µs per operation (least, most) of 5 alternated runs"
 for i in 1 2 3 4 5; do

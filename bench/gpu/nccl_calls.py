@@ -9,6 +9,7 @@ The library is called through ctypes, without torch, so that start-up is quick a
 
 Rule: NVLink multicast stays off. `NCCL_NVLS_ENABLE=0` is set here for every rank, whatever the environment says.
 """
+
 import argparse
 import collections
 import ctypes
@@ -43,7 +44,9 @@ class Failure(Exception):
 
 
 def site_packages():
-    return dict.fromkeys([sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"], *filter(os.path.isdir, sys.path)])
+    return dict.fromkeys(
+        [sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"], *filter(os.path.isdir, sys.path)]
+    )
 
 
 def unpack(path):
@@ -79,8 +82,15 @@ def find_nccl(wanted):
 def find_cudart(wanted):
     if wanted:
         return wanted
-    patterns = [f"{site}/nvidia/{sub}/lib/libcudart.so.1*" for site in site_packages() for sub in ("cu13", "cuda_runtime", "cu12")]
-    for pattern in patterns + ["/usr/local/cuda/lib64/libcudart.so.1?", "/usr/local/cuda*/lib64/libcudart.so.1?"]:
+    patterns = [
+        f"{site}/nvidia/{sub}/lib/libcudart.so.1*"
+        for site in site_packages()
+        for sub in ("cu13", "cuda_runtime", "cu12")
+    ]
+    for pattern in patterns + [
+        "/usr/local/cuda/lib64/libcudart.so.1?",
+        "/usr/local/cuda*/lib64/libcudart.so.1?",
+    ]:
         for found in sorted(glob.glob(pattern), reverse=True):
             return found
     return "libcudart.so.13"
@@ -199,7 +209,9 @@ class Nccl:
     def check(self, name, rc, comm=None):
         if rc:
             last = self.lib.ncclGetLastError(comm) or b""
-            raise Failure(f"{name} returned {rc} ({self.lib.ncclGetErrorString(rc).decode()}) {last.decode(errors='replace')}")
+            raise Failure(
+                f"{name} returned {rc} ({self.lib.ncclGetErrorString(rc).decode()}) {last.decode(errors='replace')}"
+            )
 
     def call(self, name, *args):
         self.check(name, getattr(self.lib, name)(*args))
@@ -214,7 +226,12 @@ class Tally:
     SLOTS = 512
 
     def __init__(self, folder, rank, kill_at=0):
-        self.rank, self.kill_at, self.keys, self.base = rank, kill_at, {}, os.path.join(folder, f"rank-{rank}")
+        self.rank, self.kill_at, self.keys, self.base = (
+            rank,
+            kill_at,
+            {},
+            os.path.join(folder, f"rank-{rank}"),
+        )
         with open(self.base + ".counts", "w+b") as file:
             file.truncate(8 * self.SLOTS)
             self.map = mmap.mmap(file.fileno(), 8 * self.SLOTS)
@@ -333,8 +350,16 @@ class Rank:
         shared = func in ("AllGather", "ReduceScatter", "AlltoAll", "Gather", "Scatter")
         count = size // 4 // comm.nranks & ~3 if shared else size // 4
         if count == 0 or at + size > self.room:
-            raise Failure(f"{func} of {size} bytes at {at} does not fit {comm.nranks} ranks and buffers of {self.room}")
-        n, send, recv, handle, stream = c_size_t(count), c_void_p(self.send + at), c_void_p(self.recv + at), comm.handle, comm.stream
+            raise Failure(
+                f"{func} of {size} bytes at {at} does not fit {comm.nranks} ranks and buffers of {self.room}"
+            )
+        n, send, recv, handle, stream = (
+            c_size_t(count),
+            c_void_p(self.send + at),
+            c_void_p(self.recv + at),
+            comm.handle,
+            comm.stream,
+        )
         args = {
             "AllReduce": (send, recv, n, FLOAT32, SUM, handle, stream),
             "ReduceScatter": (send, recv, n, FLOAT32, SUM, handle, stream),
@@ -347,7 +372,12 @@ class Rank:
             "Send": (send, n, FLOAT32, peer, handle, stream),
             "Recv": (recv, n, FLOAT32, peer, handle, stream),
         }[func]
-        raw, check, name, tally = getattr(self.nccl.lib, "nccl" + func), self.nccl.check, "nccl" + func, self.tally
+        raw, check, name, tally = (
+            getattr(self.nccl.lib, "nccl" + func),
+            self.nccl.check,
+            "nccl" + func,
+            self.tally,
+        )
         slot, slots = tally.key(comm.name, func, size, count, how), tally.slots
         allowed = (0, IN_PROGRESS) if comm.name == "nonblocking" else (0,)
 
@@ -465,9 +495,15 @@ def case_mix(rank, opts):
         elif part == "alltoall":  # self pair included, out of place
             repeat(5, [p2p(func, 16 * KIB, peer) for peer in range(n) for func in ("Send", "Recv")])
         elif part == "gather":
-            repeat(3, [p2p("Send", 8 * KIB, 0)] + [p2p("Recv", 8 * KIB, peer) for peer in range(n) if me == 0])
+            repeat(
+                3, [p2p("Send", 8 * KIB, 0)] + [p2p("Recv", 8 * KIB, peer) for peer in range(n) if me == 0]
+            )
         elif part == "scatter":
-            repeat(4, [p2p("Send", 12 * KIB, peer) for peer in range(n) if me == n - 1] + [p2p("Recv", 12 * KIB, n - 1)])
+            repeat(
+                4,
+                [p2p("Send", 12 * KIB, peer) for peer in range(n) if me == n - 1]
+                + [p2p("Recv", 12 * KIB, n - 1)],
+            )
         elif part == "after":  # are stamps still right after self pairs?
             call = rank.prepare(world, "AllReduce", 6 * KIB)
             for _ in range(9):
@@ -556,7 +592,11 @@ def mix_nonblocking(rank):
             rank.nccl.call("ncclCommGetAsyncError", handle, byref(state))
         rank.nccl.check("nonblocking communicator", state.value, handle)
 
-    settle(rank.nccl.lib.ncclCommInitRankConfig(byref(handle), rank.nranks, rank.unique_id("nonblocking"), rank.rank, byref(config)))
+    settle(
+        rank.nccl.lib.ncclCommInitRankConfig(
+            byref(handle), rank.nranks, rank.unique_id("nonblocking"), rank.rank, byref(config)
+        )
+    )
     comm = rank.adopt("nonblocking", handle, rank.rank, rank.nranks)
     call = rank.prepare(comm, "AllReduce", 36 * KIB)
     for _ in range(12):
@@ -613,7 +653,9 @@ def case_overhead(rank, opts):
     per_launch, _ = timed("graph16", opts.calls // 16, replay, 5)
     result["graph16x1KiB us_per_op"] = [round(t / 16, 3) for t in per_launch]
     graph.destroy()
-    rank.tally.note("overhead", {name: {"median": statistics.median(v), "all": v} for name, v in result.items()})
+    rank.tally.note(
+        "overhead", {name: {"median": statistics.median(v), "all": v} for name, v in result.items()}
+    )
 
 
 class Gate:
@@ -651,8 +693,14 @@ def case_held(rank, opts):
     me, n = rank.rank, rank.nranks
     truth = []
     met = 0
-    if opts.spoil:  # what puts NCCL's own stamps out of step up to 2.30; a Broadcast, from 2.31 on, is among the functions
-        pairs = [rank.prepare(world, func, 16 * KIB, peer=peer, at=peer * 16 * KIB) for peer in range(n) for func in ("Send", "Recv")]
+    if (
+        opts.spoil
+    ):  # what puts NCCL's own stamps out of step up to 2.30; a Broadcast, from 2.31 on, is among the functions
+        pairs = [
+            rank.prepare(world, func, 16 * KIB, peer=peer, at=peer * 16 * KIB)
+            for peer in range(n)
+            for func in ("Send", "Recv")
+        ]
         for _ in range(5):
             rank.group(world, pairs)
             rank.sync(world)
@@ -662,7 +710,10 @@ def case_held(rank, opts):
                 continue
             rank.tally.phase(f"held {func} {size}")
             if func == "SendRecv":
-                pair = [rank.prepare(world, "Send", size, peer=(me + 1) % n), rank.prepare(world, "Recv", size, peer=(me - 1) % n)]
+                pair = [
+                    rank.prepare(world, "Send", size, peer=(me + 1) % n),
+                    rank.prepare(world, "Recv", size, peer=(me - 1) % n),
+                ]
                 work = lambda pair=pair: rank.group(world, pair)
             else:
                 work = rank.prepare(world, func, size)
@@ -686,12 +737,25 @@ def case_held(rank, opts):
         json.dump(truth, file)
 
 
-CASES = {"paper": case_paper, "flood": case_flood, "mix": case_mix, "overhead": case_overhead, "held": case_held}
+CASES = {
+    "paper": case_paper,
+    "flood": case_flood,
+    "mix": case_mix,
+    "overhead": case_overhead,
+    "held": case_held,
+}
 
 
 def largest_buffer(opts):
     ranks = opts.ranks
-    return {"paper": opts.max_bytes, "held": opts.max_bytes, "flood": opts.bytes, "mix": max(ranks * 64 * KIB, MIB), "overhead": MIB, "threads": MIB}[opts.case]
+    return {
+        "paper": opts.max_bytes,
+        "held": opts.max_bytes,
+        "flood": opts.bytes,
+        "mix": max(ranks * 64 * KIB, MIB),
+        "overhead": MIB,
+        "threads": MIB,
+    }[opts.case]
 
 
 def child(opts):
@@ -701,7 +765,12 @@ def child(opts):
     cuda, nccl = Cuda(find_cudart(opts.cudart)), Nccl(find_nccl(opts.nccl))
     gpus = c_int()
     cuda.GetDeviceCount(byref(gpus))
-    about = {"nccl": nccl.version, "library": mapped("libnccl.so") or nccl.path, "gpus": gpus.value, "python": sys.version.split()[0]}
+    about = {
+        "nccl": nccl.version,
+        "library": mapped("libnccl.so") or nccl.path,
+        "gpus": gpus.value,
+        "python": sys.version.split()[0],
+    }
     if opts.case == "threads":
         return threads(cuda, nccl, opts, gpus.value, about)
     me = int(os.environ["RANK"])
@@ -734,7 +803,11 @@ def threads(cuda, nccl, opts, gpus, about):
         cuda.SetDevice(rank.device)
         one.append(rank.adopt("initall", c_void_p(handles[rank.rank]), rank.rank, n))
     ranks[0].tally.phase("one thread, all GPUs")
-    for func, size, times in (("AllReduce", 2 * KIB, 15), ("AllGather", 64 * KIB, 10), ("ReduceScatter", MIB, 5)):
+    for func, size, times in (
+        ("AllReduce", 2 * KIB, 15),
+        ("AllGather", 64 * KIB, 10),
+        ("ReduceScatter", MIB, 5),
+    ):
         calls = [rank.prepare(comm, func, size) for rank, comm in zip(ranks, one)]
         slots = [rank.tally.key("initall", "Group", 0, 1, "eager") for rank in ranks]
         for _ in range(times):
@@ -763,7 +836,9 @@ def threads(cuda, nccl, opts, gpus, about):
         except Exception as problem:
             problems.append(f"thread {rank.rank}: {problem}")
 
-    workers = [threading.Thread(target=work, args=(rank,), name=f"gpu-{rank.device}", daemon=True) for rank in ranks]
+    workers = [
+        threading.Thread(target=work, args=(rank,), name=f"gpu-{rank.device}", daemon=True) for rank in ranks
+    ]
     for worker in workers:
         worker.start()
     while any(worker.is_alive() for worker in workers) and not problems:
@@ -811,8 +886,10 @@ def parent(opts):
     handed = base_arguments(opts) + ["--folder", opts.folder]
     processes = 1 if opts.case == "threads" else opts.ranks
     began = time.monotonic()
-    children = [subprocess.Popen([sys.executable, os.path.abspath(__file__), *handed], env=environment(opts, index))
-                for index in range(processes)]
+    children = [
+        subprocess.Popen([sys.executable, os.path.abspath(__file__), *handed], env=environment(opts, index))
+        for index in range(processes)
+    ]
     ended, verdict, stop_at, asked, step = {}, "ok", began + opts.timeout, False, None
     signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
     try:
@@ -855,7 +932,9 @@ def parent(opts):
 
 def where(folder, rank):
     tally = read_tally(folder, rank)
-    return f"phase '{tally['phase']}', {tally['total']} calls returned" + (f", inside {tally['inside']}" if tally["inside"] else "")
+    return f"phase '{tally['phase']}', {tally['total']} calls returned" + (
+        f", inside {tally['inside']}" if tally["inside"] else ""
+    )
 
 
 def report(opts, verdict, ended, seconds):
@@ -875,34 +954,69 @@ def report(opts, verdict, ended, seconds):
             work.append({"ranks": [rank], **did})
     first = tallies[0]["extra"]
     notes = {name: value for name, value in first.items() if name not in ("comms", "about", "pid")}
-    return {"case": opts.case, "verdict": verdict, "ranks": opts.ranks, "hosts": opts.hosts, **first.get("about", {}),
-            "plugin": os.environ.get("NCCL_PROFILER_PLUGIN"), "destroy": not opts.no_destroy, "seconds": round(seconds, 1),
-            "exit_codes": [ended.get(i) for i in sorted(ended)], "pids": [t["extra"].get("pid") for t in tallies.values()],
-            "calls_all_ranks": sum(t["total"] for t in tallies.values()), "work": work, "rank0": notes}
+    return {
+        "case": opts.case,
+        "verdict": verdict,
+        "ranks": opts.ranks,
+        "hosts": opts.hosts,
+        **first.get("about", {}),
+        "plugin": os.environ.get("NCCL_PROFILER_PLUGIN"),
+        "destroy": not opts.no_destroy,
+        "seconds": round(seconds, 1),
+        "exit_codes": [ended.get(i) for i in sorted(ended)],
+        "pids": [t["extra"].get("pid") for t in tallies.values()],
+        "calls_all_ranks": sum(t["total"] for t in tallies.values()),
+        "work": work,
+        "rank0": notes,
+    }
 
 
 def parse(argv):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("case", choices=[*CASES, "threads", "unpack"], help="`unpack` prints where --nccl was unpacked, for LD_PRELOAD")
-    parser.add_argument("--ranks", type=int, default=len(glob.glob("/dev/nvidia[0-9]*")), help="default: one per GPU")
-    parser.add_argument("--hosts", type=int, default=1, help="simulated hosts: consecutive ranks get one NCCL_HOSTID per host")
-    parser.add_argument("--nccl", help="libnccl.so.2 to call, or one packed as .xz; default: LD_PRELOAD's, then this Python's")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "case",
+        choices=[*CASES, "threads", "unpack"],
+        help="`unpack` prints where --nccl was unpacked, for LD_PRELOAD",
+    )
+    parser.add_argument(
+        "--ranks", type=int, default=len(glob.glob("/dev/nvidia[0-9]*")), help="default: one per GPU"
+    )
+    parser.add_argument(
+        "--hosts", type=int, default=1, help="simulated hosts: consecutive ranks get one NCCL_HOSTID per host"
+    )
+    parser.add_argument(
+        "--nccl", help="libnccl.so.2 to call, or one packed as .xz; default: LD_PRELOAD's, then this Python's"
+    )
     parser.add_argument("--cudart", help="libcudart.so to use; default: this Python's nvidia packages")
-    parser.add_argument("--timeout", type=float, default=110, help="seconds until everything is stopped (%(default)s)")
-    parser.add_argument("--linger", type=float, default=3, help="seconds left to the others once a rank is gone (%(default)s)")
+    parser.add_argument(
+        "--timeout", type=float, default=110, help="seconds until everything is stopped (%(default)s)"
+    )
+    parser.add_argument(
+        "--linger", type=float, default=3, help="seconds left to the others once a rank is gone (%(default)s)"
+    )
     parser.add_argument("--no-destroy", action="store_true", help="exit without ncclCommDestroy")
     parser.add_argument("--exit-with", choices=("exit", "_exit"), default="exit")
     parser.add_argument("--kill-rank", type=int)
-    parser.add_argument("--kill-after", type=int, default=0, help="calls (not groups) of that rank before its SIGKILL")
+    parser.add_argument(
+        "--kill-after", type=int, default=0, help="calls (not groups) of that rank before its SIGKILL"
+    )
     parser.add_argument("--keep", action="store_true", help="keep the folder of tallies")
     parser.add_argument("--iterations", type=int, default=45, help="paper: calls per size (%(default)s)")
     parser.add_argument("--max-bytes", type=int, default=GIB, help="paper: largest size (%(default)s)")
-    parser.add_argument("--functions", default="AllReduce,AllGather,ReduceScatter,Broadcast,Reduce", help="paper")
+    parser.add_argument(
+        "--functions", default="AllReduce,AllGather,ReduceScatter,Broadcast,Reduce", help="paper"
+    )
     parser.add_argument("--calls", type=int, help="flood: 112800; overhead: 5000 per round")
     parser.add_argument("--bytes", type=int, default=KIB, help="flood")
     parser.add_argument("--repeats", type=int, default=5, help="overhead: rounds (%(default)s)")
-    parser.add_argument("--parts", default=",".join(MIX_PARTS), help="mix: default %(default)s; also " + ",".join(MIX_EXTRA))
-    parser.add_argument("--truth", help="held: folder for rank-N.truth.json, a list of function, bytes and µs")
+    parser.add_argument(
+        "--parts", default=",".join(MIX_PARTS), help="mix: default %(default)s; also " + ",".join(MIX_EXTRA)
+    )
+    parser.add_argument(
+        "--truth", help="held: folder for rank-N.truth.json, a list of function, bytes and µs"
+    )
     parser.add_argument("--spoil", action="store_true", help="held: an all-to-all with oneself first")
     parser.add_argument("--legacy-stream", action="store_true", help="all calls on stream 0")
     parser.add_argument("--folder", help=argparse.SUPPRESS)

@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# The long runs behind docs/reliability.md, on a machine with many cores, from what `carry-reliability.sh` packed:
+# The long runs behind docs/reference/reliability.md, on a machine with many cores, from what
+# `carry-reliability.sh` packed:
 #
 #     bench/gpu/reliability.sh OUT [FOLDER]       # FOLDER has binaries.tar.xz and root; .gpu/sanitize unless given
 #
-# Needs no GPU, toolchain or network; glibc as new as where it was built. Prints a table; OUT/failures.txt has what failed
-# said. Takes RUN_SECONDS (460) in all; RATE_SECONDS (60), KILLS (320), SOAK_CALLS (100 million), STOP_SECONDS (60) and
-# DAMAGE_CPU_SECONDS (3600) may be less for a try, and SANITIZERS fewer. DAMAGE_SEED is the first seed of the random damage.
+# Needs no GPU, toolchain or network; glibc as new as where it was built. Prints a table; OUT/failures.txt has
+# what failed said. Takes RUN_SECONDS (460) in all; RATE_SECONDS (60), KILLS (320), SOAK_CALLS (100 million),
+# STOP_SECONDS (60) and DAMAGE_CPU_SECONDS (3600) may be less for a try, and SANITIZERS fewer. DAMAGE_SEED is
+# the first seed of the random damage.
 #
-# The rate is measured first, alone. Then every core takes the next task from one list: kills, soak and stop, the tests
-# under both sanitizers, and when there is none left, damage until the processor time that is wanted is used.
+# The rate is measured first, alone. Then every core takes the next task from one list: kills, soak and stop,
+# the tests under both sanitizers, and when there is none left, damage until the processor time that is wanted
+# is used.
 set -euo pipefail
 out=$(realpath -m "${1:?folder for the results}")
 cd "$(dirname "$0")/../.."
@@ -29,7 +32,8 @@ if [ ! -e "$root" ]; then
     mkdir -p "$(dirname "$root")"
     ln -s "$PWD" "$root"
 fi
-[ -d "$root/fuzz/corpus" ] || { echo "$root: expected this repository, where the tests were built" >&2; exit 1; }
+[ -d "$root/fuzz/corpus" ] || { echo "$root: expected this repository, where the tests were built" >&2; exit \
+    1; }
 
 row() { printf '%-34s %s\n' "$@" | tee -a "$out/reliability.txt"; }
 : > "$out/reliability.txt"
@@ -37,8 +41,10 @@ row() { printf '%-34s %s\n' "$@" | tee -a "$out/reliability.txt"; }
 row "machine" "$(nproc) x $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), kernel $(uname -r)"
 
 rate() {
-    NCCLSCOPE_OUT=$work/rate NCCLSCOPE_TIMING=host "$bin/release/fake-nccl" bench --json --no-kernel-ch --rate 10000 --ranks $ranks \
-        --channels 1 --calls 20000 --seconds "$rate_seconds" --plugin "$bin/release/libnccl_profiler_ncclscope.so" \
+    NCCLSCOPE_OUT=$work/rate NCCLSCOPE_TIMING=host "$bin/release/fake-nccl" bench --json --no-kernel-ch \
+        --rate 10000 --ranks $ranks \
+        --channels 1 --calls 20000 --seconds "$rate_seconds" --plugin \
+        "$bin/release/libnccl_profiler_ncclscope.so" \
         > "$work/rate.json" 2> "$work/rate.said" &&
         "$bin/fast/ncclscope" report --json "$work/rate" > "$work/rate.report.json" 2>> "$work/rate.said" ||
         { echo FAILED; cat "$work/rate.said" >> "$out/failures.txt"; return; }
@@ -88,14 +94,17 @@ ends() { # NAME ENV...: a test of `ends`, and its last words
 
 play() { # a task of the list
     case $1 in
-    kills) ends killed_at_any_moment_keeps_every_completed_call NCCLSCOPE_KILLS="${KILLS:-320}" > "$work/row.kills" ;;
-    stop) ends a_stopped_process_can_be_read_and_goes_on NCCLSCOPE_STOP_SECONDS="${STOP_SECONDS:-60}" > "$work/row.stop" ;;
+    kills) ends killed_at_any_moment_keeps_every_completed_call NCCLSCOPE_KILLS="${KILLS:-320}" > \
+        "$work/row.kills" ;;
+    stop) ends a_stopped_process_can_be_read_and_goes_on NCCLSCOPE_STOP_SECONDS="${STOP_SECONDS:-60}" > \
+        "$work/row.stop" ;;
     soak)
         ends a_long_job_takes_no_more_memory_than_a_short_one_and_no_more_disk_than_it_may \
             NCCLSCOPE_SOAK="${SOAK_CALLS:-100000000}" > "$work/row.soak"
         ;;
     sanitize)
-        TASK_SECONDS=$((deadline - SECONDS < 200 ? deadline - SECONDS : 200)) scripts/sanitize.sh "$2" "$bin/$2" task "${@:3}" \
+        TASK_SECONDS=$((deadline - SECONDS < 200 ? deadline - SECONDS : 200)) scripts/sanitize.sh "$2" \
+            "$bin/$2" task "${@:3}" \
             >> "$work/sanitized" 2>> "$out/failures.txt" || true
         ;;
     esac
@@ -115,14 +124,17 @@ damage() { # WORKER: inputs until there is enough, by turns of random damage and
         if [ $((turn % 2)) = 0 ]; then
             seed=$((${DAMAGE_SEED:-20000000} + 300 * $(next_of "$work/seeds")))
             { time TMPDIR=$quick/$worker NCCLSCOPE_DAMAGE_SEED=$seed NCCLSCOPE_DAMAGE_CASES=${CHUNK:-300} \
-                timeout $((left + 14)) "$bin/fast/damage" --exact damage_of_any_kind_is_read_in_bounded_time_without_a_panic \
+                timeout $((left + 14)) "$bin/fast/damage" --exact \
+                damage_of_any_kind_is_read_in_bounded_time_without_a_panic \
                 --nocapture > "$run" 2>&1 || status=$?; } 2> "$run.time"
             inputs=$(grep -oE '[0-9]+ damaged captures' "$run" | cut -d ' ' -f 1 || true)
             echo "random ${inputs:-0} $(cat "$run.time") $status" >> "$work/damage.$worker"
         else
             mkdir -p "$work/corpus.$worker"
-            { time TMPDIR=$quick/$worker timeout $((left + 14)) "$bin/fuzz/damaged" "$work/corpus.$worker" fuzz/corpus/damaged \
-                -max_total_time=$((left < 30 ? left : 30)) -max_len=16384 -timeout=30 -detect_leaks=0 -print_final_stats=1 \
+            { time TMPDIR=$quick/$worker timeout $((left + 14)) "$bin/fuzz/damaged" "$work/corpus.$worker" \
+                fuzz/corpus/damaged \
+                -max_total_time=$((left < 30 ? left : 30)) -max_len=16384 -timeout=30 -detect_leaks=0 \
+                -print_final_stats=1 \
                 -artifact_prefix="$work/found.$worker." > "$run" 2>&1 || status=$?; } 2> "$run.time"
             inputs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$run")
             echo "fuzzed ${inputs:-0} $(cat "$run.time") $status" >> "$work/damage.$worker"
@@ -135,11 +147,13 @@ callbacks() { # WORKER: random callback programs for what is left of the time, a
     local left=$((deadline - SECONDS - 15)) status=0
     [ $left -gt 5 ] || return 0
     mkdir -p "$work/programs.$1"
-    TMPDIR=$quick "$bin/fuzz/callbacks" "$work/programs.$1" fuzz/corpus/callbacks -max_total_time=$((left < 60 ? left : 60)) \
+    TMPDIR=$quick "$bin/fuzz/callbacks" "$work/programs.$1" fuzz/corpus/callbacks -max_total_time=$((left < \
+        60 ? left : 60)) \
         -max_len=16384 -timeout=30 -detect_leaks=0 -print_final_stats=1 -artifact_prefix="$work/found.$1." \
         > "$work/callbacks.$1" 2>&1 || status=$?
     [ $status = 0 ] || tail -n 60 "$work/callbacks.$1" >> "$out/failures.txt"
-    echo "programs $(sed -n 's/^stat::number_of_executed_units: *//p' "$work/callbacks.$1") $status" >> "$work/programs"
+    echo "programs $(sed -n 's/^stat::number_of_executed_units: *//p' "$work/callbacks.$1") $status" >> \
+        "$work/programs"
 }
 
 worker() {
@@ -166,7 +180,8 @@ for sanitizer in $sanitizers; do
     all=$(grep -c "^sanitize $sanitizer " "$work/tasks" || true)
     ok=$(grep -c "^ok .* $sanitizer " "$work/sanitized" || true)
     failed=$(grep -c "^FAILED .* $sanitizer " "$work/sanitized" || true)
-    row "$sanitizer sanitizer" "$all tasks: $ok without a report, $failed failed, $((all - ok - failed)) not run"
+    row "$sanitizer sanitizer" \
+        "$all tasks: $ok without a report, $failed failed, $((all - ok - failed)) not run"
 done
 sed 's/^/  /' <(grep '^FAILED' "$work/sanitized" || true) | tee -a "$out/reliability.txt"
 for kind in random fuzzed; do

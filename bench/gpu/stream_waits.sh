@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Exposed communication by stream waits beside that by kernel windows, of the same jobs; and what seeing waits costs.
+# Exposed communication by stream waits beside that by kernel windows, of the same jobs; and what seeing waits
+# costs.
 #
-#   bench/gpu/stream_waits.sh OUT          # needs GPUs, python3 with torch, and `make` first; RANKS, STEPS, ROUNDS, SHAPES
+#   bench/gpu/stream_waits.sh OUT # needs GPUs, python3 with torch, and `make` first; RANKS, STEPS, ROUNDS,
+#   SHAPES
 #
-# First each job once with both: a table by rank. Then, without windows, each job with waits and without (NCCLSCOPE_WAITS=off) and
-# without a profiler, ROUNDS times in random order: the time of a step by that of the same round without a profiler.
+# First each job once with both: a table by rank. Then, without windows, each job with waits and without
+# (NCCLSCOPE_WAITS=off) and without a profiler, ROUNDS times in random order: the time of a step by that of
+# the same round without a profiler.
 set -u
 cd "$(dirname "$0")/../.."
 out=${1:?folder for captures}
@@ -21,7 +24,8 @@ job() { # NAME WAY SHAPE: a run in one way; its line of JSON is left in OUT/NAME
         waits) under="env NCCLSCOPE_WINDOWS=off $scope run -o $out/$1 --" ;;
         no_waits) under="env NCCLSCOPE_WINDOWS=off NCCLSCOPE_WAITS=off $scope run -o $out/$1 --" ;;
     esac
-    timeout "${LIMIT:-120}" $under python3 bench/gpu/jobs.py "$3" --ranks "$ranks" --steps "${STEPS:-200}" --warm-up 5 \
+    timeout "${LIMIT:-120}" $under python3 bench/gpu/jobs.py "$3" --ranks "$ranks" --steps "${STEPS:-200}" \
+        --warm-up 5 \
         >"$out/$1.run" 2>"$out/$1.err" </dev/null
 }
 

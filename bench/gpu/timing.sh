@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# What timing costs and how right it is: the defaults (auto), events, stamps and host times against no profiler, on loaded streams.
+# What timing costs and how right it is: the defaults (auto), events, stamps and host times against no
+# profiler, on loaded streams.
 #
 #   bench/gpu/timing.sh OUT [NCCL_2_30 [NCCL_2_32]]     # needs GPUs, python3, and `make` first; RANKS, ROUNDS
 #
-# WAYS (none auto stamps) may have `inspector`, another profiler, which is loaded from INSPECTOR with the settings in INSPECTOR_ENV.
-# Every round runs each way once, in random order; the ratio to no profiler is that of the round. Captures and truths of the accuracy
-# runs are left in OUT for bench/gpu/accuracy.py.
+# WAYS (none auto stamps) may have `inspector`, another profiler, which is loaded from INSPECTOR with the
+# settings in INSPECTOR_ENV. Every round runs each way once, in random order; the ratio to no profiler is that
+# of the round. Captures and truths of the accuracy runs are left in OUT for bench/gpu/accuracy.py.
 set -u
 cd "$(dirname "$0")/../.."
 out=${1:?folder for captures}; nccl230=${2:-}; nccl232=${3:-}
@@ -27,14 +28,17 @@ for release in 228: 230:$nccl230 232:$nccl232; do
                 inspector) under="env NCCL_PROFILER_PLUGIN=$INSPECTOR ${INSPECTOR_ENV:-}" ;;
                 *) under="$scope run -o $out/cost$tag.$round.$timing --timing $timing --" ;;
             esac
-            timeout 40 $under $calls overhead --ranks "$ranks" $with --calls "${CALLS:-8000}" --repeats 3 --timeout 35 \
+            timeout 40 $under $calls overhead --ranks "$ranks" $with --calls "${CALLS:-8000}" --repeats 3 \
+                --timeout 35 \
                 >"$out/cost$tag.$round.$timing.json" 2>"$out/cost$tag.$round.$timing.err" </dev/null
         done
     done
     for timing in ${ACCURACY-events stamps}; do
         mkdir -p "$out/truth$tag.$timing"
-        timeout 60 "$scope" run -o "$out/held$tag.$timing" --timing $timing -- $calls held --ranks "$ranks" $with --iterations "${ITERATIONS:-20}" \
-            --timeout 50 --truth "$out/truth$tag.$timing" >/dev/null 2>"$out/held$tag.$timing.err" || tail -2 "$out/held$tag.$timing.err"
+        timeout 60 "$scope" run -o "$out/held$tag.$timing" --timing $timing -- $calls held --ranks "$ranks" \
+            $with --iterations "${ITERATIONS:-20}" \
+            --timeout 50 --truth "$out/truth$tag.$timing" >/dev/null 2>"$out/held$tag.$timing.err" ||
+            tail -2 "$out/held$tag.$timing.err"
     done
 done
 python3 - "$out" "$scope" <<'P'

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Slow ranks and hangs of a real training job, of which the truth is known: what `report` and `hang` say of them.
+# Slow ranks and hangs of a real training job, of which the truth is known: what `report` and `hang` say of
+# them.
 #
 #   bench/gpu/waits.sh OUT            # needs GPUs, cc, python3 with torch and torchvision, and `make` first
 #
-# RANKS is the number of GPUs, or of processes that share them. Runs alternate slowed and unslowed (TURNS), so that what the slow rank
-# costs is known as the difference of their times. BATCH is of pictures per GPU: a step of few is bound by its host, one of 256 by its GPU.
-# HOSTS_LIST has 1, and more for simulated hosts, between which NCCL uses sockets: there one rank's way out is slowed too, to LINK_MBPS
-# megabytes a second. Jobs that hang are asked SETTLE seconds after they went wrong, then killed; HANGS names them, and with HANG_HOSTS
-# above 1 one is among them in which nothing leaves a rank after STOP_MB.
+# RANKS is the number of GPUs, or of processes that share them. Runs alternate slowed and unslowed (TURNS), so
+# that what the slow rank costs is known as the difference of their times. BATCH is of pictures per GPU: a
+# step of few is bound by its host, one of 256 by its GPU. HOSTS_LIST has 1, and more for simulated hosts,
+# between which NCCL uses sockets: there one rank's way out is slowed too, to LINK_MBPS megabytes a second.
+# Jobs that hang are asked SETTLE seconds after they went wrong, then killed; HANGS names them, and with
+# HANG_HOSTS above 1 one is among them in which nothing leaves a rank after STOP_MB.
 set -u
 cd "$(dirname "$0")/../.."
 out=${1:?folder for captures}
@@ -22,15 +24,19 @@ cc -O2 -shared -fPIC -o "$link" bench/gpu/slow_link.c -ldl -lpthread
 
 job() { # NAME OPTIONS…: a run, and its report
     local name=$1; shift
-    timeout "${LIMIT:-60}" "$scope" run -o "$out/$name" -- $train --steps "$steps" "$@" >"$out/$name.out" 2>"$out/$name.err" </dev/null
+    timeout "${LIMIT:-60}" "$scope" run -o "$out/$name" -- $train --steps "$steps" "$@" >"$out/$name.out" \
+        2>"$out/$name.err" </dev/null
     "$scope" report "$out/$name" >"$out/$name.report" 2>&1
     "$scope" report "$out/$name" --json >"$out/$name.json"
 }
 hang() { # NAME OPTIONS…: what `hang` says of the job some time after it went wrong, and of the killed one
     local name=$1 waited=0; shift
-    "$scope" run -o "$out/$name" -- $train --steps 100000 --hosts "${HANG_HOSTS:-1}" "$@" >"$out/$name.out" 2>"$out/$name.err" </dev/null &
+    "$scope" run -o "$out/$name" -- $train --steps 100000 --hosts "${HANG_HOSTS:-1}" "$@" >"$out/$name.out" \
+        2>"$out/$name.err" </dev/null &
     local job=$!
-    until grep -q "goes wrong now" "$out/$name.err" || [ $((waited += 1)) -gt "${LIMIT:-60}" ]; do sleep 1; done
+    until grep -q "goes wrong now" "$out/$name.err" || [ $((waited += 1)) -gt "${LIMIT:-60}" ]; do
+        sleep 1
+    done
     sleep "${SETTLE:-10}"
     echo "== $name, $(pgrep -fc ddp_densenet.py) processes alive, ${SETTLE:-10} s after it went wrong"
     timeout 20 "$scope" hang "$out/$name" --after 8s; echo "exit status $?"
@@ -45,7 +51,8 @@ for hosts in ${HOSTS_LIST-1}; do
         job "plain.$hosts.$turn" --hosts "$hosts"
         job "host.$hosts.$turn" --hosts "$hosts" --slow-rank 0 --slow-ms "$slow" --slow-on host
         job "gpu.$hosts.$turn" --hosts "$hosts" --slow-rank $last --slow-ms "$slow" --slow-on gpu
-        [ "$hosts" = 1 ] || SLOW_LINK_MBPS=${LINK_MBPS:-500} job "link.$hosts.$turn" --hosts "$hosts" --slow-link "$link" --link-rank $last
+        [ "$hosts" = 1 ] || SLOW_LINK_MBPS=${LINK_MBPS:-500} job "link.$hosts.$turn" --hosts "$hosts" \
+            --slow-link "$link" --link-rank $last
     done
 done
 python3 - "$out" "$steps" "$last" <<'P'
@@ -83,6 +90,7 @@ for name in ${HANGS-skip order dead link}; do
     case $name in
     skip | order) hang $name --wrong-rank $last --wrong-step "${WRONG_STEP:-60}" --wrong $name ;;
     dead) hang $name --kill-rank $last --kill-step "${WRONG_STEP:-60}" ;;
-    link) [ "${HANG_HOSTS:-1}" = 1 ] || SLOW_LINK_STOP_MB=${STOP_MB:-500} hang $name --slow-link "$link" --link-rank $last ;;
+    link) [ "${HANG_HOSTS:-1}" = 1 ] || SLOW_LINK_STOP_MB=${STOP_MB:-500} hang $name --slow-link "$link" \
+        --link-rank $last ;;
     esac
 done

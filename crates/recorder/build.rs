@@ -1,6 +1,6 @@
-//! Links the plugin so that dlclose never unmaps it: NCCL closes it when the last communicator goes, while its thread
-//! and its exit handler are still there. Tests export the tables as a program does that has the plugin linked in
-//! (`NCCL_PROFILER_PLUGIN=STATIC_PLUGIN`).
+//! Links the plugin so that dlclose never unmaps it: NCCL closes it when the last communicator goes, while
+//! its thread and its exit handler are still there. Tests export the tables as a program does that has the
+//! plugin linked in (`NCCL_PROFILER_PLUGIN=STATIC_PLUGIN`).
 
 fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");

@@ -1,4 +1,5 @@
-//! Random callback programs (`crates/recorder/tests/program`) in one process. A panic ends it, before the guard sees it.
+//! Random callback programs (`crates/recorder/tests/program`) in one process. A panic ends it, before the
+//! guard sees it.
 #![no_main]
 
 #[path = "../../crates/recorder/tests/job/mod.rs"]

@@ -38,7 +38,7 @@ class Capture:
     def calls(self) -> Table:
         """The table of calls: a row for each call, one rank's part in an operation.
 
-        Columns are those of docs/tables.md, times in ns. What is not known is null.
+        Columns are those of docs/reference/tables.md, times in ns. What is not known is null.
 
             >>> frame = polars.DataFrame(capture.calls.select(["rank", "function", "bytes", "gpu_time_ns"]))
             >>> frame.group_by("function").agg(polars.col("gpu_time_ns").sum())
@@ -49,7 +49,7 @@ class Capture:
     def operations(self) -> Table:
         """The table of operations: a row for each communicator, function, datatype, bytes, algorithm and protocol.
 
-        Columns are those of docs/tables.md, times in µs; a statistic is a column of its own (``time_us_p50``), and
+        Columns are those of docs/reference/tables.md, times in µs; a statistic is a column of its own (``time_us_p50``), and
         ``untimed`` is a map.
 
             >>> duckdb.sql("select function, bytes, time_us_p50 from operations")  # operations = capture.operations
@@ -60,7 +60,7 @@ class Capture:
     def graphs(self) -> Table:
         """The table of CUDA graphs with NCCL calls: a row for graphs of the same calls, over all ranks.
 
-        Columns are those of docs/tables.md. A launch executes ``calls_per_launch`` calls and ``bytes_per_launch`` bytes;
+        Columns are those of docs/reference/tables.md. A launch executes ``calls_per_launch`` calls and ``bytes_per_launch`` bytes;
         ``calls`` has them one by one, as JSON.
 
             >>> polars.DataFrame(capture.graphs).select("launches", "launches_per_second_median", "calls_per_launch")
@@ -81,7 +81,7 @@ class Capture:
     def kernels(self) -> Table:
         """What ran on GPUs in kernel windows: a row for each kernel, copy and fill, times in ns.
 
-        Columns are those of docs/tables.md. NCCL's kernels have the ``communicator``, ``function`` and
+        Columns are those of docs/reference/tables.md. NCCL's kernels have the ``communicator``, ``function`` and
         ``ticket`` of their call. Windows are a sample of the run: a few steps at a time. Without any the
         table is empty, and :attr:`no_kernels_because` says why.
 

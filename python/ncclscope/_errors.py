@@ -7,7 +7,8 @@ class _WithHint(Exception):
     hint: str
 
     def __init__(self, message: str, hint: str) -> None:
-        # The arguments are kept as given, so that the error survives pickling on its way from a worker process.
+        # The arguments are kept as given, so that the error survives pickling on its way from a worker
+        # process.
         super().__init__(message, hint)
         self.hint = hint
 

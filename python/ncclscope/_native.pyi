@@ -10,7 +10,7 @@ REPORT_SCHEMA: str
 
 @final
 class Table:
-    """A table of a capture, with the columns and types of docs/tables.md.
+    """A table of a capture, with the columns and types of docs/reference/tables.md.
 
     It speaks the Arrow PyCapsule interface, so ``pyarrow.table(t)``, ``polars.DataFrame(t)``,
     ``pandas.DataFrame.from_arrow(t)`` and DuckDB's ``select * from t`` read it. Rows are made while they are read, in

@@ -20,5 +20,9 @@ def plugin_path() -> str:
     path = os.path.abspath(named) if named else os.path.join(os.path.dirname(__file__), "lib", FILE)
     if os.path.isfile(path):
         return path
-    hint = "unset NCCLSCOPE_PLUGIN to use the package's own" if named else "`pip install --force-reinstall ncclscope`"
+    hint = (
+        "unset NCCLSCOPE_PLUGIN to use the package's own"
+        if named
+        else "`pip install --force-reinstall ncclscope`"
+    )
     raise FileNotFoundError(f"no profiler plugin at `{path}`\n  hint: {hint}")

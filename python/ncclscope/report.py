@@ -475,6 +475,7 @@ class RankStreams(Record):
         "copies": Share,
         "idle": Share,
         "exposed_waiting": Share,
+        "host_waited": Share,
     }
     __slots__ = ()
     rank: int | None
@@ -489,6 +490,7 @@ class RankStreams(Record):
     copies: Share
     idle: Share
     exposed_waiting: Share
+    host_waited: Share | None
     interference: float | None
     interference_share: float | None
 
@@ -533,6 +535,57 @@ class WaitedFor(Record):
     host_late: bool
 
 
+class Replay(Record):
+    """What communication takes in one replay of a CUDA graph on one rank: for a decode graph, in one token."""
+
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    device: int
+    calls: dict[str, int]
+    replays: int
+    replay_us: float
+    communication_us: float
+    exposed_us: float
+    exposed_interval_us: list[float] | None
+
+
+class BubbleFor(Record):
+    """A rank that another waited for in sends and receives, of a step."""
+
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    device: int
+    late_sender_us: float
+    late_receiver_us: float
+    behind_us: float
+
+
+class Bubble(Record):
+    """For how long of a step a GPU that passes data on computed nothing, and for whom it waited."""
+
+    _parts = {"bubble": Share, "waits_for": BubbleFor}
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    device: int
+    steps: int
+    step_us: float
+    bubble: Share
+    bubble_us: float
+    bubble_run_us: float
+    late_sender_us: float
+    late_receiver_us: float
+    collective_us: float
+    transfer_us: float
+    idle_us: float
+    waits_for: list[BubbleFor]
+
+
 class Streams(Record):
     """What the GPUs did, from kernel windows."""
 
@@ -542,6 +595,8 @@ class Streams(Record):
         "other_communication": OtherCommunication,
         "kernels": KernelRow,
         "waited_for": WaitedFor,
+        "replays": Replay,
+        "bubbles": Bubble,
     }
     __slots__ = ()
     windows: int
@@ -554,6 +609,8 @@ class Streams(Record):
     common_us: float
     operations: int
     waited_for: list[WaitedFor]
+    replays: list[Replay]
+    bubbles: list[Bubble]
 
 
 class Cost(Record):

@@ -90,12 +90,20 @@ def test_it_opens_and_draws(name: str, show: Callable[..., Any]) -> None:
     assert drawn == sum(1 for o in report["operations"] if o["bytes"] and o[figure])
     assert page.locator("#spread svg .bar").count() > 0
     # Marks and bars are within the drawing.
-    for inner, outer in [("#by-size > div > svg .dot", "#by-size > div > svg"), ("#spread .bar", "#spread svg")]:
+    for inner, outer in [
+        ("#by-size > div > svg .dot", "#by-size > div > svg"),
+        ("#spread .bar", "#spread svg"),
+    ]:
         frame = page.locator(outer).bounding_box()
-        for box in page.locator(inner).evaluate_all("(all) => all.map((e) => e.getBoundingClientRect().toJSON())"):
+        for box in page.locator(inner).evaluate_all(
+            "(all) => all.map((e) => e.getBoundingClientRect().toJSON())"
+        ):
             at = page.evaluate("() => scrollY")
             assert frame["x"] <= box["left"] and box["right"] <= frame["x"] + frame["width"]
-            assert frame["y"] <= box["top"] + at + 1 and box["bottom"] + at <= frame["y"] + frame["height"] + at + 1
+            assert (
+                frame["y"] <= box["top"] + at + 1
+                and box["bottom"] + at <= frame["y"] + frame["height"] + at + 1
+            )
 
 
 def test_tables_sort_by_what_figures_are(show: Callable[..., Any]) -> None:
@@ -136,7 +144,10 @@ def test_a_filter_leaves_the_rows_with_its_words(show: Callable[..., Any]) -> No
     found = column(page, OPERATIONS, "function")
     assert found == ["AllReduce"] * len(found) and 0 < len(found) < len(before)
     assert set(column(page, OPERATIONS, "comm")) == {"8095"}
-    assert page.locator("#operations .filter output").first.text_content() == f"{len(found)} of {len(before)} rows"
+    assert (
+        page.locator("#operations .filter output").first.text_content()
+        == f"{len(found)} of {len(before)} rows"
+    )
     # Sorting keeps it so.
     sort_by(page, OPERATIONS, "p50")
     assert len(column(page, OPERATIONS, "function")) == len(found)

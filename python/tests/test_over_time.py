@@ -1,4 +1,4 @@
-"""The run over time in the HTML report: its values are those of the table of calls, and a span filters the tables."""
+"""The run over time in the HTML report: its values are those of the calls, and a span filters tables."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ def drag(page: Any, from_bucket: int, to_bucket: int, buckets: int) -> None:
 def shown(page: Any, table: str) -> list[int]:
     """The rows of a table of the report that are seen, by their index."""
     rows = page.locator(f'table[data-rows="{table}"] > tbody > tr')
-    seen: list[int] = rows.evaluate_all("(rows) => rows.filter((r) => r.checkVisibility()).map((r) => Number(r.dataset.i))")
+    seen: list[int] = rows.evaluate_all(
+        "(rows) => rows.filter((r) => r.checkVisibility()).map((r) => Number(r.dataset.i))"
+    )
     return sorted(seen)
 
 
@@ -110,7 +112,12 @@ def test_an_idle_span_leaves_no_rows(show: Callable[..., Any]) -> None:
     nccl = timeline["nccl"]["sum"]
     # The longest idle span.
     idle = max(
-        ((a, b) for a in range(buckets) for b in range(a, buckets) if not any(calls[a : b + 1]) and not any(nccl[a : b + 1])),
+        (
+            (a, b)
+            for a in range(buckets)
+            for b in range(a, buckets)
+            if not any(calls[a : b + 1]) and not any(nccl[a : b + 1])
+        ),
         key=lambda span: span[1] - span[0],
     )
     page = show(job("mix_two_hosts_228"))
@@ -152,7 +159,10 @@ def test_a_span_leaves_the_rows_with_calls_in_it(show: Callable[..., Any], tmp_p
     # First calls are in a table of their own.
     left = rows()
     assert left == set(found) & before and 0 < len(left) < len(before)
-    assert page.locator(f"{OPERATIONS} >> tfoot").count() == 0 or not page.locator(f"{OPERATIONS} >> tfoot").is_visible()
+    assert (
+        page.locator(f"{OPERATIONS} >> tfoot").count() == 0
+        or not page.locator(f"{OPERATIONS} >> tfoot").is_visible()
+    )
     # The same by keyboard.
     page.keyboard.press("Escape")
     go(page, busy[0])
@@ -173,7 +183,9 @@ def test_findings_steps_and_deaths_are_marked(show: Callable[..., Any]) -> None:
     assert page.locator("#over-time .death").count() == len(report_on(job("killed_228"))["deaths"]) == 1
 
 
-@pytest.mark.parametrize("name", ["slow_host", "ddp8_two_hosts", "killed_228", "graph_host_228", "decode_plain"])
+@pytest.mark.parametrize(
+    "name", ["slow_host", "ddp8_two_hosts", "killed_228", "graph_host_228", "decode_plain"]
+)
 def test_curves_are_within_the_drawing(name: str, show: Callable[..., Any]) -> None:
     page = show(job(name), viewport={"width": 375, "height": 800})
     presets = page.locator("#over-time button[data-preset]")
@@ -181,7 +193,9 @@ def test_curves_are_within_the_drawing(name: str, show: Callable[..., Any]) -> N
     for preset in presets.all():
         preset.click()
         frame = page.locator(FIGURE).evaluate("(e) => e.getBoundingClientRect().toJSON()")
-        for box in page.locator("#over-time .curve > *").evaluate_all("(all) => all.map((e) => e.getBoundingClientRect().toJSON())"):
+        for box in page.locator("#over-time .curve > *").evaluate_all(
+            "(all) => all.map((e) => e.getBoundingClientRect().toJSON())"
+        ):
             assert frame["left"] - 1 <= box["left"] and box["right"] <= frame["right"] + 1
             assert frame["top"] - 1 <= box["top"] and box["bottom"] <= frame["bottom"] + 1
     assert page.evaluate("() => document.documentElement.scrollWidth") == 375

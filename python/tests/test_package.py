@@ -23,7 +23,9 @@ def python(text: str, **more: object) -> str:
 
 
 def test_importing_it_loads_nothing_else() -> None:
-    loaded = python("import sys; before = set(sys.modules); import ncclscope; print(sorted(set(sys.modules) - before))")
+    loaded = python(
+        "import sys; before = set(sys.modules); import ncclscope; print(sorted(set(sys.modules) - before))"
+    )
     assert loaded == "['ncclscope']\n"
 
 
@@ -72,7 +74,9 @@ def test_damage_is_no_error(tmp_path: Path) -> None:
     ]
 
 
-def test_the_plugin_is_the_package_s_or_the_one_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_plugin_is_the_package_s_or_the_one_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("NCCLSCOPE_PLUGIN", raising=False)
     own = Path(ncclscope.plugin_path())
     assert own.parent.parent == Path(ncclscope.__file__).parent and own.read_bytes()[:4] == b"\x7fELF"
@@ -86,11 +90,21 @@ def test_the_plugin_is_the_package_s_or_the_one_that_is_named(tmp_path: Path, mo
 def test_the_package_and_its_tests_are_typed() -> None:
     package = Path(ncclscope.__file__).parent
     assert (package / "py.typed").exists()
-    mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(ROOT / ".tools/mypy"), "--no-error-summary"]
+    mypy = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--cache-dir",
+        str(ROOT / ".tools/mypy"),
+        "--no-error-summary",
+    ]
     environment = {**os.environ, "MYPYPATH": str(package.parent)}
     sources = [str(package), str(ROOT / "python/tests")]
     ignored = ["--ignore-missing-imports"]
-    done = subprocess.run([*mypy, *ignored, *sources], text=True, capture_output=True, env=environment, cwd=package.parent)
+    done = subprocess.run(
+        [*mypy, *ignored, *sources], text=True, capture_output=True, env=environment, cwd=package.parent
+    )
     assert (done.returncode, done.stdout) == (0, "")
 
 
@@ -105,7 +119,15 @@ ncclscope.record("x", mode="tarce")
 """
     (tmp_path / "user.py").write_text(text)
     package = Path(ncclscope.__file__).parent
-    mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(ROOT / ".tools/mypy"), "--no-error-summary"]
+    mypy = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--cache-dir",
+        str(ROOT / ".tools/mypy"),
+        "--no-error-summary",
+    ]
     environment = {**os.environ, "MYPYPATH": str(package.parent)}
     done = subprocess.run([*mypy, "user.py"], text=True, capture_output=True, cwd=tmp_path, env=environment)
     assert re.findall(r":(\d+): (?:note|error): (.*)", done.stdout) == [
@@ -118,15 +140,19 @@ ncclscope.record("x", mode="tarce")
 
 
 def test_the_manual_s_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every Python block of docs/python.md, in order, as one session; a block of text after one is what it prints."""
+    """Every Python block of docs/reference/python.md, in order, as one session; a block of text after one is what it prints."""
     for name in ("run-0412", "run-0413"):
         shutil.copytree(job("ddp4"), tmp_path / name)
     monkeypatch.chdir(tmp_path)
     for variable in [v for v in os.environ if v.startswith(("NCCL_", "NCCLSCOPE_")) and v != "NCCLSCOPE_BIN"]:
         monkeypatch.delenv(variable)
-    manual = (ROOT / "docs/python.md").read_text()
-    blocks = re.findall(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", manual, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == manual.count("```python") > 8 and sum(bool(shown) for _, shown in blocks) == manual.count("```text")
+    manual = (ROOT / "docs/reference/python.md").read_text()
+    blocks = re.findall(
+        r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", manual, re.MULTILINE | re.DOTALL
+    )
+    assert len(blocks) == manual.count("```python") > 8 and sum(
+        bool(shown) for _, shown in blocks
+    ) == manual.count("```text")
     (tmp_path / "session.py").write_text("".join(f"{block}\nprint('=====')\n" for block, _ in blocks))
     (tmp_path / "training.py").write_text(f"""\
 import subprocess

@@ -20,9 +20,13 @@ def play(**more):
 
 def program(text: str, folder: Path, **environment: str) -> str:
     """Runs a program after `PLAY` in `folder`, and returns its standard output; its error output is checked to be empty."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("NCCL_", "NCCLSCOPE_RUN", "NCCLSCOPE_OUT"))}
+    kept = {
+        k: v for k, v in os.environ.items() if not k.startswith(("NCCL_", "NCCLSCOPE_RUN", "NCCLSCOPE_OUT"))
+    }
     env = {**kept, "NCCLSCOPE_QUIET": "1", **environment}
-    done = subprocess.run([sys.executable, "-c", PLAY + text], cwd=folder, env=env, text=True, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PLAY + text], cwd=folder, env=env, text=True, capture_output=True
+    )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -105,14 +109,24 @@ print(caught[0].category.__name__, caught[0].message)
 @pytest.mark.parametrize(
     ("set_up", "environment", "said"),
     [
-        ("", {"NCCL_PROFILER_PLUGIN": "inspector"}, "NCCL_PROFILER_PLUGIN is `inspector`, and NCCL loads one profiler plugin"),
+        (
+            "",
+            {"NCCL_PROFILER_PLUGIN": "inspector"},
+            "NCCL_PROFILER_PLUGIN is `inspector`, and NCCL loads one profiler plugin",
+        ),
         ("", {"NCCLSCOPE_RUN": "/run/socket"}, "this process is already recorded by `ncclscope run`"),
         ("ncclscope.record('first')", {}, "this process already records into `{}/first`"),
-        ("import ctypes; ctypes.CDLL(ncclscope.plugin_path())", {}, "NCCL has the recorder loaded in this process"),
+        (
+            "import ctypes; ctypes.CDLL(ncclscope.plugin_path())",
+            {},
+            "NCCL has the recorder loaded in this process",
+        ),
     ],
     ids=["another plugin", "ncclscope run", "twice", "loaded"],
 )
-def test_what_cannot_be_recorded_is_refused(set_up: str, environment: dict[str, str], said: str, tmp_path: Path) -> None:
+def test_what_cannot_be_recorded_is_refused(
+    set_up: str, environment: dict[str, str], said: str, tmp_path: Path
+) -> None:
     out = failing(set_up, tmp_path, **environment)
     assert out.startswith(said.format(tmp_path)) and "\n  hint: " in out
 
@@ -123,7 +137,11 @@ with ncclscope.record("capture"{}) as recording:
     play()
 print(recording.open().report().completeness.recorded)
 """
-    cases = [("none", ""), ("/elsewhere/libnccl-profiler-ncclscope.so", ""), ("inspector", ", replace_plugin=True")]
+    cases = [
+        ("none", ""),
+        ("/elsewhere/libnccl-profiler-ncclscope.so", ""),
+        ("inspector", ", replace_plugin=True"),
+    ]
     for number, (plugin, argument) in enumerate(cases):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -142,7 +160,9 @@ torch.get_backend = lambda: {!r}
     said = "NCCL looks for a profiler once, and has started in this process (torch.distributed has an NCCL process group)"
     assert failing(torch.format(True, "cpu:gloo,cuda:nccl"), tmp_path).startswith(said)
     for others in (torch.format(True, "gloo"), torch.format(False, "nccl")):
-        assert program(f"{others}\nprint(ncclscope.record('capture').path)", tmp_path) == f"{tmp_path}/capture\n"
+        assert (
+            program(f"{others}\nprint(ncclscope.record('capture').path)", tmp_path) == f"{tmp_path}/capture\n"
+        )
 
 
 def test_the_shared_memory_of_a_communicator_shows_that_nccl_has_started(tmp_path: Path) -> None:
@@ -169,4 +189,7 @@ assert "NCCL_PROFILER_PLUGIN" not in os.environ
 """,
         tmp_path,
     )
-    assert out == "mode is 'tarce'; expected one of profile, trace, full, callbacks\ntiming is 'gpu'; expected one of auto, events, stamps, host\n"
+    assert (
+        out
+        == "mode is 'tarce'; expected one of profile, trace, full, callbacks\ntiming is 'gpu'; expected one of auto, events, stamps, host\n"
+    )

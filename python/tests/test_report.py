@@ -133,7 +133,7 @@ def test_offsets_of_clocks_may_be_given(play: Callable[..., Path], tmp_path: Pat
     exact = capture.report(offsets=offsets)
     assert exact.clocks is not None and [h.offset_us for h in exact.clocks.hosts] == [3e6]
     assert exact.text() != capture.report().text()
-    for wrong, hint in (("within=soon", "units"), (tmp_path / "none.csv", "name a file"), (__file__, "docs/clocks.md")):
+    for wrong, hint in (("within=soon", "units"), (tmp_path / "none.csv", "name a file"), (__file__, "docs/concepts/clocks.md")):
         with pytest.raises(ncclscope.CaptureError, match=hint):
             capture.report(offsets=wrong)
 

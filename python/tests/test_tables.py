@@ -28,21 +28,25 @@ KINDS = {
 
 
 def documented(table: str) -> list[tuple[str, str, str]]:
-    """Name, type and unit of the columns in docs/tables.md."""
-    section = (ROOT / "docs/tables.md").read_text().split(f"\n## {table}\n")[1].split("\n## ")[0]
+    """Name, type and unit of the columns in docs/reference/tables.md."""
+    section = (ROOT / "docs/reference/tables.md").read_text().split(f"\n## {table}\n")[1].split("\n## ")[0]
     return re.findall(r"^\| `(\w+)` \| (\w+) \| ([^|]*?) *\|", section, re.MULTILINE)
 
 
 def statistics() -> list[str]:
-    """Names of the statistics of docs/tables.md."""
-    text = re.search(r"^Statistics are (.*?)\.", (ROOT / "docs/tables.md").read_text(), re.MULTILINE)
+    """Names of the statistics of docs/reference/tables.md."""
+    text = re.search(
+        r"^Statistics are (.*?)\.", (ROOT / "docs/reference/tables.md").read_text(), re.MULTILINE
+    )
     assert text is not None
     return re.findall(r"`(\w+)`", text[1])
 
 
 def estimate() -> list[str]:
-    """Names of the parts of an estimate of docs/tables.md."""
-    text = re.search(r"^An estimate is (.*?)\.", (ROOT / "docs/tables.md").read_text(), re.MULTILINE)
+    """Names of the parts of an estimate of docs/reference/tables.md."""
+    text = re.search(
+        r"^An estimate is (.*?)\.", (ROOT / "docs/reference/tables.md").read_text(), re.MULTILINE
+    )
     assert text
     return re.findall(r"`(\w+)`", text[1])
 
@@ -114,10 +118,16 @@ def test_operations_are_those_of_the_report() -> None:
 def test_what_was_played_is_in_the_table(play: Callable[..., Path]) -> None:
     played = play("ranks 2\nall_reduce 1MiB f32 x3\ngroup { send 4KiB to=+1 ; recv 4KiB from=-1 }\n")
     calls = ncclscope.open(played).calls
-    assert duckdb.execute("select rank, function, bytes, peer, count(*) from calls group by all order by all").fetchall() == [
+    assert duckdb.execute(
+        "select rank, function, bytes, peer, count(*) from calls group by all order by all"
+    ).fetchall() == [
         (rank, function, size, peer, count)
         for rank in (0, 1)
-        for function, size, peer, count in [("AllReduce", 1 << 20, None, 3), ("Recv", 4096, 1 - rank, 1), ("Send", 4096, 1 - rank, 1)]
+        for function, size, peer, count in [
+            ("AllReduce", 1 << 20, None, 3),
+            ("Recv", 4096, 1 - rank, 1),
+            ("Send", 4096, 1 - rank, 1),
+        ]
     ]
 
 
@@ -185,7 +195,11 @@ def test_a_table_outlives_its_capture_and_is_read_again() -> None:
     # What was read, and a stream that nobody reads, stand on their own.
     del stream
     gc.collect()
-    assert first.num_rows == 176 and set(first["function"].to_pylist()) == {"AllGather", "AllReduce", "Broadcast"}
+    assert first.num_rows == 176 and set(first["function"].to_pylist()) == {
+        "AllGather",
+        "AllReduce",
+        "Broadcast",
+    }
 
 
 def test_the_repr_says_how_much_there_is() -> None:

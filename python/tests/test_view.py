@@ -1,4 +1,4 @@
-"""The viewer in a browser: it shows who is waited for, its figures are those of the export, and it asks nobody else."""
+"""The viewer in a browser: who is waited for, with the figures of the export, and without asking anybody else."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def serve() -> Iterator[Callable[[Path], str]]:
 
 @pytest.fixture
 def view(browser: Any, serve: Callable[[Path], str]) -> Iterator[Callable[..., Any]]:
-    """Opens the viewer on a capture; at the end it must have asked for nothing elsewhere and complained of nothing."""
+    """Opens the viewer. At the end it must have asked for nothing elsewhere and complained of nothing."""
     complaints: list[str] = []
     elsewhere: list[str] = []
     contexts = []
@@ -115,7 +115,9 @@ def test_the_culprit_is_seen_without_zooming(name: str, scheme: str, view: Calla
     assert found is not None
     culprit = int(found[1])
     page = view(job(name), color_scheme=scheme)
-    lanes = page.evaluate("async () => (await (await fetch('data.json')).json()).lanes.map((lane) => lane.rank)")
+    lanes = page.evaluate(
+        "async () => (await (await fetch('data.json')).json()).lanes.map((lane) => lane.rank)"
+    )
     shares: dict[int, float] = {}
     for rank, share in zip(lanes, waiting_by_lane(page), strict=True):
         shares[rank] = shares.get(rank, 0) + share
@@ -203,15 +205,29 @@ def test_only_this_machine_s_browser_may_ask(serve: Callable[[Path], str]) -> No
     address = serve(job("ddp4"))
     root = address[: address.index("/", 8)]
     status, headers = get(address)
-    assert status == 200 and headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'")
+    assert status == 200 and headers["Content-Security-Policy"].startswith(
+        "default-src 'none'; script-src 'self'"
+    )
     token = address.rstrip("/").rsplit("/", 1)[1]
     assert len(token) == 32
-    for wrong in (root, f"{root}/", f"{root}/data.json", f"{root}/{'0' * 32}/data.json", address + "../../etc/passwd"):
+    for wrong in (
+        root,
+        f"{root}/",
+        f"{root}/data.json",
+        f"{root}/{'0' * 32}/data.json",
+        address + "../../etc/passwd",
+    ):
         assert get(wrong)[0] == 404, wrong
     assert get(address + "data.json")[0] == 200
     # A page of another site, by a name that leads here.
     assert get(address, Host="evil.example")[0] == 404
-    for strange in ("heat?from=NaN&to=inf", "heat?from=9e99&to=-9e99&bins=9e99", "calls?from=1e300&to=2e300", "call?call=-1", "call?call=1e18"):
+    for strange in (
+        "heat?from=NaN&to=inf",
+        "heat?from=9e99&to=-9e99&bins=9e99",
+        "calls?from=1e300&to=2e300",
+        "call?call=-1",
+        "call?call=1e18",
+    ):
         assert get(address + strange)[0] in (200, 404), strange
     assert get(address)[0] == 200
     other = serve(job("ddp4"))

@@ -268,7 +268,9 @@ impl AbsentRow {
         };
         let why = match self.unreadable.as_slice() {
             [] if self.undefined => {
-                "no file of the capture says that it took part, and the block that says so may be damaged".to_owned()
+                "no file of the capture says that it took part, and the block that says so may be \
+                damaged"
+                    .to_owned()
             }
             [] => no_file.to_owned(),
             [file] if several => format!(
@@ -360,8 +362,8 @@ mod tests {
         second.communicator = 1;
         assert_eq!(
             told(&of, vec![absent(2, 3, 10), second]),
-            ["Ranks 2-3 are missing: no file of them is here. At least 25 of their calls are missing: operations that \
-              ended on other ranks prove them."]
+            ["Ranks 2-3 are missing: no file of them is here. At least 25 of their calls are missing: \
+              operations that ended on other ranks prove them."]
         );
     }
 
@@ -372,8 +374,8 @@ mod tests {
         assert_eq!(
             told(&of, vec![absent(2, 2, 1)]),
             [format!(
-                "Rank 2 of 3 of communicator {id} is missing: no file of it is here. At least 1 of its calls are missing: \
-                 operations that ended on other ranks prove it."
+                "Rank 2 of 3 of communicator {id} is missing: no file of it is here. At least 1 of its calls \
+                 are missing: operations that ended on other ranks prove it."
             )]
         );
     }
@@ -409,8 +411,8 @@ mod tests {
         }];
         assert_eq!(
             told(&of, vec![absent(2, 2, 33)]),
-            ["Rank 2 is missing: nothing in its file node/r2-p7-00000000.trace can be read (found nothing). At least 33 of its calls are missing: \
-              operations that ended on other ranks prove them."]
+            ["Rank 2 is missing: nothing in its file node/r2-p7-00000000.trace can be read (found nothing). \
+              At least 33 of its calls are missing: operations that ended on other ranks prove them."]
         );
     }
 
@@ -428,8 +430,9 @@ mod tests {
         of.processes[1].sealed = 7;
         assert_eq!(
             told(&of, vec![absent(1, 1, 10)]),
-            ["Rank 1 of 2 of communicator 0 is missing: no file of the capture says that it took part, and the block that \
-              says so may be damaged. At least 3 of its calls are missing: operations that ended on other ranks prove them."]
+            ["Rank 1 of 2 of communicator 0 is missing: no file of the capture says that it took part, and \
+              the block that says so may be damaged. At least 3 of its calls are missing: operations that \
+              ended on other ranks prove them."]
         );
     }
 

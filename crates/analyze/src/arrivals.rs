@@ -28,13 +28,13 @@ mod figures;
 mod gatherer;
 mod hosts;
 mod links;
-mod loss;
 mod operations;
 pub(crate) mod over_time;
 mod sampled;
+mod what_if;
 
 pub use chain::{inherited, InheritedFrom};
-pub use gatherer::{waits_for_last, Gatherer, Plan, TOO_MANY};
+pub use gatherer::{waits_for_last, Gatherer, Routes, TOO_MANY};
 pub(crate) use hosts::hosts;
 pub use links::{Link, OverNetwork};
 pub use sampled::SampledArrivals;
@@ -65,6 +65,16 @@ pub struct Arrivals {
     pub over_network: Option<OverNetwork>,
     /// What ranks have on the network, by largest excess; empty where that was not recorded, or no two can be compared.
     pub links: Vec<Link>,
+}
+
+impl Arrivals {
+    /// The part of the GPU time of these operations that was waiting.
+    pub fn wait_share(&self) -> Option<f64> {
+        let ranks_in: f64 = self.ranks.iter().map(|r| r.operations as f64).sum();
+        let each = ranks_in / (self.operations as f64).max(1.0);
+        let time = self.wait_rank_us + self.transfer_wall_us * each;
+        (time > 0.0).then(|| self.wait_rank_us / time)
+    }
 }
 
 /// One GPU of a process.

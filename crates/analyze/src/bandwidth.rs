@@ -1,14 +1,15 @@
 //! Bandwidths by the conventions of nccl-tests.
 //!
-//! `algbw` is bytes by time, `busbw` is `algbw` times [`factor`], so that it compares with what a link moves whatever the
-//! number of ranks. [`Bandwidth::of`] takes the size and the time, and refuses what these contradict.
+//! `algbw` is bytes by time, `busbw` is `algbw` times [`factor`], so that it compares with what a link moves
+//! whatever the number of ranks. [`Bandwidth::of`] takes the size and the time, and refuses what these
+//! contradict.
 //!
 //! Rule: a bandwidth is a finite number above 0 or it is `None` with a reason; never infinite.
 
 use serde::Serialize;
 
-/// No GPU to date moves more over all its links in one direction: twice 1800 GB/s, because in-switch reductions (NVLS)
-/// may reach up to twice a link's bandwidth.
+/// No GPU to date moves more over all its links in one direction: twice 1800 GB/s, because in-switch
+/// reductions (NVLS) may reach up to twice a link's bandwidth.
 pub const BUSBW_LIMIT_GB_PER_S: f64 = 3600.0;
 
 /// Functions with a factor, and the factor in words.
@@ -26,8 +27,8 @@ pub const FACTORS: [(&str, &str); 11] = [
     ("Recv", "1"),
 ];
 
-/// `busbw` by `algbw` of a function over `nranks` ranks; `None` for one that nccl-tests does not know, and where `nranks`
-/// is needed and not known.
+/// `busbw` by `algbw` of a function over `nranks` ranks; `None` for one that nccl-tests does not know, and
+/// where `nranks` is needed and not known.
 pub fn factor(function: &str, nranks: Option<u32>) -> Option<f64> {
     let (_, words) = FACTORS.iter().find(|(name, _)| *name == function)?;
     let n = || nranks.filter(|n| *n > 0).map(f64::from);
@@ -71,7 +72,8 @@ impl Bandwidth {
             .filter(|busbw| *busbw > 0.0);
         if let Some(busbw) = busbw.filter(|busbw| *busbw > BUSBW_LIMIT_GB_PER_S) {
             return Err(format!(
-                "{bytes} bytes in {us} µs would be {busbw:.0} GB/s; no GPU's links move {BUSBW_LIMIT_GB_PER_S}"
+                "{bytes} bytes in {us} µs would be {busbw:.0} GB/s; no GPU's links move \
+                {BUSBW_LIMIT_GB_PER_S}"
             ));
         }
         Ok(Bandwidth {

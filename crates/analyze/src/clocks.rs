@@ -1,20 +1,23 @@
 //! The clocks of the hosts of a job against each other: bounds that are proved, and an estimate that is not.
 //!
-//! No rank can leave an AllReduce, AllGather, ReduceScatter or AlltoAll before the last has arrived. So where intervals enclose the
-//! kernels (CUDA events, or stamps of RING), each rank's begin is before each rank's end in true time, whatever the hosts' clocks say:
-//! the latest begin on one host and the earliest end on another bound how far their clocks are apart, from both sides. An
-//! [`Observations`] takes a [`Side`] per host of each operation, and keeps by pair of hosts and window of time ([`WINDOW_NS`])
-//! what is left when all these bounds hold at once; [`Offsets`] tells it, and [`Clocks`] is what a report says.
+//! No rank can leave an AllReduce, AllGather, ReduceScatter or AlltoAll before the last has arrived. So where
+//! intervals enclose the kernels (CUDA events, or stamps of RING), each rank's begin is before each rank's
+//! end in true time, whatever the hosts' clocks say: the latest begin on one host and the earliest end on
+//! another bound how far their clocks are apart, from both sides. An [`Observations`] takes a [`Side`] per
+//! host of each operation, and keeps by pair of hosts and window of time ([`WINDOW_NS`]) what is left when
+//! all these bounds hold at once; [`Offsets`] tells it, and [`Clocks`] is what a report says.
 //!
-//! **Bound.** All times are widened by their error on the host's clock and by the timer's resolution. Within a window, clocks may run
-//! apart by [`FREQUENCY_ERROR_PPM`]. Bounds of different windows are compared, and never joined.
+//! **Bound.** All times are widened by their error on the host's clock and by the timer's resolution. Within
+//! a window, clocks may run apart by [`FREQUENCY_ERROR_PPM`]. Bounds of different windows are compared, and
+//! never joined.
 //!
-//! **Step.** Where no offset fits all operations of a window, or none that can have become of the windows before, a clock was set or a
-//! stamp is bad: that is a [`Step`]. A window that contradicts itself tells nothing.
+//! **Step.** Where no offset fits all operations of a window, or none that can have become of the windows
+//! before, a clock was set or a stamp is bad: that is a [`Step`]. A window that contradicts itself tells
+//! nothing.
 //!
-//! **Estimate.** Ranks of such an operation end within a few µs, so the median difference of the ends is close to the offset, if not
-//! one host always leaves later; moved into the bound where it lies outside. A rank that is always late changes neither: it makes the bound
-//! wide on one side.
+//! **Estimate.** Ranks of such an operation end within a few µs, so the median difference of the ends is
+//! close to the offset, if not one host always leaves later; moved into the bound where it lies outside. A
+//! rank that is always late changes neither: it makes the bound wide on one side.
 //!
 //! Rule: a bound never rests on the assumption of common ends, and an estimate never narrows a bound.
 
@@ -31,7 +34,8 @@ use std::collections::BTreeMap;
 
 /// A bound holds for operations within a window of this length, ns.
 pub const WINDOW_NS: i64 = 1_000_000_000;
-/// By how much two hosts' clocks may run apart: parts per million. Crystals of servers are within 50, and NTP corrects most of that.
+/// By how much two hosts' clocks may run apart: parts per million. Crystals of servers are within 50, and NTP
+/// corrects most of that.
 pub const FREQUENCY_ERROR_PPM: i64 = 50;
 /// What a timer may leave out, ns: GPUs' stamps were seen in steps of 32 and of 1024.
 pub(crate) const RESOLUTION_NS: i64 = 1_024;
@@ -178,7 +182,8 @@ pub(crate) struct Offsets {
 }
 
 impl Offsets {
-    /// Bounds on the clock of `host` less that of `base`, whose index is lower, at an operation that ended at `at` on `base`, ns.
+    /// Bounds on the clock of `host` less that of `base`, whose index is lower, at an operation that ended at
+    /// `at` on `base`, ns.
     pub fn between(&self, base: u32, host: u32, at: i64) -> Option<(i64, i64)> {
         if base == host {
             return Some((0, 0));
@@ -190,7 +195,8 @@ impl Offsets {
         (of.low <= of.high).then_some((low, high))
     }
 
-    /// The tree over hosts with the narrowest bounds: by host, the one before it on the way to the first host.
+    /// The tree over hosts with the narrowest bounds: by host, the one before it on the way to the first
+    /// host.
     fn tree(&self, hosts: usize) -> Vec<Option<u32>> {
         let width = |windows: &BTreeMap<i64, Window>| {
             let sound = windows.values().filter(|w| w.low <= w.high);
@@ -221,8 +227,8 @@ impl Offsets {
         before
     }
 
-    /// The sound windows between two hosts as moments on the clock of `from`, each with the clock of `to` less that of `from`: low,
-    /// estimate, high; and how many operations.
+    /// The sound windows between two hosts as moments on the clock of `from`, each with the clock of `to`
+    /// less that of `from`: low, estimate, high; and how many operations.
     fn stretch(&self, from: u32, to: u32) -> Vec<(i64, Offset, u64)> {
         let Some(windows) = self.pairs.get(&(from.min(to), from.max(to))) else {
             return Vec::new();
@@ -303,7 +309,8 @@ pub struct Clocks {
     pub steps: Vec<Step>,
     /// What is to be said about it.
     pub notes: Vec<String>,
-    /// How to move times of the hosts onto the reference's clock, by host; none for hosts of which nothing is known.
+    /// How to move times of the hosts onto the reference's clock, by host; none for hosts of which nothing is
+    /// known.
     #[serde(skip)]
     pub lines: BTreeMap<String, Line>,
 }
@@ -319,15 +326,18 @@ pub struct HostClock {
     pub low_us: Option<f64>,
     /// What it is at most, µs.
     pub high_us: Option<f64>,
-    /// Where the offset is from: `common ends`; `bounds`, where that lay outside of them and was moved to the nearest; `given`. Null without an offset.
+    /// Where the offset is from: `common ends`; `bounds`, where that lay outside of them and was moved to the
+    /// nearest; `given`. Null without an offset.
     pub source: Option<&'static str>,
     /// The error of an offset that was given, µs; null else.
     pub given_error_us: Option<f64>,
     /// Whether that contradicts the bounds; null without one of them.
     pub contradicted: Option<bool>,
-    /// The window with the narrowest bounds: its middle, in seconds after the first operation that was compared.
+    /// The window with the narrowest bounds: its middle, in seconds after the first operation that was
+    /// compared.
     pub at_s: Option<f64>,
-    /// By how much its clock runs faster over the run at least, millionths; null with fewer than two windows, or a step between.
+    /// By how much its clock runs faster over the run at least, millionths; null with fewer than two windows,
+    /// or a step between.
     pub drift_low_ppm: Option<f64>,
     /// And at most.
     pub drift_high_ppm: Option<f64>,
@@ -473,8 +483,8 @@ impl Clocks {
         let against = known.iter().filter(out).count();
         if against > 0 {
             self.notes.push(format!(
-                "The offset given for {host}, {:.1} ± {:.1} µs against {}, contradicts the operations of {against} of {} windows: it is \
-                 not believed in these.",
+                "The offset given for {host}, {:.1} ± {:.1} µs against {}, contradicts the operations of \
+                 {against} of {} windows: it is not believed in these.",
                 us(offset),
                 us(error),
                 self.reference,
@@ -498,8 +508,9 @@ impl Clocks {
                 all => all.join(", "),
             };
             self.notes.push(format!(
-                "Of {named} nothing bounds the offset: that needs GPU times by CUDA events, or stamps of RING, of an AllReduce, AllGather, \
-                 ReduceScatter or AlltoAll on both hosts. Host times enclose no kernel.",
+                "Of {named} nothing bounds the offset: that needs GPU times by CUDA events, or stamps of \
+                 RING, of an AllReduce, AllGather, ReduceScatter or AlltoAll on both hosts. Host times \
+                 enclose no kernel.",
             ));
         }
         for host in given.map_or(Vec::new(), |given| given.unknown(hosts)) {

@@ -1,22 +1,25 @@
 //! Is everything here? What NCCL announced against what was recorded and timed.
 //!
-//! A call that NCCL announced is recorded (it has a row, or an entry in the totals where only totals were asked for), or
-//! it is lost and counted by cause. The recorder's causes are [`capture::live::CAUSES`]; reading adds:
+//! A call that NCCL announced is recorded (it has a row, or an entry in the totals where only totals were
+//! asked for), or it is lost and counted by cause. The recorder's causes are [`capture::live::CAUSES`];
+//! reading adds:
 //!
 //! - `rotated`: in a trace file that was removed to stay within `NCCLSCOPE_MAX_SIZE`; counted in the totals;
 //! - `damaged`: in a block that is damaged or missing;
 //! - `elsewhere`: announced after the last flush, and the live part that holds them is on another host;
-//! - `running`: announced after the last flush, and the live part that holds them is with a job that still runs;
+//! - `running`: announced after the last flush, and the live part that holds them is with a job that still
+//!   runs;
 //! - `gone`: announced after the last flush, and the live part that held them is nowhere any more;
 //! - `moving`: the recorder was folding calls into the totals while they were read;
 //! - `in_birth`: its number was taken and its row not there yet when the process ended or was stopped;
 //! - `unexplained`: none of the above, so the figures do not add up, and the report says so.
 //!
-//! Calls that no recorder here knows of are counted apart, in `missing_at_least`: those of ranks that are not here, and
-//! those that a rank made after the last moment that is here of it. Other ranks' operations prove them.
+//! Calls that no recorder here knows of are counted apart, in `missing_at_least`: those of ranks that are not
+//! here, and those that a rank made after the last moment that is here of it. Other ranks' operations prove
+//! them.
 //!
-//! Rule: `announced` = `recorded` + all of `lost`, for each process and for the job. Where more is recorded than was
-//! announced, `adds_up` is false.
+//! Rule: `announced` = `recorded` + all of `lost`, for each process and for the job. Where more is recorded
+//! than was announced, `adds_up` is false.
 
 use crate::absent::AbsentRow;
 use crate::evidence::Found;
@@ -54,10 +57,11 @@ pub struct Completeness {
     pub remedies: BTreeMap<String, String>,
     /// Launches of CUDA graphs with NCCL calls.
     pub graph_launches: u64,
-    /// Calls that these executed, each captured call once a launch. They are not among `announced`, because NCCL
-    /// announces a captured call once.
+    /// Calls that these executed, each captured call once a launch. They are not among `announced`, because
+    /// NCCL announces a captured call once.
     pub in_graphs: u64,
-    /// Why calls ran in CUDA graphs that were not counted, with a number: [`crate::graphs::UNSEEN`]. Empty if all were.
+    /// Why calls ran in CUDA graphs that were not counted, with a number: [`crate::graphs::UNSEEN`]. Empty if
+    /// all were.
     pub unseen: BTreeMap<String, u64>,
     /// Callbacks without effect, by cause.
     pub odd: BTreeMap<String, u64>,
@@ -111,7 +115,8 @@ impl RankCompleteness {
         let n = self.missing_at_least;
         (n > 0).then(|| {
             format!(
-                "{who} made at least {n} more calls than are here: operations that ended on other ranks prove {}.",
+                "{who} made at least {n} more calls than are here: operations that ended on other ranks \
+                prove {}.",
                 if n == 1 { "it" } else { "them" }
             )
         })
@@ -135,8 +140,8 @@ impl Completeness {
         absent.chain(partial).collect()
     }
 
-    /// What ranks lack that are here, as a sentence: calls in damaged files, and such that were only in a memory that is not
-    /// here. `None` if no rank lacks a part of its calls that matters.
+    /// What ranks lack that are here, as a sentence: calls in damaged files, and such that were only in a
+    /// memory that is not here. `None` if no rank lacks a part of its calls that matters.
     pub fn not_here(&self) -> Option<String> {
         let missing = |rank: &RankCompleteness| -> u64 {
             let causes = NOT_HERE.iter().filter_map(|cause| rank.lost.get(*cause));
@@ -182,7 +187,8 @@ impl Completeness {
                 "{recorded} of {least}{announced} announced calls recorded, {timed} timed."
             ),
             false => format!(
-                "{NOT_COUNTED} Of the others, {least}{announced} were announced, {recorded} recorded, {timed} timed."
+                "{NOT_COUNTED} Of the others, {least}{announced} were announced, {recorded} recorded, \
+                {timed} timed."
             ),
         }
     }
@@ -202,8 +208,8 @@ impl Completeness {
         }
     }
 
-    /// Adds a process that was walked, with announced calls that have a GPU time, that have none by cause, and that were
-    /// captured.
+    /// Adds a process that was walked, with announced calls that have a GPU time, that have none by cause,
+    /// and that were captured.
     pub fn add(
         &mut self,
         process: &Process,
@@ -367,8 +373,9 @@ fn account(process: &Process, rows: u64, seen: u64) -> Account {
         .totals
         .iter()
         .fold(0u64, |sum, t| sum.saturating_add(t.rowless));
-    // Calls that found the totals full too: those without a row are also counted as such, and those whose row was to be
-    // folded also under the cause of that, but in profile mode, where folding is what was asked for.
+    // Calls that found the totals full too: those without a row are also counted as such, and those whose row
+    // was to be folded also under the cause of that, but in profile mode, where folding is what was asked
+    // for.
     let totals_full = cause(Cause::TotalsFull);
     let full_at_birth = cause(Cause::RowsFull)
         .saturating_sub(rowless)
@@ -402,7 +409,8 @@ fn account(process: &Process, rows: u64, seen: u64) -> Account {
         CAUSES[Cause::TotalsFull as usize],
         full_at_birth + wanted_full,
     );
-    // Tickets count up from 0, so the highest is a lower bound where the counter is not here or is from before it.
+    // Tickets count up from 0, so the highest is a lower bound where the counter is not here or is from
+    // before it.
     let mut announced = counters.map_or(0, |c| c.announced).max(seen);
     let sum = |lost: &BTreeMap<String, u64>| {
         let lost = lost.values();
@@ -432,7 +440,8 @@ fn account(process: &Process, rows: u64, seen: u64) -> Account {
                 Newest::Running => "running",
                 Newest::Gone => "gone",
                 Newest::Unreadable => "damaged",
-                // An ended process leaves a snapshot beside its trace file; this one was removed or can't be read.
+                // An ended process leaves a snapshot beside its trace file; this one was removed or can't be
+                // read.
                 Newest::Here if process.live == LiveSource::None => "damaged",
                 Newest::Here => "unexplained",
             },

@@ -10,7 +10,7 @@
 use crate::executions::{Execution, Walk};
 use crate::job::ranges;
 use crate::matching::is_collective;
-use crate::summary::size;
+use crate::spelling::size;
 use capture::live::flag;
 use serde::Serialize;
 use tables::{Capture, Life, LiveSource, Process};
@@ -106,7 +106,7 @@ pub struct Gatherer {
 }
 
 /// What is gathered of one process.
-pub struct Plan {
+pub struct ProcessProgress {
     /// By place of the walk: whether its calls count.
     counted: Vec<bool>,
     /// By local.
@@ -119,9 +119,9 @@ pub struct Plan {
     newest_ns: i64,
 }
 
-impl Plan {
+impl ProcessProgress {
     /// Prepares for a process, or for the next part of one.
-    pub fn new(capture: &Capture, walk: &Walk) -> Plan {
+    pub fn new(capture: &Capture, walk: &Walk) -> ProcessProgress {
         let counted = walk.places().iter().map(|place| {
             let function = capture.names.get(place.function);
             let replayed = place.shape.is(flag::REPLAY) || place.shape.is(flag::CAPTURED);
@@ -131,7 +131,7 @@ impl Plan {
         for place in walk.places() {
             progress[place.local as usize].communicator = place.shape.communicator;
         }
-        Plan {
+        ProcessProgress {
             counted: counted.collect(),
             last: vec![None; progress.len()],
             progress,
@@ -155,7 +155,7 @@ impl Plan {
 
 impl Gatherer {
     /// Adds a process that was walked; nothing of it is kept if calls are missing.
-    pub fn add(&mut self, capture: &Capture, walk: &Walk, plan: Plan) {
+    pub fn add(&mut self, capture: &Capture, walk: &Walk, plan: ProcessProgress) {
         let mut progress = plan.progress;
         for (progress, place) in progress.iter_mut().zip(plan.last) {
             progress.last = place.and_then(|place| {

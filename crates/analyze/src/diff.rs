@@ -1,17 +1,17 @@
 //! Two runs side by side: what became slower or faster, what changed around it, what appeared or vanished.
 //!
-//! [`Run::of`] takes from a capture what a comparison needs, so that one capture is in memory at a time; [`diff`] sets two
-//! of them side by side and judges [`Criterion`]s.
+//! [`Run::of`] takes from a capture what a comparison needs, so that one capture is in memory at a time;
+//! [`diff`] sets two of them side by side and judges [`Criterion`]s.
 //!
-//! Operations are compared by kind: function, datatype, bytes, ranks and the communicator's [`Role`]. Another algorithm,
-//! protocol or number of channels is a change of the kind, not another kind. Compared is the time per call of each rank:
-//! GPU time where both runs have it, else host time. The first call of each rank in a kind (per communicator) is set aside
-//! as warm-up where there are more, because it loads kernels and makes connections. Intervals are those of
-//! [`crate::interval`]. Verdicts judge many kinds at once, so they use Holm's method: if the runs are equal, a false
-//! alarm of any kind has the probability of one at most.
+//! Operations are compared by kind: function, datatype, bytes, ranks and the communicator's [`Role`]. Another
+//! algorithm, protocol or number of channels is a change of the kind, not another kind. Compared is the time
+//! per call of each rank: GPU time where both runs have it, else host time. The first call of each rank in a
+//! kind (per communicator) is set aside as warm-up where there are more, because it loads kernels and makes
+//! connections. Intervals are those of [`crate::interval`]. Verdicts judge many kinds at once, so they use
+//! Holm's method: if the runs are equal, a false alarm of any kind has the probability of one at most.
 //!
-//! Rule: one definition, printed: [`DEFINITION`]. A GPU time is never compared with a host time, and what has no
-//! interval is never called faster or slower.
+//! Rule: one definition, printed: [`DEFINITION`]. A GPU time is never compared with a host time, and what has
+//! no interval is never called faster or slower.
 
 use crate::environment::{self, Change, Facts};
 use crate::interval::{holm, Comparison, Mean, CONFIDENCE, LEAST_OPERATIONS};
@@ -176,8 +176,8 @@ pub struct Total {
     pub kinds: usize,
     /// A's compared calls in them.
     pub calls: u64,
-    /// Their part of A's time of this source in all kinds that are in both runs. A kind with GPU times in A counts as GPU
-    /// time, also where B has none and host times are compared.
+    /// Their part of A's time of this source in all kinds that are in both runs. A kind with GPU times in A
+    /// counts as GPU time, also where B has none and host times are compared.
     pub share: f64,
     /// Time of A's calls at A's mean times.
     pub a_us: f64,
@@ -509,14 +509,15 @@ fn sort(rows: &mut [Row]) {
 
 fn notes(a: &Run, b: &Run, rows: &[Row]) -> Vec<String> {
     let mut notes = vec![
-        "An interval knows the noise within these two runs only. What differs from start to start (placement, clocks, other \
-         jobs) shows when two equal runs are compared."
+        "An interval knows the noise within these two runs only. What differs from start to start \
+         (placement, clocks, other jobs) shows when two equal runs are compared."
             .to_owned(),
     ];
     for (name, run) in [("A", a), ("B", b)] {
         if run.row.njobs > 1 {
             notes.push(format!(
-                "{name} holds {} jobs in one folder, and its figures mix them: move the files of each into a folder of its own.",
+                "{name} holds {} jobs in one folder, and its figures mix them: move the files of each into a \
+                folder of its own.",
                 run.row.njobs
             ));
         }
@@ -525,15 +526,19 @@ fn notes(a: &Run, b: &Run, rows: &[Row]) -> Vec<String> {
         .iter()
         .any(|r| r.time_source == Some("gpu") && r.b.is_some() && r.a.is_some())
     {
-        notes.push("GPU time is from a rank's start to its stop and includes waiting for ranks that come later.".to_owned());
+        notes.push(
+            "GPU time is from a rank's start to its stop and includes waiting for ranks that come \
+            later."
+                .to_owned(),
+        );
     }
     if rows
         .iter()
         .any(|r| r.time_source == Some("host") && r.b.is_some() && r.a.is_some())
     {
         notes.push(
-            "Host time is from API entry to return: it says what the calls cost the program, not how long the operations \
-             took."
+            "Host time is from API entry to return: it says what the calls cost the program, not how long \
+             the operations took."
                 .to_owned(),
         );
         let host: Vec<&str> = [("A", a), ("B", b)]
@@ -554,7 +559,8 @@ fn notes(a: &Run, b: &Run, rows: &[Row]) -> Vec<String> {
         .count();
     if few > 0 {
         notes.push(format!(
-            "Kinds with less than {LEAST_OPERATIONS} operations after the first in a run have no interval and no finding: {few}."
+            "Kinds with less than {LEAST_OPERATIONS} operations after the first in a run have no interval \
+            and no finding: {few}."
         ));
     }
     let rowless = rows
@@ -563,7 +569,8 @@ fn notes(a: &Run, b: &Run, rows: &[Row]) -> Vec<String> {
     let rowless = rowless.count();
     if rowless > 0 {
         notes.push(format!(
-            "Kinds with calls that were counted without rows have no interval and no finding: {rowless}. NCCLSCOPE_MODE=trace keeps rows."
+            "Kinds with calls that were counted without rows have no interval and no finding: {rowless}. \
+            NCCLSCOPE_MODE=trace keeps rows."
         ));
     }
     let fallen_back = rows
@@ -572,7 +579,8 @@ fn notes(a: &Run, b: &Run, rows: &[Row]) -> Vec<String> {
     let fallen_back = fallen_back.count();
     if fallen_back > 0 {
         notes.push(format!(
-            "Kinds with GPU times in A and none in B, so compared by host time: {fallen_back}. `ncclscope report` on B says why."
+            "Kinds with GPU times in A and none in B, so compared by host time: {fallen_back}. `ncclscope \
+            report` on B says why."
         ));
     }
     for (name, run) in [("A", a), ("B", b)] {

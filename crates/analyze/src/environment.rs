@@ -1,10 +1,11 @@
 //! What a job ran in, and how two jobs differ in it.
 //!
-//! [`facts`] gathers what the recorder wrote about each process, with its variables and the topology, into one value per
-//! key (`8.8 (2 of 8 processes)` where processes differ); [`changes`] lists the keys whose values differ.
+//! [`facts`] gathers what the recorder wrote about each process, with its variables and the topology, into
+//! one value per key (`8.8 (2 of 8 processes)` where processes differ); [`changes`] lists the keys whose
+//! values differ.
 //!
-//! Rule: what differs in any two runs (process ids, times, the capture's own folder, addresses) is no fact of the
-//! environment. Which hosts and GPUs it was is one, of the kind [`Kind::Placement`].
+//! Rule: what differs in any two runs (process ids, times, the capture's own folder, addresses) is no fact of
+//! the environment. Which hosts and GPUs it was is one, of the kind [`Kind::Placement`].
 
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +14,7 @@ use tables::{Capture, Process};
 /// What a fact is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum FactKind {
     /// NCCL and the driver.
     Software,
     /// NCCL's and ncclscope's variables.
@@ -22,18 +23,19 @@ pub enum Kind {
     Topology,
     /// How it was recorded.
     Recorder,
-    /// Which hosts and GPUs it was, and the command: another run's may differ without being another environment.
+    /// Which hosts and GPUs it was, and the command: another run's may differ without being another
+    /// environment.
     Placement,
 }
 
 /// The facts of a capture by kind and key.
-pub type Facts = BTreeMap<(Kind, String), String>;
+pub type Facts = BTreeMap<(FactKind, String), String>;
 
 /// A fact that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// What it is about.
-    pub kind: Kind,
+    pub kind: FactKind,
     /// Its name; a variable's own.
     pub key: String,
     /// In A; null where it is not set or not known.
@@ -42,18 +44,18 @@ pub struct Change {
     pub b: Option<String>,
 }
 
-const FACTS: [(&str, Kind); 11] = [
-    ("nccl", Kind::Software),
-    ("driver", Kind::Software),
-    ("driver_version", Kind::Software),
-    ("gpus", Kind::Topology),
-    ("world_size", Kind::Topology),
-    ("ncclscope", Kind::Recorder),
-    ("mode", Kind::Recorder),
-    ("timing", Kind::Recorder),
-    ("mask", Kind::Recorder),
-    ("clock", Kind::Recorder),
-    ("command", Kind::Placement),
+const FACTS: [(&str, FactKind); 11] = [
+    ("nccl", FactKind::Software),
+    ("driver", FactKind::Software),
+    ("driver_version", FactKind::Software),
+    ("gpus", FactKind::Topology),
+    ("world_size", FactKind::Topology),
+    ("ncclscope", FactKind::Recorder),
+    ("mode", FactKind::Recorder),
+    ("timing", FactKind::Recorder),
+    ("mask", FactKind::Recorder),
+    ("clock", FactKind::Recorder),
+    ("command", FactKind::Placement),
 ];
 /// Variables that are another in each run.
 const PER_RUN: [&str; 7] = [
@@ -85,7 +87,7 @@ pub fn facts(capture: &Capture) -> Facts {
         let key = format!("env.{name}");
         // An empty value is a value.
         let value = over_processes(capture, |p| p.facts.get(&key).map(String::as_str));
-        facts.extend(value.map(|value| ((Kind::Variable, name.to_owned()), value)));
+        facts.extend(value.map(|value| ((FactKind::Variable, name.to_owned()), value)));
     }
     let mut insert = |kind, key: &str, value: String| facts.insert((kind, key.to_owned()), value);
     let locals = || capture.processes.iter().flat_map(|p| &p.communicators);
@@ -94,7 +96,7 @@ pub fn facts(capture: &Capture) -> Facts {
         .filter(|v| v != "v0")
         .collect();
     if !abis.is_empty() {
-        insert(Kind::Recorder, "profiler ABI", list(&abis));
+        insert(FactKind::Recorder, "profiler ABI", list(&abis));
     }
     let mut by_host: BTreeMap<&str, u64> = BTreeMap::new();
     for process in capture
@@ -105,14 +107,14 @@ pub fn facts(capture: &Capture) -> Facts {
         *by_host.entry(&process.host).or_default() += 1;
     }
     let first_start = capture.processes.iter().filter(|p| p.restart == 0).count();
-    insert(Kind::Topology, "processes", first_start.to_string());
+    insert(FactKind::Topology, "processes", first_start.to_string());
     if !by_host.is_empty() {
-        insert(Kind::Topology, "hosts", by_host.len().to_string());
+        insert(FactKind::Topology, "hosts", by_host.len().to_string());
         let per_host: BTreeSet<u64> = by_host.values().copied().collect();
         let per_host: BTreeSet<String> = per_host.iter().map(u64::to_string).collect();
-        insert(Kind::Topology, "processes per host", list(&per_host));
+        insert(FactKind::Topology, "processes per host", list(&per_host));
         let hosts: BTreeSet<String> = by_host.keys().map(|h| (*h).to_owned()).collect();
-        insert(Kind::Placement, "host names", list(&hosts));
+        insert(FactKind::Placement, "host names", list(&hosts));
     }
     // NCCL's own count: its nodes need not be hosts (NCCL_HOSTID, containers).
     let largest = capture
@@ -122,15 +124,15 @@ pub fn facts(capture: &Capture) -> Facts {
         .max_by_key(|c| (c.nranks, c.nnodes));
     if let Some(nodes) = largest.and_then(|c| c.nnodes) {
         insert(
-            Kind::Topology,
+            FactKind::Topology,
             "nodes of the largest communicator",
             nodes.to_string(),
         );
     }
     let gpus: BTreeSet<String> = locals().filter_map(|l| l.gpu.clone()).collect();
     if !gpus.is_empty() {
-        insert(Kind::Topology, "GPUs", gpus.len().to_string());
-        insert(Kind::Placement, "GPU ids", list(&gpus));
+        insert(FactKind::Topology, "GPUs", gpus.len().to_string());
+        insert(FactKind::Placement, "GPU ids", list(&gpus));
     }
     facts
 }
@@ -180,7 +182,7 @@ fn over_processes<'a>(
 
 /// How B's facts differ from A's.
 pub fn changes(a: &Facts, b: &Facts) -> Vec<Change> {
-    let keys: BTreeSet<&(Kind, String)> = a.keys().chain(b.keys()).collect();
+    let keys: BTreeSet<&(FactKind, String)> = a.keys().chain(b.keys()).collect();
     let different = keys.into_iter().filter(|key| a.get(*key) != b.get(*key));
     different
         .map(|key| Change {
@@ -235,13 +237,23 @@ mod tests {
             found,
             [
                 (
-                    Kind::Software,
+                    FactKind::Software,
                     "nccl".to_owned(),
                     text("2.28.9"),
                     text("2.30.7")
                 ),
-                (Kind::Variable, "NCCL_ALGO".to_owned(), text("RING"), None),
-                (Kind::Variable, "NCCL_P2P_LEVEL".to_owned(), None, text("")),
+                (
+                    FactKind::Variable,
+                    "NCCL_ALGO".to_owned(),
+                    text("RING"),
+                    None
+                ),
+                (
+                    FactKind::Variable,
+                    "NCCL_P2P_LEVEL".to_owned(),
+                    None,
+                    text("")
+                ),
             ]
         );
     }

@@ -84,7 +84,7 @@ impl Counter {
 
 /// What the calls of a shape count as.
 #[derive(Clone, Copy)]
-enum Kind {
+enum Counted {
     Nothing,
     Collective {
         local: u32,
@@ -104,10 +104,10 @@ enum Kind {
 }
 
 /// One process under way.
-pub struct Plan {
+pub struct ProcessEvidence {
     process: u32,
     /// By shape.
-    kinds: Vec<Kind>,
+    kinds: Vec<Counted>,
     /// The process's numbers of its communicators, by local.
     uids: Vec<u32>,
     members: Vec<Member>,
@@ -123,8 +123,8 @@ pub struct Plan {
 
 impl Gatherer {
     /// Prepares for a process.
-    pub fn plan(&mut self, capture: &Capture, process: &Process) -> Plan {
-        let mut plan = Plan {
+    pub fn plan(&mut self, capture: &Capture, process: &Process) -> ProcessEvidence {
+        let mut plan = ProcessEvidence {
             process: self.processes,
             kinds: Vec::with_capacity(process.shapes.len()),
             uids: Vec::new(),
@@ -148,7 +148,7 @@ impl Gatherer {
                 plan.timed.push(0);
             }
             let kind = if shape.is(flag::CAPTURED) || shape.is(flag::REPLAY) {
-                Kind::Nothing
+                Counted::Nothing
             } else if let Some(peer) = shape.peer.filter(|_| shape.is(flag::P2P)) {
                 let next = plan.pairs.len() as u32;
                 let key = (local, name == "Send", peer);
@@ -156,24 +156,24 @@ impl Gatherer {
                 if pair == next {
                     plan.pairs.push((local, key.1, peer, Pair::default()));
                 }
-                Kind::Pair { local, pair }
+                Counted::Pair { local, pair }
             } else if shape.is(flag::P2P) {
-                Kind::Peerless { local }
+                Counted::Peerless { local }
             } else if is_collective(name) {
                 let next = plan.counters.len() as u32;
                 let counter = *counters.entry((local, shape.function)).or_insert(next);
                 if counter == next {
                     plan.counters.push(Counter::default());
                 }
-                Kind::Collective {
+                Counted::Collective {
                     local,
                     counter,
                     synchronises: SYNCHRONISE.contains(&name),
                 }
             } else if name.is_empty() {
-                Kind::Unnamed { local }
+                Counted::Unnamed { local }
             } else {
-                Kind::Nothing
+                Counted::Nothing
             };
             plan.kinds.push(kind);
         }
@@ -181,14 +181,14 @@ impl Gatherer {
     }
 
     /// Adds the calls of a process, or of a part of it, by ticket.
-    pub fn add(&mut self, plan: &mut Plan, process: &Process) {
+    pub fn add(&mut self, plan: &mut ProcessEvidence, process: &Process) {
         for call in &process.calls {
             let shape = &process.shapes[call.shape as usize];
             match plan.kinds[call.shape as usize] {
-                Kind::Nothing => {}
-                Kind::Peerless { local } => plan.members[local as usize].peerless += 1,
-                Kind::Unnamed { local } => plan.members[local as usize].unnamed += 1,
-                Kind::Pair { local, pair } => {
+                Counted::Nothing => {}
+                Counted::Peerless { local } => plan.members[local as usize].peerless += 1,
+                Counted::Unnamed { local } => plan.members[local as usize].unnamed += 1,
+                Counted::Pair { local, pair } => {
                     let pair = &mut plan.pairs[pair as usize].3;
                     pair.made += 1;
                     match has_ended(call, shape) {
@@ -197,7 +197,7 @@ impl Gatherer {
                         None => {}
                     }
                 }
-                Kind::Collective {
+                Counted::Collective {
                     local,
                     counter,
                     synchronises,
@@ -226,21 +226,21 @@ impl Gatherer {
     }
 
     /// Ends a process.
-    pub fn end(&mut self, mut plan: Plan, process: &Process) {
+    pub fn end(&mut self, mut plan: ProcessEvidence, process: &Process) {
         for total in &process.totals {
             let calls = total.folded.saturating_add(total.rowless);
             match plan.kinds[total.shape as usize] {
-                Kind::Nothing => {}
-                Kind::Unnamed { local } => {
+                Counted::Nothing => {}
+                Counted::Unnamed { local } => {
                     let unnamed = &mut plan.members[local as usize].unnamed;
                     *unnamed = unnamed.saturating_add(calls);
                 }
                 // The peer of a shape in totals stands for none.
-                Kind::Peerless { local } | Kind::Pair { local, .. } => {
+                Counted::Peerless { local } | Counted::Pair { local, .. } => {
                     let peerless = &mut plan.members[local as usize].peerless;
                     *peerless = peerless.saturating_add(calls);
                 }
-                Kind::Collective {
+                Counted::Collective {
                     local,
                     counter,
                     synchronises,

@@ -1,10 +1,12 @@
 //! Walks over what a process executed, once, for all analyses.
 //!
-//! A [`Walk`] deals the calls of one [`Process`] out as [`Execution`]s in the order of their tickets. A call is an execution,
-//! and so are the pieces of an AlltoAll, Gather, Scatter or SendRecv together. Executions that have everything but times in
-//! common share a [`Place`], so an analysis looks its row up once per place and then by index.
+//! A [`Walk`] deals the calls of one [`Process`] out as [`Execution`]s in the order of their tickets. A call
+//! is an execution, and so are the pieces of an AlltoAll, Gather, Scatter or SendRecv together. Executions
+//! that have everything but times in common share a [`Place`], so an analysis looks its row up once per place
+//! and then by index.
 //!
-//! A process may come in parts, if none of its operations is made of several calls; [`Steps`] then goes from walk to walk.
+//! A process may come in parts, if none of its operations is made of several calls; [`Steps`] then goes from
+//! walk to walk.
 //!
 //! Rule: every call of the process is in exactly one execution. Nothing is looked up or allocated per call.
 
@@ -41,7 +43,8 @@ pub struct Place<'a> {
     pub shape: &'a Shape,
     /// Function of the operation.
     pub function: Name,
-    /// Number of the rank and communicator in this process, from 0: one for each communicator the process told of.
+    /// Number of the rank and communicator in this process, from 0: one for each communicator the process
+    /// told of.
     pub local: u32,
 }
 
@@ -189,12 +192,14 @@ impl<'a> Walk<'a> {
         self.locals
     }
 
-    /// Hands every execution to `each`, by ticket. `steps` is of the part of the process that was walked before, or new.
+    /// Hands every execution to `each`, by ticket. `steps` is of the part of the process that was walked
+    /// before, or new.
     pub fn for_each(&self, steps: &mut Steps, mut each: impl FnMut(&Execution)) {
         let process = self.process;
         steps.begun.resize(self.locals, false);
         for (index, call) in process.calls.iter().enumerate() {
-            // Tickets count up from 0; with one missing, the first call that is here need not be the first there was.
+            // Tickets count up from 0; with one missing, the first call that is here need not be the first
+            // there was.
             steps.gap |= call.ticket != steps.calls;
             steps.calls += 1;
             steps.tickets = call.ticket.saturating_add(1);
@@ -327,7 +332,8 @@ fn between(begin: i64, end: i64) -> Option<u64> {
     u64::try_from(end.checked_sub(begin)?).ok()
 }
 
-/// From API entry to launch; without a launch that is the call's, to the event that says NCCL has enqueued it.
+/// From API entry to launch; without a launch that is the call's, to the event that says NCCL has enqueued
+/// it.
 fn enqueue(call: &Call, shape: &Shape) -> Option<u64> {
     if shape.is(flag::REPLAY) || shape.is(flag::LEGACY) {
         return None;

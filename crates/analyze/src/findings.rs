@@ -11,6 +11,7 @@ use crate::arrivals::{Arrivals, RankArrivals, LEVEL};
 use crate::clocks::Clocks;
 use crate::deaths::Death;
 use crate::interval::beyond_chance;
+use crate::spelling::{percent, time, times};
 use crate::streams::Streams;
 use serde::Serialize;
 
@@ -77,14 +78,12 @@ pub fn hidden(arrivals: &Arrivals, streams: Option<&Streams>, wall_us: Option<f6
     late.filter(|rank| rank.loss_wall_us.is_some() && loss(rank, run_us).is_none())
         .map(|rank| {
             let interval = rank.loss_interval_us.map_or(String::new(), |(low, high)| {
-                format!(" (95 % interval {} to {})", time(low), time(high))
+                format!(" (95 % interval {})", times(low, high))
             });
             format!(
-                "{} arrived last in {:.0} % of {} operations and held them up for {} in all, which other work hides: as early as the \
-                 others, the run would take {} less{interval}.",
+                "{} {} and held them up for {}. Other work hides that: on time, it would save the job {}{interval}.",
                 who(rank),
-                percent(rank),
-                rank.operations,
+                arrived_last(rank.last, rank.operations),
                 time(rank.saving_wall_us),
                 time(rank.loss_wall_us.unwrap_or(0.0)),
             )
@@ -105,7 +104,9 @@ pub fn findings(
     let mut costly = arrivals.map_or(Vec::new(), |arrivals| {
         of_arrivals(arrivals, streams.is_some(), wall_us)
     });
-    costly.extend(streams.map_or(Vec::new(), waited_for::waited_for));
+    costly.extend(streams.map_or(Vec::new(), |streams| {
+        waited_for::waited_for(streams, wall_us)
+    }));
     costly.sort_by(|a, b| {
         let wall = |finding: &Finding| finding.wall_us.unwrap_or(0.0);
         wall(b).total_cmp(&wall(a))
@@ -157,7 +158,7 @@ fn dead_ranks(deaths: &[Death]) -> Vec<Finding> {
                 wall_us: None,
                 wall_interval_us: None,
                 evidence: format!(
-                    "its recording has no end, and stops {} before that of the others{also}",
+                    "Its recording has no end, and stops {} before that of the others{also}.",
                     time(death.before_others_ns as f64 / 1e3)
                 ),
                 advice: format!(
@@ -188,7 +189,7 @@ fn differing_operations(differing: &[(String, u64)], chosen: u64) -> Vec<Finding
             format!(
                 "In {chosen} operations, ranks differ in size, datatype, algorithm or protocol."
             ),
-            "calls with the same number on the same communicator".to_owned(),
+            "These are calls with the same number on the same communicator.".to_owned(),
             "Make the same calls on all ranks, with the same NCCL and the same settings of it.",
         )];
     }
@@ -204,9 +205,9 @@ fn differing_operations(differing: &[(String, u64)], chosen: u64) -> Vec<Finding
             };
             finding(
                 sentence.clone(),
-                format!("{}{also}", match places {
-                    1 => "it is the only place of that communicator where ranks differ".to_owned(),
-                    _ => format!("ranks differ at {places} places of that communicator, of which this is the first"),
+                format!("{}{also}.", match places {
+                    1 => "It is the only place of that communicator where ranks differ".to_owned(),
+                    _ => format!("Ranks differ at {places} places of that communicator, and this is the first"),
                 }),
                 "Make the same calls in the same order on all ranks: what these do is not defined, and they may hang.",
             )
@@ -237,7 +238,7 @@ fn clock_step(clocks: &Clocks) -> Option<Finding> {
         wall_us: None,
         wall_interval_us: None,
         evidence: format!(
-            "no offset of the clocks fits all operations of that time, if they run apart by {:.0} ppm at most{more}; what is before and what is behind are kept apart",
+            "No offset of the clocks fits all operations of that time, if they run apart by {:.0} ppm at most{more}. Times before and after are kept apart.",
             clocks.frequency_error_ppm
         ),
         advice: "Look at what sets the clocks of these hosts (chronyc tracking, journalctl -u chronyd, ptp4l), and when: a step, or a correction \
@@ -250,25 +251,22 @@ fn clock_step(clocks: &Clocks) -> Option<Finding> {
 fn basis(rank: &RankArrivals, arrivals: &Arrivals) -> String {
     let of = rank.last_over_hosts;
     let sample = arrivals.sampled.map_or(String::new(), |all| {
-        format!(
-            "; of the {:.1} % of the operations that were timed",
-            100.0 * all.share
-        )
+        format!(", of the {} that were timed", percent(all.share))
     });
     let by = match (of, rank.last_proved) {
         (0, _) => arrivals.basis.to_owned(),
         (_, Some(proved)) if 2 * proved >= of => format!(
-            "by the hosts' clocks it arrived last in {proved} of {of} operations over hosts, wherever their offset lies within its bounds, \
-             by {} or more in all; how much that costs: {}",
+            "the hosts' clocks prove that it came last in {proved} of {of} operations over hosts, by {} or more in all; how much \
+             that costs: {}",
             time(rank.late_proved_us.unwrap_or(0.0)),
             arrivals.basis
         ),
         (_, Some(proved)) => format!(
-            "{}: the hosts' clocks prove it in {proved} of {of} operations over hosts only",
+            "{}; the hosts' clocks prove it in {proved} of {of} operations over hosts only",
             arrivals.basis
         ),
         (_, None) => format!(
-            "{}: nothing bounds the offset of the hosts' clocks",
+            "{}; nothing bounds the offset of the hosts' clocks",
             arrivals.basis
         ),
     };
@@ -278,13 +276,33 @@ fn basis(rank: &RankArrivals, arrivals: &Arrivals) -> String {
 pub(crate) fn who(rank: &RankArrivals) -> String {
     match (rank.rank, rank.device) {
         (Some(number), None) => format!("Rank {number}"),
-        (Some(number), Some(device)) => format!("Rank {number} (GPU {device} of {})", rank.host),
+        (Some(number), Some(device)) => format!("Rank {number} (GPU {device} on {})", rank.host),
         (None, _) => format!("Pid {} on {}", rank.pid, rank.host),
     }
 }
 
-fn percent(rank: &RankArrivals) -> f64 {
-    100.0 * rank.last as f64 / rank.operations.max(1) as f64
+/// In how many operations a rank came last.
+fn arrived_last(last: u64, of: u64) -> String {
+    match last == of {
+        true => format!("arrived last in all {of} operations"),
+        false => format!("arrived last in {last} of {of} operations"),
+    }
+}
+
+/// What a rank costs the job, of how much.
+fn costs(loss_us: f64, wall_us: Option<f64>) -> String {
+    let of = wall_us.map_or(String::new(), |wall| format!(" of {}", time(wall)));
+    format!("costs this job {}{of}", time(loss_us))
+}
+
+/// Which operations a rank is late to, of those that it is in.
+fn late_to(last: u64, of: u64) -> &'static str {
+    match last as f64 {
+        last if last >= 0.95 * of as f64 => "every collective",
+        last if last >= 0.5 * of as f64 => "most collectives",
+        last if last >= 0.2 * of as f64 => "many collectives",
+        _ => "some collectives",
+    }
 }
 
 fn late_rank(
@@ -293,66 +311,40 @@ fn late_rank(
     arrivals: &Arrivals,
     wall_us: Option<f64>,
 ) -> Finding {
-    let share = wall_us.map_or(String::new(), |wall| {
-        format!(" ({:.0} % of the run)", 100.0 * loss / wall)
-    });
     let inherited = rank.mostly_inherited().map_or(String::new(), |from| {
-        format!("; beside that it was late because of other operations: {from}")
+        format!(" Beside that it was late because of other operations: {from}.")
     });
     let own_cost = (rank.cost_rank_us - rank.inherited_rank_us).max(0.0);
-    let why = rank.launched_late_us + rank.gpu_busy_us;
-    let (reason, advice) = if why < 0.5 * rank.saving_wall_us {
+    let known = rank.launched_late_us + rank.gpu_busy_us;
+    let to = late_to(rank.last, rank.operations);
+    let (reason, advice) = if known < 0.5 * rank.saving_wall_us {
         (
-            "why is not known: launches were not seen, or the hosts' clocks can't tell",
+            format!("it comes late to {to}, and why is not known"),
             "Look at what this rank does before its calls: data loading, Python, other GPU work.",
         )
     } else if rank.launched_late_us >= rank.gpu_busy_us {
-        ("its launches came late from the host", HOST_LATE_ADVICE)
+        (format!("its host launches {to} late"), HOST_LATE_ADVICE)
     } else {
         (
-            "it was launched in time, and its GPU was busy with other work",
+            format!("its GPU is busy with other work before {to}"),
             "Compare its GPU with another's: extra kernels, clocks, temperature (nvidia-smi -q -d PERFORMANCE).",
         )
     };
     Finding {
         kind: "late_rank",
-        sentence: format!(
-            "{} arrived last in {:.0} % of {} operations; as early as the others, the run would take {} less{share}.",
-            who(rank),
-            percent(rank),
-            rank.operations,
-            time(loss)
-        ),
+        sentence: format!("{} {}: {reason}.", who(rank), costs(loss, wall_us)),
         wall_us: Some(loss),
         wall_interval_us: Some((low, high)),
         evidence: format!(
-            "95 % interval {} to {}; it held operations up for {} in all, of which other work may hide a part; others waited {} \
-             rank-seconds for it; {reason}{inherited}; {}",
-            time(low),
-            time(high),
+            "It {} and held them up for {}; other work may hide a part of that. The others waited {} for it, summed over ranks. \
+             95 % interval of the cost: {}. Basis: {}.{inherited}",
+            arrived_last(rank.last, rank.operations),
             time(rank.saving_wall_us),
-            seconds(own_cost),
+            time(own_cost),
+            times(low, high),
             basis(rank, arrivals)
         ),
         advice: advice.to_owned(),
-    }
-}
-
-/// µs as users say them.
-fn time(us: f64) -> String {
-    match us.abs() {
-        a if a >= 0.9995e6 => format!("{:.2} s", us / 1e6),
-        a if a >= 999.5 => format!("{:.1} ms", us / 1e3),
-        _ => format!("{us:.0} µs"),
-    }
-}
-
-fn seconds(us: f64) -> String {
-    let s = us / 1e6;
-    if s < 0.1 {
-        format!("{s:.4}")
-    } else {
-        format!("{s:.2}")
     }
 }
 
@@ -404,9 +396,11 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].sentence,
-            "Rank 3 arrived last in 80 % of 100 operations; as early as the others, the run would take 25.0 ms less (2 % of the run)."
+            "Rank 3 costs this job 25.0 ms of 1.00 s: its host launches most collectives late."
         );
-        assert!(found[0].evidence.contains("launches came late"));
+        assert!(found[0]
+            .evidence
+            .starts_with("It arrived last in 80 of 100 operations"));
         // An interval that reaches zero proves nothing.
         let wide = RankArrivals {
             loss_interval_us: Some((-1.0, 1e5)),

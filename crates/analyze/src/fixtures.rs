@@ -1,4 +1,5 @@
-//! What tests are made of: random numbers, the same in every run, communicators, and a process's calls gathered.
+//! What tests are made of: random numbers, the same in every run, communicators, and a process's calls
+//! gathered.
 
 use crate::arrivals::Gatherer;
 use crate::executions::Walk;

@@ -1,7 +1,7 @@
 //! What each function did in all, and where one call's time goes: the function table.
 //!
-//! A [`Gatherer`] adds up the parts of a call by function: the API call, enqueueing, the launch, the kernel, the network
-//! proxy. Numbers of calls and sums of times come from the operations table, so that both agree.
+//! A [`Gatherer`] adds up the parts of a call by function and class of sizes (from one power of two to the next, so that few
+//! rows hold any number of sizes): the API call, enqueueing, the launch, the kernel, the network proxy. Numbers of calls and sums of times come from the operations table, so that both agree.
 //!
 //! Rule: a part is over the calls that have it, and says how many those are. Warm-ups are in no part. The median comes
 //! from a histogram whose error is below 1 %, so memory doesn't grow with calls.
@@ -104,32 +104,94 @@ impl Sum {
     }
 }
 
-/// The parts by function, under construction.
+/// The parts of the calls of a function whose sizes are alike.
+#[derive(Clone, Debug, Serialize)]
+pub struct PartsRow {
+    /// NCCL's name; operations that came in pieces under their own name.
+    pub function: Option<String>,
+    /// The smallest size, by the convention of nccl-tests; null where sizes are not known.
+    pub least_bytes: Option<u64>,
+    /// The largest: at most twice the smallest.
+    pub most_bytes: Option<u64>,
+    /// Calls that have a part, warm-ups left out.
+    pub calls: u64,
+    /// As in [`FunctionRow`].
+    pub parts_us: BTreeMap<&'static str, Option<Part>>,
+}
+
+/// The calls of a function whose sizes lie between the same powers of two.
+struct Class {
+    function: Name,
+    /// The power of two that no size exceeds; nothing where sizes are not known.
+    power: Option<u32>,
+    bytes: Option<(u64, u64)>,
+    calls: u64,
+    sums: [Sum; PARTS.len()],
+}
+
+/// The parts by function and size, under construction.
 #[derive(Default)]
 pub struct Gatherer {
-    functions: Vec<(Name, [Sum; PARTS.len()])>,
+    classes: Vec<Class>,
+}
+
+fn parts(sums: &[Sum; PARTS.len()]) -> BTreeMap<&'static str, Option<Part>> {
+    PARTS.into_iter().zip(sums.iter().map(Sum::part)).collect()
 }
 
 impl Gatherer {
-    /// The index of a function.
-    pub fn index(&mut self, function: Name) -> u32 {
+    /// The index of the class that calls of a function with this size are in.
+    pub fn index(&mut self, function: Name, bytes: Option<u64>) -> u32 {
+        let power = bytes.map(|bytes| u64::BITS - bytes.saturating_sub(1).leading_zeros());
         let known = self
-            .functions
+            .classes
             .iter()
-            .position(|(name, _)| *name == function);
-        known.unwrap_or_else(|| {
-            self.functions.push((function, Default::default()));
-            self.functions.len() - 1
-        }) as u32
+            .position(|class| (class.function, class.power) == (function, power));
+        let index = known.unwrap_or_else(|| {
+            self.classes.push(Class {
+                function,
+                power,
+                bytes: None,
+                calls: 0,
+                sums: Default::default(),
+            });
+            self.classes.len() - 1
+        });
+        let class = &mut self.classes[index];
+        if let Some(bytes) = bytes {
+            let (least, most) = class.bytes.unwrap_or((bytes, bytes));
+            class.bytes = Some((least.min(bytes), most.max(bytes)));
+        }
+        index as u32
     }
 
-    /// Adds an execution of the function at `index`.
+    /// The classes that have calls, by function, most calls first.
+    pub fn parts(&self, capture: &Capture) -> Vec<PartsRow> {
+        let there = self.classes.iter().filter(|class| class.calls > 0);
+        let mut rows: Vec<PartsRow> = there
+            .map(|class| PartsRow {
+                function: capture.names.get(class.function).map(str::to_owned),
+                least_bytes: class.bytes.map(|(least, _)| least),
+                most_bytes: class.bytes.map(|(_, most)| most),
+                calls: class.calls,
+                parts_us: parts(&class.sums),
+            })
+            .collect();
+        rows.sort_by(|a, b| {
+            let key = |row: &PartsRow| (row.function.clone(), row.least_bytes);
+            b.calls.cmp(&a.calls).then(key(a).cmp(&key(b)))
+        });
+        rows
+    }
+
+    /// Adds an execution of the class at `index`.
     #[inline]
     pub fn add(&mut self, index: u32, execution: &Execution) {
         if execution.captured || execution.warmup {
             return;
         }
-        let sums = &mut self.functions[index as usize].1;
+        let class = &mut self.classes[index as usize];
+        class.calls += 1;
         let parts = [
             execution.host(),
             execution.enqueue,
@@ -137,7 +199,7 @@ impl Gatherer {
             execution.gpu.ok(),
             execution.proxy,
         ];
-        for (sum, part) in sums.iter_mut().zip(parts) {
+        for (sum, part) in class.sums.iter_mut().zip(parts) {
             if let Some(ns) = part {
                 sum.add(ns);
             }
@@ -146,9 +208,13 @@ impl Gatherer {
 
     /// Takes in what another gathered.
     pub fn merge(&mut self, other: Gatherer) {
-        for (name, sums) in other.functions {
-            let index = self.index(name) as usize;
-            for (into, from) in self.functions[index].1.iter_mut().zip(&sums) {
+        for class in other.classes {
+            let (least, most) = class.bytes.unzip();
+            let index = self.index(class.function, most) as usize;
+            self.index(class.function, least);
+            let into = &mut self.classes[index];
+            into.calls += class.calls;
+            for (into, from) in into.sums.iter_mut().zip(&class.sums) {
                 into.merge(from);
             }
         }
@@ -205,11 +271,14 @@ impl Gatherer {
     }
 
     fn row(&self, capture: &Capture, operation: &Operation) -> FunctionRow {
-        let sums = self
-            .functions
-            .iter()
-            .find(|(name, _)| capture.names.get(*name) == operation.function.as_deref())
-            .map(|(_, sums)| sums);
+        let mut sums: [Sum; PARTS.len()] = Default::default();
+        let of_this =
+            |class: &&Class| capture.names.get(class.function) == operation.function.as_deref();
+        for class in self.classes.iter().filter(of_this) {
+            for (into, from) in sums.iter_mut().zip(&class.sums) {
+                into.merge(from);
+            }
+        }
         FunctionRow {
             function: operation.function.clone(),
             kind: if operation.is_p2p() {
@@ -224,11 +293,7 @@ impl Gatherer {
             sampled: false,
             share_of_time: None,
             host_sum_over_ranks_us: None,
-            parts_us: PARTS
-                .into_iter()
-                .enumerate()
-                .map(|(i, part)| (part, sums.and_then(|sums| sums[i].part())))
-                .collect(),
+            parts_us: parts(&sums),
         }
     }
 }

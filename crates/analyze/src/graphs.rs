@@ -1,11 +1,12 @@
-//! CUDA graphs with NCCL calls: what a launch executes, how often and how fast each was launched, and what was not seen.
+//! CUDA graphs with NCCL calls: what a launch executes, how often and how fast each was launched, and what
+//! was not seen.
 //!
-//! A [`Gatherer`] takes the graphs of one process after another. Graphs of the same calls (by communicator, function,
-//! datatype and bytes, in the same order) are one [`GraphRow`], on all ranks: a decode loop has one, and a serving
-//! engine one for each batch size. [`Seen`] is the account for completeness.
+//! A [`Gatherer`] takes the graphs of one process after another. Graphs of the same calls (by communicator,
+//! function, datatype and bytes, in the same order) are one [`GraphRow`], on all ranks: a decode loop has
+//! one, and a serving engine one for each batch size. [`Seen`] is the account for completeness.
 //!
-//! Rule: a launch executes each captured call of its graph once. NCCL shows some of these executions as calls with rows
-//! of their own (with stamps, or over a network); they are not counted twice.
+//! Rule: a launch executes each captured call of its graph once. NCCL shows some of these executions as calls
+//! with rows of their own (with stamps, or over a network); they are not counted twice.
 
 use crate::ranks::{spread, Spread};
 use capture::live::flag;
@@ -17,7 +18,8 @@ use tables::{Capture, Process, Shape};
 /// Graphs of the same calls.
 #[derive(Clone, Debug, Serialize)]
 pub struct GraphRow {
-    /// Calls of one launch on one rank, in the order of capture: consecutive calls that are alike are one entry.
+    /// Calls of one launch on one rank, in the order of capture: consecutive calls that are alike are one
+    /// entry.
     pub calls: Vec<CallsInGraph>,
     /// NCCL calls of one launch.
     pub calls_per_launch: u64,
@@ -107,7 +109,8 @@ impl Shown {
     }
 }
 
-/// Calls that ran in graphs and have no rows: index of a shape and how many. Those that NCCL showed are taken off.
+/// Calls that ran in graphs and have no rows: index of a shape and how many. Those that NCCL showed are taken
+/// off.
 pub fn without_rows(process: &Process, mut shown: Shown) -> Vec<(u32, u64)> {
     let executions = process.graphs.executions();
     let without = executions.into_iter().map(|(index, calls)| {
@@ -137,8 +140,8 @@ pub fn seen(process: &Process) -> Seen {
     }
 }
 
-/// Whether NCCL announces each execution of a captured call: if it delivers stamps, or if its proxy works for the call and
-/// network operations are recorded.
+/// Whether NCCL announces each execution of a captured call: if it delivers stamps, or if its proxy works for
+/// the call and network operations are recorded.
 fn nccl_shows(process: &Process, shape: &Shape) -> bool {
     let mask = process.fact("mask").unwrap_or("0");
     let mask = u64::from_str_radix(mask.trim_start_matches("0x"), 16).unwrap_or(0);
@@ -157,7 +160,7 @@ type Key = Vec<(Option<u32>, tables::Name, tables::Name, Option<u64>, u32)>;
 
 /// One process's part in a row.
 #[derive(Default)]
-struct Part {
+struct ProcessPart {
     executables: u64,
     launches: u64,
     first: Option<i64>,
@@ -170,14 +173,14 @@ struct Part {
 /// The table under construction.
 #[derive(Default)]
 pub struct Gatherer {
-    rows: BTreeMap<(Key, bool), Vec<Part>>,
+    rows: BTreeMap<(Key, bool), Vec<ProcessPart>>,
 }
 
 impl Gatherer {
     /// Adds the graphs of a process.
     pub fn add(&mut self, capture: &Capture, process: &Process) {
         let graphs = &process.graphs;
-        let mut parts: BTreeMap<usize, Part> = BTreeMap::new();
+        let mut parts: BTreeMap<usize, ProcessPart> = BTreeMap::new();
         let mut of_graph: HashMap<u32, usize> = HashMap::new();
         for graph in &graphs.executables {
             let Some(content) = graph.content else {
@@ -263,7 +266,7 @@ fn key(capture: &Capture, process: &Process, content: &Content) -> Key {
     key
 }
 
-fn row(capture: &Capture, key: &Key, countable: bool, parts: &[Part]) -> GraphRow {
+fn row(capture: &Capture, key: &Key, countable: bool, parts: &[ProcessPart]) -> GraphRow {
     let name = |name: tables::Name| capture.names.get(name).map(str::to_owned);
     let calls = key
         .iter()
@@ -279,15 +282,16 @@ fn row(capture: &Capture, key: &Key, countable: bool, parts: &[Part]) -> GraphRo
         });
     let calls: Vec<CallsInGraph> = calls.collect();
     let mut bytes = calls.iter().map(|c| c.bytes?.checked_mul(c.calls));
-    let launched: Vec<&Part> = parts.iter().filter(|part| part.launches != 0).collect();
-    let rate = |part: &Part| {
+    let launched: Vec<&ProcessPart> = parts.iter().filter(|part| part.launches != 0).collect();
+    let rate = |part: &ProcessPart| {
         let span = part.last?.checked_sub(part.first?)?;
         // The first launch begins the span, and is not in it.
         let within = part.timed.checked_sub(1).filter(|n| *n != 0)?;
         (span > 0).then(|| within as f64 / (span as f64 / 1e9))
     };
-    let call = |part: &Part| (part.timed != 0).then(|| part.took as f64 / part.timed as f64 / 1e3);
-    let of = |figure: &dyn Fn(&Part) -> Option<f64>| {
+    let call =
+        |part: &ProcessPart| (part.timed != 0).then(|| part.took as f64 / part.timed as f64 / 1e3);
+    let of = |figure: &dyn Fn(&ProcessPart) -> Option<f64>| {
         let values: Vec<_> = launched.iter().map(|part| figure(part)).collect();
         spread(&values)
     };

@@ -2,14 +2,15 @@
 //!
 //! [`hang`] goes in four steps, each with types of its own:
 //!
-//! 1. `calls` puts every rank's calls side by side, also after lost rows (`alignment`). `reached` is how far a
-//!    call came, `evidence` and `liveness` what is known of each process; [`RankProgress`] has all of these.
+//! 1. `calls` puts every rank's calls side by side, also after lost rows (`alignment`). `reached` is how far
+//!    a call came, `evidence` and `liveness` what is known of each process; [`RankProgress`] has all of
+//!    these.
 //! 2. `waits` finds operations that some ranks are in and others lack, and operations that all are in and
 //!    that do not end.
 //! 3. `wait_for` follows ranks that wait to those that wait for nobody, and `network` does the same with the
 //!    network operations of a call that does not end; `mismatch` finds calls that do not fit.
-//! 4. `judge` chooses the [`Verdict`]. What can't end by itself is a hang at once: a rank that is dead or has
-//!    left, calls that do not fit. All else is a hang only by time (`limits`).
+//! 4. `decide` chooses the [`Verdict`]. What can't end by itself is a hang at once: a rank that is dead or
+//!    has left, calls that do not fit. All else is a hang only by time (`limits`).
 //!
 //! Rule: the verdict is a function of the capture and its [`Conditions`], and it is facts, not words. Nobody
 //! is named for want of evidence: what may be hidden by a missing file, lost rows or host timing is a fact of
@@ -18,9 +19,9 @@
 mod alignment;
 mod calls;
 mod case;
+mod decide;
 mod evidence;
 mod graphs;
-mod judge;
 mod limits;
 mod liveness;
 mod mismatch;
@@ -37,7 +38,7 @@ mod waits;
 use crate::job::{problems, ProblemRow};
 use crate::sightings::{self, SightingRow};
 use case::Case;
-use judge::judge;
+use decide::decide;
 use progress::{call_row, communicators};
 use std::path::PathBuf;
 use tables::Capture;
@@ -46,14 +47,14 @@ pub use case::Conditions;
 pub use graphs::Launches;
 pub use limits::ByTime;
 pub use liveness::State;
-pub use mismatch::{Aspect, How};
+pub use mismatch::{Aspect, MismatchKind};
 pub use network::{Cause, Counted, Half, NetOpRow, NetSink, NetWait, Network, Stage, Unfollowed};
 pub use progress::{CallRow, CommunicatorProgress, Member, Members, RankProgress, Unknown};
 pub use reached::Reached;
 pub use tables::Life;
 pub use verdict::{
-    Astray, AstrayBecause, Because, Cycle, CycleStep, Kind, Lacking, Mismatch, Outcome,
-    ProcessName, Quiet, Reason, Sink, Stall, Verdict,
+    Astray, AstrayBecause, Because, Cycle, CycleStep, Lacking, Mismatch, Outcome, ProcessName,
+    Quiet, Reason, Sink, Stall, Verdict, VerdictKind,
 };
 pub use waits::Lack;
 
@@ -113,7 +114,7 @@ pub fn hang(capture: &Capture, conditions: &Conditions) -> Hang {
     };
     Hang {
         capture: capture.path.clone(),
-        verdict: judge(&case),
+        verdict: decide(&case),
         after_ns: case.limits.patience_ns,
         as_of_ns: case.evidence.as_of,
         communicators: communicators(&case),

@@ -1,21 +1,23 @@
 //! How far a mean of durations can be trusted, and how two means compare.
 //!
-//! A [`Batches`] takes durations in the order of the run and ends as a [`Mean`]; two of them make a [`Comparison`], and
-//! [`holm`] judges many comparisons together.
+//! A [`Batches`] takes durations in the order of the run and ends as a [`Mean`]; two of them make a
+//! [`Comparison`], and [`holm`] judges many comparisons together.
 //!
-//! The method is batch means. Durations of one run follow each other closely: a slow moment slows many calls, on all
-//! ranks at once. So the run is cut into a few equal stretches (the square root of the number of operations, from 4 to
-//! [`MOST_BATCHES`]), each far longer than one call; all ranks of a stretch go into one batch, and the spread of the batches' means
-//! gives the error of the whole, by Student's t. Where neighbouring batches are still alike, the error is widened by their
-//! correlation; that estimate is rough too, so half of the batches − 1 degrees of freedom count. Two runs are compared by the logarithm of the ratio (delta method), with
-//! Welch's degrees of freedom. A block bootstrap would say the same with random numbers, a seed and a thousand times the work, and
-//! its percentiles are too narrow for few blocks, which t is not.
+//! The method is batch means. Durations of one run follow each other closely: a slow moment slows many calls,
+//! on all ranks at once. So the run is cut into a few equal stretches (the square root of the number of
+//! operations, from 4 to [`MOST_BATCHES`]), each far longer than one call; all ranks of a stretch go into one
+//! batch, and the spread of the batches' means gives the error of the whole, by Student's t. Where
+//! neighbouring batches are still alike, the error is widened by their correlation; that estimate is rough
+//! too, so half of the batches − 1 degrees of freedom count. Two runs are compared by the logarithm of the
+//! ratio (delta method), with Welch's degrees of freedom. A block bootstrap would say the same with random
+//! numbers, a seed and a thousand times the work, and its percentiles are too narrow for few blocks, which t
+//! is not.
 //!
-//! What the tests hold it to, on synthetic AR(1) durations: a 95 % interval covers the truth in at least 90 % of the
-//! runs up to a correlation of 0.8 between neighbours (0.9 from 100 operations on).
+//! What the tests hold it to, on synthetic AR(1) durations: a 95 % interval covers the truth in at least 90 %
+//! of the runs up to a correlation of 0.8 between neighbours (0.9 from 100 operations on).
 //!
-//! Rule: it knows the noise within a run only. What differs from start to start (placement, clocks, other jobs) shows
-//! when two equal runs are compared, and nowhere else.
+//! Rule: it knows the noise within a run only. What differs from start to start (placement, clocks, other
+//! jobs) shows when two equal runs are compared, and nowhere else.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -69,7 +71,8 @@ impl Batches {
         })
     }
 
-    /// Of stretches of a run in order, each with its sum and number of durations; `None` when they are too few.
+    /// Of stretches of a run in order, each with its sum and number of durations; `None` when they are too
+    /// few.
     pub fn of_stretches(stretches: &[(f64, f64)]) -> Option<Batches> {
         let number: f64 = stretches.iter().map(|s| s.1).sum();
         let mut batches = Batches::new((number as usize).min(stretches.len() * 4))?;
@@ -87,8 +90,8 @@ impl Batches {
         }
     }
 
-    /// The mean. `resolution` is the step of the clock: what the mean can't be known better than. `None` when less than
-    /// four batches have durations, or the mean is 0.
+    /// The mean. `resolution` is the step of the clock: what the mean can't be known better than. `None` when
+    /// less than four batches have durations, or the mean is 0.
     pub fn mean(&self, resolution: f64) -> Option<Mean> {
         let filled: Vec<(f64, f64)> = self.batches.iter().filter(|b| b.1 > 0.0).copied().collect();
         let n = filled.len() as f64;
@@ -138,8 +141,8 @@ impl Mean {
         })
     }
 
-    /// The sum of means that rise and fall together, each times its weight. Their errors add up, as if a slow moment hit
-    /// all of them: never too narrow. `None` of nothing.
+    /// The sum of means that rise and fall together, each times its weight. Their errors add up, as if a slow
+    /// moment hit all of them: never too narrow. `None` of nothing.
     pub fn total(parts: &[(f64, Mean)]) -> Option<Mean> {
         let sum = |of: fn(&Mean) -> f64| parts.iter().map(|(w, m)| w * of(m)).sum();
         Some(Mean {
@@ -190,7 +193,8 @@ impl Comparison {
         }
     }
 
-    /// How likely a ratio at least this far above `limit` is where the true one is `limit`: small when B is slower than that.
+    /// How likely a ratio at least this far above `limit` is where the true one is `limit`: small when B is
+    /// slower than that.
     pub fn p_above(&self, limit: f64) -> f64 {
         let distance = (self.ratio / limit).ln();
         if self.log_error == 0.0 {
@@ -220,8 +224,8 @@ pub struct OfRuns {
     pub high: f64,
 }
 
-/// The mean of independent runs, by Student's t; `None` below two runs. Unlike a [`Mean`], it has in it what differs from
-/// start to start.
+/// The mean of independent runs, by Student's t; `None` below two runs. Unlike a [`Mean`], it has in it what
+/// differs from start to start.
 pub fn of_runs(values: &[f64]) -> Option<OfRuns> {
     let n = values.len() as f64;
     if values.len() < 2 {
@@ -253,7 +257,8 @@ fn freedom_t(freedom: f64) -> StudentsT {
     StudentsT::new(0.0, 1.0, freedom).expect("at least one degree of freedom")
 }
 
-/// Which of many tests fail when all together shall raise a false alarm with probability `level` at most (Holm's method).
+/// Which of many tests fail when all together shall raise a false alarm with probability `level` at most
+/// (Holm's method).
 pub fn holm(p: &[f64], level: f64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]).then(a.cmp(b)));
@@ -267,8 +272,8 @@ pub fn holm(p: &[f64], level: f64) -> Vec<bool> {
     rejected
 }
 
-/// Those of many that stand out by more than chance gives one of so many, by [`holm`]. `p` says how likely each is by chance; one
-/// without it is not judged.
+/// Those of many that stand out by more than chance gives one of so many, by [`holm`]. `p` says how likely
+/// each is by chance; one without it is not judged.
 pub fn beyond_chance<T>(
     of: impl IntoIterator<Item = T>,
     p: impl Fn(&T) -> Option<f64>,
@@ -333,7 +338,8 @@ mod tests {
         }
     }
 
-    /// What this module would be with the percentiles of a bootstrap over steps, each of 8 calls, in its place.
+    /// What this module would be with the percentiles of a bootstrap over steps, each of 8 calls, in its
+    /// place.
     #[test]
     fn a_bootstrap_over_steps_covers_the_truth_less_often() {
         const STEP: usize = 8;
@@ -362,7 +368,8 @@ mod tests {
                 means.sort_by(f64::total_cmp);
                 theirs += u32::from((means[9]..=means[389]).contains(&100.0));
             }
-            println!("{steps} steps, correlation {correlation}: batch means {ours}, bootstrap {theirs} of 400");
+            println!("{steps} steps, correlation {correlation}: batch means {ours}, bootstrap {theirs} of \
+                400");
             assert!(
                 ours > theirs && ours >= 360,
                 "{steps} steps: {ours}, {theirs}"

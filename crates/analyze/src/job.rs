@@ -62,8 +62,8 @@ pub struct CommunicatorRow {
     pub parent: Option<String>,
     /// Why that is the parent.
     pub parent_evidence: Option<String>,
-    /// The launcher's ranks of its members, as `0-7` or `0-56:8` (every eighth); null where some are not known. If one drives
-    /// several GPUs, with these: `0/0-3`, or `0x4` if they are not known.
+    /// The launcher's ranks of its members, as `0-7` or `0-56:8` (every eighth); null where some are not
+    /// known. If one drives several GPUs, with these: `0/0-3`, or `0x4` if they are not known.
     pub ranks: Option<String>,
     /// Ranks in the capture.
     pub members: Vec<MemberRow>,
@@ -186,7 +186,8 @@ fn environment(capture: &Capture) -> BTreeMap<String, Vec<Option<String>>> {
     let mut found: BTreeMap<&str, BTreeSet<Option<&str>>> = BTreeMap::new();
     for process in &capture.processes {
         for (key, value) in &process.facts {
-            // Container images set NCCL_VERSION to the version that they were built with; NCCL does not read it.
+            // Container images set NCCL_VERSION to the version that they were built with; NCCL does not read
+            // it.
             let is_setting = |name: &&str| name.starts_with("NCCL_") && *name != "NCCL_VERSION";
             if let Some(name) = key.strip_prefix("env.").filter(is_setting) {
                 found.entry(name).or_default().insert(Some(value));

@@ -41,6 +41,7 @@ pub mod roles;
 pub mod sampled;
 pub mod settings;
 pub mod sightings;
+pub mod spelling;
 pub mod statistics;
 pub mod steps;
 pub mod stream_waits;
@@ -82,6 +83,8 @@ pub struct Report {
     pub kinds: Vec<functions::KindRow>,
     /// What each function did in all, and the parts of its calls, largest time first.
     pub functions: Vec<functions::FunctionRow>,
+    /// The parts of calls, by function and size, most calls first.
+    pub parts: Vec<functions::PartsRow>,
     /// What was done on the communicators, largest total time first.
     pub operations: Vec<operations::Operation>,
     /// CUDA graphs with NCCL calls, most calls executed first.
@@ -199,13 +202,13 @@ pub struct Analysis {
 /// What is gathered from one process before it can be told.
 struct UnderWay {
     steps: Steps,
-    matching: matching::Plan,
-    arrivals: arrivals::Plan,
-    mismatch: mismatch::Plan,
+    matching: matching::ProcessMatches,
+    arrivals: arrivals::Routes,
+    mismatch: mismatch::ProcessCalls,
     ranks: ranks::Gatherer,
     pattern: steps::Gatherer,
-    evidence: evidence::Plan,
-    deaths: deaths::Plan,
+    evidence: evidence::ProcessEvidence,
+    deaths: deaths::ProcessProgress,
     timed: u64,
     captured: u64,
     untimed: ByCause,
@@ -262,7 +265,10 @@ impl Analysis {
         let functions: Vec<u32> = walk
             .places()
             .iter()
-            .map(|place| self.functions.index(place.function))
+            .map(|place| {
+                let bytes = capture.bytes_as(place.shape, place.function);
+                self.functions.index(place.function, bytes)
+            })
             .collect();
         if shown.first {
             self.under_way = Some(UnderWay {
@@ -273,7 +279,7 @@ impl Analysis {
                 ranks: ranks::Gatherer::new(capture, process, &walk),
                 pattern: steps::Gatherer::default(),
                 evidence: self.evidence.plan(capture, process),
-                deaths: deaths::Plan::new(capture, &walk),
+                deaths: deaths::ProcessProgress::new(capture, &walk),
                 timed: 0,
                 captured: 0,
                 untimed: [0; CAUSES.len()],
@@ -290,7 +296,7 @@ impl Analysis {
         let devices = streams::devices(process, walk.places());
         walk.for_each(&mut now.steps, |execution| {
             let place = execution.place;
-            now.in_windows.add(&devices, execution);
+            now.in_windows.add(process, &devices, execution);
             now.cost.add(process, execution);
             let exposed = now.waits.add(execution);
             now.timeline.add(process, execution, exposed);
@@ -405,6 +411,7 @@ impl Analysis {
         };
         let (arrivals, clocks) = self.arrivals.finish(capture, &self.matcher, given, look);
         let functions = self.functions.finish(capture, &operations);
+        let parts = self.functions.parts(capture);
         let kinds = functions::kinds(&functions);
         let ranks = ranks::finish(self.ranks);
         let mut completeness = self.completeness;
@@ -436,6 +443,7 @@ impl Analysis {
             ranks,
             kinds,
             functions,
+            parts,
             settings: settings::settings(capture, &operations),
             network: self.network.finish(capture),
             graphs: self.graphs.finish(capture),

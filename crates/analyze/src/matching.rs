@@ -1,7 +1,7 @@
 //! Matches the calls of many ranks into operations, to find each operation's shortest rank.
 //!
 //! A [`Matcher`] takes the executions of one process after another, in any order of processes, and keeps one [`Slot`] for
-//! each operation: how many ranks have a GPU time, and the shortest one. The rank that arrives last waits for
+//! each operation: how many ranks have a GPU time, their sum, and the shortest one. The rank that arrives last waits for
 //! nobody, so its time is the shortest, and closest to the transfer.
 //!
 //! An operation's key is (communicator of the capture, function, number). The number is NCCL's sequence number where it
@@ -48,6 +48,8 @@ pub struct Slot {
     timed: u32,
     /// Shortest GPU time, ns.
     shortest: u64,
+    /// GPU time of all these ranks, ns.
+    sum: u64,
 }
 
 impl Slot {
@@ -55,6 +57,7 @@ impl Slot {
         row: u32::MAX - 1,
         timed: 0,
         shortest: u64::MAX,
+        sum: 0,
     };
     const NO_ROW: u32 = u32::MAX;
 
@@ -66,6 +69,7 @@ impl Slot {
         }
         self.timed = self.timed.saturating_add(other.timed);
         self.shortest = self.shortest.min(other.shortest);
+        self.sum = self.sum.saturating_add(other.sum);
     }
 }
 
@@ -93,7 +97,7 @@ pub struct Matcher {
 }
 
 /// Where the executions of one process go.
-pub struct Plan {
+pub struct ProcessMatches {
     /// By place: by sequence number and by ordinal, where the function is matched.
     by_place: Vec<Option<(u32, usize)>>,
     /// How many came so far, by counter.
@@ -102,7 +106,7 @@ pub struct Plan {
 
 impl Matcher {
     /// Prepares for a process.
-    pub fn plan(&mut self, capture: &Capture, walk: &Walk) -> Plan {
+    pub fn plan(&mut self, capture: &Capture, walk: &Walk) -> ProcessMatches {
         let mut counters: HashMap<(u32, u32), usize> = HashMap::new();
         let by_place = walk
             .places()
@@ -122,7 +126,7 @@ impl Matcher {
                 Some((first, counter))
             })
             .collect();
-        Plan {
+        ProcessMatches {
             by_place,
             counters: vec![0; counters.len()],
         }
@@ -146,7 +150,7 @@ impl Matcher {
     #[inline]
     pub fn add(
         &mut self,
-        plan: &mut Plan,
+        plan: &mut ProcessMatches,
         execution: &Execution,
         row: Option<u32>,
     ) -> Option<(u32, u64)> {
@@ -163,13 +167,14 @@ impl Matcher {
             }
         };
         // Without a GPU time it only counts where calls are told apart by their order.
-        if let Ok(shortest) = execution.gpu {
+        if let Ok(ns) = execution.gpu {
             self.sequences[sequence as usize]
                 .get_mut(number)
                 .unite(Slot {
                     row: row.unwrap_or(Slot::NO_ROW),
                     timed: 1,
-                    shortest,
+                    shortest: ns,
+                    sum: ns,
                 });
         }
         Some((sequence, number))
@@ -201,9 +206,9 @@ impl Matcher {
         keys.into_iter().map(|(_, key)| key).collect()
     }
 
-    /// Hands the row and the shortest time in ns of every operation that has a GPU time on each of its communicator's
-    /// ranks to `each`, in no order.
-    pub fn shortest(&self, capture: &Capture, mut each: impl FnMut(u32, u64)) {
+    /// Hands the row of every operation that has a GPU time on each of its communicator's ranks to `each`, with the shortest
+    /// time and the mean over ranks, ns; in no order.
+    pub fn whole(&self, capture: &Capture, mut each: impl FnMut(u32, u64, u64)) {
         for (key, index) in &self.known {
             let communicator = capture.communicators.get(key.communicator as usize);
             // Below ABI v4 the number of ranks is not told; those that the capture holds are the best there is.
@@ -211,7 +216,7 @@ impl Matcher {
                 communicator.map_or(0, |c| c.nranks.map_or(c.members.len(), |n| n as usize));
             for (_, slot) in self.sequences[*index as usize].iter() {
                 if slot.timed as usize == nranks && nranks > 0 && slot.row < Slot::EMPTY.row {
-                    each(slot.row, slot.shortest);
+                    each(slot.row, slot.shortest, slot.sum / u64::from(slot.timed));
                 }
             }
         }
@@ -279,7 +284,10 @@ mod tests {
 
     fn shortest(matcher: &Matcher, capture: &Capture) -> Vec<(u32, u64)> {
         let mut found = Vec::new();
-        matcher.shortest(capture, |row, ns| found.push((row, ns)));
+        matcher.whole(capture, |row, ns, mean| {
+            assert!(ns <= mean);
+            found.push((row, ns));
+        });
         found.sort_unstable();
         found
     }

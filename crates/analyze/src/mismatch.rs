@@ -10,7 +10,7 @@
 use crate::executions::{Execution, Walk};
 use crate::matching::is_collective;
 use crate::pages::Pages;
-use crate::summary::size;
+use crate::spelling::{datatype, size, sizes_apart};
 use capture::live::flag;
 use std::collections::{BTreeMap, HashMap};
 use tables::{Capture, Name, Process};
@@ -96,7 +96,7 @@ pub struct Gatherer {
 }
 
 /// Where the executions of one process go.
-pub struct Plan {
+pub struct ProcessCalls {
     process: u32,
     /// By place of the walk; `None` for what is not compared.
     places: Vec<Option<Compared>>,
@@ -116,7 +116,7 @@ struct Compared {
 
 impl Gatherer {
     /// Prepares for a process.
-    pub fn plan(&mut self, capture: &Capture, walk: &Walk) -> Plan {
+    pub fn plan(&mut self, capture: &Capture, walk: &Walk) -> ProcessCalls {
         let process = self.processes;
         self.processes += 1;
         let place_of = |place: &crate::executions::Place| {
@@ -131,7 +131,7 @@ impl Gatherer {
                 numbers: self.line((communicator, Some(place.function))),
             })
         };
-        Plan {
+        ProcessCalls {
             process,
             places: walk.places().iter().map(place_of).collect(),
             order: vec![Some(0); walk.locals()],
@@ -149,7 +149,7 @@ impl Gatherer {
 
     /// Adds an execution.
     #[inline]
-    pub fn add(&mut self, plan: &mut Plan, execution: &Execution) {
+    pub fn add(&mut self, plan: &mut ProcessCalls, execution: &Execution) {
         let Some(compared) = plan.places[execution.place] else {
             return;
         };
@@ -302,6 +302,10 @@ impl Signature {
     fn against(&self, other: &Signature, capture: &Capture) -> String {
         let name = |name: Name| capture.names.get(name).unwrap_or("none").to_owned();
         let bytes = |b: Option<u64>| b.map_or("unknown".to_owned(), size);
+        let sizes = match (self.bytes, other.bytes) {
+            (Some(a), Some(b)) => sizes_apart(a, b),
+            (a, b) => (bytes(a), bytes(b)),
+        };
         let root = |r: Option<u32>| r.map_or("none".to_owned(), |r| r.to_string());
         let mut differ = Vec::new();
         let mut add = |what: &str, differs: bool, a: String, b: String| {
@@ -316,12 +320,12 @@ impl Signature {
             name(a.function),
             name(b.function),
         );
-        add("size", a.bytes != b.bytes, bytes(a.bytes), bytes(b.bytes));
+        add("size", a.bytes != b.bytes, sizes.0, sizes.1);
         add(
             "datatype",
             a.datatype != b.datatype,
-            name(a.datatype),
-            name(b.datatype),
+            datatype(&name(a.datatype)),
+            datatype(&name(b.datatype)),
         );
         add("root", a.root != b.root, root(a.root), root(b.root));
         differ.join(", ")

@@ -1,11 +1,12 @@
 //! What the network did for the calls: operations, bytes, and what its steps waited for.
 //!
-//! NCCL's proxies announce an operation for each channel and peer, and its steps; the recorder adds them up by call, and a
-//! [`Gatherer`] by communicator and function.
+//! NCCL's proxies announce an operation for each channel and peer, and its steps; the recorder adds them up
+//! by call, and a [`Gatherer`] by communicator and function.
 //!
 //! Calls that were folded into totals come as sums of the recorder, by communicator and function as well.
 //!
-//! Rule: calls that never had a row are not here; a report says so by `calls`. A wait that no step was in is null.
+//! Rule: calls that never had a row are not here; a report says so by `calls`. A wait that no step was in is
+//! null.
 
 use crate::executions::{Execution, Walk};
 use capture::live::WAITS;
@@ -85,7 +86,8 @@ impl Gatherer {
         }
     }
 
-    /// Adds what the network did for a process's calls without rows. `rows` are those of the places of its walk.
+    /// Adds what the network did for a process's calls without rows. `rows` are those of the places of its
+    /// walk.
     pub fn add_totals(&mut self, process: &Process, rows: &[u32]) {
         for total in &process.net_totals {
             let Some(row) = rows.get(total.shape as usize) else {

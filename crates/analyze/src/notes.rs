@@ -1,7 +1,7 @@
 //! What the figures mean here, and what NCCL can't show.
 //!
-//! Rule: a note names what is not visible and why, with the version or setting that makes it so; it never guesses a
-//! figure.
+//! Rule: a note names what is not visible and why, with the version or setting that makes it so; it never
+//! guesses a figure.
 
 use crate::functions::KindRow;
 use crate::job::ranges;
@@ -52,20 +52,22 @@ pub fn notes(
     let idle = sum(|o| o.on_idle_stream);
     if idle > 0 {
         notes.push(format!(
-            "{idle} of {} timed calls began on an idle stream: between their CUDA events lies the launch too, some 5 us.",
+            "{idle} of {} timed calls began on an idle stream: between their CUDA events lies the launch \
+            too, some 5 us.",
             sum(|o| o.timed)
         ));
     }
     if rows.iter().any(|o| o.untimed.contains_key("unsampled")) {
         notes.push(
-            "GPU times are of a sample of the launches (NCCLSCOPE_BUDGET): sums are estimates, extremes and high \
-             percentiles are bounds, and waiting is that of the operations that were timed on all ranks."
+            "GPU times are of a sample of the launches (NCCLSCOPE_BUDGET): sums are estimates, extremes and \
+             high percentiles are bounds, and waiting is that of the operations that were timed on all ranks."
                 .to_owned(),
         );
     }
     if unseen_network(capture) {
         notes.push(
-            "Mode profile keeps network figures as totals, and some process has none: it ended before it wrote them, or its recorder is older.".to_owned(),
+            "Mode profile keeps network figures as totals, and some process has none: it ended before it \
+            wrote them, or its recorder is older.".to_owned(),
         );
     }
     few_p2p(kinds, ranks, &mut notes);
@@ -73,8 +75,8 @@ pub fn notes(
     let mut timed = rows.iter().filter(|o| o.time_us.is_some() && !o.is_p2p());
     if timed.next().is_some() && rows.iter().all(|o| o.matched == 0) {
         notes.push(
-            "No operation has a row with a GPU time from every rank of its communicator: there is no algbw or busbw of \
-             the shortest rank."
+            "No operation has a row with a GPU time from every rank of its communicator: there is no algbw \
+             or busbw of the shortest rank."
                 .to_owned(),
         );
     }
@@ -91,13 +93,18 @@ pub fn notes(
         ));
     }
     if rows.iter().any(|o| o.percentile_error > 0.0) {
-        notes.push("Percentiles of calls that were counted without rows come from histograms: error at most 1 %.".to_owned());
+        notes.push("Percentiles of calls that were counted without rows come from histograms: error at most \
+            1 %.".to_owned());
     }
     if rows
         .iter()
         .any(|o| o.communicator.is_some() && o.nranks.is_none())
     {
-        notes.push("This NCCL does not tell a profiler how many ranks a communicator has (before 2.27): null, and so is what needs it.".to_owned());
+        notes.push(
+            "This NCCL does not tell a profiler how many ranks a communicator has (before 2.27): \
+            null, and so is what needs it."
+                .to_owned(),
+        );
     }
     notes
 }
@@ -156,7 +163,7 @@ pub struct Silent {
 
 /// What a silent call of a shape would be.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum SilentKind {
     Announced,
     CopyEngine,
     Broadcast,
@@ -172,7 +179,7 @@ impl Silent {
             .and_then(|m| u64::from_str_radix(m.trim_start_matches("0x"), 16).ok());
         // Without any of these bits NCCL was not asked for more than the API call.
         let asked = mask.is_none_or(|mask| mask & 0xde != 0) && nccl >= API_EVENTS;
-        let kinds: Vec<Kind> = process
+        let kinds: Vec<SilentKind> = process
             .shapes
             .iter()
             .map(|shape| {
@@ -180,25 +187,25 @@ impl Silent {
                     && shape.flags & (flag::CAPTURED | flag::P2P) == 0;
                 let broadcast = capture.names.get(shape.function) == Some("Broadcast");
                 if shape.parts & part::COPY_ENGINE != 0 {
-                    Kind::CopyEngine
+                    SilentKind::CopyEngine
                 } else if !silent || !asked {
-                    Kind::Announced
+                    SilentKind::Announced
                 } else if broadcast && nccl >= SILENT_BROADCAST {
-                    Kind::Broadcast
+                    SilentKind::Broadcast
                 } else {
-                    Kind::Other
+                    SilentKind::Other
                 }
             })
             .collect();
-        if kinds.iter().all(|kind| *kind == Kind::Announced) {
+        if kinds.iter().all(|kind| *kind == SilentKind::Announced) {
             return;
         }
         let (mut broadcast, mut others) = (0, 0);
         for call in process.calls.iter().filter(|c| c.sealed) {
             match kinds[call.shape as usize] {
-                Kind::CopyEngine => self.copy_engine += 1,
-                Kind::Broadcast if call.channels_started == 0 => broadcast += 1,
-                Kind::Other if call.channels_started == 0 => others += 1,
+                SilentKind::CopyEngine => self.copy_engine += 1,
+                SilentKind::Broadcast if call.channels_started == 0 => broadcast += 1,
+                SilentKind::Other if call.channels_started == 0 => others += 1,
                 _ => {}
             }
         }
@@ -225,8 +232,8 @@ impl Silent {
     fn tell(self, notes: &mut Vec<String>) {
         for (nccl, n) in self.broadcast {
             notes.push(format!(
-                "{nccl} does not announce kernels for Broadcast: {n} calls have no algorithm, protocol or GPU time \
-                 (NCCL_ALLGATHERV_ENABLE=0 brings them back)."
+                "{nccl} does not announce kernels for Broadcast: {n} calls have no algorithm, protocol or \
+                 GPU time (NCCL_ALLGATHERV_ENABLE=0 brings them back)."
             ));
         }
         for ((nccl, symmetric), n) in self.others {
@@ -235,7 +242,10 @@ impl Silent {
             } else {
                 "for a reason it does not tell"
             };
-            notes.push(format!("{nccl} announced {n} calls at the API only, {why}: they have no algorithm, protocol or GPU time."));
+            notes.push(format!(
+                "{nccl} announced {n} calls at the API only, {why}: they have no algorithm, \
+                protocol or GPU time."
+            ));
         }
         if self.copy_engine > 0 {
             notes.push(format!(

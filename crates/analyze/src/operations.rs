@@ -10,8 +10,9 @@
 //! counted in both and is in neither's statistics.
 //!
 //! Two bandwidths are kept apart, too. `algbw_gb_per_s` and `busbw_gb_per_s` are of the operation: its size by the time of
-//! its shortest rank, which waited least; the row gives that of the median operation. `call_busbw_gb_per_s` is of the
-//! median call and includes waiting for the other ranks.
+//! its shortest rank, which waited least; the row gives that of the median operation. `call_busbw_gb_per_s` is what the
+//! program saw: the size by the mean time over the ranks of an operation, which includes waiting for the other ranks, again
+//! of the median operation. The median call would say nothing of two ranks: one of them never waits.
 //!
 //! Rule: `calls` = `timed` + all of `untimed`, and `time_us.n` = `timed` without the warm-ups.
 
@@ -66,7 +67,8 @@ pub struct Operation {
     pub algbw_gb_per_s: Option<f64>,
     /// `algbw_gb_per_s` by nccl-tests' factor.
     pub busbw_gb_per_s: Option<f64>,
-    /// Bytes by the median of `time_us`, by nccl-tests' factor: waiting included.
+    /// Bytes by the mean time over an operation's ranks, the median operation's, by nccl-tests' factor: waiting included.
+    /// Of sends and receives, and where no operation has a time on every rank, by the median call.
     pub call_busbw_gb_per_s: Option<f64>,
     /// Why there is no bandwidth although there are size and time.
     pub bandwidth_refused: Option<String>,
@@ -258,16 +260,20 @@ impl Gatherer {
 
     /// The rows, largest total GPU time first, then largest host time.
     pub fn finish(self, capture: &Capture, matcher: &Matcher) -> Vec<Operation> {
-        let mut shortest: Vec<Sample> = vec![Sample::default(); self.rows.len()];
-        matcher.shortest(capture, |row, ns| shortest[row as usize].push(ns));
+        let mut whole = vec![(Sample::default(), Sample::default()); self.rows.len()];
+        matcher.whole(capture, |row, shortest, mean| {
+            let of = &mut whole[row as usize];
+            of.0.push(shortest);
+            of.1.push(mean);
+        });
         let mut keys: Vec<(u32, Key)> = self.known.into_iter().map(|(k, i)| (i, k)).collect();
         keys.sort_unstable();
         let mut rows: Vec<(Key, Operation)> = keys
             .into_iter()
             .zip(self.rows)
-            .zip(shortest)
-            .map(|(((index, key), row), shortest)| {
-                let operation = row.finish(capture, key, shortest);
+            .zip(whole)
+            .map(|(((index, key), row), whole)| {
+                let operation = row.finish(capture, key, whole);
                 let gathered_as = index;
                 (
                     key,
@@ -379,7 +385,8 @@ impl Gathered {
         self.host.merge(other.host);
     }
 
-    fn finish(self, capture: &Capture, key: Key, shortest: Sample) -> Operation {
+    /// `shortest` and `means` are of the operations with a time on every rank.
+    fn finish(self, capture: &Capture, key: Key, (shortest, means): (Sample, Sample)) -> Operation {
         let name = |name: Name| capture.names.get(name).map(str::to_owned);
         let communicator = key
             .communicator
@@ -400,7 +407,7 @@ impl Gathered {
             Some(Bandwidth::of(function, nranks, bytes, p50))
         };
         let of_operation = bandwidth(&shortest_us);
-        let of_call = bandwidth(&time_us);
+        let of_call = bandwidth(&means.statistics().or(time_us));
         let refused = [&of_operation, &of_call]
             .into_iter()
             .find_map(|b| b.as_ref()?.as_ref().err().cloned());

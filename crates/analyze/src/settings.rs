@@ -1,10 +1,10 @@
 //! Which NCCL_ALGO and NCCL_PROTO settings took effect.
 //!
-//! What was asked for is read from the environment that the recorder saw, and what was done from the algorithm and
-//! protocol that NCCL told of each call; kernel names say neither.
+//! What was asked for is read from the environment that the recorder saw, and what was done from the
+//! algorithm and protocol that NCCL told of each call; kernel names say neither.
 //!
-//! Rule: a call whose algorithm NCCL did not tell is counted as not told, never as obeyed. A reason is only given where
-//! it is a property of the algorithm.
+//! Rule: a call whose algorithm NCCL did not tell is counted as not told, never as obeyed. A reason is only
+//! given where it is a property of the algorithm.
 
 use crate::operations::Operation;
 use crate::words;

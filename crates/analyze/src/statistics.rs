@@ -1,11 +1,11 @@
 //! Sums and percentiles of durations.
 //!
-//! A [`Sample`] takes durations one by one or as a histogram and ends as [`Statistics`] in microseconds and, for plots, as
-//! a [`Histogram`].
+//! A [`Sample`] takes durations one by one or as a histogram and ends as [`Statistics`] in microseconds and,
+//! for plots, as a [`Histogram`].
 //!
-//! Rule: a percentile is a value that was observed (nearest rank), or the middle of the histogram bucket that holds it;
-//! the median of an even number is the mean of the two in the middle.
-//! p99 of fewer than 100 durations would be the largest, so it is not given.
+//! Rule: a percentile is a value that was observed (nearest rank), or the middle of the histogram bucket that
+//! holds it; the median of an even number is the mean of the two in the middle. p99 of fewer than 100
+//! durations would be the largest, so it is not given.
 
 use capture::live::bucket;
 use serde::Serialize;
@@ -45,8 +45,8 @@ pub const MOST_BUCKETS: usize = 64;
 pub struct Histogram {
     /// Buckets of equal width between a power of two, in ns, and the next: 64, 32, 16, … 1.
     pub per_octave: usize,
-    /// Number of the first bucket. With i = number × 64 / `per_octave`, a bucket begins at i ns below 64 and at
-    /// (64 + i mod 64) × 2^(⌊i / 64⌋ - 1) ns from there on, and ends where the next begins.
+    /// Number of the first bucket. With i = number × 64 / `per_octave`, a bucket begins at i ns below 64 and
+    /// at (64 + i mod 64) × 2^(⌊i / 64⌋ - 1) ns from there on, and ends where the next begins.
     pub first: usize,
     /// Durations in each bucket from there on; a number below 0 stands for that many buckets without any.
     pub counts: Vec<i64>,
@@ -95,7 +95,8 @@ impl Histogram {
 pub struct Sample {
     /// Those below 4.3 s, which is nearly all of them.
     values: Vec<u32>,
-    /// Of those, the ones that were counted: ascending, each with its number. Clocks have a grain, so many are equal.
+    /// Of those, the ones that were counted: ascending, each with its number. Clocks have a grain, so many
+    /// are equal.
     counted: Vec<(u32, u32)>,
     /// How many that are.
     counted_n: u64,
@@ -493,7 +494,8 @@ mod tests {
         );
     }
 
-    /// Where each bucket begins and ends, in ns, as the documentation of [`Histogram`] says, and how many it holds.
+    /// Where each bucket begins and ends, in ns, as the documentation of [`Histogram`] says, and how many it
+    /// holds.
     fn buckets(histogram: &Histogram) -> Vec<(u64, u64, u64)> {
         let begin = |number: usize| {
             let i = (number * 64 / histogram.per_octave) as u64;

@@ -7,22 +7,27 @@
 //! Rule: windows are samples, so all figures are shares of the time that they show; each window counts by its length. What
 //! a window can't show (calls that were launched before it, a GPU without CUPTI) is left out, and counted where it is.
 
+pub mod bubbles;
+mod causes;
 mod host;
 mod interference;
 mod intervals;
 mod join;
 pub mod kernels;
 mod kinds;
+pub mod replays;
 mod waiting;
 mod window;
 
 use crate::executions::{Execution, Place};
 use crate::interval::Batches;
+use bubbles::Bubble;
 use capture::windows::Kind;
 use interference::{alone, computed, slowed, Alone, Computed};
 use intervals::Union;
 use join::Launched;
 use kinds::{Does, Names};
+use replays::Replay;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -57,6 +62,10 @@ pub struct Streams {
     pub operations: u64,
     /// Who was waited for, largest loss first.
     pub waited_for: Vec<WaitedFor>,
+    /// Replays of CUDA graphs that communicate, by rank and calls, longest in all first.
+    pub replays: Vec<Replay>,
+    /// By rank: the bubbles of a job that passes data on by sends and receives, as pipelines do; else empty.
+    pub bubbles: Vec<Bubble>,
 }
 
 /// The ends of an operation on its ranks are apart by so much, ns: a wait is not known better.
@@ -207,6 +216,7 @@ impl Lane {
             active: 0,
             windows,
             host_waited: Vec::new(),
+            replays: Vec::new(),
         }
     }
 
@@ -243,6 +253,8 @@ pub(crate) struct Lane {
     pub(crate) windows: Vec<LaneWindow>,
     /// By window: for how long its process's host waited for the GPU, and how long the window was.
     host_waited: Vec<(f64, f64)>,
+    /// Whole replays of graphs that communicate.
+    replays: Vec<(replays::Calls, replays::Sample)>,
 }
 
 /// Kernels of a name in all windows, ns.
@@ -303,9 +315,9 @@ impl Calls {
         }
     }
 
-    /// Adds an execution, if it was launched in a window. `devices` are those of the process's communicators, by place.
+    /// Adds an execution of a process, if it was launched in a window. `devices` are those of the process's communicators, by place.
     #[inline]
-    pub fn add(&mut self, devices: &[u32], execution: &Execution) {
+    pub fn add(&mut self, process: &Process, devices: &[u32], execution: &Execution) {
         if self.spans.is_empty() || execution.captured {
             return;
         }
@@ -317,13 +329,27 @@ impl Calls {
         };
         self.take_in(at);
         let window = self.spans.partition_point(|span| span.1 < at);
-        if self.spans.get(window).is_some_and(|span| span.0 <= at) {
+        if self.spans.get(window).is_none_or(|span| at < span.0) {
+            return;
+        }
+        let device = devices[execution.place];
+        let mut push = |call: &tables::Call| {
             let launched = Launched {
                 at,
                 shape: call.shape,
                 ticket: call.ticket,
             };
-            self.calls[window].push((devices[execution.place], launched));
+            self.calls[window].push((device, launched));
+        };
+        match (call.composite as usize).checked_sub(1) {
+            None => push(call),
+            // The sends and receives of one operation have one launch.
+            Some(composite) => {
+                let calls = &process.composites[composite].calls;
+                calls
+                    .iter()
+                    .for_each(|index| push(&process.calls[*index as usize]));
+            }
         }
     }
 
@@ -351,6 +377,7 @@ fn cause(off: Off) -> Option<&'static str> {
         Off::ForeignTool => "another_tool",
         Off::Error(_) => "cupti_error",
         Off::NoMemory => "no_memory",
+        Off::HostBound(_) => "host_bound",
         Off::Unknown(_) => "unknown",
     })
 }
@@ -374,7 +401,7 @@ impl Gatherer {
             calls.take_in(launch.at);
         }
         let active = calls.active.map_or(0, |(from, to)| to - from);
-        let names = Arc::new(Names::new(&windows.names));
+        let names = Arc::new(Names::new(&windows.names, &capture.communication));
         let mut of_names = vec![OfName::default(); names.len()];
         let mut lanes: BTreeMap<u32, Lane> = BTreeMap::new();
         for (index, window) in windows
@@ -383,37 +410,28 @@ impl Gatherer {
             .enumerate()
             .filter(|(_, w)| w.is_whole())
         {
-            let mut devices: Vec<u32> = window.ran.iter().map(|r| r.device).collect();
-            devices.dedup();
+            let host_waited = host::waited(window, &names);
             let launched = &calls.calls[index];
-            for device in devices {
-                let ran = window::ran_on(window, device);
-                let Some(mut seen) = window::seen(ran, &names) else {
+            for on in join::on_devices(window, launched, process, &capture.names, &names) {
+                let (ran, Some(seen)) = (on.ran, on.seen) else {
                     continue;
                 };
-                join::join_device(
-                    &mut seen,
-                    launched,
-                    device,
-                    window,
-                    process,
-                    &capture.names,
-                    &names,
-                );
                 in_graphs.extend(seen.nccl.iter().filter_map(|kernel| {
                     let ns = u64::try_from(kernel.end - kernel.start).ok()?;
                     Some((kernel.captured_as?, ns))
                 }));
-                let lane = lanes.entry(device).or_insert_with(|| Lane {
+                let lane = lanes.entry(on.device).or_insert_with(|| Lane {
                     rank: process.rank,
                     host: process.host.clone(),
                     pid: process.pid,
-                    device,
+                    device: on.device,
                     active,
                     windows: Vec::new(),
                     host_waited: Vec::new(),
+                    replays: Vec::new(),
                 });
-                lane.host_waited.extend(host::waited(window, &names));
+                lane.host_waited.extend(&host_waited);
+                lane.replays.extend(replays::of_device(ran, &seen, &names));
                 self.count(ran, &seen, &names, &mut of_names);
                 lane.windows.push(LaneWindow {
                     seen,
@@ -498,7 +516,7 @@ impl Gatherer {
         let nccl = self
             .kernels
             .iter()
-            .filter(|(name, _)| kinds::does(name) == Does::Nccl);
+            .filter(|(name, _)| kinds::does(name, &capture.communication) == Does::Nccl);
         for (name, of) in nccl {
             functions.entry(kinds::function(name)).or_default().add(of);
         }
@@ -549,7 +567,7 @@ impl Gatherer {
             }
         }
         kernels.extend(self.kernels.into_iter().map(|(name, of)| {
-            let kind = match kinds::does(&name) {
+            let kind = match kinds::does(&name, &capture.communication) {
                 Does::Computes => "computing",
                 _ => "communication",
             };
@@ -575,6 +593,8 @@ impl Gatherer {
             common_us: us(waits.common()),
             operations: waits.operations,
             waited_for: waited_for(&self.lanes, &ranks, &waits, &own, &all),
+            replays: replays::rows(&self.lanes),
+            bubbles: bubbles::bubbles(&self.lanes, &waits),
             ranks,
         })
     }

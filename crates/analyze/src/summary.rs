@@ -6,27 +6,11 @@
 
 use crate::completeness::NOT_COUNTED;
 use crate::operations::Operation;
+use crate::spelling::{percent, size, three, time};
 use crate::statistics::Statistics;
 use crate::streams::Streams;
 use crate::warmup::WarmupRow;
 use crate::Report;
-
-/// A size as users say it, where that is exact.
-pub fn size(bytes: u64) -> String {
-    let units = [
-        (1u64 << 40, "TiB"),
-        (1 << 30, "GiB"),
-        (1 << 20, "MiB"),
-        (1 << 10, "KiB"),
-    ];
-    match units
-        .into_iter()
-        .find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit))
-    {
-        Some((unit, name)) => format!("{} {name}", bytes / unit),
-        None => format!("{bytes} B"),
-    }
-}
 
 /// The sentence.
 pub fn summary(operations: &[Operation], warmup: &[WarmupRow]) -> String {
@@ -47,7 +31,7 @@ pub fn summary(operations: &[Operation], warmup: &[WarmupRow]) -> String {
         Some(found) => ("GPU time", Some(found)),
         None => ("host time", of(|o| &o.host_us)),
     };
-    let Some((worst, time, whole)) = found else {
+    let Some((worst, times, whole)) = found else {
         let first = |w: &WarmupRow| w.time_us.is_some() || w.host_us.is_some();
         return if warmup.iter().any(first) {
             "Only first calls have a time; they are under Warm-up.".to_owned()
@@ -57,31 +41,54 @@ pub fn summary(operations: &[Operation], warmup: &[WarmupRow]) -> String {
     };
     let function = worst.function.as_deref().unwrap_or("An unnamed function");
     let bytes = worst.bytes.map_or("unknown size".to_owned(), size);
-    let percent = if whole > 0.0 {
-        100.0 * time.sum / whole
-    } else {
-        0.0
+    let share = match whole > 0.0 {
+        true => percent(times.sum / whole),
+        false => percent(0.0),
     };
-    let sum = if time.sum < 1e6 {
-        format!("{:.3} ms", time.sum / 1e3)
-    } else {
-        format!("{:.3} s", time.sum / 1e6)
-    };
+    let sum = time(times.sum);
     let calls = if worst.calls == 1 { "call" } else { "calls" };
     // The table has as many calls, and says which are left out of its sums.
-    let of_them = match (time.n == worst.calls, what) {
+    let of_them = match (times.n == worst.calls, what) {
         (true, _) => String::new(),
-        (false, "GPU time") => format!(" ({} timed, first calls apart)", time.n),
-        (false, _) => format!(" ({} in the sum)", time.n),
+        (false, "GPU time") => format!(" ({} timed, first calls apart)", times.n),
+        (false, _) => format!(" ({} in the sum)", times.n),
     };
     format!(
-        "{function} of {bytes} took {percent:.0} % of the {what} in NCCL: {sum} over ranks in {} {calls}{of_them}.",
+        "{function} of {bytes} took {share} of the {what} in NCCL: {sum} over ranks in {} {calls}{of_them}.",
         worst.calls
     )
 }
 
+/// That most of the communication is not NCCL's, if it is so in windows.
+fn beside_nccl(streams: &Streams) -> Option<String> {
+    let others = &streams.other_communication;
+    let kernels: u64 = others.iter().map(|other| other.kernels).sum();
+    let nccl: u64 = streams.communication.iter().map(|of| of.kernels).sum();
+    if kernels <= nccl {
+        return None;
+    }
+    let most = others.iter().max_by_key(|other| other.kernels)?;
+    let more = if others.len() > 1 { " and others" } else { "" };
+    Some(format!(
+        "Most of this job's communication is not NCCL's: {kernels} kernels in windows are of {}{more}, and \
+         {nccl} are NCCL's.",
+        most.library
+    ))
+}
+
 /// The verdict: what matters most about this job, in one sentence or two.
 pub fn verdict(report: &Report) -> String {
+    let of_nccl = of_nccl(report);
+    let ended = !report.deaths.is_empty() || report.sightings.iter().any(|s| s.still_holds());
+    match report.streams.as_ref().and_then(beside_nccl) {
+        Some(beside) if ended => format!("{of_nccl} {beside}"),
+        Some(beside) => format!("{beside} {of_nccl}"),
+        None => of_nccl,
+    }
+}
+
+/// The verdict on what NCCL did.
+fn of_nccl(report: &Report) -> String {
     if let Some(death) = report.deaths.first() {
         return death.sentence();
     }
@@ -108,16 +115,16 @@ pub fn verdict(report: &Report) -> String {
     }
     let measured = report.streams.as_ref().is_some_and(Streams::tells_who);
     let nobody = match measured || report.arrivals.is_some() {
-        true => "No rank holds the others up by as much as can be proved. ",
+        true => "No rank is proved to hold this job up. ",
         false => "",
     };
     match (exposed(report), report.ranks.share) {
         (Some((exposed, from)), _) => {
             let from = from.map_or(String::new(), |from| format!(", by {from}"));
-            format!("{nobody}Communication stops the computing for {exposed} of the time{from}.")
+            format!("{nobody}Communication stops computing for {exposed} of the time{from}.")
         }
         (None, Some(_)) => format!(
-            "{nobody}How much of its time NCCL stops the computing is not known: there are no kernel windows."
+            "{nobody}For how long communication stops computing is not known: there are no kernel windows."
         ),
         (None, None) => summary(&report.operations, &report.warmup),
     }
@@ -139,47 +146,71 @@ pub fn exposed(report: &Report) -> Option<(String, Option<&'static str>)> {
 pub fn range_of_shares(shares: impl Iterator<Item = f64>) -> Option<String> {
     let mut shares: Vec<f64> = shares.collect();
     shares.sort_by(f64::total_cmp);
-    let percent = |share: &f64| format!("{:.1}", 100.0 * share);
-    let (low, high) = (percent(shares.first()?), percent(shares.last()?));
+    let (low, high) = (percent(*shares.first()?), percent(*shares.last()?));
     Some(match low == high {
-        true => format!("{low} %"),
-        false => format!("{low} to {high} %"),
+        true => low,
+        false => format!("{} to {high}", low.trim_end_matches(" %")),
     })
 }
 
-/// The few figures that belong to it.
+/// Whether nothing that costs time or makes the figures doubtful stands first.
+pub fn is_sound(report: &Report) -> bool {
+    let c = &report.completeness;
+    let holds = report.sightings.iter().any(|seen| seen.still_holds());
+    report.deaths.is_empty()
+        && !holds
+        && c.missing().is_empty()
+        && c.not_here().is_none()
+        && c.unseen.is_empty()
+        && report.findings.is_empty()
+}
+
+/// The few figures that belong to it: step time, exposed communication, waiting, bandwidth.
 pub fn figures(report: &Report) -> Vec<String> {
-    let ms = |us: f64| match us {
-        us if us >= 999.5 => format!("{:.1} ms", us / 1e3),
-        us => format!("{us:.0} µs"),
-    };
     let mut figures = Vec::new();
     let step = report.steps.as_ref().and_then(|steps| steps.step_us?.p50);
-    figures.extend(step.map(|us| format!("step {}", ms(us))));
+    figures.extend(step.map(|us| format!("step {}", time(us))));
     match (exposed(report), report.ranks.share) {
         (Some((exposed, from)), _) => {
             let by = from.map_or(String::new(), |from| format!(", by {from}"));
             figures.push(format!("exposed communication {exposed} of the time{by}"));
         }
         (None, Some(share)) => {
-            let percent = 100.0 * share.median;
-            figures.push(format!("in NCCL {percent:.1} % of the run (median rank)"));
+            let share = percent(share.median);
+            figures.push(format!("in NCCL {share} of the time (median rank)"));
         }
         (None, None) => {}
     }
-    let most = report
+    figures.extend(waiting(report));
+    // What moved most bytes says most about the links.
+    let moved = |o: &&Operation| o.bytes.unwrap_or(0).saturating_mul(o.calls);
+    let with = report
         .operations
         .iter()
-        .find(|o| o.busbw_gb_per_s.is_some());
+        .filter(|o| o.busbw_gb_per_s.is_some());
+    // The first of equals, which took longer.
+    let most = with.rev().max_by_key(moved);
     figures.extend(most.and_then(|operation| {
-        let busbw = operation.busbw_gb_per_s?;
+        let busbw = three(operation.busbw_gb_per_s?);
         let function = operation.function.as_deref()?;
-        Some(format!(
-            "{function} of {} at {busbw:.1} GB/s (busbw)",
-            size(operation.bytes?)
-        ))
+        let size = size(operation.bytes?);
+        Some(format!("{function} of {size} at {busbw} GB/s (busbw)"))
     }));
     figures
+}
+
+/// How much of the time was waiting for late ranks.
+fn waiting(report: &Report) -> Option<String> {
+    let windows = report
+        .streams
+        .as_ref()
+        .filter(|streams| streams.operations > 0);
+    let shares = windows.into_iter().flat_map(|streams| &streams.ranks);
+    if let Some(range) = range_of_shares(shares.map(|rank| rank.exposed_waiting.share)) {
+        return Some(format!("waiting for late ranks {range} of the time"));
+    }
+    let share = report.arrivals.as_ref()?.wait_share()?;
+    Some(format!("waiting {} of the time in NCCL", percent(share)))
 }
 
 /// The command that helps most.

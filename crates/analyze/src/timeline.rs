@@ -1,14 +1,16 @@
 //! The run over time: what happened in each of some 200 buckets, over all ranks.
 //!
 //! A [`Gatherer`] takes one process at a time, by a [`Plan`] that adds its calls to the bins of their GPUs;
-//! [`Gatherer::finish`] puts all of them on the clock of the first host and into buckets of one width, which is a power of two ns.
+//! [`Gatherer::finish`] puts all of them on the clock of the first host and into buckets of one width, which
+//! is a power of two ns.
 //!
-//! Calls are counted at their begin. Bytes and times are split over the buckets in which the call's kernel ran, by their share of
-//! time; if its time on the host's clock is not known, the call lies where the host saw its kernel end; without a kernel, at its API
-//! call. A GPU that is on another host's clock is moved by whole bins, to a quarter of a bucket.
+//! Calls are counted at their begin. Bytes and times are split over the buckets in which the call's kernel
+//! ran, by their share of time; if its time on the host's clock is not known, the call lies where the host
+//! saw its kernel end; without a kernel, at its API call. A GPU that is on another host's clock is moved by
+//! whole bins, to a quarter of a bucket.
 //!
-//! Rule: the sum of a curve over all buckets is the sum in the report's tables. What has no time is in no bucket, and
-//! [`Timeline::without_time`] counts it.
+//! Rule: the sum of a curve over all buckets is the sum in the report's tables. What has no time is in no
+//! bucket, and [`Timeline::without_time`] counts it.
 
 use crate::arrivals::over_time::{Gpu, OverTime};
 use crate::arrivals::Arrivals;
@@ -62,14 +64,15 @@ pub struct Timeline {
     pub bytes_received: Option<Curve>,
     /// Share of the time in NCCL: kernels, or API calls where no call has a GPU time.
     pub nccl: Curve,
-    /// Share of the time that operations with a GPU time on every rank waited for their last one; null without any.
+    /// Share of the time that operations with a GPU time on every rank waited for their last one; null
+    /// without any.
     pub waiting: Option<Curve>,
     /// Share of the time in these operations after the last rank's arrival.
     pub transfer: Option<Curve>,
     /// Share of the time that streams stood still for calls; null where none was seen to wait.
     pub exposed: Option<Curve>,
-    /// Share of the time that a call's data was in the network's hands: of each call, its longest network operation. Null where
-    /// that was not recorded.
+    /// Share of the time that a call's data was in the network's hands: of each call, its longest network
+    /// operation. Null where that was not recorded.
     pub nic: Option<Curve>,
     /// How long calls that began in a bucket took on the GPU; null without GPU times.
     pub durations_us: Option<Band>,
@@ -320,7 +323,8 @@ impl Plan {
         lane.without_time = lane.without_time.saturating_add(calls);
     }
 
-    /// Adds the time in NCCL of the GPU `device`: intervals that don't meet, and what they stand for in all, ns.
+    /// Adds the time in NCCL of the GPU `device`: intervals that don't meet, and what they stand for in all,
+    /// ns.
     pub fn add_nccl(
         &mut self,
         device: Option<u32>,
@@ -343,8 +347,8 @@ impl Plan {
 }
 
 impl Lane {
-    /// A kernel's time on the host's clock. One that is on the GPU's own clock is moved by the least that the host was
-    /// behind in seeing an end, and lies within what is seen of the process.
+    /// A kernel's time on the host's clock. One that is on the GPU's own clock is moved by the least that the
+    /// host was behind in seeing an end, and lies within what is seen of the process.
     fn on_host(&self, ns: u64) -> i64 {
         let ns = i64::try_from(ns).unwrap_or(i64::MAX);
         let Some((from, to)) = self.bins.range() else {

@@ -1,7 +1,8 @@
 //! The first call of each rank on each communicator, kept apart.
 //!
-//! NCCL connects ranks, loads kernels and allocates buffers at first use, so a communicator's first call takes as long as
-//! thousands later ones. A [`Gatherer`] keeps these calls out of the statistics and in a table of their own.
+//! NCCL connects ranks, loads kernels and allocates buffers at first use, so a communicator's first call
+//! takes as long as thousands later ones. A [`Gatherer`] keeps these calls out of the statistics and in a
+//! table of their own.
 //!
 //! Rule: only a call that is known to be the first counts. Where calls before it are lost, none does.
 

@@ -36,7 +36,7 @@ pub const DEFINITIONS: &[Word] = &[
     word("shortest", "GPU time of an operation's shortest rank. The rank that comes last waits for nobody, so this is close to the transfer (a lower bound for Broadcast and Scatter, whose root may be done before the others have their data). Only operations with a GPU time on every rank of the communicator count; they are matched by NCCL's sequence number, else by their order."),
     word("algbw", "bytes by the median of `shortest`, in GB/s (10⁹ bytes a second)."),
     word("busbw", "algbw × factor, which makes it comparable with what a link moves: AllReduce 2(n-1)/n; AllGather, ReduceScatter, AlltoAll, Gather, Scatter (n-1)/n; Broadcast, Reduce, SendRecv 1; n ranks. None over one rank, where nothing moves."),
-    word("call_busbw", "busbw by the median call instead of the shortest rank: waiting for the other ranks is in it. Sends and receives have only this."),
+    word("call_busbw", "busbw as the program saw it: by the mean time over an operation's ranks (the median operation's), so waiting for late ranks is in it. Sends and receives have only this, by the median call."),
     word("refused", "a bandwidth that its own size and time contradict: a time of 0 or less, or a busbw above 3600 GB/s, twice what any GPU's links move one way. It is null and the reason stands in `bandwidth_refused`."),
     word("api", "part of a call: API entry to return."),
     word("enqueue", "part of a call: API entry to the beginning of the kernel launch, or to the event that tells of enqueueing where no launch is known to be the call's."),
@@ -45,7 +45,7 @@ pub const DEFINITIONS: &[Word] = &[
     word("proxy", "part of a call: waits of the network proxy's steps, summed over steps and channels, so it may exceed the call."),
     word("outlier", "a rank whose figure (calls, calls without a GPU time, time in NCCL) is more than 5 scaled median deviations and 10 % away from the median over ranks. Less time in NCCL than the others means that they wait for this rank."),
     word("network", "ops and steps are those of the network proxies (stopped/started where not all stopped) as NCCL tells them; `calls` used the network, sends and receives one by one. send_gpu: a send's step waits for the GPU's data; send_peer: for the receiver; send_network: for the network; recv_network: waits for data; recv_flush: for the flush; recv_gpu: for the GPU to take it."),
-    word("clocks", "of several hosts: the clock of one less that of the first rank's host, µs. low and high are proved, by operations that no rank can leave before the last has arrived; offset is what it is if all ranks leave these together (`common ends`), moved into the bounds where it lies outside (`bounds`), or what `--offsets` says (`given`). See docs/clocks.md."),
+    word("clocks", "of several hosts: the clock of one less that of the first rank's host, µs. low and high are proved, by operations that no rank can leave before the last has arrived; offset is what it is if all ranks leave these together (`common ends`), moved into the bounds where it lies outside (`bounds`), or what `--offsets` says (`given`). See docs/concepts/clocks.md."),
 ];
 
 /// Why calls are lost, what to do.

@@ -1,4 +1,5 @@
-//! Recorded jobs whose ranks were two simulated hosts (`NCCL_HOSTID`) of one machine: their clocks are the same, so every bound holds 0.
+//! Recorded jobs whose ranks were two simulated hosts (`NCCL_HOSTID`) of one machine: their clocks are the
+//! same, so every bound holds 0.
 
 use std::path::Path;
 use tables::Capture;

@@ -4,7 +4,7 @@
 //! tests are run on is in no launch.
 
 use analyze::{report, Report};
-use fake_nccl::schedule::{Part, Schedule};
+use fake_nccl::schedule::{RankAction, Schedule};
 use fake_nccl::script::{Script, Statement};
 use tables::communicators::{Local, Member};
 use tables::{Call, Capture, Communicator, Process, Shape};
@@ -64,7 +64,7 @@ impl<'s> Played<'s> {
                         panic!("groups are not played here");
                     };
                     for rank in 0..self.script.ranks {
-                        if let Part::Calls(begin) = self.schedule.part(rank) {
+                        if let RankAction::Calls(begin) = self.schedule.part(rank) {
                             self.called(rank, call, begin);
                         }
                     }
@@ -162,7 +162,7 @@ fn training(late: &str, host: u64, gpu: u64) -> String {
     format!("ranks 4\nrepeat 40 {{\n{step}join\ncompute {gpu}us\nsync\n}}\n")
 }
 
-/// Asserts that `rank` is blamed for a loss within 10 % of the truth, and nobody without the lateness. Gives the finding's evidence.
+/// Asserts that `rank` is blamed for a loss within 10 % of the truth, and nobody without the lateness. Gives the finding's sentence.
 fn within_a_tenth(slowed: &str, plain: &str, rank: u32) -> String {
     let ((found, long), (healthy, short)) = (played(slowed), played(plain));
     assert!(healthy.findings.is_empty(), "{:?}", healthy.findings);
@@ -170,7 +170,7 @@ fn within_a_tenth(slowed: &str, plain: &str, rank: u32) -> String {
     assert_eq!(found.findings.len(), 1, "{slowed}: {:?}", found.findings);
     let finding = &found.findings[0];
     let loss = finding.wall_us.expect("a loss");
-    let who = format!("Rank {rank} arrived last");
+    let who = format!("Rank {rank} costs this job ");
     assert!(finding.sentence.starts_with(&who), "{}", finding.sentence);
     assert!(
         (loss - truth).abs() <= 0.1 * truth,
@@ -178,7 +178,7 @@ fn within_a_tenth(slowed: &str, plain: &str, rank: u32) -> String {
     );
     let (low, high) = finding.wall_interval_us.expect("an interval");
     assert!(low > 0.0 && low <= loss && loss <= high);
-    finding.evidence.clone()
+    finding.sentence.clone()
 }
 
 #[test]
@@ -191,12 +191,12 @@ fn the_loss_is_what_the_run_takes_less_without_the_lateness() {
     ];
     for (late, host, gpu, rank) in cases {
         let plain = training("", host, gpu);
-        let evidence = within_a_tenth(&training(late, host, gpu), &plain, rank);
+        let sentence = within_a_tenth(&training(late, host, gpu), &plain, rank);
         let why = match late.contains("compute") {
-            true => "its GPU was busy",
-            false => "its launches came late",
+            true => "its GPU is busy",
+            false => "its host launches",
         };
-        assert!(evidence.contains(why), "{late}: {evidence}");
+        assert!(sentence.contains(why), "{late}: {sentence}");
     }
 }
 

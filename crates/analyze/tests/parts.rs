@@ -3,7 +3,7 @@
 #[path = "../../tables/examples/synthesize/job.rs"]
 mod job;
 
-use tables::source::How;
+use tables::source::ReadOptions;
 use tables::{Capture, Process, Progress, Source};
 
 fn json(report: &analyze::Report) -> String {
@@ -23,7 +23,7 @@ fn the_same_capture_gives_the_same_report_however_it_is_read() {
         let whole = json(&analyze::report(&capture));
         for threads in [1, 2, 5] {
             for (few, part) in [(1 << 20, 1 << 20), (0, 1 << 20), (0, 3_000), (0, 500)] {
-                let how = How {
+                let how = ReadOptions {
                     threads,
                     whole: few,
                     part,

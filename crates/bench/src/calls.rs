@@ -1,7 +1,7 @@
 //! Every call as a Parquet file.
 //!
-//! One row for each call of each rank, in the order of the run: also those that are not timed, so that a profiler's count
-//! can be held against them. `mode` tells them apart: `warmup` and `check` have no time.
+//! One row for each call of each rank, in the order of the run: also those that are not timed, so that a
+//! profiler's count can be held against them. `mode` tells them apart: `warmup` and `check` have no time.
 //!
 //! Rule: one batch of rows is in memory at a time, so memory does not grow with the calls.
 
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// What calls of a batch have in common.
 #[derive(Clone, Debug)]
-pub struct Kind<'a> {
+pub struct BatchShape<'a> {
     /// Name of the function.
     pub function: &'a str,
     /// Bytes, by nccl-tests' convention.
@@ -108,7 +108,7 @@ impl Calls {
     ///
     /// # Errors
     /// When they can't be written.
-    pub fn push(&mut self, kind: &Kind, calls: impl Iterator<Item = Made>) -> Result<()> {
+    pub fn push(&mut self, kind: &BatchShape, calls: impl Iterator<Item = Made>) -> Result<()> {
         let calls: Vec<Made> = calls.collect();
         let text = |value: &str| -> ArrayRef {
             let mut column = StringBuilder::new();

@@ -1,9 +1,11 @@
 //! The CUDA driver, as far as a benchmark of NCCL needs it.
 //!
-//! The driver alone: it is on every machine with a GPU, where the runtime (libcudart) comes in many places and versions.
-//! NCCL's own runtime works in the device's primary context, which is the one made current here.
+//! The driver alone: it is on every machine with a GPU, where the runtime (libcudart) comes in many places
+//! and versions. NCCL's own runtime works in the device's primary context, which is the one made current
+//! here.
 //!
-//! Rule: each function checks the driver's answer, and an error names the function and what the driver says of it.
+//! Rule: each function checks the driver's answer, and an error names the function and what the driver says
+//! of it.
 
 use crate::library::{functions, open_cuda, text};
 use anyhow::{bail, Result};
@@ -76,8 +78,8 @@ pub struct Graph {
 /// Calls a function of the driver and checks its answer.
 macro_rules! call {
     ($cuda:expr, $function:ident($($arg:expr),*)) => {
-        // SAFETY: arguments are handles that the driver gave, live places for its results, or memory of the length given;
-        // the callers below keep all of them valid during the call.
+        // SAFETY: arguments are handles that the driver gave, live places for its results, or memory of the
+        // length given; the callers below keep all of them valid during the call.
         $cuda.check(stringify!($function), unsafe { ($cuda.functions.$function)($($arg),*) })
     };
 }
@@ -279,5 +281,6 @@ impl Cuda {
     }
 }
 
-const NO_GPU: &str = "the CUDA driver finds no GPU\n  hint: nvidia-smi -L lists those of this machine; CUDA_VISIBLE_DEVICES may \
-                      hide them, and a container or a Slurm step has those that it asked for";
+const NO_GPU: &str = "the CUDA driver finds no GPU\n  hint: nvidia-smi -L lists those of this machine; \
+                      CUDA_VISIBLE_DEVICES may hide them, and a container or a Slurm step has those that it \
+                      asked for";

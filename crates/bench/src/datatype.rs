@@ -1,7 +1,8 @@
-//! Datatypes and reductions: NCCL's numbers, nccl-tests' names, and how a small whole number is written in each.
+//! Datatypes and reductions: NCCL's numbers, nccl-tests' names, and how a small whole number is written in
+//! each.
 //!
-//! Rule: every value that the check uses is exact in its datatype, and so is every partial result on the way, in whatever
-//! order ranks are reduced.
+//! Rule: every value that the check uses is exact in its datatype, and so is every partial result on the way,
+//! in whatever order ranks are reduced.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,20 +1,23 @@
 //! A table as JSON, with nccl-tests' names, and ours beside them.
 //!
-//! Rule: what nccl-tests' own JSON has is under the same name at the same place; times are µs, bandwidths GB/s.
+//! Rule: what nccl-tests' own JSON has is under the same name at the same place; times are µs, bandwidths
+//! GB/s.
 
 use crate::function::Function;
 use crate::plan::Plan;
-use crate::table::{Figures, Row, Table};
+use crate::table::{Figures, Table, TableRow};
 use serde_json::{json, Map, Value};
 
 /// The schema's name.
 pub const SCHEMA: &str = "ncclscope.bench/1";
 
-/// The whole table; `plan` is how it was measured, where that was us, and `error` why it ended before its end.
+/// The whole table; `plan` is how it was measured, where that was us, and `error` why it ended before its
+/// end.
 pub fn of(table: &Table, plan: Option<&Plan>, error: Option<&str>) -> Value {
     let devices = table.devices.iter().map(|d| {
         json!({
-            "rank": d.rank, "group": 0, "pid": d.pid, "hostname": d.hostname, "device": d.device, "device_hex": d.device_hex,
+            "rank": d.rank, "group": 0, "pid": d.pid, "hostname": d.hostname, "device": d.device,
+            "device_hex": d.device_hex,
             "device_info": d.device_info,
         })
     });
@@ -31,9 +34,10 @@ pub fn of(table: &Table, plan: Option<&Plan>, error: Option<&str>) -> Value {
     })
 }
 
-fn row(row: &Row) -> Value {
+fn row(row: &TableRow) -> Value {
     json!({
-        "function": row.function.map(Function::name), "experiment_name": row.function.map(Function::option), "size": row.size, "count": row.count, "type": row.datatype, "redop": row.redop,
+        "function": row.function.map(Function::name), "experiment_name": row.function.map(Function::option),
+        "size": row.size, "count": row.count, "type": row.datatype, "redop": row.redop,
         "root": row.root,
         "out_of_place": row.out_of_place.as_ref().map(figures),
         "in_place": row.in_place.as_ref().map(figures),

@@ -20,7 +20,7 @@ const PORT: u16 = 29_511;
 
 /// A process of a job, as its launcher tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RankPlace {
     /// Rank.
     pub rank: u32,
     /// Of how many.
@@ -35,7 +35,8 @@ pub struct Place {
     pub job: String,
 }
 
-/// The variables of a launcher: rank, number of ranks, number on the host, ranks on the host, and the job's name.
+/// The variables of a launcher: rank, number of ranks, number on the host, ranks on the host, and the job's
+/// name.
 const LAUNCHERS: [[&str; 5]; 4] = [
     [
         "RANK",
@@ -58,8 +59,8 @@ const LAUNCHERS: [[&str; 5]; 4] = [
         "MPI_LOCALNRANKS",
         "PMI_JOBID",
     ],
-    // The number of tasks of the step, which a batch script that is in no step does not have. Its list of nodes tells the
-    // rest.
+    // The number of tasks of the step, which a batch script that is in no step does not have. Its list of
+    // nodes tells the rest.
     [
         "SLURM_PROCID",
         "SLURM_STEP_NUM_TASKS",
@@ -69,12 +70,12 @@ const LAUNCHERS: [[&str; 5]; 4] = [
     ],
 ];
 
-impl Place {
+impl RankPlace {
     /// What the environment says; `None` where no launcher is.
     ///
     /// # Errors
     /// When it says what can't be, as a rank beyond their number: to start all ranks then would be wrong.
-    pub fn detect(env: impl Fn(&str) -> Option<String>) -> Result<Option<Place>> {
+    pub fn detect(env: impl Fn(&str) -> Option<String>) -> Result<Option<RankPlace>> {
         let number = |name: &str| env(name)?.parse::<u32>().ok();
         let found = LAUNCHERS
             .iter()
@@ -85,14 +86,15 @@ impl Place {
         let (rank, ranks) = match (said_rank.parse::<u32>(), said_ranks.parse::<u32>()) {
             (Ok(rank), Ok(ranks)) if rank < ranks => (rank, ranks),
             _ => bail!(
-                "expected a rank in {rank} and a larger number of ranks in {ranks}, found `{said_rank}` and `{said_ranks}`\n  \
-                 hint: outside of a launcher, unset both; --gpus N starts N ranks here whatever they say"
+                "expected a rank in {rank} and a larger number of ranks in {ranks}, found `{said_rank}` and \
+                 `{said_ranks}`\n  hint: outside of a launcher, unset both; --gpus N starts N ranks here \
+                 whatever they say"
             ),
         };
         let one_host = || (number(locals) == Some(ranks)).then(|| "127.0.0.1".to_owned());
         let nodes = || first_node(&env("SLURM_STEP_NODELIST")?);
         let master: Option<u16> = env("MASTER_PORT").and_then(|p| p.parse().ok());
-        Ok(Some(Place {
+        Ok(Some(RankPlace {
             rank,
             ranks,
             local: number(local).unwrap_or(rank),
@@ -142,8 +144,8 @@ impl Place {
                 Err(error) if Instant::now() > end => {
                     return Err(error).with_context(|| {
                         format!(
-                            "rank {} can't reach rank 0 at {address}:{}\n  hint: MASTER_ADDR is rank 0's host; --port P names \
-                             another port",
+                            "rank {} can't reach rank 0 at {address}:{}\n  hint: MASTER_ADDR is rank 0's \
+                             host; --port P names another port",
                             self.rank, self.port
                         )
                     });
@@ -217,7 +219,8 @@ pub fn inherited() -> Option<File> {
     let fd = std::env::var(LINK).ok()?.parse().ok()?;
     // What this process starts is no rank.
     std::env::remove_var(LINK);
-    // SAFETY: the number is of the socket that `start` left open for us, and nobody else has taken it: this is called once.
+    // SAFETY: the number is of the socket that `start` left open for us, and nobody else has taken it: this
+    // is called once.
     Some(unsafe { File::from_raw_fd(fd) })
 }
 
@@ -234,14 +237,14 @@ pub fn pair() -> Result<(File, File)> {
 mod tests {
     use super::*;
 
-    fn find(variables: &[(&str, &str)]) -> Result<Option<Place>> {
-        Place::detect(|name| {
+    fn find(variables: &[(&str, &str)]) -> Result<Option<RankPlace>> {
+        RankPlace::detect(|name| {
             let found = variables.iter().find(|(n, _)| *n == name);
             found.map(|(_, value)| (*value).to_owned())
         })
     }
 
-    fn detect(variables: &[(&str, &str)]) -> Option<Place> {
+    fn detect(variables: &[(&str, &str)]) -> Option<RankPlace> {
         find(variables).expect("sensible variables")
     }
 
@@ -295,7 +298,7 @@ mod tests {
     #[test]
     fn rank_0_is_reached_by_both_kinds_of_addresses() {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr());
-        let place = |address: &str| Place {
+        let place = |address: &str| RankPlace {
             rank: 0,
             ranks: 2,
             local: 0,

@@ -1,16 +1,18 @@
 //! The lead: orders the ranks, decides when enough is measured, and notices the one that hangs.
 //!
-//! [`Lead::run`] goes through the cases of the plan; [`crate::ranks`] has the sockets and what is known of each rank.
+//! [`Lead::run`] goes through the cases of the plan; [`crate::ranks`] has the sockets and what is known of
+//! each rank.
 //!
-//! Rule: an order goes to all ranks, and the next one only once all have answered, so all make the same number of calls.
+//! Rule: an order goes to all ranks, and the next one only once all have answered, so all make the same
+//! number of calls.
 
-use crate::calls::{Calls, Kind, Made};
+use crate::calls::{BatchShape, Calls, Made};
 use crate::function::Function;
 use crate::link::{Answer, Batch, Case, Device, Order};
 use crate::meet::Name;
 use crate::plan::{Length, Mode, Placement, Plan};
 use crate::ranks::{Ranks, Trouble};
-use crate::table::{self, mean, percentiles, Figures, Row, Spread, Table};
+use crate::table::{self, mean, percentiles, Figures, Spread, Table, TableRow};
 use crate::worker::token;
 use std::time::{Duration, Instant};
 
@@ -73,10 +75,12 @@ impl From<Trouble> for Box<Ended> {
 }
 
 impl Lead<'_> {
-    /// Measures all cases; prints the table row by row, and returns it. The table of calls is completed however it ends.
+    /// Measures all cases; prints the table row by row, and returns it. The table of calls is completed
+    /// however it ends.
     ///
     /// # Errors
-    /// [`Trouble::Setup`] before the first call was timed, [`Trouble::Failed`] from then on; with the rows until then.
+    /// [`Trouble::Setup`] before the first call was timed, [`Trouble::Failed`] from then on; with the rows
+    /// until then.
     pub fn run(mut self) -> Result<Table, Box<Ended>> {
         let mut table = Table::default();
         let measured = self.measure(&mut table);
@@ -97,7 +101,8 @@ impl Lead<'_> {
         self.watch.print(&table.head());
         if n == 1 {
             self.watch.note(
-                "one rank: NCCL copies within the GPU and communicates with nobody, so busbw is 0; more GPUs (--gpus N) show more",
+                "one rank: NCCL copies within the GPU and communicates with nobody, so busbw is 0; more GPUs \
+                (--gpus N) show more",
             );
         }
         let _name = self.init(&devices)?;
@@ -137,7 +142,8 @@ impl Lead<'_> {
             .position(|device| device.nccl != devices[0].nccl);
         match other {
             Some(rank) => Err(Trouble::Setup(anyhow::anyhow!(
-                "rank {rank} has NCCL {} and rank 0 has {}; all need the same\n  hint: --nccl PATH names one for all",
+                "rank {rank} has NCCL {} and rank 0 has {}; all need the same\n  hint: --nccl PATH names one \
+                for all",
                 dotted(devices[rank].nccl),
                 dotted(devices[0].nccl)
             ))),
@@ -146,7 +152,8 @@ impl Lead<'_> {
         }
     }
 
-    /// Has all ranks make the communicator. What they share on this host is theirs to remove, and ours where they were killed.
+    /// Has all ranks make the communicator. What they share on this host is theirs to remove, and ours where
+    /// they were killed.
     fn init(&mut self, devices: &[Device]) -> Result<Name, Trouble> {
         self.watch.at("ncclCommInitRank", 0, 0);
         let id = devices[0].id.clone().unwrap_or_default();
@@ -207,9 +214,11 @@ impl Lead<'_> {
                 plan.warmup
             ),
             match plan.mode {
-                Mode::Single => "time: mean over calls of the longest GPU time over ranks (CUDA events)".to_owned(),
+                Mode::Single => "time: mean over calls of the longest GPU time over ranks (CUDA \
+                    events)".to_owned(),
                 Mode::BackToBack => {
-                    "time: host time from the first call to the end of the last by calls, mean over ranks, as in nccl-tests".to_owned()
+                    "time: host time from the first call to the end of the last by calls, mean over ranks, \
+                    as in nccl-tests".to_owned()
                 }
             },
         ];
@@ -246,7 +255,7 @@ impl Lead<'_> {
         function: Function,
         bytes: u64,
         (number, of): (u64, u64),
-    ) -> Result<Option<Row>, Trouble> {
+    ) -> Result<Option<TableRow>, Trouble> {
         let plan = self.plan;
         let n = self.ranks.count();
         let shape = plan.shape(function, bytes, n);
@@ -258,7 +267,7 @@ impl Lead<'_> {
             return Ok(None);
         }
         let size = (shape.elements * plan.datatype.size()) as u64;
-        let mut row = Row {
+        let mut row = TableRow {
             function: Some(function),
             size,
             count: shape.count as u64,
@@ -274,7 +283,7 @@ impl Lead<'_> {
             } else {
                 -1
             },
-            ..Row::default()
+            ..TableRow::default()
         };
         for in_place in [false, true] {
             let wanted = match plan.placement {
@@ -300,8 +309,9 @@ impl Lead<'_> {
             let figures = self.side(case, size, shape.count as u64)?;
             if figures.time_us.is_none() {
                 self.watch.note(&format!(
-                    "{} of {size} bytes, {place}: every call was set apart, its ranks started more than {} us from each other\n  \
-                     hint: other work on the CPUs delays the starts; --max-skew TIME allows more",
+                    "{} of {size} bytes, {place}: every call was set apart, its ranks started more than {} \
+                     us from each other\n  hint: other work on the CPUs delays the starts; --max-skew TIME \
+                     allows more",
                     function.name(),
                     plan.max_skew_us
                 ));
@@ -365,7 +375,8 @@ impl Lead<'_> {
         Ok(figures)
     }
 
-    /// How many steps come next; `None` when enough is measured. The ranks have none of this to decide, so all agree.
+    /// How many steps come next; `None` when enough is measured. The ranks have none of this to decide, so
+    /// all agree.
     fn next_batch(&self, done: u64, step_s: f64, elapsed: f64) -> Option<u64> {
         let whole = self.plan.mode == Mode::BackToBack;
         match self.plan.length {
@@ -438,7 +449,7 @@ impl Lead<'_> {
         };
         let plan = record.plan;
         for rank in 0..n {
-            let kind = Kind {
+            let kind = BatchShape {
                 function: record.case.function.name(),
                 bytes: record.size,
                 count: record.count,

@@ -1,8 +1,9 @@
 //! A micro-benchmark of NCCL that times every call and nothing else.
 //!
-//! [`run`] measures a [`plan::Plan`] and gives a [`table::Table`]; [`nccl_tests::read`] gives the same from the output of
-//! nccl-tests, and [`json`] writes either. The ranks are processes with one GPU each ([`worker`]); one process leads them
-//! ([`lead`]) over sockets ([`link`], [`ranks`]). libnccl and libcuda are opened at run time ([`library`]).
+//! [`run`] measures a [`plan::Plan`] and gives a [`table::Table`]; [`nccl_tests::read`] gives the same from
+//! the output of nccl-tests, and [`json`] writes either. The ranks are processes with one GPU each
+//! ([`worker`]); one process leads them ([`lead`]) over sockets ([`link`], [`ranks`]). libnccl and libcuda
+//! are opened at run time ([`library`]).
 //!
 //! Rule: ranks make the same calls in the same order, because the lead alone decides.
 
@@ -27,7 +28,7 @@ pub mod worker;
 
 use anyhow::{anyhow, Context, Result};
 use calls::Calls;
-use launcher::Place;
+use launcher::RankPlace;
 use lead::{Ended, Lead, Watch};
 use plan::Plan;
 use ranks::{Ranks, Trouble};
@@ -62,15 +63,15 @@ pub struct Settings {
 /// Measures. `None` is the result of every rank but the one that leads.
 ///
 /// # Errors
-/// [`Trouble::Setup`] when it can't begin, [`Trouble::Failed`] when a rank fails or hangs, [`Trouble::Stopped`] on SIGINT or
-/// SIGTERM; with the rows until then.
+/// [`Trouble::Setup`] when it can't begin, [`Trouble::Failed`] when a rank fails or hangs,
+/// [`Trouble::Stopped`] on SIGINT or SIGTERM; with the rows until then.
 pub fn run(
     plan: &Plan,
     settings: &Settings,
     watch: &mut dyn Watch,
 ) -> Result<Option<Table>, Box<Ended>> {
     let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let mut place = match Place::detect(env) {
+    let mut place = match RankPlace::detect(env) {
         // What it says does not matter then.
         Err(_) if settings.gpus.is_some() => None,
         found => found.map_err(Trouble::Setup)?,
@@ -78,7 +79,7 @@ pub fn run(
     if let (Some(place), Some(port)) = (&mut place, settings.port) {
         place.port = port;
     }
-    let setup = |place: &Place| Setup {
+    let setup = |place: &RankPlace| Setup {
         plan: plan.clone(),
         place: place.clone(),
         nccl: library::find_nccl(settings.nccl.as_deref()),

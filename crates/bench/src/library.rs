@@ -1,6 +1,7 @@
 //! Finding and opening libnccl and libcuda at run time.
 //!
-//! Rule: nothing is linked against either, so `ncclscope` starts on any machine, and an error says where was looked.
+//! Rule: nothing is linked against either, so `ncclscope` starts on any machine, and an error says where was
+//! looked.
 
 use anyhow::{bail, Context, Result};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
@@ -10,8 +11,8 @@ use std::process::Command;
 
 const NCCL: &str = "libnccl.so.2";
 
-/// Declares the functions of a library: a struct of pointers, and how they are looked up. Those after `optional` may be
-/// missing.
+/// Declares the functions of a library: a struct of pointers, and how they are looked up. Those after
+/// `optional` may be missing.
 macro_rules! functions {
     ($(#[$doc:meta])* $name:ident { $($field:ident = $symbol:literal ($($arg:ty),*);)* }
      optional { $($maybe:ident = $maybe_symbol:literal ($($maybe_arg:ty),*);)* }) => {
@@ -26,11 +27,15 @@ macro_rules! functions {
             /// Looks all of them up in a library that stays open.
             pub fn load(library: &'static libloading::os::unix::Library) -> anyhow::Result<$name> {
                 Ok($name {
-                    // SAFETY: the signatures are those of the library's headers, which keep them for a major version.
+                    // SAFETY: the signatures are those of the library's headers, which keep them for a major
+                    // version.
                     $($field: *unsafe { library.get(concat!($symbol, "\0").as_bytes()) }
-                        .map_err(|_| anyhow::anyhow!("expected the function {} in it, found none", $symbol))?,)*
+                        .map_err(|_| anyhow::anyhow!("expected the function {} in it, found \
+                            none", $symbol))?,)*
                     // SAFETY: as above.
-                    $($maybe: unsafe { library.get(concat!($maybe_symbol, "\0").as_bytes()) }.ok().map(|f| *f),)*
+                    $($maybe: unsafe { library.get(concat!($maybe_symbol, "\0").as_bytes()) }
+                        .ok()
+                        .map(|f| *f),)*
                 })
             }
         }
@@ -38,8 +43,8 @@ macro_rules! functions {
 }
 pub(crate) use functions;
 
-/// Opens a library so that others find its symbols, as if the program were linked with it. It stays open: NCCL's threads may
-/// run in it until the process ends.
+/// Opens a library so that others find its symbols, as if the program were linked with it. It stays open:
+/// NCCL's threads may run in it until the process ends.
 fn open(path: &OsStr) -> Result<&'static Library> {
     // SAFETY: these libraries' initializers have no demands on their caller.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) };
@@ -51,14 +56,14 @@ pub(crate) fn open_cuda(given: Option<&Path>) -> Result<&'static Library> {
     let path = given.map_or(OsStr::new("libcuda.so.1"), Path::as_os_str);
     open(path).map_err(|error| {
         anyhow::anyhow!(
-            "the CUDA driver can't be opened: {error:#}\n  hint: bench needs NVIDIA's driver and a GPU; in a container, pass the \
-             GPUs through (--gpus all, or --nv); --cuda PATH names another libcuda.so.1"
+            "the CUDA driver can't be opened: {error:#}\n  hint: bench needs NVIDIA's driver and a GPU; in a \
+             container, pass the GPUs through (--gpus all, or --nv); --cuda PATH names another libcuda.so.1"
         )
     })
 }
 
-/// Where NCCL is: as given, else the one that this process has already (LD_PRELOAD), else the first of LD_LIBRARY_PATH,
-/// python3's packages and what the linker knows.
+/// Where NCCL is: as given, else the one that this process has already (LD_PRELOAD), else the first of
+/// LD_LIBRARY_PATH, python3's packages and what the linker knows.
 pub fn find_nccl(given: Option<&Path>) -> OsString {
     if let Some(path) = given {
         return path.into();
@@ -94,8 +99,9 @@ pub(crate) fn open_nccl(path: &OsStr) -> Result<&'static Library> {
     match open(path) {
         Ok(library) => Ok(library),
         Err(error) if path == NCCL => bail!(
-            "NCCL can't be opened: {error:#}\n  looked at LD_LIBRARY_PATH, python3's packages (nvidia/nccl/lib) and the linker's \
-             folders\n  hint: run this in the job's own environment, `pip install nvidia-nccl-cu12` (or -cu13), or name one: --nccl PATH"
+            "NCCL can't be opened: {error:#}\n  looked at LD_LIBRARY_PATH, python3's packages \
+             (nvidia/nccl/lib) and the linker's folders\n  hint: run this in the job's own environment, `pip \
+             install nvidia-nccl-cu12` (or -cu13), or name one: --nccl PATH"
         ),
         Err(error) => Err(error).with_context(|| {
             format!("NCCL can't be opened at `{}`", path.to_string_lossy())

@@ -1,7 +1,7 @@
 //! What the ranks and their lead say to each other: one JSON value a line, over a socket for each rank.
 //!
-//! The lead sends each rank an [`Order`] and waits for its [`Answer`]; in between, a rank tells its [`Progress`] every
-//! [`BEAT`].
+//! The lead sends each rank an [`Order`] and waits for its [`Answer`]; in between, a rank tells its
+//! [`Progress`] every [`BEAT`].
 //!
 //! Rule: a rank does nothing without an order, so that all make the same calls.
 

@@ -1,9 +1,11 @@
 //! How the ranks of one host start a call at the same time.
 //!
-//! A [`Meet`] is a page of memory that the ranks of a host share. Each says that it is ready; the first of them then sets a
-//! time a little ahead, which all spin for. Clocks are the host's own, so the times compare within a host only.
+//! A [`Meet`] is a page of memory that the ranks of a host share. Each says that it is ready; the first of
+//! them then sets a time a little ahead, which all spin for. Clocks are the host's own, so the times compare
+//! within a host only.
 //!
-//! Rule: waiting spins and makes no system call while there are cores enough, so that a start is not late by a wake-up.
+//! Rule: waiting spins and makes no system call while there are cores enough, so that a start is not late by
+//! a wake-up.
 
 use anyhow::{Context, Result};
 use std::fs::File;
@@ -90,7 +92,8 @@ impl Meet {
                 .truncate(false)
                 .open(&name.0)?;
             file.set_len(length as u64)?;
-            // SAFETY: a new mapping, of a file that is long enough. It is never unmapped, and all who have it use atomics.
+            // SAFETY: a new mapping, of a file that is long enough. It is never unmapped, and all who have it
+            // use atomics.
             unsafe {
                 let access = libc::PROT_READ | libc::PROT_WRITE;
                 let base = libc::mmap(

@@ -78,8 +78,9 @@ pub struct Call {
 /// Calls a function of NCCL's and checks its answer.
 macro_rules! call {
     ($nccl:expr, $comm:expr, $function:ident($($arg:expr),*)) => {
-        // SAFETY: the communicator and stream are live handles of NCCL and CUDA, other pointers are places for results, and
-        // buffers are GPU memory at least as long as the shape says: `Worker` allocates for the largest one.
+        // SAFETY: the communicator and stream are live handles of NCCL and CUDA, other pointers are places
+        // for results, and buffers are GPU memory at least as long as the shape says: `Worker` allocates for
+        // the largest one.
         $nccl.check(stringify!($function), $comm, unsafe { ($nccl.functions.$function)($($arg),*) })
     };
 }
@@ -159,7 +160,8 @@ impl Nccl {
         })
     }
 
-    /// GPU memory as NCCL likes it best; it is given back when the process ends. Nothing before 2.19, which has no say in it.
+    /// GPU memory as NCCL likes it best; it is given back when the process ends. Nothing before 2.19, which
+    /// has no say in it.
     ///
     /// # Errors
     /// Mostly that there is not enough.

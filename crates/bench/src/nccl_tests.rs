@@ -1,13 +1,13 @@
 //! Reads what nccl-tests (or `ncclscope bench`) printed, text or JSON, into a [`Table`].
 //!
-//! Columns of the text are found by the names above them, so versions with other columns are read too: per-iteration
-//! times, timestamps, no `root`, or ours.
+//! Columns of the text are found by the names above them, so versions with other columns are read too:
+//! per-iteration times, timestamps, no `root`, or ours.
 //!
-//! Rule: a line of figures that can't be read is an error with its number, not a row less. Only a last line that was cut off
-//! is left out, and that is said.
+//! Rule: a line of figures that can't be read is an error with its number, not a row less. Only a last line
+//! that was cut off is left out, and that is said.
 
 use crate::function::Function;
-use crate::table::{Device, Figures, Row, Spread, Table};
+use crate::table::{Device, Figures, Spread, Table, TableRow};
 use anyhow::{anyhow, bail, Context, Result};
 use serde_json::Value;
 
@@ -98,7 +98,8 @@ fn compare_averages(table: &mut Table) {
     }
 }
 
-/// Without what a launcher puts in front of a line: `[1,0]<stdout>:` (mpirun --tag-output) or `0: ` (srun --label).
+/// Without what a launcher puts in front of a line: `[1,0]<stdout>:` (mpirun --tag-output) or `0: ` (srun
+/// --label).
 fn untagged(line: &str) -> &str {
     let mpirun = line
         .strip_prefix('[')
@@ -110,7 +111,7 @@ fn untagged(line: &str) -> &str {
     mpirun.or(srun).map_or(line, |(_, rest)| rest.trim())
 }
 
-/// `Rank  0 Group  0 Pid   6899 on host device  0 [0000:04:00] NVIDIA H100`; without `Group` in older versions.
+/// `Rank 0 Group 0 Pid 6899 on host device 0 [0000:04:00] NVIDIA H100`; without `Group` in older versions.
 fn device(words: &[&str]) -> Option<Device> {
     let after = |name: &str| {
         let at = words.iter().position(|word| *word == name)?;
@@ -127,7 +128,7 @@ fn device(words: &[&str]) -> Option<Device> {
     })
 }
 
-fn row(line: &str, names: &[&str], function: Option<Function>) -> Result<Row> {
+fn row(line: &str, names: &[&str], function: Option<Function>) -> Result<TableRow> {
     let values: Vec<&str> = line.split_whitespace().collect();
     // A timestamp, the last column, has a space in it.
     let timed = names.contains(&"timestamp");
@@ -139,11 +140,11 @@ fn row(line: &str, names: &[&str], function: Option<Function>) -> Result<Row> {
             values.len()
         );
     }
-    let mut row = Row {
+    let mut row = TableRow {
         function,
         redop: "none".to_owned(),
         root: -1,
-        ..Row::default()
+        ..TableRow::default()
     };
     let (mut out, mut within) = (Figures::default(), Figures::default());
     let (mut times, mut medians) = (0, 0);
@@ -234,7 +235,7 @@ fn from_json(text: &str) -> Result<Table> {
         let root = field("root")
             .as_i64()
             .or_else(|| field("root").as_str()?.trim().parse().ok());
-        Ok(Row {
+        Ok(TableRow {
             function: named("experiment_name").or(named("function")).or(program),
             size: whole("size")?,
             count: whole("count")?,
@@ -265,7 +266,7 @@ fn from_json(text: &str) -> Result<Table> {
             device_info: text("device_info"),
         }
     });
-    let rows = rows.collect::<Result<Vec<Row>>>()?;
+    let rows = rows.collect::<Result<Vec<TableRow>>>()?;
     if rows.is_empty() {
         bail!("expected nccl-tests' JSON, found no row in its `results`");
     }

@@ -1,8 +1,8 @@
 //! The data that ranks send, and what must arrive.
 //!
-//! An element's value depends on its rank, its index and the case, and repeats after [`PERIOD`] elements: a prime, so
-//! that data moved by any of NCCL's chunk sizes is noticed, and buffers of gigabytes are filled and compared at the
-//! speed of a copy.
+//! An element's value depends on its rank, its index and the case, and repeats after [`PERIOD`] elements: a
+//! prime, so that data moved by any of NCCL's chunk sizes is noticed, and buffers of gigabytes are filled and
+//! compared at the speed of a copy.
 //!
 //! Rule: every value and every partial reduction is exact in the datatype.
 
@@ -46,8 +46,8 @@ impl Pattern {
         }
     }
 
-    /// The bytes of one period, or of as many elements as `needed`: what `source` sends, or all ranks reduced where it is
-    /// `None`.
+    /// The bytes of one period, or of as many elements as `needed`: what `source` sends, or all ranks reduced
+    /// where it is `None`.
     pub fn period(&self, source: Option<u32>, needed: usize) -> Vec<u8> {
         let needed = needed.min(PERIOD);
         let mut bytes = Vec::with_capacity(needed * self.datatype.size());
@@ -64,7 +64,8 @@ impl Pattern {
     }
 }
 
-/// Goes through `length` elements from `from` on in pieces: offset in bytes, and the bytes of a period to use there.
+/// Goes through `length` elements from `from` on in pieces: offset in bytes, and the bytes of a period to use
+/// there.
 pub fn pieces(
     period: &[u8],
     from: usize,
@@ -116,7 +117,8 @@ mod tests {
                     };
                     for index in 0..50 {
                         let values = (0..ranks).map(|rank| pattern.value(rank, index));
-                        // Partial results are no larger than the whole one: no value is below 0, none of a product below 1.
+                        // Partial results are no larger than the whole one: no value is below 0, none of a
+                        // product below 1.
                         let whole = reduction.of(values);
                         assert!(
                             whole <= datatype.exact_up_to(),

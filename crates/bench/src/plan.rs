@@ -1,7 +1,7 @@
 //! What is to be measured, as every rank must understand it.
 //!
-//! Rule: a [`Plan`] says nothing about files, libraries or machines, so that two ranks measure the same exactly where their
-//! plans are equal.
+//! Rule: a [`Plan`] says nothing about files, libraries or machines, so that two ranks measure the same
+//! exactly where their plans are equal.
 
 use crate::datatype::{Datatype, Reduction};
 use crate::function::{Function, Shape};
@@ -114,13 +114,14 @@ impl Plan {
         }
         if self.functions.contains(&Function::SendRecvPairs) && !ranks.is_multiple_of(2) {
             return Err(format!(
-                "sendrecv_pairs needs an even number of ranks, found {ranks}\n  hint: sendrecv sends around a ring of any number"
+                "sendrecv_pairs needs an even number of ranks, found {ranks}\n  hint: sendrecv sends around \
+                a ring of any number"
             ));
         }
         if self.largest(ranks) == 0 {
             return Err(format!(
-                "no size is large enough: one element of {} has {} bytes, and where {ranks} ranks share the data each needs 16\n  \
-                 hint: -b SIZE, --sizes SIZE",
+                "no size is large enough: one element of {} has {} bytes, and where {ranks} ranks share the \
+                 data each needs 16\n  hint: -b SIZE, --sizes SIZE",
                 self.datatype.name(),
                 self.datatype.size()
             ));

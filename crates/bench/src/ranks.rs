@@ -2,7 +2,7 @@
 //!
 //! Rule: no wait is longer than the time limit, and an error names the rank that it is about.
 
-use crate::launcher::Place;
+use crate::launcher::RankPlace;
 use crate::link::{line, take, Answer, Hello, Order, Progress, Stage};
 use crate::plan::Plan;
 use crate::stop;
@@ -94,7 +94,7 @@ impl Ranks {
     /// When one does not come in time, or has another plan than rank 0.
     pub fn gather(
         sockets: Vec<(File, Option<Child>)>,
-        listener: Option<(TcpListener, &Place)>,
+        listener: Option<(TcpListener, &RankPlace)>,
         count: u32,
         plan: &Plan,
         limit: Duration,
@@ -120,7 +120,8 @@ impl Ranks {
                     .collect();
                 let missing = (0..count).filter(|rank| !came.contains(rank));
                 return Err(Trouble::Setup(anyhow!(
-                    "{} did not come within {} s\n  hint: every rank needs the same command; --timeout TIME waits longer",
+                    "{} did not come within {} s\n  hint: every rank needs the same command; --timeout TIME \
+                    waits longer",
                     named(missing),
                     limit.as_secs_f64()
                 )));
@@ -174,22 +175,24 @@ impl Ranks {
             let Hello { rank, ranks, .. } = hello;
             if *ranks != count {
                 return wrong(format!(
-                    "rank {rank} on {} is one of {ranks} ranks, rank 0 one of {count}\n  hint: all need the same number of ranks \
-                     (WORLD_SIZE under torchrun)",
+                    "rank {rank} on {} is one of {ranks} ranks, rank 0 one of {count}\n  hint: all need the \
+                     same number of ranks (WORLD_SIZE under torchrun)",
                     hello.host
                 ));
             }
             if *rank != index as u32 {
                 return wrong(format!(
-                    "expected ranks 0 to {} once each, found rank {rank} on {} where rank {index} belongs\n  hint: two processes \
-                     have the same rank, or an earlier run's port is used again; --port P names another",
+                    "expected ranks 0 to {} once each, found rank {rank} on {} where rank {index} \
+                     belongs\n  hint: two processes have the same rank, or an earlier run's port is used \
+                     again; --port P names another",
                     count - 1,
                     hello.host
                 ));
             }
             if let Some(difference) = hello.plan.difference(plan) {
                 return wrong(format!(
-                    "rank {rank} on {} is to measure something else: {difference}\n  hint: every rank needs the same options",
+                    "rank {rank} on {} is to measure something else: {difference}\n  hint: every rank needs \
+                    the same options",
                     hello.host
                 ));
             }
@@ -364,8 +367,8 @@ impl Ranks {
     }
 }
 
-const HANG_HINT: &str = "\n  hint: --timeout TIME waits longer; NCCL_DEBUG=INFO shows what NCCL says; `ncclscope run` in front of this \
-                         command keeps evidence for `ncclscope hang`";
+const HANG_HINT: &str = "\n  hint: --timeout TIME waits longer; NCCL_DEBUG=INFO shows what NCCL says; \
+                         `ncclscope run` in front of this command keeps evidence for `ncclscope hang`";
 
 impl Rank {
     fn new(socket: File, child: Option<Child>) -> Rank {

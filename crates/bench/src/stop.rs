@@ -1,6 +1,7 @@
 //! Ctrl-C: whoever runs something for long looks here now and then, and ends it in order.
 //!
-//! Rule: only the process that leads catches signals, not its ranks, and each only once: a second one ends it at once.
+//! Rule: only the process that leads catches signals, not its ranks, and each only once: a second one ends it
+//! at once.
 
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
@@ -13,7 +14,8 @@ extern "C" fn note(signal: libc::c_int) {
 
 /// From now on SIGINT and SIGTERM are noted.
 pub fn watch() {
-    // SAFETY: all zeros is a valid sigaction, the handler stores to an atomic and nothing else, and both signals may be caught.
+    // SAFETY: all zeros is a valid sigaction, the handler stores to an atomic and nothing else, and both
+    // signals may be caught.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = note as extern "C" fn(libc::c_int) as usize;

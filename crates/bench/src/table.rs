@@ -1,7 +1,7 @@
 //! The table of a benchmark, whoever measured it.
 //!
-//! A [`Table`] has one [`Row`] for each function and size, with [`Figures`] for each side: two buffers, or one. Ours have
-//! [`Spread`] beside them, those of nccl-tests do not.
+//! A [`Table`] has one [`Row`] for each function and size, with [`Figures`] for each side: two buffers, or
+//! one. Ours have [`Spread`] beside them, those of nccl-tests do not.
 //!
 //! Rule: what was not measured is `None`; a bandwidth of 0 is one that was measured over one rank.
 
@@ -20,9 +20,9 @@ pub struct Table {
     /// GPUs, one for each rank.
     pub devices: Vec<Device>,
     /// Results in order.
-    pub rows: Vec<Row>,
-    /// The average bus bandwidth that was read with them, GB/s: nccl-tests' own has more digits and more iterations in
-    /// it than its lines.
+    pub rows: Vec<TableRow>,
+    /// The average bus bandwidth that was read with them, GB/s: nccl-tests' own has more digits and more
+    /// iterations in it than its lines.
     pub read_average: Option<f64>,
 }
 
@@ -45,7 +45,7 @@ pub struct Device {
 
 /// A function at a size.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Row {
+pub struct TableRow {
     /// The function; `None` where nccl-tests' output does not tell, or has one that we do not know.
     pub function: Option<Function>,
     /// Bytes.
@@ -84,8 +84,8 @@ pub struct Figures {
 pub struct Spread {
     /// Calls in the mean, each over all ranks; `None` in a table read from text.
     pub calls: Option<u64>,
-    /// How far the ranks of a host started apart: median over calls, or over batches that were made back to back. `None` where
-    /// every rank is alone on its host.
+    /// How far the ranks of a host started apart: median over calls, or over batches that were made back to
+    /// back. `None` where every rank is alone on its host.
     pub skew_us: Option<f64>,
     /// Calls that were set apart because their ranks started too far from each other.
     pub skewed: u64,
@@ -123,7 +123,7 @@ pub fn percentiles(mut values: Vec<f64>) -> Option<[f64; 4]> {
     Some([at(50)?, at(95)?, at(99)?, at(100)?])
 }
 
-impl Row {
+impl TableRow {
     /// Both sides that were measured.
     pub fn sides(&self) -> impl Iterator<Item = &Figures> {
         self.out_of_place.iter().chain(&self.in_place)
@@ -141,7 +141,7 @@ impl Table {
         mean(
             self.rows
                 .iter()
-                .flat_map(Row::sides)
+                .flat_map(TableRow::sides)
                 .filter_map(|f| f.busbw),
         )
     }
@@ -150,7 +150,7 @@ impl Table {
     pub fn wrong(&self) -> Option<u64> {
         self.rows
             .iter()
-            .flat_map(Row::sides)
+            .flat_map(TableRow::sides)
             .filter_map(|f| f.wrong)
             .reduce(|a, b| a + b)
     }
@@ -170,7 +170,7 @@ impl Table {
     pub fn text(&self) -> String {
         let mut text = self.head();
         for function in self.functions() {
-            let rows: Vec<&Row> = self
+            let rows: Vec<&TableRow> = self
                 .rows
                 .iter()
                 .filter(|r| r.function == function)
@@ -276,7 +276,7 @@ pub fn header(function: Option<Function>, ours: bool) -> String {
 }
 
 /// One row.
-pub fn line(row: &Row) -> String {
+pub fn line(row: &TableRow) -> String {
     let mut text = format!(
         "{:12}  {:12}  {:>8}  {:>6}  {:6}",
         row.size, row.count, row.datatype, row.redop, row.root

@@ -1,15 +1,15 @@
 //! One rank: it does what the lead orders, on one GPU.
 //!
-//! A second thread tells the lead where the rank is, also while the first one is stuck in NCCL, and ends the process when
-//! the lead is gone.
+//! A second thread tells the lead where the rank is, also while the first one is stuck in NCCL, and ends the
+//! process when the lead is gone.
 //!
-//! Rule: between the start and the end of what is timed there are NCCL's calls, event records and clock readings, and
-//! nothing else.
+//! Rule: between the start and the end of what is timed there are NCCL's calls, event records and clock
+//! readings, and nothing else.
 
 use crate::cuda::{Address, Cuda, Event, Graph, Stream};
 use crate::datatype::Reduction;
 use crate::function::{Function, Shape};
-use crate::launcher::Place;
+use crate::launcher::RankPlace;
 use crate::link::{
     hex, unhex, Answer, Batch, Case, Device, Hello, Link, Order, Progress, Stage, BEAT,
 };
@@ -31,7 +31,7 @@ pub struct Setup {
     /// What is to be measured.
     pub plan: Plan,
     /// Which rank it is.
-    pub place: Place,
+    pub place: RankPlace,
     /// NCCL's path or name.
     pub nccl: OsString,
     /// The driver's path.
@@ -62,8 +62,8 @@ impl Position {
 
 const GONE: &str = "rank 0 has ended the run; it says why";
 
-/// Serves the lead at the other end of the socket until it says `End`. `alone` is whether this process is nothing else, and
-/// so ends when the lead is gone.
+/// Serves the lead at the other end of the socket until it says `End`. `alone` is whether this process is
+/// nothing else, and so ends when the lead is gone.
 ///
 /// # Errors
 /// What went wrong; the lead has been told.
@@ -95,8 +95,8 @@ fn watch(fd: i32, link: &Link, position: &Position, alone: bool) {
         let ready = unsafe { libc::poll(&mut poll, 1, BEAT.as_millis() as i32) };
         if ready > 0 {
             if alone && !position.over.load(Relaxed) {
-                // Without exit handlers, as the other thread may be anywhere, and CUDA's may wait for a GPU that hangs.
-                // SAFETY: ends the process.
+                // Without exit handlers, as the other thread may be anywhere, and CUDA's may wait for a GPU
+                // that hangs. SAFETY: ends the process.
                 unsafe { libc::_exit(1) };
             }
             return;
@@ -110,7 +110,7 @@ fn watch(fd: i32, link: &Link, position: &Position, alone: bool) {
 }
 
 fn work(setup: &Setup, link: &Link, position: &Position) -> Result<()> {
-    let Place {
+    let RankPlace {
         rank,
         ranks,
         local,
@@ -171,7 +171,8 @@ fn work(setup: &Setup, link: &Link, position: &Position) -> Result<()> {
         bail!("{GONE}");
     };
     position.at(Stage::Opening);
-    // In nccl-tests' order, and as they are given: AllGather of 1 GiB takes 2 % longer where they were filled with zeros before (bench/README.md).
+    // In nccl-tests' order, and as they are given: AllGather of 1 GiB takes 2 % longer where they were filled
+    // with zeros before (bench/README.md).
     let bytes = setup.plan.largest(*ranks);
     let buffer = || {
         nccl.allocate(bytes)
@@ -283,8 +284,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Addresses of call number `index`: small buffers walk through the large ones, as in nccl-tests, so that they are not
-    /// always in the cache.
+    /// Addresses of call number `index`: small buffers walk through the large ones, as in nccl-tests, so that
+    /// they are not always in the cache.
     fn addresses(&self, case: Case, shape: Shape, index: u64) -> (Address, Address) {
         let size = self.plan.datatype.size();
         let stride = (shape.elements * size).next_multiple_of(16).max(16);
@@ -427,7 +428,8 @@ impl Worker<'_> {
         Ok(ended)
     }
 
-    /// Steps without a wait between them, `last` after them, and their end: the end of one is the beginning of the next, which saves a clock reading.
+    /// Steps without a wait between them, `last` after them, and their end: the end of one is the beginning
+    /// of the next, which saves a clock reading.
     fn steps(
         &mut self,
         batch: &mut Batch,

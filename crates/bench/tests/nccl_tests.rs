@@ -134,7 +134,8 @@ fn text_with_more_columns() {
 fn json_of_nccl_tests() {
     let text = r#"{"version":2,"start_time":"2026-03-01 10:00:00","args":["./build/broadcast_perf","-b","1K"],"env":[],
         "nccl_version":22809,"config":{"nthreads":1,"devices":[{"rank":0,"group":0,"pid":7,"hostname":"node-a","device":0,
-        "device_hex":"0000:18:00","device_info":"NVIDIA H200"}]},"results":[{"size":1024,"count":256,"type":"float",
+        "device_hex":"0000:18:00","device_info":"NVIDIA \
+        H200"}]},"results":[{"size":1024,"count":256,"type":"float",
         "redop":"none","root":"     1","out_of_place":{"time":9.500000,"alg_bw":0.107789,"bus_bw":0.107789,"nwrong":0.000000},
         "in_place":{"time":9.250000,"alg_bw":0.110703,"bus_bw":0.110703,"nwrong":null},"actual_iterations":20,
         "experiment_name":"broadcast_perf"}],"out_of_bounds":{"count":0,"okay":"true"},

@@ -9,8 +9,9 @@
 //!   16  crc32 of payload u32   20  crc32 of bytes 0..20 u32
 //! ```
 //!
-//! Each block says its format, so that it can be read if the file's header is damaged. Block numbers count from 0, so a hole or a repeated block shows. The header has a checksum of its own: a damaged
-//! payload loses one block, and a damaged header is stepped over by looking for the next `NCSB`.
+//! Each block says its format, so that it can be read if the file's header is damaged. Block numbers count
+//! from 0, so a hole or a repeated block shows. The header has a checksum of its own: a damaged payload loses
+//! one block, and a damaged header is stepped over by looking for the next `NCSB`.
 
 use crate::format::{is_known, Format, Refused, Stated, FORMAT};
 
@@ -26,7 +27,7 @@ pub const BLOCK_HEADER: usize = 24;
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
-pub enum Kind {
+pub enum BlockKind {
     /// Who wrote the file: `key=value` lines, UTF-8.
     Process = 1,
     /// Communicators and strings, as [`crate::rows::definitions`].
@@ -39,8 +40,8 @@ pub enum Kind {
     Callbacks = 5,
     /// The recorder's thread has written all that there was; more may follow if NCCL starts again.
     End = 6,
-    /// What earlier trace files held that are removed, as [`crate::rotated::Rotated`]; the first block of all trace files
-    /// but a process's first.
+    /// What earlier trace files held that are removed, as [`crate::rotated::Rotated`]; the first block of all
+    /// trace files but a process's first.
     Rotated = 7,
     /// CUDA graphs: what they execute and how often, as [`crate::graphs`].
     Graphs = 8,
@@ -58,10 +59,10 @@ pub enum Kind {
     NetTotals = 14,
 }
 
-impl Kind {
+impl BlockKind {
     /// The kind with this number, if this format has it.
-    pub fn from_u16(kind: u16) -> Option<Kind> {
-        use Kind::*;
+    pub fn from_u16(kind: u16) -> Option<BlockKind> {
+        use BlockKind::*;
         let kinds = [
             Process,
             Definitions,
@@ -104,7 +105,7 @@ pub fn begin(out: &mut Vec<u8>) -> usize {
 }
 
 /// Completes the block begun at `start`: header, checksums and padding.
-pub fn finish(out: &mut Vec<u8>, start: usize, kind: Kind, number: u32) {
+pub fn finish(out: &mut Vec<u8>, start: usize, kind: BlockKind, number: u32) {
     let payload = start + BLOCK_HEADER;
     let crc = crc32fast::hash(&out[payload..]);
     let len = (out.len() - payload) as u32;
@@ -278,7 +279,8 @@ pub fn read<'a>(bytes: &'a [u8], each: impl FnMut(Block<'a>), damaged: impl FnMu
     read_on(bytes, &mut 0, each, damaged);
 }
 
-/// As [`read`], for a file whose first block should have the number `next_number`, which is then that of the next file's.
+/// As [`read`], for a file whose first block should have the number `next_number`, which is then that of the
+/// next file's.
 pub fn read_on<'a>(
     bytes: &'a [u8],
     next_number: &mut u32,
@@ -380,7 +382,7 @@ mod tests {
         for number in 0..5u32 {
             let start = begin(&mut out);
             out.extend((0..number * 11).map(|i| i as u8));
-            finish(&mut out, start, Kind::Rows, number);
+            finish(&mut out, start, BlockKind::Rows, number);
         }
         out
     }
@@ -502,7 +504,8 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), flips in prop::collection::vec((0usize..500, any::<u8>()), 0..5)) {
+        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..400),
+            flips in prop::collection::vec((0usize..500, any::<u8>()), 0..5)) {
             let _ = blocks(&bytes);
             let mut damaged = sample();
             for (at, xor) in flips {

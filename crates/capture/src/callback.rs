@@ -8,8 +8,8 @@
 //!  32  payload: descriptor of a Start, state arguments of a State, arguments of an Init, bytes of a Text
 //! ```
 //!
-//! A descriptor's pointers to strings are kept as they were; the [`What::Text`] record that gives a pointer's text comes
-//! before its first use.
+//! A descriptor's pointers to strings are kept as they were; the [`What::Text`] record that gives a pointer's
+//! text comes before its first use.
 
 /// Bytes before the payload.
 pub const HEADER: usize = 32;

@@ -28,12 +28,13 @@
 //!
 //! An array takes a column for each of its elements, from its number on.
 //!
-//! Times of the host are in ticks, plain numbers. A moment on the GPU's own clock is a [`GpuTime`], so that the compiler
-//! keeps the two clocks apart.
+//! Times of the host are in ticks, plain numbers. A moment on the GPU's own clock is a [`GpuTime`], so that
+//! the compiler keeps the two clocks apart.
 //!
 //! To add a field: find the cache line of the thread that writes it, put the field where a `spare` is, give
 //! it the next free column number and `plain`, and say in `SPEC.md` what it means. Nothing else needs to
-//! change: a block says how many columns it has, so readers of the same major number leave out what they do not know.
+//! change: a block says how many columns it has, so readers of the same major number leave out what they do
+//! not know.
 //!
 //! Rule: the order is that of the bytes in a live row, and a column keeps its number. Both are the format.
 
@@ -153,7 +154,7 @@ macro_rules! call_fields {
             // Line E: the recorder's thread. The buffers are the launching thread's, which writes them before
             // the call returns, and the recorder's thread writes after that.
 
-            /// When the first of the two CUDA events around its launch ran, ticks; 0 not known. Stored after the next two.
+            /// When the first of its two CUDA events ran, ticks; 0 not known. Stored after the next two.
             sealed event_start: u64 = 34 relative;
             /// Time between the two CUDA events, ns.
             sealed event_ns: u64 = 35 plain;

@@ -1,15 +1,16 @@
 //! Which formats there are, and what a reader does about one that it does not know.
 //!
-//! The header of a trace file and of a live part [states](Stated) a [`Format`], and two sets of features that the file
-//! uses. What a reader does with them:
+//! The header of a trace file and of a live part [states](Stated) a [`Format`], and two sets of features that
+//! the file uses. What a reader does with them:
 //!
 //! - another major number, or a *required* feature that it does not know: it refuses, and names what it met
 //!   ([`Stated::refused`]);
 //! - an *optional* feature that it does not know: it reads on, and says so ([`Stated::unknown`]);
-//! - a newer minor number: it reads on. What it does not know (kinds of blocks, columns, keys, sections, spare
-//!   bytes) can be left out without misreading the rest.
+//! - a newer minor number: it reads on. What it does not know (kinds of blocks, columns, keys, sections,
+//!   spare bytes) can be left out without misreading the rest.
 //!
-//! Rule: a change that would make an older reader misread something takes a required feature, or a new major number.
+//! Rule: a change that would make an older reader misread something takes a required feature, or a new major
+//! number.
 
 use std::fmt;
 
@@ -33,8 +34,8 @@ pub const FORMAT: Format = Format { major: 2, minor: 0 };
 /// The oldest major number that is read.
 pub const OLDEST: u16 = 1;
 
-/// Features that this reader knows, a bit each: those that must be known, and those that may be left out. There are none
-/// yet.
+/// Features that this reader knows, a bit each: those that must be known, and those that may be left out.
+/// There are none yet.
 pub const REQUIRED: u32 = 0;
 /// See [`REQUIRED`].
 pub const OPTIONAL: u32 = 0;

@@ -1,10 +1,10 @@
 //! CUDA graphs: the calls that were captured into them, and how often each graph was launched.
 //!
-//! A [`Shape`] is what captured calls have in common; [`Contents`] is what one launch executes, as shapes in the order
-//! of capture. An executable graph ([`Exec`] in the live part, [`Executable`] in blocks) has contents and counts its
-//! launches. Those that are gone may be folded into one count for their contents ([`Folded`]), so that a program that
-//! makes graphs all the time takes no more and no more memory. A block of [`launches`](put_launches) has the launches
-//! one by one.
+//! A [`Shape`] is what captured calls have in common; [`Contents`] is what one launch executes, as shapes in
+//! the order of capture. An executable graph ([`Exec`] in the live part, [`Executable`] in blocks) has
+//! contents and counts its launches. Those that are gone may be folded into one count for their contents
+//! ([`Folded`]), so that a program that makes graphs all the time takes no more and no more memory. A block
+//! of [`launches`](put_launches) has the launches one by one.
 //!
 //! ```text
 //! Graphs: records one after the other until the payload ends, all integers base-128
@@ -18,8 +18,8 @@
 //!
 //! For example, contents 1 of 80 calls of shape 0 are `02 01 00 01 00 50`.
 //!
-//! Rule: a later record of an executable graph, or of what was folded, replaces an earlier one. One without contents
-//! takes the earlier one back, because the graph was folded.
+//! Rule: a later record of an executable graph, or of what was folded, replaces an earlier one. One without
+//! contents takes the earlier one back, because the graph was folded.
 
 use crate::v1;
 use crate::varint::{put, put_column, unzigzag, zigzag, Reader};
@@ -36,7 +36,8 @@ pub mod sight {
     pub const INTERPOSED: u32 = 2;
 }
 
-/// An executable graph with captured calls, in the live part. One that is updated to other contents becomes another.
+/// An executable graph with captured calls, in the live part. One that is updated to other contents becomes
+/// another.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub struct Exec {
@@ -62,7 +63,8 @@ pub struct Exec {
     pub before: AtomicU32,
 }
 
-/// A launch of a graph, in the live part's ring of launches: launch `i` is entry `i` modulo the ring's length.
+/// A launch of a graph, in the live part's ring of launches: launch `i` is entry `i` modulo the ring's
+/// length.
 #[repr(C)]
 #[derive(Default)]
 pub struct Launch {
@@ -241,7 +243,8 @@ pub fn record(reader: &mut Reader<'_>) -> Option<Record> {
         1 => {
             let (first, n) = (small(reader)?, small(reader)?);
             first.checked_add(n)?;
-            // A shape takes six bytes at least, so a damaged number takes no more memory than there are bytes.
+            // A shape takes six bytes at least, so a damaged number takes no more memory than there are
+            // bytes.
             if n as usize > reader.remaining() / 6 {
                 return None;
             }

@@ -1,8 +1,8 @@
 //! What processes left in the memory of this node: who left a live part, whether that process still runs, and
 //! whether a capture still needs the part.
 //!
-//! A [`Left`] is read from the first page of a live part. [`sweep`] removes the live parts in a folder that no
-//! capture needs.
+//! A [`Left`] is read from the first page of a live part. [`sweep`] removes the live parts in a folder that
+//! no capture needs.
 //!
 //! Rule: a live part is removed only if its process is known to be dead, and if all that it has is in a
 //! capture or its capture was removed.
@@ -48,8 +48,8 @@ pub struct Here {
     pub now_ns: i64,
 }
 
-/// A recorder that lives writes the time many times a second, and a file system that is shared brings it here within
-/// a minute.
+/// A recorder that lives writes the time many times a second, and a file system that is shared brings it here
+/// within a minute.
 const SILENT_NS: i64 = 600_000_000_000;
 
 impl Here {
@@ -69,8 +69,8 @@ impl Here {
         }
     }
 
-    /// Whether a process of another boot surely ran before this node was started anew. The host name alone proves
-    /// nothing, because other machines may have the same: the process must not have been seen since.
+    /// Whether a process of another boot surely ran before this node was started anew. The host name alone
+    /// proves nothing, because other machines may have the same: the process must not have been seen since.
     pub fn was_restarted_since(&self, host: Option<&str>, seen_ns: Option<i64>) -> bool {
         let same = !self.host.is_empty() && host.is_none_or(|host| host == self.host);
         let (Some(seen), Some(booted)) = (seen_ns.filter(|ns| *ns > 0), self.booted_ns) else {

@@ -15,7 +15,8 @@
 //! counts once.
 //!
 //! `fields.rs` lists the fields of a call. The structs of rows and their columns are made from that list.
-//! [`mod@format`] has the number of the format, and [`v1`] what differs in files of format 1, which are still read.
+//! [`mod@format`] has the number of the format, and [`v1`] what differs in files of format 1, which are still
+//! read.
 //!
 //! Rule: writing needs no allocation beyond the caller's buffers, and reading never panics on any bytes.
 

@@ -23,7 +23,7 @@ mod view;
 
 pub use causes::{Cause, Odd, CAUSES, ODDS};
 pub use layout::{
-    dense, relocate, start, Anchor, Comm, Group, Header, Layout, Section, Start, Text, GROUPS,
+    dense, relocate, start, Comm, Group, Header, Layout, LiveAnchor, Section, Start, Text, GROUPS,
     HEADER_BYTES, MAGIC, MOST_COMMS,
 };
 pub(crate) use layout::{stored_in, ELEMENT, SECTIONS};

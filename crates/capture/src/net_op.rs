@@ -1,10 +1,11 @@
 //! Open network operations: what each unfinished ProxyOp of a process waits for, in the live part.
 //!
-//! A [`NetOp`] is one operation of the network proxy (one channel of one call, to or from one peer) with its up to
-//! eight open [`Step`]s. The proxy's thread updates it in place with a few plain stores, so it can be read while the
-//! process hangs and after its death; [`NetOp::open`] reads it.
+//! A [`NetOp`] is one operation of the network proxy (one channel of one call, to or from one peer) with its
+//! up to eight open [`Step`]s. The proxy's thread updates it in place with a few plain stores, so it can be
+//! read while the process hangs and after its death; [`NetOp::open`] reads it.
 //!
-//! Rule: NCCL ends the steps of an operation in order, so the oldest open one is what the operation waits for.
+//! Rule: NCCL ends the steps of an operation in order, so the oldest open one is what the operation waits
+//! for.
 
 use std::sync::atomic::{
     AtomicU32, AtomicU64, AtomicU8,
@@ -18,10 +19,11 @@ pub const STEPS: usize = 8;
 #[repr(C)]
 #[derive(Default)]
 pub struct Step {
-    /// The recorder's name for it; in bits 46 to 55 its number / 8, modulo 1024. Its number modulo 8 is its place.
+    /// The recorder's name for it; in bits 46 to 55 its number / 8, modulo 1024. Its number modulo 8 is its
+    /// place.
     pub word: AtomicU64,
-    /// Ticks since when it waits << 3 | wait + 1, where waits are those of [`crate::live::WAITS`]; wait + 1 is 0 before
-    /// the first.
+    /// Ticks since when it waits << 3 | wait + 1, where waits are those of [`crate::live::WAITS`]; wait + 1
+    /// is 0 before the first.
     pub wait: AtomicU64,
 }
 
@@ -29,7 +31,8 @@ pub struct Step {
 #[repr(C, align(64))]
 #[derive(Default)]
 pub struct NetOp {
-    /// The recorder's name for it; 0 when stopped, never used or being made. Stored (Release) after the other fields.
+    /// The recorder's name for it; 0 when stopped, never used or being made. Stored (Release) after the other
+    /// fields.
     pub word: AtomicU64,
     /// Which row it belongs to: generation << 46 | index << 28 | 28 bits of no meaning.
     pub row: AtomicU64,
@@ -53,8 +56,9 @@ pub struct NetOp {
     pub begun: AtomicU8,
     /// Which of `steps` are open, a bit each.
     pub open: AtomicU8,
-    /// For how long at least one of its steps was in the network's hands (a send accepted and not done, a receive being flushed),
-    /// ticks << 4 | steps that are now; while there are any, less the ticks of when that began.
+    /// For how long at least one of its steps was in the network's hands (a send accepted and not done, a
+    /// receive being flushed), ticks << 4 | steps that are now; while there are any, less the ticks of when
+    /// that began.
     pub held: AtomicU64,
     /// By number modulo 8.
     pub steps: [Step; STEPS],

@@ -1,11 +1,12 @@
 //! The account of calls whose trace files were rotated away.
 //!
-//! A process may have several trace files: `NAME.trace`, which is never removed, and `NAME.1.trace`, `NAME.2.trace` …, of
-//! which only the newest are kept. The first block of each later file is a [`Rotated`]: which files are gone, which blocks
-//! were in them, and an [`Account`] of their calls.
+//! A process may have several trace files: `NAME.trace`, which is never removed, and `NAME.1.trace`,
+//! `NAME.2.trace` …, of which only the newest are kept. The first block of each later file is a [`Rotated`]:
+//! which files are gone, which blocks were in them, and an [`Account`] of their calls.
 //!
-//! Rule: a file is removed only after the block that accounts for it is written, and a reader leaves out files that the
-//! newest such block says are gone. So a call is in exactly one place, whenever the process ends.
+//! Rule: a file is removed only after the block that accounts for it is written, and a reader leaves out
+//! files that the newest such block says are gone. So a call is in exactly one place, whenever the process
+//! ends.
 //!
 //! ```text
 //! first file kept │ first block gone │ blocks gone │ calls not listed │ entries n
@@ -13,7 +14,8 @@
 //!          calls │ timed │ sum │ min │ max │ host │ times without a bucket │ buckets m
 //!          m times: difference to the last bucket's number (octave << 6 | index) │ times
 //! ```
-//! All are base-128 integers; sum, min and max are of GPU times in ns, host is the sum of host times in ticks.
+//! All are base-128 integers; sum, min and max are of GPU times in ns, host is the sum of host times in
+//! ticks.
 
 use crate::live::bucket;
 use crate::varint::{put, Reader};
@@ -151,7 +153,8 @@ impl Account {
         }
     }
 
-    /// Gives calls of communicators that `known` denies to communicator 0: their definitions go with the files.
+    /// Gives calls of communicators that `known` denies to communicator 0: their definitions go with the
+    /// files.
     pub fn forget(&mut self, known: impl Fn(u32) -> bool, bounds: Bounds) {
         let gone = |key: &Key| key.comm != 0 && !known(key.comm);
         if !self.entries.keys().any(gone) {
@@ -385,7 +388,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_put_is_read(calls in prop::collection::vec((0u32..4, 0u64..9, prop::option::of(any::<u32>()), any::<u32>()), 0..60), first in any::<[u32; 3]>()) {
+        fn what_is_put_is_read(
+            calls in prop::collection::vec(
+                (0u32..4, 0u64..9, prop::option::of(any::<u32>()), any::<u32>()), 0..60),
+            first in any::<[u32; 3]>(),
+        ) {
             let mut account = Account::default();
             for (comm, count, gpu, host) in &calls {
                 account.add(key(*comm, *count), times(gpu.map(u64::from), u64::from(*host)), WIDE);
@@ -401,7 +408,10 @@ mod tests {
         }
 
         #[test]
-        fn merging_is_adding_one_after_the_other(calls in prop::collection::vec((0u32..4, prop::option::of(any::<u32>()), any::<u32>(), any::<bool>()), 0..60)) {
+        fn merging_is_adding_one_after_the_other(
+            calls in prop::collection::vec(
+                (0u32..4, prop::option::of(any::<u32>()), any::<u32>(), any::<bool>()), 0..60),
+        ) {
             let (mut all, mut parts) = (Account::default(), [Account::default(), Account::default()]);
             for (comm, gpu, host, second) in calls {
                 let times = times(gpu.map(u64::from), u64::from(host));

@@ -1,9 +1,9 @@
 //! Copies of memory that other threads store to in pieces of other sizes.
 //!
-//! A live part is copied eight bytes at a time, and callbacks store its fields with one, two, four or eight. Every
-//! processor bears that: each field of the copy has a value that was stored. Rust's memory model does not, if both
-//! are atomic accesses that nothing orders. So the load is an instruction of ours, and stands for one load of each
-//! field in the word.
+//! A live part is copied eight bytes at a time, and callbacks store its fields with one, two, four or eight.
+//! Every processor bears that: each field of the copy has a value that was stored. Rust's memory model does
+//! not, if both are atomic accesses that nothing orders. So the load is an instruction of ours, and stands
+//! for one load of each field in the word.
 
 use std::sync::atomic::AtomicU64;
 
@@ -19,7 +19,8 @@ fn load(word: &AtomicU64) -> u64 {
         let value: u64;
         // SAFETY: reads eight aligned bytes that the reference keeps alive.
         unsafe {
-            core::arch::asm!("mov {}, qword ptr [{}]", out(reg) value, in(reg) word, options(nostack, preserves_flags, readonly))
+            core::arch::asm!("mov {}, qword ptr \
+                [{}]", out(reg) value, in(reg) word, options(nostack, preserves_flags, readonly))
         };
         value
     }
@@ -28,11 +29,13 @@ fn load(word: &AtomicU64) -> u64 {
         let value: u64;
         // SAFETY: reads eight aligned bytes that the reference keeps alive.
         unsafe {
-            core::arch::asm!("ldr {}, [{}]", out(reg) value, in(reg) word, options(nostack, preserves_flags, readonly))
+            core::arch::asm!("ldr {}, \
+                [{}]", out(reg) value, in(reg) word, options(nostack, preserves_flags, readonly))
         };
         value
     }
-    // Miri runs no instructions. It sees whether nothing else goes wrong, in tests that store to nothing meanwhile.
+    // Miri runs no instructions. It sees whether nothing else goes wrong, in tests that store to nothing
+    // meanwhile.
     #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     word.load(std::sync::atomic::Ordering::Relaxed)
 }

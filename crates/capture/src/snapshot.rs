@@ -130,8 +130,8 @@ fn image((_, slot, image_bytes): (u64, &[u8], usize)) -> Option<Image> {
     Some(image)
 }
 
-/// The first page of the image in the newest snapshot of a `.snap` file. `None` if that is damaged, or of more
-/// than `most` bytes.
+/// The first page of the image in the newest snapshot of a `.snap` file. `None` if that is damaged, or of
+/// more than `most` bytes.
 pub fn first_page(file: &File, most: usize) -> Option<Vec<u8>> {
     let header_at = |at: u64| {
         let mut header = [0; HEADER];

@@ -1,8 +1,10 @@
-//! Format 1: what a reader does differently for files that recorders before format 2 left. It is never written.
+//! Format 1: what a reader does differently for files that recorders before format 2 left. It is never
+//! written.
 //!
 //! - A block of rows does not say how many columns it has ([`SHAPE_COLUMNS`], [`row_columns`]).
-//! - One pair of fields held the GPU times of both sources ([`times`]). Of NCCL's stamps it was as in format 2. Of CUDA
-//!   events, the first was the start in ticks, and the second the first plus the nanoseconds between the events.
+//! - One pair of fields held the GPU times of both sources ([`times`]). Of NCCL's stamps it was as in
+//!   format 2. Of CUDA events, the first was the start in ticks, and the second the first plus the
+//!   nanoseconds between the events.
 //! - A row of the live part had 256 bytes, and an executable graph 128 ([`upgrade`]).
 //! - The record of an executable graph had two numbers more, which nobody wrote ([`executable`]).
 //!
@@ -110,8 +112,8 @@ pub(crate) fn upgrade_page(page: &mut [u8]) {
     }
 }
 
-/// The live part of an image of format 1 as one of format 2, and its bytes. `None` if its sections do not lie in the
-/// image.
+/// The live part of an image of format 1 as one of format 2, and its bytes. `None` if its sections do not lie
+/// in the image.
 pub(crate) fn upgrade(old: &[u8]) -> Option<(Image, usize)> {
     let mut page = old.get(..HEADER_BYTES)?.to_vec();
     let stored = live::stored_in(&page)?;

@@ -1,7 +1,8 @@
 //! Little-endian base-128 integers and columns of them.
 //!
-//! A column is one byte that names its coding, then its values; the writer tries the codings and keeps the shortest.
-//! A column that is all zero costs that one byte, so a row may have many columns that most jobs never use.
+//! A column is one byte that names its coding, then its values; the writer tries the codings and keeps the
+//! shortest. A column that is all zero costs that one byte, so a row may have many columns that most jobs
+//! never use.
 
 /// Appends `value`, 7 bits a byte, low bits first; 1 to 10 bytes.
 pub fn put(out: &mut Vec<u8>, mut value: u64) {
@@ -72,7 +73,8 @@ impl<'a> Reader<'a> {
         Some(head)
     }
 
-    /// A column of exactly `n` values written by [`put_column`], appended to `values`: all of them, or one that all have.
+    /// A column of exactly `n` values written by [`put_column`], appended to `values`: all of them, or one
+    /// that all have.
     pub fn column(&mut self, n: usize, values: &mut Vec<u64>) -> Option<Column> {
         let start = values.len();
         let tag = self.take(1)?[0];
@@ -150,8 +152,8 @@ impl<'a> Reader<'a> {
         (0..left).try_for_each(|_| self.get().map(drop))
     }
 
-    /// As [`Reader::get`], without a branch for each byte: lengths of neighbours differ, and every wrong guess costs as much
-    /// as a whole integer here.
+    /// As [`Reader::get`], without a branch for each byte: lengths of neighbours differ, and every wrong
+    /// guess costs as much as a whole integer here.
     #[inline]
     fn get_quick(&mut self) -> Option<u64> {
         let Some(word) = self.bytes.first_chunk::<8>() else {
@@ -246,7 +248,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn columns_round_trip(values in prop::collection::vec(prop_oneof![Just(0u64), 0..5u64, any::<u64>(), (0u32..64).prop_map(|shift| u64::MAX >> shift)], 0..200)) {
+        fn columns_round_trip(values in prop::collection::vec(prop_oneof![Just(0u64), 0..5u64, any::<u64>(),
+            (0u32..64).prop_map(|shift| u64::MAX >> shift)], 0..200)) {
             let mut out = Vec::new();
             put_column(&mut out, &values);
             let mut reader = Reader::new(&out);
@@ -264,7 +267,8 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..100), n in 0usize..300) {
+        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..100),
+            n in 0usize..300) {
             let _ = Reader::new(&bytes).column(n, &mut Vec::new());
             let _ = Reader::new(&bytes).skip_column(n);
         }

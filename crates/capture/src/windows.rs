@@ -1,8 +1,10 @@
-//! Kernel windows: for a few steps at a time, everything that ran on a GPU and everything that the host asked it for.
+//! Kernel windows: for a few steps at a time, everything that ran on a GPU and everything that the host asked
+//! it for.
 //!
-//! While a window is open, CUPTI hands out a record of each kernel, copy and fill ([`Ran`]), and the recorder notes the
-//! host's calls of the driver that launch, order or wait for such work ([`Asked`]). [`Window`] says from when to when,
-//! and how the window ended. Names of kernels are numbered through all windows of a process.
+//! While a window is open, CUPTI hands out a record of each kernel, copy and fill ([`Ran`]), and the recorder
+//! notes the host's calls of the driver that launch, order or wait for such work ([`Asked`]). [`Window`] says
+//! from when to when, and how the window ended. Names of kernels are numbered through all windows of a
+//! process.
 //!
 //! ```text
 //! Windows:   n times: number │ planned │ opening │ open │ closing │ closed │ ran │ asked │ dropped │ error │ end │ code
@@ -14,13 +16,13 @@
 //!            zigzag(at - the last one's) │ took │ kind │ thread │ stream │ object
 //! ```
 //!
-//! All integers are base-128, times are ticks unless `ns` says otherwise. For example, a name `k` with id 3 is
-//! `03 01 6b`.
+//! All integers are base-128, times are ticks unless `ns` says otherwise. For example, a name `k` with id 3
+//! is `03 01 6b`.
 //!
 //! A quiet spell has the form of a window in which nothing was recorded.
 //!
-//! Rule: a launch that was called between `open` and `closing` is in the window with all that it executed, however late
-//! that ran. What was launched before may run in the window and is not in it.
+//! Rule: a launch that was called between `open` and `closing` is in the window with all that it executed,
+//! however late that ran. What was launched before may run in the window and is not in it.
 
 use crate::varint::{put, put_column, unzigzag, zigzag, Reader};
 
@@ -29,8 +31,8 @@ use crate::varint::{put, put_column, unzigzag, zigzag, Reader};
 pub struct Window {
     /// Unique in the process, from 1.
     pub number: u32,
-    /// The call that it was planned for: a number of calls on the communicator with the most ranks and of launches of
-    /// graphs. The same on all ranks.
+    /// The call that it was planned for: a number of calls on the communicator with the most ranks and of
+    /// launches of graphs. The same on all ranks.
     pub planned: u64,
     /// CUPTI was being switched on, ticks.
     pub opening: u64,
@@ -441,13 +443,14 @@ mod tests {
     proptest! {
         #[test]
         fn what_ran_comes_back(all in proptest::collection::vec(
-            (any::<u64>(), any::<u64>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u64>(), 0u8..3),
+            (any::<u64>(), any::<u64>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(),
+             any::<u64>(), 0u8..3),
             0..100,
         )) {
-            let all: Vec<Ran> = all.into_iter().map(|(start, ns, name, stream, correlation, graph, node, kind)| Ran {
-                start, ns, name, stream, correlation, graph, node,
-                kind: [Kind::Kernel, Kind::Copy, Kind::Fill][usize::from(kind)],
-                size: ns / 3,
+            let all: Vec<Ran> = all.into_iter().map(|ran| {
+                let (start, ns, name, stream, correlation, graph, node, kind) = ran;
+                let kind = [Kind::Kernel, Kind::Copy, Kind::Fill][usize::from(kind)];
+                Ran { start, ns, name, stream, correlation, graph, node, kind, size: ns / 3 }
             }).collect();
             let mut bytes = Vec::new();
             put_ran(&mut bytes, 3, 1, &all);

@@ -1,10 +1,14 @@
-//! Blocks of rows of format 1, which `format1_rows.hex` keeps as they were first written, read as they were meant.
+//! Blocks of rows of format 1, which `format1_rows.hex` keeps as they were first written, read as they were
+//! meant.
 //!
-//! What they were made from stands here as format 1 had it: rows by their bytes, and records with one pair of GPU times.
-//! Whole files of format 1 are in `crates/tables/tests/format1.rs`, and in `data/`.
+//! What they were made from stands here as format 1 had it: rows by their bytes, and records with one pair of
+//! GPU times. Whole files of format 1 are in `crates/tables/tests/format1.rs`, and in `data/`.
+
+mod records;
 
 use capture::live::part;
 use capture::rows::{Decoder, GpuTime, Record, Shape, Shapes};
+use records::{of_a_regular_job, of_cuda_events, payloads};
 
 /// Bytes of a row of the live part, which look random and are the same on every run.
 fn bytes(seed: u64) -> [u8; 256] {
@@ -85,62 +89,6 @@ fn with_times(mut record: Record, k_start: u64, k_stop: u64) -> Record {
     record
 }
 
-/// Two communicators, launch times and stamps in units of 32 ns.
-fn of_a_regular_job() -> Vec<Record> {
-    let record = |i: u64| Record {
-        ticket: 100 + i,
-        shape: Shape {
-            comm: 1 + (i % 2) as u32,
-            func: 1 + (i % 2) as u8,
-            datatype: 3,
-            parts: part::ENQUEUED | part::ENQUEUE_DONE | part::LAUNCHED,
-            algorithm: 4,
-            protocol: 5,
-            variant: 6,
-            nchannels: 4,
-            nwarps: 16,
-            count: 1 << (10 + i % 2),
-            root: -1,
-            stream: 0x5000,
-            ..Shape::default()
-        },
-        t_api: 0x10_0000 + 0x8000 * i,
-        t_launch0: 0x10_1000 + 0x8000 * i,
-        t_launch1: 0x10_2000 + 0x8010 * i,
-        t_enqueue: 0x10_0800 + 0x8000 * i,
-        t_end: 0x10_3000 + 0x8020 * i,
-        group: 51 + i,
-        seq: 1 + i / 2,
-        stamp_start: GpuTime((1 << 40) + 5000 * 32 * i),
-        stamp_stop: GpuTime((1 << 40) + 5000 * 32 * i + 96 + 32 * i),
-        k_seen: 0x10_5000 + 0x8000 * i,
-        k_started: 4,
-        k_stopped: 4,
-        ..Record::default()
-    };
-    (0..6).map(record).collect()
-}
-
-/// A time of CUDA events, which has an error, and a call that was not timed.
-fn of_cuda_events() -> Vec<Record> {
-    let record = |ticket, event_start, event_ns, event_error| Record {
-        ticket,
-        shape: Shape {
-            comm: 1,
-            func: 1,
-            parts: part::ENQUEUED | part::EVENTS,
-            ..Shape::default()
-        },
-        t_api: 0x20_0000 + (ticket << 8),
-        t_end: 0x20_0080 + (ticket << 8),
-        event_start,
-        event_ns,
-        event_error,
-        ..Record::default()
-    };
-    vec![record(200, 0x20_0040, 3, 17), record(201, 0, 0, 0)]
-}
-
 /// Every field of format 1 set, to a number of its own.
 fn of_the_network() -> Vec<Record> {
     vec![Record {
@@ -193,28 +141,18 @@ fn of_the_network() -> Vec<Record> {
     }]
 }
 
-/// Payloads by name: what follows `// NAME`, up to the next such line.
-fn kept() -> Vec<(&'static str, Vec<u8>)> {
-    let parts = include_str!("format1_rows.hex").split("// ").skip(1);
-    let payload = |part: &'static str| {
-        let (name, hex) = part.split_once('\n').expect("a line with the name");
-        let byte = |digits| u8::from_str_radix(digits, 16).expect("a byte in hex");
-        (name, hex.split_whitespace().map(byte).collect())
-    };
-    parts.map(payload).collect()
-}
-
 #[test]
 fn rows_read_as_they_were_meant() {
     let expected = [
         ("live rows", of_live_rows()),
         ("a regular job", of_a_regular_job()),
-        ("CUDA events", of_cuda_events()),
+        ("CUDA events", of_cuda_events(0x20_0040)),
         ("the network", of_the_network()),
     ];
-    assert_eq!(kept().len(), expected.len());
+    let kept = payloads(include_str!("format1_rows.hex"));
+    assert_eq!(kept.len(), expected.len());
     let (mut shapes, mut decoder) = (Shapes::default(), Decoder::new());
-    for ((name, mut expected), (_, payload)) in expected.into_iter().zip(kept()) {
+    for ((name, mut expected), (_, payload)) in expected.into_iter().zip(kept) {
         // Host times lose their lowest four bits, but for the start of CUDA events.
         for r in &mut expected {
             let times = [&mut r.t_api, &mut r.t_launch0, &mut r.t_launch1];

@@ -3,9 +3,12 @@
 //! The rows begin as live rows of arbitrary bytes and as records that name their fields. So each byte of a
 //! live row and each named field has its place in the hex, and one that is mixed up with another shows.
 
+mod records;
+
 use capture::format::FORMAT;
-use capture::live::{part, row_state, Layout, Section, View};
+use capture::live::{row_state, Layout, Section, View};
 use capture::rows::{Decoder, Encoder, GpuTime, Record, Shape, Shapes};
+use records::{of_a_regular_job, of_cuda_events, payloads};
 
 const ROW: usize = std::mem::size_of::<capture::live::Row>();
 
@@ -50,62 +53,6 @@ fn of_live_rows() -> Vec<Record> {
     let records: Vec<Record> = view.rows().iter().filter_map(Record::load).collect();
     assert_eq!(records.len(), 3);
     records
-}
-
-/// Two communicators, launch times and stamps in units of 32 ns.
-fn of_a_regular_job() -> Vec<Record> {
-    let record = |i: u64| Record {
-        ticket: 100 + i,
-        shape: Shape {
-            comm: 1 + (i % 2) as u32,
-            func: 1 + (i % 2) as u8,
-            datatype: 3,
-            parts: part::ENQUEUED | part::ENQUEUE_DONE | part::LAUNCHED,
-            algorithm: 4,
-            protocol: 5,
-            variant: 6,
-            nchannels: 4,
-            nwarps: 16,
-            count: 1 << (10 + i % 2),
-            root: -1,
-            stream: 0x5000,
-            ..Shape::default()
-        },
-        t_api: 0x10_0000 + 0x8000 * i,
-        t_launch0: 0x10_1000 + 0x8000 * i,
-        t_launch1: 0x10_2000 + 0x8010 * i,
-        t_enqueue: 0x10_0800 + 0x8000 * i,
-        t_end: 0x10_3000 + 0x8020 * i,
-        group: 51 + i,
-        seq: 1 + i / 2,
-        stamp_start: GpuTime((1 << 40) + 5000 * 32 * i),
-        stamp_stop: GpuTime((1 << 40) + 5000 * 32 * i + 96 + 32 * i),
-        k_seen: 0x10_5000 + 0x8000 * i,
-        k_started: 4,
-        k_stopped: 4,
-        ..Record::default()
-    };
-    (0..6).map(record).collect()
-}
-
-/// A time of CUDA events, which has an error, and a call that was not timed.
-fn of_cuda_events() -> Vec<Record> {
-    let record = |ticket, event_start, event_ns, event_error| Record {
-        ticket,
-        shape: Shape {
-            comm: 1,
-            func: 1,
-            parts: part::ENQUEUED | part::EVENTS,
-            ..Shape::default()
-        },
-        t_api: 0x20_0000 + (ticket << 8),
-        t_end: 0x20_0080 + (ticket << 8),
-        event_start,
-        event_ns,
-        event_error,
-        ..Record::default()
-    };
-    vec![record(200, 0x20_c840, 3, 17), record(201, 0, 0, 0)]
 }
 
 /// Every field of format 2.0 set, to a number of its own.
@@ -170,21 +117,14 @@ fn blocks() -> [(&'static str, bool, Vec<Record>); 4] {
     [
         ("live rows", false, of_live_rows()),
         ("a regular job", false, of_a_regular_job()),
-        ("CUDA events", true, of_cuda_events()),
+        ("CUDA events", true, of_cuda_events(0x20_c840)),
         ("the network", false, of_the_network()),
     ]
 }
 
 /// Payloads by name: what follows `// NAME`, up to the next such line.
 fn kept() -> Vec<(&'static str, Vec<u8>)> {
-    let parts = include_str!("format2_rows.hex").split("// ").skip(1);
-    let kept: Vec<_> = parts
-        .map(|part| {
-            let (name, hex) = part.split_once('\n').expect("a line with the name");
-            let byte = |digits| u8::from_str_radix(digits, 16).expect("a byte in hex");
-            (name, hex.split_whitespace().map(byte).collect())
-        })
-        .collect();
+    let kept = payloads(include_str!("format2_rows.hex"));
     assert_eq!(kept.len(), blocks().len());
     kept
 }

@@ -1,6 +1,6 @@
 //! The worked example of SPEC.md is what the code writes and reads.
 
-use capture::block::{self, Block, Kind};
+use capture::block::{self, Block, BlockKind};
 use capture::format::FORMAT;
 use capture::live::part;
 use capture::rows::definitions::{self, Definition};
@@ -56,9 +56,9 @@ fn the_example_reads_as_it_says() {
     assert_eq!(
         kinds,
         [
-            Kind::Process as u16,
-            Kind::Definitions as u16,
-            Kind::Rows as u16
+            BlockKind::Process as u16,
+            BlockKind::Definitions as u16,
+            BlockKind::Rows as u16
         ]
     );
     assert_eq!(blocks[0].1, b"host=n1\npid=7\n");
@@ -88,11 +88,11 @@ fn the_example_is_what_is_written() {
         bytes.extend(payload);
         block::finish(&mut bytes, start, kind, number);
     };
-    put(Kind::Process, 0, b"host=n1\npid=7\n");
-    put(Kind::Definitions, 1, b"\x01\x01\x09AllReduce");
+    put(BlockKind::Process, 0, b"host=n1\npid=7\n");
+    put(BlockKind::Definitions, 1, b"\x01\x01\x09AllReduce");
     let mut rows = Vec::new();
     Encoder::new().encode(&mut rows, &[record()]);
-    put(Kind::Rows, 2, &rows);
+    put(BlockKind::Rows, 2, &rows);
     let hex: Vec<String> = bytes
         .chunks(16)
         .map(|row| row.iter().map(|b| format!("{b:02x} ")).collect())

@@ -1,15 +1,16 @@
-//! Just enough of libcuda and libnccl to run `ncclscope bench` without a GPU: memory is the host's, streams are threads,
-//! and the ranks of a communicator exchange their buffers through files.
+//! Just enough of libcuda and libnccl to run `ncclscope bench` without a GPU: memory is the host's, streams
+//! are threads, and the ranks of a communicator exchange their buffers through files.
 //!
-//! Streams run behind the calls as on a GPU: a call returns before its work is done, and a rank that does not make a call
-//! leaves the others waiting for their streams. There is an ncclGather, and no ncclAlltoAll and no ncclScatter, so that
-//! both ways of these are tried.
+//! Streams run behind the calls as on a GPU: a call returns before its work is done, and a rank that does not
+//! make a call leaves the others waiting for their streams. There is an ncclGather, and no ncclAlltoAll and
+//! no ncclScatter, so that both ways of these are tried.
 //!
-//! `MOCK_GPUS=4` is how many there are. Faults, each for one rank: `MOCK_HANG=RANK:CALL` never returns from that NCCL call,
-//! `MOCK_STALL=RANK:CALL` never finishes its work, `MOCK_EXIT=RANK:CALL` ends the process in it, `MOCK_WRONG=RANK:CALL`
-//! spoils one byte that it brings, `MOCK_LATE=RANK:MICROSECONDS` delays each of its event records. `MOCK_US=N` is how long
-//! work takes. A process with a rank that hangs or stalls hangs in its exit handlers too, as CUDA's may. `MOCK_COUNTS=DIR` gets a file for each rank with the calls that it made, and its
-//! NCCL_HOSTID.
+//! `MOCK_GPUS=4` is how many there are. Faults, each for one rank: `MOCK_HANG=RANK:CALL` never returns from
+//! that NCCL call, `MOCK_STALL=RANK:CALL` never finishes its work, `MOCK_EXIT=RANK:CALL` ends the process in
+//! it, `MOCK_WRONG=RANK:CALL` spoils one byte that it brings, `MOCK_LATE=RANK:MICROSECONDS` delays each of
+//! its event records. `MOCK_US=N` is how long work takes. A process with a rank that hangs or stalls hangs in
+//! its exit handlers too, as CUDA's may. `MOCK_COUNTS=DIR` gets a file for each rank with the calls that it
+//! made, and its NCCL_HOSTID.
 
 #![allow(missing_docs)]
 
@@ -125,7 +126,8 @@ macro_rules! exported {
             #[no_mangle]
             #[allow(non_snake_case, clippy::missing_safety_doc)]
             pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int {
-                // SAFETY: the caller keeps to the API: places for results, live handles, memory of the length given.
+                // SAFETY: the caller keeps to the API: places for results, live handles, memory of the length
+                // given.
                 #[allow(unused_unsafe)]
                 unsafe { $body }
             }
@@ -148,14 +150,29 @@ exported! {
     fn cuDeviceGetCount(count: *mut c_int) { *count = number("MOCK_GPUS").unwrap_or(4) as c_int; 0 }
     fn cuDeviceGet(device: *mut c_int, index: c_int) { *device = index; 0 }
     fn cuDeviceGetName(name: *mut c_char, room: c_int, _device: c_int) { put("Mock GPU", name, room); 0 }
-    fn cuDeviceGetPCIBusId(name: *mut c_char, room: c_int, device: c_int) { put(&format!("0000:{device:02X}:00.0"), name, room); 0 }
+    fn cuDeviceGetPCIBusId(name: *mut c_char, room: c_int, device: c_int) {
+        put(&format!("0000:{device:02X}:00.0"), name, room);
+        0
+    }
     fn cuGetErrorString(_code: c_int, text: *mut *const c_char) { *text = c"mock error".as_ptr(); 0 }
-    fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, _device: c_int) { *context = std::ptr::null_mut(); 0 }
+    fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, _device: c_int) {
+        *context = std::ptr::null_mut();
+        0
+    }
     fn cuCtxSetCurrent(_context: *mut c_void) { 0 }
     fn cuCtxSynchronize() { 0 }
-    fn cuMemAlloc_v2(address: *mut u64, bytes: usize) { *address = Vec::<u128>::leak(vec![0; bytes.div_ceil(16)]).as_ptr() as u64; 0 }
-    fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize) { std::ptr::copy(from.cast::<u8>(), to as *mut u8, bytes); 0 }
-    fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) { std::ptr::copy(from as *const u8, to.cast(), bytes); 0 }
+    fn cuMemAlloc_v2(address: *mut u64, bytes: usize) {
+        *address = Vec::<u128>::leak(vec![0; bytes.div_ceil(16)]).as_ptr() as u64;
+        0
+    }
+    fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize) {
+        std::ptr::copy(from.cast::<u8>(), to as *mut u8, bytes);
+        0
+    }
+    fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) {
+        std::ptr::copy(from as *const u8, to.cast(), bytes);
+        0
+    }
     fn cuMemsetD8_v2(to: u64, byte: u8, bytes: usize) { std::ptr::write_bytes(to as *mut u8, byte, bytes); 0 }
     fn cuStreamCreate(to: *mut *mut c_void, _flags: c_uint) {
         *to = handle(Stream::default());
@@ -376,7 +393,8 @@ fn called(name: &'static str) -> (bool, bool) {
     )
 }
 
-/// Puts the work of a collective into its stream: what this rank gives, and what it makes of all ranks' bytes.
+/// Puts the work of a collective into its stream: what this rank gives, and what it makes of all ranks'
+/// bytes.
 fn collective(
     name: &'static str,
     comm: *mut c_void,
@@ -500,8 +518,14 @@ exported! {
         *comm = handle(new);
         0
     }
-    fn ncclCommCount(comm: *mut c_void, count: *mut c_int) { *count = (*comm.cast::<Comm>()).ranks as c_int; 0 }
-    fn ncclCommUserRank(comm: *mut c_void, rank: *mut c_int) { *rank = (*comm.cast::<Comm>()).rank as c_int; 0 }
+    fn ncclCommCount(comm: *mut c_void, count: *mut c_int) {
+        *count = (*comm.cast::<Comm>()).ranks as c_int;
+        0
+    }
+    fn ncclCommUserRank(comm: *mut c_void, rank: *mut c_int) {
+        *rank = (*comm.cast::<Comm>()).rank as c_int;
+        0
+    }
     fn ncclCommGetAsyncError(_comm: *mut c_void, state: *mut c_int) { *state = 0; 0 }
     fn ncclCommDestroy(comm: *mut c_void) {
         let comm = &*comm.cast::<Comm>();
@@ -509,7 +533,8 @@ exported! {
             let counts = COUNTS.lock().expect("unpoisoned");
             let host = std::env::var("NCCL_HOSTID").unwrap_or_default();
             let counts: String = counts.iter().map(|(name, count)| format!("{name} {count}\n")).collect();
-            std::fs::write(PathBuf::from(folder).join(format!("{}", comm.rank)), format!("{counts}host {host}\n")).expect("written");
+            std::fs::write(PathBuf::from(folder).join(format!("{}", comm.rank)), format!("{counts}host \
+                {host}\n")).expect("written");
         }
         0
     }
@@ -530,7 +555,8 @@ exported! {
     }
     fn ncclReduce(send: *mut c_void, recv: *mut c_void, count: usize, kind: c_int, op: c_int, root: c_int, comm: *mut c_void, stream: *mut c_void) {
         let take = (root as usize == (*comm.cast::<Comm>()).rank).then(|| Memory::new(recv, count, kind));
-        collective("Reduce", comm, stream, Memory::new(send, count, kind), take, move |_, all| reduce(all, kind, op))
+        let sent = Memory::new(send, count, kind);
+        collective("Reduce", comm, stream, sent, take, move |_, all| reduce(all, kind, op))
     }
     fn ncclBroadcast(send: *mut c_void, recv: *mut c_void, count: usize, kind: c_int, root: c_int, comm: *mut c_void, stream: *mut c_void) {
         let (give, take) = (Memory::new(send, count, kind), Memory::new(recv, count, kind));
@@ -541,7 +567,10 @@ exported! {
         let (give, take) = (Memory::new(send, count, kind), Memory::new(recv, count * ranks, kind));
         collective("AllGather", comm, stream, give, Some(take), |_, all| all.concat())
     }
-    fn ncclMemAlloc(address: *mut *mut c_void, bytes: usize) { *address = Vec::<u128>::leak(vec![0; bytes.div_ceil(16)]).as_ptr() as *mut c_void; 0 }
+    fn ncclMemAlloc(address: *mut *mut c_void, bytes: usize) {
+        *address = Vec::<u128>::leak(vec![0; bytes.div_ceil(16)]).as_ptr() as *mut c_void;
+        0
+    }
     fn ncclGather(send: *mut c_void, recv: *mut c_void, count: usize, kind: c_int, root: c_int, comm: *mut c_void, stream: *mut c_void) {
         let Comm { rank, ranks, .. } = &*comm.cast::<Comm>();
         let take = (root as usize == *rank).then(|| Memory::new(recv, count * ranks, kind));
@@ -552,14 +581,17 @@ exported! {
         let (give, take) = (Memory::new(send, count * ranks, kind), Memory::new(recv, count, kind));
         collective("ReduceScatter", comm, stream, give, Some(take), move |comm, all| {
             let part = take.bytes;
-            let parts: Vec<Vec<u8>> = all.iter().map(|bytes| bytes[comm.rank * part..][..part].to_vec()).collect();
+            let own = |bytes: &Vec<u8>| bytes[comm.rank * part..][..part].to_vec();
+            let parts: Vec<Vec<u8>> = all.iter().map(own).collect();
             reduce(&parts, kind, op)
         })
     }
     fn ncclSend(send: *mut c_void, count: usize, kind: c_int, peer: c_int, comm: *mut c_void, stream: *mut c_void) {
-        point_to_point("Send", comm, stream, |group| group.sends.push((peer as usize, Memory::new(send, count, kind))))
+        let memory = Memory::new(send, count, kind);
+        point_to_point("Send", comm, stream, |group| group.sends.push((peer as usize, memory)))
     }
     fn ncclRecv(recv: *mut c_void, count: usize, kind: c_int, peer: c_int, comm: *mut c_void, stream: *mut c_void) {
-        point_to_point("Recv", comm, stream, |group| group.receives.push((peer as usize, Memory::new(recv, count, kind))))
+        let memory = Memory::new(recv, count, kind);
+        point_to_point("Recv", comm, stream, |group| group.receives.push((peer as usize, memory)))
     }
 }

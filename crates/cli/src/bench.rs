@@ -23,18 +23,19 @@ use std::time::Duration;
 ///   srun -N 2 -n 16 ncclscope bench alltoall           # or torchrun, or mpirun; across hosts
 ///   ncclscope bench --read nccl-tests.txt              # what nccl-tests printed, text or JSON
 ///
-/// Columns are those of nccl-tests, then median, percentiles, the host's time inside a call, how far
-/// apart the ranks started, and calls that were set apart for it. Sizes and bandwidths follow nccl-tests. libnccl.so.2 is the one of
-/// LD_LIBRARY_PATH, python3's packages or the system.
+/// Columns are those of nccl-tests, then median, percentiles, the host's time inside a call, how far apart
+/// the ranks started, and calls that were set apart for it. Sizes and bandwidths follow nccl-tests.
+/// libnccl.so.2 is the one of LD_LIBRARY_PATH, python3's packages or the system.
 ///
 /// Exit status: 0 done, 1 wrong data, or a rank failed or hung, 2 it can't begin, or wrong usage,
 /// 130 after ^C. What was measured until then is in the files all the same.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// all_reduce, all_gather, reduce_scatter, broadcast, reduce, sendrecv (around a ring), sendrecv_pairs, alltoall,
-    /// gather, scatter, or all
-    #[arg(value_name = "FUNCTION", default_value = "all_reduce", value_parser = functions, value_delimiter = ',')]
+    /// all_reduce, all_gather, reduce_scatter, broadcast, reduce, sendrecv (around a ring), sendrecv_pairs,
+    /// alltoall, gather, scatter, or all
+    #[arg(value_name = "FUNCTION", default_value = "all_reduce", value_parser = functions,
+        value_delimiter = ',')]
     functions: Vec<Functions>,
 
     /// Smallest size
@@ -65,15 +66,17 @@ pub struct Args {
 
     /// Start each call together on all ranks and time it, or make all without waiting and time the whole
     #[arg(long, value_enum, value_name = "MODE", default_value = "single")]
-    mode: How,
+    mode: CallingMode,
     /// Calls in one ncclGroupStart and ncclGroupEnd; times are of one call
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=4096))]
     group: u32,
     /// Calls (or groups) in one CUDA graph; times are of one call
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     graph: Option<u32>,
     /// Calls (or groups, or graphs) at each size
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20,
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     iters: u64,
     /// As many as fit into this time at each size, like 3s
     #[arg(long, value_name = "TIME", value_parser = seconds, conflicts_with = "iters")]
@@ -82,7 +85,8 @@ pub struct Args {
     #[arg(short, long, value_name = "N", default_value_t = 5)]
     warmup_iters: u64,
     /// Check the data: 1 yes, 0 no
-    #[arg(short, long, value_name = "0|1", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
+    #[arg(short, long, value_name = "0|1", default_value_t = 1,
+        value_parser = clap::value_parser!(u8).range(0..=1))]
     check: u8,
     /// Set calls apart that the ranks of a host start further from each other, in single mode
     #[arg(long, value_name = "TIME", default_value = "10us", value_parser = micros)]
@@ -107,7 +111,8 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = seconds)]
     timeout: f64,
 
-    /// Write the table as JSON too (ncclscope.bench/1, with nccl-tests' names); - is stdout, instead of the text
+    /// Write the table as JSON too (ncclscope.bench/1, with nccl-tests' names); - is stdout, instead of the
+    /// text
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write every call of every rank as Parquet
@@ -132,7 +137,7 @@ enum Where {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum How {
+enum CallingMode {
     Single,
     BackToBack,
 }
@@ -199,8 +204,8 @@ impl Args {
             group: self.group,
             graph: self.graph.unwrap_or(0),
             mode: match self.mode {
-                How::Single => Mode::Single,
-                How::BackToBack => Mode::BackToBack,
+                CallingMode::Single => Mode::Single,
+                CallingMode::BackToBack => Mode::BackToBack,
             },
             length: self
                 .time
@@ -259,9 +264,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     if let Err(error) = written {
         tell!("error: {error:#}");
     }
-    // Without exit handlers: under a launcher a rank is a thread of this process, which may be stuck in NCCL, and CUDA's may
-    // wait for a GPU that hangs. Stdout was flushed with every row.
-    // SAFETY: ends the process.
+    // Without exit handlers: under a launcher a rank is a thread of this process, which may be stuck in NCCL,
+    // and CUDA's may wait for a GPU that hangs. Stdout was flushed with every row. SAFETY: ends the process.
     unsafe { libc::_exit(status.into()) }
 }
 

@@ -1,11 +1,11 @@
 //! `ncclscope collect`: one task per node brings into the capture what is still on that node.
 //!
-//! First the live parts of dead processes, adopted as `ncclscope run` does; then, with `--into`, whole capture folders
-//! that were written to a node's own disk.
+//! First the live parts of dead processes, adopted as `ncclscope run` does; then, with `--into`, whole
+//! capture folders that were written to a node's own disk.
 //!
 //! Rule: nothing is removed before it is safe elsewhere, and nothing that differs is ever written over.
 
-use crate::run::adopt::{self, Here, Left, Liveness, Outcome, Part};
+use crate::run::adopt::{self, Here, Left, LivePart, Liveness, Outcome};
 use anyhow::{bail, Context};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -150,7 +150,8 @@ struct Refused {
 }
 
 impl Collector {
-    /// Adopts the live parts in this node's memory and temporary folder that belong to `folders`, or all of them.
+    /// Adopts the live parts in this node's memory and temporary folder that belong to `folders`, or all of
+    /// them.
     fn adopt_leftovers(&mut self, folders: &[PathBuf]) {
         let strays = RefCell::new(Vec::new());
         let wanted = |file: &Path, trace: &Path| match folders {
@@ -191,7 +192,8 @@ impl Collector {
         // DIR/HOST/NAME.trace.
         let folder = shown(trace.parent().and_then(Path::parent).unwrap_or(trace));
         self.say(&format!(
-            "stray      {host}  {}  (there is no {folder}: make it and run `ncclscope collect {folder}`, or remove this file)",
+            "stray      {host}  {}  (there is no {folder}: make it and run `ncclscope collect {folder}`, or \
+            remove this file)",
             shown(file)
         ));
     }
@@ -204,9 +206,9 @@ impl Collector {
             let (Some(place), None) = (process.get("live"), kept) else {
                 continue;
             };
-            let snapshot = Part::of_snapshot(&trace.with_extension("snap"));
+            let snapshot = LivePart::of_snapshot(&trace.with_extension("snap"));
             let known = same_for_all(&trace);
-            if snapshot.as_ref().is_some_and(Part::ended)
+            if snapshot.as_ref().is_some_and(LivePart::ended)
                 || self.alive.contains(&known)
                 || self.refused.contains_key(&known)
             {
@@ -219,7 +221,7 @@ impl Collector {
             let namespace = process.get("pid_namespace").and_then(|of| of.parse().ok());
             let beside = namespace.is_none_or(|of: u64| of == self.here.pid_namespace);
             let same_boot = same_boot && (beside || Path::new(place).exists());
-            let seen = snapshot.as_ref().and_then(Part::seen_ns);
+            let seen = snapshot.as_ref().and_then(LivePart::seen_ns);
             let on_this_node = same_boot || self.here.was_restarted_since(Some(host), seen);
             let host = printable(host);
             if !on_this_node {
@@ -304,7 +306,8 @@ impl Collector {
         }
     }
 
-    /// Copies the files of the capture `folder` to the same places below `into`; returns how many were new there.
+    /// Copies the files of the capture `folder` to the same places below `into`; returns how many were new
+    /// there.
     fn copy(&mut self, folder: &Path, into: &Path) -> anyhow::Result<usize> {
         let mut files = Vec::new();
         adopt::walk(folder, &mut |path| {
@@ -327,8 +330,8 @@ impl Collector {
             match copy_file(&file, &place) {
                 Ok(Copied::New) => copied += 1,
                 Ok(Copied::Same) => {}
-                // Each node's run wrote one; the first to arrive stands for the job. What `ncclscope hang` saw is written anew
-                // by each look.
+                // Each node's run wrote one; the first to arrive stands for the job. What `ncclscope hang`
+                // saw is written anew by each look.
                 Ok(Copied::Different) if is_account(below) => {}
                 Ok(Copied::Different) => {
                     tell!(
@@ -364,8 +367,8 @@ impl Collector {
         Ok(copied)
     }
 
-    /// Where a file that is at `below` in its capture goes. The host's folder keeps nodes apart; a file without one gets
-    /// this node's.
+    /// Where a file that is at `below` in its capture goes. The host's folder keeps nodes apart; a file
+    /// without one gets this node's.
     fn place(&self, below: &Path, into: &Path) -> PathBuf {
         match below.components().count() > 1 || below == Path::new("capture.json") {
             true => into.join(below),

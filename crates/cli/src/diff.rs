@@ -10,7 +10,8 @@ use std::process::ExitCode;
 ///   ncclscope diff before after
 ///   ncclscope diff before after --fail-on slower=5% --fail-on missing
 ///
-/// Exit status: 0 nothing asked for by --fail-on is the case, 1 something is, 2 it can't be told, or wrong usage.
+/// Exit status: 0 nothing asked for by --fail-on is the case, 1 something is, 2 it can't be told, or wrong
+/// usage.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -18,9 +19,10 @@ pub struct Args {
     a: PathBuf,
     /// Capture of the second run
     b: PathBuf,
-    /// Exit with 1 if slower=N% (a kind of operation or all together is slower by more than that, beyond noise),
-    /// missing (a kind of A is not in B), environment (software, variables, topology or recording differ), algorithm
-    /// (algorithm, protocol or channels differ), incomplete (a capture lacks calls); may be given several times
+    /// Exit with 1 if slower=N% (a kind of operation or all together is slower by more than that, beyond
+    /// noise), missing (a kind of A is not in B), environment (software, variables, topology or recording
+    /// differ), algorithm (algorithm, protocol or channels differ), incomplete (a capture lacks calls); may
+    /// be given several times
     #[arg(long, value_name = "WHAT")]
     fail_on: Vec<Criterion>,
     /// Print JSON (ncclscope.diff/1) instead of text

@@ -1,10 +1,12 @@
-//! `ncclscope doctor`: what this machine, NCCL, driver and launcher can deliver, and why a capture is empty or partial.
+//! `ncclscope doctor`: what this machine, NCCL, driver and launcher can deliver, and why a capture is empty
+//! or partial.
 //!
-//! Each area has a file and gives [`Check`]s: [`plugin`], [`nccl`], [`machine`], [`variables`], [`launchers`], and
-//! [`capture`] for a capture that was made. They ask a [`Machine`], which is this one, or in tests one of files in a folder.
+//! Each area has a file and gives [`Check`]s: [`plugin`], [`nccl`], [`machine`], [`variables`],
+//! [`launchers`], and [`capture`] for a capture that was made. They ask a [`Machine`], which is this one, or
+//! in tests one of files in a folder.
 //!
-//! Rule: a check that is not `ok` says what to do. What can't be found out is `unknown`, never `ok`; only `fail` makes the
-//! exit status 1.
+//! Rule: a check that is not `ok` says what to do. What can't be found out is `unknown`, never `ok`; only
+//! `fail` makes the exit status 1.
 
 mod capture;
 mod launchers;
@@ -271,7 +273,13 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             checks.extend(machine::checks(&machine, &libraries));
             checks.extend(variables::checks(&machine));
             checks.extend(launchers::checks(&machine));
-            (checks, libraries, "ncclscope run -o DIR -- COMMAND; then ncclscope doctor DIR if something is missing".to_owned())
+            (
+                checks,
+                libraries,
+                "ncclscope run -o DIR -- COMMAND; then ncclscope doctor DIR if something is \
+                missing"
+                    .to_owned(),
+            )
         }
     };
     print(|out| match args.json {
@@ -288,7 +296,8 @@ fn to_json(checks: &[Check], libraries: &[nccl::Library]) -> Value {
         "schema": SCHEMA,
         "status": worst.name(),
         "checks": checks.iter().map(|c| json!({
-            "area": c.area, "check": c.name, "status": c.status.name(), "finding": c.finding, "remedy": c.remedy,
+            "area": c.area, "check": c.name, "status": c.status.name(), "finding": c.finding,
+            "remedy": c.remedy,
         })).collect::<Vec<_>>(),
         "nccl": libraries.iter().map(nccl::Library::to_json).collect::<Vec<_>>(),
     })

@@ -11,11 +11,13 @@ pub struct Args {
     /// Algorithm, protocol, both as ALGORITHM_PROTOCOL, function, cause, or word of a report
     #[arg(required = true)]
     word: Vec<String>,
+    #[command(flatten)]
+    look: crate::look::Look,
 }
 
 /// Prints the explanation.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
-    let word = args.word.join(" ");
+    let (word, look) = (args.word.join(" "), args.look.of_stdout());
     let Some(found) = words::explain(&word) else {
         let mut hint = String::from("hint: these are known, and pairs like RING_LL:");
         for (what, names) in words::known() {
@@ -23,5 +25,5 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         }
         bail!("expected a word of a report, found `{word}`\n  {hint}");
     };
-    print(|out| render::text::explanation(&found, out))
+    print(|out| render::text::explanation(&found, look, out))
 }

@@ -11,16 +11,18 @@ use std::process::ExitCode;
 use tables::sightings::{folders, Looked, Sighting};
 use tables::{Capture, Process};
 
-/// Say whether a job hangs, running or dead: which rank is missing in which call, or which network operation is stuck
+/// Say whether a job hangs, running or dead: which rank is missing in which call, or which network operation
+/// is stuck
 ///
-/// The first sentence is the verdict. Exit status: 0 no hang, 1 hang, 2 can't tell (or an error). While processes of the job
-/// run on this machine and someone waits, what was seen is kept in the capture, for the time after their end.
+/// The first sentence is the verdict. Exit status: 0 no hang, 1 hang, 2 can't tell (or an error). While
+/// processes of the job run on this machine and someone waits, what was seen is kept in the capture, for the
+/// time after their end.
 #[derive(clap::Args)]
 pub struct Args {
     /// Capture folder, the folder of one host in it, or one trace file; of a running job, too
     capture: PathBuf,
-    /// From how long on a wait is a hang, like 10s, 500ms or 5min; by default 120s, and at least twice the longest
-    /// pause between two calls that a rank of this job has come back from
+    /// From how long on a wait is a hang, like 10s, 500ms or 5min; by default 120s, and at least twice the
+    /// longest pause between two calls that a rank of this job has come back from
     #[arg(long, value_name = "TIME", value_parser = time)]
     after: Option<i64>,
     /// Print JSON (ncclscope.hang/1) instead of text
@@ -59,8 +61,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     }))
 }
 
-/// Keeps what was seen beside the trace files of this machine, because nobody can ask a process after its end. A
-/// capture that can't be written to stays as it is, and so does one in which nobody waits.
+/// Keeps what was seen beside the trace files of this machine, because nobody can ask a process after its
+/// end. A capture that can't be written to stays as it is, and so does one in which nobody waits.
 fn keep(capture: &Capture, answer: &Answer) {
     let here = Here::ask();
     let of_here = |process: &&Process| process.fact("boot_id") == Some(&here.boot_id);

@@ -7,7 +7,7 @@ use anyhow::{bail, Context};
 use bench::function::Function;
 use bench::stop;
 use clap::ValueEnum;
-use judge::plan::{Plan, Profiler, Work};
+use judge::plan::{JudgePlan, Profiler, Work};
 use judge::truth::bench::CASES;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -44,16 +44,17 @@ pub struct Args {
     #[arg(long)]
     mask_bits: bool,
 
-    /// What the profilers watch [default: command if one is given, else bench where there is an NVIDIA GPU, else fake-nccl]
+    /// What the profilers watch [default: command if one is given, else bench where there is an NVIDIA GPU,
+    /// else fake-nccl]
     #[arg(long, value_enum)]
-    work: Option<Kind>,
+    work: Option<WorkKind>,
 
     /// Rounds; each pairs one run under every profiler with one without
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pairs: u32,
 
-    /// A training step: a command for the shell that prints the milliseconds of each step on a line, or whose whole time
-    /// counts
+    /// A training step: a command for the shell that prints the milliseconds of each step on a line, or whose
+    /// whole time counts
     #[arg(long, value_name = "CMD")]
     step: Option<String>,
 
@@ -99,11 +100,13 @@ pub struct Args {
     rate: Vec<u64>,
 
     /// fake-nccl: sizes of the jobs
-    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "2,8", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "2,8",
+        value_parser = clap::value_parser!(u32).range(1..=64))]
     ranks: Vec<u32>,
 
     /// fake-nccl: channels of each call
-    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "1,16", value_parser = clap::value_parser!(u8).range(1..=32))]
+    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "1,16",
+        value_parser = clap::value_parser!(u8).range(1..=32))]
     channels: Vec<u8>,
 
     /// fake-nccl: calls of each rank
@@ -124,7 +127,7 @@ pub struct Args {
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum Kind {
+enum WorkKind {
     /// Simulated jobs, without a GPU
     FakeNccl,
     /// `ncclscope bench`
@@ -176,7 +179,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     }))
 }
 
-fn plan(args: Args) -> anyhow::Result<Plan> {
+fn plan(args: Args) -> anyhow::Result<JudgePlan> {
     if !(args.limit.is_finite() && args.limit > 0.0) {
         bail!(
             "--limit: expected a ratio above 0 like 1.02, found `{}`",
@@ -192,25 +195,25 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
     let kind = args
         .work
         .unwrap_or_else(|| match Path::new("/dev/nvidia0").exists() {
-            _ if !args.command.is_empty() => Kind::Command,
-            true => Kind::Bench,
-            false => Kind::FakeNccl,
+            _ if !args.command.is_empty() => WorkKind::Command,
+            true => WorkKind::Bench,
+            false => WorkKind::FakeNccl,
         });
     let of_bench = !args.cases.is_empty() || args.check_counter;
-    if of_bench && kind != Kind::Bench {
+    if of_bench && kind != WorkKind::Bench {
         bail!(
             "--case and --check-counter are for --work bench, found {}",
             name(kind)
         );
     }
-    if args.script.is_some() && kind != Kind::FakeNccl {
+    if args.script.is_some() && kind != WorkKind::FakeNccl {
         bail!("--script is for --work fake-nccl, found {}", name(kind));
     }
     let first = args.command.first().map_or("", String::as_str);
     if args.work.is_none() && (first.starts_with('-') || Function::named(first).is_some()) {
         bail!(
-            "expected a command after `--`, found `{first}`\n  hint: --work bench takes what `ncclscope bench` takes there; if it is \
-             a program, --work command"
+            "expected a command after `--`, found `{first}`\n  hint: --work bench takes what `ncclscope \
+             bench` takes there; if it is a program, --work command"
         );
     }
     let own = plugin_path::find();
@@ -245,24 +248,24 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
         bail!("--only: expected a --plugin, found none");
     }
     let work = match kind {
-        Kind::Command if args.command.is_empty() => {
+        WorkKind::Command if args.command.is_empty() => {
             bail!("--work command: expected a command after `--`, found none")
         }
-        Kind::Command => Work::Command {
+        WorkKind::Command => Work::Command {
             command: args.command,
         },
-        Kind::Bench => Work::Bench {
+        WorkKind::Bench => Work::Bench {
             program: std::env::current_exe()?,
             args: args.command,
             cases: args.cases,
         },
-        Kind::FakeNccl if !args.command.is_empty() => {
+        WorkKind::FakeNccl if !args.command.is_empty() => {
             bail!(
                 "--work fake-nccl: expected no command, found `{}`",
                 args.command.join(" ")
             )
         }
-        Kind::FakeNccl => Work::FakeNccl {
+        WorkKind::FakeNccl => Work::FakeNccl {
             program: plugin_path::installed("fake-nccl")?,
             script: args.script.map(readable).transpose()?,
             rates: args.rate,
@@ -271,9 +274,9 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
             calls: args.calls,
         },
     };
-    let counts = kind == Kind::Command || args.step.is_some() || args.check_counter;
+    let counts = kind == WorkKind::Command || args.step.is_some() || args.check_counter;
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH);
-    Ok(Plan {
+    Ok(JudgePlan {
         work,
         profilers,
         rounds: args.pairs,
@@ -293,7 +296,7 @@ fn plan(args: Args) -> anyhow::Result<Plan> {
     })
 }
 
-fn name(kind: Kind) -> String {
+fn name(kind: WorkKind) -> String {
     let value = kind.to_possible_value();
     value.map_or_else(String::new, |value| format!("--work {}", value.get_name()))
 }

@@ -19,6 +19,7 @@ mod explain;
 mod export;
 mod hang;
 mod judge;
+mod look;
 mod offsets;
 mod plugin_path;
 mod progress;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 /// Offsets of the hosts' clocks.
 #[derive(clap::Args)]
 pub struct Offsets {
-    /// Offsets of the hosts' clocks in place of those estimated: a CSV or JSON file of host, offset_ns and error_ns, or
-    /// `within=100us` where all agree to that
+    /// Offsets of the hosts' clocks in place of those estimated: a CSV or JSON file of host, offset_ns and
+    /// error_ns, or `within=100us` where all agree to that
     #[arg(long, value_name = "FILE")]
     offsets: Option<PathBuf>,
 }

@@ -1,7 +1,7 @@
 //! `ncclscope plugin-path`: where the library that NCCL loads is.
 //!
-//! Rule: only the name that NCCL looks for counts (`libnccl-profiler-NAME.so`), so that the printed path also works by
-//! short name with `LD_LIBRARY_PATH`.
+//! Rule: only the name that NCCL looks for counts (`libnccl-profiler-NAME.so`), so that the printed path also
+//! works by short name with `LD_LIBRARY_PATH`.
 
 use anyhow::{bail, Context};
 use std::cmp::Reverse;
@@ -36,7 +36,8 @@ pub fn find() -> anyhow::Result<PathBuf> {
         let path = std::path::absolute(&named)?;
         if !path.is_file() {
             bail!(
-                "NCCLSCOPE_PLUGIN names `{}`, which is not a file\n  hint: unset it to use the plugin beside ncclscope",
+                "NCCLSCOPE_PLUGIN names `{}`, which is not a file\n  hint: unset it to use the plugin beside \
+                ncclscope",
                 path.display()
             );
         }
@@ -68,14 +69,15 @@ fn beside(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
     match places.iter().cloned().chain(packages).find(|path| path.is_file()) {
         Some(path) => Ok(path),
         None => bail!(
-            "no {name} beside ncclscope; looked at {}, and in Python's packages there\n  hint: `make` in a source tree builds it",
+            "no {name} beside ncclscope; looked at {}, and in Python's packages there\n  hint: `make` in a \
+            source tree builds it",
             places.map(|p| format!("`{}`", p.display())).join(", ")
         ),
     }
 }
 
-/// Where Python keeps packages when this executable is in the `bin` of `up`: those of the newest Python first, then those
-/// of `pip install --target`.
+/// Where Python keeps packages when this executable is in the `bin` of `up`: those of the newest Python
+/// first, then those of `pip install --target`.
 fn packages(up: &Path) -> impl Iterator<Item = PathBuf> {
     let mut pythons: Vec<(u32, PathBuf)> = ["lib", "lib64"]
         .iter()

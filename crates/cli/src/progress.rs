@@ -1,6 +1,7 @@
 //! How far long work is, for who waits at a terminal.
 //!
-//! Rule: nothing is shown in the first second, nor where standard error is not a terminal, and nothing stays behind.
+//! Rule: nothing is shown in the first second, nor where standard error is not a terminal, and nothing stays
+//! behind.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write};

@@ -23,7 +23,8 @@ pub struct Args {
     /// Print every row instead of the first of each table
     #[arg(long, conflicts_with = "json")]
     all: bool,
-    /// Print the GPUs' kernels by name, from kernel windows
+    /// Print the GPUs' kernels by name, from kernel windows; DIR/communication-kernels.txt says which ones
+    /// communicate beside NCCL, in addition to those that are known
     #[arg(long, conflicts_with_all = ["json", "html"])]
     kernels: bool,
     /// Print what the words and figures mean
@@ -31,6 +32,8 @@ pub struct Args {
     explain: bool,
     #[command(flatten)]
     offsets: crate::offsets::Offsets,
+    #[command(flatten)]
+    look: crate::look::Look,
 }
 
 /// Prints the report.
@@ -55,6 +58,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         all: args.all,
         explain: args.explain,
         kernels: args.kernels,
+        look: args.look.of_stdout(),
     };
     print(|out| {
         if args.json {

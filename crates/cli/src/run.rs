@@ -1,8 +1,8 @@
 //! `ncclscope run`: runs a program with the recorder in it, and keeps what its processes leave.
 //!
-//! [`folder`] has the capture folder, [`launcher`] gets the recorder's variables through srun and mpirun, [`child`] runs
-//! the program, [`keeper`] and [`adopt`] keep what its dead processes left on this host. [`job`] tells whether this is
-//! one of many runs that a launcher started, which then share a folder.
+//! [`folder`] has the capture folder, [`launcher`] gets the recorder's variables through srun and mpirun,
+//! [`child`] runs the program, [`keeper`] and [`adopt`] keep what its dead processes left on this host.
+//! [`job`] tells whether this is one of many runs that a launcher started, which then share a folder.
 //!
 //! Rule: the program sees the same streams, terminal, signals and exit status as without us.
 
@@ -45,8 +45,8 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "SOURCE")]
     timing: Option<Timing>,
 
-    /// Capture folder, new or without a capture in it; %h host, %r rank, %j job, %p process [default: NCCLSCOPE_OUT,
-    /// else a new folder here]
+    /// Capture folder, new or without a capture in it; %h host, %r rank, %j job, %p process [default:
+    /// NCCLSCOPE_OUT, else a new folder here]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
@@ -92,8 +92,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let env = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
     if env("NCCLSCOPE_RUN").is_some() {
         bail!(
-            "this is already under an `ncclscope run`, which records its programs\n  hint: leave one of the two out, or \
-             unset NCCLSCOPE_RUN and NCCLSCOPE_OUT"
+            "this is already under an `ncclscope run`, which records its programs\n  hint: leave one of the \
+             two out, or unset NCCLSCOPE_RUN and NCCLSCOPE_OUT"
         );
     }
     let mut notes = Vec::new();
@@ -111,7 +111,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         .or_else(|| env("NCCLSCOPE_OUT").map(PathBuf::from));
     let mut folder = Folder::prepare(output.as_deref(), job.as_ref(), launcher, &args.command)?;
 
-    // Blocked before there is a second thread, and so that no signal ends us between here and the program's start.
+    // Blocked before there is a second thread, and so that no signal ends us between here and the program's
+    // start.
     let signals = child::Signals::block(before)?;
     let mut variables = vec![
         ("NCCL_PROFILER_PLUGIN".to_owned(), plugin.into_os_string()),
@@ -234,7 +235,7 @@ fn last_words(folder: &Folder, tally: &Tally) -> String {
             .map(|trace| {
                 let kept = adopt::part_at(&trace.with_extension("live"));
                 Some(
-                    kept.or_else(|| adopt::Part::of_snapshot(&trace.with_extension("snap")))?
+                    kept.or_else(|| adopt::LivePart::of_snapshot(&trace.with_extension("snap")))?
                         .announced(),
                 )
             })
@@ -244,13 +245,17 @@ fn last_words(folder: &Folder, tally: &Tally) -> String {
             .flatten()
             .fold(0, |sum: u64, n| sum.saturating_add(*n));
         words.push_str(&match traces.len() {
-            0 => ": 0 processes; none loaded NCCL's profiler plugin (needs NCCL 2.23 or newer; NCCL_DEBUG=INFO says \
-                  more), or the plugin could not record and has said why"
+            0 => ": 0 processes; none loaded NCCL's profiler plugin (needs NCCL 2.23 or newer; \
+                  NCCL_DEBUG=INFO says more), or the plugin could not record and has said why"
                 .to_owned(),
             n => format!(
                 ": {n} process{}, {}{known} calls",
                 if n == 1 { "" } else { "es" },
-                if calls.contains(&None) { "at least " } else { "" }
+                if calls.contains(&None) {
+                    "at least "
+                } else {
+                    ""
+                }
             ),
         });
     }

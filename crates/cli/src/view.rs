@@ -1,8 +1,8 @@
 //! `ncclscope view`: a capture in a browser, served from here to here.
 //!
-//! The page and what it asks for are under a random token, so that no other user of the machine can guess them, and on
-//! 127.0.0.1 only. A request must name that address as its host, so that no page of another site can reach it by a name of
-//! its own. The page's policy allows nothing but this address.
+//! The page and what it asks for are under a random token, so that no other user of the machine can guess
+//! them, and on 127.0.0.1 only. A request must name that address as its host, so that no page of another site
+//! can reach it by a name of its own. The page's policy allows nothing but this address.
 
 use crate::progress;
 use anyhow::Context;

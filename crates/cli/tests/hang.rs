@@ -1,5 +1,5 @@
-//! `ncclscope hang` on jobs that fake-nccl plays, while they run and after their end: two dozen plays at once, each with
-//! what the first sentence must say.
+//! `ncclscope hang` on jobs that fake-nccl plays, while they run and after their end: two dozen plays at
+//! once, each with what the first sentence must say.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -19,49 +19,57 @@ const PLAYS: &[Play] = &[
     Play {
         name: "outside",
         script: "all_reduce 1MiB x10\nsync\nrank 2 hang\nall_reduce 4MiB\nsync",
-        says: "Rank 2 has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in for",
+        says: "Rank 2 has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in \
+            for",
         status: 1,
     },
     Play {
         name: "two_outside",
         script: "all_reduce 1MiB x10\nsync\nrank 1,2 hang\nall_gather 4MiB\nsync",
-        says: "Ranks 1-2 have not made AllGather of 4 MiB, call 11 on communicator *, which ranks 0,3 wait in for",
+        says: "Ranks 1-2 have not made AllGather of 4 MiB, call 11 on communicator *, which ranks 0,3 wait \
+            in for",
         status: 1,
     },
     Play {
         name: "inside",
         script: "all_reduce 1MiB x10\nrank 3 hang_inside\nall_reduce 4MiB\nsync",
-        says: "Rank 3 is inside AllReduce of 4 MiB, call 11 on communicator *, and has not launched it; ranks 0-2 wait for",
+        says: "Rank 3 is inside AllReduce of 4 MiB, call 11 on communicator *, and has not launched it; \
+            ranks 0-2 wait for",
         status: 1,
     },
     Play {
         name: "killed",
         script: "all_reduce 1MiB x10\nrank 1 kill\nbroadcast 4MiB\nsync",
-        says: "Rank 1 is dead and has not made Broadcast of 4 MiB, call 11 on communicator *, which ranks 0,2-3 wait in for",
+        says: "Rank 1 is dead and has not made Broadcast of 4 MiB, call 11 on communicator *, which ranks \
+            0,2-3 wait in for",
         status: 1,
     },
     Play {
         name: "killed_and_the_launcher_ended_the_others",
         script: "all_reduce 1MiB x10\nrank 1 kill\nbroadcast 4MiB\nsync",
-        says: "Rank 1 is dead and has not made Broadcast of 4 MiB, call 11 on communicator *, which ranks 0,2-3 wait in for 0.",
+        says: "Rank 1 is dead and has not made Broadcast of 4 MiB, call 11 on communicator *, which ranks \
+            0,2-3 wait in for 0.",
         status: 1,
     },
     Play {
         name: "aborted",
         script: "all_reduce 1MiB x10\nrank 0 abort\nreduce_scatter 4MiB\nsync",
-        says: "Rank 0 is dead and has not made ReduceScatter of 4 MiB, call 11 on communicator *, which ranks 1-3 wait in for",
+        says: "Rank 0 is dead and has not made ReduceScatter of 4 MiB, call 11 on communicator *, which \
+            ranks 1-3 wait in for",
         status: 1,
     },
     Play {
         name: "exited",
         script: "all_reduce 1MiB x10\nrank 1 exit\nall_reduce 4MiB\nsync",
-        says: "Rank 1 has ended, and has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0,2-3 wait in for",
+        says: "Rank 1 has ended, and has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks \
+            0,2-3 wait in for",
         status: 1,
     },
     Play {
         name: "ranks_that_ended",
         script: "all_reduce 1MiB x10\nrank 1,3 exit\nall_reduce 4MiB\nsync",
-        says: "Ranks 1,3 have ended, and have not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0,2 wait in for",
+        says: "Ranks 1,3 have ended, and have not made AllReduce of 4 MiB, call 11 on communicator *, which \
+            ranks 0,2 wait in for",
         status: 1,
     },
     Play {
@@ -79,66 +87,83 @@ const PLAYS: &[Play] = &[
     Play {
         name: "skipped",
         script: "all_reduce 1MiB x10\nrank 2 skip\nall_reduce 4MiB\nall_gather 2MiB\nsync",
-        says: "Rank 2 left out AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 made, and went on with AllGather of 2 MiB.",
+        says: "Rank 2 left out AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 made, and \
+            went on with AllGather of 2 MiB.",
         status: 1,
     },
     Play {
         name: "skipped_last",
         script: "all_reduce 1MiB x10\nsync\nrank 2 skip\nall_reduce 4MiB\nsync",
-        says: "Rank 2 has ended, and has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in for",
+        says: "Rank 2 has ended, and has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks \
+            0-1,3 wait in for",
         status: 1,
     },
     Play {
         name: "other_size",
         script: "all_reduce 1MiB x10\nrank 0,1,3 { all_reduce 4MiB }\nrank 2 { all_reduce 2MiB }\nsync",
-        says: "Rank 2 made AllReduce of 2 MiB where ranks 0-1,3 made AllReduce of 4 MiB, call 11 on communicator *.",
+        says: "Rank 2 made AllReduce of 2 MiB where ranks 0-1,3 made AllReduce of 4 MiB, call 11 on \
+            communicator *.",
         status: 1,
     },
     Play {
         name: "other_function",
         script: "all_reduce 1MiB x10\nrank 0,1,3 { all_reduce 4MiB }\nrank 2 { broadcast 4MiB }\nsync",
-        says: "Rank 2 made Broadcast of 4 MiB where ranks 0-1,3 made AllReduce of 4 MiB, call 11 on communicator *.",
+        says: "Rank 2 made Broadcast of 4 MiB where ranks 0-1,3 made AllReduce of 4 MiB, call 11 on \
+            communicator *.",
         status: 1,
     },
     Play {
         name: "other_datatype",
-        script: "all_reduce 1MiB x10\nrank 0,1,3 { all_reduce 4MiB bf16 }\nrank 2 { all_reduce 4MiB f16 }\nsync",
-        says: "Rank 2 made AllReduce of 4 MiB where ranks 0-1,3 made AllReduce of 4 MiB, call 11 on communicator *.",
+        script: "all_reduce 1MiB x10\nrank 0,1,3 { all_reduce 4MiB bf16 }\nrank 2 { all_reduce 4MiB f16 \
+            }\nsync",
+        says: "Rank 2 made AllReduce of 4 MiB where ranks 0-1,3 made AllReduce of 4 MiB, call 11 on \
+            communicator *.",
         status: 1,
     },
     Play {
         name: "other_root",
-        script: "broadcast 1MiB x10\nrank 0,1,3 { broadcast 4MiB root=0 }\nrank 2 { broadcast 4MiB root=2 }\nsync",
-        says: "Rank 2 made Broadcast of 4 MiB where ranks 0-1,3 made Broadcast of 4 MiB, call 11 on communicator *.",
+        script: "broadcast 1MiB x10\nrank 0,1,3 { broadcast 4MiB root=0 }\nrank 2 { broadcast 4MiB root=2 \
+            }\nsync",
+        says: "Rank 2 made Broadcast of 4 MiB where ranks 0-1,3 made Broadcast of 4 MiB, call 11 on \
+            communicator *.",
         status: 1,
     },
     Play {
         name: "other_order",
-        script: "all_reduce 1MiB x10\nrank 0,1,3 { all_reduce 4MiB ; all_gather 2MiB }\nrank 2 { all_gather 2MiB ; all_reduce 4MiB }\nsync",
-        says: "Rank 2 made AllGather of 2 MiB before AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 made first.",
+        script: "all_reduce 1MiB x10\nrank 0,1,3 { all_reduce 4MiB ; all_gather 2MiB }\nrank 2 { all_gather \
+            2MiB ; all_reduce 4MiB }\nsync",
+        says: "Rank 2 made AllGather of 2 MiB before AllReduce of 4 MiB, call 11 on communicator *, which \
+            ranks 0-1,3 made first.",
         status: 1,
     },
     Play {
         name: "other_order_of_two_communicators",
-        script: "comm a ranks 0..3\ncomm b ranks 0..3\nrepeat 5 { all_reduce 4MiB comm=a ; all_gather 2MiB comm=b }\nsync\nrank 0,1,3 { all_reduce 4MiB comm=a }\nrank 2 { all_gather 2MiB comm=b }\nsync",
-        says: "Rank 2 went on to AllGather of 2 MiB, call 6 on communicator * without AllReduce of 4 MiB, call 6 on communicator *, which ranks 0-1,3 wait in for",
+        script: "comm a ranks 0..3\ncomm b ranks 0..3\nrepeat 5 { all_reduce 4MiB comm=a ; all_gather 2MiB \
+            comm=b }\nsync\nrank 0,1,3 { all_reduce 4MiB comm=a }\nrank 2 { all_gather 2MiB comm=b }\nsync",
+        says: "Rank 2 went on to AllGather of 2 MiB, call 6 on communicator * without AllReduce of 4 MiB, \
+            call 6 on communicator *, which ranks 0-1,3 wait in for",
         status: 1,
     },
     Play {
         name: "cycle",
-        script: "comm a ranks 0..3\ncomm b ranks 0,1\nrank 0,2,3 { all_reduce 4MiB comm=a }\nrank 1 { all_gather 2MiB comm=b }\nsync",
-        says: "A cycle: rank 0 is in AllReduce of 4 MiB, call 1 on communicator * and waits for rank 1; rank 1 is in AllGather of 2 MiB, call 1 on communicator * and waits for rank 0, for",
+        script: "comm a ranks 0..3\ncomm b ranks 0,1\nrank 0,2,3 { all_reduce 4MiB comm=a }\nrank 1 { \
+            all_gather 2MiB comm=b }\nsync",
+        says: "A cycle: rank 0 is in AllReduce of 4 MiB, call 1 on communicator * and waits for rank 1; rank \
+            1 is in AllGather of 2 MiB, call 1 on communicator * and waits for rank 0, for",
         status: 1,
     },
     Play {
         name: "chain",
-        script: "comm pair split world every 2\nrepeat 5 { all_reduce 1MiB comm=pair ; all_reduce 4MiB }\nsync\nrank 3 hang\nrank 0,1,2 { all_reduce 1MiB comm=pair }\nrank 0,1 { all_reduce 4MiB }\nsync",
+        script: "comm pair split world every 2\nrepeat 5 { all_reduce 1MiB comm=pair ; all_reduce 4MiB \
+            }\nsync\nrank 3 hang\nrank 0,1,2 { all_reduce 1MiB comm=pair }\nrank 0,1 { all_reduce 4MiB \
+            }\nsync",
         says: "Rank 3 has not made AllReduce of 1 MiB, call 6 on communicator *, which rank 2 waits in for",
         status: 1,
     },
     Play {
         name: "receive_without_send",
-        script: "all_reduce 1MiB x10\nrank 0 hang\nrank 0 { send 1MiB to=1 }\nrank 1 { recv 1MiB from=0 }\nall_reduce 4MiB\nsync",
+        script: "all_reduce 1MiB x10\nrank 0 hang\nrank 0 { send 1MiB to=1 }\nrank 1 { recv 1MiB from=0 \
+            }\nall_reduce 4MiB\nsync",
         says: "Rank 0 has not made *",
         status: 1,
     },
@@ -151,61 +176,83 @@ const PLAYS: &[Play] = &[
     Play {
         name: "two_hosts",
         script: "all_reduce 1MiB x10\nrank 2 hang\nall_reduce 4MiB\nsync",
-        says: "Rank 2 has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in for",
+        says: "Rank 2 has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in \
+            for",
         status: 1,
     },
     Play {
         name: "net_link",
-        script: "all_reduce 1MiB x10\nsync\nrank 1 stuck send_network step=5 channel=1\nrank 2 stuck recv_network step=5 channel=1\nall_reduce 64MiB channels=2\nall_reduce 1MiB x3\nsync",
-        says: "Rank 2's receive from rank 1 on channel 1 of AllReduce of 64 MiB, call 11 on communicator *, has waited for the network (RecvWait) for *, 5 of 64 steps done; rank 1's send waits for the network (SendWait), 5 done: look at the path between the two (NIC, link, NCCL_IB_*, NCCL_SOCKET_*).",
+        script: "all_reduce 1MiB x10\nsync\nrank 1 stuck send_network step=5 channel=1\nrank 2 stuck \
+            recv_network step=5 channel=1\nall_reduce 64MiB channels=2\nall_reduce 1MiB x3\nsync",
+        says: "Rank 2's receive from rank 1 on channel 1 of AllReduce of 64 MiB, call 11 on communicator *, \
+            has waited for the network (RecvWait) for *, 5 of 64 steps done; rank 1's send waits for the \
+            network (SendWait), 5 done: look at the path between the two (NIC, link, NCCL_IB_*, \
+            NCCL_SOCKET_*).",
         status: 1,
     },
     Play {
         name: "net_unseen_receive",
-        script: "all_reduce 1MiB x10\nsync\nrank 3 stuck send_peer step=5\nrank 0 stuck recv_network step=5\nall_reduce 64MiB channels=2\nsync",
-        says: "Rank 0's receive from rank 3 on channel 0 of AllReduce of 64 MiB, call 11 on communicator *, has waited for the network (RecvWait) for *; rank 3's send waits for its peer to be ready (SendPeerWait), 5 done: look at the path",
+        script: "all_reduce 1MiB x10\nsync\nrank 3 stuck send_peer step=5\nrank 0 stuck recv_network \
+            step=5\nall_reduce 64MiB channels=2\nsync",
+        says: "Rank 0's receive from rank 3 on channel 0 of AllReduce of 64 MiB, call 11 on communicator *, \
+            has waited for the network (RecvWait) for *; rank 3's send waits for its peer to be ready \
+            (SendPeerWait), 5 done: look at the path",
         status: 1,
     },
     Play {
         name: "net_receiver",
-        script: "all_reduce 1MiB x10\nsync\nrank 1 stuck send_peer\nrank 2 stuck recv_queued\nall_reduce 64MiB channels=2\nsync",
-        says: "Rank 2's receive from rank 1 on channel 0 of AllReduce of 64 MiB, call 11 on communicator *, has not been begun for *; rank 1's send waits for its peer to be ready (SendPeerWait), 0 done: look at the network proxy of rank 2 on ",
+        script: "all_reduce 1MiB x10\nsync\nrank 1 stuck send_peer\nrank 2 stuck recv_queued\nall_reduce \
+            64MiB channels=2\nsync",
+        says: "Rank 2's receive from rank 1 on channel 0 of AllReduce of 64 MiB, call 11 on communicator *, \
+            has not been begun for *; rank 1's send waits for its peer to be ready (SendPeerWait), 0 done: \
+            look at the network proxy of rank 2 on ",
         status: 1,
     },
     Play {
         name: "net_gpu",
-        script: "all_reduce 1MiB x10\nsync\nrank 2 stuck recv_gpu step=5\nrank 3 stuck send_gpu step=5\nrank 0 stuck recv_network step=5\nall_reduce 64MiB channels=2\nsync",
-        says: "A GPU of ranks 2-3 on * holds up AllReduce of 64 MiB, call 11 on communicator *, not the network: rank * on channel 0 has waited for its GPU",
+        script: "all_reduce 1MiB x10\nsync\nrank 2 stuck recv_gpu step=5\nrank 3 stuck send_gpu step=5\nrank \
+            0 stuck recv_network step=5\nall_reduce 64MiB channels=2\nsync",
+        says: "A GPU of ranks 2-3 on * holds up AllReduce of 64 MiB, call 11 on communicator *, not the \
+            network: rank * on channel 0 has waited for its GPU",
         status: 1,
     },
     Play {
         name: "net_flush",
-        script: "all_reduce 1MiB x10\nsync\nrank 2 stuck recv_flush step=5\nall_reduce 64MiB channels=2\nsync",
-        says: "Rank 2's receive from rank 1 on channel 0 of AllReduce of 64 MiB, call 11 on communicator *, has waited for the flush to its GPU (RecvFlushWait) for *: the data is there, look at PCIe and GPUDirect RDMA on *",
+        script: "all_reduce 1MiB x10\nsync\nrank 2 stuck recv_flush step=5\nall_reduce 64MiB \
+            channels=2\nsync",
+        says: "Rank 2's receive from rank 1 on channel 0 of AllReduce of 64 MiB, call 11 on communicator *, \
+            has waited for the flush to its GPU (RecvFlushWait) for *: the data is there, look at PCIe and \
+            GPUDirect RDMA on *",
         status: 1,
     },
     Play {
         name: "net_send",
-        script: "all_reduce 1MiB x10\nsync\nrank 1 stuck send_network\nrank 2 stuck recv_network\nrank 1 { send 64MiB to=2 }\nrank 2 { recv 64MiB from=1 }\nsync",
-        says: "Rank 2's receive from rank 1 on channel 6 of Recv of 64 MiB on communicator *, has waited for the network (RecvWait) for *; rank 1's send waits for the network (SendWait), 0 done: look at the path",
+        script: "all_reduce 1MiB x10\nsync\nrank 1 stuck send_network\nrank 2 stuck recv_network\nrank 1 { \
+            send 64MiB to=2 }\nrank 2 { recv 64MiB from=1 }\nsync",
+        says: "Rank 2's receive from rank 1 on channel 6 of Recv of 64 MiB on communicator *, has waited for \
+            the network (RecvWait) for *; rank 1's send waits for the network (SendWait), 0 done: look at \
+            the path",
         status: 1,
     },
     Play {
         name: "net_abi_3",
-        script: "all_reduce 1MiB x10\nsync\nrank 1 stuck send_peer\nrank 2 stuck recv_network\nall_reduce 64MiB channels=2\nsync",
+        script: "all_reduce 1MiB x10\nsync\nrank 1 stuck send_peer\nrank 2 stuck recv_network\nall_reduce \
+            64MiB channels=2\nsync",
         says: "All 4 ranks are in AllReduce of 64 MiB, call 11 on communicator *, and it has not ended for",
         status: 1,
     },
     Play {
         name: "abi_4",
         script: "all_reduce 1MiB x10\nrank 2 hang\nall_reduce 4MiB\nsync",
-        says: "Rank 2 has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in for",
+        says: "Rank 2 has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in \
+            for",
         status: 1,
     },
     Play {
         name: "stamps",
         script: "all_reduce 1MiB x10\nsync\nrank 2 hang\nall_reduce 4MiB\nsync",
-        says: "Rank 2 has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in for",
+        says: "Rank 2 has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in \
+            for",
         status: 1,
     },
     Play {
@@ -348,7 +395,8 @@ fn plays_after_their_end() {
         let wrong = |(p, played)| wrong(p, played).map(|said| (p, said));
         failed.extend(playing.into_iter().filter_map(wrong));
     }
-    // Where others keep the machine busy, a process may die before it has written a word. Alone it has the time.
+    // Where others keep the machine busy, a process may die before it has written a word. Alone it has the
+    // time.
     for (p, said) in failed {
         let alone = (0..2).map(|_| wrong(p, start(p)));
         let alone: Vec<String> = alone.take_while(Option::is_some).flatten().collect();
@@ -377,7 +425,8 @@ fn a_running_job_is_looked_at_while_it_hangs() {
     let script = "ranks 4\nlinger 30s\nall_reduce 1MiB x10\nsync\nrank 2 hang\nall_reduce 4MiB\n";
     let (folder, mut child) = play(script, "host");
     let answer = until(&folder, &["--after", "1s"], |status, _| status == 1);
-    let wanted = "Rank 2 has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in for";
+    let wanted = "Rank 2 has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait \
+        in for";
     assert!(
         begins(answer["sentence"].as_str().unwrap_or(""), wanted),
         "{answer:#}"
@@ -455,7 +504,8 @@ fn what_was_seen_while_the_job_ran_is_known_after_its_end() {
     let dead = until(&folder, &["--after", "1s"], |_, a| {
         a["sightings"] != serde_json::json!([])
     });
-    let wanted = "Rank 2 was stopped by a signal or a debugger when `ncclscope hang` looked at 20*Z, and has not made AllReduce";
+    let wanted = "Rank 2 was stopped by a signal or a debugger when `ncclscope hang` looked at 20*Z, and has \
+        not made AllReduce";
     let sentence = dead["sentence"].as_str().unwrap_or("");
     assert!(begins(sentence, wanted), "{dead:#}");
     assert_eq!(
@@ -483,13 +533,16 @@ fn what_was_seen_while_the_job_ran_is_known_after_its_end() {
 }
 
 /// A link that stops, of two hosts.
-const LINK: &str = "ranks 2\nhosts 2\nlinger 30s\nall_reduce 1MiB x10\nsync\nrank 0 stuck send_network step=5 channel=1\n\
-    rank 1 stuck recv_network step=5 channel=1\nall_reduce 64MiB channels=2\n";
+const LINK: &str =
+    "ranks 2\nhosts 2\nlinger 30s\nall_reduce 1MiB x10\nsync\nrank 0 stuck send_network \
+    step=5 channel=1\nrank 1 stuck recv_network step=5 channel=1\nall_reduce 64MiB channels=2\n";
 
 #[test]
 fn what_network_operations_wait_for_is_known_while_they_hang_after_sigkill_and_from_snapshots() {
     let (folder, mut child) = play(LINK, "host");
-    let says = "Rank 1's receive from rank 0 on channel 1 of AllReduce of 64 MiB, call 11 on communicator *, has waited for the network (RecvWait) for *, 5 of 64 steps done; rank 0's send waits for the network (SendWait), 5 done: look at the path";
+    let says = "Rank 1's receive from rank 0 on channel 1 of AllReduce of 64 MiB, call 11 on communicator *, \
+        has waited for the network (RecvWait) for *, 5 of 64 steps done; rank 0's send waits for the network \
+        (SendWait), 5 done: look at the path";
     let right = |status: i32, answer: &Value| {
         let stuck = &answer["net_ops"][0];
         status == 1

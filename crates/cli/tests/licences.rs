@@ -1,6 +1,7 @@
 //! Every dependency, those of tests too, comes from crates.io and has a licence that `deny.toml` allows.
 //!
-//! `make deny` asks the same and more of `cargo-deny`, which takes minutes to build; this runs with all tests.
+//! `make deny` asks the same and more of `cargo-deny`, which takes minutes to build; this runs with all
+//! tests.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -16,7 +17,8 @@ fn allowed() -> BTreeSet<&'static str> {
         .collect()
 }
 
-/// Whether an SPDX expression holds with these licences: alternatives, all of which may be asked for with AND.
+/// Whether an SPDX expression holds with these licences: alternatives, all of which may be asked for with
+/// AND.
 fn holds(expression: &str, allowed: &BTreeSet<&str>) -> bool {
     let any = |alternatives: &str| {
         // The slash is an older way to write OR.

@@ -16,7 +16,9 @@ impl Job {
     fn start(settings: &[(&str, &str)]) -> Job {
         let folder = tempfile::tempdir().expect("a folder");
         let script = folder.path().join("job");
-        let calls = "ranks 2\nrate 4000/s\nrepeat 40000 { all_reduce 1KiB x5 ; broadcast 64B ; all_gather 4KiB x4 }\n";
+        let calls =
+            "ranks 2\nrate 4000/s\nrepeat 40000 { all_reduce 1KiB x5 ; broadcast 64B ; all_gather \
+            4KiB x4 }\n";
         std::fs::write(&script, calls).expect("written");
         let program = Path::new(env!("CARGO_BIN_EXE_ncclscope"));
         let built = program.parent().expect("target/PROFILE");

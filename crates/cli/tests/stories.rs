@@ -101,7 +101,7 @@ fn tell(file: &Path, tools: Tools) -> Result<(), String> {
     let text = fs::read_to_string(file).map_err(|e| e.to_string())?;
     let mut parts = text.split("\n--- ");
     let script = parts.next().unwrap_or_default();
-    let place = Place::new(script, tools);
+    let place = StoryFolder::new(script, tools);
     let masks = Masks::new();
     let mut told = script.to_owned();
     let mut announced = Some(0);
@@ -144,16 +144,16 @@ fn announcement(line: &str) -> Option<Option<u64>> {
 }
 
 /// A story's folder.
-struct Place {
+struct StoryFolder {
     folder: tempfile::TempDir,
     tools: Tools,
 }
 
-impl Place {
-    fn new(script: &str, tools: Tools) -> Place {
+impl StoryFolder {
+    fn new(script: &str, tools: Tools) -> StoryFolder {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("job"), script).expect("written");
-        Place { folder, tools }
+        StoryFolder { folder, tools }
     }
 
     /// What a command prints.
@@ -204,7 +204,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for StoryFolder {
     /// Takes away the live parts that killed jobs, and jobs that could write no capture, leave on this machine.
     fn drop(&mut self) {
         let folder = format!("/dev/shm/ncclscope-{}", nix::unistd::geteuid());
@@ -247,9 +247,24 @@ impl Masks {
             rest = after;
             out += line;
             out.push('\n');
+            if line.starts_with("  time     ") {
+                let more = rest.iter().take_while(|l| l.starts_with("           "));
+                rest = &rest[more.count()..];
+            }
             let Some(table) = HOST_TIMES.iter().find(|t| line.starts_with(t.title)) else {
                 continue;
             };
+            let title_ends = out.trim_end().rfind('\n').map_or(0, |at| at + 1);
+            let title = table.title_of(&out[title_ends..]);
+            out.replace_range(title_ends.., &title);
+            // The rest of a long title.
+            let more = rest
+                .iter()
+                .take_while(|l| l.starts_with("  ") && l.ends_with(')'));
+            for line in &rest[..more.count().min(1)] {
+                out += &table.title_of(&format!("{line}\n"));
+                rest = &rest[1..];
+            }
             let rows = rest.iter().take_while(|l| !l.is_empty());
             let rows: Vec<&str> = rows.map(String::as_str).collect();
             rest = &rest[rows.len()..];
@@ -278,8 +293,8 @@ impl Masks {
         if line.starts_with("  Recording cost this job: callbacks ") {
             return "  Recording cost this job: callbacks <n> % (counted × measured).".to_owned();
         }
-        if line.starts_with("  GPU      ") {
-            return "  GPU      <gpu>; driver <driver>".to_owned();
+        if line.starts_with("  time     ") {
+            return "  time     <time>".to_owned();
         }
         let mut masked = line.to_owned();
         for (before, what, mask) in [
@@ -294,28 +309,24 @@ impl Masks {
             ("\"0x", Run::Hex, "<address>"),
             ("ncclscope-0/", Run::Hex, "<id>"),
             ("20", Run::Date, "<date>"),
+            ("20", Run::Moment, "<date>"),
             ("/tmp/", Run::Path, "<folder>"),
         ] {
             masked = replace(&masked, before, what, mask);
         }
         // A share of the wall.
         if let Some((before, after)) = masked.split_once("in NCCL ") {
-            if let Some((share, rest)) = after.split_once(" % of the run") {
+            if let Some((share, rest)) = after.split_once(" % of the time (median") {
                 if share.parse::<f64>().is_ok() {
-                    masked = format!("{before}in NCCL <n> % of the run{rest}");
+                    masked = format!("{before}in NCCL <n> % of the time (median{rest}");
                 }
             }
         }
-        if line.starts_with("  run      ") {
-            let seconds = masked.split(' ').map(|word| {
-                let whole = word.parse::<f64>().is_ok() && word.contains('.');
-                if whole {
-                    "<s>"
-                } else {
-                    word
-                }
-            });
-            masked = seconds.collect::<Vec<_>>().join(" ");
+        // What of the wall a finding costs.
+        if let Some((before, after)) = masked.split_once(" costs this job ") {
+            if let Some((_, why)) = after.split_once(':') {
+                masked = format!("{before} costs this job <time> of <time>:{why}");
+            }
         }
         masked
     }
@@ -333,6 +344,8 @@ enum Run {
     PidAndSuffix,
     /// The rest of `2025-01-31T12:34:56.789Z`.
     Date,
+    /// The rest of `2025-01-31 12:34:56 UTC`, or with `+01:00`.
+    Moment,
     /// `.tmpAbCdEf` and folders in it, up to the last slash.
     Path,
 }
@@ -365,6 +378,24 @@ impl Run {
                     0
                 }
             }
+            Run::Moment => {
+                let mut words = text.splitn(3, ' ');
+                let shaped = |word: Option<&str>, shape: &str| {
+                    let word = word.unwrap_or_default();
+                    let digit = |c: char| if c.is_ascii_digit() { '0' } else { c };
+                    word.chars().map(digit).eq(shape.chars())
+                };
+                let (day, clock) = (words.next(), words.next());
+                match shaped(day, "00-00-00") && shaped(clock, "00:00:00") {
+                    true => {
+                        let zone = words.next().unwrap_or_default();
+                        let is = |c: char| c.is_ascii_alphanumeric() || "+-".contains(c);
+                        let len = zone.find(|c| !is(c)).unwrap_or(zone.len());
+                        "00-00-00 00:00:00 ".len() + len
+                    }
+                    false => 0,
+                }
+            }
             Run::Path => {
                 let len = span(|c| !c.is_whitespace() && !"`'\",;:".contains(c));
                 text[..len].rfind('/').unwrap_or(0)
@@ -383,7 +414,7 @@ fn replace(text: &str, before: &str, what: Run, mask: &str) -> String {
         match what {
             Run::Whole => out += mask,
             // The word is a part of what is masked.
-            Run::Date | Run::Path if len > 0 => out += mask,
+            Run::Date | Run::Moment | Run::Path if len > 0 => out += mask,
             _ if len > 0 => {
                 out += before;
                 out += mask;
@@ -401,31 +432,55 @@ struct HostTimes {
     title: &'static str,
     /// Columns that are such times.
     columns: &'static [&'static str],
+    /// What in the title has a unit that is chosen by such times.
+    units: &'static [&'static str],
     /// The column of GPU times that rows are ordered by; those that are equal in it are in order of host times, so they are
     /// sorted.
     gpu: Option<&'static str>,
 }
 
-const HOST_TIMES: [HostTimes; 5] = [
+const HOST_TIMES: [HostTimes; 8] = [
     HostTimes {
-        title: "Ranks (",
-        columns: &[],
+        title: "Ranks (times in ",
+        columns: &["nccl_%", "costs"],
+        units: &[],
+        gpu: None,
+    },
+    HostTimes {
+        title: "Ranks (in API calls, times in ",
+        columns: &["nccl", "nccl_%"],
+        units: &["times"],
+        gpu: None,
+    },
+    HostTimes {
+        title: "Ranks (over ",
+        columns: &["min", "median", "max"],
+        units: &["times"],
         gpu: None,
     },
     HostTimes {
         title: "Functions (",
-        columns: &["host_ms", "api", "enqueue", "launch", "proxy"],
-        gpu: Some("gpu_ms"),
+        columns: &["host"],
+        units: &["host"],
+        gpu: Some("gpu"),
+    },
+    HostTimes {
+        title: "Parts of a call (",
+        columns: &["api", "enqueue", "launch", "proxy"],
+        units: &[],
+        gpu: None,
     },
     HostTimes {
         title: "Operations by host time (",
-        columns: &["sum_ms", "mean", "min", "p50", "p95", "p99", "max"],
+        columns: &["sum", "mean", "min", "p50", "p95", "p99", "max"],
+        units: &["sum", "mean to max"],
         // It has none.
         gpu: Some(""),
     },
     HostTimes {
         title: "Warm-up: ",
         columns: &["host_min", "host_p50", "host_max"],
+        units: &["host"],
         gpu: Some("gpu_max"),
     },
     HostTimes {
@@ -438,13 +493,15 @@ const HOST_TIMES: [HostTimes; 5] = [
             "recv_flush",
             "recv_gpu",
         ],
+        units: &["waits"],
         gpu: None,
     },
 ];
 
 /// Columns that are aligned left.
-const LEFT: [&str; 7] = [
+const LEFT: [&str; 8] = [
     "function",
+    "host",
     "communicator",
     "comm",
     "type",
@@ -453,25 +510,48 @@ const LEFT: [&str; 7] = [
     "clock",
 ];
 
+/// The line with `1 MiB` as one word, `1~MiB`.
+fn joined(line: &str) -> String {
+    let mut out = line.to_owned();
+    for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {
+        for end in [" ", "\n"] {
+            out = format!("{out}\n").replace(&format!(" {unit}{end}"), &format!("~{unit}{end}"));
+            out.truncate(out.trim_end_matches('\n').len());
+        }
+    }
+    out
+}
+
 impl HostTimes {
+    /// The title, without units that are chosen by host times.
+    fn title_of(&self, title: &str) -> String {
+        let mut out = title.to_owned();
+        for before in self.units {
+            for unit in ["µs", "ms", "s"] {
+                for end in [";", ",", " ", ")", "\n"] {
+                    let with = format!("{before} in {unit}{end}");
+                    out = out.replace(&with, &format!("{before} in <unit>{end}"));
+                }
+            }
+        }
+        out
+    }
+
     /// The table with these columns masked and laid out anew.
     fn mask(&self, lines: &[&str]) -> String {
         let names: Vec<&str> = lines
             .first()
             .map_or(vec![], |l| l.split_whitespace().collect());
+        let lines: Vec<String> = lines.iter().map(|line| joined(line)).collect();
         // Sentences under the table, and the line that counts what is left out, stay.
         let is_row =
-            |line: &&str| line.split_whitespace().count() == names.len() && !line.contains('…');
+            |line: &&String| line.split_whitespace().count() == names.len() && !line.contains('…');
         let mut rows: Vec<Vec<&str>> = Vec::new();
         for line in lines.iter().filter(|l| is_row(l)) {
             let mut cells: Vec<&str> = line.split_whitespace().collect();
-            let masked_row = match cells[0] {
-                "wall_ms" | "share_%" => true,
-                "nccl_ms" => cells[1].contains("host"),
-                _ => false,
-            };
+            let counts = cells[0] == "calls";
             for (column, cell) in cells.iter_mut().enumerate() {
-                let host = self.columns.contains(&names[column]) || (masked_row && column > 1);
+                let host = self.columns.contains(&names[column]) && !counts;
                 if host && !rows.is_empty() && *cell != "-" {
                     *cell = "·";
                 }
@@ -491,13 +571,14 @@ impl HostTimes {
         let widths: Vec<usize> = (0..names.len()).map(|c| width(c).unwrap_or(0)).collect();
         let mut rows = rows.into_iter();
         let mut out = String::new();
-        for line in lines {
+        for line in &lines {
             let Some(row) = Some(line).filter(|l| is_row(l)).and_then(|_| rows.next()) else {
                 out += &format!("{line}\n");
                 continue;
             };
             let mut laid = " ".to_owned();
             for ((cell, width), name) in row.iter().zip(&widths).zip(&names) {
+                let cell = cell.replace('~', " ");
                 laid += &if LEFT.contains(name) {
                     format!(" {cell:<width$}")
                 } else {

@@ -1,7 +1,8 @@
 //! How a process counts its NCCL calls in a file, and how that is read.
 //!
-//! A [`Counter`] is the file, mapped: a header and a table of [`SLOTS`] kinds of calls, to which any thread adds at any time.
-//! A [`Table`] is what a reader finds in it. The library that is preloaded into programs is the crate `preload`.
+//! A [`Counter`] is the file, mapped: a header and a table of [`SLOTS`] kinds of calls, to which any thread
+//! adds at any time. A [`Table`] is what a reader finds in it. The library that is preloaded into programs is
+//! the crate `preload`.
 //!
 //! The layout, version 1, in the machine's own byte order, as both ends are on one host:
 //!
@@ -11,8 +12,8 @@
 //!                    16 rank u32 · 24 count u64 · 32 number u64
 //! ```
 //!
-//! Rule: what was counted is there whatever becomes of the process, because the mapping is shared with the file; and a
-//! call that found no room is counted as lost, never dropped silently.
+//! Rule: what was counted is there whatever becomes of the process, because the mapping is shared with the
+//! file; and a call that found no room is counted as lost, never dropped silently.
 
 use std::ffi::CStr;
 use std::os::fd::AsRawFd;
@@ -46,7 +47,7 @@ pub const DATATYPE_SIZES: [u64; 12] = [1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1];
 
 /// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
+pub struct CallShape {
     /// Index into [`FUNCTIONS`].
     pub function: u32,
     /// ncclDataType_t.
@@ -98,7 +99,8 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Makes the file of process `pid` in `folder`, for the launcher's `rank`. It stays mapped as long as the process lives.
+    /// Makes the file of process `pid` in `folder`, for the launcher's `rank`. It stays mapped as long as the
+    /// process lives.
     pub fn create(folder: &Path, pid: u32, rank: Option<u32>) -> std::io::Result<Counter> {
         // A process id comes again in a long job.
         let file = (0..).find_map(|n| {
@@ -125,7 +127,8 @@ impl Counter {
         if base == libc::MAP_FAILED {
             return Err(std::io::Error::last_os_error());
         }
-        // SAFETY: mapped for good, page-aligned and of this size; all zeros is valid, and everything in it is atomic.
+        // SAFETY: mapped for good, page-aligned and of this size; all zeros is valid, and everything in it is
+        // atomic.
         let mapped: &'static Mapped = unsafe { &*base.cast() };
         mapped.header.version.store(VERSION, Relaxed);
         mapped.header.pid.store(pid, Relaxed);
@@ -138,7 +141,7 @@ impl Counter {
     }
 
     /// Counts one call.
-    pub fn count(&self, kind: &Kind) {
+    pub fn count(&self, kind: &CallShape) {
         let slots = &self.mapped.slots;
         let first = hash(kind) as usize % SLOTS;
         for step in 0..SLOTS {
@@ -174,8 +177,8 @@ impl Counter {
 }
 
 impl Slot {
-    fn kind(&self) -> Kind {
-        Kind {
+    fn kind(&self) -> CallShape {
+        CallShape {
             function: self.function.load(Relaxed),
             datatype: self.datatype.load(Relaxed),
             nranks: self.nranks.load(Relaxed),
@@ -185,7 +188,7 @@ impl Slot {
     }
 }
 
-fn hash(kind: &Kind) -> u64 {
+fn hash(kind: &CallShape) -> u64 {
     let words = [
         u64::from(kind.function) << 32 | u64::from(kind.datatype),
         u64::from(kind.nranks) << 32 | u64::from(kind.rank),
@@ -199,7 +202,7 @@ fn hash(kind: &Kind) -> u64 {
 
 /// One kind of call and how often it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct CallCount {
     /// NCCL's name.
     pub function: &'static str,
     /// Bytes of an element.
@@ -224,7 +227,7 @@ pub struct Table {
     /// Calls that had no room.
     pub lost: u64,
     /// Each kind.
-    pub rows: Vec<Row>,
+    pub rows: Vec<CallCount>,
 }
 
 impl Table {
@@ -254,7 +257,7 @@ impl Table {
                 continue;
             }
             let (function, datatype) = (u32_at(slot + 4), u32_at(slot + 8));
-            rows.push(Row {
+            rows.push(CallCount {
                 function: FUNCTIONS.get(function as usize).ok_or_else(|| {
                     format!(
                         "expected a function below {}, found {function}",
@@ -293,8 +296,8 @@ pub fn function(name: &CStr) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn kind(count: u64) -> Kind {
-        Kind {
+    fn kind(count: u64) -> CallShape {
+        CallShape {
             function: 0,
             datatype: 7,
             nranks: 8,

@@ -1,10 +1,11 @@
 //! A profiler plugin that asks for events and does nothing with them.
 //!
-//! What a job takes longer under it is what NCCL itself spends on the events, and a profiler that asks for the same
-//! ones can't cost less. `NCCLSCOPE_EMPTY_MASK` is the activation mask in hex; without it, every event of the ABI.
+//! What a job takes longer under it is what NCCL itself spends on the events, and a profiler that asks for
+//! the same ones can't cost less. `NCCLSCOPE_EMPTY_MASK` is the activation mask in hex; without it, every
+//! event of the ABI.
 //!
-//! Rule: a callback stores what NCCL requires (context, mask, handle) and returns; it reads nothing else, and keeps
-//! nothing.
+//! Rule: a callback stores what NCCL requires (context, mask, handle) and returns; it reads nothing else, and
+//! keeps nothing.
 
 use nccl_abi::event;
 use std::ffi::{c_char, c_int, c_void};
@@ -13,8 +14,8 @@ use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 /// What contexts and handles are: never null, never followed.
 const NAME: *mut c_void = std::ptr::without_provenance_mut(1);
 
-/// The wanted events, as far as ABI `abi` has them. A mask that can't be read asks for none, so that nobody takes the
-/// cost of all events for that of some.
+/// The wanted events, as far as ABI `abi` has them. A mask that can't be read asks for none, so that nobody
+/// takes the cost of all events for that of some.
 fn wanted(abi: u8) -> u64 {
     let known = event::known(abi).unwrap_or(0);
     match std::env::var("NCCLSCOPE_EMPTY_MASK") {

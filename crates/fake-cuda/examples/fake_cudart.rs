@@ -1,5 +1,5 @@
-//! A stand-in for libcudart: it looks the driver's functions up once and keeps their addresses in its data, as CUDA's
-//! runtime does, whether it is shared or linked into a program.
+//! A stand-in for libcudart: it looks the driver's functions up once and keeps their addresses in its data,
+//! as CUDA's runtime does, whether it is shared or linked into a program.
 
 #![allow(missing_docs, non_snake_case)]
 
@@ -44,7 +44,8 @@ macro_rules! runtime {
                 let function = found(&kept::$name, $driver);
                 // SAFETY: the driver's function has this signature.
                 unsafe {
-                    std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(function)($($arg),*)
+                    std::mem::transmute::<*mut c_void,
+                        unsafe extern "C" fn($($type),*) -> c_int>(function)($($arg),*)
                 }
             }
         )*

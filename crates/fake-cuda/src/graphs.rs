@@ -1,8 +1,8 @@
 //! CUDA graphs: captured from a stream, built from others, instantiated, updated and launched.
 //!
-//! A graph is a list of nodes: a kernel, or another graph. Capture of a stream puts what is launched on
-//! it into a new graph. An executable graph is a copy of a graph's kernels at that moment, as in CUDA. Launching one
-//! keeps the stream busy for the sum of its kernels.
+//! A graph is a list of nodes: a kernel, or another graph. Capture of a stream puts what is launched on it
+//! into a new graph. An executable graph is a copy of a graph's kernels at that moment, as in CUDA. Launching
+//! one keeps the stream busy for the sum of its kernels.
 
 use crate::{Driver, Kernel};
 use std::collections::HashMap;

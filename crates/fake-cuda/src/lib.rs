@@ -1,14 +1,15 @@
 //! A CUDA driver without a GPU: streams that are busy for a while, and events in their order.
 //!
-//! A stream is the moment until which it is busy. [`fake_cuda_kernel`] makes it busy for longer; an event recorded on it has
-//! the moment that the stream then ends at, and is ready once that has come. The GPU's clock is the host's monotonic one,
-//! faster by [`fake_cuda_drift`] and set by [`fake_cuda_step`].
+//! A stream is the moment until which it is busy. [`fake_cuda_kernel`] makes it busy for longer; an event
+//! recorded on it has the moment that the stream then ends at, and is ready once that has come. The GPU's
+//! clock is the host's monotonic one, faster by [`fake_cuda_drift`] and set by [`fake_cuda_step`].
 //!
 //! Kernels that are launched while a stream is captured go into a graph ([`graphs`]). A function that was
 //! given to [`fake_cuda_watch`] gets all that is launched ([`work`]), as CUPTI does.
 //!
-//! What a well-behaved caller must not do (record into a graph that another captures, ask during a capture with the thread's
-//! mode not relaxed, call after the driver was shut down) is counted: [`fake_cuda_violations`].
+//! What a well-behaved caller must not do (record into a graph that another captures, ask during a capture
+//! with the thread's mode not relaxed, call after the driver was shut down) is counted:
+//! [`fake_cuda_violations`].
 
 use graphs::{Graphs, Node};
 use std::cell::Cell;

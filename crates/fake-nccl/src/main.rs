@@ -28,7 +28,7 @@ enum Command {
         /// The script; `-` reads standard input.
         script: PathBuf,
         #[command(flatten)]
-        how: How,
+        how: PlayArgs,
         /// NCCL release to simulate, where it isn't the script's.
         #[arg(long, value_parser = version)]
         nccl: Option<Version>,
@@ -47,7 +47,7 @@ enum Command {
         /// A capture folder, or one `.trace` or `.trace.zst` file.
         capture: PathBuf,
         #[command(flatten)]
-        how: How,
+        how: PlayArgs,
         /// Keep the recorded times between calls, or go as fast as the plugin does.
         #[arg(long, value_enum, default_value = "fast")]
         pace: Pace,
@@ -83,7 +83,7 @@ enum Command {
 }
 
 #[derive(Args)]
-struct How {
+struct PlayArgs {
     /// As NCCL_PROFILER_PLUGIN: a path, a short name, `none` or STATIC_PLUGIN.
     #[arg(long)]
     plugin: Option<String>,
@@ -267,8 +267,8 @@ fn run(cli: Cli) -> anyhow::Result<bool> {
     }
 }
 
-impl From<How> for Options {
-    fn from(how: How) -> Options {
+impl From<PlayArgs> for Options {
+    fn from(how: PlayArgs) -> Options {
         Options {
             plugin: how.plugin,
             verbose: how.verbose,

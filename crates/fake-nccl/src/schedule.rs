@@ -18,7 +18,7 @@ mod model;
 use crate::script::{Act, Script};
 use crate::stuck::{Drag, Stop};
 
-pub use kernel::{Kernel, Part};
+pub use kernel::{Kernel, RankAction};
 pub use model::{instance, nodes, ranks, time};
 
 /// From a call's end on the host to its kernel's start on an idle GPU.
@@ -47,7 +47,7 @@ pub struct Schedule<'s> {
     stuck: Vec<Vec<bool>>,
     /// By communicator and rank: the kernel of the last statement.
     kernels: Vec<Vec<Kernel>>,
-    parts: Vec<Part>,
+    parts: Vec<RankAction>,
 }
 
 impl<'s> Schedule<'s> {
@@ -70,7 +70,7 @@ impl<'s> Schedule<'s> {
             computed: vec![0; ranks],
             stuck: vec![vec![false; ranks]; comms],
             kernels: vec![vec![Kernel::default(); ranks]; comms],
-            parts: vec![Part::None; ranks],
+            parts: vec![RankAction::None; ranks],
         }
     }
 
@@ -151,7 +151,7 @@ impl<'s> Schedule<'s> {
     }
 
     /// What `rank` does in the last group that was given to [`Schedule::group`].
-    pub fn part(&self, rank: usize) -> Part {
+    pub fn part(&self, rank: usize) -> RankAction {
         self.parts[rank]
     }
 

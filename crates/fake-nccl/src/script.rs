@@ -1,8 +1,8 @@
 //! The script: a job on one screen.
 //!
 //! [`Script::parse`] turns the text into [`Statement`]s with every name resolved, so that playing it can't
-//! fail on a word. `script/grammar.rs` has a table of all words that begin a statement. `docs/fake-nccl.md`
-//! describes them for users.
+//! fail on a word. `script/grammar.rs` has a table of all words that begin a statement.
+//! `docs/reference/fake-nccl.md` describes them for users.
 //!
 //! Rule: every process reads the same script and follows all ranks. If only some ranks do something, the
 //! script names them. So each process knows what the other ranks do.
@@ -20,7 +20,7 @@
 //!    do is a function in the file of that subject in `play/`. State that outlives the statement is a field
 //!    in `play/driver.rs`. What the CUDA runtime would hold is in `play/cuda.rs`.
 //! 5. `nccl/`: if the statement changes which callbacks come, change the file of that event or mechanism.
-//! 6. `docs/fake-nccl.md`: add a row. The test `documentation_lists_every_word` asks for it.
+//! 6. `docs/reference/fake-nccl.md`: add a row. The test `documentation_lists_every_word` asks for it.
 //!
 //! A setting of the whole job is a field of [`Script`] (`script/job.rs`), and `setting` in the table's row. A
 //! call is a row of [`Op`] (`script/call.rs`), with what NCCL makes of it in `nccl/plan.rs`.

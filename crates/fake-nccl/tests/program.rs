@@ -120,7 +120,7 @@ fn bench_gives_every_figure() {
 
 #[test]
 fn documentation_lists_every_word() {
-    let docs = include_str!("../../../docs/fake-nccl.md");
+    let docs = include_str!("../../../docs/reference/fake-nccl.md");
     let faults = fake_nccl::script::FAULTS.iter().map(|f| (f.1, f.2));
     let items = fake_nccl::check::ITEMS.iter().map(|i| (i.word, i.what));
     for (word, what) in faults.chain(items) {

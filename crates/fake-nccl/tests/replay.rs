@@ -2,7 +2,7 @@
 
 mod common;
 
-use capture::block::{self, Kind};
+use capture::block::{self, BlockKind};
 use capture::callback::{record_bytes, Callback, What};
 use common::{log_plugin, program, Log};
 use fake_nccl::event::{Descr, Event, Handle, Seat};
@@ -64,10 +64,10 @@ impl Recording {
             format!("rank={rank}\nworld_size=2\nlocal_rank={rank}\npid=4242\nnccl=2.28.9\n")
                 .bytes(),
         );
-        block::finish(&mut out, at, Kind::Process, 0);
+        block::finish(&mut out, at, BlockKind::Process, 0);
         let at = block::begin(&mut out);
         out.extend(&self.bytes);
-        block::finish(&mut out, at, Kind::Callbacks, 1);
+        block::finish(&mut out, at, BlockKind::Callbacks, 1);
         if path.extension().is_some_and(|e| e == "zst") {
             out = zstd::encode_all(&out[..], 3).unwrap();
         }

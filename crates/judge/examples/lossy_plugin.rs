@@ -1,9 +1,9 @@
 //! A profiler plugin that lies in a known way, for the judge to find out.
 //!
-//! It writes NCCL Inspector's format, a line for each Coll event, to `<LOSSY_OUT>/<pid>.log`. Of every communicator's
-//! collectives, counted from 1, it leaves out every 7th and writes every 100th twice; and when the communicator ends it
-//! adds one AllReduce of 1 KiB that never was. Of `n` collectives a truthful judge says: n / 7 missing, n / 100 - n / 700 duplicate,
-//! one foreign.
+//! It writes NCCL Inspector's format, a line for each Coll event, to `<LOSSY_OUT>/<pid>.log`. Of every
+//! communicator's collectives, counted from 1, it leaves out every 7th and writes every 100th twice; and when
+//! the communicator ends it adds one AllReduce of 1 KiB that never was. Of `n` collectives a truthful judge
+//! says: n / 7 missing, n / 100 - n / 700 duplicate, one foreign.
 
 use nccl_abi::{event, v5};
 use std::ffi::{c_char, c_int, c_void, CStr};
@@ -64,7 +64,8 @@ unsafe extern "C" fn start(
     handle: *mut *mut c_void,
     descr: *mut v5::Descr,
 ) -> c_int {
-    // SAFETY: NCCL passes a place for the handle, our own context, and a descriptor whose member goes by its type.
+    // SAFETY: NCCL passes a place for the handle, our own context, and a descriptor whose member goes by its
+    // type.
     unsafe {
         *handle = std::ptr::without_provenance_mut(1);
         if (*descr).type_ != event::COLL {

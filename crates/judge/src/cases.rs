@@ -1,8 +1,9 @@
 //! The pieces that the work comes in, each run and compared by itself.
 //!
-//! Rule: a case is the same command for every profiler and round; only its environment and where its output goes differ.
+//! Rule: a case is the same command for every profiler and round; only its environment and where its output
+//! goes differ.
 
-use crate::plan::{Plan, Work};
+use crate::plan::{JudgePlan, Work};
 use crate::truth;
 use std::path::{Path, PathBuf};
 
@@ -32,7 +33,7 @@ pub(crate) struct Case {
 }
 
 /// What a plan's work comes in. Scripts go to `folder`.
-pub(crate) fn cases(plan: &Plan, folder: &Path) -> anyhow::Result<Vec<Case>> {
+pub(crate) fn cases(plan: &JudgePlan, folder: &Path) -> anyhow::Result<Vec<Case>> {
     let mut cases = Vec::new();
     match &plan.work {
         Work::FakeNccl {

@@ -1,18 +1,19 @@
 //! Calls done against calls in the profiler's output.
 //!
-//! [`judge`] gives every done call to `matched` or `missing`, and every record to `matched`, `duplicate` or `foreign`. A
-//! record is a duplicate when one before it has the same process, communicator, function and sequence number. It is
-//! foreign when nothing of its function, size and rank was done, when its sequence number is beyond the calls that were
-//! made, or when there are more of its kind than were done.
+//! [`judge`] gives every done call to `matched` or `missing`, and every record to `matched`, `duplicate` or
+//! `foreign`. A record is a duplicate when one before it has the same process, communicator, function and
+//! sequence number. It is foreign when nothing of its function, size and rank was done, when its sequence
+//! number is beyond the calls that were made, or when there are more of its kind than were done.
 //!
-//! NCCL announces an AlltoAll, Gather, Scatter or SendRecv as sends and receives where it has no kernel for it. A profiler
-//! that names none of them and has sends or receives is judged by these pieces. Whose root a Gather or Scatter had is not
-//! told by the work: its receives (or sends) are looked for where the profiler has most of them.
+//! NCCL announces an AlltoAll, Gather, Scatter or SendRecv as sends and receives where it has no kernel for
+//! it. A profiler that names none of them and has sends or receives is judged by these pieces. Whose root a
+//! Gather or Scatter had is not told by the work: its receives (or sends) are looked for where the profiler
+//! has most of them.
 //!
-//! Rule: matched + missing = done, and matched + duplicate + foreign = found. Where records have no sequence number, calls
-//! of one kind can't be told apart: then one that never was hides one that is missing.
+//! Rule: matched + missing = done, and matched + duplicate + foreign = found. Where records have no sequence
+//! number, calls of one kind can't be told apart: then one that never was hides one that is missing.
 
-use crate::records::{Kind, Record, Records};
+use crate::records::{Record, RecordKind, Records};
 use crate::truth::{Calls, Graphs, Key, Truth};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -90,7 +91,8 @@ pub fn judge<'a>(truth: &Truth, records: &'a Records) -> Completeness<'a> {
     let mut seen = HashSet::new();
     for record in &records.rows {
         let counts = match (truth.graphs, record.kind) {
-            (Graphs::Templates, Kind::Replay) | (Graphs::Executions, Kind::Template) => continue,
+            (Graphs::Templates, RecordKind::Replay)
+            | (Graphs::Executions, RecordKind::Template) => continue,
             _ => record.number,
         };
         let (Some(rank), Some(bytes)) = (truth.rank_of(record), record.bytes) else {
@@ -404,9 +406,9 @@ mod tests {
             ..record("AllReduce", 1024, None)
         };
         let records = records(vec![
-            with(Kind::Template),
-            with(Kind::Replay),
-            with(Kind::Replay),
+            with(RecordKind::Template),
+            with(RecordKind::Replay),
+            with(RecordKind::Replay),
         ]);
         assert!(judge(&truth, &records).total().whole());
         truth.graphs = Graphs::Executions;

@@ -1,7 +1,7 @@
 //! What a profiler costs the work: runs under it against runs of the same round without.
 //!
-//! Rule: a pair is of one round, so whatever the machine does over minutes is in both; the interval is over rounds. A
-//! cost is decided only where its whole interval is on one side of the limit.
+//! Rule: a pair is of one round, so whatever the machine does over minutes is in both; the interval is over
+//! rounds. A cost is decided only where its whole interval is on one side of the limit.
 
 use analyze::interval;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! What is run, under which profilers, how often.
 //!
-//! Rule: a plan says everything that a run depends on but the machine; the same plan with the same seed runs the same
-//! things in the same order.
+//! Rule: a plan says everything that a run depends on but the machine; the same plan with the same seed runs
+//! the same things in the same order.
 
 use anyhow::{bail, Context};
 use std::path::{Path, PathBuf};
@@ -66,7 +66,8 @@ impl Profiler {
                 .split_once('=')
                 .filter(|(key, _)| !key.is_empty())
                 .with_context(|| {
-                    format!("{expected}, found `{part}` in `{text}`\n  hint: a value can't have a comma; export such a variable instead")
+                    format!("{expected}, found `{part}` in `{text}`\n  hint: a value can't have a comma; \
+                        export such a variable instead")
                 })?;
             env.push((key.to_owned(), value.to_owned()));
         }
@@ -142,7 +143,7 @@ impl Work {
 
 /// All of it.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct JudgePlan {
     /// The work.
     pub work: Work,
     /// The profilers, without [`Profiler::none`], which is always run.

@@ -1,7 +1,7 @@
 //! Runs a command and says what it took.
 //!
-//! Rule: processor time and memory are the kernel's own count for the command and all its descendants that it waited for
-//! (`wait4`), so nothing has to be sampled.
+//! Rule: processor time and memory are the kernel's own count for the command and all its descendants that it
+//! waited for (`wait4`), so nothing has to be sampled.
 
 use anyhow::Context;
 use std::fs::File;
@@ -29,8 +29,8 @@ pub(crate) struct Ran {
 /// How often it is asked whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Runs `command` to its end, or kills it and its group after `timeout`, or once `stopped`. What it prints goes to `stdout`
-/// and `stderr` in `folder`.
+/// Runs `command` to its end, or kills it and its group after `timeout`, or once `stopped`. What it prints
+/// goes to `stdout` and `stderr` in `folder`.
 pub(crate) fn run(
     mut command: Command,
     folder: &Path,
@@ -138,7 +138,11 @@ mod tests {
 
     #[test]
     fn status_output_and_memory_of_a_child_s_child_are_known() {
-        let ran = sh("echo hello; sh -c 'x=$(head -c 20000000 /dev/zero | tr \"\\0\" a); echo ${#x}' >/dev/null; exit 3", 60.0);
+        let ran = sh(
+            "echo hello; sh -c 'x=$(head -c 20000000 /dev/zero | tr \"\\0\" a); echo ${#x}' \
+            >/dev/null; exit 3",
+            60.0,
+        );
         assert_eq!(ran.failed.as_deref(), Some("exit 3"));
         assert_eq!(ran.stdout, "hello\n");
         assert!(ran.peak_bytes > 16 << 20, "{}", ran.peak_bytes);

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// What a row is, in a job that may have CUDA graphs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum RecordKind {
     /// A call that was made and executed, or a row of a profiler that doesn't say.
     #[default]
     Call,
@@ -39,7 +39,7 @@ pub struct Record {
     /// How long the call took on the GPU, as the profiler says.
     pub time_ns: Option<u64>,
     /// What it is.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// The sends and receives that the profiler united to this row, with their bytes. If the program made
     /// them itself, they are what it called.
     pub pieces: Vec<(&'static str, u64)>,

@@ -51,7 +51,8 @@ fn completeness(report: &Report, shown: usize, out: &mut impl Write) -> Result<(
     }
     writeln!(
         out,
-        "\nCompleteness (calls done against calls in the output; matched + missing = done, the rest was found beside)"
+        "\nCompleteness (calls done against calls in the output; matched + missing = done, the rest was \
+        found beside)"
     )?;
     let names = [
         "profiler",
@@ -146,8 +147,8 @@ fn accuracy(report: &Report, shown: usize, out: &mut impl Write) -> Result<()> {
     }
     writeln!(
         out,
-        "\nAccuracy (profiler's time less the work's own, recorded calls only; p95 and p99 of the error without its sign; w1 is \
-         the Wasserstein-1 distance; us)"
+        "\nAccuracy (profiler's time less the work's own, recorded calls only; p95 and p99 of the error \
+         without its sign; w1 is the Wasserstein-1 distance; us)"
     )?;
     let names = [
         "profiler",
@@ -205,7 +206,8 @@ fn overhead(report: &Report, shown: usize, out: &mut impl Write) -> Result<()> {
     }
     writeln!(
         out,
-        "\nOverhead (under the profiler by without, of the same round; undecided where the interval straddles {})",
+        "\nOverhead (under the profiler by without, of the same round; undecided where the interval \
+        straddles {})",
         number(report.limit)
     )?;
     let names = [
@@ -235,8 +237,8 @@ fn callbacks(report: &Report, out: &mut impl Write) -> Result<()> {
     }
     writeln!(
         out,
-        "\nCallbacks (what one call costs the calling and the progress thread, an empty plugin subtracted; ns, and us for a \
-         single callback)"
+        "\nCallbacks (what one call costs the calling and the progress thread, an empty plugin subtracted; \
+         ns, and us for a single callback)"
     )?;
     let names = [
         "profiler",

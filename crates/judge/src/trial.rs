@@ -10,7 +10,7 @@ use crate::accuracy::{self, percentile, Times};
 use crate::cases::{cases, Case, Source};
 use crate::completeness::{self, Counts};
 use crate::overhead::overhead;
-use crate::plan::{Plan, Profiler, OUT};
+use crate::plan::{JudgePlan, Profiler, OUT};
 use crate::process::{self, Ran};
 use crate::random::Random;
 use crate::readers;
@@ -52,7 +52,7 @@ struct Sum {
 ///
 /// # Errors
 /// When a folder can't be made or a program can't be started; not when a run fails.
-pub fn run(plan: &Plan, told: &mut dyn FnMut(u64, u64)) -> anyhow::Result<Report> {
+pub fn run(plan: &JudgePlan, told: &mut dyn FnMut(u64, u64)) -> anyhow::Result<Report> {
     let temporary;
     let folder = match &plan.folder {
         Some(folder) => folder.as_path(),
@@ -133,7 +133,7 @@ pub fn run(plan: &Plan, told: &mut dyn FnMut(u64, u64)) -> anyhow::Result<Report
 
 /// One run, its output judged into `sum`.
 fn one(
-    plan: &Plan,
+    plan: &JudgePlan,
     case: &Case,
     profiler: &Profiler,
     place: &Path,
@@ -290,7 +290,7 @@ fn counter_against(bench: &Truth, counts: &Path, case: &str) -> Vec<String> {
 }
 
 fn judge(
-    plan: &Plan,
+    plan: &JudgePlan,
     truth: &Truth,
     out: &Path,
     sum: &mut Sum,
@@ -360,7 +360,7 @@ fn last_words(place: &Path) -> String {
 }
 
 fn summarise(
-    plan: &Plan,
+    plan: &JudgePlan,
     case: &Case,
     profilers: &[Profiler],
     sums: Vec<Sum>,

@@ -1,7 +1,8 @@
 //! What was done, from the work itself or from a counter that no profiler has a part in.
 //!
-//! A [`Truth`] has the calls of one run by [`Key`]. [`from_fake_nccl`] reads what fake-nccl counted on NCCL's side,
-//! [`bench::read`] what `ncclscope bench` timed call by call, and [`counter::read`] what the preloaded counter saw.
+//! A [`Truth`] has the calls of one run by [`Key`]. [`from_fake_nccl`] reads what fake-nccl counted on NCCL's
+//! side, [`bench::read`] what `ncclscope bench` timed call by call, and [`counter::read`] what the preloaded
+//! counter saw.
 //!
 //! Rule: sizes follow nccl-tests' convention, and ranks are the launcher's.
 
@@ -64,8 +65,8 @@ pub struct Truth {
     pub ranks: HashMap<u32, u32>,
     /// Which rows count.
     pub graphs: Graphs,
-    /// Whether every call that the job made is here, warm-up included, so that NCCL's sequence numbers can be held
-    /// against their number.
+    /// Whether every call that the job made is here, warm-up included, so that NCCL's sequence numbers can be
+    /// held against their number.
     pub whole: bool,
 }
 
@@ -96,8 +97,8 @@ impl Truth {
     }
 }
 
-/// What fake-nccl counted, from the line that `fake-nccl play` prints. `None` if it isn't such a line, or if a process
-/// crashed before it could say.
+/// What fake-nccl counted, from the line that `fake-nccl play` prints. `None` if it isn't such a line, or if
+/// a process crashed before it could say.
 pub fn from_fake_nccl(line: &Value) -> Option<Truth> {
     let mut truth = Truth {
         whole: true,
@@ -131,8 +132,10 @@ mod tests {
     #[test]
     fn a_line_of_fake_nccl_is_read_by_rank_and_a_crash_is_no_truth() {
         let mut line = serde_json::json!({"processes": [
-            {"rank": 0, "pid": 41, "operations": [{"function": "AllReduce", "bytes": 1024, "calls": 3, "replayed": 0}]},
-            {"rank": 1, "pid": 42, "operations": [{"function": "AllReduce", "bytes": 1024, "calls": 2, "replayed": 4}]},
+            {"rank": 0, "pid": 41, "operations": [{"function": "AllReduce", "bytes": 1024, "calls": 3,
+                "replayed": 0}]},
+            {"rank": 1, "pid": 42, "operations": [{"function": "AllReduce", "bytes": 1024, "calls": 2,
+                "replayed": 4}]},
         ]});
         let truth = from_fake_nccl(&line).expect("a truth");
         assert_eq!(

@@ -3,7 +3,7 @@
 //! Needs `fake-nccl` and the plugins beside the tests, as `make debug` leaves them.
 
 use judge::completeness::Counts;
-use judge::plan::{Plan, Profiler, Work};
+use judge::plan::{JudgePlan, Profiler, Work};
 use judge::report::Report;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,8 @@ fn there(name: &str) -> PathBuf {
     let path = built().join(name);
     assert!(
         path.is_file(),
-        "expected {}; `make debug` and `cargo build -p ncclscope-judge -p ncclscope-preload --examples` build it",
+        "expected {}; `make debug` and `cargo build -p ncclscope-judge -p ncclscope-preload --examples` \
+        build it",
         path.display()
     );
     path
@@ -37,8 +38,8 @@ fn own() -> Profiler {
     profiler("ncclscope", &there("libnccl_profiler_ncclscope.so"), "")
 }
 
-fn plan(work: Work, profilers: Vec<Profiler>, rounds: u32) -> Plan {
-    Plan {
+fn plan(work: Work, profilers: Vec<Profiler>, rounds: u32) -> JudgePlan {
+    JudgePlan {
         work,
         profilers,
         rounds,
@@ -70,7 +71,7 @@ fn judge_in(folder: &Path, script: &str, profilers: Vec<Profiler>, rounds: u32) 
         channels: vec![1],
         calls: 100,
     };
-    let plan = Plan {
+    let plan = JudgePlan {
         folder: Some(folder.join("runs")),
         ..plan(work, profilers, rounds)
     };

@@ -4,7 +4,7 @@ use arrow_array::{
     ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
 };
 use judge::overhead::Verdict;
-use judge::plan::{Plan, Profiler, Work};
+use judge::plan::{JudgePlan, Profiler, Work};
 use parquet::arrow::ArrowWriter;
 use std::fmt::Write;
 use std::fs::{self, File};
@@ -70,7 +70,8 @@ fn write_calls(path: &Path, mode: &str, slower: i64) {
     writer.close().expect("closed");
 }
 
-/// What a profiler wrote of it: every call but those of rank 1 from the 100th on, each half a microsecond too long.
+/// What a profiler wrote of it: every call but those of rank 1 from the 100th on, each half a microsecond too
+/// long.
 fn write_records(path: &Path) {
     let mut text = String::new();
     for rank in 0..RANKS {
@@ -121,7 +122,7 @@ fn a_profiler_half_a_microsecond_off_is_found_so_pair_by_pair_and_as_a_whole() {
     );
     fs::write(&program, script).expect("written");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("set");
-    let plan = Plan {
+    let plan = JudgePlan {
         work: Work::Bench {
             program,
             args: vec!["all_reduce".into()],

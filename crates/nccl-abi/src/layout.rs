@@ -1,9 +1,11 @@
 //! Macros that define the plugin struct and check layouts while compiling.
 //!
-//! [`plugin_struct!`] expands to a version's `Profiler`, from that module's own `Init`, `Descr` and `StateArgs`.
-//! [`layout!`] states size, alignment, and each field's type and offset; a difference is a compile error.
+//! [`plugin_struct!`] expands to a version's `Profiler`, from that module's own `Init`, `Descr` and
+//! `StateArgs`. [`layout!`] states size, alignment, and each field's type and offset; a difference is a
+//! compile error.
 //!
-//! Rule: the offsets in `layout!` are typed in from the measured tables, never computed from the structs they check.
+//! Rule: the offsets in `layout!` are typed in from the measured tables, never computed from the structs they
+//! check.
 
 /// Defines `Profiler`, `StartEvent` and `RecordEventState` of the module it is used in.
 macro_rules! plugin_struct {
@@ -27,8 +29,8 @@ macro_rules! plugin_struct {
 
         #[doc = concat!("The plugin struct, exported as the data object `", $symbol, "`.")]
         ///
-        /// NCCL calls every entry without a null check, so an exported table has all of them. They are `Option` so
-        /// that a program that loads plugins can look before it calls.
+        /// NCCL calls every entry without a null check, so an exported table has all of them. They are
+        /// `Option` so that a program that loads plugins can look before it calls.
         #[repr(C)]
         #[derive(Clone, Copy, Debug)]
         pub struct Profiler {
@@ -46,8 +48,8 @@ macro_rules! plugin_struct {
             pub finalize: Option<crate::Finalize>,
         }
 
-        // SAFETY: the struct is plain data with no interior mutability, so shared references only read it. Following
-        // `name` or calling an entry is an unsafe act of its own, with its own reason.
+        // SAFETY: the struct is plain data with no interior mutability, so shared references only read it.
+        // Following `name` or calling an entry is an unsafe act of its own, with its own reason.
         unsafe impl Sync for Profiler {}
 
         layout! { Profiler, size 48, align 8;
@@ -73,7 +75,8 @@ macro_rules! layout {
             $(
                 assert!(core::mem::offset_of!($of, $first $(. $rest)*) == $offset);
                 let memory = core::mem::MaybeUninit::<$of>::uninit();
-                // SAFETY: `memory` is allocated with the size of the type; only an address is taken, nothing is read.
+                // SAFETY: `memory` is allocated with the size of the type; only an address is taken, nothing
+                // is read.
                 let _: *const $field = unsafe { &raw const (*memory.as_ptr()).$first $(. $rest)* };
             )*
         };

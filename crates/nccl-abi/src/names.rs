@@ -1,13 +1,14 @@
 //! Names of functions, datatypes, algorithms and protocols.
 //!
-//! ABI v1 passes small numbers where v2 and later pass strings. [`func`], [`datatype`], [`algo`] and [`proto`] turn
-//! v1's numbers into the later strings, so that a capture reads the same from every NCCL; the functions in `_value`
-//! are their inverse. [`datatype_size`] works on the strings, and so for every version.
+//! ABI v1 passes small numbers where v2 and later pass strings. [`func`], [`datatype`], [`algo`] and
+//! [`proto`] turn v1's numbers into the later strings, so that a capture reads the same from every NCCL; the
+//! functions in `_value` are their inverse. [`datatype_size`] works on the strings, and so for every version.
 //!
-//! Rule: names are compared whole, so `Reduce` is never taken for `ReduceScatter`. A number without a name is `None`.
+//! Rule: names are compared whole, so `Reduce` is never taken for `ReduceScatter`. A number without a name is
+//! `None`.
 //!
-//! NCCL's own string table lacks `ncclUint8` and says [`UNKNOWN`] for it; v1's number 1 is unambiguous and keeps its
-//! name here. NCCL says [`INVALID`] for AllGatherV.
+//! NCCL's own string table lacks `ncclUint8` and says [`UNKNOWN`] for it; v1's number 1 is unambiguous and
+//! keeps its name here. NCCL says [`INVALID`] for AllGatherV.
 
 /// What NCCL prints for a datatype missing in its table, in practice `ncclUint8`.
 pub const UNKNOWN: &str = "Unknown";

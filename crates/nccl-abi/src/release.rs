@@ -1,8 +1,8 @@
 //! Which NCCL release looks up which plugin symbols.
 //!
-//! [`ALL`] lists the releases that were examined, and [`Release::symbols`] what each looks up. A release calls the
-//! newest symbol it finds, through a shim of its own if that is older than its native ABI; shims lose events and
-//! fields, so a plugin that exports all of [`SYMBOLS`] is served best.
+//! [`ALL`] lists the releases that were examined, and [`Release::symbols`] what each looks up. A release
+//! calls the newest symbol it finds, through a shim of its own if that is older than its native ABI; shims
+//! lose events and fields, so a plugin that exports all of [`SYMBOLS`] is served best.
 //!
 //! Rule: only what was examined is listed. A release that isn't here is `None`, also between two that agree.
 //!
@@ -20,7 +20,8 @@ pub struct Release {
 }
 
 impl Release {
-    /// The symbols it looks up, oldest first. NCCL goes from the last to the first and takes the first that is there.
+    /// The symbols it looks up, oldest first. NCCL goes from the last to the first and takes the first that
+    /// is there.
     pub fn symbols(&self) -> &'static [&'static str] {
         &SYMBOLS[..usize::from(self.native_abi).min(SYMBOLS.len())]
     }

@@ -1,7 +1,7 @@
 //! Values of ncclResult_t, which every entry of the plugin struct returns.
 //!
-//! Rule: a plugin returns [`SUCCESS`], also from `init`: after an error there, some NCCL releases call through null or
-//! unload the plugin twice. The other values are for programs that stand in for NCCL.
+//! Rule: a plugin returns [`SUCCESS`], also from `init`: after an error there, some NCCL releases call
+//! through null or unload the plugin twice. The other values are for programs that stand in for NCCL.
 
 use core::ffi::c_int;
 

@@ -1,9 +1,10 @@
 //! Event states: the values given to `record_event_state`.
 //!
-//! One flat enumeration for all event types; NCCL has never renumbered it. [`ALL`] is the table and [`name`] reads it.
+//! One flat enumeration for all event types; NCCL has never renumbered it. [`ALL`] is the table and [`name`]
+//! reads it.
 //!
-//! Rule: each constant names the member of `StateArgs` that its state defines. Any other member is garbage, and the
-//! pointer may be null for every state. A value not in [`ALL`] is ignored.
+//! Rule: each constant names the member of `StateArgs` that its state defines. Any other member is garbage,
+//! and the pointer may be null for every state. A value not in [`ALL`] is ignored.
 
 /// Send operation posted. Member `proxy_op` (v1 to v3), as for all of 0 to 7.
 pub const PROXY_OP_SEND_POSTED: u32 = 0;
@@ -21,8 +22,8 @@ pub const PROXY_OP_RECV_RECEIVED: u32 = 5;
 pub const PROXY_OP_RECV_TRANSMITTED: u32 = 6;
 /// Receive operation finished a chunk. Member `proxy_op`.
 pub const PROXY_OP_RECV_DONE: u32 = 7;
-/// Send step waiting for the GPU to fill its buffer. From v4 on member `proxy_step`, as for all steps, but its size is
-/// the previous chunk's except where said.
+/// Send step waiting for the GPU to fill its buffer. From v4 on member `proxy_step`, as for all steps, but
+/// its size is the previous chunk's except where said.
 pub const PROXY_STEP_SEND_GPU_WAIT: u32 = 8;
 /// Send step waiting for the network. Member `proxy_step`, with this chunk's size.
 pub const PROXY_STEP_SEND_WAIT: u32 = 9;

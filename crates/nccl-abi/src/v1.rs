@@ -1,7 +1,7 @@
 //! ABI v1, native to NCCL 2.23.
 //!
-//! The only version that passes function, datatype, algorithm and protocol as numbers; [`names`](crate::names) has
-//! their strings. It has no GPU events.
+//! The only version that passes function, datatype, algorithm and protocol as numbers;
+//! [`names`](crate::names) has their strings. It has no GPU events.
 //!
 //! Rule: `type_` is one byte, and the seven after it are uninitialised.
 
@@ -9,8 +9,8 @@ use core::ffi::{c_char, c_int, c_void};
 
 /// Starts the profiler for a communicator. The communicator is only told by its events.
 ///
-/// Writes `*context`, never null, and the wanted bits of [`event`](crate::event) to `*mask`, which the whole process
-/// shares.
+/// Writes `*context`, never null, and the wanted bits of [`event`](crate::event) to `*mask`, which the whole
+/// process shares.
 pub type Init = unsafe extern "C" fn(context: *mut *mut c_void, mask: *mut c_int) -> c_int;
 
 /// Describes an event at its start.
@@ -105,8 +105,8 @@ pub struct P2p {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ProxyOp {
-    /// Process that enqueued the operation. If it isn't this one, the context and `parent_obj` are addresses of
-    /// another process and mean nothing here.
+    /// Process that enqueued the operation. If it isn't this one, the context and `parent_obj` are addresses
+    /// of another process and mean nothing here.
     pub pid: i32,
     /// Channel.
     pub channel_id: u8,

@@ -1,10 +1,10 @@
 //! ABI v4, native to NCCL 2.27.
 //!
-//! Communicator name, hash and size moved from the events to [`Init`], which also brings the logger. KernelCh carries
-//! the GPU's time stamp. Its [`StateArgs`] are those of all later versions.
+//! Communicator name, hash and size moved from the events to [`Init`], which also brings the logger. KernelCh
+//! carries the GPU's time stamp. Its [`StateArgs`] are those of all later versions.
 //!
-//! Rule: `type_` is one byte, and the seven after it are uninitialised. Mask is the second argument of [`Init`], and
-//! the communicator's hash the fourth; v5 swaps them about.
+//! Rule: `type_` is one byte, and the seven after it are uninitialised. Mask is the second argument of
+//! [`Init`], and the communicator's hash the fourth; v5 swaps them about.
 
 use core::ffi::{c_char, c_int, c_void};
 
@@ -13,9 +13,9 @@ pub use crate::v3::NetPlugin;
 
 /// Starts the profiler for a communicator.
 ///
-/// Writes `*context`, never null, and the wanted bits of [`event`](crate::event) to `*mask`, which the whole process
-/// shares. `comm_name` may be null, and is the caller's: copy it. `comm_hash` is the same on all ranks, and not
-/// unique in time.
+/// Writes `*context`, never null, and the wanted bits of [`event`](crate::event) to `*mask`, which the whole
+/// process shares. `comm_name` may be null, and is the caller's: copy it. `comm_hash` is the same on all
+/// ranks, and not unique in time.
 pub type Init = unsafe extern "C" fn(
     context: *mut *mut c_void,
     mask: *mut c_int,
@@ -101,7 +101,8 @@ pub struct P2p {
     pub count: usize,
     /// Peer rank.
     pub peer: i32,
-    /// Channels of this direction. Garbage when NCCL 2.28 or later serves v4 through its shim: don't read it there.
+    /// Channels of this direction. Garbage when NCCL 2.28 or later serves v4 through its shim: don't read it
+    /// there.
     pub n_channels: u8,
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Adds the user's API calls and kernel launches, which became the parents of [`Coll`] and [`P2p`].
 //!
-//! Rule: `type_` is eight bytes from here on. [`Init`] has the communicator's id second and the mask third, unlike v4.
+//! Rule: `type_` is eight bytes from here on. [`Init`] has the communicator's id second and the mask third,
+//! unlike v4.
 
 use core::ffi::{c_char, c_int, c_void};
 
@@ -12,9 +13,9 @@ pub use crate::v4::{KernelCh, StateArgs, StateKernelCh, StateNetPlugin, StatePro
 
 /// Starts the profiler for a communicator.
 ///
-/// Writes `*context`, never null, and the wanted bits of [`event`](crate::event) to `*mask`, which the whole process
-/// shares. `comm_name` may be null, and is the caller's: copy it. `comm_id` is the same on all ranks, and not unique in
-/// time.
+/// Writes `*context`, never null, and the wanted bits of [`event`](crate::event) to `*mask`, which the whole
+/// process shares. `comm_name` may be null, and is the caller's: copy it. `comm_id` is the same on all ranks,
+/// and not unique in time.
 pub type Init = unsafe extern "C" fn(
     context: *mut *mut c_void,
     comm_id: u64,

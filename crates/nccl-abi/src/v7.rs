@@ -2,8 +2,8 @@
 //!
 //! Adds kernel phases, user tags, and the kernel variant of symmetric collectives.
 //!
-//! Rule: these are the layouts of NVIDIA's released libraries. Forks carry private structs of the same symbol name that
-//! don't agree with them.
+//! Rule: these are the layouts of NVIDIA's released libraries. Forks carry private structs of the same symbol
+//! name that don't agree with them.
 
 use core::ffi::{c_char, c_void};
 

@@ -1,4 +1,5 @@
-//! The structs as a plugin and NCCL use them: a static table, and a descriptor full of garbage read by its type.
+//! The structs as a plugin and NCCL use them: a static table, and a descriptor full of garbage read by its
+//! type.
 
 use core::ffi::{c_char, c_int, c_ulong, c_void};
 use core::mem::MaybeUninit;

@@ -1,7 +1,7 @@
 //! A library with NCCL's entry points that does nothing, for the tests of the counter.
 //!
-//! A communicator is a number: ranks × 256 + rank. A datatype of 99 makes a call fail. An AlltoAll calls `ncclSend` as the
-//! program would find it, as a libnccl does that is linked without `-Bsymbolic`.
+//! A communicator is a number: ranks × 256 + rank. A datatype of 99 makes a call fail. An AlltoAll calls
+//! `ncclSend` as the program would find it, as a libnccl does that is linked without `-Bsymbolic`.
 
 use std::ffi::{c_char, c_int, c_void};
 

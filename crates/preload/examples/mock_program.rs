@@ -1,10 +1,11 @@
 //! A program that calls a mock of NCCL both ways that programs do, for the tests of the counter.
 //!
-//! `mock_program NCCL USER`: opens both libraries, NCCL for itself alone (`RTLD_LOCAL`) as Python does with extensions.
-//! Prints `ok` when every call returned what it should and other look-ups went as ever.
+//! `mock_program NCCL USER`: opens both libraries, NCCL for itself alone (`RTLD_LOCAL`) as Python does with
+//! extensions. Prints `ok` when every call returned what it should and other look-ups went as ever.
 //!
-//! `mock_program NCCL --fork-in-first-count`: forks while another thread counts its first call, which takes long because the
-//! counter has something to say and nobody reads it. Prints `ok` when the child's call returned.
+//! `mock_program NCCL --fork-in-first-count`: forks while another thread counts its first call, which takes
+//! long because the counter has something to say and nobody reads it. Prints `ok` when the child's call
+//! returned.
 
 use std::ffi::{c_char, c_int, c_void, CString};
 use std::process::ExitCode;
@@ -35,7 +36,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     let comm = 8 * 256 + 3;
     let mut sound = true;
-    // Linked first: nothing has told yet where NCCL is. NCCL is loaded beside, as the framework's own dependency.
+    // Linked first: nothing has told yet where NCCL is. NCCL is loaded beside, as the framework's own
+    // dependency.
     let nccl = open(&arguments[1], libc::RTLD_NOW | libc::RTLD_LOCAL);
     if arguments
         .get(2)

@@ -1,5 +1,5 @@
-//! A library that has NCCL's entry points from whatever is loaded, as a framework's own library that is linked with
-//! libnccl: for the tests of the counter.
+//! A library that has NCCL's entry points from whatever is loaded, as a framework's own library that is
+//! linked with libnccl: for the tests of the counter.
 
 use std::ffi::{c_int, c_void};
 

@@ -81,8 +81,8 @@ impl Cached {
     }
 }
 
-/// NCCL's own function: where the program opened it, in a library loaded after this one, or in a libnccl that only some
-/// other library can see (as an extension of Python's).
+/// NCCL's own function: where the program opened it, in a library loaded after this one, or in a libnccl that
+/// only some other library can see (as an extension of Python's).
 fn real(name: &CStr) -> Option<*mut c_void> {
     let opened = OPENED.load(Relaxed);
     let own = super::ours(name);
@@ -129,8 +129,8 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, place: *mut 
     1
 }
 
-/// As the C library's, which gets every call but those for NCCL's entry points: by a jump, because it goes by the address
-/// that it returns to.
+/// As the C library's, which gets every call but those for NCCL's entry points: by a jump, because it goes by
+/// the address that it returns to.
 ///
 /// # Safety
 /// As the C library has it.
@@ -156,8 +156,8 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
     )
 }
 
-/// As the C library's, which gets every call but those for NCCL's entry points: by a jump, because it goes by the address
-/// that it returns to.
+/// As the C library's, which gets every call but those for NCCL's entry points: by a jump, because it goes by
+/// the address that it returns to.
 ///
 /// # Safety
 /// As the C library has it.

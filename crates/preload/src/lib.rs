@@ -1,16 +1,17 @@
 //! Counts a program's NCCL calls, whatever profiler is loaded: to preload (`LD_PRELOAD`).
 //!
-//! It has the entry points of NCCL's calls, each of which counts by function, datatype, count and communicator size and
-//! calls on. A program finds them in one of two ways. Linked with libnccl, its calls come here because a preloaded library
-//! is searched first. Opened at run time, the address comes from `dlsym`, which is here too and hands out ours in place of
-//! NCCL's; for every other name it jumps to the real one, so that `RTLD_NEXT` means what it means to the caller.
+//! It has the entry points of NCCL's calls, each of which counts by function, datatype, count and
+//! communicator size and calls on. A program finds them in one of two ways. Linked with libnccl, its calls
+//! come here because a preloaded library is searched first. Opened at run time, the address comes from
+//! `dlsym`, which is here too and hands out ours in place of NCCL's; for every other name it jumps to the
+//! real one, so that `RTLD_NEXT` means what it means to the caller.
 //!
 //! `NCCLSCOPE_COUNTER_DIR` is the folder for the files (crate `counter`); without it nothing is counted.
 //!
-//! Rule: a call that NCCL makes on behalf of another (an AlltoAll its sends) is not counted, and neither is one that
-//! failed; a program that can't be counted runs as it would have.
+//! Rule: a call that NCCL makes on behalf of another (an AlltoAll its sends) is not counted, and neither is
+//! one that failed; a program that can't be counted runs as it would have.
 
-use counter::{Counter, Kind};
+use counter::{CallShape, Counter};
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::path::Path;
@@ -111,7 +112,8 @@ type Query = unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int;
 fn query(cached: &Cached, name: &CStr, comm: *mut c_void) -> Option<u32> {
     let found = cached.real(name)?;
     let mut value = -1;
-    // SAFETY: NCCL's function of that name has this signature, and the program passed this communicator to NCCL.
+    // SAFETY: NCCL's function of that name has this signature, and the program passed this communicator to
+    // NCCL.
     let result = unsafe { std::mem::transmute::<*mut c_void, Query>(found)(comm, &mut value) };
     u32::try_from(value).ok().filter(|_| result == 0)
 }
@@ -135,7 +137,7 @@ fn counted(
     if inside {
         return call(found);
     }
-    let kind = Kind {
+    let kind = CallShape {
         function: counter::function(name).unwrap_or(u32::MAX),
         datatype: datatype as u32,
         // Before the call, because a nonblocking communicator is busy after it.
@@ -153,7 +155,8 @@ fn counted(
     result
 }
 
-/// Entry points: name, arguments before count and datatype, and arguments between these and communicator and stream.
+/// Entry points: name, arguments before count and datatype, and arguments between these and communicator and
+/// stream.
 macro_rules! calls {
     ($($name:ident $text:literal ($($before:ident: $pointer:ty),*) ($($option:ident),*);)*) => {
         $(
@@ -170,7 +173,8 @@ macro_rules! calls {
                 comm: Pointer,
                 stream: Pointer,
             ) -> c_int {
-                type Call = unsafe extern "C" fn($($pointer,)* usize, c_int, $(calls!(@int $option),)* Pointer, Pointer) -> c_int;
+                type Call = unsafe extern "C" fn($($pointer,)* usize, c_int,
+                    $(calls!(@int $option),)* Pointer, Pointer) -> c_int;
                 let name = const {
                     match CStr::from_bytes_with_nul(concat!($text, "\0").as_bytes()) {
                         Ok(name) => name,
@@ -179,7 +183,8 @@ macro_rules! calls {
                 };
                 static CACHED: Cached = Cached::new();
                 counted(&CACHED, name, (count, datatype, comm), |found| {
-                    // SAFETY: NCCL's function of that name has this signature, and gets what the program passed.
+                    // SAFETY: NCCL's function of that name has this signature, and gets what the program
+                    // passed.
                     unsafe {
                         let call = std::mem::transmute::<*mut c_void, Call>(found);
                         call($($before,)* count, datatype, $($option,)* comm, stream)

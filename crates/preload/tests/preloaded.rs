@@ -1,6 +1,6 @@
 //! The counter in a program that calls a mock of NCCL, opened at run time and linked.
 
-use counter::{Row, Table};
+use counter::{CallCount, Table};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -57,7 +57,7 @@ fn numbers(table: &Table) -> Vec<(&'static str, u64, u64, u64)> {
     let mut rows: Vec<_> = table
         .rows
         .iter()
-        .map(|r: &Row| (r.function, r.datatype_size, r.count, r.number))
+        .map(|r: &CallCount| (r.function, r.datatype_size, r.count, r.number))
         .collect();
     rows.sort_unstable();
     rows

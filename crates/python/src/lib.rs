@@ -1,10 +1,12 @@
-//! `ncclscope._native`: what the Python package needs from Rust, and nothing that Python can say as well itself.
+//! `ncclscope._native`: what the Python package needs from Rust, and nothing that Python can say as well
+//! itself.
 //!
-//! [`open`] makes a [`Capture`], which hands out its tables as [`Table`]s and a [`Report`] as JSON and text; the objects that
-//! users see are made of that in `python/ncclscope`. A table is a stream of record batches over the Arrow PyCapsule
-//! interface, each made when the reader asks for it.
+//! [`open`] makes a [`Capture`], which hands out its tables as [`Table`]s and a [`Report`] as JSON and text;
+//! the objects that users see are made of that in `python/ncclscope`. A table is a stream of record batches
+//! over the Arrow PyCapsule interface, each made when the reader asks for it.
 //!
-//! Rule: the interpreter is free for other threads while a capture is read, and while a report or a batch is made.
+//! Rule: the interpreter is free for other threads while a capture is read, and while a report or a batch is
+//! made.
 
 use analyze::clocks::Given;
 use arrow_array::ffi::FFI_ArrowSchema;
@@ -122,7 +124,8 @@ impl Capture {
         analyze::streams::kernels::why_none(&self.inner.capture)
     }
 
-    /// The report. `offsets` is what `ncclscope report --offsets` takes; raises `ncclscope.CaptureError` where it names none.
+    /// The report. `offsets` is what `ncclscope report --offsets` takes; raises `ncclscope.CaptureError`
+    /// where it names none.
     fn report(&self, py: Python<'_>, offsets: Option<PathBuf>) -> PyResult<Report> {
         let Some(offsets) = offsets else {
             let report = py.detach(|| self.inner.report().clone());
@@ -155,6 +158,7 @@ impl Report {
                 all,
                 explain,
                 kernels: false,
+                ..Options::default()
             };
             render::text::write(&self.0, options, out)
         })
@@ -261,8 +265,8 @@ impl Table {
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
-    /// The Arrow PyCapsule interface's stream. `requested_schema` is a wish that the interface lets one ignore: the
-    /// types are as documented.
+    /// The Arrow PyCapsule interface's stream. `requested_schema` is a wish that the interface lets one
+    /// ignore: the types are as documented.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,

@@ -1,8 +1,8 @@
 //! `callbacks` mode: every callback verbatim, through a byte ring to the recorder's thread.
 //!
-//! A caller reserves its record's place with a compare-and-swap, fills it in, and stores the first word last (Release);
-//! the thread takes records in order and stops at the first that is not committed. A full ring drops the record and
-//! counts it: this mode may be slower than the others but still never waits.
+//! A caller reserves its record's place with a compare-and-swap, fills it in, and stores the first word last
+//! (Release); the thread takes records in order and stops at the first that is not committed. A full ring
+//! drops the record and counts it: this mode may be slower than the others but still never waits.
 
 use crate::intern::read;
 use crate::pages;
@@ -133,8 +133,8 @@ impl Callbacks {
         }
     }
 
-    /// Moves committed records to `out`, up to about `limit` bytes, and returns how many; only the recorder's thread calls
-    /// this.
+    /// Moves committed records to `out`, up to about `limit` bytes, and returns how many; only the recorder's
+    /// thread calls this.
     pub fn take(&self, out: &mut Vec<u8>, limit: usize) -> u64 {
         let capacity = self.words.len() as u64;
         let (start, mut taken) = (out.len(), 0);

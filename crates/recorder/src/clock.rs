@@ -1,9 +1,9 @@
 //! The host clock that callbacks read: a counter register where the kernel trusts it, else the vDSO.
 //!
-//! Ticks are turned into time by readers, from anchors that the recorder's thread writes, so a callback pays for one
-//! register read only.
+//! Ticks are turned into time by readers, from anchors that the recorder's thread writes, so a callback pays
+//! for one register read only.
 
-use capture::live::Anchor;
+use capture::live::LiveAnchor;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -26,7 +26,8 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// The cheapest clock that is safe here: the kernel's own clock source tells whether the TSC is one on all CPUs.
+    /// The cheapest clock that is safe here: the kernel's own clock source tells whether the TSC is one on
+    /// all CPUs.
     pub fn choose() -> Clock {
         #[cfg(target_arch = "x86_64")]
         {
@@ -98,7 +99,7 @@ impl Clock {
 }
 
 /// Stores an anchor; `version` is odd meanwhile.
-pub fn store(anchor: &Anchor, version: &AtomicU64, [ticks, monotonic, realtime]: [u64; 3]) {
+pub fn store(anchor: &LiveAnchor, version: &AtomicU64, [ticks, monotonic, realtime]: [u64; 3]) {
     let before = version.load(Relaxed);
     version.store(before + 1, Release);
     anchor.ticks.store(ticks, Release);

@@ -1,10 +1,11 @@
 //! How other threads talk to the recorder's own thread.
 //!
-//! Inits ask for slots that are idle, and for rows; finalizes say which slots ended. The last finalize and the
-//! process's exit ask for a flush. The recorder's thread ([`crate::writer`]) looks at [`Control`] in each of
-//! its turns, and answers there.
+//! Inits ask for slots that are idle, and for rows; finalizes say which slots ended. The last finalize and
+//! the process's exit ask for a flush. The recorder's thread ([`crate::writer`]) looks at [`Control`] in each
+//! of its turns, and answers there.
 //!
-//! Rule: an event callback may set [`Control::definitions`] and nothing else here, because the rest takes locks.
+//! Rule: an event callback may set [`Control::definitions`] and nothing else here, because the rest takes
+//! locks.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire};

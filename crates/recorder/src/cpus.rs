@@ -1,8 +1,8 @@
 //! Where the recorder's thread may run.
 //!
-//! Rule: it may run where the process may, and not only where the thread does that called NCCL. That thread is
-//! often tied to one CPU, which ours must leave to it. NCCL itself ties the thread to some CPUs while it makes
-//! a communicator. So the process's CPUs are asked for when NCCL loads the plugin, before all that.
+//! Rule: it may run where the process may, and not only where the thread does that called NCCL. That thread
+//! is often tied to one CPU, which ours must leave to it. NCCL itself ties the thread to some CPUs while it
+//! makes a communicator. So the process's CPUs are asked for when NCCL loads the plugin, before all that.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 

@@ -1,5 +1,5 @@
-//! What CUDA and NCCL say about themselves, asked once per communicator at init, when NCCL has set the device; and the few
-//! functions of the driver that [`crate::gpu_events`] needs.
+//! What CUDA and NCCL say about themselves, asked once per communicator at init, when NCCL has set the
+//! device; and the few functions of the driver that [`crate::gpu_events`] needs.
 //!
 //! Both libraries are only looked up where the process has already loaded them.
 
@@ -58,8 +58,8 @@ pub fn current_gpu() -> Option<Gpu> {
     Some(gpu)
 }
 
-/// The driver's functions for events, by their signatures of CUDA 11.4 and later. Handles are numbers here: they are only
-/// handed back.
+/// The driver's functions for events, by their signatures of CUDA 11.4 and later. Handles are numbers here:
+/// they are only handed back.
 pub struct Driver {
     current: unsafe extern "C" fn(*mut u64) -> c_int,
     make_current: unsafe extern "C" fn(u64) -> c_int,
@@ -137,7 +137,8 @@ impl Driver {
         let cuda = loaded(c"libcuda.so.1")?;
         macro_rules! function {
             ($name:literal, $signature:ty) => {
-                // SAFETY: these are the driver API's documented signatures, unchanged since the functions exist.
+                // SAFETY: these are the driver API's documented signatures, unchanged since the functions
+                // exist.
                 unsafe { std::mem::transmute::<*mut c_void, $signature>(symbol(cuda, $name)?) }
             };
         }
@@ -217,8 +218,8 @@ impl Driver {
         (result == 0 && stream != 0).then_some(stream)
     }
 
-    /// Records an event, unless the stream is being captured into a graph. Another stream's capture, this thread's or not, is
-    /// left unharmed.
+    /// Records an event, unless the stream is being captured into a graph. Another stream's capture, this
+    /// thread's or not, is left unharmed.
     #[inline]
     pub fn record(&self, event: u64, stream: u64) -> Result<bool, u32> {
         let (mut capturing, mut mode) = (0, RELAXED);

@@ -248,9 +248,16 @@ fn destroy_event(event: u64, call: impl FnOnce() -> c_int) -> c_int {
 #[inline(always)]
 fn noted(kind: Ask, stream: u64, object: u64, call: impl FnOnce() -> c_int) -> c_int {
     if !asked::open() {
-        return call();
+        return passed(kind, call);
     }
     note(kind, stream, object, call)
+}
+
+/// Makes a call of the driver while no window is open.
+#[inline(always)]
+fn passed(kind: Ask, call: impl FnOnce() -> c_int) -> c_int {
+    let ticks = || get().map_or(0, |recorder| recorder.clock.ticks());
+    asked::pass(kind, ticks, call)
 }
 
 #[cold]
@@ -324,9 +331,11 @@ watched! {
     begin_v1_ptsz "cuStreamBeginCapture_ptsz" (stream: u64) => begin_capture(stream);
     begin_v2 "cuStreamBeginCapture_v2" (stream: u64, mode: c_int) => begin_capture(stream);
     begin_v2_ptsz "cuStreamBeginCapture_v2_ptsz" (stream: u64, mode: c_int) => begin_capture(stream);
-    begin_into "cuStreamBeginCaptureToGraph" (stream: u64, graph: u64, deps: Deps, edges: Pointer, n: usize, mode: c_int)
+    begin_into "cuStreamBeginCaptureToGraph" (stream: u64, graph: u64, deps: Deps, edges: Pointer, n: usize,
+        mode: c_int)
         => begin_capture(stream);
-    begin_into_ptsz "cuStreamBeginCaptureToGraph_ptsz" (stream: u64, graph: u64, deps: Deps, edges: Pointer, n: usize, mode: c_int)
+    begin_into_ptsz "cuStreamBeginCaptureToGraph_ptsz" (stream: u64, graph: u64, deps: Deps, edges: Pointer,
+        n: usize, mode: c_int)
         => begin_capture(stream);
     end "cuStreamEndCapture" (stream: u64, graph: Out) => end_capture(stream, graph);
     end_ptsz "cuStreamEndCapture_ptsz" (stream: u64, graph: Out) => end_capture(stream, graph);
@@ -348,9 +357,11 @@ watched! {
         => add_child(graph, child);
     node_v1 "cuGraphAddNode" (node: Out, graph: u64, deps: Deps, n: usize, parameters: Parameters)
         => add_node(graph, parameters);
-    node_v2 "cuGraphAddNode_v2" (node: Out, graph: u64, deps: Deps, edges: Pointer, n: usize, parameters: Parameters)
+    node_v2 "cuGraphAddNode_v2" (node: Out, graph: u64, deps: Deps, edges: Pointer, n: usize,
+        parameters: Parameters)
         => add_node(graph, parameters);
-    exec_child "cuGraphExecChildGraphNodeSetParams" (exec: u64, node: u64, child: u64) => set_child(exec, child);
+    exec_child "cuGraphExecChildGraphNodeSetParams" (exec: u64, node: u64, child: u64)
+        => set_child(exec, child);
     exec_node "cuGraphExecNodeSetParams" (exec: u64, node: u64, parameters: Parameters)
         => set_node(exec, parameters);
     clone_graph "cuGraphClone" (copy: Out, original: u64) => clone(copy, original);
@@ -360,11 +371,12 @@ watched! {
 
 /// The table of what is noted: name, signature, then what was asked, of which stream, with which object.
 macro_rules! noted {
-    ($($name:ident $symbol:literal ($($arg:ident: $type:ty),*) => $kind:ident($stream:expr, $object:expr);)*) => {
+    ($($name:ident $symbol:literal ($($arg:ident: $type:ty),*)
+        => $kind:ident($stream:expr, $object:expr);)*) => {
         interposed! { NOTED note_reals call;
             $($name $symbol ($($arg: $type),*) -> c_int {
                 if !asked::open() {
-                    return call();
+                    return passed(Ask::$kind, call);
                 }
                 note(Ask::$kind, $stream, $object, call)
             })*
@@ -373,16 +385,21 @@ macro_rules! noted {
 }
 
 noted! {
-    kernel "cuLaunchKernel" (f: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: u64, params: Pointer, extra: Pointer)
+    kernel "cuLaunchKernel" (f: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32,
+        stream: u64, params: Pointer, extra: Pointer)
         => Launch(stream, 0);
-    kernel_ptsz "cuLaunchKernel_ptsz" (f: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: u64, params: Pointer, extra: Pointer)
+    kernel_ptsz "cuLaunchKernel_ptsz" (f: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32,
+        shared: u32, stream: u64, params: Pointer, extra: Pointer)
         => Launch(stream, 0);
-    kernel_ex "cuLaunchKernelEx" (config: *const u8, f: u64, params: Pointer, extra: Pointer) => Launch(stream_of(config), 0);
+    kernel_ex "cuLaunchKernelEx" (config: *const u8, f: u64, params: Pointer, extra: Pointer)
+        => Launch(stream_of(config), 0);
     kernel_ex_ptsz "cuLaunchKernelEx_ptsz" (config: *const u8, f: u64, params: Pointer, extra: Pointer)
         => Launch(stream_of(config), 0);
-    cooperative "cuLaunchCooperativeKernel" (f: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: u64, params: Pointer)
+    cooperative "cuLaunchCooperativeKernel" (f: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32,
+        shared: u32, stream: u64, params: Pointer)
         => Launch(stream, 0);
-    cooperative_ptsz "cuLaunchCooperativeKernel_ptsz" (f: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: u64, params: Pointer)
+    cooperative_ptsz "cuLaunchCooperativeKernel_ptsz" (f: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32,
+        bz: u32, shared: u32, stream: u64, params: Pointer)
         => Launch(stream, 0);
     copy "cuMemcpyAsync" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
     copy_ptsz "cuMemcpyAsync_ptsz" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
@@ -391,7 +408,8 @@ noted! {
     copy_out "cuMemcpyDtoHAsync_v2" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
     copy_out_ptsz "cuMemcpyDtoHAsync_v2_ptsz" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
     copy_within "cuMemcpyDtoDAsync_v2" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
-    copy_within_ptsz "cuMemcpyDtoDAsync_v2_ptsz" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
+    copy_within_ptsz "cuMemcpyDtoDAsync_v2_ptsz" (to: u64, from: u64, n: usize, stream: u64)
+        => Copy(stream, 0);
     fill_8 "cuMemsetD8Async" (to: u64, value: u8, n: usize, stream: u64) => Copy(stream, 0);
     fill_8_ptsz "cuMemsetD8Async_ptsz" (to: u64, value: u8, n: usize, stream: u64) => Copy(stream, 0);
     fill_32 "cuMemsetD32Async" (to: u64, value: u32, n: usize, stream: u64) => Copy(stream, 0);

@@ -1,7 +1,8 @@
 //! NCCL's events with the ABI versions' differences taken out, and the trait that receives them.
 //!
-//! Adapters ([`crate::abi`]) fill only what their version has; the rest is its "not known" value: null string pointers,
-//! 0 counts, -1 ranks. Pointers to strings are NCCL's static literals and are read once, when interned.
+//! Adapters ([`crate::abi`]) fill only what their version has; the rest is its "not known" value: null string
+//! pointers, 0 counts, -1 ranks. Pointers to strings are NCCL's static literals and are read once, when
+//! interned.
 
 use std::ffi::c_char;
 
@@ -136,7 +137,8 @@ pub trait Receive {
     fn init(&self, init: &Init) -> (u64, u32);
     /// Returns the event's handle, never 0.
     fn start(&self, context: u64, kind: u64, parent: u64, event: Event) -> u64;
-    /// The event of this handle is over. `bits` are the bits of its kind, where they are known when compiling.
+    /// The event of this handle is over. `bits` are the bits of its kind, where they are known when
+    /// compiling.
     fn stop(&self, handle: u64, bits: Option<usize>);
     /// The event of this handle changed.
     fn state(&self, handle: u64, state: State);

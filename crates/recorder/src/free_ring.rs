@@ -4,9 +4,9 @@
 //! that ticket names the slot that is now theirs. The one giver stores a slot into the cell at `given` and
 //! then moves `given` on (Release), which takers meet with an Acquire load. Slots go round oldest first.
 //!
-//! A cell is overwritten only after its ticket's slot was given back (there are no fewer cells than slots), and
-//! the giver gives a ticket's slot back only after it has read the cell; so the giver may read the cell of
-//! any ticket that it has not yet dealt with.
+//! A cell is overwritten only after its ticket's slot was given back (there are no fewer cells than slots),
+//! and the giver gives a ticket's slot back only after it has read the cell; so the giver may read the cell
+//! of any ticket that it has not yet dealt with.
 //!
 //! Rule: a slot is owned by one taker, or by the giver, or is in the ring; never two of these. The model
 //! check in `tests/model.rs` runs this file's code on loom's atomics.
@@ -55,8 +55,8 @@ pub struct FreeRing<C, W> {
 struct Line<W>(W);
 
 impl<C: Cells, W: Word> FreeRing<C, W> {
-    /// A ring in which the first `slots` slots are free. `given` is 0 and so must `born` be. There are as many cells
-    /// as there may ever be slots: a further slot is given as one that was used.
+    /// A ring in which the first `slots` slots are free. `given` is 0 and so must `born` be. There are as
+    /// many cells as there may ever be slots: a further slot is given as one that was used.
     pub fn new(cells: C, slots: u64, given: W) -> Self {
         for slot in 0..slots {
             cells.set(slot, slot as u32);

@@ -10,6 +10,7 @@
 //!   The recorder's thread sets how sparse the sample is, so that timing keeps to its budget.
 //! - `poller`: the recorder's thread asks for the oldest pairs of each ring, in order, and keeps their times:
 //!   [`Poller::poll`].
+//! - `lead`: from these times it is seen whether the host is ahead of its GPU.
 //! - `anchor`: times are on the host's clock. Now and then the recorder's thread records an event on a stream
 //!   of our own, which is always idle, between two reads of the host's clock (an anchor).
 //!   `cuEventElapsedTime` to the newest anchor gives the rest. The error of a time is half the bracket, what
@@ -25,6 +26,7 @@
 //! belongs to the program, which must be the first to see it. A driver that shuts down must not be called.
 
 mod anchor;
+mod lead;
 mod poller;
 mod ring;
 mod sampling;

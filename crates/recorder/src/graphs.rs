@@ -1,9 +1,10 @@
 //! CUDA graphs: which captured calls an executable graph has, and how often it is launched.
 //!
-//! NCCL announces a captured call once, and no replay of it. So the recorder watches the driver's functions that
-//! make and launch graphs: [`crate::driver_watch`] has a function of ours before each, which calls the driver and then
-//! tells [`Graphs`]. [`contents`] follows what is in a graph. Executable graphs have entries in the live part, where
-//! each launch is counted; the recorder's thread writes them and the launches to blocks.
+//! NCCL announces a captured call once, and no replay of it. So the recorder watches the driver's functions
+//! that make and launch graphs: [`crate::driver_watch`] has a function of ours before each, which calls the
+//! driver and then tells [`Graphs`]. [`contents`] follows what is in a graph. Executable graphs have entries
+//! in the live part, where each launch is counted; the recorder's thread writes them and the launches to
+//! blocks.
 //!
 //! ```text
 //! NCCL, captured call ──▶ Graphs::captured   ─┐ by the graph's handle
@@ -12,9 +13,10 @@
 //! driver, launch      ──▶ Graphs::launched     ──▶ count, ring of launches ──▶ recorder's thread ──▶ blocks
 //! ```
 //!
-//! Rule: a graph without captured calls costs its launches one failed look-up, and nothing else. Nothing here fails a
-//! call of the driver. What could not be followed is never taken for zero launches: a captured call stays
-//! *unplaced* in [`Header::unplaced`] until its graph is instantiated or destroyed in our sight, and a reader says so.
+//! Rule: a graph without captured calls costs its launches one failed look-up, and nothing else. Nothing here
+//! fails a call of the driver. What could not be followed is never taken for zero launches: a captured call
+//! stays *unplaced* in [`Header::unplaced`] until its graph is instantiated or destroyed in our sight, and a
+//! reader says so.
 
 mod contents;
 mod execs;
@@ -208,7 +210,8 @@ impl Graphs {
         }
     }
 
-    /// Gives an executable graph other contents: its entry ends, and a new one begins unless nothing is in it.
+    /// Gives an executable graph other contents: its entry ends, and a new one begins unless nothing is in
+    /// it.
     fn replace(&self, state: &mut State, exec: u64, content: Content, now: u64) {
         if !content.is_empty() && self.execs.content(exec).as_ref() == Some(&content) {
             // Updated to the same: the graph is what it was, and so is its number.

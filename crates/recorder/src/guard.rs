@@ -30,8 +30,8 @@ pub fn caught<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Panics and pauses on demand, for tests: that no panic leaves an entry point, and that a callback does no harm
-/// that goes on late. Not in release builds.
+/// Panics and pauses on demand, for tests: that no panic leaves an entry point, and that a callback does no
+/// harm that goes on late. Not in release builds.
 #[cfg(debug_assertions)]
 pub mod forced {
     use super::{AtomicBool, Relaxed, OFF};

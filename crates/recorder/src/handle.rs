@@ -5,14 +5,14 @@
 //! bits 63..36 ticket │ 35..20 communicator slot, for what names a group
 //! ```
 //!
-//! All ranks of a job run the same allocator, so another process's handle would else name a row of ours (PXN passes
-//! such handles): the salt, drawn at init, tells them apart. Kind and salt lie side by side so that one comparison asks
-//! for both, and a row's generation lies where it lies in the row's word.
+//! All ranks of a job run the same allocator, so another process's handle would else name a row of ours (PXN
+//! passes such handles): the salt, drawn at init, tells them apart. Kind and salt lie side by side so that
+//! one comparison asks for both, and a row's generation lies where it lies in the row's word.
 
 /// What a handle names. No kind is 0, so no handle is NULL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum HandleKind {
     /// A communicator's context.
     Context = 1,
     /// A row, from CollApi or P2pApi.
@@ -58,7 +58,7 @@ const TICKET: u32 = 36;
 impl Handle {
     /// Names an entry of a table; of the generation, the lowest 18 bits.
     #[inline]
-    pub fn new(kind: Kind, channel: u8, slot: u32, generation: u64) -> Handle {
+    pub fn new(kind: HandleKind, channel: u8, slot: u32, generation: u64) -> Handle {
         let slot = u64::from(slot & ((1 << SLOT_BITS) - 1));
         Handle(
             generation << GENERATION
@@ -70,13 +70,13 @@ impl Handle {
 
     /// Names a group of a communicator by its ticket, of which the lowest 28 bits count.
     #[inline]
-    pub fn of_ticket(kind: Kind, comm: u16, ticket: u64) -> Handle {
+    pub fn of_ticket(kind: HandleKind, comm: u16, ticket: u64) -> Handle {
         Handle(ticket << TICKET | u64::from(comm) << CHANNEL | (kind as u64) << KIND)
     }
 
     /// Names the same entry as something else.
     #[inline]
-    pub fn renamed(self, kind: Kind, channel: u8) -> Handle {
+    pub fn renamed(self, kind: HandleKind, channel: u8) -> Handle {
         Handle(self.0 & !((1 << SLOT) - 1) | u64::from(channel) << CHANNEL | (kind as u64) << KIND)
     }
 
@@ -100,30 +100,30 @@ impl Handle {
 
     /// Whether this process gave it out, and for that.
     #[inline]
-    pub fn is(self, kind: Kind) -> bool {
+    pub fn is(self, kind: HandleKind) -> bool {
         self.0 as u32 & ((1 << CHANNEL) - 1) == (kind as u32) << KIND
     }
 
     /// What it names; `None` when this process did not give it out.
     #[inline]
-    pub fn kind(self) -> Option<Kind> {
+    pub fn kind(self) -> Option<HandleKind> {
         if self.0 as u16 != 0 {
             return None;
         }
         Some(match self.bits() {
-            1 => Kind::Context,
-            2 => Kind::Api,
-            3 => Kind::Task,
-            4 => Kind::KernelCh,
-            5 => Kind::ProxyOp,
-            6 => Kind::ProxyStep,
-            7 => Kind::GroupApi,
-            8 => Kind::Template,
-            9 => Kind::Launch,
-            10 => Kind::Plan,
-            11 => Kind::Rowless,
-            12 => Kind::Ignored,
-            13 => Kind::Phase,
+            1 => HandleKind::Context,
+            2 => HandleKind::Api,
+            3 => HandleKind::Task,
+            4 => HandleKind::KernelCh,
+            5 => HandleKind::ProxyOp,
+            6 => HandleKind::ProxyStep,
+            7 => HandleKind::GroupApi,
+            8 => HandleKind::Template,
+            9 => HandleKind::Launch,
+            10 => HandleKind::Plan,
+            11 => HandleKind::Rowless,
+            12 => HandleKind::Ignored,
+            13 => HandleKind::Phase,
             _ => return None,
         })
     }
@@ -200,8 +200,8 @@ mod tests {
                 (Some(kind), 7, 9, 5)
             );
             assert_ne!(Handle::new(kind, 0, 0, 0).give(1), 0);
-            let renamed = back.renamed(Kind::Phase, 1);
-            assert_eq!(renamed, Handle::new(Kind::Phase, 1, 9, 5));
+            let renamed = back.renamed(HandleKind::Phase, 1);
+            assert_eq!(renamed, Handle::new(HandleKind::Phase, 1, 9, 5));
         }
         assert_eq!(kinds, 13);
     }
@@ -210,11 +210,13 @@ mod tests {
     fn a_group_is_named_by_its_ticket() {
         let ticket = (1 << 28) - 1;
         let group = Handle::read(
-            Handle::of_ticket(Kind::GroupApi, 65_534, ticket).give(SALT),
+            Handle::of_ticket(HandleKind::GroupApi, 65_534, ticket).give(SALT),
             SALT,
         );
         assert!(
-            group.is(Kind::GroupApi) && group.is_ticket(ticket) && !group.is_ticket(ticket - 1)
+            group.is(HandleKind::GroupApi)
+                && group.is_ticket(ticket)
+                && !group.is_ticket(ticket - 1)
         );
         assert_eq!((group.ticket(), group.comm()), (ticket, 65_534));
         assert!(group.is_ticket(ticket + (1 << 28)));
@@ -222,9 +224,9 @@ mod tests {
 
     #[test]
     fn another_processes_handle_is_refused() {
-        let foreign = Handle::read(Handle::new(Kind::Api, 1, 2, 3).give(0x1235), 0x1237);
+        let foreign = Handle::read(Handle::new(HandleKind::Api, 1, 2, 3).give(0x1235), 0x1237);
         assert_eq!(foreign.kind(), None);
-        assert!(!foreign.is(Kind::Api));
+        assert!(!foreign.is(HandleKind::Api));
         assert_eq!(Handle::read(0, 1).kind(), None);
         assert_eq!(Handle::read(u64::MAX, 0xffff).kind(), None);
     }

@@ -1,7 +1,8 @@
 //! Strings to one-byte ids.
 //!
-//! NCCL passes static literals, so a pointer seen before is looked up in a small cache without reading the text. The
-//! cache is emptied when the last communicator is gone, because NCCL may then be unloaded and its addresses reused.
+//! NCCL passes static literals, so a pointer seen before is looked up in a small cache without reading the
+//! text. The cache is emptied when the last communicator is gone, because NCCL may then be unloaded and its
+//! addresses reused.
 
 use capture::live::{Header, Odd, Text, View};
 use std::ffi::c_char;

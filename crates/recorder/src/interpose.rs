@@ -1,23 +1,25 @@
 //! Puts functions of ours before functions of another library, in every loaded library that calls them.
 //!
-//! CUDA has no way to watch graph launches that leaves the process's one CUPTI subscription to others. But every
-//! call of the driver goes through a pointer that the caller keeps: libcudart, shared or linked into a program,
-//! asks for its addresses once and keeps them in its data; a program that is linked with the driver has them in
-//! its global offset table. [`Interposed::install`] finds these pointers and stores ours in their place:
+//! CUDA has no way to watch graph launches that leaves the process's one CUPTI subscription to others. But
+//! every call of the driver goes through a pointer that the caller keeps: libcudart, shared or linked into a
+//! program, asks for its addresses once and keeps them in its data; a program that is linked with the driver
+//! has them in its global offset table. [`Interposed::install`] finds these pointers and stores ours in their
+//! place:
 //!
 //! ```text
 //! caller's table:  [ cuGraphLaunch ] ──▶ libcuda        before
 //!                  [ ours          ] ──▶ ours ──▶ libcuda   after
 //! ```
 //!
-//! [`objects`] lists the loaded libraries, [`relocations`] the pointers that the dynamic linker fills in, found by
-//! the name of their symbol, and [`words`] those that a library has looked up by itself, found by their value.
+//! [`objects`] lists the loaded libraries, [`relocations`] the pointers that the dynamic linker fills in,
+//! found by the name of their symbol, and [`words`] those that a library has looked up by itself, found by
+//! their value.
 //!
-//! Measured on CUDA 13.0 (driver 580): all launches of torch, CuPy, JAX, and of programs with a static and a shared
-//! libcudart and with the driver's API were seen.
+//! Measured on CUDA 13.0 (driver 580): all launches of torch, CuPy, JAX, and of programs with a static and a
+//! shared libcudart and with the driver's API were seen.
 //!
-//! Rule: a word is replaced only if it is a symbol's slot, or equals the symbol's address to the last bit. Memory is
-//! read in a way that can't fault. Ours calls on, so a caller gets what it would have got.
+//! Rule: a word is replaced only if it is a symbol's slot, or equals the symbol's address to the last bit.
+//! Memory is read in a way that can't fault. Ours calls on, so a caller gets what it would have got.
 
 pub mod objects;
 mod relocations;
@@ -64,15 +66,15 @@ impl Real {
     }
 }
 
-/// A table of functions to be put before others: for each its name here, the symbol, the signature, and what ours does. In that,
-/// `$call` calls on. `$reals` is a module for what ours call on.
+/// A table of functions to be put before others: for each its name here, the symbol, the signature, and what
+/// ours does. In that, `$call` calls on. `$reals` is a module for what ours call on.
 macro_rules! interposed {
     ($table:ident $reals:ident $call:ident;
      $($name:ident $symbol:literal ($($arg:ident: $type:ty),*) -> $result:ty $does:block)*) => {
         $(
             extern "C" fn $name($($arg: $type),*) -> $result {
-                // SAFETY: ours is only reached in the real function's place, so its address is known; it has this
-                // signature.
+                // SAFETY: ours is only reached in the real function's place, so its address is known; it has
+                // this signature.
                 let $call = || unsafe {
                     let real = std::mem::transmute::<
                         *mut std::ffi::c_void,
@@ -108,7 +110,8 @@ pub(crate) use interposed;
 pub struct Interposed {
     /// How many libraries had ever been loaded when they were last searched; 0 never.
     loads: AtomicU64,
-    /// What was searched: where it lies, and its path. A child forked in the middle of a search makes no more of them.
+    /// What was searched: where it lies, and its path. A child forked in the middle of a search makes no more
+    /// of them.
     searched: Mutex<Vec<(u64, Vec<u8>)>>,
 }
 
@@ -132,12 +135,12 @@ impl Interposed {
         }
     }
 
-    /// Puts ours before the functions of these tables that `find` knows the addresses of, wherever they are called from
-    /// by now.
+    /// Puts ours before the functions of these tables that `find` knows the addresses of, wherever they are
+    /// called from by now.
     ///
-    /// Each library is searched once; with `again`, all of them are: one may have looked up an address since. A search
-    /// of all takes 50 to 100 ms in a process with torch, and the job's launches may stall for half of that (measured on
-    /// two H200), so it belongs into the start of a job.
+    /// Each library is searched once; with `again`, all of them are: one may have looked up an address since.
+    /// A search of all takes 50 to 100 ms in a process with torch, and the job's launches may stall for half
+    /// of that (measured on two H200), so it belongs into the start of a job.
     pub fn install(
         &self,
         tables: &[&[Function]],
@@ -210,7 +213,8 @@ struct Wanted {
     ours: u64,
 }
 
-/// Memory of this process, read without the risk of a fault: libraries may be unloaded while they are searched.
+/// Memory of this process, read without the risk of a fault: libraries may be unloaded while they are
+/// searched.
 mod memory {
     use super::{AtomicU64, Relaxed};
 
@@ -232,8 +236,8 @@ mod memory {
         usize::try_from(read).unwrap_or(0)
     }
 
-    /// Replaces the word at `at` if it is as expected. A page that may not be written to, as of a global offset
-    /// table, is made writable for the time.
+    /// Replaces the word at `at` if it is as expected. A page that may not be written to, as of a global
+    /// offset table, is made writable for the time.
     pub fn replace(at: u64, expected: impl Fn(u64) -> bool, to: u64, writable: bool) -> bool {
         let mut now = [0];
         if !at.is_multiple_of(8) || read(at, &mut now) != 8 || !expected(now[0]) {
@@ -242,8 +246,8 @@ mod memory {
         // SAFETY: sysconf has no preconditions.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
         let start = (at & !(page - 1)) as *mut libc::c_void;
-        // SAFETY: the page was mapped and readable a moment ago, and is a library's data. Other threads may read the
-        // word at the same time, which an atomic store of it allows.
+        // SAFETY: the page was mapped and readable a moment ago, and is a library's data. Other threads may
+        // read the word at the same time, which an atomic store of it allows.
         unsafe {
             let open = libc::PROT_READ | libc::PROT_WRITE;
             if !writable && libc::mprotect(start, page as usize, open) != 0 {
@@ -324,7 +328,8 @@ mod tests {
         #include <dlfcn.h>
         static int (*found)(int);
         int ask(int x) {
-            if (!found) found = (int (*)(int))dlsym(dlopen(\"libtold.so\", RTLD_LAZY | RTLD_NOLOAD), \"fake_answer\");
+            if (!found) found = (int (*)(int))dlsym(dlopen(\"libtold.so\", RTLD_LAZY | RTLD_NOLOAD), \
+                \"fake_answer\");
             return found(x);
         }";
 

@@ -3,8 +3,8 @@
 //! A child has a copy of every lock in the state of that moment, and no thread that would ever release it. So
 //! the lock holds its owner's process id: a child takes over what its parent left.
 //!
-//! Rule: only what sets things up takes it: init and finalize, and what is captured into CUDA graphs or makes them.
-//! No other event callback does.
+//! Rule: only what sets things up takes it: init and finalize, and what is captured into CUDA graphs or makes
+//! them. No other event callback does.
 
 use std::sync::atomic::{
     AtomicU32,

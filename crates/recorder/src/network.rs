@@ -1,18 +1,18 @@
 //! ProxyOps and ProxySteps: the network side of a call, folded into its row as bytes and waits.
 //!
-//! [`Network`] hands out the entries of the live part's table of open network operations, round, oldest first.
-//! NCCL starts operations that it never stops (transports without completion). Once its row is sealed, the
-//! entry of such an operation is revoked, and serves again when no callback can be at it any more
+//! [`Network`] hands out the entries of the live part's table of open network operations, round, oldest
+//! first. NCCL starts operations that it never stops (transports without completion). Once its row is sealed,
+//! the entry of such an operation is revoked, and serves again when no callback can be at it any more
 //! ([`crate::seats`]). When all entries are open, the oldest are revoked, and the operation that begins has
 //! none.
 //!
-//! A step has its place in its operation's entry, where NCCL too keeps it: by its number modulo 8. One that is
-//! started again, as NCCL does with receives that the network does not take yet, is the same step.
+//! A step has its place in its operation's entry, where NCCL too keeps it: by its number modulo 8. One that
+//! is started again, as NCCL does with receives that the network does not take yet, is the same step.
 //!
-//! Rule: an entry is written by the one thread that works on its operation, from the start of the operation to its stop.
-//! [`Network::uses`] says whose turn it is in between.
+//! Rule: an entry is written by the one thread that works on its operation, from the start of the operation
+//! to its stop. [`Network::uses`] says whose turn it is in between.
 
-use crate::handle::{Handle, Kind};
+use crate::handle::{Handle, HandleKind};
 use crate::round::Round;
 use crate::seats::{Inside, Seats};
 use capture::live::Row;
@@ -22,8 +22,8 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
 };
 
-/// Index of "send_network" and "recv_flush" in `live::WAITS`: NCCL refreshes a chunk's size just before these two, in which
-/// it is the network's turn.
+/// Index of "send_network" and "recv_flush" in `live::WAITS`: NCCL refreshes a chunk's size just before these
+/// two, in which it is the network's turn.
 pub const SEND_NETWORK: u8 = 2;
 /// See [`SEND_NETWORK`].
 pub const RECV_FLUSH: u8 = 4;
@@ -166,7 +166,7 @@ impl Network {
         op.open.store(0, Relaxed);
         // There are 2^n entries.
         let slot = at & (self.net_ops.len() - 1);
-        let name = Handle::new(Kind::ProxyOp, start.channel, slot as u32, generation);
+        let name = Handle::new(HandleKind::ProxyOp, start.channel, slot as u32, generation);
         op.word.store(name.raw(), Release);
         name
     }
@@ -194,7 +194,7 @@ impl Network {
         // Eight bits of the operation's generation tell a step from one of the entry's last operation.
         let turn = u64::from(owner.generation()) << 10 | (number as u64 / STEPS as u64) & 1023;
         let slot = owner.slot() * STEPS as u32 + at as u32;
-        let name = Handle::new(Kind::ProxyStep, owner.channel(), slot, turn);
+        let name = Handle::new(HandleKind::ProxyStep, owner.channel(), slot, turn);
         let step = &op.steps[at];
         let open = op.open.load(Relaxed);
         // Started again it has waited since its first start.
@@ -217,8 +217,8 @@ impl Network {
         (open && step.word.load(Relaxed) == handle.raw()).then_some((op, step))
     }
 
-    /// A step goes from one wait to the next, `None` before the first and behind the last: for how long some step of the operation
-    /// is in the network's hands.
+    /// A step goes from one wait to the next, `None` before the first and behind the last: for how long some
+    /// step of the operation is in the network's hands.
     #[inline]
     pub fn hold(op: &NetOp, from: Option<u64>, to: Option<u8>, now: u64) {
         let is = |wait: u64| wait == SEND_NETWORK.into() || wait == RECV_FLUSH.into();
@@ -238,7 +238,8 @@ impl Network {
         op.held.store(held, Relaxed);
     }
 
-    /// Tells the row of an operation that is over, if it was in the network's hands longer than all others of the row.
+    /// Tells the row of an operation that is over, if it was in the network's hands longer than all others of
+    /// the row.
     #[inline]
     pub fn account(op: &NetOp, row: &Row) {
         let held = op.held.load(Relaxed);
@@ -297,7 +298,7 @@ mod tests {
     /// In a callback of its own.
     fn try_begin(table: &Table) -> Begun {
         let start = Start {
-            row: Handle::new(Kind::Task, 0, 77, 5),
+            row: Handle::new(HandleKind::Task, 0, 77, 5),
             channel: 3,
             send: false,
             peer: 6,
@@ -355,7 +356,8 @@ mod tests {
             end(&network, name);
             (row.net_longest.load(Relaxed), row.net_link.load(Relaxed))
         };
-        // Two steps, from 100 to 150 and from 120 to 170; then one from 200 to 210: 80 units. Peer 6, receiving.
+        // Two steps, from 100 to 150 and from 120 to 170; then one from 200 to 210: 80 units. Peer 6,
+        // receiving.
         let (flush, gpu) = (Some(RECV_FLUSH), Some(5));
         let two = [
             (Some(3), flush, 100),

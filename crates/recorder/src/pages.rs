@@ -1,4 +1,5 @@
-//! Zeroed memory of the recorder's own, from the kernel: not `malloc`, which the program may be in the middle of.
+//! Zeroed memory of the recorder's own, from the kernel: not `malloc`, which the program may be in the middle
+//! of.
 
 use std::ffi::c_void;
 use std::io;
@@ -20,8 +21,8 @@ pub fn map(bytes: usize) -> io::Result<*mut c_void> {
     Ok(base)
 }
 
-/// Gives `place` so many bytes for the life of the process, unless it has them; false if there is no memory. Of several
-/// threads, the first one's stay.
+/// Gives `place` so many bytes for the life of the process, unless it has them; false if there is no memory.
+/// Of several threads, the first one's stay.
 pub fn map_once<T>(place: &AtomicPtr<T>, bytes: usize) -> bool {
     if !place.load(Acquire).is_null() {
         return true;

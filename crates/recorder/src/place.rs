@@ -1,10 +1,10 @@
 //! Where the live part and the trace file live.
 //!
-//! The live part is a file in memory: in /dev/shm when NCCL's own need leaves room there, else a node-local file. So it
-//! outlives this process and whoever started it. It is never a page of a file on disk by choice, because a store to
-//! such a page can stall while the page is being written back. Its pages are allocated before anybody uses them, at
-//! creation or by [`Mapping::allocate`], so no store can fault for want of space (SIGBUS). What it may grow to is
-//! a hole in the file.
+//! The live part is a file in memory: in /dev/shm when NCCL's own need leaves room there, else a node-local
+//! file. So it outlives this process and whoever started it. It is never a page of a file on disk by choice,
+//! because a store to such a page can stall while the page is being written back. Its pages are allocated
+//! before anybody uses them, at creation or by [`Mapping::allocate`], so no store can fault for want of space
+//! (SIGBUS). What it may grow to is a hole in the file.
 
 use crate::pages;
 use crate::settings::{file_name, host, rank, Settings};
@@ -14,11 +14,12 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Free space that is left to NCCL in /dev/shm: with kernel events, releases up to 2.30 take 34 MB a rank there, and
-/// run out with a crash.
+/// Free space that is left to NCCL in /dev/shm: with kernel events, releases up to 2.30 take 34 MB a rank
+/// there, and run out with a crash.
 const NCCL_SHARED_MEMORY: u64 = 48 << 20;
 
-/// What the recorder takes of the process's own memory, its thread's stack included, bytes; with room for what grows.
+/// What the recorder takes of the process's own memory, its thread's stack included, bytes; with room for
+/// what grows.
 const OWN_MEMORY: usize = 4 << 20;
 
 /// The mapped live part.
@@ -129,14 +130,16 @@ pub fn live_part(
     let folder = local.join(format!("ncclscope-{uid}"));
     let mut mapping = in_file(&folder, &file, room, used).map_err(|error| {
         let text = format!(
-            "no {} MiB for open calls, neither in /dev/shm beside NCCL's own nor in {}: {error}; TMPDIR may name another folder",
+            "no {} MiB for open calls, neither in /dev/shm beside NCCL's own nor in {}: {error}; TMPDIR may \
+            name another folder",
             bytes >> 20,
             folder.display()
         );
         io::Error::new(error.kind(), text)
     })?;
     mapping.warning = Some(format!(
-        "no room for {} MiB in /dev/shm beside NCCL's own; open calls live in {} (if that is a disk, callbacks may stall)",
+        "no room for {} MiB in /dev/shm beside NCCL's own; open calls live in {} (if that is a disk, \
+        callbacks may stall)",
         bytes >> 20,
         mapping.place
     ));
@@ -166,7 +169,8 @@ fn free_space(path: &Path) -> Option<u64> {
     }
 }
 
-/// A file of ours in a private folder: created, never opened through a link, every block that is used allocated.
+/// A file of ours in a private folder: created, never opened through a link, every block that is used
+/// allocated.
 fn in_file(folder: &Path, file: &str, room: usize, used: &[(usize, usize)]) -> io::Result<Mapping> {
     private_folder(folder)?;
     let path = folder.join(file);
@@ -215,8 +219,8 @@ pub fn create(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// `fd` with a number that no program writes to without having opened it: where standard output or error is closed, the
-/// next file that is opened has its number, and gets what the program prints.
+/// `fd` with a number that no program writes to without having opened it: where standard output or error is
+/// closed, the next file that is opened has its number, and gets what the program prints.
 fn beyond_standard_streams(fd: OwnedFd) -> io::Result<OwnedFd> {
     if fd.as_raw_fd() > libc::STDERR_FILENO {
         return Ok(fd);
@@ -235,8 +239,8 @@ fn beyond_standard_streams(fd: OwnedFd) -> io::Result<OwnedFd> {
     }
 }
 
-/// Maps `room` bytes of a new file, shared, and allocates what is used of them: offsets and lengths. Also returns
-/// the file's device and inode.
+/// Maps `room` bytes of a new file, shared, and allocates what is used of them: offsets and lengths. Also
+/// returns the file's device and inode.
 fn map(fd: &OwnedFd, room: usize, used: &[(usize, usize)]) -> io::Result<(*mut u8, (u64, u64))> {
     // SAFETY: the descriptor is ours; the mapping is new memory and replaces nothing.
     unsafe {

@@ -28,13 +28,13 @@ use crate::cuda::{CaptureQuery, Driver};
 use crate::free_ring::FreeRing;
 use crate::gpu_events::{Ring, Rings, Switch};
 use crate::graphs::Graphs;
-use crate::handle::{Handle, Kind};
+use crate::handle::{Handle, HandleKind};
 use crate::intern::Interner;
 use crate::network::Network;
 use crate::place::{Mapping, Names};
 use crate::round::Round;
 use crate::seats::{Inside, Seats};
-use crate::settings::Settings;
+use crate::settings::{Settings, When};
 use crate::stream_waits::StreamWaits;
 use crate::templates::Templates;
 use crate::watch::Watch;
@@ -138,7 +138,7 @@ impl Recorder {
     }
 
     #[inline]
-    fn encode(&self, kind: Kind, channel: u8, slot: u32, generation: u64) -> u64 {
+    fn encode(&self, kind: HandleKind, channel: u8, slot: u32, generation: u64) -> u64 {
         self.give(Handle::new(kind, channel, slot, generation))
     }
 
@@ -171,7 +171,7 @@ impl Recorder {
     pub fn look_for_callers(&self, again: bool) {
         let watch = Watch {
             graphs: self.settings.graphs,
-            windows: self.settings.windows,
+            windows: self.settings.windows != When::Off,
             waits: self.settings.waits,
         };
         if watch != Watch::default() {

@@ -1,11 +1,12 @@
 //! Which trace files a process has, so that together they stay within `NCCLSCOPE_MAX_SIZE`.
 //!
-//! Four files may be there at a time, each a quarter of the limit at most: `NAME.trace`, which is never removed because it
-//! has the start of the job, and the three newest of `NAME.1.trace`, `NAME.2.trace` …. A [`Rotation`] keeps an account of
-//! the calls in each file that may be removed, so that they can be counted when it is.
+//! Four files may be there at a time, each a quarter of the limit at most: `NAME.trace`, which is never
+//! removed because it has the start of the job, and the three newest of `NAME.1.trace`, `NAME.2.trace` …. A
+//! [`Rotation`] keeps an account of the calls in each file that may be removed, so that they can be counted
+//! when it is.
 //!
-//! Rule: every call that goes into a later file is added to that file's account, and an account is given up only to the
-//! account of what was removed.
+//! Rule: every call that goes into a later file is added to that file's account, and an account is given up
+//! only to the account of what was removed.
 
 use crate::settings::Mode;
 use capture::rotated::{Account, Bounds, Key, Rotated, Times};
@@ -35,7 +36,8 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// For a limit of `max_size` bytes. `callbacks` mode keeps its first file only, because a replay needs the beginning.
+    /// For a limit of `max_size` bytes. `callbacks` mode keeps its first file only, because a replay needs
+    /// the beginning.
     pub fn new(max_size: u64, mode: Mode) -> Rotation {
         let share = max_size / FILES;
         Rotation {
@@ -56,7 +58,8 @@ impl Rotation {
         }
     }
 
-    /// Rows of a block at most, of `most` that the staging area has room for: a block is at most a quarter of a file.
+    /// Rows of a block at most, of `most` that the staging area has room for: a block is at most a quarter of
+    /// a file.
     pub fn batch(&self, most: usize) -> usize {
         self.share
             .map_or(most, |share| most.min((share / 4 / ROW) as usize).max(8))
@@ -65,7 +68,8 @@ impl Rotation {
     /// Whether a file of `size` bytes has no room for another block of rows.
     pub fn is_full(&self, size: u64, batch: usize) -> bool {
         self.share.is_some_and(|share| {
-            // Names of very many communicators at a very small limit must not make every block a file of its own.
+            // Names of very many communicators at a very small limit must not make every block a file of its
+            // own.
             let room = share.max(self.preamble + share / 2);
             size + batch as u64 * ROW > room
         })
@@ -76,8 +80,8 @@ impl Rotation {
         self.share.is_some()
     }
 
-    /// The number of the next file, and its first block's content. Communicators that `known` denies have no definition
-    /// any more.
+    /// The number of the next file, and its first block's content. Communicators that `known` denies have no
+    /// definition any more.
     pub fn next(
         &self,
         current: u32,
@@ -105,7 +109,8 @@ impl Rotation {
         self.later.front().filter(|_| files > FILES)
     }
 
-    /// The next file is there and begins with that block; the number of the file to be removed for it, if one is.
+    /// The next file is there and begins with that block; the number of the file to be removed for it, if one
+    /// is.
     pub fn begun(&mut self, number: u32, first_block: u32, rotated: Rotated) -> Option<u32> {
         let remove = self.oldest().map(|oldest| oldest.number);
         if remove.is_some() {

@@ -1,7 +1,8 @@
-//! The recorder's settings: `NCCLSCOPE_*` variables, read once at the first init. `docs/settings.md` is the user's table.
+//! The recorder's settings: `NCCLSCOPE_*` variables, read once at the first init.
+//! `docs/reference/settings.md` is the user's table.
 //!
-//! A value that can't be used gives one line on stderr that names the variable, what it may be and what is used
-//! instead.
+//! A value that can't be used gives one line on stderr that names the variable, what it may be and what is
+//! used instead.
 
 use nccl_abi::event;
 use std::ffi::OsString;
@@ -43,6 +44,16 @@ pub enum Net {
     Off,
 }
 
+/// When there are kernel windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// If the job can afford CUPTI ([`crate::windows::price`]).
+    Auto,
+    /// Whatever it costs.
+    On,
+    Off,
+}
+
 /// All settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -54,8 +65,7 @@ pub struct Settings {
     pub net: Net,
     /// Whether launches of CUDA graphs are counted.
     pub graphs: bool,
-    /// Whether there are kernel windows.
-    pub windows: bool,
+    pub windows: When,
     /// Whether streams that wait for timed calls are timed, too.
     pub waits: bool,
     /// Seconds between flushes; `None` lets the file system decide.
@@ -109,9 +119,14 @@ impl Settings {
         let net = [Net::Steps, Net::Ops, Net::Off]
             [choose("NCCLSCOPE_NET", "steps", &["steps", "ops", "off"])];
         let graphs = choose("NCCLSCOPE_GRAPHS", "count", &["count", "off"]) == 0;
+        let windows = [When::Auto, When::On, When::Off]
+            [choose("NCCLSCOPE_WINDOWS", "auto", &["auto", "on", "off"])];
         // Totals have no place for what ran when.
-        let windows =
-            choose("NCCLSCOPE_WINDOWS", "on", &["on", "off"]) == 0 && mode != Mode::Profile;
+        let windows = if mode == Mode::Profile {
+            When::Off
+        } else {
+            windows
+        };
         let waits = choose("NCCLSCOPE_WAITS", "on", &["on", "off"]) == 0
             && matches!(timing, Timing::Auto | Timing::Events);
         let mut size = |name: &str, default: u64, least: u64, most: u64| -> u64 {
@@ -148,7 +163,10 @@ impl Settings {
         let flush = var("NCCLSCOPE_FLUSH").and_then(|value| match value.trim().parse::<f64>() {
             Ok(seconds) if (0.05..=3600.0).contains(&seconds) => Some(seconds),
             _ => {
-                complaints.push(format!("NCCLSCOPE_FLUSH={value} is not a number of seconds from 0.05 to 3600; using the default"));
+                complaints.push(format!(
+                    "NCCLSCOPE_FLUSH={value} is not a number of seconds from 0.05 to \
+                    3600; using the default"
+                ));
                 None
             }
         });

@@ -55,8 +55,8 @@ fn start() -> std::io::Result<&'static Recorder> {
 
 /// Looks up a library before anything is mapped.
 ///
-/// If another thread of the parent was in a look-up at the fork, glibc's first one in the child unmaps the place
-/// that ld.so.cache had in the parent. A mapping of ours would be there by then.
+/// If another thread of the parent was in a look-up at the fork, glibc's first one in the child unmaps the
+/// place that ld.so.cache had in the parent. A mapping of ours would be there by then.
 fn look_up_a_library() {
     // SAFETY: finds the program itself; nothing is loaded.
     unsafe {

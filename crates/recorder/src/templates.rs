@@ -1,8 +1,8 @@
 //! Captured calls: what each replay of a CUDA graph executes again.
 //!
-//! NCCL passes the handle that a captured call got at capture as the parent of every replay, for as long as the graph
-//! lives, and never says when that ends. So templates are never recycled; the table grows in chunks up to a cap, beyond
-//! which captured calls are counted and their replays can't be named.
+//! NCCL passes the handle that a captured call got at capture as the parent of every replay, for as long as
+//! the graph lives, and never says when that ends. So templates are never recycled; the table grows in chunks
+//! up to a cap, beyond which captured calls are counted and their replays can't be named.
 
 use crate::pages;
 use std::sync::atomic::{
@@ -46,8 +46,8 @@ impl Templates {
 
     /// A new template and its number; `None` beyond the cap.
     ///
-    /// Maps memory every 4096 templates: capture is set-up work, and no other way keeps a process that captures
-    /// nothing small.
+    /// Maps memory every 4096 templates: capture is set-up work, and no other way keeps a process that
+    /// captures nothing small.
     #[cold]
     pub fn add(&self) -> Option<(u32, &Template)> {
         let number = self.next.load(Relaxed);

@@ -16,6 +16,9 @@
 //! **When.** All ranks must look at the same steps. They have no way to agree, so windows begin at calls that
 //! each counts by itself ([`schedule`]). A reader says if the windows of two ranks do not overlap.
 //!
+//! **Whether.** CUPTI slows launches for the rest of the job once it was on, so it is only switched on if the
+//! job can afford that ([`price`]).
+//!
 //! **Cost.** Kernels run 1 to 5 % slower in a window (measured), so a twentieth of the time in windows stays
 //! within a budget of 1 %. If the job is slower in them than that allows, there are fewer ([`felt`]). Now and
 //! then, CUDA events are not recorded for a while either ([`Windows::is_quiet`]): from windows, quiet spells
@@ -29,6 +32,7 @@ pub mod asked;
 pub mod cupti;
 mod felt;
 pub mod neighbours;
+pub mod price;
 mod schedule;
 pub mod steps;
 mod store;
@@ -37,11 +41,13 @@ use crate::clock::Clock;
 use crate::cuda::driver_function;
 use crate::interpose::objects;
 use crate::lock::Lock;
-use capture::block::Kind;
+use crate::settings::When;
+use capture::block::BlockKind;
 use capture::live::Header;
 use capture::windows::{self, Ask, End, Kind as Ran, Window};
 use cupti::Cupti;
 use felt::Felt;
+use price::{Answer, Price};
 use schedule::{Due, Schedule};
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -65,6 +71,8 @@ pub mod off {
     pub const ERROR: u32 = 4;
     pub const NO_MEMORY: u32 = 5;
     pub const NO_DRIVER: u32 = 6;
+    /// Not for good: the host may come to be ahead of its GPU.
+    pub const TOO_DEAR: u32 = 7;
 }
 
 /// Switching on and off is done by the recorder's thread, and off also by the thread of another profiler.
@@ -111,7 +119,20 @@ fn give_up() {
 }
 
 /// One block to be written.
-pub type Block = (Kind, Vec<u8>);
+pub type Block = (BlockKind, Vec<u8>);
+
+/// How far the job has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Calls on the communicator with the most ranks, launches of graphs included.
+    pub calls: u64,
+    /// The number at which windows begin: `calls`, or the time in ms.
+    pub at: u64,
+    /// The host is known to be ahead of its GPU.
+    pub ahead: bool,
+    /// The job ends.
+    pub last: bool,
+}
 
 /// The windows of a process: owned by the recorder's thread.
 pub struct Windows {
@@ -127,13 +148,14 @@ pub struct Windows {
     /// [`ahead`] when the window was opened.
     ahead: u64,
     /// CUPTI's clock at that moment.
-    anchor: Option<Anchor>,
-    /// When CUPTI is to be set up; `None` before it was found, and afterwards.
+    anchor: Option<CuptiAnchor>,
+    price: Price,
+    /// When CUPTI is to be set up, if the job can afford it; `None` before it was found, and afterwards.
     warm_up_at: Option<Instant>,
     /// What is open, or drains, is no window ([`WARM_UP`]).
     warming_up: bool,
-    /// In the newest window, kernels were launched by calls that were not seen.
-    misses_launches: bool,
+    /// There are launches that are not seen, or may be: callers are to be searched for.
+    misses_callers: bool,
 }
 
 enum State {
@@ -147,11 +169,11 @@ enum State {
 }
 
 impl Windows {
-    /// `budget` is the share of the time that windows and events may cost; none are opened without one.
-    pub fn new(budget: Option<f64>) -> Windows {
-        let asked_for = budget.is_some();
+    /// `budget` is the share of the time that windows and events may cost.
+    pub fn new(when: When, budget: f64) -> Windows {
+        let asked_for = when != When::Off;
         Windows {
-            schedule: Schedule::new(budget.unwrap_or(0.0)),
+            schedule: Schedule::new(budget),
             felt: Felt::default(),
             cupti: None,
             looked: false,
@@ -160,9 +182,10 @@ impl Windows {
             at: 0,
             ahead: 0,
             anchor: None,
+            price: Price::new((when == When::Auto).then_some(budget)),
             warm_up_at: None,
             warming_up: false,
-            misses_launches: false,
+            misses_callers: false,
         }
     }
 
@@ -194,9 +217,10 @@ impl Windows {
         self.schedule.step(step);
     }
 
-    /// Whether the newest window has kernels that were launched by calls that were not seen; says so once.
-    pub fn misses_launches(&mut self) -> bool {
-        std::mem::take(&mut self.misses_launches)
+    /// Whether callers of the driver are to be searched for: the newest window has kernels that were launched by
+    /// calls that were not seen, or all launches must be seen now. Says so once.
+    pub fn misses_callers(&mut self) -> bool {
+        std::mem::take(&mut self.misses_callers)
     }
 
     /// Windows begin at other numbers from now on.
@@ -204,17 +228,32 @@ impl Windows {
         self.schedule.recount();
     }
 
-    /// Does what is due; blocks to be written. `calls` is how many there were on the communicator with the
-    /// most ranks, launches of graphs included. `at` is the number at which windows begin: `calls`, or the
-    /// time in ms.
-    pub fn poll(
-        &mut self,
-        header: &Header,
-        clock: Clock,
-        calls: u64,
-        at: u64,
-        last: bool,
-    ) -> Vec<Block> {
+    /// Opens the window or begins the quiet spell that is due while none is open.
+    fn begin(&mut self, header: &Header, clock: Clock, now: Progress) {
+        if self.may_set_up(header, clock, now) {
+            self.warm_up_at = None;
+            if neighbours::none() {
+                self.open(header, clock, WARM_UP);
+            }
+            return;
+        }
+        match self.schedule.due(now.at, now.last) {
+            Some(Due::Window(_)) if self.warm_up_at.is_some() => {}
+            Some(Due::Window(length)) => self.open(header, clock, length),
+            Some(Due::Quiet(length)) => {
+                let mut window = self.new_window(clock);
+                window.end = End::Quiet;
+                self.now = State::Quiet(window, Instant::now() + length);
+            }
+            None => {}
+        }
+    }
+
+    /// Does what is due; blocks to be written.
+    pub fn poll(&mut self, header: &Header, clock: Clock, now: Progress) -> Vec<Block> {
+        let Progress {
+            calls, at, last, ..
+        } = now;
         let mut blocks = Vec::new();
         self.at = at;
         if !matches!(self.now, State::Off) {
@@ -232,24 +271,7 @@ impl Windows {
             State::Closed if !self.looked && calls > 0 && !last => {
                 self.look(header);
             }
-            State::Closed if self.warm_up_at.is_some() => {
-                let is_time = self.warm_up_at.is_some_and(|at| Instant::now() >= at);
-                if is_time && !last {
-                    self.warm_up_at = None;
-                    if neighbours::none() {
-                        self.open(header, clock, WARM_UP);
-                    }
-                }
-            }
-            State::Closed => match self.schedule.due(at, last) {
-                Some(Due::Window(length)) => self.open(header, clock, length),
-                Some(Due::Quiet(length)) => {
-                    let mut window = self.new_window(clock);
-                    window.end = End::Quiet;
-                    self.now = State::Quiet(window, Instant::now() + length);
-                }
-                None => {}
-            },
+            State::Closed => self.begin(header, clock, now),
             State::Quiet(window, until) => {
                 if Instant::now() >= *until || last {
                     (window.closing, window.closed) = (clock.ticks(), clock.ticks());
@@ -313,6 +335,28 @@ impl Windows {
         blocks
     }
 
+    /// Whether CUPTI is to be set up now. If the job can't afford it, the header says so.
+    fn may_set_up(&mut self, header: &Header, clock: Clock, progress: Progress) -> bool {
+        let now = Instant::now();
+        if progress.last || self.warm_up_at.is_none_or(|at| now < at) {
+            return false;
+        }
+        let mut passed = asked::passed();
+        passed.waited = (passed.waited as f64 / ticks_per_ns(header, clock)) as u64;
+        let (why, share) = match self.price.ask(now, passed, progress.calls, progress.ahead) {
+            Answer::Yes => (0, 0),
+            Answer::TooDear(share) => (off::TOO_DEAR, share),
+            Answer::Search => {
+                self.misses_callers = true;
+                return false;
+            }
+            Answer::Wait => return false,
+        };
+        header.windows_code.store(share, Relaxed);
+        header.windows_off.store(why, Release);
+        why == 0
+    }
+
     fn new_window(&mut self, clock: Clock) -> Window {
         self.number += 1;
         let now = clock.ticks();
@@ -374,7 +418,7 @@ impl Windows {
             return;
         }
         self.ahead = ahead(clock);
-        self.anchor = Some(Anchor::now(clock));
+        self.anchor = Some(CuptiAnchor::now(clock));
         let mut window = self.new_window(clock);
         let begun = switched(|open| {
             if !neighbours::none() {
@@ -421,7 +465,7 @@ impl Windows {
         window.asked = asked.len() as u32;
         window.ran = ran.values().map(|of| of.len() as u32).sum();
         let mut blocks = names_in_blocks(names);
-        let last = Anchor::now(clock);
+        let last = CuptiAnchor::now(clock);
         let per_ns = ticks_per_ns(header, clock);
         let map = self.anchor.and_then(|first| {
             let set = ahead(clock).abs_diff(self.ahead) > CLOCK_SET;
@@ -444,7 +488,7 @@ impl Windows {
         let kernels = ran.values().flatten();
         let kernels = kernels.filter(|r| r.kind == Ran::Kernel && r.graph == 0);
         let launches = asked.iter().filter(|a| a.kind == Ask::Launch).count();
-        self.misses_launches = kernels.count() > launches + launches / 16 + 16;
+        self.misses_callers = misses_launches(kernels.count(), launches);
         for (device, mut of) in ran.into_iter().filter(|_| fits) {
             for ran in &mut of {
                 (ran.start, ran.ns) = map.map_or((0, 0), |m| (m.ticks(ran.start), m.ns(ran.ns)));
@@ -452,13 +496,13 @@ impl Windows {
             for chunk in of.chunks(CHUNK) {
                 let mut payload = Vec::new();
                 windows::put_ran(&mut payload, window.number, device, chunk);
-                blocks.push((Kind::Ran, payload));
+                blocks.push((BlockKind::Ran, payload));
             }
         }
         for chunk in asked.chunks(CHUNK) {
             let mut payload = Vec::new();
             windows::put_asked(&mut payload, window.number, chunk);
-            blocks.push((Kind::Asked, payload));
+            blocks.push((BlockKind::Asked, payload));
         }
         // Last, so that a window is only known with all that is in it.
         blocks.push(block_of(&window));
@@ -470,7 +514,7 @@ impl Windows {
             self.warming_up = false;
             self.number -= 1;
             // The names stay.
-            blocks.retain(|(kind, _)| *kind == Kind::Names);
+            blocks.retain(|(kind, _)| *kind == BlockKind::Names);
         }
         blocks
     }
@@ -496,11 +540,11 @@ fn names_in_blocks(names: Vec<(u32, Vec<u8>)>) -> Vec<Block> {
     for (id, name) in names {
         windows::put_name(&mut payload, id, &name);
         if payload.len() > NAMES {
-            blocks.push((Kind::Names, std::mem::take(&mut payload)));
+            blocks.push((BlockKind::Names, std::mem::take(&mut payload)));
         }
     }
     if !payload.is_empty() {
-        blocks.push((Kind::Names, payload));
+        blocks.push((BlockKind::Names, payload));
     }
     blocks
 }
@@ -508,7 +552,7 @@ fn names_in_blocks(names: Vec<(u32, Vec<u8>)>) -> Vec<Block> {
 fn block_of(window: &Window) -> Block {
     let mut payload = Vec::new();
     windows::put_window(&mut payload, window);
-    (Kind::Windows, payload)
+    (BlockKind::Windows, payload)
 }
 
 /// Closes the window if its time is over, or if another profiler's thread has done so; whether it is closed.
@@ -537,7 +581,7 @@ fn close(window: &mut Window, over: bool) -> bool {
 
 /// The clock of CUPTI's times beside ticks, at one moment.
 #[derive(Clone, Copy, Debug)]
-struct Anchor {
+struct CuptiAnchor {
     ticks: u64,
     /// CUPTI's time.
     cupti: u64,
@@ -545,14 +589,14 @@ struct Anchor {
     foreign: bool,
 }
 
-impl Anchor {
-    fn now(clock: Clock) -> Anchor {
+impl CuptiAnchor {
+    fn now(clock: Clock) -> CuptiAnchor {
         let mut best = (u64::MAX, 0, 0);
         for _ in 0..5 {
             let before = clock.ticks();
             let Some(cupti) = neighbours::foreign_clock() else {
                 let [ticks, _, cupti] = clock.anchor();
-                return Anchor {
+                return CuptiAnchor {
                     ticks,
                     cupti,
                     foreign: false,
@@ -562,7 +606,7 @@ impl Anchor {
             best = best.min((took, before + took / 2, cupti));
         }
         let (_, ticks, cupti) = best;
-        Anchor {
+        CuptiAnchor {
             ticks,
             cupti,
             foreign: true,
@@ -573,7 +617,7 @@ impl Anchor {
 /// From CUPTI's clock to ticks.
 #[derive(Clone, Copy, Debug)]
 struct ToTicks {
-    last: Anchor,
+    last: CuptiAnchor,
     /// Ticks in a unit of CUPTI's clock.
     ticks: f64,
     /// Nanoseconds in one.
@@ -583,7 +627,7 @@ struct ToTicks {
 impl ToTicks {
     /// Two moments, one before and one after what is to be mapped; `None` if the clock was changed in
     /// between.
-    fn between(first: Anchor, last: Anchor, ticks_per_ns: f64) -> Option<ToTicks> {
+    fn between(first: CuptiAnchor, last: CuptiAnchor, ticks_per_ns: f64) -> Option<ToTicks> {
         let units = last.cupti.checked_sub(first.cupti).filter(|n| *n > 0)?;
         let ticks = (last.ticks - first.ticks) as f64 / units as f64;
         (first.foreign == last.foreign).then_some(ToTicks {
@@ -611,6 +655,12 @@ impl ToTicks {
             duration
         }
     }
+}
+
+/// Whether so many kernels were launched in part by calls that were not seen. The analysis goes by the same rule
+/// (`misses_launches` in its streams/host.rs).
+fn misses_launches(kernels: usize, launches: usize) -> bool {
+    kernels > launches + launches / 16 + 16
 }
 
 /// Ticks in a nanosecond, from the first anchor to now.

@@ -17,6 +17,7 @@ use crate::recorder::messages::say;
 use crate::recorder::Recorder;
 use crate::rotation::Rotation;
 use crate::seats::Keeper;
+use crate::settings::When;
 use crate::windows::steps::Steps;
 use crate::windows::{off, Windows};
 use crate::{clock, cpus};
@@ -90,14 +91,7 @@ struct Writer {
     graphs: graphs::GraphState,
     windows: Windows,
     steps: Steps,
-    /// Calls by the number of ranks of their communicator.
-    shared: Vec<(u32, u64)>,
-    /// Sends and receives, with whom (a bit each, modulo 64), and whether windows begin by the clock for that.
-    sends: u64,
-    peers: u64,
-    by_time: bool,
-    /// Searches for callers of the driver that were made because launches were not seen.
-    searches: u32,
+    traffic: windows::Traffic,
 }
 
 /// Starts the thread, and makes the process's exit ask for a last flush. Without a thread, the live part is
@@ -194,13 +188,9 @@ impl Writer {
             started: (Instant::now(), recorder.clock.ticks()),
             poller: Poller::default(),
             graphs: graphs::GraphState::default(),
-            windows: Windows::new(settings.windows.then_some(settings.budget)),
+            windows: Windows::new(settings.windows, settings.budget),
             steps: Steps::default(),
-            shared: Vec::new(),
-            sends: 0,
-            peers: 0,
-            by_time: false,
-            searches: 0,
+            traffic: windows::Traffic::default(),
         }
     }
 
@@ -216,7 +206,7 @@ impl Writer {
     fn main(&mut self) {
         own_scheduling();
         self.keeper.ask_kernel(&self.recorder.seats);
-        if !self.recorder.settings.windows {
+        if self.recorder.settings.windows == When::Off {
             let why = &self.recorder.header().windows_off;
             why.store(off::NOT_ASKED, Relaxed);
         }

@@ -1,5 +1,5 @@
-//! Many of everything at once: 64 communicators under four threads, groups of a thousand calls, a thousand groups that are
-//! open together. Every call is a row or is counted.
+//! Many of everything at once: 64 communicators under four threads, groups of a thousand calls, a thousand
+//! groups that are open together. Every call is a row or is counted.
 
 mod job;
 
@@ -10,7 +10,8 @@ const COMMUNICATORS: u64 = 64;
 const THREADS: usize = 4;
 const GROUP: usize = 1000;
 
-/// One group of `calls` AllReduces, as NCCL announces it: all API calls, then all collectives, then the end of the group.
+/// One group of `calls` AllReduces, as NCCL announces it: all API calls, then all collectives, then the end
+/// of the group.
 fn grouped(comm: &Driver, calls: usize) {
     let group = comm.group(false);
     let apis: Vec<_> = (0..calls)

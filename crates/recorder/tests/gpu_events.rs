@@ -72,13 +72,14 @@ fn launch(cuda: &Cuda, comm: &Driver, group: *mut std::ffi::c_void, ns: u64) {
     comm.stop(launch);
 }
 
-/// Gives the stream so much to do that what is launched next begins when that ends, not when it is launched: only then does
-/// the time between its events have no launch in it.
+/// Gives the stream so much to do that what is launched next begins when that ends, not when it is launched:
+/// only then does the time between its events have no launch in it.
 fn load(cuda: &Cuda) {
     cuda.kernel(STREAM, 300_000);
 }
 
-/// Calls `launch` behind [`load`], and notes its number in `late` if the host took so long that the stream ran dry.
+/// Calls `launch` behind [`load`], and notes its number in `late` if the host took so long that the stream
+/// ran dry.
 fn loaded(cuda: &Cuda, late: &mut Vec<usize>, number: usize, launch: impl FnOnce()) {
     let began = Instant::now();
     load(cuda);
@@ -106,8 +107,8 @@ fn late_of(job: &Job) -> Vec<usize> {
     late
 }
 
-/// Calls `each` and waits for `period`, again and again. What a busy machine holds up is not made up for: that would be a
-/// flood.
+/// Calls `each` and waits for `period`, again and again. What a busy machine holds up is not made up for:
+/// that would be a flood.
 fn paced(n: usize, period: Duration, mut each: impl FnMut(usize)) {
     for i in 0..n {
         each(i);
@@ -404,7 +405,8 @@ fn what_a_step_of_the_gpus_clock_may_have_spoilt_is_not_trusted() {
 #[test]
 #[ignore = "played by the test below"]
 fn job_that_exits_under_way() {
-    // Registered before the recorder's handler, so it runs behind it: as CUDA's own, which shuts the driver down.
+    // Registered before the recorder's handler, so it runs behind it: as CUDA's own, which shuts the driver
+    // down.
     extern "C" fn shut_down() {
         let cuda = Cuda::load();
         cuda.fail(4);

@@ -1,8 +1,9 @@
-//! Random callback programs at all seven ABIs: nothing crashes, no panic is caught, and every call is accounted for.
+//! Random callback programs at all seven ABIs: nothing crashes, no panic is caught, and every call is
+//! accounted for.
 //!
-//! A case is a few programs (`program`), played in a child process by one thread each; the parent reads what was left.
-//! Cases that failed once are kept by proptest beside this file. `fuzz/` runs the same programs under a coverage-guided
-//! fuzzer with the address sanitizer, from the corpus that a test here plays too.
+//! A case is a few programs (`program`), played in a child process by one thread each; the parent reads what
+//! was left. Cases that failed once are kept by proptest beside this file. `fuzz/` runs the same programs
+//! under a coverage-guided fuzzer with the address sanitizer, from the corpus that a test here plays too.
 
 mod job;
 mod program;

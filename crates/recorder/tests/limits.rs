@@ -1,9 +1,9 @@
-//! What a host may lack: space, files, threads, memory, a clock that runs forward. The job goes on, and what could not be
-//! recorded is counted and said.
+//! What a host may lack: space, files, threads, memory, a clock that runs forward. The job goes on, and what
+//! could not be recorded is counted and said.
 //!
-//! Each test plays an ignored one of its own name in a child process, as in `job`. Where a lack can't be had for real
-//! without rights, the C library's function is replaced in this program: the recorder is linked in and calls it like any
-//! other ([`shim`]).
+//! Each test plays an ignored one of its own name in a child process, as in `job`. Where a lack can't be had
+//! for real without rights, the C library's function is replaced in this program: the recorder is linked in
+//! and calls it like any other ([`shim`]).
 //!
 //! Rule: the jobs assert nothing of what was recorded; the parent reads the capture that they left.
 
@@ -18,8 +18,8 @@ use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 use tables::LiveSource;
 
-/// Functions of the C library as the recorder meets them in this program. Each does what it always does unless told
-/// otherwise.
+/// Functions of the C library as the recorder meets them in this program. Each does what it always does
+/// unless told otherwise.
 mod shim {
     use super::*;
     use std::ffi::{c_char, c_int, c_void};
@@ -85,8 +85,8 @@ mod shim {
             *mut c_void,
             *mut c_void,
         ) -> c_int;
-        // SAFETY: the C library has it, with this signature, and so has a sanitizer that must know of each thread and that
-        // this function stands in front of (`scripts/sanitize.sh`).
+        // SAFETY: the C library has it, with this signature, and so has a sanitizer that must know of each
+        // thread and that this function stands in front of (`scripts/sanitize.sh`).
         unsafe {
             let mut real =
                 libc::dlsym(libc::RTLD_DEFAULT, c"__interceptor_pthread_create".as_ptr());
@@ -171,7 +171,8 @@ fn number(name: &str) -> i64 {
     variable(name).and_then(|v| v.parse().ok()).unwrap_or(0)
 }
 
-/// What the job of a test that has no steps of its own does: `CALLS` calls, under the lacks that the variables ask for.
+/// What the job of a test that has no steps of its own does: `CALLS` calls, under the lacks that the
+/// variables ask for.
 #[test]
 #[ignore = "played by the tests below"]
 fn job_in_need() {
@@ -554,7 +555,10 @@ fn nowhere_for_the_live_part_turns_recording_off_with_a_line() {
     let (status, said) = job.run_saying();
     assert!(status.success(), "{status}: {said}");
     assert!(
-        said.contains("recording is off: no 4 MiB for open calls, neither in /dev/shm beside NCCL's own nor in /proc/nowhere/ncclscope-"),
+        said.contains(
+            "recording is off: no 4 MiB for open calls, neither in /dev/shm beside NCCL's own nor \
+            in /proc/nowhere/ncclscope-"
+        ),
         "{said}"
     );
     assert!(said.contains("TMPDIR may name another folder"), "{said}");
@@ -684,7 +688,8 @@ fn job_beside_a_disk_writer() {
             }
         }
         going.store(false, Relaxed);
-        eprintln!("longest call (8 callbacks) {longest:?}, the thread's time slices included; it waited {} times", blocked.0);
+        eprintln!("longest call (8 callbacks) {longest:?}, the thread's time slices included; it waited {} \
+            times", blocked.0);
         assert_eq!(blocked, (0, 0), "times it waited; for a disk");
         comm.finalize();
     });

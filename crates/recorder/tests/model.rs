@@ -46,7 +46,7 @@ impl Cells for Ring {
 }
 
 /// A row with two fields that belong together: the model's stand-in for all of its lines.
-struct Row {
+struct ModelRow {
     word: AtomicU64,
     count: AtomicU64,
     again: AtomicU64,
@@ -57,23 +57,23 @@ struct Row {
 }
 
 // SAFETY: the point of the model is to check that `owned` is only touched by a row's owner.
-unsafe impl Sync for Row {}
+unsafe impl Sync for ModelRow {}
 // SAFETY: as above.
-unsafe impl Send for Row {}
+unsafe impl Send for ModelRow {}
 
 struct Model {
     born: Counter,
     free: FreeRing<Ring, Counter>,
     epoch: Epoch<Counter>,
     seat: Counter,
-    rows: Vec<Row>,
+    rows: Vec<ModelRow>,
 }
 
 const ALIVE: u64 = 2;
 
 fn model(slots: usize) -> Arc<Model> {
     let cells = Ring((0..slots).map(|_| AtomicU32::new(0)).collect());
-    let row = || Row {
+    let row = || ModelRow {
         word: AtomicU64::new(0),
         count: AtomicU64::new(0),
         again: AtomicU64::new(0),
@@ -193,8 +193,8 @@ fn callback(model: &Model, has_seat: bool) {
     }
 }
 
-/// The first call is sealed while a callback of it is under way, and its row serves a second call. Nothing of the
-/// first may be found in the second.
+/// The first call is sealed while a callback of it is under way, and its row serves a second call. Nothing of
+/// the first may be found in the second.
 fn late_callback(has_seat: bool) {
     loom::model(move || {
         let model = model(1);

@@ -45,7 +45,11 @@ fn dependencies_are_the_checked_in_list() {
         .filter(|l| !l.starts_with('#') && !l.is_empty())
         .map(str::to_owned)
         .collect();
-    assert_eq!(names, pinned, "a new dependency of the recorder is a line in dependencies.txt and a sentence in the commit");
+    assert_eq!(
+        names, pinned,
+        "a new dependency of the recorder is a line in dependencies.txt and a sentence \
+        in the commit"
+    );
 }
 
 #[test]

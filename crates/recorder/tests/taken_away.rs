@@ -1,5 +1,5 @@
-//! What others take away while the job runs: descriptors, the capture folder, the live part's file, the working folder. The
-//! job goes on, and what is left says what it has.
+//! What others take away while the job runs: descriptors, the capture folder, the live part's file, the
+//! working folder. The job goes on, and what is left says what it has.
 
 mod job;
 

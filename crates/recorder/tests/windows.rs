@@ -187,6 +187,25 @@ impl Play {
         std::thread::sleep(Duration::from_micros(300));
     }
 
+    /// A call of NCCL's whose launch is timed, with a kernel that takes so long.
+    fn timed_call(&mut self, ns: u64) {
+        let group = self.comm.group(false);
+        let api = self.comm.coll_api(group, 4096, false);
+        self.comm
+            .state(group, nccl_abi::state::GROUP_END_API_START, None);
+        let launch = self.comm.start(nccl_abi::event::KERNEL_LAUNCH, group, |u| {
+            u.kernel_launch.stream = STREAM as *mut _;
+        });
+        self.kernel((ns, self.nccl.1), 0, STREAM);
+        self.comm.stop(launch);
+        let plan = self
+            .comm
+            .start(nccl_abi::event::GROUP, std::ptr::null_mut(), |_| {});
+        self.comm.coll(api, 4096, 2);
+        self.comm.stop(plan);
+        self.comm.stop(group);
+    }
+
     /// Steps until then.
     #[track_caller]
     fn until(&mut self, mut done: impl FnMut() -> bool) {
@@ -313,19 +332,19 @@ fn yielded() -> u64 {
 }
 
 /// A folder with what a job needs beside its capture: CUPTI, and the other profiler.
-struct Place(tempfile::TempDir);
+struct JobFolder(tempfile::TempDir);
 
-impl Place {
-    fn new() -> Place {
-        Place(tempfile::tempdir().expect("made"))
+impl JobFolder {
+    fn new() -> JobFolder {
+        JobFolder(tempfile::tempdir().expect("made"))
     }
 
     fn path(&self) -> &Path {
         self.0.path()
     }
 
-    fn with_cupti() -> Place {
-        let place = Place::new();
+    fn with_cupti() -> JobFolder {
+        let place = JobFolder::new();
         place.put("libcupti.so.13", "fake_cupti");
         place
     }
@@ -339,7 +358,7 @@ impl Place {
     }
 
     /// Builds the other profiler.
-    fn with_profiler(self, options: &[&str]) -> Place {
+    fn with_profiler(self, options: &[&str]) -> JobFolder {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program/profiler.c");
         let folder = self.path().display().to_string();
         let built = Command::new("cc")
@@ -354,12 +373,17 @@ impl Place {
         self
     }
 
-    /// The ignored test `name`, with windows often.
+    /// The ignored test `name`, with windows often, whatever they cost.
     fn job(&self, name: &str) -> Job {
+        self.thrifty_job(name, "10").env("NCCLSCOPE_WINDOWS", "on")
+    }
+
+    /// The ignored test `name`, with windows if it can afford them.
+    fn thrifty_job(&self, name: &str, budget: &str) -> Job {
         let folder = self.path().to_str().expect("utf-8");
         Job::new(name)
             .env("NCCLSCOPE_TIMING", "host")
-            .env("NCCLSCOPE_BUDGET", "10")
+            .env("NCCLSCOPE_BUDGET", budget)
             .env("LD_LIBRARY_PATH", folder)
             .env("PLACE", folder)
     }
@@ -531,7 +555,7 @@ fn job_of_steps() {
 }
 
 fn all_that_was_launched_in_a_window_is_in_it() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     let left = Left::of(place.job("job_of_steps"));
     assert_eq!(left.off(), None);
     assert!(left.check(true) >= 2);
@@ -565,10 +589,70 @@ fn job_that_has_just_begun() {
 }
 
 fn cupti_is_set_up_before_the_first_window() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     let left = Left::of(place.job("job_that_has_just_begun"));
     assert_eq!(left.off(), None);
     assert!(left.process.windows.list.is_empty());
+}
+
+#[test]
+#[ignore = "played by a story"]
+fn job_with_few_launches() {
+    let mut play = Play::new();
+    play.windows(2);
+    play.rest();
+    play.save();
+}
+
+fn a_job_that_can_afford_cupti_has_windows() {
+    let place = JobFolder::with_cupti();
+    // Some 10 000 launches a second: CUPTI may cost 9 %.
+    let left = Left::of(place.thrifty_job("job_with_few_launches", "50"));
+    assert_eq!(left.off(), None);
+    assert!(left.check(true) >= 1);
+}
+
+#[test]
+#[ignore = "played by a story"]
+fn job_with_many_launches() {
+    let mut play = Play::new();
+    play.go_on(Duration::from_millis(2500));
+    // CUPTI stays in the way of launches once it was on: it never was.
+    assert_eq!((begun(), calls("cuptiActivityEnable")), (0, 0));
+    // The GPU has more to do than the host from now on.
+    if std::env::var_os("GETS_AHEAD").is_some() {
+        let began = Instant::now();
+        while calls("cuptiActivityDisable") < KINDS {
+            assert!(began.elapsed().as_secs() < 60, "it never comes");
+            play.kernel(play.compute, 0, OTHER);
+            play.timed_call(5_000_000);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    play.save();
+}
+
+fn a_job_that_waits_for_its_host_is_not_slowed_by_cupti() {
+    let place = JobFolder::with_cupti();
+    let left = Left::of(place.thrifty_job("job_with_many_launches", "0.1"));
+    let Some(Off::HostBound(share)) = left.off() else {
+        panic!("{:?}", left.off());
+    };
+    // More than the budget of 0.1 %, and less than all.
+    assert!((10..10_000).contains(&share), "{share}");
+    // Quiet spells still show what events cost.
+    let list = &left.process.windows.list;
+    assert!(list.iter().all(|w| w.is_quiet()));
+}
+
+fn cupti_is_set_up_once_the_host_is_ahead() {
+    let place = JobFolder::with_cupti();
+    let job = place.thrifty_job("job_with_many_launches", "0.1");
+    let mut job = job.env("NCCLSCOPE_TIMING", "auto").env("GETS_AHEAD", "1");
+    // The stamps here are of this run's launches.
+    job.command().env_remove("NCCLSCOPE_STAMPS");
+    let left = Left::of(job);
+    assert_eq!(left.off(), None);
 }
 
 #[test]
@@ -595,7 +679,7 @@ fn job_whose_library_looks_the_driver_up_late() {
 }
 
 fn launches_of_a_library_that_looks_the_driver_up_late_are_seen() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     place.put("libcublas.so.13", "fake_cudart");
     let left = Left::of(place.job("job_whose_library_looks_the_driver_up_late"));
     let unseen = |window: &&Window| {
@@ -614,7 +698,7 @@ fn launches_of_a_library_that_looks_the_driver_up_late_are_seen() {
 }
 
 fn dropped_records_are_counted_and_the_others_stay() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     let left = Left::of(place.job("job_of_steps").env("FAKE_CUPTI_DROP", "50"));
     assert_eq!((left.off(), left.check(true)), (None, 0));
     for window in left.windows() {
@@ -624,7 +708,7 @@ fn dropped_records_are_counted_and_the_others_stay() {
 }
 
 fn records_without_a_buffer_are_counted_once() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     let left = Left::of(place.job("job_of_steps").env("FAKE_CUPTI_RECORDS", "2"));
     let mut most = 0;
     for window in left.windows() {
@@ -656,7 +740,7 @@ fn check_clock_set(left: &Left) {
 }
 
 fn times_of_an_unknown_clock_are_left_out() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     let job = place.job("job_of_steps");
     let left = Left::of(job.env("FAKE_CUPTI_AHEAD", "5000000000"));
     check_clock_set(&left);
@@ -693,7 +777,7 @@ fn job_that_windows_slow() {
 /// late, which the interval knows: an estimate that is off by three of its half widths comes once in some
 /// thousand runs.
 fn a_report_says_what_windows_cost() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     let mut job = place
         .job("job_that_windows_slow")
         .env("NCCLSCOPE_BUDGET", "1")
@@ -725,7 +809,7 @@ fn job_with_a_runtime_of_its_own() {
 }
 
 fn the_cupti_that_lies_beside_cudas_runtime_is_found() {
-    let place = Place::new();
+    let place = JobFolder::new();
     place.put("cuda_runtime/lib/libcudart.so.13", "fake_cudart");
     place.put("cuda_cupti/lib/libcupti.so.13", "fake_cupti");
     let left = Left::of(place.job("job_with_a_runtime_of_its_own"));
@@ -751,18 +835,18 @@ fn job_without_windows() {
 }
 
 fn there_may_be_no_windows_and_the_cause_is_said() {
-    let without = |place: &Place, name: &str, value: &str| {
+    let without = |place: &JobFolder, name: &str, value: &str| {
         let left = Left::of(place.job("job_without_windows").env(name, value));
         assert!(left.process.windows.list.is_empty());
         left.off()
     };
-    let nowhere = Place::new();
+    let nowhere = JobFolder::new();
     for name in ["libcupti.so.13", "libcupti.so.12"] {
         // The dynamic linker looks no further than a file that it can't load.
         std::fs::write(nowhere.path().join(name), "no library").expect("written");
     }
-    let there = Place::with_cupti();
-    let tool = Place::with_cupti();
+    let there = JobFolder::with_cupti();
+    let tool = JobFolder::with_cupti();
     tool.put("libToolsInjection64.so", "fake_cudart");
     std::thread::scope(|scope| {
         let no_cupti = scope.spawn(|| without(&nowhere, "A", "1"));
@@ -795,7 +879,7 @@ fn job_with_an_error() {
 
 fn an_error_of_cupti_ends_windows_for_good() {
     let left = |fail: &str| {
-        let place = Place::with_cupti();
+        let place = JobFolder::with_cupti();
         Left::of(place.job("job_with_an_error").env("FAKE_CUPTI_FAIL", fail))
     };
     std::thread::scope(|scope| {
@@ -922,7 +1006,7 @@ fn job_that_was_profiled_before() {
 
 fn a_use_of_cupti_that_began_before_is_left_alone() {
     let profiled = |options: &[&str]| {
-        let place = Place::with_cupti().with_profiler(options);
+        let place = JobFolder::with_cupti().with_profiler(options);
         Left::of(place.job("job_that_was_profiled_before"))
     };
     std::thread::scope(|scope| {
@@ -938,7 +1022,7 @@ fn a_use_of_cupti_that_began_before_is_left_alone() {
 }
 
 fn a_clock_that_was_given_to_cupti_before_is_not_taken_for_another() {
-    let place = Place::with_cupti().with_profiler(&[]);
+    let place = JobFolder::with_cupti().with_profiler(&[]);
     let job = place.job("job_that_was_profiled_before");
     let left = Left::of(job.env("OWN_CLOCK", "1"));
     check_clock_set(&left);
@@ -973,7 +1057,7 @@ fn job_that_is_profiled() {
 }
 
 fn profiled(options: &[&str], variable: &str) -> Left {
-    let place = Place::with_cupti().with_profiler(options);
+    let place = JobFolder::with_cupti().with_profiler(options);
     Left::of(place.job("job_that_is_profiled").env(variable, "1"))
 }
 
@@ -1021,7 +1105,7 @@ fn job_that_yields_with_an_error() {
 }
 
 fn an_error_while_a_window_yields_is_the_last_too() {
-    let place = Place::with_cupti().with_profiler(&[]);
+    let place = JobFolder::with_cupti().with_profiler(&[]);
     let job = place.job("job_that_yields_with_an_error");
     let left = Left::of(job.env("FAKE_CUPTI_FAIL", "cuptiActivityDisable:4:15"));
     let ends: Vec<(End, u32)> = left.windows().iter().map(|w| (w.end, w.code)).collect();
@@ -1054,7 +1138,7 @@ fn job_that_ends_in_a_window() {
 }
 
 fn a_job_that_is_killed_in_a_window_keeps_those_before() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     let mut job = place.job("job_that_ends_in_a_window").env("END", "kill");
     assert!(!job.run().success());
     let left = Left::behind(&job);
@@ -1063,7 +1147,7 @@ fn a_job_that_is_killed_in_a_window_keeps_those_before() {
 }
 
 fn a_job_that_exits_in_a_window_keeps_that_too() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     let left = Left::of(place.job("job_that_ends_in_a_window").env("END", "exit"));
     assert!(left.check(true) >= 2);
     let ends: Vec<End> = left.windows().iter().map(|w| w.end).collect();
@@ -1099,7 +1183,7 @@ fn job_that_forks_in_a_window() {
 }
 
 fn a_fork_in_a_window_leaves_both_alone() {
-    let place = Place::with_cupti();
+    let place = JobFolder::with_cupti();
     let mut job = place.job("job_that_forks_in_a_window");
     assert!(job.run().success());
     let file = launches_file(&job.folder);
@@ -1143,6 +1227,9 @@ stories! {
     windows_have_what_was_launched_in_them:
         all_that_was_launched_in_a_window_is_in_it
         cupti_is_set_up_before_the_first_window
+        a_job_that_can_afford_cupti_has_windows
+        a_job_that_waits_for_its_host_is_not_slowed_by_cupti
+        cupti_is_set_up_once_the_host_is_ahead
         launches_of_a_library_that_looks_the_driver_up_late_are_seen
         dropped_records_are_counted_and_the_others_stay
         records_without_a_buffer_are_counted_once

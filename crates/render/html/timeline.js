@@ -1,8 +1,9 @@
 // Draws the run over time: curves that share one time axis, and above them steps, findings and deaths.
 //
-// A span that is dragged over the curves, or made with Shift and the arrow keys, filters the tables of rows that have calls in
-// it: operations, ranks, functions and communicators. Figures in rows stay those of the whole run, and each table says whether
-// it follows. The plot of operations by size follows by the event `ncclscope-span`, which names the operations with calls.
+// A span that is dragged over the curves, or made with Shift and the arrow keys, filters the tables of rows
+// that have calls in it: operations, ranks, functions and communicators. Figures in rows stay those of the
+// whole run, and each table says whether it follows. The plot of operations by size follows by the event
+// `ncclscope-span`, which names the operations with calls.
 
 const report = JSON.parse(document.getElementById("report").textContent);
 const { active } = JSON.parse(document.getElementById("more").textContent);
@@ -17,7 +18,11 @@ const width_us = timeline.bucket_us;
 const compact = (value) => String(+value.toPrecision(3));
 
 function rate(value, what) {
-  for (const [by, prefix] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+  for (const [by, prefix] of [
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ]) {
     if (value >= by) return `${compact(value / by)} ${prefix}${what}`;
   }
   return `${compact(value)} ${what}`.trimEnd();
@@ -74,10 +79,21 @@ const rates = (field, name, what) => curve(field, name, (value) => rate(value, w
 function durations() {
   const band = timeline.durations_us;
   if (!band || !band.n.some((n) => n > 0)) return null;
-  return { name: "GPU time of a call, median", text: time, line: band.p50, low: band.p10, high: band.p90, logarithmic: true, spread: "a tenth of the calls below and above" };
+  return {
+    name: "GPU time of a call, median",
+    text: time,
+    line: band.p50,
+    low: band.p10,
+    high: band.p90,
+    logarithmic: true,
+    spread: "a tenth of the calls below and above",
+  };
 }
 
-const who = (row) => (row.rank === null ? `pid ${row.pid} on ${row.host}` : `Rank ${row.rank}${row.device === null ? "" : ` (GPU ${row.device} of ${row.host})`}`);
+const who = (row) =>
+  row.rank === null
+    ? `pid ${row.pid} on ${row.host}`
+    : `Rank ${row.rank}${row.device === null ? "" : ` (GPU ${row.device} of ${row.host})`}`;
 
 const late = timeline.late
   .filter((row) => row.held_up_us.some((us) => us > 0))
@@ -88,21 +104,67 @@ const late = timeline.late
   }));
 
 const PRESETS = [
-  { key: "waiting", title: "Waiting", curves: [shares("nccl", "In NCCL"), shares("waiting", "Waiting for the last rank"), shares("transfer", "Transfer"), shares("exposed", "Exposed communication"), ...late] },
-  { key: "collectives", title: "Collectives", curves: [rates("collectives", "Collectives of a rank", "/s"), rates("bytes", "Bytes of a rank's calls", "B/s"), durations()] },
-  { key: "p2p", title: "Point-to-point", needs: ["sends", "recvs"], curves: [rates("sends", "Sends of a rank", "/s"), rates("recvs", "Receives of a rank", "/s"), rates("bytes", "Bytes of a rank's calls", "B/s")] },
-  { key: "network", title: "Network", needs: ["bytes_sent", "bytes_received"], curves: [rates("bytes_sent", "Sent by a rank", "B/s"), rates("bytes_received", "Received by a rank", "B/s"), shares("nic", "Data in the network's hands")] },
+  {
+    key: "waiting",
+    title: "Waiting",
+    curves: [
+      shares("nccl", "In NCCL"),
+      shares("waiting", "Waiting for the last rank"),
+      shares("transfer", "Transfer"),
+      shares("exposed", "Exposed communication"),
+      ...late,
+    ],
+  },
+  {
+    key: "collectives",
+    title: "Collectives",
+    curves: [
+      rates("collectives", "Collectives of a rank", "/s"),
+      rates("bytes", "Bytes of a rank's calls", "B/s"),
+      durations(),
+    ],
+  },
+  {
+    key: "p2p",
+    title: "Point-to-point",
+    needs: ["sends", "recvs"],
+    curves: [
+      rates("sends", "Sends of a rank", "/s"),
+      rates("recvs", "Receives of a rank", "/s"),
+      rates("bytes", "Bytes of a rank's calls", "B/s"),
+    ],
+  },
+  {
+    key: "network",
+    title: "Network",
+    needs: ["bytes_sent", "bytes_received"],
+    curves: [
+      rates("bytes_sent", "Sent by a rank", "B/s"),
+      rates("bytes_received", "Received by a rank", "B/s"),
+      shares("nic", "Data in the network's hands"),
+    ],
+  },
 ]
   .map((preset) => ({ ...preset, curves: preset.curves.filter(Boolean) }))
-  .filter((preset) => preset.curves.length && (!preset.needs || preset.needs.some((field) => timeline[field]?.sum.some((v) => v > 0))));
+  .filter(
+    (preset) =>
+      preset.curves.length &&
+      (!preset.needs || preset.needs.some((field) => timeline[field]?.sum.some((v) => v > 0))),
+  );
 
 // Pins: late ranks where they held up most, and deaths where they happened.
 const pins = [
   ...timeline.late.map((row) => {
     const most = Math.max(...row.held_up_us);
-    const sentence = report.findings.find((f) => f.kind === "late_rank" && f.sentence.startsWith(`Rank ${row.rank} `))?.sentence;
+    const sentence = report.findings.find(
+      (f) => f.kind === "late_rank" && f.sentence.startsWith(`Rank ${row.rank} `),
+    )?.sentence;
     const at_us = (row.held_up_us.indexOf(most) + 0.5) * width_us;
-    return { at_us, text: `${sentence ?? `${who(row)} is late more often than chance gives.`} Most of it around here.`, death: false };
+    return {
+      at_us,
+      text: `${sentence ?? `${who(row)} is late more often than chance gives.`} Most of it around here.`,
+      death: false,
+    };
   }),
   ...timeline.marks.map((mark) => ({ at_us: mark.at_us, text: mark.text, death: mark.kind === "dead_rank" })),
 ];
@@ -117,20 +179,29 @@ const has = (bits, from, to) => {
 };
 
 // By array of the report: whether a row of it has calls in the buckets from `from` to before `to`.
-const some_operation = (is, from, to) => report.operations.some((o, i) => is(o) && has(active.operations[i], from, to));
+const some_operation = (is, from, to) =>
+  report.operations.some((o, i) => is(o) && has(active.operations[i], from, to));
 const FOLLOWS = {
   operations: (i, from, to) => has(active.operations[i], from, to),
   "ranks.rows": (i, from, to) => has(active.ranks[i], from, to),
   functions: (i, from, to) => some_operation((o) => o.function === report.functions[i].function, from, to),
-  communicators: (i, from, to) => some_operation((o) => o.communicator === report.communicators[i].communicator, from, to),
+  communicators: (i, from, to) =>
+    some_operation((o) => o.communicator === report.communicators[i].communicator, from, to),
 };
-const tables = !place ? [] : [...document.querySelectorAll("table[data-rows]")].map((table) => {
-  const note = element("p", { class: "span-note" });
-  note.hidden = true;
-  const frame = table.closest(".frame");
-  frame.before(note);
-  return { rows: [...table.tBodies[0].rows], follows: FOLLOWS[table.dataset.rows], foot: table.tFoot, note };
-});
+const tables = !place
+  ? []
+  : [...document.querySelectorAll("table[data-rows]")].map((table) => {
+      const note = element("p", { class: "span-note" });
+      note.hidden = true;
+      const frame = table.closest(".frame");
+      frame.before(note);
+      return {
+        rows: [...table.tBodies[0].rows],
+        follows: FOLLOWS[table.dataset.rows],
+        foot: table.tFoot,
+        note,
+      };
+    });
 
 function filter_tables(span) {
   for (const { rows, follows, foot, note } of tables) {
@@ -199,7 +270,8 @@ class OverTime {
   }
 
   draw() {
-    for (const button of this.buttons) button.setAttribute("aria-pressed", String(button.dataset.preset === this.preset.key));
+    for (const button of this.buttons)
+      button.setAttribute("aria-pressed", String(button.dataset.preset === this.preset.key));
     const focused = this.place.contains(document.activeElement);
     this.drawn_width = this.place.clientWidth;
     const width = Math.max(260, this.place.clientWidth);
@@ -233,7 +305,9 @@ class OverTime {
       const x = this.x(tick * moment_by);
       this.svg.append(shape("path", { class: "grid", d: `M${x} ${top}V${bottom}` }));
       const anchor = x < left + 20 ? "start" : x > right - 20 ? "end" : "middle";
-      this.svg.append(shape("text", { x, y: bottom + 16, "text-anchor": anchor }, `${compact(tick)} ${moment_unit}`));
+      this.svg.append(
+        shape("text", { x, y: bottom + 16, "text-anchor": anchor }, `${compact(tick)} ${moment_unit}`),
+      );
     }
     const title = "since the first moment that was recorded";
     this.svg.append(shape("text", { x: right, y: bottom + 31, "text-anchor": "end" }, title));
@@ -247,16 +321,29 @@ class OverTime {
     const least = Math.min(...known);
     const low = c.logarithmic ? Math.log(least / 1.2) : 0;
     const high = c.logarithmic ? Math.log(most * 1.2) : most * 1.05;
-    const y = (v) => bottom - (HEIGHT * ((c.logarithmic ? Math.log(Math.max(v, least / 1.2)) : v) - low)) / (high - low);
+    const y = (v) =>
+      bottom - (HEIGHT * ((c.logarithmic ? Math.log(Math.max(v, least / 1.2)) : v) - low)) / (high - low);
     const group = shape("g", { class: `curve c${index % 8}` });
     const x = (bucket) => this.x(bucket * width_us);
-    const steps = (values) => values.map((v, i) => (v === null ? "" : `${i && values[i - 1] !== null ? "L" : "M"}${x(i)} ${y(v)}H${x(i + 1)}`)).join("");
+    const steps = (values) =>
+      values
+        .map((v, i) =>
+          v === null ? "" : `${i && values[i - 1] !== null ? "L" : "M"}${x(i)} ${y(v)}H${x(i + 1)}`,
+        )
+        .join("");
     if (c.bars) {
-      const path = c.bars.map((v, i) => (v > 0 ? `M${x(i)} ${bottom}V${y(v)}H${x(i + 1)}V${bottom}z` : "")).join("");
+      const path = c.bars
+        .map((v, i) => (v > 0 ? `M${x(i)} ${bottom}V${y(v)}H${x(i + 1)}V${bottom}z` : ""))
+        .join("");
       group.append(shape("path", { class: "held", d: path }));
     } else {
-      const areas = c.low.map((v, i) => (v === null ? "" : `M${x(i)} ${y(v)}H${x(i + 1)}V${y(c.high[i])}H${x(i)}z`)).join("");
-      group.append(shape("path", { class: "band", d: areas }), shape("path", { class: "line", d: steps(c.line) }));
+      const areas = c.low
+        .map((v, i) => (v === null ? "" : `M${x(i)} ${y(v)}H${x(i + 1)}V${y(c.high[i])}H${x(i)}z`))
+        .join("");
+      group.append(
+        shape("path", { class: "band", d: areas }),
+        shape("path", { class: "line", d: steps(c.line) }),
+      );
     }
     group.append(shape("path", { class: "axis", d: `M${left} ${bottom}H${right}` }));
     group.append(shape("rect", { class: "key", x: left, y: top - 14, width: 9, height: 9 }));
@@ -268,15 +355,24 @@ class OverTime {
   strip() {
     const { steps } = timeline;
     const group = shape("g", { class: "strip" });
-    for (const at of steps?.begins_us ?? []) group.append(shape("path", { class: "step", d: `M${this.x(at)} ${STRIP - 8}v8` }));
+    for (const at of steps?.begins_us ?? [])
+      group.append(shape("path", { class: "step", d: `M${this.x(at)} ${STRIP - 8}v8` }));
     if (steps) {
       const which = steps.every > 1 ? `every ${steps.every}th step` : "steps";
-      group.append(shape("text", { x: this.box.left, y: 11 }, `ticks: ${which} of rank ${steps.rank ?? "?"}`));
+      group.append(
+        shape("text", { x: this.box.left, y: 11 }, `ticks: ${which} of rank ${steps.rank ?? "?"}`),
+      );
     }
     for (const pin of pins) {
       const x = Math.min(Math.max(this.x(pin.at_us), this.box.left + 5), this.box.right - 5);
       const d = pin.death ? `M${x - 5} 3l10 10m0 -10l-10 10` : `M${x} 16l-6 -9a6 6 0 1 1 12 0z`;
-      const mark = shape("path", { class: pin.death ? "death" : "pin", d, tabindex: "0", role: "img", "aria-label": pin.text });
+      const mark = shape("path", {
+        class: pin.death ? "death" : "pin",
+        d,
+        tabindex: "0",
+        role: "img",
+        "aria-label": pin.text,
+      });
       const show = () => this.show_tip(x, 20, pin.death ? "A rank died" : "Finding", [pin.text]);
       mark.addEventListener("pointerenter", show);
       mark.addEventListener("focus", show);
@@ -327,7 +423,9 @@ class OverTime {
         this.anchor = null;
         return this.select(null);
       }
-      const by = { ArrowRight: 1, ArrowLeft: -1, PageDown: 10, PageUp: -10, Home: -buckets, End: buckets }[event.key];
+      const by = { ArrowRight: 1, ArrowLeft: -1, PageDown: 10, PageUp: -10, Home: -buckets, End: buckets }[
+        event.key
+      ];
       if (!by || event.target !== svg) return;
       event.preventDefault();
       const was = this.at ?? (by > 0 ? -1 : buckets);
@@ -355,7 +453,10 @@ class OverTime {
       if (c.bars) return `${c.name}: ${c.text(c.bars[bucket])} of the time`;
       if (c.line[bucket] === null) return `${c.name}: no call`;
       const around = c.spread ? ` (${c.text(c.low[bucket])} to ${c.text(c.high[bucket])}: ${c.spread})` : "";
-      const ranks = !c.spread && c.low[bucket] !== c.high[bucket] ? ` (${c.text(c.low[bucket])} to ${c.text(c.high[bucket])} over ranks)` : "";
+      const ranks =
+        !c.spread && c.low[bucket] !== c.high[bucket]
+          ? ` (${c.text(c.low[bucket])} to ${c.text(c.high[bucket])} over ranks)`
+          : "";
       return `${c.name}: ${c.text(c.line[bucket])}${around}${ranks}`;
     });
     this.show_tip(x, STRIP + 8, span_words([bucket, bucket + 1]), lines);
@@ -385,9 +486,14 @@ class OverTime {
     this.span = span;
     this.show_span();
     const [from, to] = span ?? [0, buckets];
-    const total = (field) => (timeline[field] ? timeline[field].sum.slice(from, to).reduce((a, b) => a + b, 0) : null);
+    const total = (field) =>
+      timeline[field] ? timeline[field].sum.slice(from, to).reduce((a, b) => a + b, 0) : null;
     const length = (to - from) * width_us * timeline.ranks;
-    const parts = [`${total("calls").toLocaleString("en")} calls`, `${rate(total("bytes"), "B")}`, `${percent(total("nccl") / length)} of the time in NCCL`];
+    const parts = [
+      `${total("calls").toLocaleString("en")} calls`,
+      `${rate(total("bytes"), "B")}`,
+      `${percent(total("nccl") / length)} of the time in NCCL`,
+    ];
     if (timeline.waiting) parts.push(`${percent(total("waiting") / length)} waiting for the last rank`);
     const words = `${span ? span_words(span) : "The whole run"}: ${parts.join(", ")}.`;
     this.selected.replaceChildren(words);

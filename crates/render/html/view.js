@@ -1,7 +1,8 @@
 // The viewer: lanes of ranks over time, from the whole run down to one operation.
 //
-// A heat map comes as bytes, for each lane and bin the share of waiting and of all of NCCL; calls of a span come one by one once
-// they are few enough, and are drawn over it. What is shown is in the address after `#`, so a link leads to the same place.
+// A heat map comes as bytes, for each lane and bin the share of waiting and of all of NCCL; calls of a span
+// come one by one once they are few enough, and are drawn over it. What is shown is in the address after `#`,
+// so a link leads to the same place.
 
 const $ = (id) => document.getElementById(id);
 const canvas = document.querySelector("canvas");
@@ -38,7 +39,8 @@ let pointed = null;
 
 function read_address() {
   const asked = new URLSearchParams(location.hash.slice(1));
-  const number = (name, otherwise) => (asked.has(name) && Number.isFinite(+asked.get(name)) ? +asked.get(name) : otherwise);
+  const number = (name, otherwise) =>
+    asked.has(name) && Number.isFinite(+asked.get(name)) ? +asked.get(name) : otherwise;
   state.from = Math.max(0, number("from", 0));
   state.to = Math.min(whole, number("to", whole));
   if (!(state.to > state.from)) [state.from, state.to] = [0, whole];
@@ -58,12 +60,18 @@ function write_address() {
 // Lanes from top to bottom.
 function shown_lanes() {
   // Any of these, each as it stands: `rank 1` is not rank 12.
-  const wanted = state.words.toLowerCase().split(",").map((part) => part.trim()).filter(Boolean);
+  const wanted = state.words
+    .toLowerCase()
+    .split(",")
+    .map((part) => part.trim())
+    .filter(Boolean);
   const is_in = (title, part) => new RegExp(`(?<!\\w)${part.replace(/[^\w ]/g, "\\$&")}(?!\\d)`).test(title);
-  const all = data.lanes.map((_, i) => i).filter((i) => {
-    const title = `${data.lanes[i].title} ${data.lanes[i].host}`.toLowerCase();
-    return !wanted.length || wanted.some((part) => is_in(title, part));
-  });
+  const all = data.lanes
+    .map((_, i) => i)
+    .filter((i) => {
+      const title = `${data.lanes[i].title} ${data.lanes[i].host}`.toLowerCase();
+      return !wanted.length || wanted.some((part) => is_in(title, part));
+    });
   if (state.sort) all.sort((a, b) => data.lanes[a].waited_us - data.lanes[b].waited_us || a - b);
   return all;
 }
@@ -84,7 +92,16 @@ async function load() {
   const head = new DataView(bytes);
   const [begin, width, bins] = [head.getFloat64(0, true), head.getFloat64(8, true), head.getUint32(16, true)];
   heat = { begin, width, bins, shares: new Uint8Array(bytes, 24) };
-  calls = some.calls.map(([call, lane, begin, length, transfer, name, is_gpu, operation]) => ({ call, lane, begin, length, transfer, name, is_gpu, operation }));
+  calls = some.calls.map(([call, lane, begin, length, transfer, name, is_gpu, operation]) => ({
+    call,
+    lane,
+    begin,
+    length,
+    transfer,
+    name,
+    is_gpu,
+    operation,
+  }));
   canvas.dataset.calls = some.too_many ? "too many" : String(calls.length);
   canvas.dataset.ready = String(number);
   draw();
@@ -105,7 +122,8 @@ function show(from, to) {
   changed();
 }
 
-const zoom = (by, at = (state.from + state.to) / 2) => show(at - (at - state.from) / by, at + (state.to - at) / by);
+const zoom = (by, at = (state.from + state.to) / 2) =>
+  show(at - (at - state.from) / by, at + (state.to - at) / by);
 const pan = (share) => {
   const by = share * (state.to - state.from);
   show(state.from + by, state.to + by);
@@ -125,7 +143,17 @@ function layout() {
   const each = Math.min(40, Math.max((most - STRIP - WAITERS - AXIS) / Math.max(lanes.length, 1), 0.02));
   const top = STRIP + WAITERS;
   const bottom = top + Math.max(each * lanes.length, 20);
-  return { lanes, left, right: wide - 6, width: wide - 6 - left, top, bottom, each, height: Math.ceil(bottom + AXIS), wide };
+  return {
+    lanes,
+    left,
+    right: wide - 6,
+    width: wide - 6 - left,
+    top,
+    bottom,
+    each,
+    height: Math.ceil(bottom + AXIS),
+    wide,
+  };
 }
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -155,7 +183,12 @@ function draw() {
   canvas.dataset.lanes = at.lanes.length;
   canvas.dataset.place = `${at.left} ${at.top} ${at.bottom}`;
   context.setTransform(scale, 0, 0, scale, 0, 0);
-  const colours = Object.fromEntries(["card", "text", "soft", "line", "wait", "transfer", "other", "host", "bad", "link"].map((n) => [n, colour(`--${n}`)]));
+  const colours = Object.fromEntries(
+    ["card", "text", "soft", "line", "wait", "transfer", "other", "host", "bad", "link"].map((n) => [
+      n,
+      colour(`--${n}`),
+    ]),
+  );
   context.fillStyle = colours.card;
   context.fillRect(0, 0, at.wide, at.height);
   const x = (us) => at.left + (at.width * (us - state.from)) / (state.to - state.from);
@@ -172,8 +205,12 @@ function draw() {
     context.strokeRect(pointed.x, at.top, 0, at.bottom - at.top);
   }
   const [from, to] = [time(state.from), time(state.to)];
-  const names = at.lanes.length === data.lanes.length ? `${data.lanes.length} lanes` : `${at.lanes.length} of ${data.lanes.length} lanes`;
-  $("where").textContent = `${from} to ${to} of ${time(whole)}, ${names}${canvas.dataset.calls === "too many" ? ": shares of the time; zoom in for calls" : ""}`;
+  const names =
+    at.lanes.length === data.lanes.length
+      ? `${data.lanes.length} lanes`
+      : `${at.lanes.length} of ${data.lanes.length} lanes`;
+  $("where").textContent =
+    `${from} to ${to} of ${time(whole)}, ${names}${canvas.dataset.calls === "too many" ? ": shares of the time; zoom in for calls" : ""}`;
 }
 
 function draw_axis(at, x, colours) {
@@ -222,7 +259,9 @@ function draw_heat(at, colours, scale) {
   const mix = (w, all) => {
     const a = w / 255;
     const b = Math.max(all - w, 0) / 255;
-    const [r, g, bl] = [0, 1, 2].map((i) => Math.round(card[i] * Math.max(1 - a - b, 0) + wait[i] * a + transfer[i] * b));
+    const [r, g, bl] = [0, 1, 2].map((i) =>
+      Math.round(card[i] * Math.max(1 - a - b, 0) + wait[i] * a + transfer[i] * b),
+    );
     return (0xff000000 | (bl << 16) | (g << 8) | r) >>> 0;
   };
   const { bins, shares, begin, width } = heat;
@@ -328,7 +367,12 @@ function draw_strip(at, x, colours) {
   context.font = "11px sans-serif";
   context.fillStyle = colours.soft;
   context.textAlign = "left";
-  if (data.steps) context.fillText(at.left > 100 ? `ticks: steps of rank ${data.steps.rank ?? "?"}` : "steps", 6, STRIP - 4);
+  if (data.steps)
+    context.fillText(
+      at.left > 100 ? `ticks: steps of rank ${data.steps.rank ?? "?"}` : "steps",
+      6,
+      STRIP - 4,
+    );
   for (const { at_us } of data.findings) {
     const px = x(at_us);
     if (px < at.left || px > at.right) continue;
@@ -355,7 +399,8 @@ function under(event) {
   let call = null;
   if (lane !== undefined && py >= at.top && canvas.dataset.calls !== "too many") {
     for (const c of calls) {
-      if (c.lane === lane && us >= c.begin - per_px && us <= c.begin + Math.max(c.length, per_px) + per_px) call = c;
+      if (c.lane === lane && us >= c.begin - per_px && us <= c.begin + Math.max(c.length, per_px) + per_px)
+        call = c;
     }
   }
   const finding = py < STRIP ? data.findings.find((f) => Math.abs((f.at_us - us) / per_px) < 9) : null;
@@ -365,10 +410,24 @@ function under(event) {
 function words_of(call) {
   const lines = [];
   const waited = call.transfer === null ? null : call.length - call.transfer;
-  const last = calls.find((c) => c.operation !== null && c.operation === call.operation && c.transfer !== null && c.length - c.transfer <= 0);
-  if (waited === null) lines.push(call.is_gpu ? `${time(call.length)} on the GPU; how much of it was waiting is not known` : `API call of ${time(call.length)}; no GPU time`);
+  const last = calls.find(
+    (c) =>
+      c.operation !== null &&
+      c.operation === call.operation &&
+      c.transfer !== null &&
+      c.length - c.transfer <= 0,
+  );
+  if (waited === null)
+    lines.push(
+      call.is_gpu
+        ? `${time(call.length)} on the GPU; how much of it was waiting is not known`
+        : `API call of ${time(call.length)}; no GPU time`,
+    );
   else if (waited <= 0) lines.push(`Arrived last: waited for nobody, transfer ${time(call.transfer)}`);
-  else lines.push(`Waited ${time(waited)}${last ? ` for ${rank_of(last.lane)}` : ""}, then transfer ${time(call.transfer)}`);
+  else
+    lines.push(
+      `Waited ${time(waited)}${last ? ` for ${rank_of(last.lane)}` : ""}, then transfer ${time(call.transfer)}`,
+    );
   lines.push(`From ${time(call.begin)}, ${time(call.length)} in all`);
   return lines;
 }
@@ -379,7 +438,11 @@ function point(event) {
   let title = "";
   let lines = [];
   if (found.finding) [title, lines] = ["Finding", [found.finding.text]];
-  else if (found.call) [title, lines] = [`${data.names[found.call.name]}, ${data.lanes[found.call.lane].title}`, words_of(found.call)];
+  else if (found.call)
+    [title, lines] = [
+      `${data.names[found.call.name]}, ${data.lanes[found.call.lane].title}`,
+      words_of(found.call),
+    ];
   else if (found.lane !== undefined && heat) {
     const bin = Math.floor((found.us - heat.begin) / heat.width);
     if (bin >= 0 && bin < heat.bins) {
@@ -431,30 +494,57 @@ function describe() {
   const longest = ranks[0].length_us;
   const known = ranks.every((r) => r.waited_us !== null);
   const last = ranks.at(-1);
-  const sentence = !known || ranks.length < 2
-    ? `${rank_of(picked.lane)}: ${time(picked.length_us)}${mine.is_gpu ? " on the GPU" : " in the API call; there is no GPU time"}.`
-    : mine.call === last.call
-      ? `${rank_of(picked.lane)} arrived last: ${time(longest - last.length_us)} after the first rank. The transfer took ${time(last.length_us)}.`
-      : `${rank_of(picked.lane)} waited ${time(mine.waited_us)} for ${rank_of(last.lane)}. The transfer took ${time(last.length_us)}.`;
-  const rate = known && columns.bytes && last.length_us > 0 ? ` That is ${compact(columns.bytes / last.length_us / 1e3)} GB/s of payload.` : "";
+  const sentence =
+    !known || ranks.length < 2
+      ? `${rank_of(picked.lane)}: ${time(picked.length_us)}${mine.is_gpu ? " on the GPU" : " in the API call; there is no GPU time"}.`
+      : mine.call === last.call
+        ? `${rank_of(picked.lane)} arrived last: ${time(longest - last.length_us)} after the first rank. The transfer took ${time(last.length_us)}.`
+        : `${rank_of(picked.lane)} waited ${time(mine.waited_us)} for ${rank_of(last.lane)}. The transfer took ${time(last.length_us)}.`;
+  const rate =
+    known && columns.bytes && last.length_us > 0
+      ? ` That is ${compact(columns.bytes / last.length_us / 1e3)} GB/s of payload.`
+      : "";
   const table = element("table", { "aria-label": "Ranks by arrival" });
   const heads = ["Rank, by arrival", "arrived after the first", "waited", "GPU time"];
-  table.append(element("thead", {}, element("tr", {}, ...heads.map((h) => element("th", { scope: "col" }, h)))));
+  table.append(
+    element("thead", {}, element("tr", {}, ...heads.map((h) => element("th", { scope: "col" }, h)))),
+  );
   const body = element("tbody");
   for (const r of ranks) {
     const arrival = known ? time(longest - r.length_us) : "-";
-    const cells = [data.lanes[r.lane].title, arrival, r.waited_us === null ? "-" : time(r.waited_us), r.is_gpu ? time(r.length_us) : "-"];
-    body.append(element("tr", r.call === picked.call ? { class: "picked" } : {}, ...cells.map((c) => element("td", {}, c))));
+    const cells = [
+      data.lanes[r.lane].title,
+      arrival,
+      r.waited_us === null ? "-" : time(r.waited_us),
+      r.is_gpu ? time(r.length_us) : "-",
+    ];
+    body.append(
+      element(
+        "tr",
+        r.call === picked.call ? { class: "picked" } : {},
+        ...cells.map((c) => element("td", {}, c)),
+      ),
+    );
   }
   table.append(body);
   const list = element("dl");
-  for (const [name, value] of Object.entries(columns)) list.append(element("dt", {}, name), element("dd", {}, String(value)));
+  for (const [name, value] of Object.entries(columns))
+    list.append(element("dt", {}, name), element("dd", {}, String(value)));
   const parts = own_parts(columns);
   place.replaceChildren(
     element("h2", {}, picked.name),
     element("p", {}, sentence + rate),
-    element("div", { class: "frame", tabindex: "0", role: "region", "aria-label": "Ranks by arrival" }, table),
-    ...(parts.length ? [element("h2", {}, `The call on ${rank_of(picked.lane)}`), element("ul", {}, ...parts.map((p) => element("li", {}, p)))] : []),
+    element(
+      "div",
+      { class: "frame", tabindex: "0", role: "region", "aria-label": "Ranks by arrival" },
+      table,
+    ),
+    ...(parts.length
+      ? [
+          element("h2", {}, `The call on ${rank_of(picked.lane)}`),
+          element("ul", {}, ...parts.map((p) => element("li", {}, p))),
+        ]
+      : []),
     element("details", {}, element("summary", {}, "Everything that was recorded of it"), list),
   );
 }
@@ -469,7 +559,10 @@ function own_parts(columns) {
     ["From the API call until NCCL enqueued it", since(begin, ns("enqueue_ns"))],
     ["From the API call to the launch", since(begin, ns("launch_start_ns"))],
     ["Launching", since(ns("launch_start_ns"), ns("launch_end_ns"))],
-    ["From the launch until its kernel began", columns.gpu_error_ns === undefined ? null : since(ns("launch_start_ns"), ns("gpu_start_ns"))],
+    [
+      "From the launch until its kernel began",
+      columns.gpu_error_ns === undefined ? null : since(ns("launch_start_ns"), ns("gpu_start_ns")),
+    ],
     ["On the GPU", columns.gpu_time_ns === undefined ? null : columns.gpu_time_ns / 1e3],
   ];
   return parts.filter(([, us]) => us !== null).map(([what, us]) => `${what}: ${time(us)}`);
@@ -480,7 +573,14 @@ function own_parts(columns) {
 let drag = null;
 canvas.addEventListener("pointerdown", (event) => {
   if (event.button !== 0) return;
-  drag = { x: event.clientX, from: state.from, to: state.to, us: under(event).us, moved: false, selects: event.shiftKey };
+  drag = {
+    x: event.clientX,
+    from: state.from,
+    to: state.to,
+    us: under(event).us,
+    moved: false,
+    selects: event.shiftKey,
+  };
   canvas.setPointerCapture(event.pointerId);
 });
 canvas.addEventListener("pointermove", (event) => {
@@ -511,12 +611,16 @@ canvas.addEventListener("pointerleave", () => {
   pointed = null;
   draw();
 });
-canvas.addEventListener("wheel", (event) => {
-  event.preventDefault();
-  const along = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
-  if (along) pan((event.deltaX || event.deltaY) / last_layout.width);
-  else zoom(Math.exp(-event.deltaY / 400), under(event).us);
-}, { passive: false });
+canvas.addEventListener(
+  "wheel",
+  (event) => {
+    event.preventDefault();
+    const along = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
+    if (along) pan((event.deltaX || event.deltaY) / last_layout.width);
+    else zoom(Math.exp(-event.deltaY / 400), under(event).us);
+  },
+  { passive: false },
+);
 
 const actions = {
   ArrowLeft: () => pan(-0.2),
@@ -568,7 +672,9 @@ $("findings").hidden = !data.findings.length;
 for (const finding of data.findings) {
   const button = element("button", { type: "button" }, finding.text);
   button.addEventListener("click", () => fly(finding));
-  $("findings").querySelector("ul").append(element("li", {}, button));
+  $("findings")
+    .querySelector("ul")
+    .append(element("li", {}, button));
 }
 
 $("capture").textContent = `NCCL calls of ${data.capture}`;

@@ -19,7 +19,7 @@ use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
 use serde_json::{json, Value as Json};
 use std::collections::HashMap;
 use std::sync::Arc;
-use tables::calls::{Column, Row, Value};
+use tables::calls::{CallRef, Column, Value};
 
 /// Rows of a batch, and of a row group in Parquet: DuckDB's own, and few enough that a batch is tens of megabytes.
 pub const ROWS: usize = 122_880;
@@ -68,7 +68,7 @@ impl Calls {
         for (index, process) in capture.processes.iter().enumerate() {
             let calls = process.calls.get(skip..).unwrap_or_default();
             skip = skip.saturating_sub(process.calls.len());
-            rows.extend(calls.iter().take(count - rows.len()).map(|call| Row {
+            rows.extend(calls.iter().take(count - rows.len()).map(|call| CallRef {
                 capture,
                 process,
                 index,
@@ -83,7 +83,7 @@ impl Calls {
     ///
     /// # Errors
     /// When the texts of a column are longer than 2 GiB together.
-    pub fn batch(&self, rows: &[Row<'_>]) -> Result<RecordBatch, ArrowError> {
+    pub fn batch(&self, rows: &[CallRef<'_>]) -> Result<RecordBatch, ArrowError> {
         let arrays = self.columns.iter().map(|column| array(column, rows));
         RecordBatch::try_new_with_options(
             self.schema.clone(),
@@ -102,7 +102,7 @@ fn type_of(column: &Column) -> DataType {
     }
 }
 
-fn array(column: &Column, rows: &[Row<'_>]) -> ArrayRef {
+fn array(column: &Column, rows: &[CallRef<'_>]) -> ArrayRef {
     let values = rows.iter().map(|row| (column.value)(row));
     match column.kind {
         "bool" => {

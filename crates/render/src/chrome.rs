@@ -1,14 +1,16 @@
 //! A capture as Chrome Trace Event JSON, for Perfetto's and Chrome's viewers and HolisticTraceAnalysis.
 //!
-//! A process is one of the capture, by its number in [`Timeline`]; each communicator × stream in it has threads for `host`
-//! and `GPU`, with a slice per call. Times are µs after `baseTimeNanoseconds` with three decimals, so no digit is
-//! lost. Slices carry the columns of `docs/tables.md` that are known, under their names, and PyTorch Kineto's names for
-//! some of them. Flows join the calls of one operation over ranks.
+//! A process is one of the capture, by its number in [`Timeline`]; each communicator × stream in it has
+//! threads for `host` and `GPU`, with a slice per call. Times are µs after `baseTimeNanoseconds` with three
+//! decimals, so no digit is lost. Slices carry the columns of `docs/reference/tables.md` that are known,
+//! under their names, and PyTorch Kineto's names for some of them. Flows join the calls of one operation over
+//! ranks.
 //!
 //! Rule: integers beyond 2^53 are decimal strings, because readers keep JSON numbers as doubles.
 //!
-//! HolisticTraceAnalysis tells GPU slices by an argument `stream`, which therefore only they have (on the host it is
-//! `cuda_stream`), and those of communication by `ncclKernel` in their name, which therefore is not the kernel's symbol.
+//! HolisticTraceAnalysis tells GPU slices by an argument `stream`, which therefore only they have (on the
+//! host it is `cuda_stream`), and those of communication by `ncclKernel` in their name, which therefore is
+//! not the kernel's symbol.
 
 use crate::timeline::{communicator, Placed, PlacedKernel, Slice, Span, Timeline, GPU_CLOCK};
 use analyze::streams::kernels;
@@ -16,7 +18,7 @@ use flate2::write::GzEncoder;
 use flate2::Compression;
 use serde_json::{json, Value as Json};
 use std::io::{Result, Write};
-use tables::calls::{Row, Value, COLUMNS};
+use tables::calls::{CallRef, Value, COLUMNS};
 
 /// Columns of a call on the GPU; the host's slice has all.
 const ON_GPU: &[&str] = &[
@@ -42,14 +44,15 @@ const ON_GPU: &[&str] = &[
 
 /// Writes the trace of all processes, or of the one with this index, and returns how many slices it has.
 ///
-/// A trace of one process has `distributedInfo`, as HolisticTraceAnalysis expects of one file per rank, and no flows,
-/// which would lead out of it.
+/// A trace of one process has `distributedInfo`, as HolisticTraceAnalysis expects of one file per rank, and
+/// no flows, which would lead out of it.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn write(timeline: &Timeline<'_>, only: Option<usize>, out: &mut impl Write) -> Result<u64> {
     let capture = timeline.capture();
-    let mut other = json!({"version": format!("ncclscope {}", env!("CARGO_PKG_VERSION")), "gpu_clock": GPU_CLOCK});
+    let mut other = json!({"version": format!("ncclscope \
+        {}", env!("CARGO_PKG_VERSION")), "gpu_clock": GPU_CLOCK});
     if let (Some(other), Some(clocks)) = (other.as_object_mut(), timeline.clocks()) {
         other.insert("host_clocks".to_owned(), clocks);
     }
@@ -62,7 +65,8 @@ pub fn write(timeline: &Timeline<'_>, only: Option<usize>, out: &mut impl Write)
     if let Some(process) = only {
         let of = &capture.processes[process];
         let size = of.fact("world_size").and_then(|v| v.parse::<u32>().ok());
-        // The space is part of it: HolisticTraceAnalysis finds the rank with the expression `"rank":\s+(\d+)`.
+        // The space is part of it: HolisticTraceAnalysis finds the rank with the expression
+        // `"rank":\s+(\d+)`.
         write!(
             out,
             ",\"distributedInfo\":{{\"backend\":\"nccl\",\"rank\": {},\"world_size\":{}}}",
@@ -255,7 +259,7 @@ impl<W: Write> Events<'_, W> {
     }
 
     /// Kineto's arguments, and the end.
-    fn end_slice(&mut self, row: &Row<'_>) -> Result<()> {
+    fn end_slice(&mut self, row: &CallRef<'_>) -> Result<()> {
         let names = &row.capture.names;
         if let Some(function) = names.get(row.shape.function) {
             self.argument("Collective name", Value::Text(&kineto_collective(function)))?;
@@ -328,7 +332,7 @@ fn kineto_collective(function: &str) -> String {
 }
 
 /// Elements that a rank puts in and gets out; nothing where that is not known.
-fn elements(row: &Row<'_>, function: &str) -> Option<(u64, u64)> {
+fn elements(row: &CallRef<'_>, function: &str) -> Option<(u64, u64)> {
     let count = row.shape.count;
     let all = || Some(count.saturating_mul(row.shape.nranks?.into()));
     Some(match function {

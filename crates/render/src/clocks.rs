@@ -1,9 +1,9 @@
 //! How the hosts' clocks stand to each other, as text.
 
-use crate::layout::{wrap, Table};
+use crate::layout::{Page, Table};
+use crate::text::ROWS;
 use analyze::clocks::{Clocks, HostClock};
 use analyze::Report;
-use std::io::{Result, Write};
 
 /// What the figures are of, and what is to be said about them.
 pub(crate) fn lines(report: &Report) -> Vec<String> {
@@ -44,20 +44,20 @@ fn in_brief(clocks: &Clocks) -> String {
 }
 
 /// Writes them, a row for each host but the one that the others are compared with.
-pub(crate) fn clocks(report: &Report, hosts: usize, out: &mut impl Write) -> Result<()> {
+pub(crate) fn clocks(report: &Report, page: &mut Page) {
     let Some(clocks) = &report.clocks else {
-        return Ok(());
+        return;
     };
-    if hosts == 1 && clocks.hosts.len() > 1 {
-        return wrap(out, "", "  ", &in_brief(clocks));
+    if !page.all && clocks.hosts.len() > ROWS {
+        page.gap();
+        return page.wrap("", "  ", &in_brief(clocks));
     }
-    writeln!(out)?;
-    writeln!(out, "Clocks of the hosts ({})", about(clocks))?;
+    page.title(&format!("Clocks of the hosts ({})", about(clocks)));
     for line in lines(report) {
-        wrap(out, "  ", "    ", &line)?;
+        page.line(&line);
     }
     if clocks.hosts.iter().all(|row| row.source.is_none()) {
-        return Ok(());
+        return;
     }
     let names = [
         "host",
@@ -71,6 +71,13 @@ pub(crate) fn clocks(report: &Report, hosts: usize, out: &mut impl Write) -> Res
         "drift_ppm_high",
     ];
     let mut table = Table::new(names, "<>>><>>>>");
+    table.squeeze = &[
+        "drift_ppm_low",
+        "drift_ppm_high",
+        "windows",
+        "operations",
+        "from",
+    ];
     for row in &clocks.hosts {
         let figure = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.1}"));
         let error = row
@@ -88,5 +95,5 @@ pub(crate) fn clocks(report: &Report, hosts: usize, out: &mut impl Write) -> Res
             figure(row.drift_high_ppm),
         ]);
     }
-    table.write(out, hosts, "hosts")
+    page.table(&table, ROWS, "hosts");
 }

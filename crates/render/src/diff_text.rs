@@ -2,7 +2,7 @@
 
 use crate::layout::{plural, wrap, write_printable, Table};
 use analyze::diff::{Diff, Finding, Row, RunRow, Side, Status, Total};
-use analyze::summary::size;
+use analyze::spelling::size;
 use std::io::{Result, Write};
 
 /// The JSON Schema of a diff.

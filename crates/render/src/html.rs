@@ -308,6 +308,11 @@ impl<'a> Page<'a> {
             there(report.steps.is_some(), "steps", "Steps"),
             there(report.streams.is_some(), "streams", "What the GPUs did"),
             there(
+                report.streams.iter().any(|s| !s.bubbles.is_empty()),
+                "bubbles",
+                "Pipeline bubbles",
+            ),
+            there(
                 report.stream_waits.is_some(),
                 "stream-waits",
                 "Stream waits",
@@ -768,8 +773,10 @@ impl<'a> Page<'a> {
             &[WAITED_FOR],
             "",
         );
+        self.table_of("streams.replays", "Replays of CUDA graphs", &[REPLAYS], "");
         self.table_of("streams.kernels", "Kernels", &[KERNELS], "");
         self.end();
+        self.bubbles();
     }
 
     fn stream_waits(&mut self) {

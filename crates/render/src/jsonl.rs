@@ -1,11 +1,13 @@
-//! The callbacks of a capture as JSON lines: one object for each call of the profiler plugin, with every field.
+//! The callbacks of a capture as JSON lines: one object for each call of the profiler plugin, with every
+//! field.
 //!
-//! Fields of a descriptor keep their names of `nccl-abi`, beside the common ones: `host`, `pid`, `global_rank` (the
-//! launcher's), `thread`, `t_ns` (ns since 1970) and `ticks`, `callback`, `abi`. Handles, contexts, pointers and masks
-//! are hex strings, because JSON numbers lose bits; strings are the text that the pointer led to.
+//! Fields of a descriptor keep their names of `nccl-abi`, beside the common ones: `host`, `pid`,
+//! `global_rank` (the launcher's), `thread`, `t_ns` (ns since 1970) and `ticks`, `callback`, `abi`. Handles,
+//! contexts, pointers and masks are hex strings, because JSON numbers lose bits; strings are the text that
+//! the pointer led to.
 //!
-//! Rule: only fields that the event and the ABI version define are written, at the offsets that `nccl-abi` asserts. A
-//! field that a record is too short for is null.
+//! Rule: only fields that the event and the ABI version define are written, at the offsets that `nccl-abi`
+//! asserts. A field that a record is too short for is null.
 
 use capture::callback::{Callback, What};
 use nccl_abi::{event, names, state, v1, v2, v3, v4, v5, v6, v7};
@@ -104,7 +106,8 @@ macro_rules! member {
 
 /// The same for several versions, by the ABI number.
 macro_rules! versions {
-    ($fields:ident, $abi:expr; $($v:ident $number:pat => $member:ident: $($field:ident $kind:ident),* ;)*) => {
+    ($fields:ident, $abi:expr;
+     $($v:ident $number:pat => $member:ident: $($field:ident $kind:ident),* ;)*) => {
         match $abi {
             $($number => member!($fields, $v, $member: $($field $kind),*),)*
             _ => {}
@@ -288,30 +291,37 @@ impl Fields<'_> {
         let f = self;
         match kind {
             event::COLL => versions! { f, abi;
-                v1 1 => coll: name text, comm_hash hash, seq_number uint64, func func, send_buff pointer, recv_buff pointer,
-                    count uint64, root int32, datatype datatype, op uint32, traffic_bytes uint64, n_max_channels uint8,
-                    n_warps uint8, algo algo, proto proto, is_collnet int32, is_nvls int32;
-                v2 2 => coll: name text, comm_hash hash, seq_number uint64, func text, send_buff pointer, recv_buff pointer,
-                    count uint64, root int32, datatype text, traffic_bytes uint64, n_max_channels uint8, n_warps uint8,
-                    algo text, proto text;
-                v3 3 => coll: name text, comm_hash hash, seq_number uint64, func text, send_buff pointer, recv_buff pointer,
-                    count uint64, root int32, datatype text, n_max_channels uint8, n_warps uint8, algo text, proto text;
-                v4 4 => coll: seq_number uint64, func text, send_buff pointer, recv_buff pointer, count uint64, root int32,
-                    datatype text, n_channels uint8, n_warps uint8, algo text, proto text;
-                v5 5 | 6 => coll: seq_number uint64, func text, send_buff pointer, recv_buff pointer, count uint64,
-                    root int32, datatype text, n_channels uint8, n_warps uint8, algo text, proto text, parent_group pointer;
-                v7 7 => coll: seq_number uint64, func text, send_buff pointer, recv_buff pointer, count uint64, root int32,
-                    datatype text, n_channels uint8, n_warps uint8, algo text, proto text, parent_group pointer,
-                    kernel_variant text, is_sym_coll flag, user_tag uint64;
+                v1 1 => coll: name text, comm_hash hash, seq_number uint64, func func, send_buff pointer,
+                    recv_buff pointer, count uint64, root int32, datatype datatype, op uint32,
+                    traffic_bytes uint64, n_max_channels uint8, n_warps uint8, algo algo, proto proto,
+                    is_collnet int32, is_nvls int32;
+                v2 2 => coll: name text, comm_hash hash, seq_number uint64, func text, send_buff pointer,
+                    recv_buff pointer, count uint64, root int32, datatype text, traffic_bytes uint64,
+                    n_max_channels uint8, n_warps uint8, algo text, proto text;
+                v3 3 => coll: name text, comm_hash hash, seq_number uint64, func text, send_buff pointer,
+                    recv_buff pointer, count uint64, root int32, datatype text, n_max_channels uint8,
+                    n_warps uint8, algo text, proto text;
+                v4 4 => coll: seq_number uint64, func text, send_buff pointer, recv_buff pointer,
+                    count uint64, root int32, datatype text, n_channels uint8, n_warps uint8, algo text,
+                    proto text;
+                v5 5 | 6 => coll: seq_number uint64, func text, send_buff pointer, recv_buff pointer,
+                    count uint64, root int32, datatype text, n_channels uint8, n_warps uint8, algo text,
+                    proto text, parent_group pointer;
+                v7 7 => coll: seq_number uint64, func text, send_buff pointer, recv_buff pointer,
+                    count uint64, root int32, datatype text, n_channels uint8, n_warps uint8, algo text,
+                    proto text, parent_group pointer, kernel_variant text, is_sym_coll flag, user_tag uint64;
             },
             event::P2P => versions! { f, abi;
-                v1 1 => p2p: name text, comm_hash hash, func func, buff pointer, datatype datatype, count uint64, peer int32;
-                v2 2 | 3 => p2p: name text, comm_hash hash, func text, buff pointer, datatype text, count uint64, peer int32;
-                v4 4 => p2p: func text, buff pointer, datatype text, count uint64, peer int32, n_channels uint8;
-                v5 5 | 6 => p2p: func text, buff pointer, datatype text, count uint64, peer int32, n_channels uint8,
-                    parent_group pointer;
-                v7 7 => p2p: func text, buff pointer, datatype text, count uint64, peer int32, n_channels uint8,
-                    parent_group pointer, user_tag uint64;
+                v1 1 => p2p: name text, comm_hash hash, func func, buff pointer, datatype datatype,
+                    count uint64, peer int32;
+                v2 2 | 3 => p2p: name text, comm_hash hash, func text, buff pointer, datatype text,
+                    count uint64, peer int32;
+                v4 4 => p2p: func text, buff pointer, datatype text, count uint64, peer int32,
+                    n_channels uint8;
+                v5 5 | 6 => p2p: func text, buff pointer, datatype text, count uint64, peer int32,
+                    n_channels uint8, parent_group pointer;
+                v7 7 => p2p: func text, buff pointer, datatype text, count uint64, peer int32,
+                    n_channels uint8, parent_group pointer, user_tag uint64;
             },
             event::PROXY_OP => {
                 member!(f, v1, proxy_op: pid int32, channel_id uint8, peer int32, n_steps int32,
@@ -325,22 +335,25 @@ impl Fields<'_> {
             event::NET_PLUGIN => member!(f, v3, net_plugin: id int64, data pointer),
             event::GROUP_API => member!(f, v5, group_api: graph_captured flag, group_depth int32),
             event::COLL_API => versions! { f, abi;
-                v5 5 | 6 => coll_api: func text, count uint64, datatype text, root int32, stream pointer, graph_captured flag;
-                v7 7 => coll_api: func text, count uint64, datatype text, root int32, stream pointer, graph_captured flag,
-                    user_tag uint64;
+                v5 5 | 6 => coll_api: func text, count uint64, datatype text, root int32, stream pointer,
+                    graph_captured flag;
+                v7 7 => coll_api: func text, count uint64, datatype text, root int32, stream pointer,
+                    graph_captured flag, user_tag uint64;
             },
             event::P2P_API => versions! { f, abi;
-                v5 5 | 6 => p2p_api: func text, count uint64, datatype text, stream pointer, graph_captured flag;
-                v7 7 => p2p_api: func text, count uint64, datatype text, stream pointer, graph_captured flag, user_tag uint64;
+                v5 5 | 6 => p2p_api: func text, count uint64, datatype text, stream pointer,
+                    graph_captured flag;
+                v7 7 => p2p_api: func text, count uint64, datatype text, stream pointer, graph_captured flag,
+                    user_tag uint64;
             },
             event::KERNEL_LAUNCH => member!(f, v5, kernel_launch: stream pointer),
             event::CE_COLL => versions! { f, abi;
-                v6 6 => ce_coll: seq_number uint64, func text, send_buff pointer, recv_buff pointer, count uint64, root int32,
-                    datatype text, sync_strategy text, intra_batch_sync flag, batch_size uint32, num_batches uint32,
-                    ce_seq_num uint32, stream pointer;
-                v7 7 => ce_coll: seq_number uint64, func text, send_buff pointer, recv_buff pointer, count uint64, root int32,
-                    datatype text, sync_strategy text, intra_batch_sync flag, batch_size uint32, num_batches uint32,
-                    ce_seq_num uint32, stream pointer, user_tag uint64;
+                v6 6 => ce_coll: seq_number uint64, func text, send_buff pointer, recv_buff pointer,
+                    count uint64, root int32, datatype text, sync_strategy text, intra_batch_sync flag,
+                    batch_size uint32, num_batches uint32, ce_seq_num uint32, stream pointer;
+                v7 7 => ce_coll: seq_number uint64, func text, send_buff pointer, recv_buff pointer,
+                    count uint64, root int32, datatype text, sync_strategy text, intra_batch_sync flag,
+                    batch_size uint32, num_batches uint32, ce_seq_num uint32, stream pointer, user_tag uint64;
             },
             event::CE_SYNC => member!(f, v6, ce_coll_sync: is_complete flag, n_ranks int32),
             event::CE_BATCH => {

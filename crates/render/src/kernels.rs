@@ -1,6 +1,6 @@
 //! The table of kernels as Parquet files or JSON lines: everything that ran on GPUs in kernel windows.
 //!
-//! Columns are those of docs/tables.md. In JSON lines, what is null there is left out.
+//! Columns are those of docs/reference/tables.md. In JSON lines, what is null there is left out.
 //!
 //! Rule: the rows of one process are in memory at a time.
 

@@ -1,13 +1,163 @@
-//! Lines and tables of plain text: no colour, at most [`WIDTH`] columns if words allow it. Ids short enough for
-//! a column.
+//! Lines and tables of text, as wide as the terminal and in colour if that is wanted. Ids short enough for a column.
+//!
+//! A [`Page`] gathers lines with their [`Style`]; [`Page::finish`] writes them. What a program or a host chose is made
+//! printable there, before colour is added.
+//!
+//! Rule: colour adds and is never the only carrier; a table that does not fit says which columns it left out.
 
+use analyze::spelling::three;
 use analyze::Report;
 use std::collections::BTreeMap;
 use std::io::{Result, Write};
 use tables::printable;
 
-/// Columns of a line.
+/// Columns of a line where nobody says otherwise.
 pub const WIDTH: usize = 120;
+/// Columns of a line at least.
+pub const LEAST_WIDTH: usize = 60;
+
+/// How wide a page is, and whether it has colours.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// Columns of a line.
+    pub width: usize,
+    /// Whether there are escape sequences for colours.
+    pub colour: bool,
+}
+
+impl Default for Look {
+    fn default() -> Look {
+        Look {
+            width: WIDTH,
+            colour: false,
+        }
+    }
+}
+
+/// What a line of a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// The verdict, if something is wrong.
+    Bad,
+    /// The verdict, if nothing is.
+    Good,
+    /// The title of a section.
+    Title,
+    /// What may be typed next.
+    Next,
+}
+
+impl Style {
+    /// The escape sequence that begins it.
+    fn begin(self) -> &'static str {
+        match self {
+            Style::Bad => "\x1b[1;31m",
+            Style::Good => "\x1b[1;32m",
+            Style::Title => "\x1b[1m",
+            Style::Next => "\x1b[36m",
+        }
+    }
+}
+
+/// A page of text under construction.
+pub(crate) struct Page {
+    look: Look,
+    /// Whether every row and column is wanted.
+    pub(crate) all: bool,
+    text: Vec<u8>,
+    /// Styles, by the bytes of the text that have them.
+    styles: Vec<(std::ops::Range<usize>, Style)>,
+}
+
+impl Write for Page {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.text.write(bytes)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Page {
+    /// An empty page.
+    pub(crate) fn new(look: Look, all: bool) -> Page {
+        Page {
+            look: Look {
+                width: look.width.max(LEAST_WIDTH),
+                ..look
+            },
+            all,
+            text: Vec::new(),
+            styles: Vec::new(),
+        }
+    }
+
+    /// Writes `text` after `first`, broken between words; later lines begin with `rest`.
+    pub(crate) fn wrap(&mut self, first: &str, rest: &str, text: &str) {
+        let width = self.look.width;
+        // Writing to memory can't fail.
+        let _ = wrap_to(self, width, first, rest, text);
+    }
+
+    /// Writes a paragraph in a style.
+    pub(crate) fn styled(&mut self, style: Style, text: &str) {
+        let begin = self.text.len();
+        self.wrap("", "", text);
+        self.styles.push((begin..self.text.len(), style));
+    }
+
+    /// The command that helps next, on a line that can be copied.
+    pub(crate) fn next(&mut self, command: &str) {
+        let begin = self.text.len();
+        self.text.extend(format!("Next: {command}\n").bytes());
+        self.styles.push((begin..self.text.len(), Style::Next));
+    }
+
+    /// Begins a section: an empty line, and its title.
+    pub(crate) fn title(&mut self, text: &str) {
+        self.text.push(b'\n');
+        let begin = self.text.len();
+        self.wrap("", "  ", text);
+        self.styles.push((begin..self.text.len(), Style::Title));
+    }
+
+    /// A sentence of a section.
+    pub(crate) fn line(&mut self, text: &str) {
+        self.wrap("  ", "    ", text);
+    }
+
+    /// An empty line.
+    pub(crate) fn gap(&mut self) {
+        self.text.push(b'\n');
+    }
+
+    /// Writes the first `shown` rows of `table`, and how many more of `what` there are.
+    pub(crate) fn table(&mut self, table: &Table, shown: usize, what: &str) {
+        let (width, all) = (self.look.width, self.all);
+        let shown = if all { usize::MAX } else { shown };
+        let _ = table.write_to(self, width, all, shown, what);
+    }
+
+    /// Hands the page to `out`, with escapes in place of what a terminal obeys.
+    pub(crate) fn finish(&self, out: &mut impl Write) -> Result<()> {
+        let mut at = 0;
+        for line in String::from_utf8_lossy(&self.text).lines() {
+            let of_this = |(range, _): &&(std::ops::Range<usize>, Style)| range.contains(&at);
+            let style = self
+                .styles
+                .iter()
+                .find(of_this)
+                .filter(|_| self.look.colour);
+            match style.filter(|_| !line.is_empty()) {
+                Some((_, style)) => writeln!(out, "{}{}\x1b[0m", style.begin(), printable(line))?,
+                None => writeln!(out, "{}", printable(line))?,
+            }
+            at += line.len() + 1;
+        }
+        Ok(())
+    }
+}
 
 /// Writes the lines of `text`, with escapes in place of what a terminal obeys.
 ///
@@ -23,6 +173,14 @@ pub(crate) fn write_printable(text: &[u8], out: &mut impl Write) -> Result<()> {
 /// `1 call`, `2 calls`.
 pub fn plural(n: u64, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
+}
+
+/// At most so many characters of a text.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most - 1).chain(['…']).collect()
 }
 
 /// Says how many more there are than are shown.
@@ -61,11 +219,15 @@ pub(crate) fn short_ids(report: &Report) -> BTreeMap<&str, String> {
 /// # Errors
 /// Those of `out`.
 pub fn wrap(out: &mut impl Write, first: &str, rest: &str, text: &str) -> Result<()> {
+    wrap_to(out, WIDTH, first, rest, text)
+}
+
+fn wrap_to(out: &mut impl Write, width: usize, first: &str, rest: &str, text: &str) -> Result<()> {
     let mut line = first.to_owned();
     let mut empty = true;
     for word in text.split_whitespace() {
         let len = line.chars().count() + word.chars().count() + usize::from(!empty);
-        if !empty && len > WIDTH {
+        if !empty && len > width {
             writeln!(out, "{line}")?;
             line = rest.to_owned();
         } else if !empty {
@@ -77,6 +239,9 @@ pub fn wrap(out: &mut impl Write, first: &str, rest: &str, text: &str) -> Result
     writeln!(out, "{line}")
 }
 
+/// Columns that hold names are not cut to less than this.
+const LEAST_NAME: usize = 8;
+
 /// A table with a header and columns aligned left (`<`) or right (`>`).
 pub struct Table {
     align: &'static str,
@@ -85,6 +250,8 @@ pub struct Table {
     pub(crate) foot: Vec<Vec<String>>,
     /// Columns that can be left out where the table is too wide, first to last.
     pub(crate) squeeze: &'static [&'static str],
+    /// Columns that this page has not.
+    pub(crate) hidden: &'static [&'static str],
 }
 
 impl Table {
@@ -95,6 +262,7 @@ impl Table {
             rows: vec![names.into_iter().map(str::to_owned).collect()],
             foot: Vec::new(),
             squeeze: &[],
+            hidden: &[],
         }
     }
 
@@ -111,6 +279,18 @@ impl Table {
     /// # Errors
     /// Those of `out`.
     pub fn write(&self, out: &mut impl Write, shown: usize, what: &str) -> Result<()> {
+        self.write_to(out, WIDTH, true, shown, what)
+    }
+
+    /// The same, at most `limit` columns wide, without columns that have nothing in them unless `empty` ones are wanted.
+    fn write_to(
+        &self,
+        out: &mut impl Write,
+        limit: usize,
+        empty: bool,
+        shown: usize,
+        what: &str,
+    ) -> Result<()> {
         let shown_rows = &self.rows[..self.rows.len().min(shown.saturating_add(1))];
         let width = |column: usize| {
             let cells = shown_rows.iter().chain(&self.foot).map(|row| &row[column]);
@@ -122,17 +302,36 @@ impl Table {
             .enumerate()
             .map(|(column, align)| (column, align, width(column)))
             .collect();
+        columns.retain(|(column, ..)| !self.hidden.contains(&self.rows[0][*column].as_str()));
+        if !empty {
+            let cells = |column: usize| shown_rows[1..].iter().map(move |row| &row[column]);
+            columns.retain(|(column, ..)| shown_rows.len() < 2 || cells(*column).any(|c| c != "-"));
+        }
+        let wide = |columns: &[(usize, char, usize)]| {
+            1 + columns.iter().map(|(_, _, width)| width + 1).sum::<usize>()
+        };
         let mut left_out = Vec::new();
         for name in self.squeeze {
-            if 1 + columns.iter().map(|(_, _, width)| width + 1).sum::<usize>() > WIDTH {
+            if wide(&columns) > limit && columns.len() > 2 {
+                let before = columns.len();
                 columns.retain(|(column, ..)| self.rows[0][*column] != *name);
-                left_out.push(*name);
+                if columns.len() < before {
+                    left_out.push(*name);
+                }
+            }
+        }
+        // Long names are cut at last.
+        while wide(&columns) > limit {
+            let texts = columns.iter_mut().filter(|(_, align, _)| *align == '<');
+            match texts.max_by_key(|(.., width)| *width) {
+                Some((.., width)) if *width > LEAST_NAME => *width -= 1,
+                _ => break,
             }
         }
         let line = |row: &Vec<String>| {
             let mut line = " ".to_owned();
             for (column, align, width) in &columns {
-                let (cell, width) = (&row[*column], *width);
+                let (cell, width) = (cut(&row[*column], *width), *width);
                 line += &if *align == '<' {
                     format!(" {cell:<width$}")
                 } else {
@@ -149,12 +348,41 @@ impl Table {
             writeln!(out, "{}", line(row).trim_end())?;
         }
         if !left_out.is_empty() {
-            writeln!(
-                out,
-                "  (no room for {}; --json has it)",
-                left_out.join(", ")
-            )?;
+            let text = format!("(no room for {}; --json has it)", left_out.join(", "));
+            wrap_to(out, limit, "  ", "  ", &text)?;
         }
         Ok(())
+    }
+}
+
+/// The unit of the times of a column: the largest that its largest time fills.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unit {
+    /// `s`, `ms` or `µs`.
+    pub(crate) name: &'static str,
+    us: f64,
+}
+
+impl Unit {
+    /// The unit of these times in µs.
+    pub(crate) fn of(us: impl Iterator<Item = f64>) -> Unit {
+        let (name, us) = match us.fold(0.0, f64::max) {
+            most if most >= 999_500.0 => ("s", 1e6),
+            most if most >= 999.5 => ("ms", 1e3),
+            _ => ("µs", 1.0),
+        };
+        Unit { name, us }
+    }
+
+    /// A time in µs as a cell, with four digits behind the point at most: a small one need not be told in digits.
+    pub(crate) fn show(&self, us: Option<f64>) -> String {
+        let Some(value) = us.map(|us| us / self.us) else {
+            return "-".to_owned();
+        };
+        match value.abs() {
+            v if v >= 0.01 || v == 0.0 => three(value),
+            v if v >= 0.000_1 => format!("{value:.4}"),
+            _ => "<0.0001".to_owned(),
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! Rule: a renderer decides how a figure looks and nothing else; every figure comes from `analyze` or `tables`.
 
 pub mod batches;
+mod bubbles;
 pub mod chrome;
 mod clocks;
 pub mod diff_text;
@@ -15,6 +16,8 @@ pub mod kernels;
 pub mod layout;
 pub mod parquet;
 pub mod perfetto;
+mod ranks;
+mod replays;
 mod steps;
 mod stream_waits;
 mod streams;

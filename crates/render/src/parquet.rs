@@ -2,7 +2,7 @@
 //!
 //! `FOLDER/communicator=ID/part-0.parquet`, as Hive lays tables out: DuckDB, pandas, Polars and Spark read the folder as
 //! one table and take the column `communicator` from the path. Calls whose communicator is not known are under Hive's
-//! name for null. The other columns are those of `docs/tables.md`, with its types and nulls.
+//! name for null. The other columns are those of `docs/reference/tables.md`, with its types and nulls.
 //!
 //! Rule: one row group is in memory at a time, so memory does not grow with the calls.
 
@@ -14,7 +14,7 @@ use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::properties::WriterProperties;
 use std::fs::File;
 use std::path::Path;
-use tables::calls::{Column, Row, COLUMNS};
+use tables::calls::{CallRef, Column, COLUMNS};
 use tables::Capture;
 
 /// The column that the path holds.
@@ -50,7 +50,7 @@ pub fn write(capture: &Capture, folder: &Path) -> Result<u64> {
             .with_skip_arrow_metadata(true);
         let mut writer = ArrowWriter::try_new_with_options(file, table.schema(), options)?;
         for calls in calls.chunks(batches::ROWS) {
-            let rows: Vec<Row<'_>> = rows(capture, calls).collect();
+            let rows: Vec<CallRef<'_>> = rows(capture, calls).collect();
             writer.write(&table.batch(&rows)?)?;
         }
         writer.close()?;
@@ -88,11 +88,11 @@ pub(crate) fn with_units(
         .build()
 }
 
-fn rows<'a>(capture: &'a Capture, calls: &'a [(u32, u32)]) -> impl Iterator<Item = Row<'a>> {
+fn rows<'a>(capture: &'a Capture, calls: &'a [(u32, u32)]) -> impl Iterator<Item = CallRef<'a>> {
     calls.iter().map(move |(index, number)| {
         let process = &capture.processes[*index as usize];
         let call = &process.calls[*number as usize];
-        Row {
+        CallRef {
             capture,
             process,
             index: *index as usize,

@@ -1,11 +1,11 @@
 //! A capture as a Perfetto trace: a stream of protobuf packets with track events.
 //!
-//! Perfetto folds groups when it opens a file, and draws the slices of a track that has others under it. So each
-//! communicator × stream of a process is a track with a slice for each call on the GPU, and under it the host's. In a slice
-//! lie its waiting for the last rank and its transfer, where these are known. Steps, findings and counters of the run over
-//! time come first, and kernels in windows are under the first track of their process. Annotations are the columns of
-//! `docs/tables.md` that are known. The calls of one operation carry the same flow id. Names and texts are interned as they
-//! first appear.
+//! Perfetto folds groups when it opens a file, and draws the slices of a track that has others under it. So
+//! each communicator × stream of a process is a track with a slice for each call on the GPU, and under it the
+//! host's. In a slice lie its waiting for the last rank and its transfer, where these are known. Steps,
+//! findings and counters of the run over time come first, and kernels in windows are under the first track of
+//! their process. Annotations are the columns of `docs/reference/tables.md` that are known. The calls of one
+//! operation carry the same flow id. Names and texts are interned as they first appear.
 //!
 //! Only the messages and fields that are written are declared, with Perfetto's names and numbers.
 //!
@@ -159,8 +159,8 @@ const BOOTTIME: u32 = 6;
 /// All packets are of one sequence, so that they share the interned names.
 const SEQUENCE: u32 = 1;
 
-/// Writes the trace and returns how many slices of calls and kernels it has. Steps, findings and counters are those of
-/// `report`, if there is one.
+/// Writes the trace and returns how many slices of calls and kernels it has. Steps, findings and counters are
+/// those of `report`, if there is one.
 ///
 /// # Errors
 /// Those of `out`.
@@ -174,8 +174,8 @@ pub fn write(
         out,
         bytes: Vec::new(),
     };
-    // Events are in CLOCK_REALTIME and Perfetto's own clock is BOOTTIME. That the two are one here lets its viewer show
-    // the time of day.
+    // Events are in CLOCK_REALTIME and Perfetto's own clock is BOOTTIME. That the two are one here lets its
+    // viewer show the time of day.
     let base = u64::try_from(timeline.base_ns).unwrap_or(0);
     let clock = |id| Clock {
         clock_id: Some(id),
@@ -339,7 +339,8 @@ fn named(kind: i32, track: u64, name: &str, names: &mut Interner) -> (TrackEvent
     (event, fresh)
 }
 
-/// When ranks died, and where ranks that are late held the others up most: µs of the timeline, and what to say.
+/// When ranks died, and where ranks that are late held the others up most: µs of the timeline, and what to
+/// say.
 pub(crate) fn moments(report: &Report, of: &analyze::timeline::Timeline) -> Vec<(f64, String)> {
     let deaths = of.marks.iter().map(|mark| (mark.at_us, mark.text.clone()));
     let late = of.late.iter().filter_map(|late| {
@@ -488,7 +489,8 @@ impl<W: Write> Packets<'_, W> {
         self.write(&event(span.end, end()))
     }
 
-    /// Writes steps, findings and counters, on tracks that are numbered from 1. Returns the number of the next track.
+    /// Writes steps, findings and counters, on tracks that are numbered from 1. Returns the number of the
+    /// next track.
     fn over_time(
         &mut self,
         report: &Report,

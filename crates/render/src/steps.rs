@@ -1,16 +1,16 @@
 //! The steps of the job, as text.
 
-use crate::layout::wrap;
+use crate::layout::Page;
 use analyze::ranks::Spread;
+use analyze::spelling::{percent, time, times};
 use analyze::Report;
-use std::io::{Result, Write};
 
 /// How many steps, how long, and what of them was communication.
 pub(crate) fn lines(report: &Report) -> Vec<String> {
     let Some(steps) = &report.steps else {
         return Vec::new();
     };
-    let (mut lines, mut parts) = (Vec::new(), Vec::new());
+    let mut lines = Vec::new();
     if let (Some(number), Some(calls)) = (steps.steps, steps.calls) {
         let whole = |s: Spread| match s.min == s.max {
             true => format!("{:.0}", s.max),
@@ -25,55 +25,51 @@ pub(crate) fn lines(report: &Report) -> Vec<String> {
             1.0 => "1 call".to_owned(),
             _ => format!("{} calls", whole(calls)),
         };
-        let time = steps.step_us.map_or(String::new(), |time| {
-            let ms = |us: Option<f64>| us.map_or("-".to_owned(), |us| format!("{:.3}", us / 1e3));
+        let times = steps.step_us.map_or(String::new(), |of| {
+            let known = |us: Option<f64>| us.map_or("-".to_owned(), time);
             format!(
-                "; step time {} ms (p50), {} ms (p95), {} ms (longest)",
-                ms(time.p50),
-                ms(time.p95),
-                ms(time.max)
+                "; p50 {}, p95 {}, longest {}",
+                known(of.p50),
+                known(of.p95),
+                known(of.max)
             )
         });
         lines.push(format!(
-            "{} steps of {calls} on {ranks}{time}.",
+            "{} steps of {calls} on {ranks}{times}.",
             whole(number)
         ));
     }
     let p50 = steps.step_us.and_then(|time| time.p50);
     if let (Some(spread), Some(p50)) = (steps.communication_us, p50) {
-        parts.push(format!(
-            "{:.3} ms of a step in NCCL kernels ({:.0} % of it), median rank ({:.3} to {:.3} ms)",
-            spread.median / 1e3,
-            100.0 * spread.median / p50,
-            spread.min / 1e3,
-            spread.max / 1e3,
+        let over = match time(spread.min) == time(spread.max) {
+            true => String::new(),
+            false => format!("; {} over ranks", times(spread.min, spread.max)),
+        };
+        lines.push(format!(
+            "Of a step, {} ({}) is in NCCL kernels on the median rank{over}.",
+            time(spread.median),
+            percent(spread.median / p50),
         ));
     }
     if let (Some(startup), Some(between)) = (steps.startup_us, steps.between_us) {
-        parts.push(format!(
-            "{:.3} s before the first, {:.3} s between others, at most",
-            startup.max / 1e6,
-            between.max / 1e6,
+        let between = match between.max {
+            us if us < 1.0 => "no gaps between steps".to_owned(),
+            us => format!("{} between other steps", time(us)),
+        };
+        lines.push(format!(
+            "Start-up before step 1: {}; {between}.",
+            time(startup.max)
         ));
-    }
-    if !parts.is_empty() {
-        lines.push(parts.join("; ") + ".");
     }
     lines
 }
 
 /// Writes them.
-pub(crate) fn steps(report: &Report, out: &mut impl Write) -> Result<()> {
+pub(crate) fn steps(report: &Report, page: &mut Page) {
     let lines = lines(report);
     if lines.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(out)?;
-    writeln!(
-        out,
-        "Steps (calls that repeat, from the first after their longest pause)"
-    )?;
-    lines
-        .iter()
-        .try_for_each(|line| wrap(out, "  ", "    ", line))
+    page.title("Steps (calls that repeat, from the first after their longest pause)");
+    lines.iter().for_each(|line| page.line(line));
 }

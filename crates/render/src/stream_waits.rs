@@ -1,25 +1,25 @@
 //! Exposed communication from stream waits, as text.
 
-use crate::layout::{plural, short_ids, wrap, Table};
-use crate::text::{bytes, datatype, ms};
+use crate::layout::{plural, short_ids, Page, Table, Unit};
+use crate::text::ROWS;
+use analyze::spelling::{datatype, size, time};
 use analyze::stream_waits::{Exposed, StreamWaits};
 use analyze::summary::range_of_shares;
 use analyze::Report;
-use std::io::{Result, Write};
 
 fn percent(share: f64) -> String {
     format!("{:.1}", 100.0 * share)
 }
 
-/// A time in ms; with half of its interval's width if it is an estimate.
-fn with_error(exposed: &Exposed) -> String {
+/// A time; with half of its interval's width if it is an estimate.
+fn with_error(exposed: &Exposed, unit: &Unit) -> String {
     let error = exposed
         .interval_us
         .filter(|(low, high)| high > low)
         .map_or(String::new(), |(low, high)| {
-            format!("±{}", ms(Some((high - low) / 2.0)))
+            format!("±{}", unit.show(Some((high - low) / 2.0)))
         });
-    ms(Some(exposed.sum_us)) + &error
+    unit.show(Some(exposed.sum_us)) + &error
 }
 
 fn share_with_error(share: &analyze::streams::Share) -> String {
@@ -66,90 +66,79 @@ pub(crate) fn lines(waits: &StreamWaits) -> Vec<String> {
     lines
 }
 
-/// Writes what streams waited for: all of it for the first `shown` ranks and `operations`, or a sentence if
-/// there are kernel windows, which show more.
-pub(crate) fn stream_waits(
-    report: &Report,
-    shown: usize,
-    operations: usize,
-    out: &mut impl Write,
-) -> Result<()> {
+/// Writes what streams waited for. The tables are on the page of `--all`: shares by rank stand with the ranks.
+pub(crate) fn stream_waits(report: &Report, page: &mut Page) {
     let Some(waits) = &report.stream_waits else {
-        return Ok(());
+        return;
     };
+    // Windows show more.
     let windows = report.streams.iter().any(|s| !s.ranks.is_empty());
-    if windows && shown != usize::MAX {
-        writeln!(out, "\nExposed communication, from stream waits")?;
-    } else {
-        writeln!(
-            out,
-            "\nExposed communication, from stream waits (% of the time ± 95 %; at_most: with calls that no other \
-             stream waited for)"
-        )?;
-        ranks(waits, shown, out)?;
-        writeln!(
-            out,
-            "  by operation (ms, over ranks ± 95 %; unwaited: time of calls that no other stream waited for)"
-        )?;
-        by_operation(report, waits, operations, out)?;
+    if windows && !page.all {
+        return;
     }
-    lines(waits)
-        .iter()
-        .try_for_each(|line| wrap(out, "  ", "    ", line))
+    page.title("Exposed communication, from stream waits (% of the time ± 95 %)");
+    lines(waits).iter().for_each(|line| page.line(line));
+    if page.all {
+        ranks(waits, page);
+        by_operation(report, waits, page);
+    }
 }
 
-fn ranks(waits: &StreamWaits, shown: usize, out: &mut impl Write) -> Result<()> {
+fn ranks(waits: &StreamWaits, page: &mut Page) {
     let names = [
         "rank",
-        "exposed",
-        "at_most",
+        "exposed_%",
+        "at_most_%",
         "calls",
         "known",
         "waited",
-        "active_ms",
+        "active",
     ];
     let mut table = Table::new(names, ">>>>>>>");
+    table.squeeze = &["active", "known", "calls"];
     for rank in &waits.ranks {
         table.row([
             rank.rank
-                .map_or(format!("pid {}", rank.pid), |rank| rank.to_string()),
+                .map_or(format!("pid:{}", rank.pid), |rank| rank.to_string()),
             share_with_error(&rank.share),
             percent(rank.at_most),
             rank.exposed.calls.to_string(),
             rank.exposed.known.to_string(),
             rank.exposed.waited.to_string(),
-            ms(Some(rank.active_us)),
+            time(rank.active_us),
         ]);
     }
-    table.write(out, shown, "ranks")
+    page.table(&table, ROWS, "ranks");
 }
 
-fn by_operation(
-    report: &Report,
-    waits: &StreamWaits,
-    shown: usize,
-    out: &mut impl Write,
-) -> Result<()> {
+fn by_operation(report: &Report, waits: &StreamWaits, page: &mut Page) {
     let short = short_ids(report);
     let names = [
-        "function", "bytes", "type", "comm", "calls", "known", "waited", "exposed", "unwaited",
+        "function", "size", "type", "comm", "calls", "known", "waited", "exposed", "unwaited",
     ];
     let mut table = Table::new(names, "<><<>>>>>");
+    table.squeeze = &["type", "comm", "known", "calls"];
     let or_not = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let times = waits.operations.iter().map(|operation| &operation.exposed);
+    let unit = Unit::of(times.flat_map(|exposed| [exposed.sum_us, exposed.unwaited_us]));
     for operation in &waits.operations {
         let exposed = &operation.exposed;
         let id = operation.communicator.as_deref();
         table.row([
             or_not(operation.function.clone()),
-            or_not(operation.bytes.map(bytes)),
+            or_not(operation.bytes.map(size)),
             or_not(operation.datatype.as_deref().map(datatype)),
             or_not(id.map(|id| short[id].clone())),
             exposed.calls.to_string(),
             exposed.known.to_string(),
             exposed.waited.to_string(),
-            with_error(exposed),
-            ms(Some(exposed.unwaited_us)),
+            with_error(exposed, &unit),
+            unit.show(Some(exposed.unwaited_us)),
         ]);
     }
-    table.write(out, shown, "operations")
+    page.line(&format!(
+        "by operation ({} over ranks ± 95 %; unwaited: time of calls that no other stream waited for)",
+        unit.name
+    ));
+    page.table(&table, ROWS, "operations");
 }

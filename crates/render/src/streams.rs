@@ -1,10 +1,11 @@
 //! What the GPUs did in kernel windows, as text.
 
-use crate::layout::{plural, wrap, Table};
+use crate::layout::{cut, plural, Page, Table, Unit};
+use crate::text::FEW_RANKS;
+use analyze::spelling::{three, time};
 use analyze::streams::{RankStreams, Share, Streams};
 use analyze::summary::range_of_shares;
 use analyze::Report;
-use std::io::{Result, Write};
 
 /// Kernels that are shown if they are asked for.
 const KERNELS: usize = 40;
@@ -49,10 +50,10 @@ pub(crate) fn lines(streams: &Streams) -> Vec<String> {
     }
     for other in &streams.other_communication {
         lines.push(format!(
-            "{} communicates beside NCCL: {}, {:.3} ms in windows. Its calls are in no other table.",
+            "{} communicates beside NCCL: {}, {} in windows. Its calls are in no other table.",
             other.library,
             plural(other.kernels, "kernel", "kernels"),
-            other.sum_us / 1e3
+            time(other.sum_us)
         ));
     }
     if streams.yielded > 0 {
@@ -65,6 +66,10 @@ pub(crate) fn lines(streams: &Streams) -> Vec<String> {
         let why = match *cause {
             "no_cupti" => "CUPTI was not found; it comes with torch and with the CUDA toolkit",
             "another_tool" => "a tool was in the process that can't share CUPTI (Nsight, compute-sanitizer, XLA's profiler)",
+            "host_bound" => {
+                "CUPTI would have slowed the job by more than NCCLSCOPE_BUDGET, because the GPU waits for its host \
+                 (NCCLSCOPE_WINDOWS=on records kernels all the same)"
+            }
             "cupti_error" => "CUPTI returned an error (doctor names it)",
             _ => "of a cause that is not known here",
         };
@@ -74,23 +79,23 @@ pub(crate) fn lines(streams: &Streams) -> Vec<String> {
     lines
 }
 
-/// Writes what GPUs did, for the first `shown` ranks.
-pub(crate) fn streams(report: &Report, shown: usize, out: &mut impl Write) -> Result<()> {
+/// Writes what GPUs did.
+pub(crate) fn streams(report: &Report, page: &mut Page) {
     let Some(streams) = &report.streams else {
-        return Ok(());
+        return;
     };
     if streams.ranks.is_empty() {
-        writeln!(out, "\nWhat the GPUs did")?;
+        page.title("What the GPUs did");
     } else {
-        writeln!(
-            out,
-            "\nWhat the GPUs did (% of the time in kernel windows ± 95 %; compute: alone; both: beside communication; exposed: only \
-             communication)"
-        )?;
+        page.title(
+            "What the GPUs did (% of the time in kernel windows ± 95 %; compute: alone; both: beside communication; exposed: only \
+             communication)",
+        );
         let names = [
-            "rank", "compute", "both", "exposed", "waiting", "copies", "idle", "windows", "seen_ms",
+            "rank", "compute", "both", "exposed", "waiting", "copies", "idle", "windows", "seen",
         ];
         let mut table = Table::new(names, ">>>>>>>>>");
+        table.squeeze = &["seen", "windows", "copies", "idle"];
         for rank in &streams.ranks {
             let waiting = match streams.operations {
                 0 => "-".to_owned(),
@@ -105,15 +110,12 @@ pub(crate) fn streams(report: &Report, shown: usize, out: &mut impl Write) -> Re
                 percent(rank.copies.share),
                 with_error(&rank.idle),
                 rank.windows.to_string(),
-                format!("{:.0}", rank.seen_us / 1e3),
+                time(rank.seen_us),
             ]);
         }
-        table.write(out, shown, "ranks")?;
+        page.table(&table, FEW_RANKS, "ranks");
     }
-    let lines = lines(streams);
-    lines
-        .iter()
-        .try_for_each(|line| wrap(out, "  ", "    ", line))
+    lines(streams).iter().for_each(|line| page.line(line));
 }
 
 /// A rank's name; with its GPU, if its process drives several.
@@ -128,40 +130,34 @@ fn name(streams: &Streams, rank: &RankStreams) -> String {
 }
 
 /// Writes the kernels by name.
-pub(crate) fn kernels(report: &Report, all: bool, out: &mut impl Write) -> Result<()> {
+pub(crate) fn kernels(report: &Report, page: &mut Page) {
     let Some(streams) = report.streams.as_ref().filter(|s| !s.kernels.is_empty()) else {
-        return writeln!(
-            out,
-            "\nKernels\n  none: the capture has no kernel windows (docs/streams.md says when there are some)"
+        page.title("Kernels");
+        return page.line(
+            "none: the capture has no kernel windows (docs/concepts/streams.md says when there are some)",
         );
     };
-    writeln!(
-        out,
-        "\nKernels in windows (largest time first; over all ranks; %: of the time that windows show; beside: communication ran at the same \
-         time)"
-    )?;
-    let mut table = Table::new(
-        [
-            "kernel", "kind", "kernels", "ms", "mean_us", "%", "beside_%",
-        ],
-        "<<>>>>>",
-    );
+    let names = [
+        "kernel", "kind", "kernels", "sum", "mean_us", "%", "beside_%",
+    ];
+    let mut table = Table::new(names, "<<>>>>>");
+    table.squeeze = &["kind", "mean_us", "kernels"];
+    let unit = Unit::of(streams.kernels.iter().map(|kernel| kernel.sum_us));
+    page.title(&format!(
+        "Kernels in windows (largest time first; over all ranks, sum in {}; %: of the time that windows show; beside: communication \
+         ran at the same time)",
+        unit.name
+    ));
     for kernel in &streams.kernels {
-        let cut: String = kernel.name.chars().take(NAME).collect();
-        let name = if cut.len() < kernel.name.len() {
-            cut + "…"
-        } else {
-            cut
-        };
         table.row([
-            name,
+            cut(&kernel.name, NAME),
             kernel.kind.to_owned(),
             kernel.kernels.to_string(),
-            format!("{:.3}", kernel.sum_us / 1e3),
-            format!("{:.2}", kernel.sum_us / kernel.kernels.max(1) as f64),
+            unit.show(Some(kernel.sum_us)),
+            three(kernel.sum_us / kernel.kernels.max(1) as f64),
             percent(kernel.share),
             percent(kernel.beside_us / kernel.sum_us.max(f64::MIN_POSITIVE)),
         ]);
     }
-    table.write(out, if all { usize::MAX } else { KERNELS }, "kernels")
+    page.table(&table, KERNELS, "kernels");
 }

@@ -1,15 +1,16 @@
-//! A report as plain text: no colour, at most 120 columns, at most about 60 lines unless all is asked for.
+//! A report as text: the verdict, its figures, the evidence and what to do; then the job; tables last.
 //!
-//! Every table says in its title in which order and unit it stands. Names of communicators aside, no cell has a space in
-//! it, so that `awk` finds its columns. [`write`] tries [`LEVELS`] until the report fits.
+//! Every table says in its title in which order and unit it stands. What few readers need (single communicators, parts of
+//! a call, warm-up, the network's counters, paragraphs about causes) is on the page of `--all` only.
 //!
-//! Rule: what is left out is said to be, with the number of rows.
+//! Rule: line 1 is the verdict and the last line the next command. What is left out is said to be, with the number of rows.
 
-use crate::layout::{more, plural, short_ids, wrap, write_printable, Table};
+use crate::layout::{cut, plural, short_ids, Look, Page, Style, Table, Unit};
 use analyze::completeness::RankCompleteness;
 use analyze::functions::{FunctionRow, PARTS};
 use analyze::operations::Operation;
-use analyze::ranks::{Outlier, RankRow, Ranks, Spread};
+use analyze::ranks::{Outlier, RankRow, Ranks};
+use analyze::spelling::{self, three, time};
 use analyze::statistics::Statistics;
 use analyze::words::{self, Word};
 use analyze::Report;
@@ -17,142 +18,121 @@ use capture::live::WAITS;
 use std::collections::BTreeMap;
 use std::io::{Result, Write};
 
-/// How much to print.
+/// How much to print, and how.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Every row of every table.
+    /// Every section, row and column.
     pub all: bool,
     /// What the words and figures mean.
     pub explain: bool,
     /// The GPUs' kernels by name.
     pub kernels: bool,
+    /// Width and colours.
+    pub look: Look,
 }
 
-/// How many rows of each table are printed.
-#[derive(Clone, Copy)]
-struct Rows {
-    ranks: usize,
-    communicators: usize,
-    functions: usize,
-    operations: usize,
-    host_operations: usize,
-    warmup: usize,
-    network: usize,
-    notes: usize,
-}
-
-const fn rows(all: [usize; 8]) -> Rows {
-    let [ranks, communicators, functions, operations, host_operations, warmup, network, notes] =
-        all;
-    Rows {
-        ranks,
-        communicators,
-        functions,
-        operations,
-        host_operations,
-        warmup,
-        network,
-        notes,
-    }
-}
-
-/// From much to little; the first that fits is taken, else the last.
-const LEVELS: [Rows; 8] = [
-    rows([8, 8, 12, 24, 8, 6, 8, 8]),
-    rows([6, 5, 8, 14, 6, 3, 6, 6]),
-    rows([4, 4, 6, 8, 4, 2, 4, 5]),
-    rows([3, 3, 4, 6, 3, 1, 3, 4]),
-    rows([2, 2, 3, 5, 2, 1, 2, 3]),
-    rows([1, 1, 2, 3, 1, 1, 1, 2]),
-    rows([1, 1, 1, 2, 1, 1, 1, 1]),
-    rows([1, 1, 1, 1, 1, 1, 1, 1]),
-];
-const ALL: Rows = rows([usize::MAX; 8]);
-const LINES: usize = 64;
+/// Findings with their evidence.
+const FINDINGS: usize = 2;
+/// A job of so many ranks has a row for each.
+pub(crate) const FEW_RANKS: usize = 8;
+/// Rows of operations.
+const OPERATIONS: usize = 5;
+/// Rows of other tables.
+pub(crate) const ROWS: usize = 3;
+/// Lines of a list.
+const LINES: usize = 3;
+/// Ranks that are not complete, if those of many are not.
+const FEWEST: usize = 2;
 
 /// Writes `report`.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<()> {
-    let levels = if options.all { &[ALL][..] } else { &LEVELS };
-    let mut end = Vec::new();
-    closing(report, &mut end)?;
-    let lines = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count();
-    let mut text = Vec::new();
-    for rows in levels {
-        text.clear();
-        body(report, *rows, &mut text)?;
-        if lines(&text) + lines(&end) <= LINES {
-            break;
-        }
+    let mut page = Page::new(options.look, options.all);
+    answer(report, &mut page);
+    job(report, &mut page)?;
+    completeness(report, &mut page);
+    crate::steps::steps(report, &mut page);
+    ranks(report, &mut page);
+    operations(report, &mut page);
+    crate::graphs::graphs(report, &mut page);
+    crate::streams::streams(report, &mut page);
+    crate::bubbles::bubbles(report.streams.as_ref(), &mut page);
+    crate::stream_waits::stream_waits(report, &mut page);
+    crate::waiting::waiting(report, &mut page);
+    crate::waiting::links(report, &mut page);
+    crate::clocks::clocks(report, &mut page);
+    let settings: Vec<String> = report.settings.iter().map(|s| s.summary.clone()).collect();
+    list("Settings", &settings, &mut page);
+    communicators(report, &mut page);
+    if options.all {
+        functions(report, &mut page);
+        warmup(report, &mut page);
     }
-    write_printable(&text, out)?;
+    network(report, &mut page);
+    list("Notes", &report.notes, &mut page);
+    let problem = |p: &analyze::job::ProblemRow| {
+        format!(
+            "{}, {}: expected {}, found {}",
+            p.file, p.place, p.expected, p.found
+        )
+    };
+    let problems: Vec<String> = report.problems.iter().map(problem).collect();
+    list("Problems", &problems, &mut page);
     if options.kernels {
-        let mut kernels = Vec::new();
-        crate::streams::kernels(report, options.all, &mut kernels)?;
-        write_printable(&kernels, out)?;
+        crate::streams::kernels(report, &mut page);
+        crate::replays::replays(report.streams.as_ref(), &mut page);
     }
     if options.explain {
-        definitions(out)?;
+        definitions(&mut page);
     }
-    write_printable(&end, out)
+    page.gap();
+    // Else the tables say it.
+    if !report
+        .operations
+        .iter()
+        .any(|o| o.time_us.or(o.host_us).is_some())
+    {
+        page.wrap("", "", &report.summary);
+    }
+    page.next(&report.next);
+    page.finish(out)
 }
 
-fn body(report: &Report, rows: Rows, out: &mut Vec<u8>) -> Result<()> {
-    wrap(out, "", "", &report.verdict)?;
+/// The verdict, its figures, the evidence and what to do.
+fn answer(report: &Report, page: &mut Page) {
+    let style = match analyze::summary::is_sound(report) {
+        true => Style::Good,
+        false => Style::Bad,
+    };
+    page.styled(style, &report.verdict);
     let figures = analyze::summary::figures(report);
     if !figures.is_empty() {
-        wrap(out, "", "", &figures.join(" · "))?;
+        page.wrap("", "", &figures.join(" · "));
     }
-    crate::waiting::findings(
-        report,
-        if rows.ranks == usize::MAX {
-            usize::MAX
+    let shown = if page.all { usize::MAX } else { FINDINGS };
+    for finding in report.findings.iter().take(shown) {
+        if finding.sentence == report.verdict {
+            page.title("Evidence");
+            page.line(&finding.evidence);
+            page.title("What to do");
+            page.line(&finding.advice);
         } else {
-            2
-        },
-        out,
-    )?;
-    writeln!(out)?;
-    header(report, out)?;
-    completeness(report, rows, out)?;
-    ranks(report, rows, out)?;
-    communicators(report, rows, out)?;
-    functions(report, rows, out)?;
-    operations(report, rows, out)?;
-    crate::graphs::graphs(report, rows.functions, out)?;
-    warmup(report, rows, out)?;
-    crate::steps::steps(report, out)?;
-    crate::streams::streams(report, rows.ranks.max(2), out)?;
-    crate::stream_waits::stream_waits(report, rows.ranks.max(2), rows.functions, out)?;
-    crate::waiting::waiting(report, rows.ranks, rows.ranks == usize::MAX, out)?;
-    crate::waiting::links(report, rows.ranks, rows.ranks == usize::MAX, out)?;
-    crate::clocks::clocks(report, rows.ranks, out)?;
-    let settings: Vec<String> = report.settings.iter().map(|s| s.summary.clone()).collect();
-    list("Settings", &settings, rows.notes, out)?;
-    network(report, rows, out)?;
-    list("Notes", &report.notes, rows.notes, out)?;
-    let problems: Vec<String> = report
-        .problems
-        .iter()
-        .map(|p| {
-            format!(
-                "{}, {}: expected {}, found {}",
-                p.file, p.place, p.expected, p.found
-            )
-        })
-        .collect();
-    list("Problems", &problems, rows.notes, out)
+            page.gap();
+            page.wrap("", "", &format!("Also: {}", finding.sentence));
+            page.line(&format!("Evidence: {}", finding.evidence));
+            page.line(&format!("What to do: {}", finding.advice));
+        }
+    }
+    let more = report.findings.len().saturating_sub(shown);
+    if more > 0 {
+        let findings = plural(more as u64, "finding", "findings");
+        page.line(&format!("… {findings} more (--all)"));
+    }
 }
 
-fn closing(report: &Report, out: &mut impl Write) -> Result<()> {
-    writeln!(out)?;
-    wrap(out, "", "", &report.summary)?;
-    writeln!(out, "Next: {}", report.next)
-}
-
-fn some(list: &[String]) -> String {
+pub(crate) fn some(list: &[String]) -> String {
     if list.is_empty() {
         "not known".to_owned()
     } else {
@@ -172,11 +152,27 @@ pub(crate) fn clipped(command: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-fn header(report: &Report, out: &mut impl Write) -> Result<()> {
+/// A moment in the recording's time zone: `2026-11-22 01:05:12 UTC`, or with `+01:00`.
+pub(crate) fn moment(rfc3339: &str) -> String {
+    let (day, rest) = rfc3339.split_once('T').unwrap_or((rfc3339, ""));
+    let zone = match rest.rfind(['+', '-']) {
+        Some(at) => format!(" {}", &rest[at..]),
+        None if rest.ends_with('Z') => " UTC".to_owned(),
+        None => String::new(),
+    };
+    let clock = rest.get(..8).unwrap_or(rest);
+    format!("{day} {clock}{zone}")
+}
+
+fn job(report: &Report, page: &mut Page) -> Result<()> {
     let job = &report.job;
-    writeln!(out, "Capture {}", job.capture)?;
-    let command = clipped(job.command.as_deref().unwrap_or("not known"));
-    wrap(out, "  command  ", "           ", &command)?;
+    page.title(&format!("Job {}", job.capture));
+    let mut fact = |name: &str, text: &str| {
+        page.wrap(&format!("  {name:<8} "), "           ", text);
+    };
+    if let Some(command) = job.command.as_deref() {
+        fact("command", &clipped(command));
+    }
     let mut ranks = plural(job.nprocesses as u64, "process", "processes");
     if let Some(size) = job.world_size {
         ranks += &format!(" of {}", plural(size.into(), "rank", "ranks"));
@@ -190,58 +186,70 @@ fn header(report: &Report, out: &mut impl Write) -> Result<()> {
         }
         hosts => some(hosts),
     };
-    wrap(
-        out,
-        "  job      ",
-        "           ",
-        &format!("{ranks} on {hosts}"),
-    )?;
-    jobs(report, out)?;
-    writeln!(
-        out,
-        "  NCCL     {}; mode {}, timing {}",
-        some(&job.nccl),
-        some(&job.mode),
-        some(&job.timing)
-    )?;
-    let gpu = format!("{}; driver {}", some(&job.gpu), some(&job.driver));
-    wrap(out, "  GPU      ", "           ", &gpu)?;
-    let wall = job.wall_us.map(|us| format!("{:.3} s", us / 1e6));
+    fact("ranks", &format!("{ranks} on {hosts}"));
+    jobs(report, &mut fact);
+    let mut software = format!("NCCL {}", some(&job.nccl));
+    for (name, values) in [("", &job.gpu), ("driver ", &job.driver)] {
+        if !values.is_empty() {
+            software += &format!("; {name}{}", values.join(", "));
+        }
+    }
+    fact("software", &software);
+    let (mode, timing) = (some(&job.mode), some(&job.timing));
+    fact("recorded", &format!("mode {mode}, timing {timing}"));
+    fact("time", &when(report));
+    Ok(())
+}
+
+/// How long the job took, and when it ran.
+fn when(report: &Report) -> String {
+    let job = &report.job;
+    let mut parts = Vec::new();
+    if let Some(wall) = report.ranks.wall_us {
+        parts.push(format!(
+            "{} from the first communicator to the last call: all % are of that",
+            time(wall.max)
+        ));
+    }
     match (&job.started, &job.ended, job.exit_status) {
-        (Some(started), Some(ended), Some(status)) => {
-            let wall = wall.unwrap_or_else(|| "not known how long".to_owned());
-            writeln!(
-                out,
-                "  run      {started} to {ended}, {wall}, exit status {status}"
-            )
+        (Some(started), Some(_), status) => {
+            let status = status.map_or(String::new(), |status| format!(", exit status {status}"));
+            let took = job.wall_us.map_or("unknown".to_owned(), time);
+            parts.push(format!(
+                "{took} from launch to exit, begun {}{status}",
+                moment(started)
+            ));
         }
-        (Some(started), ..) => {
-            writeln!(out, "  run      since {started}; its end was not recorded")
-        }
-        _ => match wall {
-            Some(wall) => writeln!(out, "  run      {wall} on the longest rank"),
-            None => writeln!(out, "  run      not known how long"),
-        },
+        (Some(started), ..) => parts.push(format!(
+            "begun {}; its end was not recorded",
+            moment(started)
+        )),
+        _ => {}
+    }
+    match parts.is_empty() {
+        true => "not known".to_owned(),
+        false => parts.join("; "),
     }
 }
 
 /// The jobs of a folder that holds several.
-fn jobs(report: &Report, out: &mut impl Write) -> Result<()> {
+fn jobs(report: &Report, fact: &mut impl FnMut(&str, &str)) {
     let jobs = &report.job.jobs;
     if jobs.is_empty() {
-        return Ok(());
+        return;
     }
     let text = format!(
         "this folder holds {} jobs, and the figures below mix them. Move the files of each job into a folder of its own, \
          and report that folder.",
         jobs.len()
     );
-    wrap(out, "  WARNING  ", "           ", &text)?;
+    fact("WARNING", &text);
     const SHOWN: usize = 4;
     for job in jobs.iter().take(SHOWN) {
-        let started = job.started.as_deref().unwrap_or("at an unknown time");
+        let started = job.started.as_deref().map(moment);
         let mut text = format!(
-            "from {started}: {}",
+            "from {}: {}",
+            started.unwrap_or_else(|| "an unknown time".to_owned()),
             plural(job.nprocesses as u64, "process", "processes")
         );
         if let Some(ranks) = &job.ranks {
@@ -254,79 +262,94 @@ fn jobs(report: &Report, out: &mut impl Write) -> Result<()> {
         if let [first, ..] = job.files.as_slice() {
             text += &format!(", first file {first}");
         }
-        wrap(out, "           ", "             ", &text)?;
+        fact("", &text);
     }
-    match jobs.len().saturating_sub(SHOWN) {
-        0 => Ok(()),
-        rest => writeln!(out, "           … {rest} more jobs (--json)"),
+    let rest = jobs.len().saturating_sub(SHOWN);
+    if rest > 0 {
+        fact("", &format!("… {rest} more jobs (--json)"));
     }
 }
 
-fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
+fn completeness(report: &Report, page: &mut Page) {
     let c = &report.completeness;
-    writeln!(out, "\nCompleteness and trust")?;
-    let first = rows.ranks.max(2);
+    page.title("Completeness");
+    let shown = if page.all { usize::MAX } else { LINES };
     let missing = c.missing();
-    for sentence in missing.iter().take(first) {
-        wrap(out, "  ", "    ", sentence)?;
+    for sentence in missing.iter().take(shown) {
+        page.line(sentence);
     }
-    more(
-        out,
-        missing.len(),
-        first,
-        "lines about ranks that lack calls",
-    )?;
+    if missing.len() > shown {
+        let more = missing.len() - shown;
+        page.line(&format!(
+            "… {more} more lines about ranks that lack calls (--all)"
+        ));
+    }
     let remedy = |cause: &String| c.remedies.get(cause).map_or("", String::as_str);
-    wrap(out, "  ", "    ", &c.counted())?;
+    page.line(&c.counted());
     for (cause, n) in &c.unseen {
-        wrap(out, &format!("  {n} {cause}: "), "    ", remedy(cause))?;
+        page.line(&format!("{n} {cause}: {}", remedy(cause)));
     }
     if let Some(sentence) = c.in_launches() {
-        writeln!(out, "  {sentence}")?;
+        page.line(&sentence);
     }
     for (cause, n) in &c.lost {
-        wrap(
-            out,
-            &format!("  {n} lost, {cause}: "),
-            "    ",
-            remedy(cause),
-        )?;
+        page.line(&format!("{n} lost, {cause}: {}", remedy(cause)));
     }
     if !c.adds_up && !c.lost.contains_key("unexplained") {
-        writeln!(out, "  More calls are recorded than were announced: the figures do not add up, please report it.")?;
+        page.line("More calls are recorded than were announced: the figures do not add up, please report it.");
     }
     // Without any, a note says why at once.
     if c.timed > 0 {
         let mut causes: Vec<(&String, &u64)> = c.untimed.iter().collect();
         causes.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
-        for (cause, n) in causes {
-            wrap(
-                out,
-                &format!("  {n} not timed, {cause}: "),
-                "    ",
-                remedy(cause),
-            )?;
+        if page.all {
+            for (cause, n) in causes {
+                page.line(&format!("{n} not timed, {cause}: {}", remedy(cause)));
+            }
+        } else if let Some((first, _)) = causes.first() {
+            let all: u64 = causes.iter().fold(0, |sum, (_, n)| sum.saturating_add(**n));
+            let each: Vec<String> = causes
+                .iter()
+                .map(|(cause, n)| format!("{n} {cause}"))
+                .collect();
+            let calls = plural(all, "call has", "calls have");
+            page.line(&format!(
+                "{calls} no GPU time: {} (ncclscope explain {first}).",
+                each.join(", ")
+            ));
         }
     }
     if !c.odd.is_empty() {
-        wrap(out, "  callbacks without effect: ", "    ", &counts(&c.odd))?;
+        page.line(&format!("Callbacks without effect: {}.", counts(&c.odd)));
     }
-    let mut worst: Vec<&RankCompleteness> = c.ranks.iter().collect();
-    if worst.len() > rows.ranks {
-        let missing = |r: &RankCompleteness| {
-            let lost = r.announced.saturating_sub(r.recorded);
-            lost.saturating_add(r.missing_at_least)
-        };
-        worst.sort_by_key(|r| std::cmp::Reverse(missing(r)));
+    incomplete_ranks(report, page);
+    // Callbacks alone are a line too much for most.
+    let cost = report.cost.as_ref();
+    if let Some(cost) = cost.filter(|cost| page.all || cost.has_gpu_part()) {
+        page.line(&cost.sentence());
     }
-    let shown = worst.len().min(rows.ranks);
+}
+
+/// Ranks that are not complete, the worst first.
+fn incomplete_ranks(report: &Report, page: &mut Page) {
+    let mut worst: Vec<&RankCompleteness> = report.completeness.ranks.iter().collect();
+    let not_recorded = |r: &RankCompleteness| r.announced.saturating_sub(r.recorded);
+    let most = if page.all { usize::MAX } else { FEW_RANKS };
+    if worst.len() > most {
+        worst
+            .sort_by_key(|r| std::cmp::Reverse(not_recorded(r).saturating_add(r.missing_at_least)));
+    }
+    let shown = match worst.len() > most {
+        true => FEWEST,
+        false => worst.len(),
+    };
     for rank in &worst[..shown] {
         let name = rank
             .rank
             .map_or(format!("pid {}", rank.pid), |r| format!("rank {r}"));
         let mut text = format!(
-            "{} of {} recorded, {} timed, live part {}",
-            rank.recorded, rank.announced, rank.timed, rank.live
+            "{name} on {}: {} of {} recorded, {} timed, live part {}",
+            rank.host, rank.recorded, rank.announced, rank.timed, rank.live
         );
         for counts_of in [&rank.lost, &rank.odd] {
             if !counts_of.is_empty() {
@@ -339,34 +362,17 @@ fn completeness(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()>
         if let Some(recorder) = &rank.recorder {
             text += &format!("; {recorder}");
         }
-        wrap(out, &format!("  {name} on {}: ", rank.host), "    ", &text)?;
+        page.line(&text);
     }
-    // Callbacks alone are a line too much for most.
-    let all = rows.ranks == usize::MAX;
-    if let Some(cost) = report
-        .cost
-        .as_ref()
-        .filter(|cost| all || cost.has_gpu_part())
-    {
-        wrap(out, "  ", "    ", &cost.sentence())?;
-    }
-    let rest = &worst[shown..];
-    if rest.is_empty() {
-        return Ok(());
-    }
-    let mut missing: Vec<u64> = rest
-        .iter()
-        .map(|r| r.announced.saturating_sub(r.recorded))
-        .collect();
+    let mut missing: Vec<u64> = worst[shown..].iter().map(|r| not_recorded(r)).collect();
     missing.sort_unstable();
-    writeln!(
-        out,
-        "  … {} more ranks (--all), not recorded on each: min {}, median {}, max {}",
-        rest.len(),
-        missing[0],
-        missing[(missing.len() - 1) / 2].midpoint(missing[missing.len() / 2]),
-        missing[missing.len() - 1]
-    )
+    if let [least, .., most] = missing.as_slice() {
+        let median = missing[(missing.len() - 1) / 2].midpoint(missing[missing.len() / 2]);
+        page.line(&format!(
+            "… {} more ranks (--all), not recorded on each: min {least}, median {median}, max {most}",
+            missing.len()
+        ));
+    }
 }
 
 pub(crate) fn counts(of: &BTreeMap<String, u64>) -> String {
@@ -376,45 +382,23 @@ pub(crate) fn counts(of: &BTreeMap<String, u64>) -> String {
         .join(", ")
 }
 
-fn ranks(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
+fn ranks(report: &Report, page: &mut Page) {
     let ranks = &report.ranks;
     if ranks.rows.is_empty() {
-        return Ok(());
+        return;
     }
-    let basis = |which: &str| ranks.rows.iter().any(|r| r.basis == Some(which));
-    let basis = match (basis("gpu"), basis("host")) {
-        _ if basis("sample") => "sample",
-        (true, true) => "gpu+host",
-        (true, false) => "gpu",
-        (false, true) => "host",
-        (false, false) => "-",
-    };
-    writeln!(
-        out,
-        "\nRanks (over {}; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)",
-        ranks.rows.len()
-    )?;
-    let mut table = Table::new(["figure", "clock", "min", "median", "max"], "<<>>>");
-    let spread = |of: &Option<Spread>, factor: f64, digits: usize| {
-        of.map(|s| [s.min, s.median, s.max].map(|v| format!("{:.digits$}", v * factor)))
-    };
-    for (name, clock, cells) in [
-        ("calls", "-", spread(&ranks.calls, 1.0, 0)),
-        ("nccl_ms", basis, spread(&ranks.nccl_us, 1e-3, 3)),
-        ("wall_ms", "host", spread(&ranks.wall_us, 1e-3, 3)),
-        ("share_%", basis, spread(&ranks.share, 100.0, 2)),
-    ] {
-        if let Some(cells) = cells {
-            let names = [name, clock].map(str::to_owned);
-            table.row(names.into_iter().chain(cells));
-        }
+    if page.all || ranks.rows.len() <= FEW_RANKS {
+        return crate::ranks::by_rank(report, page);
     }
-    table.write(out, usize::MAX, "figures")?;
-    for of in ranks.outliers.iter().take(rows.ranks) {
+    crate::ranks::over_ranks(ranks, page);
+    for of in ranks.outliers.iter().take(LINES) {
         let (name, how) = outlier(ranks, of);
-        wrap(out, &format!("  {name}: "), "    ", &how)?;
+        page.line(&format!("{name}: {how}"));
     }
-    more(out, ranks.outliers.len(), rows.ranks, "ranks that differ")
+    let more = ranks.outliers.len().saturating_sub(LINES);
+    if more > 0 {
+        page.line(&format!("… {more} more ranks that differ (--all)"));
+    }
 }
 
 /// A rank that differs, and how.
@@ -439,9 +423,9 @@ pub(crate) fn outlier(ranks: &Ranks, outlier: &Outlier) -> (String, String) {
             format!("{value:.0} calls without a GPU time, the median rank {median:.0}")
         }
         _ => format!(
-            "{:.3} ms in NCCL, the median rank {:.3}: {}",
-            value / 1e3,
-            median / 1e3,
+            "{} in NCCL, the median rank {}: {}",
+            time(*value),
+            time(*median),
             if value < median {
                 "it waits less, so the others wait for it"
             } else {
@@ -452,9 +436,13 @@ pub(crate) fn outlier(ranks: &Ranks, outlier: &Outlier) -> (String, String) {
     (format!("{name} on {}", of.host), how)
 }
 
-fn communicators(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
+fn communicators(report: &Report, page: &mut Page) {
     if report.communicators.is_empty() {
-        return writeln!(out, "\nNo communicator was made.");
+        page.gap();
+        return page.wrap("", "", "No communicator was made.");
+    }
+    if report.communicators.len() == 1 && !page.all {
+        return;
     }
     let short = short_ids(report);
     let names = [
@@ -467,6 +455,7 @@ fn communicators(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()
         "parent",
     ];
     let mut table = Table::new(names, "<>>><<<");
+    table.squeeze = &["nodes", "parent", "here"];
     for c in &report.communicators {
         let parent = match (&c.parent, &c.parent_evidence) {
             (Some(parent), Some(evidence)) => {
@@ -485,84 +474,229 @@ fn communicators(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()
             parent,
         ]);
     }
-    writeln!(
-        out,
-        "\nCommunicators (by first use; `here` counts the ranks that this capture holds, `ranks` are the launcher's)"
-    )?;
-    table.write(out, rows.communicators, "communicators")
+    page.title("Communicators (by first use; ranks are the launcher's, here: in this capture)");
+    page.table(&table, ROWS, "communicators");
 }
 
-/// At most so many characters of a text.
-fn cut(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
+/// Calls, with those that were timed and those that were captured into graphs.
+fn calls_of(o: &Operation, timed: bool) -> String {
+    let mut calls = match timed && o.timed != o.calls {
+        true => format!("{}/{}", o.timed, o.calls),
+        false => o.calls.to_string(),
+    };
+    if o.captured > 0 {
+        calls += &format!("+{}c", o.captured);
     }
-    text.chars().take(most - 1).chain(['…']).collect()
+    calls
 }
 
-/// Three digits of a figure or more, or `-`.
-pub(crate) fn figure(value: Option<f64>) -> String {
-    match value {
-        None => "-".to_owned(),
-        Some(v) if v < 1.0 => format!("{v:.3}"),
-        Some(v) if v < 10.0 => format!("{v:.2}"),
-        Some(v) if v < 1000.0 => format!("{v:.1}"),
-        Some(v) => format!("{v:.0}"),
+fn operations(report: &Report, page: &mut Page) {
+    if report.operations.is_empty() {
+        page.gap();
+        return page.wrap("", "", "No call was recorded.");
+    }
+    let (timed, others): (Vec<&Operation>, Vec<&Operation>) = report
+        .operations
+        .iter()
+        // What was a warm-up and nothing else stands under Warm-up.
+        .filter(|o| o.calls == 0 || o.calls > o.warmup)
+        .partition(|o| o.time_us.is_some());
+    if !timed.is_empty() {
+        by_gpu_time(report, &timed, page);
+    }
+    if others.is_empty() {
+        return;
+    }
+    if page.all || timed.is_empty() {
+        by_host_time(report, &others, page);
+    } else {
+        // What was only captured into graphs did not run.
+        let ran = others.iter().filter(|o| o.calls > 0).count();
+        if ran > 0 {
+            let kinds = plural(ran as u64, "operation has", "operations have");
+            page.line(&format!("{kinds} no GPU time (host times: --all)."));
+        }
     }
 }
 
-/// A sum in ms, or `-`.
-pub(crate) fn ms(us: Option<f64>) -> String {
-    match us {
-        None => "-".to_owned(),
-        Some(us) if us < 1e6 => format!("{:.3}", us / 1e3),
-        Some(us) => format!("{:.1}", us / 1e3),
-    }
+/// What an operation is: function, size, datatype, communicator, algorithm.
+fn first_cells(report: &Report, o: &Operation, short: &BTreeMap<&str, String>) -> [String; 5] {
+    let id = o
+        .communicator
+        .as_deref()
+        .filter(|_| report.communicators.len() > 1);
+    [
+        text(&o.function),
+        o.bytes.map_or("-".to_owned(), spelling::size),
+        o.datatype
+            .as_deref()
+            .map_or("-".to_owned(), spelling::datatype),
+        id.map_or("-".to_owned(), |id| short[id].clone()),
+        algorithm(o),
+    ]
 }
 
-fn functions(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
-    if report.functions.is_empty() {
-        return Ok(());
-    }
-    let names = [
-        "function", "calls", "calls_%", "gpu_ms", "gpu_%", "host_ms", PARTS[0], PARTS[1], PARTS[2],
-        PARTS[3], PARTS[4],
+/// The figures of a row that a page shows: all, or the few that are read.
+fn figures_of(time: &Statistics, unit: &Unit) -> [String; 6] {
+    let Statistics {
+        mean,
+        min,
+        p50,
+        p95,
+        p99,
+        max,
+        ..
+    } = *time;
+    [Some(mean), min, p50, p95, p99, max].map(|us| unit.show(us))
+}
+
+const FIRST: [&str; 5] = ["function", "size", "type", "comm", "algorithm"];
+const FIGURES: [&str; 6] = ["mean", "min", "p50", "p95", "p99", "max"];
+/// Figures that are on the page of `--all` only.
+const FOR_FEW: [&str; 3] = ["min", "p99", "algbw"];
+
+fn by_gpu_time(report: &Report, timed: &[&Operation], page: &mut Page) {
+    let short = short_ids(report);
+    let names = FIRST.iter().chain(&["calls", "sum"]).chain(&FIGURES);
+    let names: Vec<&str> = names
+        .chain(&["algbw", "busbw", "call_bw"])
+        .copied()
+        .collect();
+    let mut table = Table::new(names, "<><<<>>>>>>>>>>>");
+    table.squeeze = &[
+        "min",
+        "p99",
+        "algbw",
+        "mean",
+        "type",
+        "comm",
+        "p95",
+        "max",
+        "algorithm",
+        "call_bw",
     ];
-    let mut table = Table::new(names, "<>>>>>>>>>>");
-    let percent =
-        |share: Option<f64>| share.map_or("-".to_owned(), |s| format!("{:.1}", 100.0 * s));
-    for f in &report.functions {
-        let part = |name: &str| {
-            let part = f.parts_us.get(name).copied().flatten();
-            part.map_or("-".to_owned(), |p| {
-                format!("{}/{}", figure(Some(p.mean)), figure(Some(p.p50)))
-            })
+    if !page.all {
+        table.hidden = &FOR_FEW;
+    }
+    let shown = if page.all { timed.len() } else { OPERATIONS };
+    let shown = &timed[..timed.len().min(shown)];
+    let sums = Unit::of(shown.iter().filter_map(|o| o.gpu_sum_us()));
+    let times = Unit::of(shown.iter().filter_map(|o| o.time_us.as_ref()?.max));
+    for o in timed {
+        let Some(time) = &o.time_us else {
+            continue;
         };
+        let sum = match o.sampled {
+            None => sums.show(o.gpu_sum_us()),
+            Some(s) => {
+                let half = (s.sum_high_us - s.sum_low_us) / 2.0;
+                let percent = 100.0 * half / s.sum_us.max(f64::MIN_POSITIVE);
+                format!("~{}±{percent:.0}%", sums.show(Some(s.sum_us)))
+            }
+        };
+        let bandwidths = [o.algbw_gb_per_s, o.busbw_gb_per_s, o.call_busbw_gb_per_s];
+        table.row(
+            first_cells(report, o, &short)
+                .into_iter()
+                .chain([calls_of(o, true), sum])
+                .chain(figures_of(time, &times))
+                .chain(bandwidths.map(figure)),
+        );
+    }
+    let sample = match shown.iter().any(|o| o.sampled.is_some()) {
+        true => "; ~ estimated from a sample ± its 95 % interval",
+        false => "",
+    };
+    page.title(&format!(
+        "Operations by GPU time (largest sum over ranks first, sum in {}, mean to max in {}, bandwidths in GB/s{sample})",
+        sums.name, times.name
+    ));
+    page.table(&table, OPERATIONS, "operations");
+}
+
+fn by_host_time(report: &Report, others: &[&Operation], page: &mut Page) {
+    let short = short_ids(report);
+    let names = FIRST.iter().chain(&["calls", "sum"]).chain(&FIGURES);
+    let mut table = Table::new(names.copied(), "<><<<>>>>>>>>");
+    table.squeeze = &[
+        "min",
+        "p99",
+        "mean",
+        "type",
+        "comm",
+        "p95",
+        "algorithm",
+        "max",
+    ];
+    if !page.all {
+        table.hidden = &FOR_FEW;
+    }
+    let shown = if page.all { others.len() } else { OPERATIONS };
+    let shown = &others[..others.len().min(shown)];
+    let hosts = || shown.iter().filter_map(|o| o.host_us);
+    let (sums, times) = (
+        Unit::of(hosts().map(|h| h.sum)),
+        Unit::of(hosts().filter_map(|h| h.max)),
+    );
+    for o in others {
+        let host = o.host_us.as_ref();
+        let sum = sums.show(host.map(|h| h.sum));
+        let none = || std::array::from_fn(|_| "-".to_owned());
+        let figures = host.map_or_else(none, |host| figures_of(host, &times));
+        table.row(
+            first_cells(report, o, &short)
+                .into_iter()
+                .chain([calls_of(o, false), sum])
+                .chain(figures),
+        );
+    }
+    page.title(&format!(
+        "Operations by host time (no GPU time; largest sum over ranks first, sum in {}, mean to max in {} from API entry to return)",
+        sums.name, times.name
+    ));
+    page.table(&table, OPERATIONS, "operations");
+}
+
+/// Three digits of a figure, or `-`.
+pub(crate) fn figure(value: Option<f64>) -> String {
+    value.map_or("-".to_owned(), three)
+}
+
+fn functions(report: &Report, page: &mut Page) {
+    if report.functions.is_empty() {
+        return;
+    }
+    let names = ["function", "calls", "calls_%", "gpu", "gpu_%", "host"];
+    let mut table = Table::new(names, "<>>>>>");
+    let share = |share: Option<f64>| share.map_or("-".to_owned(), |s| format!("{:.1}", 100.0 * s));
+    let sums = Unit::of(report.functions.iter().filter_map(|f| f.sum_over_ranks_us));
+    let hosts = Unit::of(
+        report
+            .functions
+            .iter()
+            .filter_map(|f| f.host_sum_over_ranks_us),
+    );
+    for f in &report.functions {
         table.row([
             text(&f.function),
             f.calls.to_string(),
-            percent(Some(f.share_of_calls)),
-            ms(f.sum_over_ranks_us),
-            percent(f.share_of_time),
-            ms(f.host_sum_over_ranks_us),
-            part(PARTS[0]),
-            part(PARTS[1]),
-            part(PARTS[2]),
-            part(PARTS[3]),
-            part(PARTS[4]),
+            share(Some(f.share_of_calls)),
+            sums.show(f.sum_over_ranks_us),
+            share(f.share_of_time),
+            hosts.show(f.host_sum_over_ranks_us),
         ]);
     }
     let all = |pick: fn(&FunctionRow) -> Option<f64>| {
         let known = report.functions.iter().filter_map(pick);
         known.reduce(|a, b| a + b)
     };
-    let time = all(|f| f.sum_over_ranks_us);
+    let gpu = all(|f| f.sum_over_ranks_us);
     let host = all(|f| f.host_sum_over_ranks_us);
     let calls = report
         .functions
         .iter()
         .fold(0, |sum: u64, f| sum.saturating_add(f.calls));
-    let mut sums: Vec<(&str, u64, Option<f64>, Option<f64>)> = report
+    let mut foot: Vec<(&str, u64, Option<f64>, Option<f64>)> = report
         .kinds
         .iter()
         .map(|k| {
@@ -571,149 +705,65 @@ fn functions(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
         })
         .filter(|_| report.kinds.len() > 1)
         .collect();
-    sums.push(("all", calls, time, host));
-    for (name, n, gpu, host) in sums.into_iter().filter(|_| report.functions.len() > 1) {
-        let share = gpu.zip(time).filter(|(_, all)| *all > 0.0);
-        let mut cells = vec![
+    foot.push(("all", calls, gpu, host));
+    for (name, n, of_gpu, of_host) in foot.into_iter().filter(|_| report.functions.len() > 1) {
+        let part = of_gpu.zip(gpu).filter(|(_, all)| *all > 0.0);
+        table.foot.push(vec![
             name.to_owned(),
             n.to_string(),
-            percent(Some(n as f64 / calls.max(1) as f64)),
-            ms(gpu),
-            percent(share.map(|(part, all)| part / all)),
-            ms(host),
+            share(Some(n as f64 / calls.max(1) as f64)),
+            sums.show(of_gpu),
+            share(part.map(|(part, all)| part / all)),
+            hosts.show(of_host),
+        ]);
+    }
+    page.title(&format!(
+        "Functions (largest GPU time first; sums over ranks, gpu in {}, host in {}; % of all calls and GPU time)",
+        sums.name, hosts.name
+    ));
+    page.table(&table, ROWS, "functions");
+    parts(report, page);
+}
+
+/// What of a call takes how long, by function and size.
+fn parts(report: &Report, page: &mut Page) {
+    let names = ["function", "size", "calls"].into_iter().chain(PARTS);
+    let mut table = Table::new(names, "<>>>>>>>");
+    table.squeeze = &["enqueue", "launch", "proxy", "calls"];
+    for row in &report.parts {
+        let part = |name: &str| {
+            let part = row.parts_us.get(name).copied().flatten();
+            part.map_or("-".to_owned(), |p| {
+                format!("{}/{}", three(p.mean), three(p.p50))
+            })
+        };
+        let cells = [
+            text(&row.function),
+            sizes(row.least_bytes, row.most_bytes),
+            row.calls.to_string(),
         ];
-        cells.resize(names.len(), "-".to_owned());
-        table.foot.push(cells);
+        table.row(cells.into_iter().chain(PARTS.map(part)));
     }
-    writeln!(
-        out,
-        "\nFunctions (largest GPU time first; sums over ranks; %: of all calls and GPU time; api to proxy: mean/p50 of a call, µs)"
-    )?;
-    table.write(out, rows.functions, "functions")
-}
-
-/// The GPU time of all calls in ms: the sum, or an estimate with half its interval.
-fn sum_of(o: &Operation) -> String {
-    match o.sampled {
-        None => ms(o.gpu_sum_us()),
-        Some(s) => {
-            let half = (s.sum_high_us - s.sum_low_us) / 2.0;
-            format!(
-                "~{}±{:.0}%",
-                ms(Some(s.sum_us)),
-                100.0 * half / s.sum_us.max(f64::MIN_POSITIVE)
-            )
-        }
+    if !report.parts.is_empty() {
+        page.title("Parts of a call (by function and size, most calls first; mean/p50 in µs)");
+        page.table(&table, ROWS, "sizes");
     }
 }
 
-fn operations(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
-    if report.operations.is_empty() {
-        return writeln!(out, "\nNo call was recorded.");
-    }
-    let short = short_ids(report);
-    let (timed, others): (Vec<&Operation>, Vec<&Operation>) = report
-        .operations
-        .iter()
-        // What was a warm-up and nothing else stands under Warm-up.
-        .filter(|o| o.calls == 0 || o.calls > o.warmup)
-        .partition(|o| o.time_us.is_some());
-    let first = |o: &Operation| {
-        let id = o.communicator.as_deref();
-        [
-            text(&o.function),
-            o.bytes.map_or("-".to_owned(), bytes),
-            o.datatype.as_deref().map_or("-".to_owned(), datatype),
-            id.map_or("-".to_owned(), |id| short[id].clone()),
-            algorithm(o),
-        ]
-    };
-    let names = [
-        "function",
-        "bytes",
-        "type",
-        "comm",
-        "algorithm",
-        "calls",
-        "sum_ms",
-    ];
-    let figures = ["mean", "min", "p50", "p95", "p99", "max"];
-    let us = |time: &Statistics| {
-        let Statistics {
-            mean,
-            min,
-            p50,
-            p95,
-            p99,
-            max,
-            ..
-        } = *time;
-        [Some(mean), min, p50, p95, p99, max].map(figure)
-    };
-    if !timed.is_empty() {
-        let names = names.iter().chain(&figures);
-        let mut table = Table::new(
-            names.chain(&["algbw", "busbw", "call_bw"]).copied(),
-            "<><<<>>>>>>>>>>>",
-        );
-        table.squeeze = &["min", "mean", "algbw"];
-        for o in timed {
-            let Some(time) = &o.time_us else {
-                continue;
-            };
-            let mut calls = if o.timed == o.calls {
-                o.calls.to_string()
-            } else {
-                format!("{}/{}", o.timed, o.calls)
-            };
-            if o.captured > 0 {
-                calls += &format!("+{}c", o.captured);
-            }
-            let bandwidths = [o.algbw_gb_per_s, o.busbw_gb_per_s, o.call_busbw_gb_per_s];
-            table.row(
-                first(o)
-                    .into_iter()
-                    .chain([calls, sum_of(o)])
-                    .chain(us(time))
-                    .chain(bandwidths.map(figure)),
-            );
+/// From one size to another: `3.91 MiB`, `1.5 to 2 MiB`.
+fn sizes(least: Option<u64>, most: Option<u64>) -> String {
+    match (least, most) {
+        (Some(least), Some(most)) if least != most => {
+            format!("{} to {}", spelling::size(least), spelling::size(most))
         }
-        writeln!(
-            out,
-            "\nOperations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s{})",
-            if report.operations.iter().any(|o| o.sampled.is_some()) {
-                "; ~ estimated from a sample ± its 95 % interval, and the rest is of the sample"
-            } else {
-                ""
-            }
-        )?;
-        table.write(out, rows.operations, "operations")?;
+        (Some(bytes), _) => spelling::size(bytes),
+        (None, _) => "-".to_owned(),
     }
-    if !others.is_empty() {
-        let names = names.iter().chain(&figures);
-        let mut table = Table::new(names.copied(), "<><<<>>>>>>>>");
-        for o in others {
-            let mut calls = o.calls.to_string();
-            if o.captured > 0 {
-                calls += &format!("+{}c", o.captured);
-            }
-            let host = o.host_us.as_ref();
-            let sum = ms(host.map(|h| h.sum));
-            let figures = host.map_or(std::array::from_fn(|_| "-".to_owned()), us);
-            table.row(first(o).into_iter().chain([calls, sum]).chain(figures));
-        }
-        writeln!(
-            out,
-            "\nOperations by host time (no GPU time; largest sum over ranks first; µs from API entry to return)"
-        )?;
-        table.write(out, rows.host_operations, "operations")?;
-    }
-    Ok(())
 }
 
-fn warmup(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
+fn warmup(report: &Report, page: &mut Page) {
     if report.warmup.is_empty() {
-        return Ok(());
+        return;
     }
     let short = short_ids(report);
     let names = [
@@ -721,10 +771,15 @@ fn warmup(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
         "host_max",
     ];
     let mut table = Table::new(names, "<<>>>>>>>");
+    table.squeeze = &["gpu_min", "host_min", "gpu_max", "host_max", "calls"];
+    let most = |time: &Option<Statistics>| time.as_ref().and_then(|t| t.max);
+    let gpu = Unit::of(report.warmup.iter().filter_map(|w| most(&w.time_us)));
+    let host = Unit::of(report.warmup.iter().filter_map(|w| most(&w.host_us)));
     for w in &report.warmup {
         let id = w.communicator.as_deref();
-        let of = |time: &Option<Statistics>| {
-            let pick = |pick: fn(&Statistics) -> Option<f64>| figure(time.as_ref().and_then(pick));
+        let of = |time: &Option<Statistics>, unit: &Unit| {
+            let pick =
+                |pick: fn(&Statistics) -> Option<f64>| unit.show(time.as_ref().and_then(pick));
             [pick(|t| t.min), pick(|t| t.p50), pick(|t| t.max)]
         };
         let first = [
@@ -732,36 +787,46 @@ fn warmup(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
             id.map_or("-".to_owned(), |id| short[id].clone()),
             w.calls.to_string(),
         ];
-        let times = of(&w.time_us).into_iter().chain(of(&w.host_us));
+        let times = of(&w.time_us, &gpu)
+            .into_iter()
+            .chain(of(&w.host_us, &host));
         table.row(first.into_iter().chain(times));
     }
-    writeln!(
-        out,
-        "\nWarm-up: first call of each rank on a communicator, in `calls` only above (longest first; µs)"
-    )?;
-    table.write(out, rows.warmup, "first calls")
+    page.title(&format!(
+        "Warm-up: first call of each rank on a communicator, in no other time here (longest first, GPU in {}, host in {})",
+        gpu.name, host.name
+    ));
+    page.table(&table, ROWS, "first calls");
 }
 
-fn network(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
-    if report.network.is_empty() {
-        return Ok(());
+fn network(report: &Report, page: &mut Page) {
+    let blamed = report.findings.iter().any(|f| f.kind == "slow_network");
+    if report.network.is_empty() || !page.all && !blamed {
+        return;
     }
     let short = short_ids(report);
     let names = [
-        "function", "comm", "calls", "ops", "steps", "sent_MiB", "recv_MiB", WAITS[0], WAITS[1],
-        WAITS[2], WAITS[3], WAITS[4], WAITS[5],
+        "function", "comm", "calls", "ops", "steps", "sent", "recv", WAITS[0], WAITS[1], WAITS[2],
+        WAITS[3], WAITS[4], WAITS[5],
     ];
     let mut table = Table::new(names, "<<>>>>>>>>>>>");
+    table.squeeze = &[
+        "steps",
+        "ops",
+        "comm",
+        "recv_flush",
+        "send_peer",
+        "recv_gpu",
+        "send_gpu",
+    ];
+    let waits = report
+        .network
+        .iter()
+        .flat_map(|n| n.wait_us.values().copied().flatten());
+    let unit = Unit::of(waits);
     for n in &report.network {
-        let mib = |bytes: Option<u64>| {
-            bytes.map_or("-".to_owned(), |b| {
-                format!("{:.3}", b as f64 / f64::from(1 << 20))
-            })
-        };
-        let wait = |i: usize| {
-            let us = n.wait_us.get(WAITS[i]).copied().flatten();
-            us.map_or("-".to_owned(), |us| format!("{:.3}", us / 1e3))
-        };
+        let size = |bytes: Option<u64>| bytes.map_or("-".to_owned(), spelling::size);
+        let wait = |i: usize| unit.show(n.wait_us.get(WAITS[i]).copied().flatten());
         let ops = if n.operations_done == n.operations {
             n.operations.to_string()
         } else {
@@ -774,8 +839,8 @@ fn network(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
             n.calls.to_string(),
             ops,
             n.steps.to_string(),
-            mib(n.bytes_sent),
-            mib(n.bytes_received),
+            size(n.bytes_sent),
+            size(n.bytes_received),
             wait(0),
             wait(1),
             wait(2),
@@ -784,11 +849,11 @@ fn network(report: &Report, rows: Rows, out: &mut impl Write) -> Result<()> {
             wait(5),
         ]);
     }
-    writeln!(
-        out,
-        "\nNetwork (most bytes first; waits in ms, summed over steps)"
-    )?;
-    table.write(out, rows.network, "functions")
+    page.title(&format!(
+        "Network (most bytes first; waits in {}, summed over steps and channels)",
+        unit.name
+    ));
+    page.table(&table, ROWS, "functions");
 }
 
 fn algorithm(o: &Operation) -> String {
@@ -802,39 +867,19 @@ fn text(name: &Option<String>) -> String {
     name.as_deref().unwrap_or("-").to_owned()
 }
 
-/// A size in the largest unit that is exact, without a space.
-pub(crate) fn bytes(bytes: u64) -> String {
-    analyze::summary::size(bytes).replace(' ', "")
-}
-
-/// A datatype in a few letters, those of fake-nccl's scripts.
-pub(crate) fn datatype(nccl: &str) -> String {
-    let (name, bits) = nccl.split_at(
-        nccl.find(|c: char| c.is_ascii_digit())
-            .unwrap_or(nccl.len()),
-    );
-    let letter = match name {
-        "ncclFloat" => "f",
-        "ncclBfloat" => "bf",
-        "ncclInt" => "i",
-        "ncclUint" => "u",
-        _ => return nccl.trim_start_matches("nccl").to_owned(),
-    };
-    match bits.split_once('e') {
-        Some((_, exponent)) => format!("e{exponent}"),
-        None => format!("{letter}{bits}"),
-    }
-}
-
-fn list(title: &str, lines: &[String], shown: usize, out: &mut impl Write) -> Result<()> {
+fn list(title: &str, lines: &[String], page: &mut Page) {
     if lines.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(out, "\n{title}")?;
+    page.title(title);
+    let shown = if page.all { usize::MAX } else { LINES };
     for line in lines.iter().take(shown) {
-        wrap(out, "  ", "    ", line)?;
+        page.line(line);
     }
-    more(out, lines.len(), shown, &title.to_lowercase())
+    let more = lines.len().saturating_sub(shown);
+    if more > 0 {
+        page.line(&format!("… {more} more {} (--all)", title.to_lowercase()));
+    }
 }
 
 fn number(n: Option<u32>) -> String {
@@ -842,30 +887,30 @@ fn number(n: Option<u32>) -> String {
 }
 
 /// What the words mean, each after its name.
-fn definitions(out: &mut impl Write) -> Result<()> {
+fn definitions(page: &mut Page) {
     for (title, words) in [
         ("Definitions", words::DEFINITIONS),
         ("Why calls are lost", words::LOST),
         ("Why calls in CUDA graphs are not counted", words::UNSEEN),
         ("Why calls are not timed", words::UNTIMED),
     ] {
-        writeln!(out, "\n{title}")?;
+        page.title(title);
         for Word { name, text } in words {
-            wrap(out, &format!("  {name:<17}"), &" ".repeat(19), text)?;
+            page.wrap(&format!("  {name:<17}"), &" ".repeat(19), text);
         }
     }
-    Ok(())
 }
 
 /// Writes what `ncclscope explain` says of a word.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn explanation(found: &words::Explanation, out: &mut impl Write) -> Result<()> {
+pub fn explanation(found: &words::Explanation, look: Look, out: &mut impl Write) -> Result<()> {
+    let mut page = Page::new(look, true);
     for paragraph in &found.paragraphs {
-        wrap(out, "", "  ", paragraph)?;
+        page.wrap("", "  ", paragraph);
     }
-    Ok(())
+    page.finish(out)
 }
 
 #[cfg(test)]

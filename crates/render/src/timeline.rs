@@ -23,7 +23,7 @@
 use analyze::clocks::{Clocks, HostClock};
 use analyze::streams::kernels;
 use std::collections::{BTreeMap, HashMap};
-use tables::calls::Row;
+use tables::calls::CallRef;
 use tables::{Call, Capture, Name, Process, Shape};
 
 /// Where GPU intervals lie, in words for the exported files.
@@ -88,7 +88,7 @@ pub struct Waited {
 /// A call on the time line.
 pub struct Placed<'a> {
     /// The call.
-    pub row: Row<'a>,
+    pub row: CallRef<'a>,
     /// From API entry to return. Where the API call is not known it begins with the enqueueing, and where the return is
     /// not known it ends with the launch.
     pub host: Option<Slice>,
@@ -747,7 +747,7 @@ fn moved(stamp: u64, offset: i64) -> Option<i64> {
 }
 
 /// Replays and captured calls share the sequence number of one call, so it does not name an operation.
-fn key(row: &Row<'_>) -> Option<Key> {
+fn key(row: &CallRef<'_>) -> Option<Key> {
     use capture::live::flag;
     if row.call.seq == 0 || row.shape.is(flag::REPLAY) || row.shape.is(flag::CAPTURED) {
         return None;
@@ -756,7 +756,7 @@ fn key(row: &Row<'_>) -> Option<Key> {
 }
 
 /// Where the flow of an operation meets the call: on the GPU if it is there.
-fn position(row: &Row<'_>, host: Option<Span>, gpu: Option<(Span, i64)>) -> Option<Position> {
+fn position(row: &CallRef<'_>, host: Option<Span>, gpu: Option<(Span, i64)>) -> Option<Position> {
     let span = gpu.map(|(span, _)| span).or(host)?;
     Some((span.begin, row.index, row.call.ticket))
 }

@@ -1,16 +1,18 @@
 //! What the viewer draws: a heat map of waiting by rank and time, and the calls of a span.
 //!
-//! A [`View`] lays every call of a [`Timeline`] on a lane, one for each communicator × stream of a process, and sums for each
-//! lane which share of a bin's time was waiting, and which was anything in NCCL. [`Level`]s have half as many bins each, so a
-//! screen never needs more of them than it has pixels. Calls of a span are handed out one by one if they are few enough.
+//! A [`View`] lays every call of a [`Timeline`] on a lane, one for each communicator × stream of a process,
+//! and sums for each lane which share of a bin's time was waiting, and which was anything in NCCL. [`Level`]s
+//! have half as many bins each, so a screen never needs more of them than it has pixels. Calls of a span are
+//! handed out one by one if they are few enough.
 //!
-//! Rule: times go out as µs after [`View::base_ns`], and every figure is one of the capture's, or the difference of two.
+//! Rule: times go out as µs after [`View::base_ns`], and every figure is one of the capture's, or the
+//! difference of two.
 
 use crate::timeline::{Placed, Span, Timeline};
 use analyze::Report;
 use serde_json::{json, Value};
 use std::collections::HashMap;
-use tables::calls::{Row, Value as Cell, COLUMNS};
+use tables::calls::{CallRef, Value as Cell, COLUMNS};
 
 /// The page, its script and its style.
 pub const PAGE: &str = include_str!("../html/view.html");
@@ -252,10 +254,11 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Shares of waiting and of NCCL by lane and bin, of the coarsest level with at least `bins` bins between two moments, µs.
+    /// Shares of waiting and of NCCL by lane and bin, of the coarsest level with at least `bins` bins between
+    /// two moments, µs.
     ///
-    /// First begin and width of the bins in µs, as doubles, then numbers of bins and lanes, in 32 bits, little-endian; then
-    /// for each lane and bin two bytes.
+    /// First begin and width of the bins in µs, as doubles, then numbers of bins and lanes, in 32 bits,
+    /// little-endian; then for each lane and bin two bytes.
     pub fn heat(&self, from_us: f64, to_us: f64, bins: usize) -> Vec<u8> {
         let length = ((to_us - from_us).max(0.0) * 1e3) as i64;
         let enough = |level: &&Level| length / level.width_ns >= bins as i64;
@@ -320,7 +323,7 @@ impl<'a> View<'a> {
             .binary_search_by_key(&call.call.1, |c| c.ticket)
             .ok()?;
         let of = &capture.processes[process];
-        let row = Row {
+        let row = CallRef {
             capture,
             process: of,
             index: process,
@@ -370,7 +373,8 @@ impl<'a> View<'a> {
         }))
     }
 
-    /// Another call: the next or the one before of the same kind on its lane, or the one that waited longest after it.
+    /// Another call: the next or the one before of the same kind on its lane, or the one that waited longest
+    /// after it.
     pub fn other(&self, index: usize, which: &str) -> Option<usize> {
         if which == "worst" {
             let at = self.worst.iter().position(|worst| *worst as usize == index);

@@ -1,8 +1,9 @@
-//! Waiting and findings, as text.
+//! Waiting and links, as text.
 
-use crate::layout::{short_ids, wrap, Table};
+use crate::layout::{plural, short_ids, Page, Table, Unit};
+use crate::text::ROWS;
+use analyze::spelling::{percent, time, times};
 use analyze::Report;
-use std::io::{Result, Write};
 
 /// Ranks of which it is said that their lateness was another's.
 const INHERITED: usize = 3;
@@ -13,38 +14,40 @@ pub(crate) fn lines(report: &Report, all: bool) -> Vec<String> {
     let Some(arrivals) = &report.arrivals else {
         return Vec::new();
     };
-    let wait = arrivals.wait_rank_us;
-    let ranks_in: f64 = arrivals.ranks.iter().map(|r| r.operations as f64).sum();
-    let each = ranks_in / (arrivals.operations as f64).max(1.0);
-    let time = wait + arrivals.transfer_wall_us * each;
-    let percent = if time > 0.0 { 100.0 * wait / time } else { 0.0 };
+    let share = arrivals.wait_share();
     let mut lines = vec![format!(
-        "{percent:.0} % of the GPU time in {} matched operations was waiting: {:.3} rank-ms; transfer took {:.3} ms of the wall.",
-        arrivals.operations,
-        wait / 1e3,
-        arrivals.transfer_wall_us / 1e3
+        "{} of the GPU time in {} was waiting for late ranks: {}, summed over ranks. The transfers took {}.",
+        percent(share.unwrap_or(0.0)),
+        plural(arrivals.operations, "operation", "operations"),
+        time(arrivals.wait_rank_us),
+        time(arrivals.transfer_wall_us)
     )];
-    lines.extend(arrivals.sampled.as_ref().map(|all| {
-        let ms = |us: f64| format!("{:.3}", us / 1e3);
-        let interval = match all.wait_interval_us {
-            Some((low, high)) => format!("95 % interval {} to {}", ms(low), ms(high)),
+    lines.extend(arrivals.sampled.as_ref().map(|of| {
+        let interval = match of.wait_interval_us {
+            Some((low, high)) => format!("95 % interval {}", times(low, high)),
             None => "too few for an interval".to_owned(),
         };
         format!(
-            "These are {:.2} % of {} operations, a sample: of all, about {} rank-ms was waiting ({interval}).",
-            100.0 * all.share,
-            all.operations,
-            ms(all.wait_rank_us)
+            "These are {} of {} operations, a sample: of all, about {} was waiting ({interval}).",
+            percent(of.share),
+            of.operations,
+            time(of.wait_rank_us)
         )
     }));
     lines.extend(arrivals.over_network.as_ref().map(|network| {
-        format!(
-            "Of {:.3} ms of transfer in {} operations over the network, data was in the network's hands for {:.3} ms, at the rank where it was \
-             longest in each.",
-            network.transfer_wall_us / 1e3,
-            network.operations,
-            network.held_wall_us / 1e3
-        )
+        match (network.held_wall_us, network.transfer_wall_us) {
+            (held, transfer) if held >= 0.995 * transfer => format!(
+                "The network was busy during all {} of transfer in {} operations.",
+                time(transfer),
+                network.operations
+            ),
+            (held, transfer) => format!(
+                "The network was busy for {} of the {} of transfer in {} operations.",
+                time(held),
+                time(transfer),
+                network.operations
+            ),
+        }
     }));
     let wall_us = report.ranks.wall_us.map(|wall| wall.max);
     lines.extend(analyze::findings::hidden(
@@ -64,32 +67,19 @@ pub(crate) fn lines(report: &Report, all: bool) -> Vec<String> {
     lines
 }
 
-/// Writes them; and where a rank is to blame, or `all` is asked for, by rank.
-pub(crate) fn waiting(
-    report: &Report,
-    ranks: usize,
-    all: bool,
-    out: &mut impl Write,
-) -> Result<()> {
+/// Writes them; and all that is known of arrivals by rank, if all is asked for.
+pub(crate) fn waiting(report: &Report, page: &mut Page) {
     let Some(arrivals) = &report.arrivals else {
-        return Ok(());
+        return;
     };
-    writeln!(out)?;
-    writeln!(out, "Waiting for the last rank ({})", arrivals.basis)?;
-    for line in lines(report, all) {
-        wrap(out, "  ", "    ", &line)?;
+    page.title("Waiting");
+    for line in lines(report, page.all) {
+        page.line(&line);
     }
-    let blamed = report.findings.iter().any(|f| f.kind == "late_rank");
-    if !blamed && !all {
-        return Ok(());
+    if !page.all {
+        return;
     }
-    writeln!(out)?;
-    writeln!(
-        out,
-        "Arrivals by rank (largest saving first; wall: ms of the wall, rank: ms summed over ranks; the run loses loses_wall)"
-    )?;
     // On one host there is nothing to prove.
-    let proved = report.clocks.is_some();
     let names = [
         "rank",
         "host",
@@ -104,52 +94,58 @@ pub(crate) fn waiting(
         "late_launch_wall",
         "busy_gpu_wall",
     ];
-    let shown = |name: &&str| proved || *name != "last_proved";
-    let align = if proved {
-        "><>>>>>>>>>>"
-    } else {
-        "><>>>>>>>>>"
-    };
-    let mut table = Table::new(names.into_iter().filter(shown), align);
+    let mut table = Table::new(names, "><>>>>>>>>>>");
+    table.squeeze = &[
+        "host",
+        "operations",
+        "inherited_rank",
+        "cost_rank",
+        "last_proved",
+        "busy_gpu_wall",
+        "saves_wall",
+        "waited_rank",
+    ];
+    if report.clocks.is_none() {
+        table.hidden = &["last_proved"];
+    }
+    let most = |row: &analyze::arrivals::RankArrivals| row.saving_wall_us.max(row.cost_rank_us);
+    let unit = Unit::of(arrivals.ranks.iter().map(most));
     for row in &arrivals.ranks {
         let rank = match (row.rank, row.device) {
             (Some(rank), None) => rank.to_string(),
             (Some(rank), Some(device)) => format!("{rank}/{device}"),
             (None, _) => format!("pid:{}", row.pid),
         };
-        let ms = |us: f64| format!("{:.3}", us / 1e3);
-        let cells = [
+        let shown = |us: f64| unit.show(Some(us));
+        table.row([
             rank,
             row.host.clone(),
             row.operations.to_string(),
             row.last.to_string(),
             row.last_proved.map_or("-".to_owned(), |n| n.to_string()),
-            ms(row.saving_wall_us),
-            row.loss_wall_us.map_or("-".to_owned(), ms),
-            ms(row.cost_rank_us),
-            ms(row.inherited_rank_us),
-            ms(row.wait_rank_us),
-            ms(row.launched_late_us),
-            ms(row.gpu_busy_us),
-        ];
-        let cells = names.into_iter().zip(cells);
-        table.row(cells.filter(|(name, _)| shown(name)).map(|(_, cell)| cell));
+            shown(row.saving_wall_us),
+            unit.show(row.loss_wall_us),
+            shown(row.cost_rank_us),
+            shown(row.inherited_rank_us),
+            shown(row.wait_rank_us),
+            shown(row.launched_late_us),
+            shown(row.gpu_busy_us),
+        ]);
     }
-    table.write(out, ranks, "ranks")
+    page.title(&format!(
+        "Arrivals by rank (largest saving first, in {}; wall: of the run, rank: summed over ranks; {})",
+        unit.name, arrivals.basis
+    ));
+    page.table(&table, ROWS, "ranks");
 }
 
-/// Writes, where a link is to blame or `all` is asked for, what ranks have on the network.
-pub(crate) fn links(report: &Report, ranks: usize, all: bool, out: &mut impl Write) -> Result<()> {
+/// Writes, where a link is to blame or all is asked for, what ranks have on the network.
+pub(crate) fn links(report: &Report, page: &mut Page) {
     let links = report.arrivals.as_ref().map_or(&[][..], |a| &a.links);
     let blamed = report.findings.iter().any(|f| f.kind == "slow_network");
-    if links.is_empty() || !blamed && !all {
-        return Ok(());
+    if links.is_empty() || !blamed && !page.all {
+        return;
     }
-    writeln!(out)?;
-    writeln!(
-        out,
-        "Links (largest excess over the median of the others first; ms of the wall, in the network's hands)"
-    )?;
     let names = [
         "rank",
         "host",
@@ -165,10 +161,22 @@ pub(crate) fn links(report: &Report, ranks: usize, all: bool, out: &mut impl Wri
         "loses_wall",
     ];
     let mut table = Table::new(names, "><<<><>>>>>>");
+    table.squeeze = &[
+        "comm",
+        "host",
+        "peer_host",
+        "operations",
+        "transfer",
+        "state",
+    ];
     let ids = short_ids(report);
+    let most = links
+        .iter()
+        .map(|link| link.held_wall_us.max(link.transfer_wall_us));
+    let unit = Unit::of(most);
     for link in links {
         let none = || "-".to_owned();
-        let ms = |us: f64| format!("{:.3}", us / 1e3);
+        let shown = |us: f64| unit.show(Some(us));
         let communicator = link.communicator.as_deref();
         table.row([
             link.rank
@@ -181,35 +189,16 @@ pub(crate) fn links(report: &Report, ranks: usize, all: bool, out: &mut impl Wri
             link.peer.map_or_else(none, |peer| peer.to_string()),
             link.peer_host.clone().unwrap_or_else(none),
             link.operations.to_string(),
-            ms(link.transfer_wall_us),
-            ms(link.held_wall_us),
-            ms(link.others_wall_us),
-            ms(link.excess_wall_us),
-            link.loss_wall_us.map_or_else(none, ms),
+            shown(link.transfer_wall_us),
+            shown(link.held_wall_us),
+            shown(link.others_wall_us),
+            shown(link.excess_wall_us),
+            unit.show(link.loss_wall_us),
         ]);
     }
-    table.write(out, ranks, "links")
-}
-
-/// Writes the findings, each with its evidence and advice.
-pub(crate) fn findings(report: &Report, shown: usize, out: &mut impl Write) -> Result<()> {
-    if report.findings.is_empty() {
-        return Ok(());
-    }
-    writeln!(out)?;
-    writeln!(out, "Findings (largest wall time first)")?;
-    for finding in report.findings.iter().take(shown) {
-        wrap(out, "  ", "  ", &finding.sentence)?;
-        wrap(
-            out,
-            "    ",
-            "    ",
-            &format!("Evidence: {}.", finding.evidence),
-        )?;
-        wrap(out, "    ", "    ", &finding.advice)?;
-    }
-    if report.findings.len() > shown {
-        writeln!(out, "  {} more: --all", report.findings.len() - shown)?;
-    }
-    Ok(())
+    page.title(&format!(
+        "Links (largest excess over the median of the others first; {} of the run, in the network's hands)",
+        unit.name
+    ));
+    page.table(&table, ROWS, "links");
 }

@@ -48,6 +48,7 @@ fn the_report_has_a_part_on_clocks() {
         all: true,
         explain: false,
         kernels: false,
+        ..Default::default()
     };
     text::write(&report, all, &mut printed).expect("printed");
     let printed = String::from_utf8(printed).expect("text");

@@ -1,7 +1,8 @@
-//! Recorded jobs with every kind of damage: every reader says what is sound and what isn't, and none panics or spins.
+//! Recorded jobs with every kind of damage: every reader says what is sound and what isn't, and none panics
+//! or spins.
 //!
-//! `NCCLSCOPE_DAMAGE_CASES` and `NCCLSCOPE_DAMAGE_SEED` make a long run of it (`make damage`); what it found lies as
-//! seeds in [`FOUND`].
+//! `NCCLSCOPE_DAMAGE_CASES` and `NCCLSCOPE_DAMAGE_SEED` make a long run of it (`make damage`); what it found
+//! lies as seeds in [`FOUND`].
 
 mod readers;
 

@@ -1,13 +1,15 @@
-//! 300 hanging jobs and 300 healthy ones, simulated at the level of calls: the verdict names the rank and call that the
-//! fault was put into, is never wrong where files are missing, and no healthy job is said to hang.
+//! 300 hanging jobs and 300 healthy ones, simulated at the level of calls: the verdict names the rank and
+//! call that the fault was put into, is never wrong where files are missing, and no healthy job is said to
+//! hang.
 //!
-//! A [`Job`] has communicators (all ranks, rows and columns of a grid) and the same step again and again. Each rank has a
-//! list of acts; [`Job::run`] lets ranks go on until none can, by NCCL's rules: the k-th call of every rank on a
-//! communicator is one operation, it ends when all have made it alike, and a host waits at a sync for its operations.
+//! A [`Job`] has communicators (all ranks, rows and columns of a grid) and the same step again and again.
+//! Each rank has a list of acts; [`Job::run`] lets ranks go on until none can, by NCCL's rules: the k-th call
+//! of every rank on a communicator is one operation, it ends when all have made it alike, and a host waits at
+//! a sync for its operations.
 
 mod ring;
 
-use analyze::hang::{hang, Cause, Conditions, Kind, Life};
+use analyze::hang::{hang, Cause, Conditions, Life, VerdictKind};
 use capture::live::{flag, part, ODDS};
 use render::hang::Answer;
 use ring::{Channel, Stuck};
@@ -79,7 +81,8 @@ struct Job {
     ahead: usize,
     /// An operation that never ends: communicator and ordinal.
     stall: Option<(usize, usize)>,
-    /// Why it does not, where its network operations are recorded: the fault, by ranks of the communicator, and ranks of a host.
+    /// Why it does not, where its network operations are recorded: the fault, by ranks of the communicator,
+    /// and ranks of a host.
     wire: Option<(Stuck, usize)>,
     made: Vec<Vec<Made>>,
     end: i64,
@@ -315,8 +318,8 @@ impl Job {
         (0..self.members.len()).map(count).collect()
     }
 
-    /// The capture `wait` ns after the newest call, without the ranks of `absent`. The GPU of `unbegun` does not begin
-    /// what does not end.
+    /// The capture `wait` ns after the newest call, without the ranks of `absent`. The GPU of `unbegun` does
+    /// not begin what does not end.
     fn capture(
         &self,
         wait: i64,
@@ -675,8 +678,8 @@ fn hanging(seed: u64, fault: Fault, large: bool) -> Result<bool, String> {
     let found = Answer::new(&facts);
     let wrong = |why: &str| {
         Err(format!(
-            "seed {seed} {fault:?} {ranks} ranks, absent {absent:?}, truth rank {rank} call {what:?} on {}: {why}\n  \
-             {:?} certain {} hang {:?}: {}\n  {:?}",
+            "seed {seed} {fault:?} {ranks} ranks, absent {absent:?}, truth rank {rank} call {what:?} on {}: \
+             {why}\n  {:?} certain {} hang {:?}: {}\n  {:?}",
             id(comm), found.verdict, found.certain, found.hang, found.sentence, found.details
         ))
     };
@@ -716,7 +719,7 @@ fn hanging(seed: u64, fault: Fault, large: bool) -> Result<bool, String> {
             return wrong("the rank or the call is not the right one");
         }
         let inferred = found.details.iter().any(|d| d.contains("sent least"));
-        if !found.certain && facts.verdict.kind() != Kind::Silent && !inferred {
+        if !found.certain && facts.verdict.kind() != VerdictKind::Silent && !inferred {
             return wrong("nothing is missing");
         }
         return Ok(true);
@@ -789,7 +792,8 @@ const GAPS: [Gap; 6] = [
     Gap::Proxies,
 ];
 
-/// A hang in the network with a gap in the evidence of one of its ranks. Returns whether it is named, or what is wrong.
+/// A hang in the network with a gap in the evidence of one of its ranks. Returns whether it is named, or what
+/// is wrong.
 fn with_gap(seed: u64, fault: Fault, gap: Gap) -> Result<bool, String> {
     let random = &mut Random(0x2545_f491_4f6c_dd1d ^ ((seed + 1) << 20));
     let (job, rank, _, comm) = injected(random, fault, 8);
@@ -860,8 +864,8 @@ fn with_gap(seed: u64, fault: Fault, gap: Gap) -> Result<bool, String> {
         _ => return Ok(right),
     };
     Err(format!(
-        "seed {seed} {fault:?} of rank {rank}, {gap:?} of rank {hidden} of {members:?} ({:?}) missing: {wrong}\n  \
-         {:?} {:?} certain {}: {}\n  {:?}",
+        "seed {seed} {fault:?} of rank {rank}, {gap:?} of rank {hidden} of {members:?} ({:?}) missing: \
+         {wrong}\n  {:?} {:?} certain {}: {}\n  {:?}",
         job.wire, found.verdict, found.cause, found.certain, found.sentence, found.details
     ))
 }

@@ -120,7 +120,7 @@ fn the_tables_read_without_a_script() {
     let page = page.split("<script").next().expect("a page");
     for text in [
         "272 of 272 announced calls recorded, 224 timed.",
-        "AllReduce of 4100000 B took 47 % of the GPU time in NCCL",
+        "AllReduce of 3.91 MiB took 47.2 % of the GPU time in NCCL",
         "<td class=\"t\">TREE/SIMPLE</td>",
         "<dt>busbw</dt>",
         "<h2>Network</h2>",

@@ -228,8 +228,8 @@ fn time_lines_have_a_lane_for_each_stream_and_all_that_ran_on_it() {
 
 #[test]
 fn the_documented_columns_are_those_of_the_table() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tables.md");
-    let page = std::fs::read_to_string(page).expect("docs/tables.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/tables.md");
+    let page = std::fs::read_to_string(page).expect("docs/reference/tables.md");
     let section = page.split("\n## kernels\n").nth(1).expect("a section");
     let section = section.split("\n## ").next().expect("its end");
     let rows = section.lines().filter(|line| line.starts_with("| `"));

@@ -1,10 +1,11 @@
 //! Calls in their birth when the live part was left: their number is taken, and their row is not there yet.
 //!
-//! A thread takes a number, fills the row in, and publishes it. Killed or stopped in between, it leaves a number that no
-//! row has. Numbers below `drained` had their rows seen by the recorder's thread, so only those from there on are looked at.
+//! A thread takes a number, fills the row in, and publishes it. Killed or stopped in between, it leaves a
+//! number that no row has. Numbers below `drained` had their rows seen by the recorder's thread, so only
+//! those from there on are looked at.
 //!
-//! Rule: there is one at most for each thread that makes a call, and NCCL lets one thread at a time call on a communicator.
-//! Where more numbers are without rows, that is no birth, and nothing is said.
+//! Rule: there is one at most for each thread that makes a call, and NCCL lets one thread at a time call on a
+//! communicator. Where more numbers are without rows, that is no birth, and nothing is said.
 
 use capture::live::{row_state, View};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -33,7 +34,8 @@ mod tests {
     use super::*;
     use capture::live::{Image, Layout};
 
-    /// What is found in a live part with these rows and communicators, 10 rows looked at and 10 + `taken` numbers taken.
+    /// What is found in a live part with these rows and communicators, 10 rows looked at and 10 + `taken`
+    /// numbers taken.
     fn found(taken: u64, rows: &[u64], communicators: usize) -> u64 {
         let layout = Layout::for_memory(0);
         let image = Image::zeroed(layout.bytes());

@@ -7,8 +7,8 @@ use crate::{reading, Capture};
 use capture::callback::{self, Callback};
 
 impl Capture {
-    /// Hands every recorded callback with its process to `each`, process by process, until that fails. Returns how many
-    /// there were.
+    /// Hands every recorded callback with its process to `each`, process by process, until that fails.
+    /// Returns how many there were.
     ///
     /// # Errors
     /// Those of `each`.

@@ -2,7 +2,7 @@
 //!
 //! A [`Call`] has what differs from call to call; what many calls share is its [`Shape`]; what few calls
 //! have (network, buffers, phases) is its [`Extra`]. Ten million calls take 1.3 GB. [`COLUMNS`] names every
-//! column once, with its unit and what null means in it: exporters and `docs/tables.md` follow it.
+//! column once, with its unit and what null means in it: exporters and `docs/reference/tables.md` follow it.
 //!
 //! Rule: a time of 0 is "not known" here and null in a column.
 
@@ -362,7 +362,7 @@ pub enum Value<'a> {
 /// A call where it stands.
 #[derive(Clone, Copy)]
 #[allow(missing_docs)]
-pub struct Row<'a> {
+pub struct CallRef<'a> {
     pub capture: &'a Capture,
     pub process: &'a Process,
     pub index: usize,
@@ -370,7 +370,7 @@ pub struct Row<'a> {
     pub shape: &'a Shape,
 }
 
-impl<'a> Row<'a> {
+impl<'a> CallRef<'a> {
     fn extra(&self) -> Option<&'a Extra> {
         self.process
             .extras
@@ -394,7 +394,7 @@ pub struct Column {
     /// The unit, or nothing.
     pub unit: &'static str,
     /// Its value for a call.
-    pub value: for<'a> fn(&Row<'a>) -> Value<'a>,
+    pub value: for<'a> fn(&CallRef<'a>) -> Value<'a>,
 }
 
 fn known(value: Option<u32>) -> Value<'static> {

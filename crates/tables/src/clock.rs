@@ -1,13 +1,15 @@
 //! From the recorder's ticks to CLOCK_REALTIME.
 //!
-//! A [`Clock`] is a list of anchors, moments at which both clocks were read. Between two anchors time is linear; before
-//! the first and after the last it goes on at the rate of the whole capture, because two anchors that are close together
-//! give a rate of no use.
+//! A [`Clock`] is a list of anchors, moments at which both clocks were read. Between two anchors time is
+//! linear; before the first and after the last it goes on at the rate of the whole capture, because two
+//! anchors that are close together give a rate of no use.
 //!
-//! A clock that was set while the job ran (back, or by hours) must not bend the times between: CLOCK_MONOTONIC, which
-//! nobody can set, was read at every anchor too, and tells such a step from the passing of time.
+//! A clock that was set while the job ran (back, or by hours) must not bend the times between:
+//! CLOCK_MONOTONIC, which nobody can set, was read at every anchor too, and tells such a step from the
+//! passing of time.
 //!
-//! Rule: a time without two anchors, or one and a clock that counts nanoseconds, is not known. It is never guessed.
+//! Rule: a time without two anchors, or one and a clock that counts nanoseconds, is not known. It is never
+//! guessed.
 
 /// The two clocks at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +25,8 @@ pub struct Anchor {
 /// CLOCK_REALTIME and CLOCK_MONOTONIC of two anchors differ by less than this unless the clock was set, ns.
 const SET: i128 = 1_000_000;
 
-/// By so much anchors of two processes differ at most if both read one machine's clocks, ns: the two are not read at once.
+/// By so much anchors of two processes differ at most if both read one machine's clocks, ns: the two are not
+/// read at once.
 const SAME: i128 = 10_000;
 
 /// Turns ticks into time.
@@ -34,7 +37,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock through these anchors, in any order; those with a zero are left out. `nanoseconds` says that a tick is one.
+    /// A clock through these anchors, in any order; those with a zero are left out. `nanoseconds` says that a
+    /// tick is one.
     pub fn new(anchors: impl IntoIterator<Item = Anchor>, nanoseconds: bool) -> Clock {
         let mut anchors: Vec<Anchor> = anchors
             .into_iter()
@@ -54,7 +58,8 @@ impl Clock {
         self.anchors.len() > 1 || (self.nanoseconds && !self.anchors.is_empty())
     }
 
-    /// The moment of `ticks`, ns since 1970; `None` for 0, which stands for "not known", and when there are no anchors.
+    /// The moment of `ticks`, ns since 1970; `None` for 0, which stands for "not known", and when there are
+    /// no anchors.
     pub fn realtime(&self, ticks: u64) -> Option<i64> {
         if ticks == 0 || !self.is_known() {
             return None;
@@ -88,15 +93,15 @@ impl Clock {
         u64::try_from(scale(i128::from(ticks), from, to)).ok()
     }
 
-    /// The newest anchor's wall time, ns since 1970: until then the recorder's thread is known to have lived. Known also
-    /// where one anchor alone tells no other time.
+    /// The newest anchor's wall time, ns since 1970: until then the recorder's thread is known to have lived.
+    /// Known also where one anchor alone tells no other time.
     pub fn newest(&self) -> Option<i64> {
         let newest = self.anchors.iter().map(|a| a.realtime).max()?;
         i64::try_from(newest).ok()
     }
 
-    /// Whether both are the wall clock of one machine: CLOCK_REALTIME was ahead of CLOCK_MONOTONIC by the same time. For
-    /// processes of one boot.
+    /// Whether both are the wall clock of one machine: CLOCK_REALTIME was ahead of CLOCK_MONOTONIC by the
+    /// same time. For processes of one boot.
     pub(crate) fn is_one_with(&self, other: &Clock) -> bool {
         let ahead = |clock: &Clock| -> Vec<i128> {
             let anchors = clock.anchors.iter().filter(|a| a.monotonic != 0);
@@ -152,7 +157,8 @@ impl Cursor<'_> {
         if moved >= self.length {
             return self.moved_out(ticks);
         }
-        // The float is a few units off at most; the remainder says how many, and is small, so it survives wrapping around.
+        // The float is a few units off at most; the remainder says how many, and is small, so it survives
+        // wrapping around.
         let mut ns = (moved as f64 * self.ratio) as i64;
         let product = moved.wrapping_mul(self.rate);
         let mut rest = product.wrapping_sub((ns as u64).wrapping_mul(self.span)) as i64;

@@ -1,9 +1,10 @@
 //! Which communicators of different processes are one.
 //!
-//! Every process tells its own view, a [`Local`]; those that belong together become one [`Communicator`]. They share
-//! NCCL's hash, the size, the generation (how often their process had that rank of that hash before) and the restart of
-//! the job, and have different ranks. A hash comes back when a communicator is made anew or shrunk twice, so views whose ranks clash,
-//! or that begin after all others have ended, are another communicator.
+//! Every process tells its own view, a [`Local`]; those that belong together become one [`Communicator`].
+//! They share NCCL's hash, the size, the generation (how often their process had that rank of that hash
+//! before) and the restart of the job, and have different ranks. A hash comes back when a communicator is
+//! made anew or shrunk twice, so views whose ranks clash, or that begin after all others have ended, are
+//! another communicator.
 //!
 //! Rule: an id names one communicator of the capture, over hosts and time.
 
@@ -97,8 +98,8 @@ impl Instance {
                     (Some(a), Some(b)) => a == b,
                     _ => *other_process == process,
                 });
-        // Where ranks are not known, time has to tell. (Ranks of one communicator live at the same time, but their hosts'
-        // clocks need not agree, so ranks are the better witness.)
+        // Where ranks are not known, time has to tell. (Ranks of one communicator live at the same time, but
+        // their hosts' clocks need not agree, so ranks are the better witness.)
         let over = local.rank.is_none()
             && self
                 .locals
@@ -110,8 +111,8 @@ impl Instance {
     }
 }
 
-/// How many communicators with its hash, size and rank a process had before each of its own. Counted here rather than
-/// read, because below ABI v4 the recorder learns hash and rank after it has numbered them.
+/// How many communicators with its hash, size and rank a process had before each of its own. Counted here
+/// rather than read, because below ABI v4 the recorder learns hash and rank after it has numbered them.
 fn generations(processes: &[Process]) -> HashMap<(usize, u32), u32> {
     let mut generations = HashMap::new();
     for (p, process) in processes.iter().enumerate() {

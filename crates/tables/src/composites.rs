@@ -1,16 +1,18 @@
 //! Operations that NCCL announces as several sends and receives, put together again.
 //!
-//! AlltoAll, Gather and Scatter reach a profiler as point-to-point calls in one group, without the name of the API call.
-//! Each process's groups are looked at by themselves first ([`classify`]): one send and one receive per peer, itself
-//! included, is an AlltoAll; a receive from every rank and one's own send is the root of a Gather; the mirror image is
-//! the root of a Scatter; one send and one receive is a SendRecv. The other ranks of a Gather or Scatter only make one
-//! call, recognised by its partner: the k-th send from a to b matches the k-th receive at b from a.
+//! AlltoAll, Gather and Scatter reach a profiler as point-to-point calls in one group, without the name of
+//! the API call. Each process's groups are looked at by themselves first ([`classify`]): one send and one
+//! receive per peer, itself included, is an AlltoAll; a receive from every rank and one's own send is the
+//! root of a Gather; the mirror image is the root of a Scatter; one send and one receive is a SendRecv. The
+//! other ranks of a Gather or Scatter only make one call, recognised by its partner: the k-th send from a to
+//! b matches the k-th receive at b from a.
 //!
-//! A peer is known from the P2p event only. It is missing for a pair with oneself in place, and for every call when P2p
-//! events were not recorded; then the numbers of calls decide, if more than two ranks leave no doubt.
+//! A peer is known from the P2p event only. It is missing for a pair with oneself in place, and for every
+//! call when P2p events were not recorded; then the numbers of calls decide, if more than two ranks leave no
+//! doubt.
 //!
-//! Rule: a call belongs to at most one composite, and only calls of equal size make one. What does not fit stays a send
-//! or a receive.
+//! Rule: a call belongs to at most one composite, and only calls of equal size make one. What does not fit
+//! stays a send or a receive.
 
 use crate::calls::Call;
 use crate::communicators::Communicator;
@@ -33,20 +35,20 @@ pub struct Composite {
 
 /// What a group of calls by one rank on one communicator is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum CompositeKind {
     AlltoAll,
     Gather,
     Scatter,
     SendRecv,
 }
 
-impl Kind {
+impl CompositeKind {
     fn name(self) -> &'static str {
         match self {
-            Kind::AlltoAll => "AlltoAll",
-            Kind::Gather => "Gather",
-            Kind::Scatter => "Scatter",
-            Kind::SendRecv => "SendRecv",
+            CompositeKind::AlltoAll => "AlltoAll",
+            CompositeKind::Gather => "Gather",
+            CompositeKind::Scatter => "Scatter",
+            CompositeKind::SendRecv => "SendRecv",
         }
     }
 }
@@ -69,14 +71,15 @@ fn classify(
     nranks: Option<u32>,
     me: Option<u32>,
     silent: bool,
-) -> Option<(Kind, Vec<Vec<u32>>)> {
+) -> Option<(CompositeKind, Vec<Vec<u32>>)> {
     let side = |send: bool| pieces.iter().filter(move |p| p.send == send);
     let (sends, recvs) = (side(true).count(), side(false).count());
     if let [a, b] = pieces {
         return (sends == 1 && a.size == b.size)
-            .then(|| (Kind::SendRecv, vec![vec![a.call, b.call]]));
+            .then(|| (CompositeKind::SendRecv, vec![vec![a.call, b.call]]));
     }
-    // Every rank but this one has a piece at least. A number that damage made would take memory and time without bound.
+    // Every rank but this one has a piece at least. A number that damage made would take memory and time
+    // without bound.
     let n = nranks.filter(|n| *n > 1 && *n as usize <= pieces.len() + 1)? as usize;
     if pieces.iter().all(|p| p.peer.is_none()) {
         // No P2p events at all. With two ranks, two exchanges would look the same.
@@ -85,7 +88,7 @@ fn classify(
         return fits
             .then(|| rounds_of(pieces, rounds, |_| 0, n))
             .flatten()
-            .map(|r| (Kind::AlltoAll, r));
+            .map(|r| (CompositeKind::AlltoAll, r));
     }
     // Calls without a peer are those with oneself.
     let me = me.or_else(|| {
@@ -127,11 +130,11 @@ fn classify(
         if k == 0 {
             None
         } else if all(sent, k) && all(received, k) {
-            Some(Kind::AlltoAll)
+            Some(CompositeKind::AlltoAll)
         } else if all(received, k) && own(sent, k) {
-            Some(Kind::Gather)
+            Some(CompositeKind::Gather)
         } else if all(sent, k) && own(received, k) {
-            Some(Kind::Scatter)
+            Some(CompositeKind::Scatter)
         } else {
             None
         }
@@ -140,8 +143,8 @@ fn classify(
     rounds_of(pieces, rounds, peer, n).map(|calls| (kind, calls))
 }
 
-/// The pieces dealt out to rounds: the i-th of each direction and peer goes to round i; without peers, each round takes
-/// the next `each` of a direction. `None` unless every round is all of one size.
+/// The pieces dealt out to rounds: the i-th of each direction and peer goes to round i; without peers, each
+/// round takes the next `each` of a direction. `None` unless every round is all of one size.
 fn rounds_of(
     pieces: &[Piece],
     rounds: usize,
@@ -184,19 +187,19 @@ impl Words {
         Words {
             send: names.intern("Send"),
             recv: names.intern("Recv"),
-            alltoall: names.intern(Kind::AlltoAll.name()),
-            gather: names.intern(Kind::Gather.name()),
-            scatter: names.intern(Kind::Scatter.name()),
-            sendrecv: names.intern(Kind::SendRecv.name()),
+            alltoall: names.intern(CompositeKind::AlltoAll.name()),
+            gather: names.intern(CompositeKind::Gather.name()),
+            scatter: names.intern(CompositeKind::Scatter.name()),
+            sendrecv: names.intern(CompositeKind::SendRecv.name()),
         }
     }
 
-    fn kind(&self, kind: Kind) -> Name {
+    fn kind(&self, kind: CompositeKind) -> Name {
         match kind {
-            Kind::AlltoAll => self.alltoall,
-            Kind::Gather => self.gather,
-            Kind::Scatter => self.scatter,
-            Kind::SendRecv => self.sendrecv,
+            CompositeKind::AlltoAll => self.alltoall,
+            CompositeKind::Gather => self.gather,
+            CompositeKind::Scatter => self.scatter,
+            CompositeKind::SendRecv => self.sendrecv,
         }
     }
 
@@ -217,8 +220,8 @@ impl Words {
     }
 }
 
-/// Whether a process may be the root of a Gather or Scatter, by the shapes of its calls alone: it has then received from,
-/// or sent to, each other rank of a communicator.
+/// Whether a process may be the root of a Gather or Scatter, by the shapes of its calls alone: it has then
+/// received from, or sent to, each other rank of a communicator.
 pub(crate) fn may_be_rooted(process: &Process, words: &Words) -> bool {
     let mut peers: HashMap<(u32, Name), HashSet<u32>> = HashMap::new();
     process.shapes.iter().any(|shape| {
@@ -353,8 +356,8 @@ pub(crate) struct Partner {
     function: Name,
 }
 
-/// Whose calls answer the rooted operations of a process that was put together: (process, its part). Needs communicators
-/// to be united.
+/// Whose calls answer the rooted operations of a process that was put together: (process, its part). Needs
+/// communicators to be united.
 pub(crate) fn partners(
     process: &Process,
     communicators: &[Communicator],
@@ -443,7 +446,11 @@ mod tests {
         list.iter().enumerate().map(piece).collect()
     }
 
-    fn kind(list: &[(bool, Option<u32>)], nranks: u32, me: Option<u32>) -> Option<(Kind, usize)> {
+    fn kind(
+        list: &[(bool, Option<u32>)],
+        nranks: u32,
+        me: Option<u32>,
+    ) -> Option<(CompositeKind, usize)> {
         classify(&pieces(list), Some(nranks), me, false).map(|(kind, rounds)| (kind, rounds.len()))
     }
 
@@ -453,10 +460,10 @@ mod tests {
     #[test]
     fn one_of_each_per_peer_is_alltoall() {
         let all: Vec<_> = (0..4).flat_map(|p| [(S, Some(p)), (R, Some(p))]).collect();
-        assert_eq!(kind(&all, 4, Some(2)), Some((Kind::AlltoAll, 1)));
+        assert_eq!(kind(&all, 4, Some(2)), Some((CompositeKind::AlltoAll, 1)));
         assert_eq!(
             kind(&[all.clone(), all.clone()].concat(), 4, Some(2)),
-            Some((Kind::AlltoAll, 2))
+            Some((CompositeKind::AlltoAll, 2))
         );
         assert_eq!(kind(&all[1..], 4, Some(2)), None);
         assert_eq!(kind(&all, 5, Some(2)), None);
@@ -467,9 +474,9 @@ mod tests {
         let all: Vec<_> = (0..4)
             .flat_map(|p| [(S, (p != 2).then_some(p)), (R, (p != 2).then_some(p))])
             .collect();
-        assert_eq!(kind(&all, 4, Some(2)), Some((Kind::AlltoAll, 1)));
+        assert_eq!(kind(&all, 4, Some(2)), Some((CompositeKind::AlltoAll, 1)));
         // Below ABI v4 the rank is not known, and the peer that never shows is oneself.
-        assert_eq!(kind(&all, 4, None), Some((Kind::AlltoAll, 1)));
+        assert_eq!(kind(&all, 4, None), Some((CompositeKind::AlltoAll, 1)));
     }
 
     #[test]
@@ -482,13 +489,16 @@ mod tests {
             classify(&pieces(&others), Some(4), Some(2), silent)
                 .map(|(kind, rounds)| (kind, rounds.len()))
         };
-        assert_eq!((kind(true), kind(false)), (Some((Kind::AlltoAll, 1)), None));
+        assert_eq!(
+            (kind(true), kind(false)),
+            (Some((CompositeKind::AlltoAll, 1)), None)
+        );
     }
 
     #[test]
     fn without_peers_the_numbers_decide() {
         let blind: Vec<_> = (0..4).flat_map(|_| [(S, None), (R, None)]).collect();
-        assert_eq!(kind(&blind, 4, Some(0)), Some((Kind::AlltoAll, 1)));
+        assert_eq!(kind(&blind, 4, Some(0)), Some((CompositeKind::AlltoAll, 1)));
         assert_eq!(kind(&blind, 2, Some(0)), None);
         assert_eq!(kind(&blind, 3, Some(0)), None);
     }
@@ -501,7 +511,7 @@ mod tests {
         assert_eq!(classify(&all[2..], Some(2), Some(0), false), None);
         assert!(matches!(
             classify(&all[..2], Some(2), Some(0), false),
-            Some((Kind::SendRecv, _))
+            Some((CompositeKind::SendRecv, _))
         ));
     }
 
@@ -509,11 +519,11 @@ mod tests {
     fn roots_are_told_from_peers() {
         assert_eq!(
             kind(&[(R, Some(0)), (R, Some(1)), (S, Some(0))], 2, Some(0)),
-            Some((Kind::Gather, 1))
+            Some((CompositeKind::Gather, 1))
         );
         assert_eq!(
             kind(&[(S, Some(0)), (S, Some(1)), (R, Some(0))], 2, Some(0)),
-            Some((Kind::Scatter, 1))
+            Some((CompositeKind::Scatter, 1))
         );
         assert_eq!(
             kind(&[(R, Some(0)), (R, Some(1)), (S, Some(1))], 2, Some(0)),

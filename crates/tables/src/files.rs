@@ -1,7 +1,8 @@
 //! Finds the files of a capture and reads them, compressed or not.
 //!
-//! Files with one stem in one folder belong to one process: `NAME.trace`, `NAME.1.trace` and so on, `NAME.live`,
-//! `NAME.snap`, each also as `….zst`. A path to a single trace file, or to the folder of one host, is a capture too.
+//! Files with one stem in one folder belong to one process: `NAME.trace`, `NAME.1.trace` and so on,
+//! `NAME.live`, `NAME.snap`, each also as `….zst`. A path to a single trace file, or to the folder of one
+//! host, is a capture too.
 //!
 //! Rule: symbolic links to folders are not followed, so a walk ends.
 
@@ -14,7 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Folders deeper than this are no part of a capture.
 const MAX_DEPTH: usize = 8;
-/// How much is read of a kind of file. Keeps a file of nothing but holes, or a damaged frame, from filling memory.
+/// How much is read of a kind of file. Keeps a file of nothing but holes, or a damaged frame, from filling
+/// memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Limit {
     /// No such file is larger.
@@ -40,7 +42,8 @@ impl Limit {
     }
 }
 
-/// What one stored byte unpacks to at most, on a disk that compresses or in a compressed file. Trace files reach 10.
+/// What one stored byte unpacks to at most, on a disk that compresses or in a compressed file. Trace files
+/// reach 10.
 const RATIO: u64 = 64;
 
 /// What is expected of every folder in a capture.
@@ -88,7 +91,7 @@ impl Files {
 
 /// What a file of a process is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FileKind {
     /// With its number.
     Trace(u32),
     Live,
@@ -96,7 +99,7 @@ enum Kind {
 }
 
 /// The stem and the kind of a file by its name, and whether it is compressed.
-fn split(path: &Path) -> Option<(PathBuf, Kind, bool)> {
+fn split(path: &Path) -> Option<(PathBuf, FileKind, bool)> {
     let name = path.file_name()?.to_str()?;
     let (name, packed) = match name.strip_suffix(".zst") {
         Some(name) => (name, true),
@@ -105,10 +108,10 @@ fn split(path: &Path) -> Option<(PathBuf, Kind, bool)> {
     let (name, kind) = match name.rsplit_once('.')? {
         (name, "trace") => {
             let (name, number) = capture::rotated::split_number(name);
-            (name, Kind::Trace(number))
+            (name, FileKind::Trace(number))
         }
-        (name, "live") => (name, Kind::Live),
-        (name, "snap") => (name, Kind::Snapshot),
+        (name, "live") => (name, FileKind::Live),
+        (name, "snap") => (name, FileKind::Snapshot),
         _ => return None,
     };
     Some((path.with_file_name(name), kind, packed))
@@ -126,15 +129,15 @@ pub(crate) fn find(path: &Path, problems: &mut Vec<Problem>) -> Vec<Files> {
             ..Files::default()
         });
         let place = match kind {
-            Kind::Trace(0) => &mut files.trace,
-            Kind::Trace(number) => {
+            FileKind::Trace(0) => &mut files.trace,
+            FileKind::Trace(number) => {
                 if !packed || !files.later.contains_key(&number) {
                     files.later.insert(number, file.to_owned());
                 }
                 return;
             }
-            Kind::Live => &mut files.live,
-            Kind::Snapshot => &mut files.snapshot,
+            FileKind::Live => &mut files.live,
+            FileKind::Snapshot => &mut files.snapshot,
         };
         if place.is_none() || !packed {
             *place = Some(file.to_owned());
@@ -200,7 +203,8 @@ pub(crate) fn open(path: &Path) -> std::io::Result<File> {
     Err(Error::new(ErrorKind::InvalidInput, "no regular file"))
 }
 
-/// An open file that is kept so, as long as not too many are: a rotated trace file may be removed while it is read.
+/// An open file that is kept so, as long as not too many are: a rotated trace file may be removed while it is
+/// read.
 #[derive(Debug)]
 pub(crate) struct Held(File);
 

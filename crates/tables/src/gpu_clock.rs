@@ -1,24 +1,30 @@
 //! From a GPU's own clock, which NCCL's stamps are in, to the host's.
 //!
-//! Nobody reads both clocks at once, but every call bounds the distance between them (host less GPU): a kernel can't have ended after
-//! the host was told of its end, and can't have begun before its launch. [`Bounds`] keeps the two tightest of every window of time,
-//! and [`GpuClock`] joins them: at any moment the distance lies between what its neighbours allow, if the clocks drift apart by no more
-//! than [`DRIFT_PPM`]. Where they allow nothing, or stamps go back, the GPU's clock stepped, and what lies on the two sides is kept apart.
+//! Nobody reads both clocks at once, but every call bounds the distance between them (host less GPU): a
+//! kernel can't have ended after the host was told of its end, and can't have begun before its launch.
+//! [`Bounds`] keeps the two tightest of every window of time, and [`GpuClock`] joins them: at any moment the
+//! distance lies between what its neighbours allow, if the clocks drift apart by no more than [`DRIFT_PPM`].
+//! Where they allow nothing, or stamps go back, the GPU's clock stepped, and what lies on the two sides is
+//! kept apart.
 //!
-//! Rule: an error is a bound, never a spread. A moment whose distance is not bounded from both sides has no place on the host's clock. What
-//! can't be seen is a step forward by less than launches are ahead of their kernels, while callbacks are late by more than it, and one that is
-//! smaller than the bounds of two neighbours and the drift between them leave open (40 us where launches and callbacks are 10 us away): it may be missing in the error.
+//! Rule: an error is a bound, never a spread. A moment whose distance is not bounded from both sides has no
+//! place on the host's clock. What can't be seen is a step forward by less than launches are ahead of their
+//! kernels, while callbacks are late by more than it, and one that is smaller than the bounds of two
+//! neighbours and the drift between them leave open (40 us where launches and callbacks are 10 us away): it
+//! may be missing in the error.
 
 use std::collections::HashMap;
 
-/// Windows are short against what a clock drifts in them (5 us at most), and long enough to have a tight bound each.
+/// Windows are short against what a clock drifts in them (5 us at most), and long enough to have a tight
+/// bound each.
 const WINDOW_NS: i64 = 100_000_000;
-/// Most that the clocks of the host and a GPU gain on each other, the host's being set right by NTP included: 1e-6.
+/// Most that the clocks of the host and a GPU gain on each other, the host's being set right by NTP included:
+/// 1e-6.
 const DRIFT_PPM: i64 = 100;
 /// A launch that looks this much later than its kernel is no rounding: the stamps are another kernel's.
 pub(crate) const TOLERANCE_NS: i64 = 50_000;
-/// Lower bounds are kept in classes of 2^13 ns, the highest ones: those that turn out to be of stale stamps are left out whole, so
-/// that what remains does not depend on the order in which calls are looked at.
+/// Lower bounds are kept in classes of 2^13 ns, the highest ones: those that turn out to be of stale stamps
+/// are left out whole, so that what remains does not depend on the order in which calls are looked at.
 const CLASS: u32 = 13;
 const LOWS: usize = 16;
 
@@ -168,7 +174,8 @@ impl Bounds {
     }
 }
 
-/// Bounds of the distance at a moment, ns; a low of `i64::MIN` is none, and one above the high says that nothing is known.
+/// Bounds of the distance at a moment, ns; a low of `i64::MIN` is none, and one above the high says that
+/// nothing is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Point {
     at: i64,
@@ -226,7 +233,8 @@ impl GpuClock {
         let mut piece = 0;
         for i in 0..points.len() {
             if points[i].low > points[i].high {
-                // It stepped within the window: nothing is known there, nor what it has to do with the others.
+                // It stepped within the window: nothing is known there, nor what it has to do with the
+                // others.
                 piece += 1;
                 points[i].piece = piece;
                 piece += 1;
@@ -325,7 +333,8 @@ mod tests {
         fn the_distance_is_within_the_error(
             distance in -2_000_000i64..2_000_000,
             ppm in -DRIFT_PPM..=DRIFT_PPM,
-            calls in prop::collection::vec((10_000i64..30 * MS, 1_000i64..200_000, 4_000i64..9 * MS, 1_000i64..5 * MS), 1..300),
+            calls in prop::collection::vec(
+                (10_000i64..30 * MS, 1_000i64..200_000, 4_000i64..9 * MS, 1_000i64..5 * MS), 1..300),
             asked in prop::collection::vec(0i64..4_000, 1..20),
         ) {
             let truth = Truth { distance, ppm, steps: Vec::new() };
@@ -345,7 +354,8 @@ mod tests {
             }
         }
 
-        // Larger than launches and callbacks that are 9 us away, and what clocks drift in two windows, leave open.
+        // Larger than launches and callbacks that are 9 us away, and what clocks drift in two windows, leave
+        // open.
         #[test]
         fn a_step_is_never_averaged_away(
             step in prop_oneof![-5 * MS..-45_000, 45_000..5 * MS],

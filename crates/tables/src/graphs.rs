@@ -1,10 +1,11 @@
 //! CUDA graphs of a process: what they execute, and how often they were launched.
 //!
-//! NCCL announces a captured call once. What a graph executes afterwards is the product of its launches and its
-//! contents: [`Graphs::executions`]. The blocks' records and the live part's entries are put together by
+//! NCCL announces a captured call once. What a graph executes afterwards is the product of its launches and
+//! its contents: [`Graphs::executions`]. The blocks' records and the live part's entries are put together by
 //! [`Gathered`]; of a graph that both know, the live part has the newer count.
 //!
-//! Rule: a product is only formed where both factors are known. [`Graphs::unseen`] says why others are missing.
+//! Rule: a product is only formed where both factors are known. [`Graphs::unseen`] says why others are
+//! missing.
 
 use crate::clock::Clock;
 use capture::graphs::{sight, Contents, Executable, Folded, Launched, Record, UNCOUNTABLE};
@@ -233,7 +234,8 @@ impl Gathered {
         }
     }
 
-    /// Puts the graphs together. `shape` makes an index into the process's shapes; `captured`: calls were captured.
+    /// Puts the graphs together. `shape` makes an index into the process's shapes; `captured`: calls were
+    /// captured.
     pub(crate) fn finish(
         self,
         clock: &Clock,

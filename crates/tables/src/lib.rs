@@ -11,6 +11,7 @@ mod births;
 mod callbacks;
 pub mod calls;
 pub mod clock;
+pub mod communication;
 pub mod communicators;
 pub mod composites;
 mod files;
@@ -63,6 +64,8 @@ pub struct Capture {
     pub communicators: Vec<Communicator>,
     /// What `ncclscope hang` saw while it ran, the oldest first.
     pub sightings: Vec<Sighting>,
+    /// Kernels that communicate beside NCCL, as the user says.
+    pub communication: Vec<communication::Pattern>,
     /// Names of functions, datatypes and the like.
     pub names: Names,
     /// Processes with files here in which nothing is sound.
@@ -218,14 +221,14 @@ impl Capture {
     }
 
     /// The rows of the table of calls, process by process; [`calls::COLUMNS`] are its columns.
-    pub fn rows(&self) -> impl Iterator<Item = calls::Row<'_>> {
+    pub fn rows(&self) -> impl Iterator<Item = calls::CallRef<'_>> {
         self.processes
             .iter()
             .enumerate()
             .flat_map(move |(index, process)| {
                 process.calls.iter().map(move |call| {
                     let shape = &process.shapes[call.shape as usize];
-                    calls::Row {
+                    calls::CallRef {
                         capture: self,
                         process,
                         index,

@@ -1,13 +1,15 @@
 //! Proves which communicator another was split or shrunk from.
 //!
-//! NCCL tells a profiler nothing about parents. But it makes a child's hash from three numbers: its parent's hash, the
-//! child's ordinal on the parent (from 1 for splits, 0 for every shrink), and the colour (0 for a shrink). Every step of
-//! that hash can be undone, so for a given parent and ordinal there is one 64-bit colour that fits, and it is a proof
-//! when it is a colour that NCCL takes, 0 to 2^31 − 1: by chance that is so once in 2^33 trials.
+//! NCCL tells a profiler nothing about parents. But it makes a child's hash from three numbers: its parent's
+//! hash, the child's ordinal on the parent (from 1 for splits, 0 for every shrink), and the colour (0 for a
+//! shrink). Every step of that hash can be undone, so for a given parent and ordinal there is one 64-bit
+//! colour that fits, and it is a proof when it is a colour that NCCL takes, 0 to 2^31 − 1: by chance that is
+//! so once in 2^33 trials.
 //!
 //! The order of the fields and their widths (8, 4 and 4 bytes) are the same in NCCL 2.23 to 2.30.
 //!
-//! Rule: [`TRIALS`] bounds the trials of a capture, which keeps a wrong parent below one capture in a thousand.
+//! Rule: [`TRIALS`] bounds the trials of a capture, which keeps a wrong parent below one capture in a
+//! thousand.
 
 /// Trials for all pairs of a capture.
 pub(crate) const TRIALS: u64 = 8 << 20;

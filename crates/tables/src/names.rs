@@ -1,6 +1,7 @@
 //! Names of functions, datatypes, algorithms and protocols, each kept once for all processes.
 //!
-//! Rule: a [`Name`] means the same text in every process of a capture, so that rows of different ranks compare as numbers.
+//! Rule: a [`Name`] means the same text in every process of a capture, so that rows of different ranks
+//! compare as numbers.
 
 use std::collections::HashMap;
 

@@ -26,11 +26,11 @@ pub struct NetOp {
     pub steps: u32,
     /// Steps done.
     pub done: u32,
-    /// What its oldest open step waits for, an index into [`WAITS`]; `None` where none is open or none has come that
-    /// far, and where steps are not recorded.
+    /// What its oldest open step waits for, an index into [`WAITS`]; `None` where none is open or none has
+    /// come that far, and where steps are not recorded.
     pub wait: Option<u8>,
-    /// Since when it stands where it is, ns since 1970: since that step waits, since the last step ended, or since it
-    /// was started; 0 where the clock is not known.
+    /// Since when it stands where it is, ns since 1970: since that step waits, since the last step ended, or
+    /// since it was started; 0 where the clock is not known.
     pub since_ns: i64,
 }
 

@@ -1,7 +1,8 @@
 //! Text of a capture as it may be shown on a terminal.
 //!
-//! Names of communicators, hosts and files, and command lines are a program's to choose. A report must not hand a
-//! terminal what it obeys: control characters, and those that turn the direction of text. JSON has its own escapes.
+//! Names of communicators, hosts and files, and command lines are a program's to choose. A report must not
+//! hand a terminal what it obeys: control characters, and those that turn the direction of text. JSON has its
+//! own escapes.
 
 use std::borrow::Cow;
 
@@ -21,8 +22,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Whether a terminal, or what else shows text, obeys a character rather than showing it. All of them have four digits at
-/// most.
+/// Whether a terminal, or what else shows text, obeys a character rather than showing it. All of them have
+/// four digits at most.
 pub fn obeyed(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

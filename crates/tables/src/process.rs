@@ -28,7 +28,8 @@ pub enum LiveSource {
     None,
 }
 
-/// Which durations a histogram holds: the recorder puts in the GPU time of a call, or its host time if it has none.
+/// Which durations a histogram holds: the recorder puts in the GPU time of a call, or its host time if it has
+/// none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HistogramOf {
     /// Of calls without a GPU time.
@@ -112,7 +113,8 @@ pub struct Process {
     pub file: PathBuf,
     /// Host name.
     pub host: String,
-    /// The first host with the same clock, if that is another: containers on one machine have names of their own.
+    /// The first host with the same clock, if that is another: containers on one machine have names of their
+    /// own.
     pub same_clock_as: Option<String>,
     /// Process id, 0 when not known.
     pub pid: u32,
@@ -130,8 +132,8 @@ pub struct Process {
     pub life: Life,
     /// What `ncclscope hang` saw of it last, as far as it is not older than what it wrote itself.
     pub seen: Option<Seen>,
-    /// Whether the recorder folded calls into the totals while its live part was copied, however often that was tried. A
-    /// call may then be counted twice, or not at all.
+    /// Whether the recorder folded calls into the totals while its live part was copied, however often that
+    /// was tried. A call may then be counted twice, or not at all.
     pub moving: bool,
     /// What was counted; nothing without a live part.
     pub counters: Option<Counters>,
@@ -169,8 +171,8 @@ pub struct Process {
     pub ended: bool,
     /// Ticks to time.
     pub clock: Clock,
-    /// By number of a communicator: the ticket from which on its calls can't have completed, because another rank
-    /// never made them. Known once all calls are in memory.
+    /// By number of a communicator: the ticket from which on its calls can't have completed, because another
+    /// rank never made them. Known once all calls are in memory.
     pub stuck_from: BTreeMap<u32, u64>,
 }
 
@@ -193,8 +195,8 @@ impl Process {
         self.same_clock_as.as_deref().unwrap_or(&self.host)
     }
 
-    /// Whether `ncclscope collect` on another host may bring its newest calls. A damaged file may lack what says where they
-    /// are; nobody can bring them then.
+    /// Whether `ncclscope collect` on another host may bring its newest calls. A damaged file may lack what
+    /// says where they are; nobody can bring them then.
     pub fn is_collectable(&self) -> bool {
         match self.newest {
             Newest::Elsewhere => true,

@@ -1,12 +1,12 @@
 //! Reads the files of one process, in two steps.
 //!
-//! [`scan`] goes once over everything and learns all but the sealed calls: facts, communicators, shapes, the clock, what is
-//! in the live part, and where which rows are. A [`Reader`] then decodes the calls, all at once or one range of tickets
-//! after another, each independent of the others.
+//! [`scan`] goes once over everything and learns all but the sealed calls: facts, communicators, shapes, the
+//! clock, what is in the live part, and where which rows are. A [`Reader`] then decodes the calls, all at
+//! once or one range of tickets after another, each independent of the others.
 //!
-//! Both put together the trace file's blocks, the staged ones of the live part, the rows that were never sealed, and the
-//! totals, in this order of trust: a block of the file over a staged one with the same number, a sealed row over a live
-//! one with the same ticket.
+//! Both put together the trace file's blocks, the staged ones of the live part, the rows that were never
+//! sealed, and the totals, in this order of trust: a block of the file over a staged one with the same
+//! number, a sealed row over a live one with the same ticket.
 //!
 //! Rule: no bytes make it panic; what is unsound is left out and becomes a [`Problem`].
 
@@ -19,7 +19,7 @@ use crate::problem::{Problem, FEATURES};
 use crate::process::{LiveSource, Process};
 use crate::trace::{self, Trace};
 use crate::Unreadable;
-use capture::block::Kind;
+use capture::block::BlockKind;
 use capture::format;
 use capture::live::{flag, Image, View};
 use capture::stamps;
@@ -34,9 +34,9 @@ mod parts;
 mod totals;
 
 use blocks::blocks;
-pub(crate) use calls::{Part, Range, Reader};
+pub(crate) use calls::{Range, Reader, TicketRange};
 use live_part::{first_facts, open_live, Open};
-use parts::{Parts, Place};
+use parts::{Parts, PayloadOffset};
 
 /// A process, read but for its sealed calls.
 pub(crate) struct Scan {
@@ -52,8 +52,8 @@ pub(crate) struct Scan {
 /// The trace files and the live part of one process: the live part first, and last what can only grow (see
 /// [`live_part`]).
 ///
-/// A job that goes on makes trace files and removes others meanwhile, and one that ends moves its live part; then all is
-/// done again, a few times at most.
+/// A job that goes on makes trace files and removes others meanwhile, and one that ends moves its live part;
+/// then all is done again, a few times at most.
 fn opened(files: &Files, problems: &mut Vec<Problem>) -> (Trace, BTreeMap<String, String>, Open) {
     let mut newer = None;
     let mut turns = 5;
@@ -117,7 +117,7 @@ pub(crate) fn scan(
         ended: found
             .sound
             .last_key_value()
-            .is_some_and(|(_, block)| block.kind == Kind::End as u16),
+            .is_some_and(|(_, block)| block.kind == BlockKind::End as u16),
         facts,
         ..Process::default()
     };
@@ -128,7 +128,7 @@ pub(crate) fn scan(
     }
     let mut unknown: BTreeMap<u16, u64> = BTreeMap::new();
     for (number, block) in &found.sound {
-        if Kind::from_u16(block.kind).is_none() {
+        if BlockKind::from_u16(block.kind).is_none() {
             *unknown.entry(block.kind).or_default() += 1;
             continue;
         }
@@ -145,10 +145,10 @@ pub(crate) fn scan(
                 found.next().unwrap_or((0, 0))
             };
             match within(&open.staged) {
-                Some(at) => Place::Staged(at),
+                Some(at) => PayloadOffset::Staged(at),
                 None => {
                     let (file, at) = in_file();
-                    Place::File(file, at as u64)
+                    PayloadOffset::File(file, at as u64)
                 }
             }
         };
@@ -277,7 +277,8 @@ fn called(files: &Files) -> Unreadable {
     }
 }
 
-/// What is known of a process if nothing in its files is sound. Nothing, if they are only called like a process's.
+/// What is known of a process if nothing in its files is sound. Nothing, if they are only called like a
+/// process's.
 pub(crate) fn unreadable(files: &Files, problems: &[Problem]) -> Option<Unreadable> {
     let found = problems.first().map_or(String::new(), |p| p.found.clone());
     let stem = files.stem.file_name().and_then(|n| n.to_str());
@@ -329,7 +330,7 @@ pub(crate) fn callback_blocks(path: &Path, mut each: impl FnMut(&[u8])) {
     };
     let (trace, _, open) = opened(&files, &mut ignored);
     for block in blocks(&trace, &open, &mut ignored).sound.values() {
-        if block.kind == Kind::Callbacks as u16 {
+        if block.kind == BlockKind::Callbacks as u16 {
             each(block.payload);
         }
     }

@@ -1,6 +1,7 @@
 //! Calls whose trace files were rotated away, as totals.
 //!
-//! Rule: they stand beside the totals of the live part, in entries of their own; whoever sums over totals has both.
+//! Rule: they stand beside the totals of the live part, in entries of their own; whoever sums over totals has
+//! both.
 
 use crate::clock::Clock;
 use crate::process::{HistogramOf, Process, Total};

@@ -11,8 +11,8 @@
 use crate::composites::{self, Partner, Sizes, Words};
 use crate::files::{self, Files};
 use crate::parallel;
-use crate::reading::{self, Part, Range, Reader, Scan};
-use crate::trust::Judge;
+use crate::reading::{self, Range, Reader, Scan, TicketRange};
+use crate::trust::StampCheck;
 use crate::{
     communicators, machines, unfinished, Capture, LiveSource, OpenError, Problem, Process,
     Unreadable,
@@ -24,7 +24,7 @@ use std::sync::mpsc::{channel, sync_channel};
 
 /// How a capture is read. What is read is the same however that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct How {
+pub struct ReadOptions {
     /// Threads.
     pub threads: usize,
     /// A process with more calls than this is shown in parts.
@@ -33,10 +33,10 @@ pub struct How {
     pub part: u64,
 }
 
-impl Default for How {
+impl Default for ReadOptions {
     /// On all cores, in parts that fit a core's cache as well as may be.
-    fn default() -> How {
-        How {
+    fn default() -> ReadOptions {
+        ReadOptions {
             threads: parallel::cores(),
             whole: 3 << 19,
             part: 1 << 17,
@@ -61,7 +61,7 @@ pub struct Source {
     capture: Capture,
     readers: Vec<Reader>,
     words: Words,
-    how: How,
+    how: ReadOptions,
     /// Of the capture as a whole.
     first_problems: Vec<Problem>,
     /// By place of the files in the capture.
@@ -90,7 +90,7 @@ struct Found {
 }
 
 impl Found {
-    fn add(&mut self, part: &mut Part) {
+    fn add(&mut self, part: &mut TicketRange) {
         self.sealed += part.sealed;
         self.shapeless += part.shapeless;
         self.malformed.append(&mut part.malformed);
@@ -109,14 +109,18 @@ impl Source {
     /// # Errors
     /// When there is nothing to read; never for damage.
     pub fn open(path: &Path, progress: &Progress) -> Result<Source, OpenError> {
-        Source::open_as(path, progress, How::default())
+        Source::open_as(path, progress, ReadOptions::default())
     }
 
     /// As [`Source::open`], read as `how` says.
     ///
     /// # Errors
     /// As there.
-    pub fn open_as(path: &Path, progress: &Progress, how: How) -> Result<Source, OpenError> {
+    pub fn open_as(
+        path: &Path,
+        progress: &Progress,
+        how: ReadOptions,
+    ) -> Result<Source, OpenError> {
         let owned = path.to_owned();
         match path.metadata() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -203,6 +207,9 @@ impl Source {
         }
         let unsound = crate::sightings::read(&mut source.capture, &root);
         source.first_problems.extend(unsound);
+        let (patterns, unsound) = crate::communication::read(&root);
+        source.capture.communication = patterns;
+        source.first_problems.extend(unsound);
         machines::name(&mut source.capture.processes);
         source.unite();
         source.words = Words::new(&mut source.capture.names);
@@ -285,7 +292,7 @@ impl Source {
     pub fn load(mut self, progress: &Progress) -> Capture {
         let indexes = (0..self.readers.len()).collect();
         let whole = parallel::map(self.how.threads, indexes, |index| {
-            let mut whole = self.whole(index, &mut Part::default(), progress);
+            let mut whole = self.whole(index, &mut TicketRange::default(), progress);
             // What grew by doubling is given back.
             whole.process.calls.shrink_to_fit();
             whole
@@ -343,7 +350,7 @@ impl Source {
         let turns: Vec<_> = turns.collect();
         let done = parallel::map(self.how.threads, turns, |(turn, kept)| {
             let mut analysis = new();
-            let mut part = Part::default();
+            let mut part = TicketRange::default();
             let mut found = Vec::new();
             for (index, kept) in turn.zip(kept) {
                 let mut add = |process: &Process, shown: Shown| {
@@ -381,7 +388,7 @@ impl Source {
         let indexes: Vec<usize> = (0..kept.len()).filter(rooted).collect();
         let rows: u64 = indexes.iter().map(|i| self.readers[*i].rows()).sum();
         let read = parallel::map(self.how.threads, indexes, |index| {
-            let whole = self.whole(index, &mut Part::default(), &Progress::default());
+            let whole = self.whole(index, &mut TicketRange::default(), &Progress::default());
             let partners = self.partners(std::iter::once(&whole.process));
             (index, partners, (rows <= KEPT).then_some(whole))
         });
@@ -422,8 +429,8 @@ impl Source {
         turns
     }
 
-    /// A process with its calls, judged, and the operations that they make among themselves.
-    fn whole(&self, index: usize, part: &mut Part, progress: &Progress) -> Whole {
+    /// A process with its calls, checked, and the operations that they make among themselves.
+    fn whole(&self, index: usize, part: &mut TicketRange, progress: &Progress) -> Whole {
         let mut process = self.capture.processes[index].clone();
         let reader = &self.readers[index];
         let mut found = Found::default();
@@ -432,9 +439,9 @@ impl Source {
         found.add(part);
         process.calls = std::mem::take(&mut part.calls);
         process.extras = std::mem::take(&mut part.extras);
-        let mut judge = Judge::new(&process, &self.capture.names);
-        judge.look(&process.shapes, &process.calls);
-        judge.judge(&process.shapes, &mut process.calls, &mut process.extras);
+        let mut check = StampCheck::new(&process, &self.capture.names);
+        check.look(&process.shapes, &process.calls);
+        check.check(&process.shapes, &mut process.calls, &mut process.extras);
         let sizes = if self.has_pieces(index) {
             composites::put_together(&mut process, &self.words)
         } else {
@@ -460,26 +467,26 @@ impl Source {
         let reader = &self.readers[index];
         let clock = process.clock.clone();
         let ranges = reader.ranges(self.how.part);
-        let mut judge = Judge::new(&process, &self.capture.names);
+        let mut check = StampCheck::new(&process, &self.capture.names);
         let mut left_bytes = reader.bytes();
         let events = matches!(process.fact("timing"), Some("auto" | "events"));
-        if judge.compares() && !events && reader.is_stamped() {
+        if check.compares() && !events && reader.is_stamped() {
             let threads = self.how.threads.max(1);
             let looked = parallel::map(threads, (0..threads).collect(), |first| {
-                let mut judge = Judge::new(&process, &self.capture.names);
+                let mut check = StampCheck::new(&process, &self.capture.names);
                 let shapes = &process.shapes;
-                let look = |call: &crate::Call| judge.look_at(&shapes[call.shape as usize], call);
+                let look = |call: &crate::Call| check.look_at(&shapes[call.shape as usize], call);
                 reader.open(&clock).stamps(first, threads, look);
-                judge
+                check
             });
-            looked.into_iter().for_each(|other| judge.merge(other));
+            looked.into_iter().for_each(|other| check.merge(other));
             left_bytes -= reader.bytes() / 3;
             progress.done.fetch_add(reader.bytes() / 3, Relaxed);
         }
         let (mut found, mut left) = (Found::default(), ranges.len());
         let bad_blocks = process.bad_blocks;
         read_ahead(reader, &clock, &ranges, |part| {
-            judge.judge(&process.shapes, &mut part.calls, &mut part.extras);
+            check.check(&process.shapes, &mut part.calls, &mut part.extras);
             found.add(part);
             found.tell(&mut process, bad_blocks);
             std::mem::swap(&mut process.calls, &mut part.calls);
@@ -555,10 +562,10 @@ fn read_ahead(
     reader: &Reader,
     clock: &crate::clock::Clock,
     ranges: &[Range],
-    mut each: impl FnMut(&mut Part),
+    mut each: impl FnMut(&mut TicketRange),
 ) {
-    let (full, filled) = sync_channel::<Part>(1);
-    let (used, empty) = channel::<Part>();
+    let (full, filled) = sync_channel::<TicketRange>(1);
+    let (used, empty) = channel::<TicketRange>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let mut opened = reader.open(clock);

@@ -1,14 +1,14 @@
 //! The trace files of one process, as one.
 //!
-//! A [`Trace`] holds `NAME.trace` and the later ones that are there, in order; their blocks are numbered through. The
-//! newest one's first block says which are gone and what was in them ([`Rotated`]).
+//! A [`Trace`] holds `NAME.trace` and the later ones that are there, in order; their blocks are numbered
+//! through. The newest one's first block says which are gone and what was in them ([`Rotated`]).
 //!
-//! Rule: a file that it says is gone is left out even when it is there, because its calls are in the account. That is so
-//! when the process ended before it could remove the file.
+//! Rule: a file that it says is gone is left out even when it is there, because its calls are in the account.
+//! That is so when the process ended before it could remove the file.
 
 use crate::files::{load_opened, open, Files, Held, TRACE};
 use crate::problem::Problem;
-use capture::block::{self, Kind};
+use capture::block::{self, BlockKind};
 use capture::rotated::Rotated;
 use std::io::Read;
 use std::path::PathBuf;
@@ -35,8 +35,8 @@ pub(crate) struct Trace {
     pub rotated: Option<Rotated>,
 }
 
-/// The beginning of the first of these files: its id and, as far as they are sound, its first blocks. It is there from the
-/// start and stays as it is, so it may be read before all else.
+/// The beginning of the first of these files: its id and, as far as they are sound, its first blocks. It is
+/// there from the start and stays as it is, so it may be read before all else.
 pub(crate) fn head(files: &Files) -> (Option<u64>, Vec<u8>) {
     let mut paths = files.trace.iter().chain(files.later.values());
     let read = |path: &PathBuf| -> Option<Vec<u8>> {
@@ -146,7 +146,7 @@ fn rotated(bytes: &[u8]) -> Option<Rotated> {
     let mut first = None;
     let start = &bytes[..bytes.len().min(4 << 20)];
     let take = |b: block::Block| {
-        if b.kind == Kind::Rotated as u16 && first.is_none() {
+        if b.kind == BlockKind::Rotated as u16 && first.is_none() {
             first = Some(Rotated::read(b.payload));
         }
     };

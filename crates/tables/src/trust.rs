@@ -1,15 +1,16 @@
 //! Finds stamps that are not their call's.
 //!
-//! NCCL's device and host count works to find a work's stamps, and after some calls they no longer agree: an all-to-all
-//! with itself in 2.26 to 2.30, a Broadcast from 2.31 on. From then on another kernel's stamps are delivered without a word.
-//! Calls made after such a one are marked [`DESYNCHRONISED`].
+//! NCCL's device and host count works to find a work's stamps, and after some calls they no longer agree: an
+//! all-to-all with itself in 2.26 to 2.30, a Broadcast from 2.31 on. From then on another kernel's stamps are
+//! delivered without a word. Calls made after such a one are marked [`DESYNCHRONISED`].
 //!
-//! Two bounds find others: a kernel can't end after the host was told of its end, and can't start before its launch. The
-//! first gives, by GPU and window of time, the smallest distance of the clocks that the host saw; with it, a start well
-//! before the launch is another kernel's, or the GPU's timer stepped: [`STALE`].
+//! Two bounds find others: a kernel can't end after the host was told of its end, and can't start before its
+//! launch. The first gives, by GPU and window of time, the smallest distance of the clocks that the host saw;
+//! with it, a start well before the launch is another kernel's, or the GPU's timer stepped: [`STALE`].
 //!
-//! Rule: the distance is taken too large rather than too small, so a sound stamp is never called stale by a late poll.
-//! Replays of CUDA graphs have no launch to compare with and are left to the checks that the recorder makes.
+//! Rule: the distance is taken too large rather than too small, so a sound stamp is never called stale by a
+//! late poll. Replays of CUDA graphs have no launch to compare with and are left to the checks that the
+//! recorder makes.
 
 use crate::calls::{Call, Extra, Untimed, DESYNCHRONISED, STALE};
 use crate::gpu_clock::{self, Bounds, GpuClock, TOLERANCE_NS};
@@ -18,10 +19,10 @@ use capture::live::{flag, part, verdict};
 use capture::stamps;
 use std::collections::HashMap;
 
-/// Judges the calls of one process. All of them are [looked at](Judge::look), in any order, before the first is
-/// [judged](Judge::judge), which goes by ticket.
+/// Checks the stamps of one process. All calls are [looked at](StampCheck::look), in any order, before the
+/// first is [checked](StampCheck::check), which goes by ticket.
 #[derive(Debug, Default)]
-pub(crate) struct Judge {
+pub(crate) struct StampCheck {
     /// A replayed or simulated job's stamps are of another time than its launches.
     compares: bool,
     /// By shape: index of its device.
@@ -35,9 +36,9 @@ pub(crate) struct Judge {
     spoilt: HashMap<u32, u64>,
 }
 
-impl Judge {
-    /// A judge for this process, whose calls need not be there.
-    pub(crate) fn new(process: &Process, names: &Names) -> Judge {
+impl StampCheck {
+    /// A check for this process, whose calls need not be there.
+    pub(crate) fn new(process: &Process, names: &Names) -> StampCheck {
         let known: HashMap<u32, Option<u32>> = process
             .communicators
             .iter()
@@ -53,7 +54,7 @@ impl Judge {
                 *indexes.entry(device).or_insert(next)
             })
             .collect();
-        Judge {
+        StampCheck {
             compares: process.fact("env.NCCLSCOPE_STAMPS") != Some("replayed"),
             devices,
             bounds: indexes.iter().map(|_| Bounds::default()).collect(),
@@ -78,7 +79,8 @@ impl Judge {
         }
     }
 
-    /// As [`Judge::look`], at one call of this shape; no more is asked of it than its stamps and when it was launched and seen.
+    /// As [`StampCheck::look`], at one call of this shape; no more is asked of it than its stamps and when it
+    /// was launched and seen.
     pub(crate) fn look_at(&mut self, shape: &Shape, call: &Call) {
         if call.gpu_start == 0 || call.gpu_stop == 0 || call.gpu_seen_ns == 0 {
             return;
@@ -92,15 +94,16 @@ impl Judge {
         self.bounds[device].look(call.gpu_start, call.gpu_stop, call.gpu_seen_ns, launch);
     }
 
-    /// Takes in what another judge of the same process saw.
-    pub(crate) fn merge(&mut self, other: Judge) {
+    /// Takes in what another check of the same process saw.
+    pub(crate) fn merge(&mut self, other: StampCheck) {
         for (into, from) in self.bounds.iter_mut().zip(other.bounds) {
             into.merge(from);
         }
     }
 
-    /// Marks the calls whose stamps can't be, or can't be known to be, their own. Of the others it puts the stamps on the host's clock, where it is known how.
-    pub(crate) fn judge(&mut self, shapes: &[Shape], calls: &mut [Call], extras: &mut [Extra]) {
+    /// Marks the calls whose stamps can't be, or can't be known to be, their own. Of the others it puts the
+    /// stamps on the host's clock, where it is known how.
+    pub(crate) fn check(&mut self, shapes: &[Shape], calls: &mut [Call], extras: &mut [Extra]) {
         if self.compares {
             for call in calls.iter_mut() {
                 let shape = &shapes[call.shape as usize];
@@ -198,8 +201,8 @@ impl Judge {
     }
 }
 
-/// The earliest moment that a call can have begun on the GPU, as far as the host knows; nothing where the launch is not the call's
-/// own for certain.
+/// The earliest moment that a call can have begun on the GPU, as far as the host knows; nothing where the
+/// launch is not the call's own for certain.
 fn known_launch(shape: &Shape, call: &Call) -> Option<i64> {
     let is_own = !shape.is(flag::REPLAY) && shape.parts & part::LAUNCH_AMBIGUOUS == 0;
     let launch = match call.launch_start_ns {
@@ -209,8 +212,9 @@ fn known_launch(shape: &Shape, call: &Call) -> Option<i64> {
     (is_own && launch != 0).then_some(launch)
 }
 
-/// Whether the first of the CUDA events around a launch is earlier than the call that it belongs to: the GPU's clock stepped behind
-/// it. The launch is no measure, as the event is recorded before its time is read, and the thread may be interrupted in between.
+/// Whether the first of the CUDA events around a launch is earlier than the call that it belongs to: the
+/// GPU's clock stepped behind it. The launch is no measure, as the event is recorded before its time is read,
+/// and the thread may be interrupted in between.
 fn precedes_call(shape: &Shape, call: &Call) -> bool {
     let begun = match call.api_ns {
         0 => call.launch_start_ns,
@@ -272,10 +276,10 @@ mod tests {
         }
     }
 
-    fn judge(process: &mut Process) {
-        let mut judge = Judge::new(process, &Names::default());
-        judge.look(&process.shapes, &process.calls);
-        judge.judge(&process.shapes, &mut process.calls, &mut process.extras);
+    fn check_all(process: &mut Process) {
+        let mut check = StampCheck::new(process, &Names::default());
+        check.look(&process.shapes, &process.calls);
+        check.check(&process.shapes, &mut process.calls, &mut process.extras);
     }
 
     #[test]
@@ -291,7 +295,7 @@ mod tests {
             })
             .collect();
         let mut healthy = process(calls);
-        judge(&mut healthy);
+        check_all(&mut healthy);
         assert!(healthy.calls.iter().all(|c| c.verdict == 0));
     }
 
@@ -308,7 +312,7 @@ mod tests {
                 ..Call::default()
             }]);
             process.shapes[0].parts = part::EVENTS;
-            judge(&mut process);
+            check_all(&mut process);
             process.calls[0].gpu_ns(&process.shapes[0])
         };
         assert_eq!(with(-3_000, 65_000), Ok(70_000));
@@ -325,7 +329,7 @@ mod tests {
                 (calls[i - 1].gpu_start, calls[i - 1].gpu_stop);
         }
         let mut desynchronised = process(calls);
-        judge(&mut desynchronised);
+        check_all(&mut desynchronised);
         let verdict = |i: usize| desynchronised.calls[i].gpu_ns(&desynchronised.shapes[0]);
         assert!((0..100).all(|i| verdict(i) == Ok(9_000)));
         assert!((100..200).all(|i| verdict(i) == Err(Untimed::Stale)));

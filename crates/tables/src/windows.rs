@@ -1,9 +1,10 @@
 //! Kernel windows of a process: what ran on its GPUs, and what its host asked for meanwhile.
 //!
-//! [`Gathered`] puts the blocks together. Times are realtime ns, on the same clock as calls. Names of kernels are
-//! demangled, each once.
+//! [`Gathered`] puts the blocks together. Times are realtime ns, on the same clock as calls. Names of kernels
+//! are demangled, each once.
 //!
-//! Rule: a window is only here with all of its blocks; one whose blocks are lost is counted in [`Windows::lost`].
+//! Rule: a window is only here with all of its blocks; one whose blocks are lost is counted in
+//! [`Windows::lost`].
 
 use crate::clock::Clock;
 use capture::live::View;
@@ -43,6 +44,9 @@ pub enum Off {
     Error(u32),
     /// There was no memory for records.
     NoMemory,
+    /// CUPTI would have slowed the job by more than the budget, because its GPU waits for its host: by at
+    /// most this part, in units of 0.01 %.
+    HostBound(u32),
     /// A cause that this version does not know.
     Unknown(u32),
 }
@@ -141,17 +145,17 @@ pub(crate) struct Gathered {
 
 impl Gathered {
     /// A block; false if it is not well formed.
-    pub(crate) fn of_block(&mut self, kind: capture::block::Kind, payload: &[u8]) -> bool {
-        use capture::block::Kind;
+    pub(crate) fn of_block(&mut self, kind: capture::block::BlockKind, payload: &[u8]) -> bool {
+        use capture::block::BlockKind;
         match kind {
-            Kind::Windows => {
+            BlockKind::Windows => {
                 let found = windows::windows(payload);
                 let sound = found.is_some();
                 let found = found.into_iter().flatten();
                 self.windows.extend(found.map(|w| (w.number, w)));
                 sound
             }
-            Kind::Names => {
+            BlockKind::Names => {
                 let found = windows::names(payload);
                 let sound = found.is_some();
                 for (id, name) in found.into_iter().flatten() {
@@ -160,7 +164,7 @@ impl Gathered {
                 }
                 sound
             }
-            Kind::Ran => match windows::ran(payload) {
+            BlockKind::Ran => match windows::ran(payload) {
                 Some((window, device, ran)) => {
                     let of = self.ran.entry(window).or_default();
                     of.extend(ran.into_iter().map(|ran| (device, ran)));
@@ -168,7 +172,7 @@ impl Gathered {
                 }
                 None => false,
             },
-            Kind::Asked => match windows::asked(payload) {
+            BlockKind::Asked => match windows::asked(payload) {
                 Some((window, asked)) => {
                     self.asked.entry(window).or_default().extend(asked);
                     true
@@ -271,6 +275,7 @@ impl Gathered {
                 3 => Some(Off::ForeignTool),
                 4 => Some(Off::Error(code)),
                 5 => Some(Off::NoMemory),
+                7 => Some(Off::HostBound(code)),
                 6 => Some(Off::NoDriver),
                 other => Some(Off::Unknown(other)),
             },
@@ -278,8 +283,8 @@ impl Gathered {
     }
 }
 
-/// Leaves out the last launch of a graph on each device: CUPTI is switched off after it, and tells the ends of its kernels
-/// wrong, all by the same 25 ms (seen in every window with graphs, CUPTI 13.0).
+/// Leaves out the last launch of a graph on each device: CUPTI is switched off after it, and tells the ends
+/// of its kernels wrong, all by the same 25 ms (seen in every window with graphs, CUPTI 13.0).
 fn leave_out_last_launch(ran: &mut Vec<Ran>) {
     let mut last: BTreeMap<u32, u32> = BTreeMap::new();
     for r in ran.iter().filter(|r| r.graph != 0) {

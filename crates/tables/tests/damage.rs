@@ -1,6 +1,6 @@
 //! Captures with every kind of damage open without a panic, and say what is missing.
 
-use capture::block::{self, Kind};
+use capture::block::{self, BlockKind};
 use capture::format::FORMAT;
 use capture::live::{self, row_state, Image, Layout, View};
 use capture::rows::{definitions, Encoder, GpuTime, Record, Shape, Shapes};
@@ -109,19 +109,19 @@ fn trace_file() -> (Vec<u8>, usize) {
         let kind = match number {
             0 => {
                 out.extend(b"host=node-1\npid=77\nrank=1\nmode=trace\ntiming=stamps\nnccl=2.28.9\nclock=monotonic\n");
-                Kind::Process
+                BlockKind::Process
             }
             1 => {
                 for id in 1..=2u8 {
                     definitions::put_text(&mut out, id, &view.strings()[usize::from(id) - 1]);
                 }
                 definitions::put_comm(&mut out, 0, &view.comms()[0]);
-                Kind::Definitions
+                BlockKind::Definitions
             }
             _ => {
                 let first = u64::from(number - 2) * 3;
                 encoder.encode(&mut out, &rows(first..first + 3));
-                Kind::Rows
+                BlockKind::Rows
             }
         };
         block::finish(&mut out, start, kind, number);
@@ -232,8 +232,8 @@ fn copies_of_a_process_count_once_and_are_named() {
     let said: Vec<String> = capture.problems.iter().map(ToString::to_string).collect();
     let copy = |folder: &str, kind: &str| {
         format!(
-            "{}, its header: expected each process once in a capture, found a copy of node-1/r1-p77-aa.trace (trace \
-             0000000000001234), which is left out",
+            "{}, its header: expected each process once in a capture, found a copy of node-1/r1-p77-aa.trace \
+             (trace 0000000000001234), which is left out",
             at(folder, kind)
         )
     };
@@ -379,7 +379,7 @@ fn blocks_of_a_kind_that_is_not_known_are_named() {
         let start = trace.len();
         block::begin(&mut trace);
         trace.extend(b"of the future");
-        block::finish(&mut trace, start, Kind::End, number);
+        block::finish(&mut trace, start, BlockKind::End, number);
         // The kind, and with it the header's checksum.
         trace[start + 4..start + 6].copy_from_slice(&999u16.to_le_bytes());
         let crc = crc32fast::hash(&trace[start..start + 20]);
@@ -390,8 +390,8 @@ fn blocks_of_a_kind_that_is_not_known_are_named() {
     let said: Vec<String> = capture.problems.iter().map(ToString::to_string).collect();
     assert_eq!(
         said,
-        ["h/a.trace, its blocks: expected kinds of blocks that this ncclscope knows, found 2 of kind 999, left out; a \
-          newer ncclscope may read it"]
+        ["h/a.trace, its blocks: expected kinds of blocks that this ncclscope knows, found 2 of kind 999, \
+          left out; a newer ncclscope may read it"]
     );
 }
 
@@ -452,7 +452,8 @@ fn features_that_are_not_known_are_named() {
 fn columns_that_are_not_known_are_named_and_the_others_are_read() {
     let (trace, last) = trace_file();
     let payload = &trace[last + block::BLOCK_HEADER..];
-    // The number of columns stands somewhere before them: what adds two and is still well formed has found it.
+    // The number of columns stands somewhere before them: what adds two and is still well formed has found
+    // it.
     let with_more = (0..payload.len()).find_map(|at| {
         let mut more = payload.to_vec();
         let written = more[at];
@@ -464,7 +465,7 @@ fn columns_that_are_not_known_are_named_and_the_others_are_read() {
     let mut newer = trace[..last].to_vec();
     let start = block::begin(&mut newer);
     newer.extend(with_more.expect("a block of rows"));
-    block::finish(&mut newer, start, Kind::Rows, 3);
+    block::finish(&mut newer, start, BlockKind::Rows, 3);
     let capture = Folder::new(&[("h/a.trace", &newer), ("h/a.live", &live_bytes())]).open();
     assert_eq!(capture.processes[0].calls.len(), 7);
     let [problem] = &capture.problems[..] else {

@@ -1,10 +1,10 @@
-//! docs/tables.md names the columns of the code.
+//! docs/reference/tables.md names the columns of the code.
 
 use tables::calls::COLUMNS;
 
 #[test]
 fn the_page_of_calls_matches_the_code() {
-    let page = include_str!("../../../docs/tables.md");
+    let page = include_str!("../../../docs/reference/tables.md");
     let section = page
         .split("\n## ")
         .find(|s| s.starts_with("calls\n"))

@@ -1,13 +1,14 @@
 //! Captures of every format read as they did when the format was the newest one.
 //!
-//! `formatN/events` and `formatN/graphs` are captures of two processes that were killed, made by a recorder of format N
-//! on a simulated GPU. The first has GPU times of CUDA events, the second launches of CUDA graphs. The adopted live
-//! part is one slot with a checksum; `data/` has adopted live parts that are raw images, by older recorders.
-//! `formatN/*.txt` was written by the reader of that time and is never made again.
+//! `formatN/events` and `formatN/graphs` are captures of two processes that were killed, made by a recorder
+//! of format N on a simulated GPU. The first has GPU times of CUDA events, the second launches of CUDA
+//! graphs. The adopted live part is one slot with a checksum; `data/` has adopted live parts that are raw
+//! images, by older recorders. `formatN/*.txt` was written by the reader of that time and is never made
+//! again.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use tables::calls::{Row, Value, COLUMNS};
+use tables::calls::{CallRef, Value, COLUMNS};
 use tables::Capture;
 
 const FORMATS: [u32; 2] = [1, 2];
@@ -16,8 +17,8 @@ fn folder(format: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/format{format}"))
 }
 
-/// The capture of that name in a folder of its own, its files given to `change` by their endings. One that comes back
-/// empty is left out.
+/// The capture of that name in a folder of its own, its files given to `change` by their endings. One that
+/// comes back empty is left out.
 fn capture(
     format: u32,
     name: &str,
@@ -41,13 +42,14 @@ fn capture(
     (place, capture)
 }
 
-/// What is read: every 25th call with these columns, a checksum over all calls, and what else the process has.
+/// What is read: every 25th call with these columns, a checksum over all calls, and what else the process
+/// has.
 fn told(capture: &Capture, columns: &str) -> String {
     let process = &capture.processes[0];
     let mut text = format!("{columns}\n");
     let mut all = String::new();
     for (index, call) in process.calls.iter().enumerate() {
-        let row = Row {
+        let row = CallRef {
             capture,
             process,
             index: 0,

@@ -10,7 +10,7 @@ fn write(trace: &Path, facts: &str, id: u64) {
     let mut bytes = block::file_header(id).to_vec();
     let start = block::begin(&mut bytes);
     bytes.extend(facts.as_bytes());
-    block::finish(&mut bytes, start, block::Kind::Process, 0);
+    block::finish(&mut bytes, start, block::BlockKind::Process, 0);
     fs::write(trace, bytes).expect("written");
 }
 

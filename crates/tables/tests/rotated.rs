@@ -1,6 +1,6 @@
 //! Processes with several trace files: those that are there, and the account of those that are not.
 
-use capture::block::{self, Kind};
+use capture::block::{self, BlockKind};
 use capture::rotated::{Account, Bounds, Key, Rotated, Times};
 use capture::rows::{Encoder, Record, Shape};
 use std::path::Path;
@@ -18,7 +18,7 @@ fn file(id: u64, number: u32, gone: u32) -> Vec<u8> {
     let start = block::begin(&mut out);
     if number == 0 {
         out.extend(b"host=h\npid=7\nrank=0\nmode=trace\nclock=monotonic\n");
-        block::finish(&mut out, start, Kind::Process, first);
+        block::finish(&mut out, start, BlockKind::Process, first);
     } else {
         let mut account = Account::default();
         for i in 0..10 * u64::from(gone) {
@@ -36,7 +36,7 @@ fn file(id: u64, number: u32, gone: u32) -> Vec<u8> {
             account,
         };
         rotated.put(&mut out);
-        block::finish(&mut out, start, Kind::Rotated, first);
+        block::finish(&mut out, start, BlockKind::Rotated, first);
     }
     let mut encoder = Encoder::new();
     (0..number).for_each(|_| encoder.restart());
@@ -57,7 +57,7 @@ fn file(id: u64, number: u32, gone: u32) -> Vec<u8> {
             })
             .collect();
         encoder.encode(&mut out, &rows);
-        block::finish(&mut out, start, Kind::Rows, first + 1 + half as u32);
+        block::finish(&mut out, start, BlockKind::Rows, first + 1 + half as u32);
     }
     out
 }

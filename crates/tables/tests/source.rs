@@ -1,6 +1,6 @@
 //! What a source shows in parts is what opening the whole capture gives, whatever the order of the rows.
 
-use capture::block::{self, Kind};
+use capture::block::{self, BlockKind};
 use capture::live::{self, row_state, Image, Layout, View};
 use capture::rows::{Encoder, GpuTime, Record, Shape};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Mutex;
-use tables::source::{How, Shown};
+use tables::source::{ReadOptions, Shown};
 use tables::{Call, Capture, Process, Progress, Source};
 
 fn record(ticket: u64) -> Record {
@@ -41,8 +41,8 @@ fn trace_file(id: u64, blocks: &[Vec<u64>]) -> Vec<u8> {
         block::finish(&mut out, start, kind, number);
     };
     let facts = b"host=h\npid=1\nrank=0\nclock=monotonic\n";
-    put(Kind::Process, 0, &mut |out| out.extend(facts));
-    put(Kind::Anchor, 1, &mut |out| {
+    put(BlockKind::Process, 0, &mut |out| out.extend(facts));
+    put(BlockKind::Anchor, 1, &mut |out| {
         for word in [1_000u64, 0, 1_000_000_000] {
             out.extend(word.to_le_bytes());
         }
@@ -50,7 +50,7 @@ fn trace_file(id: u64, blocks: &[Vec<u64>]) -> Vec<u8> {
     let mut encoder = Encoder::new();
     for (number, tickets) in blocks.iter().enumerate() {
         let records: Vec<Record> = tickets.iter().map(|ticket| record(*ticket)).collect();
-        put(Kind::Rows, number as u32 + 2, &mut |out| {
+        put(BlockKind::Rows, number as u32 + 2, &mut |out| {
             encoder.encode(out, &records)
         });
     }
@@ -103,7 +103,7 @@ fn seen(process: &Process) -> Vec<Seen> {
 }
 
 /// The calls that are shown of each process, and the capture that remains.
-fn shown(folder: &Path, how: How) -> (Vec<Vec<Seen>>, Capture) {
+fn shown(folder: &Path, how: ReadOptions) -> (Vec<Vec<Seen>>, Capture) {
     let progress = Progress::default();
     let all = Mutex::new(BTreeMap::new());
     let source = Source::open_as(folder, &progress, how).expect("a capture");
@@ -133,7 +133,8 @@ proptest! {
     #[test]
     fn parts_put_together_are_the_whole(
         // Near each other, far away, and some of them twice.
-        blocks in prop::collection::vec(prop::collection::vec(prop_oneof![9 => 0u64..200, 1 => 1u64 << 40..1 << 41], 1..60), 1..8),
+        blocks in prop::collection::vec(
+            prop::collection::vec(prop_oneof![9 => 0u64..200, 1 => 1u64 << 40..1 << 41], 1..60), 1..8),
         live in prop::collection::vec(0u64..220, 0..8),
         part in 1u64..100,
         threads in 1usize..4,
@@ -147,12 +148,12 @@ proptest! {
         let capture = Capture::open(folder.path()).expect("a capture");
         let whole: Vec<Vec<Seen>> = capture.processes.iter().map(seen).collect();
         prop_assert!(whole[0].is_sorted_by(|a, b| a.0.ticket < b.0.ticket));
-        let how = How { threads, whole: 0, part };
+        let how = ReadOptions { threads, whole: 0, part };
         let (parts, rest) = shown(folder.path(), how);
         prop_assert_eq!(&parts, &whole);
         prop_assert_eq!(&rest.problems, &capture.problems);
         prop_assert_eq!(rest.processes[1].sealed, capture.processes[1].sealed);
-        let (at_once, _) = shown(folder.path(), How { whole: u64::MAX, ..how });
+        let (at_once, _) = shown(folder.path(), ReadOptions { whole: u64::MAX, ..how });
         prop_assert_eq!(&at_once, &whole);
     }
 }

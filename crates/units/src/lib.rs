@@ -1,10 +1,11 @@
 //! Sizes and times as users write them, in settings, options and files.
 //!
-//! Rule: one word means the same wherever it is read, in the job and on the command line. Limits, and what to say of a value
-//! that is none, are the caller's. Nothing here depends on anything, because it is linked into the plugin.
+//! Rule: one word means the same wherever it is read, in the job and on the command line. Limits, and what to
+//! say of a value that is none, are the caller's. Nothing here depends on anything, because it is linked into
+//! the plugin.
 
-/// The bytes of `1024`, `1K`, `8MiB`, `1.5G` or `2tb`: powers of 1024 whatever the spelling, as in nccl-tests. Blanks around it
-/// do not count, and fractions only where they are whole bytes.
+/// The bytes of `1024`, `1K`, `8MiB`, `1.5G` or `2tb`: powers of 1024 whatever the spelling, as in
+/// nccl-tests. Blanks around it do not count, and fractions only where they are whole bytes.
 pub fn bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text
@@ -30,8 +31,8 @@ pub fn bytes(text: &str) -> Option<u64> {
     whole.checked_add(u64::try_from(more).ok()?)
 }
 
-/// The nanoseconds of `10s`, `1.5 ms`, `100us` or `5min`; never negative, never infinite. A number alone counts in `bare`
-/// nanoseconds, where that is allowed.
+/// The nanoseconds of `10s`, `1.5 ms`, `100us` or `5min`; never negative, never infinite. A number alone
+/// counts in `bare` nanoseconds, where that is allowed.
 pub fn nanos(text: &str, bare: Option<f64>) -> Option<f64> {
     let text = text.trim();
     let digits = text

@@ -7,8 +7,9 @@
 //! Rule: what a rank inherits from its communicators sums to what it inherits, and nothing of it is charged to anybody here: it was
 //! charged where it arose.
 
-use super::operations::{Operations, Part, Place};
+use super::operations::{Operations, PartIndex, RankPart};
 use super::{Arrivals, RankArrivals};
+use crate::spelling::time;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tables::Capture;
@@ -57,16 +58,8 @@ impl InheritedFrom {
                 _ => "where it moved bytes".to_owned(),
             },
         };
-        format!(
-            "{} rank-ms from {}, {doing}",
-            ms(self.cost_rank_us),
-            self.label()
-        )
+        format!("{} from {}, {doing}", time(self.cost_rank_us), self.label())
     }
-}
-
-fn ms(us: f64) -> String {
-    format!("{:.3}", us / 1e3)
 }
 
 /// Least part of all waiting that is worth a sentence.
@@ -102,9 +95,9 @@ pub fn inherited(arrivals: &Arrivals) -> Vec<String> {
     let say = |rank: &RankArrivals| {
         let from = rank.mostly_inherited()?;
         Some(format!(
-            "{} was late mostly because of other operations: of the {} rank-ms that others waited for it, {from}.",
+            "{} was late mostly because of other operations: of {} of waiting for it, {from}.",
             crate::findings::who(rank),
-            ms(rank.cost_rank_us),
+            time(rank.cost_rank_us),
         ))
     };
     ranks.into_iter().filter_map(say).collect()
@@ -126,7 +119,7 @@ struct Interval {
 }
 
 impl Busy {
-    pub(super) fn of(parts: &[Part]) -> Busy {
+    pub(super) fn of(parts: &[RankPart]) -> Busy {
         let mut all: Vec<(u64, u64, u32)> = parts
             .iter()
             .zip(0..)
@@ -204,7 +197,7 @@ impl<'a> Chains<'a> {
         let mut operations: Vec<Vec<u32>> = lanes.map(|l| vec![0; l.parts.len()]).collect();
         let mut shortest = Vec::with_capacity(of.whole.len());
         for (operation, whole) in (1..).zip(&of.whole) {
-            let mut last: (u32, Place) = (u32::MAX, (0, 0));
+            let mut last: (u32, PartIndex) = (u32::MAX, (0, 0));
             for (lane, index) in of.of(whole) {
                 operations[lane as usize][index as usize] = operation;
                 // Of equals the later place counts as last, as where costs are shared.

@@ -1,9 +1,9 @@
 //! The figures of [`Arrivals`], worked out from operations.
 
 use super::chain::{Busy, Chains};
-use super::operations::{Operations, Place};
+use super::operations::{Operations, PartIndex};
 use super::sampled::Scale;
-use super::{hosts, links, loss, Arrivals, RankArrivals, BASIS, LEVEL, MOST_LATE};
+use super::{hosts, links, what_if, Arrivals, RankArrivals, BASIS, LEVEL, MOST_LATE};
 use crate::interval::{beyond_chance, Batches};
 use tables::Capture;
 
@@ -88,7 +88,7 @@ impl Operations {
             })
             .collect();
         let (mut transfer, mut wait, mut saving) = (0.0, 0.0, 0.0);
-        let mut arrivals: Vec<(u32, Place)> = Vec::new();
+        let mut arrivals: Vec<(u32, PartIndex)> = Vec::new();
         let mut costs: Vec<f64> = Vec::new();
         let mut scale = Scale::default();
         let mut late: Vec<Late> = Vec::with_capacity(self.whole.len());
@@ -173,8 +173,8 @@ impl Operations {
         }
         intervals(&mut ranks, batches);
         chains.finish(capture, &mut ranks);
-        let mut replay = None;
-        self.losses(&mut ranks, &mut late, &mut replay);
+        let mut what_if = None;
+        self.losses(&mut ranks, &mut late, &mut what_if);
         for Late { lane, own, reason } in late {
             let row = &mut ranks[lane as usize];
             match reason {
@@ -183,7 +183,7 @@ impl Operations {
                 None => {}
             }
         }
-        let links = links::links(&self, capture, &mut replay);
+        let links = links::links(&self, capture, &mut what_if);
         ranks.retain(|row| row.operations > 0);
         ranks.sort_by(|a, b| {
             let by_cost = b.cost_rank_us.total_cmp(&a.cost_rank_us);
@@ -212,7 +212,7 @@ impl Operations {
         &self,
         ranks: &mut [RankArrivals],
         last: &mut [Late],
-        replay: &mut Option<loss::Replay>,
+        what_if: &mut Option<what_if::WhatIf>,
     ) {
         let mut late = beyond_chance(0..ranks.len(), |lane| ranks[*lane].saving_p, LEVEL);
         late.retain(|lane| ranks[*lane].is_beyond_spread());
@@ -224,13 +224,13 @@ impl Operations {
         if late.is_empty() {
             return;
         }
-        let replay = replay.get_or_insert_with(|| loss::Replay::new(self));
+        let what_if = what_if.get_or_insert_with(|| what_if::WhatIf::new(self));
         for lane in late {
-            let loss = replay.loss(lane as u32);
+            let loss = what_if.loss(lane as u32);
             ranks[lane].loss_wall_us = Some(loss.ns / 1e3);
             ranks[lane].loss_interval_us = loss.interval.map(|(a, b)| (a / 1e3, b / 1e3));
             let held = |operation: u32| last[operation as usize].own;
-            for (operation, origin) in replay.origins(lane as u32, held) {
+            for (operation, origin) in what_if.origins(lane as u32, held) {
                 let first = last[origin as usize];
                 let this = &mut last[operation as usize];
                 if this.lane as usize == lane && this.lane == first.lane {
@@ -241,7 +241,7 @@ impl Operations {
     }
 
     /// By how much the last to arrive was launched after all others, ns, where one host's clock tells.
-    fn launch_lateness(&self, arrivals: &[(u32, Place)]) -> Option<i64> {
+    fn launch_lateness(&self, arrivals: &[(u32, PartIndex)]) -> Option<i64> {
         let (_, last) = arrivals.last()?;
         let clock = &self.lanes[last.0 as usize].clock;
         let mut others = i64::MIN;
@@ -259,7 +259,7 @@ impl Operations {
 
 /// The cost of each of these ranks, in order of arrival (falling time): waits between one arrival and the next, shared by
 /// those that are not there yet. ns.
-fn shares(arrivals: &[(u32, Place)], costs: &mut Vec<f64>) {
+fn shares(arrivals: &[(u32, PartIndex)], costs: &mut Vec<f64>) {
     costs.clear();
     costs.resize(arrivals.len(), 0.0);
     let mut charged = 0.0;

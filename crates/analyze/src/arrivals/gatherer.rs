@@ -1,6 +1,6 @@
 //! What is kept of each kernel while a capture is read.
 
-use super::operations::{Lane, Operations, Part, OTHER, OWN};
+use super::operations::{Lane, Operations, RankPart, OTHER, OWN};
 use super::over_time::OverTime;
 use super::{hosts, Arrivals};
 use crate::clocks::{Clocks, Given};
@@ -36,7 +36,7 @@ pub struct Gatherer {
 }
 
 /// Where the executions of a process go, by place.
-pub struct Plan(Vec<Way>);
+pub struct Routes(Vec<Way>);
 
 /// Where the executions of a place go.
 struct Way {
@@ -51,7 +51,7 @@ struct Way {
 
 impl Gatherer {
     /// Prepares for a process.
-    pub fn plan(&mut self, capture: &Capture, process: &Process, walk: &Walk) -> Plan {
+    pub fn plan(&mut self, capture: &Capture, process: &Process, walk: &Walk) -> Routes {
         let mut lanes: BTreeMap<Option<u32>, u32> = BTreeMap::new();
         let mut lane = |place: &crate::executions::Place| {
             let local = process.communicator(place.shape.uid);
@@ -78,13 +78,13 @@ impl Gatherer {
                     || capture.names.get(place.shape.algorithm) == Some("RING"),
             }
         };
-        Plan(walk.places().iter().map(&mut lane).collect())
+        Routes(walk.places().iter().map(&mut lane).collect())
     }
 
     /// Adds an execution, which is operation `at` and counted in `row` where it is to count. Those without a time are left
     /// out.
     #[inline]
-    pub fn add(&mut self, plan: &Plan, execution: &Execution, at: Option<((u32, u64), u32)>) {
+    pub fn add(&mut self, plan: &Routes, execution: &Execution, at: Option<((u32, u64), u32)>) {
         let way = &plan.0[execution.place];
         let Some((start, stop)) = execution.kernel.filter(|_| !execution.captured) else {
             let row = at.filter(|_| way.all && execution.gpu == Err(Untimed::Unsampled));
@@ -111,7 +111,7 @@ impl Gatherer {
         if let Some(network) = execution.network.filter(|_| sequence != OTHER) {
             lane.network.push((lane.parts.len() as u32, network));
         }
-        lane.parts.push(Part {
+        lane.parts.push(RankPart {
             sequence,
             number,
             ns: u32::try_from(stop.saturating_sub(start)).unwrap_or(u32::MAX),

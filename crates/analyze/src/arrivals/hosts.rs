@@ -1,11 +1,13 @@
-//! Arrivals over hosts: what operations tell of the hosts' clocks, and of which of them these prove who came last.
+//! Arrivals over hosts: what operations tell of the hosts' clocks, and of which of them these prove who came
+//! last.
 //!
-//! [`Operations::offsets`] hands every operation over several hosts to [`crate::clocks`], a [`Side`] for each host, also those that
-//! lack a rank. A [`Proof`] then compares arrivals over the whole interval in which the offsets lie.
+//! [`Operations::offsets`] hands every operation over several hosts to [`crate::clocks`], a [`Side`] for each
+//! host, also those that lack a rank. A [`Proof`] then compares arrivals over the whole interval in which the
+//! offsets lie.
 //!
 //! Rule: an operation of which one kernel's place on its host's clock is not known proves nothing.
 
-use super::operations::{Operations, Place};
+use super::operations::{Operations, PartIndex};
 use crate::clocks::{drift, Given, Observations, Offsets, Side, RESOLUTION_NS};
 use std::collections::HashMap;
 use tables::Capture;
@@ -40,7 +42,7 @@ impl Operations {
             .collect()
     }
 
-    fn on_host(&self, place: Place) -> Option<OnHost> {
+    fn on_host(&self, place: PartIndex) -> Option<OnHost> {
         let part = self.part(place);
         if part.error == 0 {
             return None;
@@ -64,7 +66,7 @@ impl Operations {
         let (mut touched, mut sides): (Vec<u32>, Vec<Side>) = (Vec::new(), Vec::new());
         for group in self.parts.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
             let row = self.part(group[0].2).row;
-            let twice = |w: &[(u32, u32, Place)]| w[0].2 .0 == w[1].2 .0;
+            let twice = |w: &[(u32, u32, PartIndex)]| w[0].2 .0 == w[1].2 .0;
             // Ranks that disagree are no operation, and a damaged file may have one twice.
             let sound = group.iter().all(|(.., place)| self.part(*place).row == row)
                 && !group.windows(2).any(twice);
@@ -102,9 +104,13 @@ impl Operations {
         observations.finish()
     }
 
-    /// By how much the last of these came after all others, as the hosts' clocks tell. `None` where that is not bounded. `arrivals` are
-    /// of one operation, the last at their end.
-    pub(super) fn lateness(&self, arrivals: &[(u32, Place)], proof: &Proof) -> Option<Lateness> {
+    /// By how much the last of these came after all others, as the hosts' clocks tell. `None` where that is
+    /// not bounded. `arrivals` are of one operation, the last at their end.
+    pub(super) fn lateness(
+        &self,
+        arrivals: &[(u32, PartIndex)],
+        proof: &Proof,
+    ) -> Option<Lateness> {
         let (_, last) = arrivals.last()?;
         let mut base: Option<(u32, i64)> = None;
         for (_, place) in arrivals {
@@ -121,7 +127,7 @@ impl Operations {
         let (base, at) = base?;
         let late = self.on_host(*last)?;
         let host = proof.host_of[last.0 as usize]?;
-        let launched = |place: Place| Some(self.part(place).launch_ns).filter(|ns| *ns != 0);
+        let launched = |place: PartIndex| Some(self.part(place).launch_ns).filter(|ns| *ns != 0);
         let (mut arrival, mut launch) = ((i64::MAX, i64::MAX), Some((i64::MAX, i64::MAX)));
         let mut known: Option<(u32, (i64, i64))> = None;
         for (_, place) in &arrivals[..arrivals.len() - 1] {
@@ -155,7 +161,8 @@ impl Operations {
     }
 }
 
-/// By how much the last came after all others, ns: at least and at most. Negative where it came before one of them.
+/// By how much the last came after all others, ns: at least and at most. Negative where it came before one of
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lateness {
     pub arrival: (i64, i64),
@@ -186,8 +193,8 @@ impl Proof {
         }
     }
 
-    pub(super) fn is_over_hosts(&self, arrivals: &[(u32, Place)]) -> bool {
-        let host = |(_, place): &(u32, Place)| self.host_of[place.0 as usize];
+    pub(super) fn is_over_hosts(&self, arrivals: &[(u32, PartIndex)]) -> bool {
+        let host = |(_, place): &(u32, PartIndex)| self.host_of[place.0 as usize];
         arrivals.windows(2).any(|w| host(&w[0]) != host(&w[1]))
     }
 
@@ -211,7 +218,8 @@ impl Proof {
         }
     }
 
-    /// The clock of `other` less that of `host`, in an operation of which `base` is the first host: at least and at most.
+    /// The clock of `other` less that of `host`, in an operation of which `base` is the first host: at least
+    /// and at most.
     fn apart(&self, base: u32, at: i64, host: u32, other: u32) -> Option<(i64, i64)> {
         if host == other {
             return Some((0, 0));

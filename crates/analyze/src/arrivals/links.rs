@@ -7,12 +7,12 @@
 //!
 //! It is held against the median of the other ranks that moved as many bytes the same way in the same operation. What it is
 //! longer than that, at most the transfer, is what the transfer would take less, were the link as fast as theirs and nothing else in the
-//! way; what the run would take less is found by playing it again ([`super::loss`]).
+//! way; what the run would take less is found by playing it again ([`super::what_if`]).
 //!
 //! Rule: a link is compared within one operation only, so sizes, functions and the load of the network are the same for all.
 
-use super::loss::Replay;
-use super::operations::{Operations, Place};
+use super::operations::{Operations, PartIndex};
+use super::what_if::WhatIf;
 use super::{LEVEL, MOST_LATE};
 use crate::executions::OnNetwork;
 use crate::interval::{beyond_chance, Batches};
@@ -124,7 +124,7 @@ struct Sample {
 }
 
 /// The links that can be compared, by largest excess.
-pub(super) fn links(of: &Operations, capture: &Capture, replay: &mut Option<Replay>) -> Vec<Link> {
+pub(super) fn links(of: &Operations, capture: &Capture, what_if: &mut Option<WhatIf>) -> Vec<Link> {
     if of.lanes.iter().all(|lane| lane.network.is_empty()) {
         return Vec::new();
     }
@@ -156,8 +156,8 @@ pub(super) fn links(of: &Operations, capture: &Capture, replay: &mut Option<Repl
             let more = sample.held.saturating_sub(sample.others).min(most);
             longer[sample.operation as usize] = more as i64;
         }
-        let replay = replay.get_or_insert_with(|| Replay::new(of));
-        let loss = replay.loss_of(keys[at].0, &longer);
+        let what_if = what_if.get_or_insert_with(|| WhatIf::new(of));
+        let loss = what_if.loss_of(keys[at].0, &longer);
         links[at].loss_wall_us = Some(loss.ns / 1e3);
         links[at].loss_interval_us = loss.interval.map(|(a, b)| (a / 1e3, b / 1e3));
     }
@@ -168,7 +168,7 @@ pub(super) fn links(of: &Operations, capture: &Capture, replay: &mut Option<Repl
 /// By lane and communicator.
 fn samples(of: &Operations) -> BTreeMap<(u32, u32), Vec<Sample>> {
     let mut samples: BTreeMap<(u32, u32), Vec<Sample>> = BTreeMap::new();
-    let mut parts: Vec<(Place, OnNetwork)> = Vec::new();
+    let mut parts: Vec<(PartIndex, OnNetwork)> = Vec::new();
     let mut others: Vec<u64> = Vec::new();
     for (operation, whole) in (0..).zip(&of.whole) {
         parts.clear();

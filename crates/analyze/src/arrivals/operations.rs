@@ -6,7 +6,7 @@ use tables::Capture;
 
 /// One rank's part in an operation.
 #[derive(Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct RankPart {
     pub(super) sequence: u32,
     pub(super) number: u32,
     /// GPU time, ns; larger ones count as 4.3 s.
@@ -29,7 +29,7 @@ pub(super) const OTHER: u32 = u32::MAX;
 /// In place of the row: the time is the call's own, and no warm-up's.
 pub(super) const OWN: u32 = 1;
 
-impl Part {
+impl RankPart {
     /// Whether the time is the call's own, and no warm-up's.
     pub(super) fn is_own(&self) -> bool {
         self.sequence != OTHER || self.row == OWN
@@ -45,13 +45,13 @@ pub(super) struct Lane {
     pub(super) clock: String,
     pub(super) pid: u32,
     pub(super) device: Option<u32>,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<RankPart>,
     /// What parts had on the network, in their order.
     pub(super) network: Vec<(u32, OnNetwork)>,
 }
 
 /// A part by lane and index.
-pub(super) type Place = (u32, u32);
+pub(super) type PartIndex = (u32, u32);
 
 /// The operations that have a time on every rank.
 pub(super) struct Operations {
@@ -59,7 +59,7 @@ pub(super) struct Operations {
     /// By sequence as in `parts`: index of its communicator.
     pub(super) communicators: Vec<u32>,
     /// Sequence, number, part; operations one after the other, by what they are, then number.
-    pub(super) parts: Vec<(u32, u32, Place)>,
+    pub(super) parts: Vec<(u32, u32, PartIndex)>,
     /// Ranges of `parts`, with the operation's index among those of its sequence, and how many these are.
     pub(super) whole: Vec<(usize, usize, u32, u32)>,
     pub(super) differing: u64,
@@ -92,7 +92,7 @@ impl Operations {
         let mut begin = 0;
         for group in parts.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
             let end = begin + group.len();
-            let row = |(.., (lane, index)): &(u32, u32, Place)| {
+            let row = |(.., (lane, index)): &(u32, u32, PartIndex)| {
                 lanes[*lane as usize].parts[*index as usize].row
             };
             if group.len() == nranks(group[0].0) && group.len() > 1 {
@@ -122,21 +122,21 @@ impl Operations {
         }
     }
 
-    pub(super) fn part(&self, (lane, index): Place) -> Part {
+    pub(super) fn part(&self, (lane, index): PartIndex) -> RankPart {
         self.lanes[lane as usize].parts[index as usize]
     }
 
     pub(super) fn of(
         &self,
         operation: &(usize, usize, u32, u32),
-    ) -> impl Iterator<Item = Place> + '_ {
+    ) -> impl Iterator<Item = PartIndex> + '_ {
         self.parts[operation.0..operation.1]
             .iter()
             .map(|(.., place)| *place)
     }
 
     /// What a part had on the network.
-    pub(super) fn on_network(&self, (lane, index): Place) -> Option<OnNetwork> {
+    pub(super) fn on_network(&self, (lane, index): PartIndex) -> Option<OnNetwork> {
         let network = &self.lanes[lane as usize].network;
         let at = network.binary_search_by_key(&index, |(part, _)| *part);
         at.ok().map(|at| network[at].1)

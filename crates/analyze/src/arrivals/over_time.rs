@@ -1,6 +1,6 @@
 //! What the timeline needs of kernels and operations, before they become figures.
 
-use super::operations::{Operations, Part};
+use super::operations::{Operations, RankPart};
 
 /// Which GPU of which process a kernel ran on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,13 +40,14 @@ impl OverTime<'_> {
         })
     }
 
-    /// Hands the parts of each operation with a time on every rank to `each`, in order of arrival: the last one arrived last.
+    /// Hands the parts of each operation with a time on every rank to `each`, in order of arrival: the last
+    /// one arrived last.
     pub fn operations(&self, mut each: impl FnMut(&[PartOver])) {
         let mut parts = Vec::new();
         for operation in &self.0.whole {
             parts.clear();
             parts.extend(self.0.of(operation).map(|place| {
-                let Part { start, ns, .. } = self.0.part(place);
+                let RankPart { start, ns, .. } = self.0.part(place);
                 PartOver {
                     gpu: place.0 as usize,
                     start,

@@ -1,7 +1,8 @@
 //! What the operations that were timed say of those that were not.
 //!
-//! A [`Scale`] takes the waits of every operation that has a time on every rank, by row of the table of operations, and the calls of the row that
-//! were left out of the sample. Each row is scaled up by itself, so that what is timed more often does not count more.
+//! A [`Scale`] takes the waits of every operation that has a time on every rank, by row of the table of
+//! operations, and the calls of the row that were left out of the sample. Each row is scaled up by itself, so
+//! that what is timed more often does not count more.
 //!
 //! Rule: where a row of many operations has too few in the sample for an interval, the whole has none.
 
@@ -9,7 +10,8 @@ use crate::sampled::Stretches;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Estimates for all operations, from those that were timed on all ranks. µs, with 95 % intervals; null where they are too few.
+/// Estimates for all operations, from those that were timed on all ranks. µs, with 95 % intervals; null where
+/// they are too few.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SampledArrivals {
     /// All operations, as far as calls tell.
@@ -28,7 +30,7 @@ pub struct SampledArrivals {
 
 /// One row.
 #[derive(Default)]
-struct Row {
+struct SampledOperations {
     ranks: u64,
     operations: u64,
     wait_ns: u64,
@@ -39,13 +41,14 @@ struct Row {
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Scale(BTreeMap<u32, Row>);
+pub(super) struct Scale(BTreeMap<u32, SampledOperations>);
 
 /// A sum and the ends of its interval.
 type Sum = (f64, Option<(f64, f64)>);
 
 impl Scale {
-    /// Adds an operation of a row, in their order: how many ranks it has, their waits together, and how much later the last came.
+    /// Adds an operation of a row, in their order: how many ranks it has, their waits together, and how much
+    /// later the last came.
     pub(super) fn add(&mut self, row: u32, ranks: usize, wait_ns: u64, saving_ns: u64) {
         let row = self.0.entry(row).or_default();
         row.ranks = ranks as u64;

@@ -235,8 +235,8 @@ fn inherited_lateness_names_the_communicator_it_came_from() {
     assert_eq!(rank.inherited_from[1].waiting_rank_us, 0.0);
     assert_eq!(
         inherited(&found),
-        ["Rank 1 was late mostly because of other operations: of the 6.000 rank-ms that others waited for it, 3.000 rank-ms from \
-          communicator 0, where it waited for rank 0 (90 % of that); 1.200 rank-ms from communicator 2, where it moved bytes."]
+        ["Rank 1 was late mostly because of other operations: of 6.00 ms of waiting for it, 3.00 ms from communicator 0, \
+          where it waited for rank 0 (90 % of that); 1.20 ms from communicator 2, where it moved bytes."]
     );
     assert!(of(&found, 0).inherited_from.is_empty());
 }

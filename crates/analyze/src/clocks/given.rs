@@ -1,7 +1,7 @@
 //! Offsets of hosts' clocks that somebody else knows, such as a PTP daemon.
 //!
-//! A [`Given`] is read from a file (CSV or JSON: host, offset_ns, error_ns), or says that all clocks agree to so much. It takes the
-//! place of the estimate; operations are still held against it.
+//! A [`Given`] is read from a file (CSV or JSON: host, offset_ns, error_ns), or says that all clocks agree to
+//! so much. It takes the place of the estimate; operations are still held against it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,7 +27,7 @@ impl GivenError {
     fn of_rows(said: String) -> GivenError {
         GivenError {
             said,
-            hint: "`host,offset_ns,error_ns` in CSV or JSON; see docs/clocks.md",
+            hint: "`host,offset_ns,error_ns` in CSV or JSON; see docs/concepts/clocks.md",
         }
     }
 
@@ -50,7 +50,7 @@ const MOST_NS: i64 = i64::MAX / 4;
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
+struct GivenOffset {
     host: String,
     offset_ns: i64,
     error_ns: i64,
@@ -90,7 +90,8 @@ impl Given {
         }
     }
 
-    /// What a file holds: a JSON list of objects, or CSV with a row for each host; both with host, offset_ns and error_ns.
+    /// What a file holds: a JSON list of objects, or CSV with a row for each host; both with host, offset_ns
+    /// and error_ns.
     ///
     /// # Errors
     /// Where it is neither, names a host twice, or has an error below 0.
@@ -98,7 +99,8 @@ impl Given {
         let rows = if text.trim_start().starts_with(['[', '{']) {
             serde_json::from_str(text).map_err(|error| {
                 GivenError::of_rows(format!(
-                    "line {}: expected a list of {{\"host\": \"node-1\", \"offset_ns\": -1200, \"error_ns\": 300}}, found {error}",
+                    "line {}: expected a list of {{\"host\": \"node-1\", \"offset_ns\": -1200, \"error_ns\": \
+                    300}}, found {error}",
                     error.line()
                 ))
             })?
@@ -106,7 +108,7 @@ impl Given {
             csv(text)?
         };
         let mut hosts = BTreeMap::new();
-        for Row {
+        for GivenOffset {
             host,
             offset_ns,
             error_ns,
@@ -115,7 +117,8 @@ impl Given {
             let sound = -MOST_NS..MOST_NS;
             if error_ns < 0 || !sound.contains(&error_ns) || !sound.contains(&offset_ns) {
                 return Err(GivenError::of_rows(format!(
-                    "host `{host}`: expected an error of 0 or more and an offset that is one, found {offset_ns} ± {error_ns} ns"
+                    "host `{host}`: expected an error of 0 or more and an offset that is one, found \
+                    {offset_ns} ± {error_ns} ns"
                 )));
             }
             if hosts.insert(host.clone(), (offset_ns, error_ns)).is_some() {
@@ -156,7 +159,7 @@ impl Given {
     }
 }
 
-fn csv(text: &str) -> Result<Vec<Row>, GivenError> {
+fn csv(text: &str) -> Result<Vec<GivenOffset>, GivenError> {
     let mut rows = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or("").trim();
@@ -167,7 +170,7 @@ fn csv(text: &str) -> Result<Vec<Row>, GivenError> {
         let row = match &fields[..] {
             [host, offset, error] if !host.is_empty() => {
                 let times = (offset.parse().ok()).zip(error.parse().ok());
-                times.map(|(offset_ns, error_ns)| Row {
+                times.map(|(offset_ns, error_ns)| GivenOffset {
                     host: (*host).to_owned(),
                     offset_ns,
                     error_ns,

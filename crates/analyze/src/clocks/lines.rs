@@ -1,11 +1,13 @@
-//! How to move times of one host onto another's clock: what is known along a way over hosts, and lines through it.
+//! How to move times of one host onto another's clock: what is known along a way over hosts, and lines
+//! through it.
 //!
 //! Rule: a line is an estimate; its error says how far the truth may be from it where it is bounded.
 
 use super::{drift, Offset, Offsets, FREQUENCY_ERROR_PPM, WINDOW_NS};
 
-/// The windows on the way from the first host of `path` to its last, as moments on the first one's clock: the last one's clock less the
-/// first one's, and how many operations the last leg has. A leg counts where the one before it has a window at that time.
+/// The windows on the way from the first host of `path` to its last, as moments on the first one's clock: the
+/// last one's clock less the first one's, and how many operations the last leg has. A leg counts where the
+/// one before it has a window at that time.
 pub(super) fn along(offsets: &Offsets, path: &[u32]) -> Vec<(i64, Offset, u64)> {
     let mut legs = path.windows(2).map(|leg| offsets.stretch(leg[0], leg[1]));
     let mut known = legs.next().unwrap_or_default();
@@ -34,7 +36,8 @@ pub(super) fn along(offsets: &Offsets, path: &[u32]) -> Vec<(i64, Offset, u64)> 
     known
 }
 
-/// By how much the clock runs faster, in millionths, between the best windows of the first half of the run and of the second.
+/// By how much the clock runs faster, in millionths, between the best windows of the first half of the run
+/// and of the second.
 pub(super) fn drift_ppm(known: &[(i64, Offset, u64)]) -> Option<(f64, f64)> {
     let best = |of: &[(i64, Offset, u64)]| {
         let width = |(at, of, _): &&(i64, Offset, u64)| (of.high.saturating_sub(of.low), *at);

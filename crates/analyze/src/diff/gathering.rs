@@ -247,7 +247,8 @@ fn gather(capture: &Capture, role_of: &[usize]) -> BTreeMap<KindKey, Gathered> {
 /// The rows of one process.
 fn rows(capture: &Capture, process: &Process, numbers: &mut Numbers) {
     let walk = Walk::new(process);
-    // Where the executions of each place go: a kind, and which of the ranks and communicators of this process counts.
+    // Where the executions of each place go: a kind, and which of the ranks and communicators of this process
+    // counts.
     let mut slots: HashMap<(usize, u32), usize> = HashMap::new();
     let mut of_place: Vec<Option<(usize, usize)>> = vec![None; walk.places().len()];
     let mut executions: Vec<u64> = vec![0; walk.places().len()];

@@ -1,12 +1,13 @@
 //! What `--fail-on` may ask, and the answers.
 
 use super::{Finding, Row, Run, Total, Versus};
-use crate::environment::{Change, Kind};
+use crate::environment::{Change, FactKind};
 use crate::interval::{holm, Comparison, CONFIDENCE, LEAST_OPERATIONS};
 use serde::Serialize;
 use std::fmt;
 
-/// A false alarm of any kind in a verdict has at most this probability; one-sided, as the end of a 95 % interval.
+/// A false alarm of any kind in a verdict has at most this probability; one-sided, as the end of a 95 %
+/// interval.
 const VERDICT_LEVEL: f64 = (1.0 - CONFIDENCE) / 2.0;
 /// Kinds with an interval must hold this share of the compared time, or a verdict can't be given.
 const JUDGED_SHARE: f64 = 0.8;
@@ -146,7 +147,7 @@ pub(super) fn judge(
         Criterion::Environment => listed(
             changes
                 .iter()
-                .filter(|c| c.kind != Kind::Placement)
+                .filter(|c| c.kind != FactKind::Placement)
                 .map(|c| c.key.clone()),
         ),
         Criterion::Incomplete => {
@@ -226,7 +227,11 @@ fn slower(by: f64, rows: &[Row], totals: &[Total]) -> (Status, Vec<String>) {
             (Status::Undecided, vec![why])
         }
         None => {
-            let why = format!("no kind of operation has an interval (it takes rows of {} operations in both runs, after the first)", LEAST_OPERATIONS);
+            let why = format!(
+                "no kind of operation has an interval (it takes rows of {} operations in both \
+                runs, after the first)",
+                LEAST_OPERATIONS
+            );
             (Status::Undecided, vec![why])
         }
     }

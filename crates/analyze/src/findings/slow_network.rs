@@ -4,9 +4,10 @@
 //! is half as long again as they take; where the network is what transfers wait for, because the link is in the network's hands for
 //! half of them; and where the run loses by it, with the lower end of the interval above zero and 1 % of the run at least.
 
-use super::{time, Finding, LEAST_SHARE};
+use super::{costs, Finding, LEAST_SHARE};
 use crate::arrivals::{Arrivals, Link, LEAST_US, LEVEL};
 use crate::interval::beyond_chance;
+use crate::spelling::{three, time, times};
 
 /// Least ratio to the others.
 const LEAST_RATIO: f64 = 1.5;
@@ -64,15 +65,20 @@ fn sentence(link: &Link, loss: f64, run_us: f64) -> String {
         .filter(|_| link.peer_share >= Some(LEAST_PEER))
         .map(|host| of_rank(link.peer, host));
     let peer = peer.unwrap_or_else(|| "other hosts".to_owned());
-    let what = match sends(link) {
-        true => format!("The network from {this} to {peer} is slow"),
-        false => format!("What {this} receives from {peer} is flushed slowly"),
+    let costs = costs(loss, Some(run_us));
+    let ratio = link.held_wall_us / link.others_wall_us.max(f64::MIN_POSITIVE);
+    let slower = match ratio {
+        ratio if ratio < 1000.0 => format!("{} times", three(ratio)),
+        _ => "over 1000 times".to_owned(),
     };
-    format!(
-        "{what}; as fast as the other links of its communicator, the run would take {} less ({:.0} % of the run).",
-        time(loss),
-        100.0 * loss / run_us
-    )
+    match sends(link) {
+        true => format!(
+            "The network from {this} to {peer} {costs}: its data takes {slower} as long as on the other links."
+        ),
+        false => format!(
+            "What {this} receives from {peer} {costs}: it is flushed to the GPU in {slower} the time of the other links."
+        ),
+    }
 }
 
 fn evidence(link: &Link, (low, high): (f64, f64)) -> String {
@@ -80,16 +86,15 @@ fn evidence(link: &Link, (low, high): (f64, f64)) -> String {
     let communicator = link.communicator.as_deref().unwrap_or("that is not known");
     let way = if sends(link) { "sent" } else { "received" };
     format!(
-        "95 % interval {} to {}; in {} operations of communicator {communicator}, whose transfer takes {}, its data was in {} for {} on average, and \
-         for {} at the median of the other ranks that {way} as many bytes in the same operation; waiting for a GPU or for the other side is \
-         not in that",
-        time(low),
-        time(high),
+        "In {} operations of communicator {communicator}, its data was in {} for {} on average, and for {} at the median of the other \
+         ranks that {way} as many bytes in the same operation. Waiting for a GPU or for the other side is not in that. A transfer \
+         takes {}. 95 % interval of the cost: {}.",
         link.operations,
-        mean(link.transfer_wall_us),
         link.state.unwrap_or("the network"),
         mean(link.held_wall_us),
         mean(link.others_wall_us),
+        mean(link.transfer_wall_us),
+        times(low, high),
     )
 }
 

@@ -3,52 +3,48 @@
 //! Rule: it is only told where the lower end of the loss's interval is above zero. The loss is exposed waiting of the other
 //! ranks and what their waiting kernels slow, so it is never more than these ranks lost.
 
-use super::{time, Finding, HOST_LATE_ADVICE, LEAST_SHARE};
+use super::{arrived_last, costs, late_to, Finding, HOST_LATE_ADVICE, LEAST_SHARE};
+use crate::spelling::{time, times};
 use crate::streams::{Streams, WaitedFor};
 
-/// The ranks that cost the job something.
-pub fn waited_for(streams: &Streams) -> Vec<Finding> {
-    let costs = |rank: &&WaitedFor| {
+/// The ranks that cost the job something. `wall_us` is the length of the run.
+pub fn waited_for(streams: &Streams, wall_us: Option<f64>) -> Vec<Finding> {
+    let matters = |rank: &&WaitedFor| {
         rank.loss.share >= LEAST_SHARE && rank.loss.interval.is_some_and(|(low, _)| low > 0.0)
     };
-    let ranks = streams.waited_for.iter().filter(costs);
-    ranks.map(|rank| finding(rank, streams)).collect()
+    let ranks = streams.waited_for.iter().filter(matters);
+    ranks.map(|rank| finding(rank, streams, wall_us)).collect()
 }
 
-fn finding(rank: &WaitedFor, streams: &Streams) -> Finding {
+fn finding(rank: &WaitedFor, streams: &Streams, wall_us: Option<f64>) -> Finding {
     let who = match rank.rank {
-        Some(number) => format!("rank {number} (GPU {} of {})", rank.device, rank.host),
-        None => format!("pid {} on {}", rank.pid, rank.host),
+        Some(number) => format!("Rank {number} (GPU {} on {})", rank.device, rank.host),
+        None => format!("Pid {} on {}", rank.pid, rank.host),
     };
+    let to = late_to(rank.last, rank.operations);
     let (why, advice) = if rank.host_late {
         (
-            "its GPU stands idle before, so its host launches late",
+            format!("its host launches {to} late, and its GPU stands idle"),
             HOST_LATE_ADVICE,
         )
     } else {
         (
-            "its GPU is busy with other work before",
+            format!("its GPU is busy with other work before {to}"),
             "Compare its GPU with another's: extra kernels (report --kernels), clocks, temperature (nvidia-smi -q -d PERFORMANCE).",
         )
     };
     let (low, high) = rank.loss_interval_us.unwrap_or_default();
     Finding {
         kind: "late_rank",
-        sentence: format!(
-            "The others wait for {who}: as early as they are, the job would take {} less ({:.0} % of it).",
-            time(rank.loss_us),
-            100.0 * rank.loss.share
-        ),
+        sentence: format!("{who} {}: {why}.", costs(rank.loss_us, wall_us)),
         wall_us: Some(rank.loss_us),
         wall_interval_us: rank.loss_interval_us,
         evidence: format!(
-            "95 % interval {} to {}; it arrived last in {} of {} operations in {} of kernel windows, {why}; measured: time in which the \
-             others' GPUs waited and computed nothing, and what waiting slowed beside it",
-            time(low),
-            time(high),
-            rank.last,
-            streams.operations,
+            "It {} in {} of kernel windows. Measured there: the time in which the others' GPUs waited and computed nothing, and \
+             what waiting slowed beside it. 95 % interval of the cost: {}.",
+            arrived_last(rank.last, streams.operations),
             time(streams.common_us),
+            times(low, high),
         ),
         advice: advice.to_owned(),
     }
@@ -87,14 +83,18 @@ mod tests {
             kernels: Vec::new(),
             common_us: 1e6,
             operations: 100,
+            bubbles: Vec::new(),
+            replays: Vec::new(),
             waited_for: vec![rank(1, 0.2, 0.1), rank(2, 0.2, -0.1), rank(3, 0.005, 0.004)],
         };
-        let found = waited_for(&streams);
+        let found = waited_for(&streams, Some(1e7));
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].sentence,
-            "The others wait for rank 1 (GPU 0 of a): as early as they are, the job would take 2.00 s less (20 % of it)."
+            "Rank 1 (GPU 0 on a) costs this job 2.00 s of 10.0 s: its host launches most collectives late, and its GPU stands idle."
         );
-        assert!(found[0].evidence.contains("its host launches late"));
+        assert!(found[0]
+            .evidence
+            .contains("95 % interval of the cost: 1.00 to 4.00 s."));
     }
 }

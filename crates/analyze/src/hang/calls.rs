@@ -113,8 +113,8 @@ pub(super) struct CommunicatorCalls {
 }
 
 impl CommunicatorCalls {
-    /// `missing` is how many of the job's processes the capture lacks: any of them may be a rank of a communicator
-    /// if NCCL does not tell its size.
+    /// `missing` is how many of the job's processes the capture lacks: any of them may be a rank of a
+    /// communicator if NCCL does not tell its size.
     fn new(communicator: &Communicator, ranks: Vec<RankCalls>, missing: u32) -> CommunicatorCalls {
         let mut absent = Vec::new();
         let mut nabsent = missing;

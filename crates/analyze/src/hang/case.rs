@@ -57,8 +57,8 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// What a process is by now. All processes of a job that was killed count as running up to its end, but none
-    /// of them runs.
+    /// What a process is by now. All processes of a job that was killed count as running up to its end, but
+    /// none of them runs.
     pub fn state_now(&self, process: usize) -> State {
         match self.states[process] {
             State::Running | State::Stopped if self.gone[process] => State::Dead,

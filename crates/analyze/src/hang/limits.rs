@@ -76,7 +76,8 @@ impl Limits {
         }
     }
 
-    /// What a wait for ranks is that are stopped: nobody gets on until they are let go, so it is never no hang.
+    /// What a wait for ranks is that are stopped: nobody gets on until they are let go, so it is never no
+    /// hang.
     pub fn by_time_of_stopped(&self, lasted: Option<i64>) -> ByTime {
         match self.by_time(lasted) {
             ByTime::NoHang => ByTime::TooEarly,

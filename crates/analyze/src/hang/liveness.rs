@@ -1,10 +1,10 @@
 //! What each process is to the others: running, stopped, ended, dead, or silent.
 //!
-//! [`states`] puts together what the system says about a process ([`tables::Life`]) and how old the newest evidence
-//! of it is.
+//! [`states`] puts together what the system says about a process ([`tables::Life`]) and how old the newest
+//! evidence of it is.
 //!
-//! What `ncclscope hang` saw of a process while it was there stays true after its end, as long as it wrote nothing more: a process that was
-//! stopped and then killed with all others did not die first.
+//! What `ncclscope hang` saw of a process while it was there stays true after its end, as long as it wrote
+//! nothing more: a process that was stopped and then killed with all others did not die first.
 //!
 //! Rule: a process is dead only if the system says that it is gone and its evidence ends before that of
 //! others. All processes of a job that is over count as running up to its end, but for those that died first.
@@ -121,7 +121,7 @@ impl Ends<'_> {
             calls.communicators[communicator].ranks[*member].process
         };
         let mut dead = BTreeSet::new();
-        let mut judge = |suspect: usize, others: &[usize], since: Option<i64>| {
+        let mut decide = |suspect: usize, others: &[usize], since: Option<i64>| {
             if states[suspect] == State::Running && self.is_first(suspect, others, since) {
                 dead.insert(suspect);
             }
@@ -130,21 +130,21 @@ impl Ends<'_> {
             let of = |member: &usize| process(wait.communicator, member);
             let waiting: Vec<usize> = wait.waiting.iter().map(of).collect();
             for suspect in wait.missing.iter().map(of) {
-                judge(suspect, &waiting, wait.since_ns);
+                decide(suspect, &waiting, wait.since_ns);
             }
         }
         for stall in stalls {
             let ranks = &calls.communicators[stall.communicator].ranks;
             let all: Vec<usize> = ranks.iter().map(|own| own.process).collect();
             for suspect in &all {
-                judge(*suspect, &all, stall.since_ns);
+                decide(*suspect, &all, stall.since_ns);
             }
         }
         dead
     }
 
-    /// Whether the evidence of `suspect` ends before that of the others on its machine, which wait for it since
-    /// then.
+    /// Whether the evidence of `suspect` ends before that of the others on its machine, which wait for it
+    /// since then.
     fn is_first(&self, suspect: usize, others: &[usize], since: Option<i64>) -> bool {
         let (Some(end), Some(since)) = (self.evidence.newest[suspect], since) else {
             return false;

@@ -19,12 +19,13 @@ use tables::{Call, Capture, Name, Process, Shape};
 
 /// Calls after a difference that must fit for "left out" to explain it.
 const COMPARED: u64 = 64;
-/// Operations that a host may have made beyond one that does not end: a stream takes about a thousand launches.
+/// Operations that a host may have made beyond one that does not end: a stream takes about a thousand
+/// launches.
 const AHEAD: u64 = 1100;
 
 /// How the calls of ranks come to differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum MismatchKind {
     /// The odd ones left a call out.
     LeftOut,
     /// The odd ones made two calls in the other order.
@@ -88,7 +89,7 @@ pub(super) struct Difference {
     pub odd: Vec<usize>,
     /// Nothing shows which of the two went astray.
     pub tied: bool,
-    pub how: How,
+    pub how: MismatchKind,
 }
 
 impl Difference {
@@ -160,7 +161,7 @@ fn settle(case: &Case, mut difference: Difference) -> Difference {
     match (most, difference.odd.iter().any(new)) {
         (true, false) => {
             std::mem::swap(&mut difference.most, &mut difference.odd);
-            difference.how = How::Differs;
+            difference.how = MismatchKind::Differs;
         }
         (false, true) => {}
         _ => difference.tied = true,
@@ -280,9 +281,9 @@ impl Compared<'_> {
         })
     }
 
-    /// Whether a place at which operations in pieces differ from others proves that ranks went astray. Sends and
-    /// receives there may be such an operation that was not recognised, and a rank that has made many calls
-    /// since is not held up there.
+    /// Whether a place at which operations in pieces differ from others proves that ranks went astray. Sends
+    /// and receives there may be such an operation that was not recognised, and a rank that has made many
+    /// calls since is not held up there.
     fn proves(&self, place: u64, odd: &[usize], most: &[usize]) -> bool {
         let sound = |member: &usize| {
             let own = &self.ranks.ranks[*member];
@@ -373,7 +374,7 @@ impl Compared<'_> {
     }
 
     /// How the odd members come to differ from the others.
-    fn how(&self, ordinal: u64, most: &[usize], odd: &[usize]) -> Option<How> {
+    fn how(&self, ordinal: u64, most: &[usize], odd: &[usize]) -> Option<MismatchKind> {
         let made = |member: &&usize| {
             let own = &self.ranks.ranks[**member];
             match self.sequence {
@@ -398,11 +399,11 @@ impl Compared<'_> {
             compared > 0
         };
         Some(if odd.iter().all(swapped) {
-            How::Swapped
+            MismatchKind::Swapped
         } else if odd.iter().all(left_out) {
-            How::LeftOut
+            MismatchKind::LeftOut
         } else {
-            How::Differs
+            MismatchKind::Differs
         })
     }
 }

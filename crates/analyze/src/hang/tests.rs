@@ -87,7 +87,7 @@ fn a_rank_that_lacks_a_call_is_the_sink_and_its_progress_ends_before() {
     assert_eq!(sink.lack, Lack::Call);
     assert_eq!(sink.reason, Reason::Running(ByTime::Hang));
     assert_eq!((sink.call.number, sink.call.bytes), (Some(2), Some(16)));
-    assert_eq!(found.verdict.kind(), Kind::Missing);
+    assert_eq!(found.verdict.kind(), VerdictKind::Missing);
     assert_eq!(
         (found.verdict.hang(), found.verdict.certain()),
         (Some(true), true)

@@ -8,7 +8,7 @@
 //! Rule: everything is decided here or before. What prints a verdict chooses words, and nothing else.
 
 use super::limits::ByTime;
-use super::mismatch::{Aspect, How};
+use super::mismatch::{Aspect, MismatchKind};
 use super::network::{Cause, Network};
 use super::progress::{CallRow, Member, Members};
 use super::waits::Lack;
@@ -30,7 +30,7 @@ pub enum Verdict {
 
 /// The kind of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum VerdictKind {
     /// Nobody waits for long.
     NoHang,
     /// Ranks made different calls at the same place.
@@ -67,7 +67,7 @@ pub struct Mismatch {
     /// Nothing shows which of the two went astray.
     pub tied: bool,
     /// How their calls come to differ.
-    pub how: How,
+    pub how: MismatchKind,
     /// The call that the odd ones made there.
     pub made: Option<CallRow>,
     /// The call that the others made there.
@@ -247,8 +247,8 @@ pub enum Because {
     Silent(Vec<ProcessName>),
     /// Of this communicator not all is known.
     Partial(usize),
-    /// All ranks have made the same calls, and their GPUs have ended the last ones; so many ranks. `true` if that was
-    /// lately, by what counts as a hang.
+    /// All ranks have made the same calls, and their GPUs have ended the last ones; so many ranks. `true` if
+    /// that was lately, by what counts as a hang.
     Finished(usize, bool),
     /// All ranks have made the same calls, and nothing shows whether their GPUs have ended them: ranks of the
     /// largest communicator.
@@ -268,28 +268,28 @@ pub struct ProcessName {
 
 impl Verdict {
     /// Its kind.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> VerdictKind {
         match self {
-            Verdict::Mismatch(_) => Kind::Mismatch,
+            Verdict::Mismatch(_) => VerdictKind::Mismatch,
             Verdict::Sink(sink) => sink.kind(),
             Verdict::Stall(stall) => match stall.outcome {
-                Outcome::Dead(_) => Kind::Dead,
-                Outcome::Stopped(_) => Kind::Stopped,
-                Outcome::Unknown => Kind::Unknown,
-                Outcome::GoesOn | Outcome::NotLaunched | Outcome::Stuck => Kind::NoProgress,
+                Outcome::Dead(_) => VerdictKind::Dead,
+                Outcome::Stopped(_) => VerdictKind::Stopped,
+                Outcome::Unknown => VerdictKind::Unknown,
+                Outcome::GoesOn | Outcome::NotLaunched | Outcome::Stuck => VerdictKind::NoProgress,
             },
             Verdict::Cycle(cycle) => match cycle.astray {
-                Some(_) => Kind::Missing,
-                None => Kind::Cycle,
+                Some(_) => VerdictKind::Missing,
+                None => VerdictKind::Cycle,
             },
             Verdict::Quiet(quiet) => match quiet.because {
-                Because::Over | Because::Active | Because::Finished(_, true) => Kind::NoHang,
-                Because::Stopped(_) => Kind::Stopped,
-                Because::Silent(_) => Kind::Silent,
+                Because::Over | Because::Active | Because::Finished(_, true) => VerdictKind::NoHang,
+                Because::Stopped(_) => VerdictKind::Stopped,
+                Because::Silent(_) => VerdictKind::Silent,
                 Because::Dead(_)
                 | Because::Partial(_)
                 | Because::Finished(_, false)
-                | Because::NotRecorded(_) => Kind::Unknown,
+                | Because::NotRecorded(_) => VerdictKind::Unknown,
             },
         }
     }
@@ -312,7 +312,7 @@ impl Verdict {
                 }
             },
             Verdict::Cycle(cycle) => cycle.by_time.hang(),
-            Verdict::Quiet(_) => (self.kind() == Kind::NoHang).then_some(false),
+            Verdict::Quiet(_) => (self.kind() == VerdictKind::NoHang).then_some(false),
         }
     }
 
@@ -400,15 +400,15 @@ impl Verdict {
 }
 
 impl Sink {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> VerdictKind {
         match (self.reason, self.lack) {
-            (Reason::Dead, _) => Kind::Dead,
-            (Reason::Ended | Reason::Destroyed, _) => Kind::Left,
-            (Reason::Stopped(_), _) => Kind::Stopped,
-            (Reason::Silent(_), _) => Kind::Silent,
-            (Reason::Running(_), Lack::Call) => Kind::Missing,
-            (Reason::Running(_), Lack::Launch) => Kind::Inside,
-            (Reason::Running(_), Lack::Start) => Kind::NotBegun,
+            (Reason::Dead, _) => VerdictKind::Dead,
+            (Reason::Ended | Reason::Destroyed, _) => VerdictKind::Left,
+            (Reason::Stopped(_), _) => VerdictKind::Stopped,
+            (Reason::Silent(_), _) => VerdictKind::Silent,
+            (Reason::Running(_), Lack::Call) => VerdictKind::Missing,
+            (Reason::Running(_), Lack::Launch) => VerdictKind::Inside,
+            (Reason::Running(_), Lack::Start) => VerdictKind::NotBegun,
         }
     }
 }

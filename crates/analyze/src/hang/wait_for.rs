@@ -164,7 +164,8 @@ impl<'c> WaitForGraph<'c> {
 
     /// Whether no vertices wait for each other in a cycle but through this one.
     pub fn is_on_every_cycle(&self, without: usize) -> bool {
-        // Vertices that wait for nobody are taken away until none is left, or only those on and before cycles.
+        // Vertices that wait for nobody are taken away until none is left, or only those on and before
+        // cycles.
         let mut back: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let mut open: BTreeMap<usize, usize> = BTreeMap::new();
         for (from, to) in self.edges.iter().filter(|(from, _)| **from != without) {

@@ -5,8 +5,8 @@
 //! the wait-for graph. It is a [`Stall`] if all known ranks are in it and it is seen not to end. Sends and
 //! receives that lack their other half are waits as well.
 //!
-//! A rank works off its calls on one communicator, and on one stream, in the order in which it made them. So an
-//! operation is left out if a rank of it waits in an earlier one: that one explains both.
+//! A rank works off its calls on one communicator, and on one stream, in the order in which it made them. So
+//! an operation is left out if a rank of it waits in an earlier one: that one explains both.
 //!
 //! Rule: a rank lacks an operation only if all its calls are known, so that none of them can be that
 //! operation.
@@ -306,8 +306,8 @@ impl<'c> Search<'c, '_> {
                     let shape = self.calls.made(communicator, (member, call)).1;
                     self.calls.capture.bytes(shape)
                 };
-                // If two halves differ in size, one was left out there. A rank that has gone far beyond is not
-                // held up there.
+                // If two halves differ in size, one was left out there. A rank that has gone far beyond is
+                // not held up there.
                 let from = calls.len().saturating_sub(AHEAD);
                 let differs =
                     |number: &usize| size(other, answers[*number]) != size(member, calls[*number]);

@@ -87,7 +87,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lengths_are_those_of_counted_moments(a in spans(), b in spans(), from in 0i64..200, long in 0i64..60) {
+        fn lengths_are_those_of_counted_moments(a in spans(), b in spans(), from in 0i64..200,
+            long in 0i64..60) {
             let (one, two) = (Union::of(a.clone()), Union::of(b.clone()));
             let (in_a, in_b) = (bits(&a), bits(&b));
             let count = |of: &dyn Fn(usize) -> bool| (0..240).filter(|i| of(*i)).count() as i64;

@@ -6,9 +6,9 @@
 //! and every kernel began after its launch. In a graph, the kernels of a launch are the calls that were captured, in order.
 
 use super::kinds::{self, function};
-use super::window::{NcclKernel, Seen};
+use super::window::{self, NcclKernel, Peer, Seen};
 use std::collections::BTreeMap;
-use tables::windows::Window;
+use tables::windows::{Ran, Window};
 use tables::{Names, Process};
 
 /// A call that was launched in a window.
@@ -25,25 +25,45 @@ pub struct Launched {
 /// How far the two sequences may be apart at the beginning.
 const APART: usize = 3;
 
-/// Tells each kernel of `seen`, which is of a device in a window, its call. `launched` are the calls that
-/// were launched in the window, each with its device, if that is known.
-pub fn join_device(
-    seen: &mut Seen,
+/// One device in a window.
+pub struct OnDevice<'w> {
+    /// CUDA's number of it.
+    pub device: u32,
+    /// What ran on it, by start.
+    pub ran: &'w [Ran],
+    /// What the window shows of it, with the calls of NCCL's kernels; `None` if nothing is known to be whole.
+    pub seen: Option<Seen>,
+}
+
+/// The devices of a window. `launched` are the calls that were launched in the window, each with its device,
+/// if that is known. `kernels` are the names of the process's kernels.
+pub fn on_devices<'w>(
+    window: &'w Window,
     launched: &[(u32, Launched)],
-    device: u32,
-    window: &Window,
     process: &Process,
     names: &Names,
     kernels: &kinds::Names,
-) {
-    // CUPTI's numbers of devices are CUDA's, which NCCL tells too.
-    let of_device = launched
-        .iter()
-        .filter(|(of, _)| *of == device || *of == u32::MAX);
-    let mut of_device: Vec<Launched> = of_device.map(|(_, call)| *call).collect();
-    of_device.sort_by_key(|call| call.at);
-    join(seen, &of_device, process, names, kernels);
-    join_graphs(seen, window, process);
+) -> Vec<OnDevice<'w>> {
+    let mut devices: Vec<u32> = window.ran.iter().map(|r| r.device).collect();
+    devices.dedup();
+    let on_device = |device: u32| {
+        let ran = window::ran_on(window, device);
+        // What is missing from a window that is not whole would shift the others.
+        let seen = window.is_whole().then(|| window::seen(ran, kernels));
+        let seen = seen.flatten().map(|mut seen| {
+            // CUPTI's numbers of devices are CUDA's, which NCCL tells too.
+            let of_device = launched
+                .iter()
+                .filter(|(of, _)| *of == device || *of == u32::MAX);
+            let mut of_device: Vec<Launched> = of_device.map(|(_, call)| *call).collect();
+            of_device.sort_by_key(|call| call.at);
+            join(&mut seen, &of_device, process, names, kernels);
+            join_graphs(&mut seen, window, process);
+            seen
+        });
+        OnDevice { device, ran, seen }
+    };
+    devices.into_iter().map(on_device).collect()
 }
 
 /// Tells each kernel of `seen` its call. `launched` are the calls that this device's communicators launched
@@ -98,7 +118,10 @@ fn join(
                 .iter()
                 .take_while(|call| call.at == unit.at);
             let shapes = calls.filter_map(|call| process.shapes.get(call.shape as usize));
-            seen.peers.extend(shapes.filter_map(|shape| shape.peer));
+            seen.peers.extend(shapes.filter_map(|shape| {
+                let receives = names.get(shape.function) == Some("Recv");
+                shape.peer.map(|rank| Peer { rank, receives })
+            }));
             let shape = &process.shapes[unit.shape as usize];
             let kernel = &mut seen.nccl[kernel];
             (kernel.communicator, kernel.rank) = (shape.communicator, shape.rank);

@@ -1,14 +1,16 @@
 //! The table of kernels: everything that ran on GPUs in kernel windows, one by one.
 //!
 //! [`of_process`] gives the rows of a process, and [`COLUMNS`] names every column once: exporters and
-//! docs/tables.md follow it. NCCL's kernels are joined to their calls as the report joins them
+//! docs/reference/tables.md follow it. NCCL's kernels are joined to their calls as the report joins them
 //! ([`super::join`]).
 //!
 //! Rule: a window that is not whole has rows too, and none of them is joined: what is missing would shift the
 //! others.
 
+use super::intervals::Span;
 use super::kinds::{does, Does};
-use super::{devices, join, kinds, window, Calls, Launched};
+use super::window::NcclKernel;
+use super::{devices, join, kinds, Calls};
 use crate::executions::{Steps, Walk};
 use capture::windows::Kind;
 use tables::calls::Value;
@@ -31,6 +33,8 @@ pub struct Row<'a> {
     pub name: &'a str,
     /// The call that it carried out, if it is one of NCCL's and that is known.
     call: Option<Joined>,
+    /// The part of its window that counts in the report's shares, on its device.
+    counted: Option<Span>,
 }
 
 /// A call, or the captured call of a graph.
@@ -43,7 +47,7 @@ struct Joined {
 
 impl Row<'_> {
     fn does(&self) -> Option<Does> {
-        (self.ran.kind == Kind::Kernel).then(|| does(self.name))
+        (self.ran.kind == Kind::Kernel).then(|| does(self.name, &self.capture.communication))
     }
 
     fn shape(&self) -> Option<&Shape> {
@@ -71,6 +75,10 @@ fn nonzero(value: u64) -> Value<'static> {
     known((value != 0).then_some(value))
 }
 
+fn moment(value: Option<i64>) -> Value<'static> {
+    value.map_or(Value::Null, Value::Signed)
+}
+
 fn text(value: Option<&str>) -> Value<'_> {
     value.map_or(Value::Null, Value::Text)
 }
@@ -91,6 +99,8 @@ columns! {
     "pid" "uint" "" |r| Value::Unsigned(r.process.pid.into());
     "window" "uint" "" |r| Value::Unsigned(r.window.number.into());
     "window_whole" "bool" "" |r| Value::Bool(r.window.is_whole());
+    "counted_from_ns" "int" "ns since 1970" |r| moment(r.counted.map(|span| span.0));
+    "counted_to_ns" "int" "ns since 1970" |r| moment(r.counted.map(|span| span.1));
     "device" "uint" "" |r| Value::Unsigned(r.ran.device.into());
     "stream" "uint" "" |r| Value::Unsigned(r.ran.stream.into());
     "kind" "text" "" |r| Value::Text(match r.ran.kind {
@@ -148,18 +158,15 @@ pub fn of_process<'a>(capture: &'a Capture, index: usize) -> Vec<Row<'a>> {
     let on_devices = devices(process, walk.places());
     let mut calls = Calls::new(process);
     walk.for_each(&mut Steps::default(), |execution| {
-        calls.add(&on_devices, execution);
+        calls.add(process, &on_devices, execution);
     });
-    let names = kinds::Names::new(&windows.names);
+    let names = kinds::Names::new(&windows.names, &capture.communication);
     let mut rows = Vec::new();
     for (window, launched) in windows.list.iter().zip(&calls.calls) {
-        let mut on: Vec<u32> = window.ran.iter().map(|r| r.device).collect();
-        on.dedup();
-        for device in on {
-            let ran = window::ran_on(window, device);
-            let joined = joined(capture, process, window, device, ran, launched, &names);
-            let mut joined = joined.into_iter();
-            rows.extend(ran.iter().map(|ran| {
+        for on in join::on_devices(window, launched, process, &capture.names, &names) {
+            let counted = on.seen.as_ref().map(|seen| seen.span);
+            let mut joined = on.seen.iter().flat_map(|seen| &seen.nccl).map(joined);
+            rows.extend(on.ran.iter().map(|ran| {
                 let nccl = ran.kind == Kind::Kernel && names.does(ran.name) == Does::Nccl;
                 Row {
                     capture,
@@ -172,6 +179,7 @@ pub fn of_process<'a>(capture: &'a Capture, index: usize) -> Vec<Row<'a>> {
                         .get(ran.name as usize)
                         .map_or("", String::as_str),
                     call: nccl.then(|| joined.next()).flatten().flatten(),
+                    counted,
                 }
             }));
         }
@@ -179,30 +187,9 @@ pub fn of_process<'a>(capture: &'a Capture, index: usize) -> Vec<Row<'a>> {
     rows
 }
 
-/// The calls of NCCL's kernels of a device, in order of these.
-fn joined(
-    capture: &Capture,
-    process: &Process,
-    window: &Window,
-    device: u32,
-    ran: &[Ran],
-    launched: &[(u32, Launched)],
-    names: &kinds::Names,
-) -> Vec<Option<Joined>> {
-    let seen = window::seen(ran, names).filter(|_| window.is_whole());
-    let Some(mut seen) = seen else {
-        return Vec::new();
-    };
-    join::join_device(
-        &mut seen,
-        launched,
-        device,
-        window,
-        process,
-        &capture.names,
-        names,
-    );
-    let of = seen.nccl.iter().map(|kernel| match kernel.captured_as {
+/// The call of one of NCCL's kernels.
+fn joined(kernel: &NcclKernel) -> Option<Joined> {
+    match kernel.captured_as {
         Some(shape) => Some(Joined {
             shape,
             ticket: None,
@@ -211,8 +198,7 @@ fn joined(
             shape,
             ticket: Some(ticket),
         }),
-    });
-    of.collect()
+    }
 }
 
 /// Why a capture has no kernels; `None` if it has some.
@@ -236,6 +222,11 @@ pub fn why_none(capture: &Capture) -> Option<String> {
         }
         Off::Error(code) => format!("CUPTI returned error {code}"),
         Off::NoMemory => "there was no memory for records".to_owned(),
+        Off::HostBound(share) => format!(
+            "CUPTI would have slowed the job by up to {:.1} %, because its GPU waits for its host \
+             (NCCLSCOPE_WINDOWS=on records kernels all the same)",
+            f64::from(share) / 100.0
+        ),
         Off::Unknown(code) => format!("of cause {code}, which this version does not know"),
     };
     let off = windows.clone().find_map(|windows| windows.off);

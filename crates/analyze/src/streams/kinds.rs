@@ -1,20 +1,19 @@
 //! What a kernel is, by its name.
 //!
-//! Rule: patterns are documented in docs/streams.md. A name that no pattern fits is the job's own computing.
+//! Rule: patterns are documented in docs/concepts/streams.md, and a test holds them against it. A user says more of them in
+//! the capture ([`tables::communication`]). A name that no pattern fits is the job's own computing.
+
+use tables::communication::Pattern;
 
 /// The names of a process's kernels by their ids, and what each does.
 #[derive(Clone, Debug, Default)]
 pub struct Names(Vec<(String, Does)>);
 
 impl Names {
-    /// Of names by id.
-    pub fn new(names: &[String]) -> Names {
-        Names(
-            names
-                .iter()
-                .map(|name| (name.clone(), does(name)))
-                .collect(),
-        )
+    /// Of names by id. `more` are the user's patterns.
+    pub fn new(names: &[String], more: &[Pattern]) -> Names {
+        let names = names.iter();
+        Names(names.map(|name| (name.clone(), does(name, more))).collect())
     }
 
     /// How many ids there are.
@@ -47,36 +46,51 @@ pub enum Does {
 }
 
 /// Parts of kernels' names, and the library that these are of.
-pub const OTHERS: [(&str, &str); 15] = [
+const OTHERS: [(&str, &str); 28] = [
     (
         "cross_device_reduce",
         "vLLM's or SGLang's custom all-reduce",
     ),
-    ("multimem_all_reduce", "PyTorch's symmetric memory"),
-    ("one_shot_all_reduce", "PyTorch's symmetric memory"),
-    ("two_shot_all_reduce", "PyTorch's symmetric memory"),
-    ("symm_mem", "PyTorch's symmetric memory"),
+    ("quickreduce", "vLLM's quick reduce"),
+    ("multimem_all_reduce", SYMMETRIC),
+    ("multimem_one_shot", SYMMETRIC),
+    ("multimem_all_gather", SYMMETRIC),
+    ("one_shot_all_reduce", SYMMETRIC),
+    ("two_shot_all_reduce", SYMMETRIC),
+    ("symm_mem", SYMMETRIC),
     ("oneShotAllReduce", "TensorRT-LLM's custom all-reduce"),
     ("twoShotAllReduce", "TensorRT-LLM's custom all-reduce"),
-    (
-        "allreduce_fusion_kernel",
-        "TensorRT-LLM's or FlashInfer's all-reduce",
-    ),
+    ("allreduce_fusion_kernel", FUSED),
+    ("oneshotAllreduceFusionKernel", FUSED),
+    ("twoshotAllreduceKernel", FUSED),
+    ("moe_allreduce", FUSED),
+    ("moefinalize_allreduce", FUSED),
     ("trtllm_allreduce", "FlashInfer's all-reduce"),
-    ("moe_allreduce", "TensorRT-LLM's or FlashInfer's all-reduce"),
-    ("quickreduce", "vLLM's quick reduce"),
+    ("moeA2ADispatchKernel", ALL_TO_ALL),
+    ("moeA2ACombineKernel", ALL_TO_ALL),
+    ("moeAllToAllKernel", ALL_TO_ALL),
+    ("fusedMoeCommKernel", ALL_TO_ALL),
     ("nvshmem", "NVSHMEM"),
     ("deep_ep::", "DeepEP"),
+    ("pplx::", "pplx-kernels"),
     ("mscclpp", "MSCCL++"),
     ("AllReduceKernelImpl", "XLA's own all-reduce"),
+    ("all_reduce_start", "XLA's Triton collectives"),
+    ("all_gather_start", "XLA's Triton collectives"),
+    ("reduce_scatter_start", "XLA's Triton collectives"),
 ];
+const SYMMETRIC: &str = "PyTorch's symmetric memory";
+const FUSED: &str = "TensorRT-LLM's or FlashInfer's all-reduce";
+const ALL_TO_ALL: &str = "TensorRT-LLM's or FlashInfer's MoE all-to-all";
 
-/// What the kernel of this name does.
-pub fn does(name: &str) -> Does {
+/// What the kernel of this name does. `more` are the user's patterns, which come before ours.
+pub fn does(name: &str, more: &[Pattern]) -> Does {
     if name.starts_with("nccl") {
         return Does::Nccl;
     }
-    let other = OTHERS.iter().find(|(part, _)| name.contains(part));
+    let more = more.iter().map(|p| (p.part.as_str(), p.library));
+    let mut all = more.chain(OTHERS);
+    let other = all.find(|(part, _)| name.contains(part));
     other.map_or(Does::Computes, |(_, library)| {
         Does::OtherCommunication(library)
     })
@@ -108,19 +122,49 @@ mod tests {
             ("ncclDevKernel_SendRecv", Does::Nccl, "SendRecv"),
             ("ncclSymkDevKernel_AllGather_LL", Does::Nccl, "AllGather"),
         ] {
-            assert_eq!((does(name), function(name)), (what, of));
+            assert_eq!((does(name, &[]), function(name)), (what, of));
         }
         assert_eq!(
-            does("nvjet_sm90_tst_64x8_64x16_4x1_v_bz_NNT"),
+            does("nvjet_sm90_tst_64x8_64x16_4x1_v_bz_NNT", &[]),
             Does::Computes
         );
         assert_eq!(
-            does("void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>"),
+            does(
+                "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>",
+                &[]
+            ),
             Does::OtherCommunication("vLLM's or SGLang's custom all-reduce")
         );
         assert!(matches!(
-            does("nvshmemi_barrier_threadgroup_kernel"),
+            does("nvshmemi_barrier_threadgroup_kernel", &[]),
             Does::OtherCommunication("NVSHMEM")
         ));
+    }
+
+    #[test]
+    fn the_user_s_patterns_come_before_ours() {
+        let ours = Pattern {
+            part: "cross_device".to_owned(),
+            library: "ours",
+        };
+        let does = |name| super::does(name, std::slice::from_ref(&ours));
+        let of_ours = Does::OtherCommunication("ours");
+        assert_eq!(does("cross_device_reduce_2stage"), of_ours);
+        assert_eq!(does("ncclDevKernel_cross_device"), Does::Nccl);
+        assert_eq!(does("mscclpp_all"), Does::OtherCommunication("MSCCL++"));
+    }
+
+    #[test]
+    fn patterns_are_documented() {
+        let page = include_str!("../../../../docs/concepts/streams.md");
+        for (part, library) in OTHERS {
+            let row = page
+                .lines()
+                .find(|line| line.contains(&format!("`{part}`")));
+            assert!(
+                row.is_some_and(|row| row.contains(library)),
+                "{part}: {library}"
+            );
+        }
     }
 }

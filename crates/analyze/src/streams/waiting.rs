@@ -1,36 +1,40 @@
 //! Who waited for whom in windows, and how much of that was exposed.
 //!
-//! **Collectives.** In an AllReduce, AllGather or ReduceScatter nobody can end before the last rank has begun,
-//! and all end together, within some µs. So a rank waited for as long as its kernel ran longer than the
-//! shortest of the operation, and whoever had the shortest was waited for. Kernels of different ranks are one
-//! operation if they are of the same function and communicator and ran at the same time. The last rank is
-//! charged for the time since the one before it had come: with it in time, the operation would have begun
-//! then.
+//! **Collectives.** In an AllReduce, AllGather or ReduceScatter nobody can end before the last rank has
+//! begun, and all end together, within some µs. So a rank waited for as long as its kernel ran longer than
+//! the shortest of the operation, and whoever had the shortest was waited for. Kernels of different ranks
+//! are one operation if they are of the same function and communicator and ran at the same time. The last
+//! rank is charged for the time since the one before it had come: with it in time, the operation would have
+//! begun then.
 //!
 //! **Sends and receives.** A kernel that sends or receives can't end before its peer's has begun. It waited
-//! from its own beginning to that of the latest of its peers. Two kernels belong together if each has the
-//! other's rank as a peer, and they ran at the same time. A send that was over before its receive began has
-//! waited for nobody.
+//! from its own beginning to that of the latest of its peers. Two kernels belong together if one sends to
+//! the other's rank, the other receives from the one's, and they ran at the same time. A send that was over
+//! before its receive began has waited for nobody. Who waits to receive waits for a *late sender*, and who
+//! only waits to send for a *late receiver*; in an exchange of both it is the sender that counts.
 //!
-//! **Chains.** The rank that was waited for may have been late because it waited itself, as stages of a
-//! pipeline are. While it did that and computed nothing, whoever it waited for is charged, and so on
-//! ([`culprit`]).
+//! **Chains.** The rank that was waited for may have been late because it waited itself. Who is charged for
+//! that in sends and receives is in [`super::causes`]. In a collective it is by time: while the last rank
+//! stood still and computed nothing, whoever it waited for is charged, and so on ([`culprit`]).
 //!
-//! **Transfers.** Who waits has often nothing left to compute when the transfer begins, and who came last has.
-//! With it in time, the transfer would be as hidden as its own is. So it is charged for the difference.
+//! **Transfers.** Who waits has often nothing left to compute when the transfer begins, and who came last
+//! has. With it in time, the transfer would be as hidden as its own is. So it is charged for the difference.
 //!
 //! Of a wait, the part counts beside which the GPU computed nothing: that much later the rank went on. The
 //! rest is hidden, and slows the computing beside it.
 //!
-//! **When.** GPUs are behind their hosts by different times. So only the time counts that windows of all GPUs
-//! show, and of that whole cycles. It is cut into [`Waits::pieces`], whose shares make the intervals. Where no
-//! cycles are found nothing counts: what a window shows of a part of a step says nothing about steps.
+//! **When.** GPUs are behind their hosts by different times. So only the time counts that windows of all
+//! GPUs show, and of that whole cycles. It is cut into [`Waits::pieces`], whose shares make the intervals.
+//! Where no cycles are found nothing counts: what a window shows of a part of a step says nothing about
+//! steps.
 //!
-//! Rule: no rank's exposed waiting is more than its exposed communication, so no loss is more than the windows
-//! show.
+//! Rule: no rank's exposed waiting is more than its exposed communication, so no loss is more than the
+//! windows show.
 
+use super::causes::{self, Causes, Still};
 use super::intervals::{Span, Union};
 use super::kinds::function;
+use super::window::Peer;
 use super::Lane;
 use std::collections::HashMap;
 
@@ -59,19 +63,44 @@ pub struct Waits {
     pub operations: u64,
     /// The time that windows of all GPUs show, in pieces, ascending.
     pub pieces: Vec<Span>,
+    /// Whole steps in them.
+    pub steps: u64,
     /// By lane: when its kernels waited for another, in any operation.
     pub waiting: HashMap<usize, Union>,
-    direct: Vec<Direct>,
+    /// Kernels that waited.
+    pub direct: Vec<Direct>,
+    /// By wait in `direct`: who it is charged to; `None` if that is by when they stood still.
+    pub causes: Vec<Option<Causes>>,
+    /// Kernels that pass data on between neighbours, as stages of a pipeline do, and were matched.
+    pub passed_on: u64,
+}
+
+/// Whom a kernel waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Late {
+    /// The last rank of a collective.
+    Rank,
+    /// The one that it received from.
+    Sender,
+    /// The one that it sent to.
+    Receiver,
 }
 
 /// A kernel that waited for another GPU.
 #[derive(Clone, Copy, Debug)]
-struct Direct {
-    lane: usize,
-    window: usize,
+pub struct Direct {
+    /// Of the kernel.
+    pub lane: usize,
+    /// Of the kernel.
+    pub window: usize,
     /// Who came last.
-    last: usize,
-    whole: Span,
+    pub last: usize,
+    /// As what.
+    pub late: Late,
+    /// From when to when it waited.
+    pub whole: Span,
+    /// Of a sender or receiver: when the two passed on data in the same direction before, in the same window.
+    pub since: Option<i64>,
     /// Since the one before the last had come.
     charged: Span,
     /// The kernel's end.
@@ -106,8 +135,10 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
             }
         }
     }
+    let (pieces, steps) = pieces(lanes);
     let mut waits = Waits {
-        pieces: pieces(lanes),
+        pieces,
+        steps,
         ..Waits::default()
     };
     let mut kinds: Vec<_> = kinds.into_iter().collect();
@@ -139,14 +170,15 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
     waits
 }
 
-/// The time that windows of all GPUs show: in whole cycles of the first where it has some, some of them to a piece.
-fn pieces(lanes: &[Lane]) -> Vec<Span> {
+/// The time that windows of all GPUs show: whole cycles of the first, some of them to a piece. And how many
+/// cycles.
+fn pieces(lanes: &[Lane]) -> (Vec<Span>, u64) {
     let known = |lane: &Lane| Union::of(lane.windows.iter().map(|w| w.seen.known).collect());
     let all = lanes.iter().map(known).reduce(|a, b| a.and(&b));
     let (Some(all), Some(first)) = (all, lanes.first()) else {
-        return Vec::new();
+        return (Vec::new(), 0);
     };
-    let mut pieces = Vec::new();
+    let (mut pieces, mut steps) = (Vec::new(), 0);
     for window in &first.windows {
         for common in all.within(window.seen.known).spans() {
             let marks = window.seen.marks.iter().copied();
@@ -154,14 +186,15 @@ fn pieces(lanes: &[Lane]) -> Vec<Span> {
             let marks: Vec<i64> = marks.collect();
             let each = marks.len().saturating_sub(1).div_ceil(PIECES).max(1);
             let ends: Vec<i64> = marks.iter().copied().step_by(each).collect();
+            steps += (ends.len().saturating_sub(1) * each) as u64;
             pieces.extend(ends.windows(2).map(|pair| (pair[0], pair[1])));
         }
     }
-    pieces
+    (pieces, steps)
 }
 
 /// What of a span others do not cover.
-fn without(span: Span, others: &Union) -> Vec<Span> {
+pub fn without(span: Span, others: &Union) -> Vec<Span> {
     let mut left = Vec::new();
     let mut at = span.0;
     for (from, to) in others.within(span).spans() {
@@ -173,9 +206,11 @@ fn without(span: Span, others: &Union) -> Vec<Span> {
     left
 }
 
-/// Who kept a lane from coming in this span: the lane itself, but where it stood still for another.
+/// Who kept a lane from coming in this span: the lane itself, but where it stood still for another. `on`
+/// says for whom a wait was.
 fn culprit(
-    still: &[Vec<(Span, usize)>],
+    still: &[Vec<Still>],
+    on: &dyn Fn(usize) -> usize,
     lane: usize,
     span: Span,
     depth: usize,
@@ -184,7 +219,7 @@ fn culprit(
     let mut at = span.0;
     // Waits of a lane overlap if it has several streams; the first counts.
     let first = still[lane].partition_point(|((_, to), _)| *to <= span.0);
-    for ((from, to), on) in &still[lane][first..] {
+    for ((from, to), wait) in &still[lane][first..] {
         if *from >= span.1 || depth == 0 {
             break;
         }
@@ -193,11 +228,36 @@ fn culprit(
             continue;
         }
         found.push((lane, (at, part.0)));
-        culprit(still, *on, part, depth - 1, found);
+        culprit(still, on, on(*wait), part, depth - 1, found);
         at = part.1;
     }
     found.push((lane, (at, span.1)));
     found.retain(|(_, (from, to))| from < to);
+}
+
+/// The causes of a wait by who stood still while it lasted.
+fn at_the_same_time(
+    wait: &Direct,
+    direct: &[Direct],
+    still: &[Vec<Still>],
+    lanes: usize,
+) -> Causes {
+    let mut found = Vec::new();
+    let on = |wait: usize| direct[wait].last;
+    culprit(still, &on, wait.last, wait.whole, lanes, &mut found);
+    let length = (wait.whole.1 - wait.whole.0).max(1) as f64;
+    let parts = found.into_iter();
+    let parts = parts.map(|(lane, (from, to))| (lane, (to - from) as f64 / length));
+    parts.filter(|(lane, _)| *lane != wait.lane).collect()
+}
+
+/// Whether a kernel of `rank` with these peers passes data on between neighbours: a stage has two at most. An
+/// AlltoAll that is made of sends and receives has more, or sends to itself.
+fn passes_on(rank: u32, peers: &[Peer]) -> bool {
+    let mut others: Vec<u32> = peers.iter().map(|peer| peer.rank).collect();
+    others.sort_unstable();
+    others.dedup();
+    others.len() <= 2 && !others.contains(&rank)
 }
 
 /// The kernel that ran beside `first` for the longest.
@@ -234,6 +294,8 @@ impl Waits {
             lane: part.lane,
             window: part.window,
             last: last.lane,
+            late: Late::Rank,
+            since: None,
             whole: (part.start, part.start + ns(part) - ns(last)),
             charged: (
                 part.start + ns(part) - second,
@@ -247,7 +309,7 @@ impl Waits {
     /// Adds the kernels that send and receive.
     fn add_sends(&mut self, lanes: &[Lane]) {
         // By communicator, own rank and peer.
-        let mut by_pair: HashMap<(u32, u32, u32), Vec<Part>> = HashMap::new();
+        let mut by_pair: HashMap<(u32, u32, Peer), Vec<Part>> = HashMap::new();
         let mut all = Vec::new();
         for (lane, of) in lanes.iter().enumerate() {
             for (window, seen) in of.windows.iter().enumerate() {
@@ -277,17 +339,31 @@ impl Waits {
         for parts in by_pair.values_mut() {
             parts.sort_by_key(|part| part.start);
         }
+        // By lane, window, other lane and direction: when data was passed on last.
+        let mut before: HashMap<(usize, usize, usize, bool), i64> = HashMap::new();
+        all.sort_by_key(|(.., part)| (part.lane, part.window, part.start));
         for (communicator, rank, peers, part) in all {
-            let peers = peers.iter().filter(|peer| **peer != rank);
-            let others =
-                peers.filter_map(|peer| beside(by_pair.get(&(communicator, *peer, rank))?, &part));
-            let Some(last) = others.max_by_key(|other| (other.start, other.lane)) else {
+            let others = peers.iter().filter(|peer| peer.rank != rank);
+            let others = others.filter_map(|peer| {
+                let this = Peer {
+                    rank,
+                    receives: !peer.receives,
+                };
+                let parts = by_pair.get(&(communicator, peer.rank, this))?;
+                Some((beside(parts, &part)?, peer.receives))
+            });
+            let Some((last, receives)) =
+                others.max_by_key(|(other, receives)| (other.start, other.lane, *receives))
+            else {
                 continue;
             };
+            let met = last.start.max(part.start);
+            let since = before.insert((part.lane, part.window, last.lane, receives), met);
             if self.overlaps((part.start, part.end)).next().is_none() {
                 continue;
             }
             self.operations += 1;
+            self.passed_on += u64::from(passes_on(rank, peers));
             let span = (part.start, last.start.min(part.end));
             if span.0 < span.1 {
                 *self.last.entry(last.lane).or_default() += 1;
@@ -295,7 +371,12 @@ impl Waits {
                     lane: part.lane,
                     window: part.window,
                     last: last.lane,
+                    late: match receives {
+                        true => Late::Sender,
+                        false => Late::Receiver,
+                    },
                     whole: span,
+                    since,
                     charged: span,
                     end: part.end,
                     other: (last.window, (last.start, last.end)),
@@ -308,20 +389,32 @@ impl Waits {
     fn charge(&mut self, lanes: &[Lane]) {
         let direct = std::mem::take(&mut self.direct);
         let mut spans: HashMap<usize, Vec<Span>> = HashMap::new();
-        // When each lane stood still, and for whom.
-        let mut still: Vec<Vec<(Span, usize)>> = vec![Vec::new(); lanes.len()];
-        for wait in &direct {
+        // When each lane stood still, and in which wait.
+        let mut still: Vec<Vec<Still>> = vec![Vec::new(); lanes.len()];
+        for (index, wait) in direct.iter().enumerate() {
             spans.entry(wait.lane).or_default().push(wait.whole);
             let computes = &lanes[wait.lane].windows[wait.window].seen.computes;
             let exposed = without(wait.whole, computes);
-            still[wait.lane].extend(exposed.into_iter().map(|span| (span, wait.last)));
+            still[wait.lane].extend(exposed.into_iter().map(|span| (span, index)));
         }
         still.iter_mut().for_each(|of| of.sort_unstable());
-        for wait in &direct {
-            let computes = &lanes[wait.lane].windows[wait.window].seen.computes;
+        let mut order: Vec<usize> = (0..direct.len()).collect();
+        order.sort_by_key(|index| (direct[*index].whole.1, *index));
+        let mut causes: Vec<Option<Causes>> = vec![None; direct.len()];
+        for index in order {
+            let wait = &direct[index];
+            let seen = &lanes[wait.lane].windows[wait.window].seen;
+            let exposed = seen.without_computing(wait.whole);
+            causes[index] = causes::causes(wait, exposed, &still, &causes);
+            if causes[index].is_none() {
+                causes[index] = Some(at_the_same_time(wait, &direct, &still, lanes.len()));
+            }
+        }
+        for (index, wait) in direct.iter().enumerate() {
+            let seen = &lanes[wait.lane].windows[wait.window].seen;
             let within = |span: Span| {
-                let hidden = computes.covers(span);
-                (span.1 - span.0 - hidden, hidden)
+                let exposed = seen.without_computing(span);
+                (exposed, span.1 - span.0 - exposed)
             };
             let pieces: Vec<(usize, Span)> = self.overlaps(wait.whole).collect();
             for (piece, span) in pieces {
@@ -330,12 +423,24 @@ impl Waits {
                 if span.0 >= span.1 {
                     continue;
                 }
-                let mut culprits = Vec::new();
-                culprit(&still, wait.last, span, lanes.len(), &mut culprits);
-                for (lane, span) in culprits.into_iter().filter(|(lane, _)| *lane != wait.lane) {
-                    let (exposed, hidden) = within(span);
+                let mut charge = |lane: usize, exposed: i64, hidden: i64| {
                     let sum = self.by.entry((wait.lane, lane, piece)).or_default();
                     *sum = (sum.0 + exposed, sum.1 + hidden);
+                };
+                if wait.since.is_some() {
+                    let (exposed, hidden) = within(span);
+                    let of = |ns: i64, part: f64| (ns as f64 * part).round() as i64;
+                    for (lane, part) in causes[index].iter().flatten() {
+                        charge(*lane, of(exposed, *part), of(hidden, *part));
+                    }
+                    continue;
+                }
+                let mut culprits = Vec::new();
+                let on = |wait: usize| direct[wait].last;
+                culprit(&still, &on, wait.last, span, lanes.len(), &mut culprits);
+                for (lane, span) in culprits.into_iter().filter(|(lane, _)| *lane != wait.lane) {
+                    let (exposed, hidden) = within(span);
+                    charge(lane, exposed, hidden);
                 }
             }
         }
@@ -346,13 +451,13 @@ impl Waits {
         self.waiting = spans
             .map(|(lane, spans)| (lane, Union::of(spans)))
             .collect();
+        (self.direct, self.causes) = (direct, causes);
     }
 
     /// Charges the last lane for what the transfer after a wait is more exposed than its own.
     fn charge_transfer(&mut self, lanes: &[Lane], wait: &Direct) {
         let exposed = |lane: usize, window: usize, span: Span| {
-            let length = (span.1 - span.0).max(0);
-            length - lanes[lane].windows[window].seen.computes.covers(span)
+            lanes[lane].windows[window].seen.without_computing(span)
         };
         let transfer = (wait.whole.1, wait.end);
         let more = exposed(wait.lane, wait.window, transfer)
@@ -371,13 +476,14 @@ impl Waits {
         let around = windows.filter(|seen| seen.known.0 < span.1 && span.0 < seen.known.1);
         let exposed = around.map(|seen| {
             let communicates = seen.communicates().within(span);
-            communicates.length() - communicates.and(&seen.computes).length()
+            let spans = communicates.spans().iter();
+            spans.map(|span| seen.without_computing(*span)).sum::<i64>()
         });
         exposed.sum()
     }
 
     /// The pieces that overlap a span, and where.
-    fn overlaps(&self, span: Span) -> impl Iterator<Item = (usize, Span)> + '_ {
+    pub fn overlaps(&self, span: Span) -> impl Iterator<Item = (usize, Span)> + '_ {
         let first = self.pieces.partition_point(|piece| piece.1 <= span.0);
         let pieces = self.pieces.iter().enumerate().skip(first);
         let pieces = pieces.take_while(move |(_, piece)| piece.0 < span.1);
@@ -394,8 +500,22 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
+    const fn from(rank: u32) -> Peer {
+        Peer {
+            rank,
+            receives: true,
+        }
+    }
+
+    const fn to(rank: u32) -> Peer {
+        Peer {
+            rank,
+            receives: false,
+        }
+    }
+
     /// One GPU with a window of 100 ns: when it computed, and its kernels: from, to, peers.
-    fn lane(rank: u32, computes: &[Span], kernels: &[(i64, i64, &[u32])]) -> Lane {
+    fn lane(rank: u32, computes: &[Span], kernels: &[(i64, i64, &[Peer])]) -> Lane {
         let mut seen = Seen {
             span: (0, 100),
             known: (0, 100),
@@ -420,7 +540,10 @@ mod tests {
             });
         }
         let names = ["", "ncclDevKernel_SendRecv"].map(String::from);
-        Lane::with(vec![LaneWindow::with(seen, Arc::new(Names::new(&names)))])
+        Lane::with(vec![LaneWindow::with(
+            seen,
+            Arc::new(Names::new(&names, &[])),
+        )])
     }
 
     /// Exposed and hidden, by waiting lane and charged lane.
@@ -439,25 +562,45 @@ mod tests {
     #[test]
     fn a_late_sender_is_charged_for_what_the_receiver_did_not_compute() {
         // The receiver is there from 10 on, and computes until 15; the sender comes at 40.
-        let receiver = lane(1, &[(0, 15), (45, 50)], &[(10, 45, &[0])]);
-        let sender = lane(0, &[(0, 40)], &[(40, 45, &[1])]);
-        assert_eq!(charged(&[sender, receiver]), [((1, 0), (25, 5))]);
+        let receiver = lane(1, &[(0, 15), (45, 50)], &[(10, 45, &[from(0)])]);
+        let sender = lane(0, &[(0, 40)], &[(40, 45, &[to(1)])]);
+        let lanes = [sender, receiver];
+        assert_eq!(charged(&lanes), [((1, 0), (25, 5))]);
+        assert_eq!(waits(&lanes, &[2]).direct[0].late, Late::Sender);
     }
 
     #[test]
     fn a_late_receiver_is_charged_too_and_a_send_that_was_over_is_not() {
-        let sender = lane(0, &[(0, 10)], &[(10, 45, &[1]), (60, 62, &[1])]);
-        let receiver = lane(1, &[(0, 40)], &[(40, 45, &[0]), (80, 82, &[0])]);
-        assert_eq!(charged(&[sender, receiver]), [((0, 1), (30, 0))]);
+        let sender = lane(0, &[(0, 10)], &[(10, 45, &[to(1)]), (60, 62, &[to(1)])]);
+        let receiver = lane(1, &[(0, 40)], &[(40, 45, &[from(0)]), (80, 82, &[from(0)])]);
+        let lanes = [sender, receiver];
+        assert_eq!(charged(&lanes), [((0, 1), (30, 0))]);
+        assert_eq!(waits(&lanes, &[2]).direct[0].late, Late::Receiver);
+    }
+
+    #[test]
+    fn two_that_both_receive_at_a_time_do_not_wait_for_each_other() {
+        // Rank 1 gets what rank 0 sent; the kernel in which rank 0 receives began before that was over.
+        let first = lane(0, &[(50, 60)], &[(10, 22, &[to(1)]), (18, 42, &[from(1)])]);
+        let second = lane(1, &[(24, 40)], &[(12, 22, &[from(0)]), (40, 42, &[to(0)])]);
+        let lanes = [first, second];
+        assert_eq!(charged(&lanes), [((0, 1), (24, 0))]);
+        let waits = waits(&lanes, &[2]);
+        assert_eq!(waits.direct.len(), 2);
+        assert_eq!(waits.passed_on, 4);
     }
 
     #[test]
     fn who_waited_itself_passes_the_charge_on() {
         // Stage 2 waits for stage 1, which waits from 5 to 30 for stage 0 and then computes until 40.
         let lanes = [
-            lane(0, &[(0, 30)], &[(30, 32, &[1])]),
-            lane(1, &[(0, 5), (32, 40)], &[(5, 32, &[0]), (40, 42, &[2])]),
-            lane(2, &[(0, 8)], &[(8, 42, &[1])]),
+            lane(0, &[(0, 30)], &[(30, 32, &[to(1)])]),
+            lane(
+                1,
+                &[(0, 5), (32, 40)],
+                &[(5, 32, &[from(0)]), (40, 42, &[to(2)])],
+            ),
+            lane(2, &[(0, 8)], &[(8, 42, &[from(1)])]),
         ];
         let charges = [((1, 0), (25, 0)), ((2, 0), (22, 0)), ((2, 1), (10, 0))];
         assert_eq!(charged(&lanes), charges);
@@ -465,9 +608,9 @@ mod tests {
 
     #[test]
     fn without_whole_steps_nobody_is_charged() {
-        let mut late = lane(0, &[(0, 40)], &[(40, 45, &[1])]);
+        let mut late = lane(0, &[(0, 40)], &[(40, 45, &[to(1)])]);
         late.windows[0].seen.marks.clear();
-        let other = lane(1, &[], &[(10, 45, &[0])]);
+        let other = lane(1, &[], &[(10, 45, &[from(0)])]);
         assert_eq!(charged(&[late, other]), []);
     }
 }

@@ -19,6 +19,15 @@ const REGULAR: usize = 4;
 /// The number of kernels in steps may differ by this part: one of so many.
 const UNLIKE: usize = 50;
 
+/// A rank that a kernel sends to or receives from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Peer {
+    /// Its number in the communicator.
+    pub rank: u32,
+    /// Receives from it; else sends to it.
+    pub receives: bool,
+}
+
 /// One of NCCL's kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NcclKernel {
@@ -67,15 +76,15 @@ pub struct Seen {
     pub(super) communicates: Union,
     /// NCCL's kernels, by start; also those outside of the span.
     pub nccl: Vec<NcclKernel>,
-    /// Ranks that NCCL's kernels send to and receive from, kernel by kernel.
-    pub peers: Vec<u32>,
+    /// Whom NCCL's kernels send to and receive from, kernel by kernel.
+    pub peers: Vec<Peer>,
     /// Communication that NCCL does not know of: library, kernels, their time.
     pub others: BTreeMap<&'static str, (u64, i64)>,
 }
 
 impl Seen {
     /// Whom a kernel sends to and receives from.
-    pub fn peers_of(&self, kernel: &NcclKernel) -> &[u32] {
+    pub fn peers_of(&self, kernel: &NcclKernel) -> &[Peer] {
         let (from, to) = kernel.peers;
         &self.peers[from as usize..to as usize]
     }
@@ -88,6 +97,11 @@ impl Seen {
     /// When kernels communicated.
     pub fn communicates(&self) -> &Union {
         &self.communicates
+    }
+
+    /// For how long nothing computed in a span, ns; of a span in which kernels communicated, that is exposed.
+    pub fn without_computing(&self, span: Span) -> i64 {
+        (span.1 - span.0).max(0) - self.computes.covers(span)
     }
 
     /// Nothing ran.
@@ -238,7 +252,7 @@ mod tests {
             "vllm::cross_device_reduce_1stage<float, 2>",
         ]
         .map(String::from);
-        Names::new(&names)
+        Names::new(&names, &[])
     }
 
     fn ran(name: u32, stream: u32, from_ms: i64, to_ms: i64) -> Ran {

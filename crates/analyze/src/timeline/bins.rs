@@ -1,10 +1,11 @@
 //! Sums over time, in bins that grow with the run.
 //!
-//! [`Bins`] have a width of a power of two ns and begin at multiples of it, so two of them make one of the next width
-//! exactly. When a time lies too far from the others, the width doubles until all fit into [`MOST`] bins.
+//! [`Bins`] have a width of a power of two ns and begin at multiples of it, so two of them make one of the
+//! next width exactly. When a time lies too far from the others, the width doubles until all fit into
+//! [`MOST`] bins.
 //!
-//! What lasts is split over the bins by its share of time, in whole units: the part up to a moment is rounded down, and a
-//! bin gets the difference of two such parts.
+//! What lasts is split over the bins by its share of time, in whole units: the part up to a moment is rounded
+//! down, and a bin gets the difference of two such parts.
 //!
 //! Rule: the sums of all bins are what was added, and they are the same in whatever order it came.
 
@@ -164,8 +165,8 @@ impl<const N: usize> Bins<N> {
     }
 }
 
-/// Hands the parts of `amount`, which is spread evenly from `begin` to `end`, to `each`, by the number of their bin of
-/// `1 << shift` ns. They sum to `amount`.
+/// Hands the parts of `amount`, which is spread evenly from `begin` to `end`, to `each`, by the number of
+/// their bin of `1 << shift` ns. They sum to `amount`.
 pub(super) fn split(begin: i64, end: i64, shift: u32, amount: u64, mut each: impl FnMut(i64, u64)) {
     let (first, last) = (begin >> shift, end.max(begin) >> shift);
     if first == last {

@@ -1,9 +1,9 @@
 //! What lies where in a live part: its [`Header`], and the sections that a [`Layout`] sizes.
 //!
-//! A section begins at a multiple of 4096. A live part in use keeps room behind communicators and rows, of which
-//! there may be more later ([`Layout::growing`]): the header says how many there are, and nobody touches the room
-//! before. A copy has none ([`dense`]).
-//! `Layout::for_memory(0)`, the smallest standard layout, has these:
+//! A section begins at a multiple of 4096. A live part in use keeps room behind communicators and rows, of
+//! which there may be more later ([`Layout::growing`]): the header says how many there are, and nobody
+//! touches the room before. A copy has none ([`dense`]). `Layout::for_memory(0)`, the smallest standard
+//! layout, has these:
 //!
 //! ```text
 //!       0   Header                         872448   Network operations, 512 of 192
@@ -31,7 +31,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"NCSLIVE1");
 /// The three clocks at one moment.
 #[repr(C)]
 #[derive(Debug, Default)]
-pub struct Anchor {
+pub struct LiveAnchor {
     /// The recorder's clock: TSC ticks, or ns of CLOCK_MONOTONIC if the TSC is not used.
     pub ticks: AtomicU64,
     /// CLOCK_MONOTONIC, ns.
@@ -51,8 +51,8 @@ pub struct Header {
     pub minor: AtomicU16,
     /// Bytes of the whole image, with the room for growth.
     pub size: AtomicU32,
-    /// Offset and number of strings, comms, groups, totals, pages, rows and staged bytes. The numbers of comms and
-    /// rows grow: a number is stored (Release) after the memory is there.
+    /// Offset and number of strings, comms, groups, totals, pages, rows and staged bytes. The numbers of
+    /// comms and rows grow: a number is stored (Release) after the memory is there.
     pub sections: [[AtomicU32; 2]; FIRST_SECTIONS],
     /// Random id shared with the trace file's header.
     pub trace_id: AtomicU64,
@@ -65,9 +65,9 @@ pub struct Header {
     /// Inode of the pid name space.
     pub pid_namespace: AtomicU64,
     /// When the live part was made.
-    pub first: Anchor,
+    pub first: LiveAnchor,
     /// The newest anchor; `anchor_version` is odd while it changes.
-    pub last: Anchor,
+    pub last: LiveAnchor,
     /// See `last`.
     pub anchor_version: AtomicU64,
     /// Rows born, which is the next ticket. A compare-and-swap at each birth. Calls that found no row are
@@ -114,8 +114,8 @@ pub struct Header {
     pub trace_number: AtomicU32,
     /// CUDA's error that ended the timing by CUDA events; 0 none.
     pub cuda_error: AtomicU32,
-    /// Offset and number of open network operations, of executable graphs and of the newest graph launches. They
-    /// are 0 in the live part of an older recorder.
+    /// Offset and number of open network operations, of executable graphs and of the newest graph launches.
+    /// They are 0 in the live part of an older recorder.
     pub later_sections: [[AtomicU32; 2]; 3],
     /// Launches of CUDA graphs, which is the place of the next one in the ring of launches.
     pub graph_launches: AtomicU64,
@@ -127,10 +127,12 @@ pub struct Header {
     pub unplaced: AtomicU32,
     /// Executable graphs with captured calls that found no entry: their launches are not counted.
     pub graphs_full: AtomicU32,
-    /// Why there are no kernel windows, or no more: 0 there are, 1 not asked for, 2 no CUPTI, 3 a tool that brings a CUPTI of
-    /// its own, 4 an error of CUPTI, 5 no memory.
+    /// Why there are no kernel windows, or no more: 0 there are, 1 not asked for, 2 no CUPTI, 3 a tool that
+    /// brings a CUPTI of its own, 4 an error of CUPTI, 5 no memory, 6 no CUDA driver, 7 CUPTI would be too
+    /// dear: the GPU waits for its host.
     pub windows_off: AtomicU32,
-    /// CUPTI's error that ended them.
+    /// CUPTI's error that ended them; for 7, by how much of the time it would slow the job at most, in units
+    /// of 0.01 %.
     pub windows_code: AtomicU32,
     /// Windows that were not opened because another profiler used CUPTI.
     pub windows_yielded: AtomicU32,
@@ -207,7 +209,7 @@ pub fn start(page: &[u8]) -> Option<(Start, &[u8])> {
         state: u32_at(offset_of!(Header, state))?,
         staged_base: u64_at(offset_of!(Header, staged_base))?,
         staged_len: u64_at(offset_of!(Header, staged_len))?,
-        last_realtime: u64_at(offset_of!(Header, last) + offset_of!(Anchor, realtime))?,
+        last_realtime: u64_at(offset_of!(Header, last) + offset_of!(LiveAnchor, realtime))?,
     };
     let len = u32_at(offset_of!(Header, process_len))? as usize;
     let facts = page.get(offset_of!(Header, process)..offset_of!(Header, trace_number))?;
@@ -317,7 +319,8 @@ const NET_OPS: u32 = 4096;
 
 /// Executable graphs of a standard layout. A serving engine with piecewise graphs has a few thousand.
 const GRAPHS: u32 = 2048;
-/// Graph launches of a standard layout: at 50 000 launches a second, 40 ms until the recorder's thread takes them.
+/// Graph launches of a standard layout: at 50 000 launches a second, 40 ms until the recorder's thread takes
+/// them.
 const LAUNCHES: u32 = 2048;
 
 /// Bytes kept for the [`Header`].
@@ -435,8 +438,8 @@ impl Layout {
         layout
     }
 
-    /// The layout of a recorder that may take up to `bytes`: small at first, with room for [`MOST_COMMS`] and for
-    /// as many rows as fit in `bytes`.
+    /// The layout of a recorder that may take up to `bytes`: small at first, with room for [`MOST_COMMS`] and
+    /// for as many rows as fit in `bytes`.
     pub fn growing(bytes: usize) -> Layout {
         Layout {
             most_comms: MOST_COMMS,
@@ -487,7 +490,8 @@ impl Layout {
         std::array::from_fn(|i| [offsets[i], counts[i]])
     }
 
-    /// Offsets and lengths, in bytes, of what there is at first: the header and the sections without their room.
+    /// Offsets and lengths, in bytes, of what there is at first: the header and the sections without their
+    /// room.
     pub fn used(&self) -> impl Iterator<Item = (usize, usize)> {
         let sections = self.sections().into_iter().zip(ELEMENT);
         let sections = sections.map(|([at, n], element)| (at as usize, n as usize * element));
@@ -510,8 +514,8 @@ fn place(room: [u32; SECTIONS], element: &[usize; SECTIONS]) -> ([u32; SECTIONS]
     (offsets, at)
 }
 
-/// Where sections with so many elements lie in a copy, which has no room for more: offset and count of each, and the
-/// bytes of all. `None` if that is more than a live part may have.
+/// Where sections with so many elements lie in a copy, which has no room for more: offset and count of each,
+/// and the bytes of all. `None` if that is more than a live part may have.
 pub fn dense(counts: [u32; SECTIONS]) -> Option<([[u32; 2]; SECTIONS], usize)> {
     dense_of(counts, &ELEMENT)
 }

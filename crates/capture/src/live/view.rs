@@ -49,8 +49,8 @@ impl<'a> View<'a> {
     /// [`MAGIC`] last.
     ///
     /// # Safety
-    /// `base` points to `layout.bytes()` bytes, page aligned, that stay mapped for `'a`. What the layout uses is
-    /// zeroed.
+    /// `base` points to `layout.bytes()` bytes, page aligned, that stay mapped for `'a`. What the layout uses
+    /// is zeroed.
     pub unsafe fn create(base: *mut u8, layout: &Layout) -> View<'a> {
         let (sections, room) = (layout.sections(), layout.room());
         let view = View {
@@ -71,8 +71,9 @@ impl<'a> View<'a> {
 
     /// The view of an image made elsewhere.
     ///
-    /// `None` if it is no live part of this major number, or needs features that are not known, or if its sections do
-    /// not lie inside `image`. One of format 1 is [made one](Image::upgraded) of this format before.
+    /// `None` if it is no live part of this major number, or needs features that are not known, or if its
+    /// sections do not lie inside `image`. One of format 1 is [made one](Image::upgraded) of this format
+    /// before.
     pub fn open(image: &'a [AtomicU64]) -> Option<View<'a>> {
         let bytes = std::mem::size_of_val(image);
         let base: *const u8 = image.as_ptr().cast();
@@ -125,8 +126,8 @@ impl<'a> View<'a> {
         stored.min(most) as usize
     }
 
-    /// Where in the image the elements of a section lie from `from` up to `to`, if it has room for them: offset and
-    /// length in bytes.
+    /// Where in the image the elements of a section lie from `from` up to `to`, if it has room for them:
+    /// offset and length in bytes.
     pub fn bytes_of(&self, section: Section, from: usize, to: usize) -> Option<(usize, usize)> {
         let ([at, most], element) = (self.sections[section as usize], ELEMENT[section as usize]);
         let fits = from <= to && to <= most as usize;
@@ -219,8 +220,8 @@ impl Image {
         Image { storage, skip }
     }
 
-    /// A copy of the live part in `file`, without room for growth, and its bytes. `None` if the file holds none that this
-    /// reader knows. One of format 1 is made one of this format.
+    /// A copy of the live part in `file`, without room for growth, and its bytes. `None` if the file holds
+    /// none that this reader knows. One of format 1 is made one of this format.
     ///
     /// Read, never mapped: whoever shares the file could cut it short under a mapping.
     ///
@@ -266,8 +267,8 @@ impl Image {
         Ok(Some((image, bytes)))
     }
 
-    /// Puts the header and the staged bytes as they are now into a copy that [`Image::read`] made. False if the live
-    /// part has grown since, or is none any more; the copy is then as it was.
+    /// Puts the header and the staged bytes as they are now into a copy that [`Image::read`] made. False if
+    /// the live part has grown since, or is none any more; the copy is then as it was.
     ///
     /// # Errors
     /// When the file can't be read.
@@ -321,8 +322,8 @@ impl Image {
         &self.storage[self.skip..]
     }
 
-    /// What the live part that it holds says of its format, which may be one that [`View::open`] does not know;
-    /// `None` if it holds none.
+    /// What the live part that it holds says of its format, which may be one that [`View::open`] does not
+    /// know; `None` if it holds none.
     pub fn stated(&self) -> Option<Stated> {
         stated(&self.bytes(HEADER_BYTES))
     }

@@ -56,7 +56,8 @@ impl Head {
     }
 }
 
-/// Reads `there` columns of `n` values. Those that are not there have 0, and those that are not known are left out.
+/// Reads `there` columns of `n` values. Those that are not there have 0, and those that are not known are
+/// left out.
 fn columns<const KNOWN: usize>(
     reader: &mut Reader,
     there: u64,
@@ -146,9 +147,9 @@ impl Shapes {
         id
     }
 
-    /// Takes in the shapes that a block of a format with this major number defines, and returns what must be known
-    /// before it is decoded. `None` if the payload is not well formed; since its checksum was right, that is
-    /// the writer's fault.
+    /// Takes in the shapes that a block of a format with this major number defines, and returns what must be
+    /// known before it is decoded. `None` if the payload is not well formed; since its checksum was right,
+    /// that is the writer's fault.
     pub fn outline(&mut self, major: u16, payload: &[u8]) -> Option<Outline> {
         let mut reader = Reader::new(payload);
         let head = Head::read(major, &mut reader)?;

@@ -11,13 +11,13 @@
 //! ```
 //!
 //! Host times are in units of `1 << shift` ticks. NCCL's stamps are in units that divide all stamps of the
-//! block, so they lose nothing. The columns behind the last one that has a value are left out: a reader takes a column
-//! that is not there for 0, and leaves out one that it does not know.
+//! block, so they lose nothing. The columns behind the last one that has a value are left out: a reader takes
+//! a column that is not there for 0, and leaves out one that it does not know.
 //!
-//! Example: one AllReduce of 1024 elements on 2 channels, ticket 5. It is entered at tick 0x10000, launched at
-//! 0x10020, and returns at 0x10100. Of the CUDA events around its launch, the first runs at 0x10400, which may be
-//! wrong by 600 ns, and the second 1024 ns later. `SPEC.md` has the same block, and a test holds it against
-//! this code.
+//! Example: one AllReduce of 1024 elements on 2 channels, ticket 5. It is entered at tick 0x10000, launched
+//! at 0x10020, and returns at 0x10100. Of the CUDA events around its launch, the first runs at 0x10400, which
+//! may be wrong by 600 ns, and the second 1024 ns later. `SPEC.md` has the same block, and a test holds it
+//! against this code.
 //!
 //! ```text
 //! 00  04  80 08  00  01    dictionary 0, units of 2^4 ticks and 1024 ns, new shapes from 0 on: 1

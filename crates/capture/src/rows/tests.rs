@@ -126,7 +126,9 @@ proptest! {
     }
 
     #[test]
-    fn records_round_trip(blocks in prop::collection::vec(prop::collection::vec(record(), 0..2 * MOST), 1..4)) {
+    fn records_round_trip(
+        blocks in prop::collection::vec(prop::collection::vec(record(), 0..2 * MOST), 1..4),
+    ) {
         let (mut encoder, mut shapes, mut decoder) = (Encoder::new(), Shapes::default(), Decoder::new());
         for records in blocks {
             let mut payload = Vec::new();
@@ -188,8 +190,8 @@ fn columns_that_are_not_known_are_counted_and_left_out() {
     };
     let mut payload = Vec::new();
     Encoder::new().encode(&mut payload, &[record]);
-    // The number stands before the columns. A column takes a byte, and one with a value another: the group and
-    // these two. What is behind them is not written.
+    // The number stands before the columns. A column takes a byte, and one with a value another: the group
+    // and these two. What is behind them is not written.
     let written = column::event_ns + 1;
     let count = payload.len() - (written + 3) - 1;
     assert_eq!(usize::from(payload[count]), written);

@@ -53,7 +53,9 @@ fn no_trace(folder: &Path, error: &OpenError, checks: &mut Checks) {
     const NAME: &str = "trace_files";
     let shown = folder.display();
     if let OpenError::NotFound { .. } = error {
-        let remedy = "`ncclscope run -o DIR` or NCCLSCOPE_OUT decide where a capture goes; the recorder's first line says it";
+        let remedy =
+            "`ncclscope run -o DIR` or NCCLSCOPE_OUT decide where a capture goes; the recorder's \
+            first line says it";
         checks.not(
             Status::Fail,
             NAME,
@@ -88,7 +90,8 @@ fn no_trace(folder: &Path, error: &OpenError, checks: &mut Checks) {
             Status::Fail,
             NAME,
             format!("`{shown}` has no trace file, and `ncclscope run` did not make it"),
-            "see NCCLSCOPE_OUT of the job; on a cluster, that all hosts see this folder: `ncclscope collect` brings parts together",
+            "see NCCLSCOPE_OUT of the job; on a cluster, that all hosts see this folder: `ncclscope collect` \
+            brings parts together",
         );
         return;
     };
@@ -98,8 +101,9 @@ fn no_trace(folder: &Path, error: &OpenError, checks: &mut Checks) {
             Status::Fail,
             NAME,
             "the program ended well, and no process of it loaded the plugin",
-            "did it use NCCL (torch: backend nccl, on GPUs)? NCCL 2.23 or newer? did the launcher pass NCCL_PROFILER_PLUGIN on? \
-             `ncclscope doctor` in the job's environment checks these; NCCL_DEBUG=INFO makes NCCL say what it loads",
+            "did it use NCCL (torch: backend nccl, on GPUs)? NCCL 2.23 or newer? did the launcher pass \
+             NCCL_PROFILER_PLUGIN on? `ncclscope doctor` in the job's environment checks these; \
+             NCCL_DEBUG=INFO makes NCCL say what it loads",
         ),
         Some(status) => checks.not(
             Status::Fail,
@@ -128,10 +132,12 @@ fn ranks(capture: &Capture, report: &Report, checks: &mut Checks) {
     const NAME: &str = "ranks";
     for row in &report.completeness.absent {
         let remedy = if row.unreadable.is_empty() {
-            "their hosts may not see this folder (`ncclscope collect --into` there), may not have the plugin at this path, or \
-             their launcher did not pass the variables on; ranks that made no communicator leave none"
+            "their hosts may not see this folder (`ncclscope collect --into` there), may not have the plugin \
+             at this path, or their launcher did not pass the variables on; ranks that made no communicator \
+             leave none"
         } else {
-            "copy the file again from its host; if it is the original, its disk was full or lost it, and the calls are lost"
+            "copy the file again from its host; if it is the original, its disk was full or lost it, and the \
+            calls are lost"
         };
         checks.not(Status::Fail, NAME, row.sentence(), remedy);
     }
@@ -185,7 +191,8 @@ fn calls(capture: &Capture, report: &Report, checks: &mut Checks) {
             Status::Fail,
             NAME,
             "the plugin was loaded and no communicator was made",
-            "the program ended, or hangs, in its first communicator's init: `NCCL_DEBUG=INFO` tells how far that is",
+            "the program ended, or hangs, in its first communicator's init: `NCCL_DEBUG=INFO` tells how far \
+            that is",
         );
     }
     if communicators.iter().all(|c| c.nranks == Some(1)) {
@@ -200,17 +207,19 @@ fn calls(capture: &Capture, report: &Report, checks: &mut Checks) {
         return checks.not(
             Status::Fail,
             NAME,
-            "no call reached the disk, and the live parts, which have them, are not here: the processes were killed before their \
-             first flush, or still run",
-            "`ncclscope collect` on the hosts of the job, before they restart; `ncclscope run` keeps live parts by itself",
+            "no call reached the disk, and the live parts, which have them, are not here: the processes were \
+             killed before their first flush, or still run",
+            "`ncclscope collect` on the hosts of the job, before they restart; `ncclscope run` keeps live \
+            parts by itself",
         );
     }
     checks.not(
         Status::Fail,
         NAME,
         format!("{} communicators were made and no call was announced on them", communicators.len()),
-        "the program may have ended before its first call, or have used paths that NCCL keeps silent about: symmetric memory \
-         before 2.28, device-side communication, put and signal; see the notes of the report",
+        "the program may have ended before its first call, or have used paths that NCCL keeps silent about: \
+         symmetric memory before 2.28, device-side communication, put and signal; see the notes of the \
+         report",
     );
 }
 
@@ -383,8 +392,8 @@ fn events(capture: &Capture, checks: &mut Checks) {
             Status::Warn,
             NAME,
             format!("events were asked for and never came: {} (mask {mask:#x}, NCCL {nccl})", names(&silent)),
-            "NCCL does not announce them for these calls (Broadcast from 2.29 on, symmetric memory up to 2.30, copy engines), or \
-             another client set its mask; the report's notes name the calls",
+            "NCCL does not announce them for these calls (Broadcast from 2.29 on, symmetric memory up to \
+             2.30, copy engines), or another client set its mask; the report's notes name the calls",
         );
     }
 }
@@ -416,7 +425,8 @@ fn times(capture: &Capture, report: &Report, checks: &mut Checks) {
             Status::Warn,
             NAME,
             format!("CUDA returned error {error}, and timing by its events ended there"),
-            "the program's own error, which it sees as well: 700 is an illegal address, 710 an assertion, 719 a failed launch",
+            "the program's own error, which it sees as well: 700 is an illegal address, 710 an assertion, \
+            719 a failed launch",
         );
     }
     // What was left out on purpose is not missing.
@@ -448,14 +458,22 @@ fn times(capture: &Capture, report: &Report, checks: &mut Checks) {
         .filter(|(cause, _)| !matches!(cause.as_str(), "captured" | "unsampled"))
         .max_by_key(|(_, n)| **n);
     let remedy = match most.map(|(cause, _)| cause.as_str()) {
-        Some("no_stamp") => "stamps: NCCL has none before 2.27, and none for Broadcast from 2.29 on, symmetric memory up to 2.30 and copy engines; events: none before 2.28, and none for graph replays",
-        Some("early_stop") => "NCCL stamps the end of these too early; NCCLSCOPE_TIMING=auto or events times them",
+        Some("no_stamp") => "stamps: NCCL has none before 2.27, and none for Broadcast from 2.29 on, \
+            symmetric memory up to 2.30 and copy engines; events: none before 2.28, and none for graph \
+            replays",
+        Some("early_stop") => "NCCL stamps the end of these too early; NCCLSCOPE_TIMING=auto or events times \
+            them",
         Some("no_event") => "the process ended too soon after them, CUDA failed, or the GPU's clock stepped",
-        Some("fused") => "calls of one group share a launch and its time; NCCL has no time of the single call",
-        Some("desynchronised") => "a Broadcast (2.31 on; NCCL_ALLGATHERV_ENABLE=0 avoids it) or a send to oneself (up to 2.30) put NCCL's stamps out of step",
-        Some("unfinished") => "they had not ended when the recording did: the job hung, was killed, still runs or left by _exit(); ncclscope report names them",
-        Some("sealed_early") => "rows ran short, and were given away before these calls ended: a larger NCCLSCOPE_MEMORY (to 64MiB)",
-        Some("rowless") => "they were counted without rows: NCCLSCOPE_MODE=trace, a larger NCCLSCOPE_MEMORY or NCCLSCOPE_MAX_SIZE",
+        Some("fused") => "calls of one group share a launch and its time; NCCL has no time of the single \
+            call",
+        Some("desynchronised") => "a Broadcast (2.31 on; NCCL_ALLGATHERV_ENABLE=0 avoids it) or a send to \
+            oneself (up to 2.30) put NCCL's stamps out of step",
+        Some("unfinished") => "they had not ended when the recording did: the job hung, was killed, still \
+            runs or left by _exit(); ncclscope report names them",
+        Some("sealed_early") => "rows ran short, and were given away before these calls ended: a larger \
+            NCCLSCOPE_MEMORY (to 64MiB)",
+        Some("rowless") => "they were counted without rows: NCCLSCOPE_MODE=trace, a larger NCCLSCOPE_MEMORY \
+            or NCCLSCOPE_MAX_SIZE",
         _ => "NCCL delivered stamps of other calls; ncclscope report --explain has the causes",
     };
     let status = if c.timed == 0 {

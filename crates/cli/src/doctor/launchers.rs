@@ -15,7 +15,11 @@ pub fn checks(machine: &Machine) -> Vec<Check> {
         one(machine, name, launcher, &mut checks);
     }
     if checks.list.is_empty() {
-        checks.ok("launcher", "none of torchrun, srun, mpirun, mpiexec, flux on PATH; `ncclscope run -- python …` needs none");
+        checks.ok(
+            "launcher",
+            "none of torchrun, srun, mpirun, mpiexec, flux on PATH; `ncclscope run -- \
+            python …` needs none",
+        );
     }
     if machine.var("NCCLSCOPE_RUN").is_some() {
         checks.not(
@@ -36,14 +40,18 @@ fn one(machine: &Machine, name: &str, launcher: Launcher, checks: &mut Checks) {
                 Some(_) => checks.not(
                     Status::Warn,
                     "launcher",
-                    format!("srun: SLURM_EXPORT_ENV is `{}`, so it passes no other variables on", value.unwrap_or("")),
+                    format!("srun: SLURM_EXPORT_ENV is `{}`, so it passes no other variables \
+                        on", value.unwrap_or("")),
                     "`ncclscope run -- srun …` extends it; without `run`, use srun --export=ALL",
                 ),
-                None => checks.ok("launcher", "srun passes the environment on; `ncclscope run` extends an --export that would not"),
+                None => checks.ok("launcher", "srun passes the environment on; `ncclscope run` extends an \
+                    --export that would not"),
             }
         }
-        Launcher::OpenMpi => checks.ok("launcher", format!("{name} is Open MPI's: `ncclscope run` adds -x for its variables")),
-        Launcher::Hydra => checks.ok("launcher", format!("{name} is MPICH's or Intel's: `ncclscope run` adds -genv for its variables")),
+        Launcher::OpenMpi => checks.ok("launcher", format!("{name} is Open MPI's: `ncclscope run` adds -x \
+            for its variables")),
+        Launcher::Hydra => checks.ok("launcher", format!("{name} is MPICH's or Intel's: `ncclscope run` adds \
+            -genv for its variables")),
         Launcher::UnknownMpi => checks.not(
             Status::Warn,
             "launcher",

@@ -187,10 +187,17 @@ fn output(machine: &Machine, checks: &mut Checks) {
         Some(space) if space.free < CAPTURE_SPACE => checks.not(
             Status::Warn,
             NAME,
-            format!("{shown}, where {} is free; a rank writes 100 bytes a call, and up to NCCLSCOPE_MAX_SIZE", rounded(space.free)),
+            format!(
+                "{shown}, where {} is free; a rank writes 100 bytes a call, and up to \
+                NCCLSCOPE_MAX_SIZE",
+                rounded(space.free)
+            ),
             format!("{remedy}; NCCLSCOPE_MODE=profile writes totals only"),
         ),
-        Some(space) => checks.ok(NAME, format!("{shown}, where {} is free", rounded(space.free))),
+        Some(space) => checks.ok(
+            NAME,
+            format!("{shown}, where {} is free", rounded(space.free)),
+        ),
         None => checks.ok(NAME, format!("{shown}, which can be written to")),
     }
 }
@@ -201,12 +208,15 @@ fn clock(machine: &Machine, checks: &mut Checks) {
         return;
     }
     match machine.read("/sys/devices/system/clocksource/clocksource0/current_clocksource").as_deref() {
-        Some("tsc") => checks.ok("clock", "the kernel trusts the time stamp counter, and so does the recorder"),
+        Some("tsc") => checks.ok("clock", "the kernel trusts the time stamp counter, and so does the \
+            recorder"),
         Some(source) => checks.not(
             Status::Warn,
             "clock",
-            format!("the kernel's clock is `{source}`, so each time costs a kernel call or a slow register in place of a few ns"),
-            "see `dmesg | grep -i tsc` for why it does not trust the time stamp counter; in a virtual machine, ask for it to be passed on",
+            format!("the kernel's clock is `{source}`, so each time costs a kernel call or a slow register \
+                in place of a few ns"),
+            "see `dmesg | grep -i tsc` for why it does not trust the time stamp counter; in a virtual \
+            machine, ask for it to be passed on",
         ),
         None => checks.not(
             Status::Unknown,
@@ -250,7 +260,8 @@ fn left_behind(machine: &Machine, checks: &mut Checks) {
         Status::Warn,
         "left_behind",
         format!(
-            "{} processes that were killed have their newest calls in {} of this node's memory, the first of them of `{folder}`",
+            "{} processes that were killed have their newest calls in {} of this node's memory, the first of \
+            them of `{folder}`",
             machine.left.len(),
             rounded(bytes)
         ),
@@ -297,7 +308,9 @@ mod tests {
     }
 
     fn gpu_node(root: &Path) {
-        let version = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\nGCC version: 13\n";
+        let version =
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release \
+            Build\nGCC version: 13\n";
         fake::file(root, "/proc/driver/nvidia/version", version);
         for gpu in ["0000:18:00.0", "0000:2a:00.0"] {
             fake::file(

@@ -2,8 +2,8 @@
 //!
 //! [`find`] looks where programs get NCCL from; [`delivers`] has what is known of a release.
 //!
-//! Rule: what a release can't tell is no fault of this machine, so it stands in a table of its own, with the way round where there
-//! is one, and fails no check.
+//! Rule: what a release can't tell is no fault of this machine, so it stands in a table of its own, with the
+//! way round where there is one, and fails no check.
 
 use super::{Check, Checks, Machine, Status};
 use nccl_abi::release;
@@ -123,8 +123,9 @@ pub fn checks(machine: &Machine, libraries: &[Library]) -> Vec<Check> {
             Status::Unknown,
             "nccl_found",
             format!("no NCCL found; {looked}"),
-            "run this in the job's own environment (its virtual environment, container or modules); a program that has NCCL \
-             linked into it (some PyTorch builds) must be 2.23 or newer: torch.cuda.nccl.version() tells",
+            "run this in the job's own environment (its virtual environment, container or modules); a \
+             program that has NCCL linked into it (some PyTorch builds) must be 2.23 or newer: \
+             torch.cuda.nccl.version() tells",
         );
     }
     for library in libraries {
@@ -134,21 +135,33 @@ pub fn checks(machine: &Machine, libraries: &[Library]) -> Vec<Check> {
                 Status::Fail,
                 "nccl_version",
                 format!("NCCL {} at {at} has no profiler interface", dotted(version)),
-                "programs that use it can't be recorded: NCCL 2.23 or newer (pip install -U nvidia-nccl-cu12, or a newer torch)",
+                "programs that use it can't be recorded: NCCL 2.23 or newer (pip install -U \
+                nvidia-nccl-cu12, or a newer torch)",
             ),
             (Some(version), _) => {
                 let what = match abi(version) {
                     (Some(abi), true) => format!("profiler ABI v{abi}"),
-                    (Some(abi), false) => format!("not examined; its profiler ABI is likely v{abi}"),
+                    (Some(abi), false) => {
+                        format!("not examined; its profiler ABI is likely v{abi}")
+                    }
                     (None, _) => "not examined".to_owned(),
                 };
-                checks.ok("nccl_version", format!("NCCL {} at {at}: {what}", dotted(version)));
+                checks.ok(
+                    "nccl_version",
+                    format!("NCCL {} at {at}: {what}", dotted(version)),
+                );
                 cautions(machine, version, &mut checks);
             }
             (None, error) => checks.not(
                 Status::Unknown,
                 "nccl_version",
-                format!("{at} does not tell its version: {}", error.as_deref().unwrap_or("no ncclGetVersion")),
+                format!(
+                    "{at} does not tell its version: {}",
+                    error.as_deref().unwrap_or(
+                        "no \
+                    ncclGetVersion"
+                    )
+                ),
                 "see that it is whole and for this machine; programs that use it may not start",
             ),
         }
@@ -162,8 +175,8 @@ pub fn checks(machine: &Machine, libraries: &[Library]) -> Vec<Check> {
             Status::Warn,
             "nccl_versions",
             format!("{} versions of NCCL: {}", versions.len(), list.join(", ")),
-            "which one a program takes hangs on how it was built (torch takes its package's); the report's first lines have the \
-             one that was used",
+            "which one a program takes hangs on how it was built (torch takes its package's); the report's \
+             first lines have the one that was used",
         );
     }
     checks.list
@@ -199,8 +212,8 @@ fn cautions(machine: &Machine, version: u32, checks: &mut Checks) {
         checks.not(
             Status::Warn,
             "nccl_stamps",
-            "stamps cost more with NCCL 2.31 than with others: 4 to 13 % of an AllReduce of 128 KiB to 4 MiB was reported \
-             (NVIDIA/nccl#2355)",
+            "stamps cost more with NCCL 2.31 than with others: 4 to 13 % of an AllReduce of 128 KiB to 4 MiB \
+             was reported (NVIDIA/nccl#2355)",
             "measure a step with and without; NCCL 2.32 has it mended",
         );
     }
@@ -208,7 +221,8 @@ fn cautions(machine: &Machine, version: u32, checks: &mut Checks) {
         checks.not(
             Status::Warn,
             "nccl_broadcast",
-            format!("NCCL {} announces no kernel for Broadcast; from 2.31 on the stamps of later calls are wrong after one", dotted(version)),
+            format!("NCCL {} announces no kernel for Broadcast; from 2.31 on the stamps of later calls are \
+                wrong after one", dotted(version)),
             "NCCL_ALLGATHERV_ENABLE=0 in programs that broadcast",
         );
     }
@@ -242,7 +256,8 @@ pub fn delivers(version: u32) -> Vec<Delivered> {
     vec![
         match version {
             0..22_300 => ("calls", No, "profiler plugins came with 2.23"),
-            22_300..22_800 => ("calls", Partly, "as NCCL enqueues them; a communicator's size and the caller's rank from 2.27 on"),
+            22_300..22_800 => ("calls", Partly, "as NCCL enqueues them; a communicator's size and the \
+                caller's rank from 2.27 on"),
             _ => ("calls", Yes, "every API call of communicators with two or more ranks"),
         },
         match from(22_800) {
@@ -254,17 +269,20 @@ pub fn delivers(version: u32) -> Vec<Delivered> {
             22_700..22_800 => (
                 "GPU times",
                 Partly,
-                "with NCCLSCOPE_TIMING=stamps only, which starts a busy thread and takes 34 MB of /dev/shm for each rank and communicator",
+                "with NCCLSCOPE_TIMING=stamps only, which starts a busy thread and takes 34 MB of /dev/shm \
+                for each rank and communicator",
             ),
             _ => ("GPU times", Yes, "from CUDA events, within NCCLSCOPE_BUDGET"),
         },
         match version {
             0..22_900 => ("Broadcast", Yes, "as other collectives"),
-            22_900..23_100 => ("Broadcast", Partly, "no algorithm; timed where it is alone in its group; NCCL_ALLGATHERV_ENABLE=0 brings the rest back"),
+            22_900..23_100 => ("Broadcast", Partly, "no algorithm; timed where it is alone in its group; \
+                NCCL_ALLGATHERV_ENABLE=0 brings the rest back"),
             _ => (
                 "Broadcast",
                 Partly,
-                "no algorithm; timed where it is alone in its group; NCCL's stamps of later calls can't be trusted; NCCL_ALLGATHERV_ENABLE=0 avoids both",
+                "no algorithm; timed where it is alone in its group; NCCL's stamps of later calls can't be \
+                trusted; NCCL_ALLGATHERV_ENABLE=0 avoids both",
             ),
         },
         match from(23_100) {
@@ -272,12 +290,14 @@ pub fn delivers(version: u32) -> Vec<Delivered> {
             false => (
                 "AlltoAll, send to oneself",
                 Partly,
-                "as sends and receives, put together by ncclscope; NCCL's stamps of later calls can't be trusted after one",
+                "as sends and receives, put together by ncclscope; NCCL's stamps of later calls can't be \
+                trusted after one",
             ),
         },
         match version {
             0..22_800 => ("symmetric-memory kernels", No, "not announced before 2.28"),
-            22_800..23_100 => ("symmetric-memory kernels", Partly, "no algorithm; timed where they are alone in their group"),
+            22_800..23_100 => ("symmetric-memory kernels", Partly, "no algorithm; timed where they are alone \
+                in their group"),
             _ => ("symmetric-memory kernels", Yes, "with their variant; no replays"),
         },
         match version {
@@ -339,14 +359,14 @@ mod tests {
             root.path(),
             &[("LD_LIBRARY_PATH", "/opt/nccl/lib:/nowhere")],
         );
-        machine.run = Box::new(move |words| {
-            match words[0] {
+        machine.run = Box::new(move |words| match words[0] {
             "python3" => Some(format!("\n/usr/lib/python3\n{packages}\n")),
             "/sbin/ldconfig" => Some(
-                "1 libs found\n\tlibnccl.so.2 (libc6,x86-64) => /usr/lib/x86_64-linux-gnu/libnccl.so.2\n".to_owned(),
+                "1 libs found\n\tlibnccl.so.2 (libc6,x86-64) => \
+                /usr/lib/x86_64-linux-gnu/libnccl.so.2\n"
+                    .to_owned(),
             ),
             _ => None,
-        }
         });
         machine.probe = Box::new(|path| Probe {
             version: std::fs::read_to_string(path).expect("a file").parse().ok(),

@@ -24,9 +24,11 @@ fn opened(machine: &Machine, path: &Path, checks: &mut Checks) {
     let found = (machine.probe)(path);
     if let Some(error) = found.error {
         let remedy = if error.contains("GLIBC") {
-            "this system's C library is older than the one it was built with: `make portable` builds one for glibc 2.17"
+            "this system's C library is older than the one it was built with: `make portable` builds one for \
+            glibc 2.17"
         } else if error.contains("ELF") || error.contains("cannot open shared object") {
-            "it is not a library for this machine: install ncclscope for this architecture, and see that the file is whole"
+            "it is not a library for this machine: install ncclscope for this architecture, and see that the \
+            file is whole"
         } else {
             "see that the file is whole and readable; reinstall ncclscope"
         };
@@ -56,7 +58,8 @@ fn opened(machine: &Machine, path: &Path, checks: &mut Checks) {
             Status::Fail,
             "plugin_opens",
             format!("`{}` opens and lacks {}", path.display(), missing.join(", ")),
-            "it is not this ncclscope's plugin: name the right one with NCCLSCOPE_PLUGIN, or reinstall ncclscope",
+            "it is not this ncclscope's plugin: name the right one with NCCLSCOPE_PLUGIN, or reinstall \
+            ncclscope",
         );
     }
 }
@@ -72,10 +75,18 @@ fn named(machine: &Machine, ours: Option<&Path>, checks: &mut Checks) {
             Some(file) => checks.not(
                 Status::Warn,
                 NAME,
-                format!("NCCL_PROFILER_PLUGIN is not set, and NCCL would load `{}` by default", file.display()),
+                format!(
+                    "NCCL_PROFILER_PLUGIN is not set, and NCCL would load `{}` by \
+                    default",
+                    file.display()
+                ),
                 set_it,
             ),
-            None => checks.ok(NAME, "NCCL_PROFILER_PLUGIN is not set: `ncclscope run` sets it; without it nothing is recorded"),
+            None => checks.ok(
+                NAME,
+                "NCCL_PROFILER_PLUGIN is not set: `ncclscope run` sets it; without it \
+                nothing is recorded",
+            ),
         }
         return;
     };

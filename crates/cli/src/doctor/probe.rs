@@ -49,8 +49,8 @@ pub fn here(library: &Path) -> Probe {
         found.error = Some("a path with a zero byte".to_owned());
         return found;
     };
-    // SAFETY: plain calls with NUL-terminated names. This process is the doctor's child and does nothing else, so a
-    // library that misbehaves harms nobody.
+    // SAFETY: plain calls with NUL-terminated names. This process is the doctor's child and does nothing
+    // else, so a library that misbehaves harms nobody.
     unsafe {
         let handle = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
         if handle.is_null() {

@@ -1,6 +1,6 @@
 //! NCCLSCOPE_* and NCCL's own variables: names that do not exist, values that can't be used, and what else decides.
 //!
-//! The recorder reads its settings by itself, in the job; [`SETTINGS`] is the table of `docs/settings.md`, and a test holds
+//! The recorder reads its settings by itself, in the job; [`SETTINGS`] is the table of `docs/reference/settings.md`, and a test holds
 //! the two together.
 
 use super::{Check, Checks, Machine, Status};
@@ -32,7 +32,7 @@ const SETTINGS: [(&str, Takes); 15] = [
     ),
     ("NCCLSCOPE_BUDGET", Takes::Percent(0.01, 100.0)),
     ("NCCLSCOPE_GRAPHS", Takes::Words(&["count", "off"])),
-    ("NCCLSCOPE_WINDOWS", Takes::Words(&["on", "off"])),
+    ("NCCLSCOPE_WINDOWS", Takes::Words(&["auto", "on", "off"])),
     ("NCCLSCOPE_WAITS", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_NET", Takes::Words(&["steps", "ops", "off"])),
     ("NCCLSCOPE_FLUSH", Takes::Seconds(0.05, 3600.0)),
@@ -60,8 +60,8 @@ pub fn checks(machine: &Machine) -> Vec<Check> {
                 .map(|(known, _)| *known)
                 .min_by_key(|known| distance(known, name));
             let remedy = match near.filter(|known| distance(known, name) <= 3) {
-                Some(known) => format!("{known}? docs/settings.md has them all"),
-                None => "docs/settings.md has the names".to_owned(),
+                Some(known) => format!("{known}? docs/reference/settings.md has them all"),
+                None => "docs/reference/settings.md has the names".to_owned(),
             };
             checks.not(
                 Status::Warn,
@@ -153,7 +153,7 @@ fn expected(takes: &Takes, value: &str) -> Option<String> {
         }
         Takes::Bytes(from, to) => {
             let fits = units::bytes(value).is_some_and(|n| (*from..=*to).contains(&n));
-            let size = |n: u64| analyze::summary::size(n).replace(' ', "");
+            let size = |n: u64| analyze::spelling::size(n).replace(' ', "");
             (!fits).then(|| format!("a size from {} to {}, like 64MiB", size(*from), size(*to)))
         }
     }
@@ -206,7 +206,7 @@ mod tests {
                 "seconds from 0.05 to 3600",
                 "a size from 1MiB to 64MiB, like 64MiB",
                 "one of profile, trace, full, callbacks",
-                "NCCLSCOPE_TIMING? docs/settings.md has them all",
+                "NCCLSCOPE_TIMING? docs/reference/settings.md has them all",
             ]
         );
         assert!(warned(&[
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn the_table_is_that_of_the_documentation() {
         let text = std::fs::read_to_string(
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md"),
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/settings.md"),
         )
         .expect("the page");
         let rows: Vec<Vec<&str>> = text

@@ -1,11 +1,11 @@
 //! Adoption: keeping the live part of a process that died, as `NAME.live` beside its trace file.
 //!
-//! [`leftovers`] finds the live parts that processes of this user have on this node, by their first pages. A [`Part`] is
-//! a copy of a live part, read from such a file. [`adopt`] writes it into the capture, unless the capture has everything
-//! already. [`traces`] finds the trace files of a capture.
+//! [`leftovers`] finds the live parts that processes of this user have on this node, by their first pages. A
+//! [`Part`] is a copy of a live part, read from such a file. [`adopt`] writes it into the capture, unless the
+//! capture has everything already. [`traces`] finds the trace files of a capture.
 //!
-//! Rule: only a dead writer's part is adopted. A copy of a living one would be taken for its last word by readers,
-//! which prefer `NAME.live`.
+//! Rule: only a dead writer's part is adopted. A copy of a living one would be taken for its last word by
+//! readers, which prefer `NAME.live`.
 
 use anyhow::{bail, Context};
 use capture::left::facts_of;
@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 const MOST_BYTES: u64 = 256 << 20;
 
 /// A copy of a live part.
-pub struct Part {
+pub struct LivePart {
     image: Image,
     bytes: usize,
 }
@@ -36,12 +36,12 @@ pub enum Outcome {
     Whole,
 }
 
-impl Part {
+impl LivePart {
     /// The live part in `file`, in use or adopted; `None` when it holds none.
     ///
     /// # Errors
     /// When it can't be read.
-    pub fn read(file: &File) -> io::Result<Option<Part>> {
+    pub fn read(file: &File) -> io::Result<Option<LivePart>> {
         let mut bytes = Vec::new();
         file.take(HEADER_BYTES as u64).read_to_end(&mut bytes)?;
         let found = if snapshot::is_whole(&bytes) {
@@ -50,11 +50,11 @@ impl Part {
         } else {
             Image::read(file)?
         };
-        Ok(found.and_then(|(image, bytes)| Part::of(image, bytes)))
+        Ok(found.and_then(|(image, bytes)| LivePart::of(image, bytes)))
     }
 
     /// The live part that a snapshot file holds.
-    pub fn of_snapshot(path: &Path) -> Option<Part> {
+    pub fn of_snapshot(path: &Path) -> Option<LivePart> {
         let mut file = Vec::new();
         open(path)
             .ok()?
@@ -63,12 +63,12 @@ impl Part {
             .ok()?;
         let image = snapshot::read(&file)?;
         let bytes = std::mem::size_of_val(image.words());
-        Part::of(image, bytes)
+        LivePart::of(image, bytes)
     }
 
-    fn of(image: Image, bytes: usize) -> Option<Part> {
+    fn of(image: Image, bytes: usize) -> Option<LivePart> {
         image.view()?;
-        Some(Part { image, bytes })
+        Some(LivePart { image, bytes })
     }
 
     fn view(&self) -> View<'_> {
@@ -120,7 +120,7 @@ impl Part {
     fn is_in(&self, snap: &Path) -> bool {
         // Totals and counters are in the live part alone, so the snapshot must be as new as this.
         self.ended()
-            && Part::of_snapshot(snap).is_some_and(|kept| {
+            && LivePart::of_snapshot(snap).is_some_and(|kept| {
                 kept.ended()
                     && kept.trace_id() == self.trace_id()
                     && kept.announced() == self.announced()
@@ -137,8 +137,8 @@ impl Part {
 }
 
 /// The live part in the file at `path`, if there is one that can be read.
-pub fn part_at(path: &Path) -> Option<Part> {
-    Part::read(&open(path).ok()?).ok()?
+pub fn part_at(path: &Path) -> Option<LivePart> {
+    LivePart::read(&open(path).ok()?).ok()?
 }
 
 /// Who wrote a trace file, from its first block.
@@ -148,7 +148,7 @@ pub fn process_of(trace: &Path) -> Facts {
     if let Ok(file) = open(trace) {
         if file.take(64 << 10).read_to_end(&mut bytes).is_ok() {
             let first = |b: block::Block| {
-                if b.kind == block::Kind::Process as u16 && process.is_empty() {
+                if b.kind == block::BlockKind::Process as u16 && process.is_empty() {
                     process = facts_of(b.payload);
                 }
             };
@@ -191,7 +191,7 @@ pub fn inside(capture: &Path, trace: &Path) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When the trace file is another process's, or the folder can't be written to.
-pub fn adopt(part: &Part, trace: &Path) -> anyhow::Result<Outcome> {
+pub fn adopt(part: &LivePart, trace: &Path) -> anyhow::Result<Outcome> {
     let live = trace.with_extension("live");
     if part.is_in(&trace.with_extension("snap"))
         || part_at(&live).is_some_and(|kept| kept.trace_id() == part.trace_id())
@@ -224,7 +224,7 @@ pub fn adopt(part: &Part, trace: &Path) -> anyhow::Result<Outcome> {
             bytes.extend(
                 capture::live::start(&part.first_page()).map_or(&[][..], |(_, facts)| facts),
             );
-            block::finish(&mut bytes, start, block::Kind::Process, 0);
+            block::finish(&mut bytes, start, block::BlockKind::Process, 0);
             let mut options = OpenOptions::new();
             let file = options.write(true).create_new(true).mode(0o600).open(trace);
             file.and_then(|mut f| f.write_all(&bytes))
@@ -269,7 +269,7 @@ pub fn sweep(here: &Here) {
 
 impl Leftover {
     /// All of it, if it is still there.
-    pub fn part(&self) -> Option<Part> {
+    pub fn part(&self) -> Option<LivePart> {
         part_at(&self.file)
     }
 }
@@ -302,7 +302,8 @@ const DEPTH: usize = 4;
 /// Entries that are looked at before a folder is taken for something else than a capture.
 const MOST_ENTRIES: usize = 1 << 20;
 
-/// Hands the files below `folder` to `each`, in order of their names, until it returns false. Follows no links.
+/// Hands the files below `folder` to `each`, in order of their names, until it returns false. Follows no
+/// links.
 pub fn walk(folder: &Path, each: &mut impl FnMut(&Path) -> bool) {
     fn below(
         folder: &Path,
@@ -383,7 +384,7 @@ mod tests {
             }
             header.process_len.store(facts.len() as u32, Relaxed);
             header.magic.store(capture::live::MAGIC, Relaxed);
-            let part = Part::of(image, layout.bytes()).expect("a part");
+            let part = LivePart::of(image, layout.bytes()).expect("a part");
             part.write(&folder.path().join(name)).expect("written");
         };
         left("a.live", "/one/h/r0-p1-aa.trace");

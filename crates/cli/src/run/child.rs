@@ -1,11 +1,11 @@
-//! The program: started with the terminal, the standard streams and the process group that `ncclscope run` has, sent
-//! the signals that are meant for it, and waited for.
+//! The program: started with the terminal, the standard streams and the process group that `ncclscope run`
+//! has, sent the signals that are meant for it, and waited for.
 //!
-//! Signals are blocked and read from a descriptor, so that none is lost between the start of `run` and the program's,
-//! and so that what the caller has set to be ignored (`nohup`) stays ignored in the program.
+//! Signals are blocked and read from a descriptor, so that none is lost between the start of `run` and the
+//! program's, and so that what the caller has set to be ignored (`nohup`) stays ignored in the program.
 //!
-//! Rule: a signal reaches the program once. What the terminal generates goes to the whole process group, the program
-//! among it, and is not forwarded; neither is what the program or its children send.
+//! Rule: a signal reaches the program once. What the terminal generates goes to the whole process group, the
+//! program among it, and is not forwarded; neither is what the program or its children send.
 
 use nix::errno::Errno;
 use nix::sys::signal::{self, SigHandler, SigSet, SigmaskHow, Signal};
@@ -32,8 +32,8 @@ const FORWARDED: [Signal; 8] = [
 /// `si_code` of signals that the kernel sends, the terminal's among them.
 const SI_KERNEL: i32 = 0x80;
 
-/// Has writes beyond the limit of file sizes fail instead of ending this process, which has a program to wait for.
-/// Returns the mask that we were started with.
+/// Has writes beyond the limit of file sizes fail instead of ending this process, which has a program to wait
+/// for. Returns the mask that we were started with.
 ///
 /// # Errors
 /// Never, with a signal that is known.
@@ -41,8 +41,8 @@ pub fn outlive_size_limit() -> nix::Result<SigSet> {
     SigSet::from(Signal::SIGXFSZ).thread_swap_mask(SigmaskHow::SIG_BLOCK)
 }
 
-/// Whether SIGPIPE was ignored when this process was started, as systemd has it for its services. Rust's start-up ignores
-/// it in any case, and `Command` gives its default to programs.
+/// Whether SIGPIPE was ignored when this process was started, as systemd has it for its services. Rust's
+/// start-up ignores it in any case, and `Command` gives its default to programs.
 static PIPE_IGNORED: AtomicBool = AtomicBool::new(false);
 
 /// Called before Rust's start-up.
@@ -119,8 +119,8 @@ fn reap(child: Pid) -> nix::Result<Option<u8>> {
         match waitpid(child, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED))? {
             WaitStatus::Exited(_, status) => return Ok(Some(status as u8)),
             WaitStatus::Signaled(_, signal, _) => return Ok(Some(128 + signal as u8)),
-            // Stopped from the terminal: the shell waits for us to stop with it, and wakes both. A SIGSTOP from
-            // elsewhere is not followed, because whoever wakes the program would not think of us.
+            // Stopped from the terminal: the shell waits for us to stop with it, and wakes both. A SIGSTOP
+            // from elsewhere is not followed, because whoever wakes the program would not think of us.
             WaitStatus::Stopped(_, Signal::SIGTSTP | Signal::SIGTTIN | Signal::SIGTTOU) => {
                 signal::raise(Signal::SIGSTOP)?
             }

@@ -1,7 +1,8 @@
-//! The capture folder of a run: made or accepted, marked with `capture.json`, and shared by the ranks of one job.
+//! The capture folder of a run: made or accepted, marked with `capture.json`, and shared by the ranks of one
+//! job.
 //!
-//! Rule: whoever creates `capture.json` owns the folder (O_EXCL decides between many). Others join only with the same
-//! job key and a rank that is not taken, so no two captures ever mix.
+//! Rule: whoever creates `capture.json` owns the folder (O_EXCL decides between many). Others join only with
+//! the same job key and a rank that is not taken, so no two captures ever mix.
 
 use super::adopt;
 use super::job::{batch_id, Job};
@@ -51,7 +52,8 @@ enum Claim {
 }
 
 impl Folder {
-    /// Makes or accepts the folder for `command`: `output` as the user gave it, else a new one in the current folder.
+    /// Makes or accepts the folder for `command`: `output` as the user gave it, else a new one in the current
+    /// folder.
     ///
     /// # Errors
     /// When it can't be made, or holds another capture.
@@ -79,19 +81,21 @@ impl Folder {
         let (root, rest) = split(&expand(output, job, launcher));
         if !rest.is_empty() && (root.as_os_str().is_empty() || root == Path::new("/")) {
             bail!(
-                "`{output}` begins with a pattern that is not known before the program starts\n  hint: put it into a \
-                 folder of its own, like `-o captures/{}`",
+                "`{output}` begins with a pattern that is not known before the program starts\n  hint: put \
+                 it into a folder of its own, like `-o captures/{}`",
                 output.trim_start_matches('/')
             );
         }
         match claim(&root, job, command)? {
             (Claim::Other(what), _) => bail!(
-                "`{}` holds another capture (`{}`)\n  hint: name a new folder with -o, leave -o out, or remove that one",
+                "`{}` holds another capture (`{}`)\n  hint: name a new folder with -o, leave -o out, or \
+                remove that one",
                 root.display(),
                 what.display()
             ),
             (Claim::Taken, _) => bail!(
-                "`{}` holds an earlier capture of this job and rank\n  hint: name a new folder with -o, or leave -o out",
+                "`{}` holds an earlier capture of this job and rank\n  hint: name a new folder with -o, or \
+                leave -o out",
                 root.display()
             ),
             (claim, made) => Folder::of(root, &rest, claim, made, job.is_some()),
@@ -108,7 +112,8 @@ impl Folder {
                 }
             }
         };
-        // All ranks must come to the same name by themselves; those that run several programs in turn take the next.
+        // All ranks must come to the same name by themselves; those that run several programs in turn take
+        // the next.
         let key: String = job
             .key
             .chars()
@@ -326,8 +331,8 @@ fn random() -> io::Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Fills in the patterns that hold for every process of the program. `%h` differs under a launcher that leaves this
-/// host, `%r` under any, and `%p` is a process's own.
+/// Fills in the patterns that hold for every process of the program. `%h` differs under a launcher that
+/// leaves this host, `%r` under any, and `%p` is a process's own.
 fn expand(pattern: &str, job: Option<&Job>, launcher: Launcher) -> String {
     let host = (!launcher.leaves_host()).then(|| adopt::Here::ask().host);
     let rank = job

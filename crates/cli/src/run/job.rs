@@ -1,7 +1,7 @@
 //! The job that this `ncclscope run` is one process of, when a launcher started it once per rank.
 //!
-//! Rule: instances share a capture folder only on evidence that they are the same job: equal [`Job::key`]s, and a
-//! [`Job::member`] that no other instance has taken.
+//! Rule: instances share a capture folder only on evidence that they are the same job: equal [`Job::key`]s,
+//! and a [`Job::member`] that no other instance has taken.
 
 /// One rank's place in a job, as its launcher's variables tell it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +34,8 @@ impl Job {
             })
         };
         let master = || Some(format!("{}:{}", var("MASTER_ADDR")?, var("MASTER_PORT")?));
-        // A batch script has SLURM_PROCID=0 as well; only a step's tasks have siblings. The largest numbers stand for
-        // the batch script itself and for interactive shells.
+        // A batch script has SLURM_PROCID=0 as well; only a step's tasks have siblings. The largest numbers
+        // stand for the batch script itself and for interactive shells.
         let slurm = var("SLURM_JOB_ID")
             .zip(var("SLURM_STEP_ID"))
             .and_then(|(job, step)| {

@@ -1,12 +1,13 @@
 //! Keeps what the program's processes leave: while it runs, and when it has ended.
 //!
-//! A [`Keeper`] is a thread that looks, now and then, for live parts of this capture on this node whose processes have
-//! died, and adopts them. So a job that is restarted many times does not fill this node's memory.
+//! A [`Keeper`] is a thread that looks, now and then, for live parts of this capture on this node whose
+//! processes have died, and adopts them. So a job that is restarted many times does not fill this node's
+//! memory.
 //!
-//! Rule: nothing is lost when this process dies with the program. The live parts are files that belong to nobody, and
-//! `ncclscope collect` finds them.
+//! Rule: nothing is lost when this process dies with the program. The live parts are files that belong to
+//! nobody, and `ncclscope collect` finds them.
 
-use super::adopt::{self, Here, Liveness, Outcome, Part};
+use super::adopt::{self, Here, LivePart, Liveness, Outcome};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -14,8 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Between two looks while the program runs.
 const EVERY: Duration = Duration::from_secs(5);
-/// How long the end of the program is waited for in processes that outlive it: a launcher may return while its last
-/// workers are being torn down.
+/// How long the end of the program is waited for in processes that outlive it: a launcher may return while
+/// its last workers are being torn down.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// What became of the processes that were seen.
@@ -31,7 +32,7 @@ pub struct Tally {
 
 impl Tally {
     /// Adopts `part` and notes what became of it; true when the capture has all of it.
-    fn adopt(&mut self, part: &Part, trace: &Path) -> bool {
+    fn adopt(&mut self, part: &LivePart, trace: &Path) -> bool {
         match adopt::adopt(part, trace) {
             Ok(Outcome::Adopted(path)) => self.adopted.push(path),
             Ok(Outcome::Whole) => {}
@@ -67,8 +68,8 @@ impl Keeper {
         }
     }
 
-    /// Adopts what is left, once the program has ended: waits until none of its processes is there, or [`GRACE`] is
-    /// over.
+    /// Adopts what is left, once the program has ended: waits until none of its processes is there, or
+    /// [`GRACE`] is over.
     pub fn finish(self) -> Tally {
         drop(self.ended);
         let _ = self.thread.map(JoinHandle::join);
@@ -84,7 +85,8 @@ impl Keeper {
     }
 }
 
-/// Looks now and then, until the program has ended. What can't be adopted is tried again, and said at the end.
+/// Looks now and then, until the program has ended. What can't be adopted is tried again, and said at the
+/// end.
 fn keep(capture: &Path, program: &Receiver<()>) {
     let here = Here::ask();
     adopt::sweep(&here);
@@ -93,7 +95,8 @@ fn keep(capture: &Path, program: &Receiver<()>) {
     }
 }
 
-/// Adopts the live parts of dead processes, and counts the others. True beside it if one of those is known to run.
+/// Adopts the live parts of dead processes, and counts the others. True beside it if one of those is known to
+/// run.
 fn look(capture: &Path, here: &Here) -> (Tally, bool) {
     let (mut tally, mut runs) = (Tally::default(), false);
     for leftover in adopt::leftovers(|_, trace| adopt::inside(capture, trace).is_ok()) {

@@ -1,7 +1,7 @@
 //! Launchers as the program of `ncclscope run`: how the recorder's variables get to the ranks they start.
 //!
-//! Rule: only a launcher's own options are changed, and only where it would else drop the variables; the program's
-//! arguments are never touched.
+//! Rule: only a launcher's own options are changed, and only where it would else drop the variables; the
+//! program's arguments are never touched.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -44,8 +44,8 @@ impl Launcher {
         !matches!(self, Launcher::Local | Launcher::None)
     }
 
-    /// The command with what this launcher needs to pass `variables` on, and a note for the user where that changed
-    /// one of their options.
+    /// The command with what this launcher needs to pass `variables` on, and a note for the user where that
+    /// changed one of their options.
     pub fn arguments(
         self,
         command: &[OsString],
@@ -82,8 +82,8 @@ impl Launcher {
         (changed, note)
     }
 
-    /// What `SLURM_EXPORT_ENV` (srun's `--export` by environment, left by `sbatch --export`) must be for srun to pass
-    /// the variables on, if something else than `value`.
+    /// What `SLURM_EXPORT_ENV` (srun's `--export` by environment, left by `sbatch --export`) must be for srun
+    /// to pass the variables on, if something else than `value`.
     pub fn slurm_export_env(self, value: Option<&str>, names: &[&str]) -> Option<String> {
         value
             .filter(|_| self == Launcher::Srun)

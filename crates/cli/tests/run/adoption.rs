@@ -1,7 +1,7 @@
 //! Live parts of processes that were killed: `ncclscope run` adopts them.
 
 use crate::client::{shared_memory, CLIENT};
-use crate::place::{stderr, Place};
+use crate::place::{stderr, RunFolder};
 use capture::live::{row_state, Layout};
 use capture::{block, snapshot};
 use std::fs;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::Ordering::Relaxed;
 
-pub fn assert_adopted(place: &Place, count: usize) {
+pub fn assert_adopted(place: &RunFolder, count: usize) {
     let live = place.files("live");
     assert_eq!((live.len(), place.files("trace").len()), (count, count));
     for live in live {
@@ -32,7 +32,7 @@ pub fn assert_adopted(place: &Place, count: usize) {
 
 #[test]
 fn a_killed_process_among_others_leaves_its_live_part() {
-    let place = Place::new();
+    let place = RunFolder::new();
     let done = place.run_playing("play killed & play killed & play ended & wait; exit 0");
     assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
     assert!(
@@ -52,7 +52,7 @@ fn a_killed_process_among_others_leaves_its_live_part() {
 
 #[test]
 fn the_killed_program_itself_leaves_its_live_part() {
-    let place = Place::new();
+    let place = RunFolder::new();
     let done = place.run_playing(&format!(
         "PLAY=killed exec \"$CLIENT\" --exact {CLIENT} --ignored --nocapture"
     ));
@@ -63,14 +63,14 @@ fn the_killed_program_itself_leaves_its_live_part() {
 
 #[test]
 fn a_process_killed_before_its_trace_file_was_made_gets_one() {
-    let place = Place::new();
+    let place = RunFolder::new();
     place.run_playing("play killed-before-its-trace-file");
     assert_adopted(&place, 1);
 }
 
 #[test]
 fn what_dies_while_the_program_runs_does_not_stay_in_memory() {
-    let place = Place::new();
+    let place = RunFolder::new();
     // Until the capture has it. The program would otherwise never end.
     let script =
         "play killed; while ! ls c/host0/*.live >/dev/null 2>&1; do sleep 0.05; done; exit 0";
@@ -82,7 +82,7 @@ fn what_dies_while_the_program_runs_does_not_stay_in_memory() {
 
 #[test]
 fn a_kill_of_run_together_with_its_ranks_loses_nothing() {
-    let place = Place::new();
+    let place = RunFolder::new();
     let built = Path::new(env!("CARGO_BIN_EXE_ncclscope"));
     let built = built.parent().expect("target/PROFILE");
     let (fake, plugin) = (
@@ -145,7 +145,7 @@ fn a_kill_of_run_together_with_its_ranks_loses_nothing() {
 }
 
 /// Live parts in shared memory that belong to `place`.
-pub fn in_shared_memory(place: &Place) -> Vec<PathBuf> {
+pub fn in_shared_memory(place: &RunFolder) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = fs::read_dir(shared_memory())
         .into_iter()
         .flatten()

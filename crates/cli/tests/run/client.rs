@@ -94,7 +94,7 @@ pub fn write_trace(trace: &Path) {
     let mut bytes = block::file_header(trace_id()).to_vec();
     let start = block::begin(&mut bytes);
     bytes.extend(process(trace).bytes());
-    block::finish(&mut bytes, start, block::Kind::Process, 0);
+    block::finish(&mut bytes, start, block::BlockKind::Process, 0);
     fs::write(trace, bytes).expect("written");
 }
 

@@ -2,7 +2,7 @@
 
 use crate::adoption::{assert_adopted, in_shared_memory};
 use crate::client::{bytes, image, shared_memory, write_snapshot, write_trace, CLIENT};
-use crate::place::{stderr, stdout, Place};
+use crate::place::{stderr, stdout, RunFolder};
 use capture::block;
 use std::fs::{self, File};
 use std::os::unix::fs::DirBuilderExt;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// A process that no `ncclscope run` watched, killed.
-fn killed_alone(place: &Place) {
+fn killed_alone(place: &RunFolder) {
     let mut client = Command::new(std::env::current_exe().expect("known"));
     client
         .args(["--exact", CLIENT, "--ignored"])
@@ -21,9 +21,24 @@ fn killed_alone(place: &Place) {
         .expect("started");
 }
 
+/// A trace file in `c/FOLDER` that has nothing but what is known of its process.
+fn trace_of_a_process(place: &RunFolder, folder: &str, facts: &str) {
+    let trace = place
+        .path()
+        .join("c")
+        .join(folder)
+        .join("r1-p1-00000000.trace");
+    fs::create_dir_all(trace.parent().expect("a folder")).expect("made");
+    let mut bytes = block::file_header(5).to_vec();
+    let start = block::begin(&mut bytes);
+    bytes.extend(facts.as_bytes());
+    block::finish(&mut bytes, start, block::BlockKind::Process, 0);
+    fs::write(&trace, bytes).expect("written");
+}
+
 #[test]
 fn collect_adopts_what_no_run_was_there_for() {
-    let place = Place::new();
+    let place = RunFolder::new();
     killed_alone(&place);
     assert_eq!(
         (place.files("live").len(), in_shared_memory(&place).len()),
@@ -53,14 +68,9 @@ fn collect_adopts_what_no_run_was_there_for() {
 
 #[test]
 fn collect_names_the_host_that_has_the_rest() {
-    let place = Place::new();
-    let trace = place.path().join("c/host0/r1-p1-00000000.trace");
-    fs::create_dir_all(trace.parent().expect("a folder")).expect("made");
-    let mut bytes = block::file_header(5).to_vec();
-    let start = block::begin(&mut bytes);
-    bytes.extend(b"host=far\nboot_id=other\nlive=/dev/shm/ncclscope-1/x.live\n");
-    block::finish(&mut bytes, start, block::Kind::Process, 0);
-    fs::write(&trace, bytes).expect("written");
+    let place = RunFolder::new();
+    let facts = "host=far\nboot_id=other\nlive=/dev/shm/ncclscope-1/x.live\n";
+    trace_of_a_process(&place, "host0", facts);
     let done = place
         .ncclscope(&["collect", "c"])
         .output()
@@ -74,19 +84,13 @@ fn collect_names_the_host_that_has_the_rest() {
 
 #[test]
 fn what_a_container_had_in_its_memory_is_elsewhere() {
-    let place = Place::new();
-    let trace = place.path().join("c/box/r1-p1-00000000.trace");
-    fs::create_dir_all(trace.parent().expect("a folder")).expect("made");
+    let place = RunFolder::new();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("read");
     let facts = format!(
         "host=box\nboot_id={}\npid=1\npid_namespace=1\nlive=/dev/shm/ncclscope-1/x.live\n",
         boot.trim()
     );
-    let mut bytes = block::file_header(5).to_vec();
-    let start = block::begin(&mut bytes);
-    bytes.extend(facts.as_bytes());
-    block::finish(&mut bytes, start, block::Kind::Process, 0);
-    fs::write(&trace, bytes).expect("written");
+    trace_of_a_process(&place, "box", &facts);
     let done = place
         .ncclscope(&["collect", "c"])
         .output()
@@ -97,7 +101,7 @@ fn what_a_container_had_in_its_memory_is_elsewhere() {
 
 #[test]
 fn collect_copies_into_a_shared_folder_and_over_nothing() {
-    let place = Place::new();
+    let place = RunFolder::new();
     killed_alone(&place);
     let collect = || {
         place
@@ -135,16 +139,11 @@ fn collect_copies_into_a_shared_folder_and_over_nothing() {
 
 #[test]
 fn another_machine_of_this_name_is_elsewhere() {
-    let place = Place::new();
+    let place = RunFolder::new();
     let name = nix::unistd::gethostname().expect("a name");
     let name = name.to_string_lossy();
-    let trace = place.path().join("c/host0/r1-p1-00000000.trace");
-    fs::create_dir_all(trace.parent().expect("a folder")).expect("made");
-    let mut bytes = block::file_header(5).to_vec();
-    let start = block::begin(&mut bytes);
-    bytes.extend(format!("host={name}\nboot_id=other\nlive=memfd\n").into_bytes());
-    block::finish(&mut bytes, start, block::Kind::Process, 0);
-    fs::write(&trace, bytes).expect("written");
+    let facts = format!("host={name}\nboot_id=other\nlive=memfd\n");
+    trace_of_a_process(&place, "host0", &facts);
     let done = place
         .ncclscope(&["collect", "c"])
         .output()
@@ -155,7 +154,7 @@ fn another_machine_of_this_name_is_elsewhere() {
 
 #[test]
 fn collect_names_a_process_that_runs_once() {
-    let place = Place::new();
+    let place = RunFolder::new();
     let trace = place.path().join("c/host0/r0-p1-aa.trace");
     write_trace(&trace);
     // This test's own process is the writer.
@@ -185,7 +184,7 @@ fn collect_names_a_process_that_runs_once() {
 
 #[test]
 fn what_a_folder_cannot_take_is_said_once_and_collected_into_another() {
-    let place = Place::new();
+    let place = RunFolder::new();
     killed_alone(&place);
     let trace = &place.files("trace")[0];
     // Nobody, root neither, can put a file in the place of a folder.
@@ -209,7 +208,7 @@ fn what_a_folder_cannot_take_is_said_once_and_collected_into_another() {
 
 #[test]
 fn what_cannot_be_printed_stops_nothing() {
-    let place = Place::new();
+    let place = RunFolder::new();
     killed_alone(&place);
     let full = || {
         File::options()
@@ -235,7 +234,7 @@ fn what_cannot_be_printed_stops_nothing() {
 
 #[test]
 fn names_in_a_shared_folder_cannot_command_the_terminal() {
-    let place = Place::new();
+    let place = RunFolder::new();
     let trace = place.path().join("c/host0/\u{1b}[31mr1.trace");
     write_trace(&trace);
     let done = place
@@ -254,7 +253,7 @@ fn live_parts_without_a_capture_folder_are_named_and_stay() {
         eprintln!("skipped: no shared memory of its own is permitted here");
         return;
     }
-    let place = Place::new();
+    let place = RunFolder::new();
     let script = format!(
         "\"$CLIENT\" --exact {CLIENT} --ignored >/dev/null 2>&1; rm -r c; \
          \"$0\" collect; mkdir c; \"$0\" collect c"

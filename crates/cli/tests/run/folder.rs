@@ -1,12 +1,12 @@
 //! The folder of a capture, and other tools and launchers: what is refused, shared, or passed on.
 
-use crate::place::{stderr, stdout, Place};
+use crate::place::{stderr, stdout, RunFolder};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
 fn a_folder_with_a_capture_is_refused() {
-    let place = Place::new();
+    let place = RunFolder::new();
     fs::create_dir(place.path().join("c")).expect("made");
     assert!(
         place.run(&["-o", "c", "true"]).status.success(),
@@ -31,7 +31,7 @@ fn a_folder_with_a_capture_is_refused() {
 
 #[test]
 fn a_pattern_needs_a_folder_of_its_own() {
-    let done = Place::new().run(&["-o", "x-%p", "true"]);
+    let done = RunFolder::new().run(&["-o", "x-%p", "true"]);
     assert_eq!(done.status.code(), Some(2));
     assert!(
         stderr(&done).contains("hint: ") && stderr(&done).contains("captures/x-%p"),
@@ -42,7 +42,7 @@ fn a_pattern_needs_a_folder_of_its_own() {
 
 #[test]
 fn ranks_that_a_launcher_started_share_a_folder() {
-    let place = Place::new();
+    let place = RunFolder::new();
     let rank = |rank: &str, step: &str, output: &[&str]| {
         let mut run = place
             .ncclscope(&[&["run"], output, &["--", "sh", "-c", "echo $NCCLSCOPE_OUT"]].concat());
@@ -80,7 +80,7 @@ fn ranks_that_a_launcher_started_share_a_folder() {
 
 #[test]
 fn another_plugin_is_refused_unless_it_is_to_be_replaced() {
-    let place = Place::new();
+    let place = RunFolder::new();
     let run = |args: &[&str]| {
         place
             .ncclscope(args)
@@ -112,14 +112,14 @@ fn another_plugin_is_refused_unless_it_is_to_be_replaced() {
 
 #[test]
 fn a_run_within_a_run_is_refused() {
-    let place = Place::new();
+    let place = RunFolder::new();
     let done = place.run(&["--", env!("CARGO_BIN_EXE_ncclscope"), "run", "true"]);
     assert_eq!(done.status.code(), Some(2));
     assert!(stderr(&done).contains("already under an `ncclscope run`"));
 }
 
 /// A launcher of that name that prints its arguments, one a line.
-fn fake_launcher(place: &Place, name: &str, version: &str) -> String {
+fn fake_launcher(place: &RunFolder, name: &str, version: &str) -> String {
     let path = place.path().join(name);
     let script = format!(
         "#!/bin/sh\n[ \"$1\" = --version ] && echo '{version}' && exit\nprintf '%s\\n' \"$@\"\n"
@@ -131,7 +131,7 @@ fn fake_launcher(place: &Place, name: &str, version: &str) -> String {
 
 #[test]
 fn mpirun_is_told_to_pass_the_variables() {
-    let place = Place::new();
+    let place = RunFolder::new();
     let open = fake_launcher(&place, "mpirun", "mpirun (Open MPI) 4.1.6");
     let mut run = place.ncclscope(&[
         "run", "--mode", "trace", "-o", "c", "--", &open, "-np", "2", "train",
@@ -165,7 +165,7 @@ fn mpirun_is_told_to_pass_the_variables() {
 
 #[test]
 fn srun_export_lists_are_extended() {
-    let place = Place::new();
+    let place = RunFolder::new();
     let srun = fake_launcher(&place, "srun", "slurm 24.05");
     let done = place.run(&[
         "-o",
@@ -187,7 +187,7 @@ fn srun_export_lists_are_extended() {
 
 #[test]
 fn plugin_path_prints_an_absolute_path() {
-    let place = Place::new();
+    let place = RunFolder::new();
     let done = place
         .ncclscope(&["plugin-path"])
         .env("NCCLSCOPE_PLUGIN", "plugin.so")

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// A folder to work in, with a file that stands for the plugin.
-pub struct Place(tempfile::TempDir);
+pub struct RunFolder(tempfile::TempDir);
 
-impl Place {
-    pub fn new() -> Place {
-        let place = Place(tempfile::tempdir().expect("a folder"));
+impl RunFolder {
+    pub fn new() -> RunFolder {
+        let place = RunFolder(tempfile::tempdir().expect("a folder"));
         fs::write(place.path().join("plugin.so"), "").expect("written");
         place
     }

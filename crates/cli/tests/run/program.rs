@@ -1,6 +1,6 @@
 //! What the program under `ncclscope run` gets and gives: streams, exit status, signals, variables.
 
-use crate::place::{stderr, stdout, Place};
+use crate::place::{stderr, stdout, RunFolder};
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use std::fs::{self, File};
@@ -27,7 +27,7 @@ fn without_file_sizes(command: &mut Command) -> &mut Command {
 
 #[test]
 fn a_standard_error_that_is_full_or_closed_changes_nothing_for_the_program() {
-    let place = Place::new();
+    let place = RunFolder::new();
     // With a note before the start and a line at the end.
     fs::write(place.path().join("libnccl-profiler.so"), "").expect("written");
     let full = || {
@@ -57,7 +57,7 @@ fn a_standard_error_that_is_full_or_closed_changes_nothing_for_the_program() {
 
 #[test]
 fn a_folder_that_cannot_be_marked_is_refused_and_not_left_behind() {
-    let place = Place::new();
+    let place = RunFolder::new();
     let mut run = place.ncclscope(&["run", "-o", "c", "--", "true"]);
     let refused = without_file_sizes(&mut run).output().expect("started");
     assert_eq!(refused.status.code(), Some(2), "{:?}", refused.status);
@@ -71,7 +71,7 @@ fn a_folder_that_cannot_be_marked_is_refused_and_not_left_behind() {
 
 #[test]
 fn a_limit_of_file_sizes_ends_the_program_alone() {
-    let place = Place::new();
+    let place = RunFolder::new();
     // The program takes the limit for itself and for `run`, its parent, which then can't write the end into
     // capture.json.
     let script = "prlimit --pid $PPID --fsize=0 && ulimit -f 0 && echo into a file > file";
@@ -87,7 +87,7 @@ fn a_limit_of_file_sizes_ends_the_program_alone() {
 
 #[test]
 fn exit_status_and_streams_are_the_programs() {
-    let place = Place::new();
+    let place = RunFolder::new();
     let done = place.run(&["-o", "c", "--", "sh", "-c", "cat; echo words >&2; exit 7"]);
     assert_eq!(done.status.code(), Some(7));
     assert_eq!(stdout(&done), "");
@@ -120,7 +120,7 @@ fn exit_status_and_streams_are_the_programs() {
 
 #[test]
 fn input_and_output_pass_untouched() {
-    let place = Place::new();
+    let place = RunFolder::new();
     let mut run = place.ncclscope(&["run", "cat"]);
     let mut run = run
         .stdin(Stdio::piped())
@@ -149,7 +149,7 @@ fn input_and_output_pass_untouched() {
 
 #[test]
 fn the_program_gets_the_recorders_variables() {
-    let place = Place::new();
+    let place = RunFolder::new();
     let script = "echo $NCCL_PROFILER_PLUGIN $NCCLSCOPE_OUT $NCCLSCOPE_MODE $NCCLSCOPE_TIMING; \
                   echo $NCCLSCOPE_RUN";
     let done = place.run(&[
@@ -167,13 +167,13 @@ fn the_program_gets_the_recorders_variables() {
 
 #[test]
 fn a_program_killed_by_a_signal_gives_128_and_its_number() {
-    let done = Place::new().run(&["--", "sh", "-c", "kill -SEGV $$"]);
+    let done = RunFolder::new().run(&["--", "sh", "-c", "kill -SEGV $$"]);
     assert_eq!(done.status.code(), Some(128 + 11));
 }
 
 #[test]
 fn a_broken_pipe_is_ignored_by_the_program_if_by_the_caller() {
-    let place = Place::new();
+    let place = RunFolder::new();
     let script = "kill -PIPE $$; echo still here";
     for (caller, status) in [("", 128 + libc::SIGPIPE), ("trap '' PIPE; ", 0)] {
         let command = format!("{caller}exec \"$0\" run -o c -- sh -c '{script}'");
@@ -192,7 +192,7 @@ fn a_broken_pipe_is_ignored_by_the_program_if_by_the_caller() {
 
 #[test]
 fn signals_reach_the_program_once() {
-    let place = Place::new();
+    let place = RunFolder::new();
     for signal in [
         Signal::SIGTERM,
         Signal::SIGINT,
@@ -226,7 +226,7 @@ fn signals_reach_the_program_once() {
 
 #[test]
 fn an_interrupt_from_the_terminal_is_not_delivered_twice() {
-    let place = Place::new();
+    let place = RunFolder::new();
     let terminal = nix::pty::openpty(None, None).expect("opened");
     let end = || Stdio::from(terminal.slave.try_clone().expect("copied"));
     let script =
@@ -257,7 +257,7 @@ fn an_interrupt_from_the_terminal_is_not_delivered_twice() {
 
 #[test]
 fn a_program_that_signals_its_group_is_signalled_once() {
-    let place = Place::new();
+    let place = RunFolder::new();
     // The sender lives on, so that it can be told to be the program's own.
     let sender = "sh -c 'trap \"\" USR1; kill -USR1 0; exec sleep 5' >/dev/null 2>&1 &";
     let script = format!("trap 'echo got' USR1\n{sender}\nwait; sleep 0.2; exit 3");
@@ -275,7 +275,7 @@ fn a_program_that_signals_its_group_is_signalled_once() {
 
 #[test]
 fn what_cannot_be_run_is_said_as_shells_do_and_leaves_no_folder() {
-    let place = Place::new();
+    let place = RunFolder::new();
     let missing = place.run(&["-o", "c", "--", "no-such-program"]);
     assert_eq!(missing.status.code(), Some(127));
     assert!(stderr(&missing).contains("`no-such-program`: command not found"));

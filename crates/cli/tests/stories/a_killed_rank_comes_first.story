@@ -8,10 +8,11 @@ sync
 --- fake-nccl play job
 announced 43, ABI v5
 --- ncclscope report capture | sed '/^$/,$d' | tr '\n' ' '
-Rank 1 (pid <pid> on <host>) died at <date>, after call 10 (AllReduce of 1 MiB) on communicator 8869398c7032ecc5; ranks 0,2-3 wait for it in call 11. in NCCL <n> % of the run (median rank)
---- ncclscope report capture | grep -A 1 '^Findings' | cut -c 1-14
-Findings (larg
-  Rank 1 (pid
+Rank 1 (pid <pid> on <host>) died at <date>, after call 10 (AllReduce of 1 MiB) on communicator 8869398c7032ecc5; ranks 0,2-3 wait for it in call 11. in NCCL <n> % of the time (median rank)
+--- ncclscope report capture | sed -n '/^Evidence/,/^Job/p' | grep '^[A-Z]'
+Evidence
+What to do
+Job capture
 --- ncclscope report capture --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["deaths"][0]["left"])'
 [0, 2, 3]
 --- ncclscope report capture | tail -n 1

@@ -9,12 +9,14 @@ repeat 20 {
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 164, ABI v5
 --- ncclscope report capture --all | sed -n '/^Waiting/,/^$/p; /^Arrivals/,/^$/p' | awk '/^ +[0-9]+ +[^% ]/ { print $1, $3, $4, $5, $7, $8, $9; next } /operations last/ { print "rank operations last saves_wall cost_rank inherited_rank waited_rank"; next } { print }'
-Waiting for the last rank (shortest GPU time of each operation; assumes common ends)
-  53 % of the GPU time in 40 matched operations was waiting: 181.200 rank-ms; transfer took 40.000 ms of the wall.
+Waiting
+  53.1 % of the GPU time in 40 operations was waiting for late ranks: 181 ms, summed over ranks. The transfers took 40.0
+    ms.
 
-Arrivals by rank (largest saving first; wall: ms of the wall, rank: ms summed over ranks; the run loses loses_wall)
+Arrivals by rank (largest saving first, in ms; wall: of the run, rank: summed over ranks; shortest GPU time of each
+  operation; assumes common ends)
 rank operations last saves_wall cost_rank inherited_rank waited_rank
-2 40 20 60.400 181.200 0.000 0.000
-0 40 0 0.000 0.000 0.000 60.400
-1 40 0 0.000 0.000 0.000 60.400
-3 40 0 0.000 0.000 0.000 60.400
+2 40 20 60.4 181 0 0
+0 40 0 0 0 0 60.4
+1 40 0 0 0 0 60.4
+3 40 0 0 0 0 60.4

@@ -7,9 +7,9 @@ all_reduce 1MiB x10
 all_reduce 4KiB x5 comm=tp
 --- fake-nccl play job
 announced 60, ABI v5
---- cp -r capture part; cp -r part/fake-host-0 part/copy; ncclscope report part | sed -n 's/trace [0-9a-f]\{16\}/trace <id>/; /^  job/p; /^Completeness/,/^$/p; /^Problems/,/^$/p'
-  job      4 processes of 4 ranks on fake-host-0, fake-host-1
-Completeness and trust
+--- cp -r capture part; cp -r part/fake-host-0 part/copy; ncclscope report part | sed -n 's/trace [0-9a-f]\{16\}/trace <id>/; /^  ranks/p; /^Completeness/,/^$/p; /^Problems/,/^$/p'
+  ranks    4 processes of 4 ranks on fake-host-0, fake-host-1
+Completeness
   60 of 60 announced calls recorded, 0 timed.
 
 Problems
@@ -17,9 +17,9 @@ Problems
     copy/r0-p<pid>-<id>.trace (trace <id>), which is left out
   fake-host-0/r1-p<pid>-<id>.trace, its header: expected each process once in a capture, found a copy of
     copy/r1-p<pid>-<id>.trace (trace <id>), which is left out
---- rm -r part/copy part/fake-host-1; ncclscope report part | sed -n '/^  job/p; /^Completeness/,/^$/p; /^Next/p'
-  job      2 processes of 4 ranks on fake-host-0
-Completeness and trust
+--- rm -r part/copy part/fake-host-1; ncclscope report part | sed -n '/^  ranks/p; /^Completeness/,/^$/p; /^Next/p'
+  ranks    2 processes of 4 ranks on fake-host-0
+Completeness
   Ranks 2-3 are missing: no file of them is here. At least 20 of their calls are missing: operations that ended on other
     ranks prove them.
   30 of at least 50 announced calls recorded, 0 timed.

@@ -9,11 +9,10 @@ repeat 40 {
 }
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 320, ABI v5
---- ncclscope report capture | sed -n '/^Findings/,/^$/p' | sed -E 's/[0-9.]+ (ms|µs|s)/<time>/g; s/[0-9.]+ %/<n> %/g; s/(rank [0-9]) on [^ ]+/\1 on <host>/g' | tr -s ' \n' ' ' ; echo
-Findings (largest wall time first) The network from rank 3 on <host> to rank 4 on <host> is slow; as fast as the other links of its communicator, the run would take <time> less (<n> % of the run). Evidence: <n> % interval <time> to <time>; in 39 operations of communicator 8474c2f2fa01389c, whose transfer takes <time>, its data was in send_network for <time> on average, and for <time> at the median of the other ranks that sent as many bytes in the same operation; waiting for a GPU or for the other side is not in that. Look at the two hosts' NICs and what is between them: speed and errors (ibstat, perfquery, ethtool -S), cable, congestion; and whether the receiving host's CPUs are free for NCCL's proxy thread.
---- ncclscope report capture | sed -n '/^Links/,/^$/p' | awk 'NR > 1 { print $1, $4, $5, $7, $8 }'
+--- ncclscope report capture | sed -n '1,/^step/p; /^Evidence/,/^Job/p' | tr -s ' \n' ' ' | sed -E 's/([0-9.]+ to )?[0-9.]+ (ms|µs|s)/<time>/g; s/takes .* times/takes <n> times/; s/[0-9.]+ %/<n> %/g; s/(rank [0-9]) on [^ ]+/\1 on <host>/g'; echo
+The network from rank 3 on <host> to rank 4 on <host> costs this job <time> of <time>: its data takes <n> times as long as on the other links<time>tep <time> · in NCCL <n> % of the time (median rank) · waiting <n> % of the time in NCCL · AllReduce of 8 MiB at Evidence In 39 operations of communicator 8474c2f2fa01389c, its data was in send_network for <time> on average, and for <time> at the median of the other ranks that sent as many bytes in the same operation. Waiting for a GPU or for the other side is not in that. A transfer takes <time>. <n> % interval of the cost: <time>. What to do Look at the two hosts' NICs and what is between them: speed and errors (ibstat, perfquery, ethtool -S), cable, congestion; and whether the receiving host's CPUs are free for NCCL's proxy thread. Job capture
+--- ncclscope report capture | sed -n '/^Links/,/^$/p' | awk 'NR > 1 && NR < 4 { print $1, $4, $5, $7, $8 }'
 rank state peer operations transfer
-3 send_network 4 39 1579.500
-… links (--all)
+3 send_network 4 39 1.58
 --- ncclscope report capture --json | jq -c '.findings[] | [.kind, (.wall_us / 1000 / (40 * 40) | . > 0.7 and . < 1.3)]'
 ["slow_network",true]

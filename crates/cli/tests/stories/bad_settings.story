@@ -11,12 +11,10 @@ ncclscope: NCCLSCOPE_FLUSH=soon is not a number of seconds from 0.05 to 3600; us
 ncclscope: NCCLSCOPE_MAX_SIZE=7 is not a size from 64KiB to 1024TiB (like 64MiB); using 8GiB
 ncclscope: NCCLSCOPE_MEMORY=1PB is not a size from 1MiB to 64MiB (like 64MiB); using 64MiB
 announced 2, ABI v5
---- ncclscope report capture | sed -n '/^  job/,/^  run/p'
-  job      4 processes of 2 ranks on <host>
+--- ncclscope report capture | sed -n '/^  ranks/,/^  software/p'
+  ranks    4 processes of 2 ranks on <host>
   WARNING  this folder holds 2 jobs, and the figures below mix them. Move the files of each job into a folder of its
            own, and report that folder.
-           from <date> 2 processes, ranks 0-1 on <host>, first file <host>/r0-p<pid>-<id>.trace
-           from <date> 2 processes, ranks 0-1 on <host>, first file <host>/r0-p<pid>-<id>.trace
-  NCCL     2.28.9; mode trace, timing host
-  GPU      <gpu>; driver <driver>
-  run      <s> s on the longest rank
+           from <date>: 2 processes, ranks 0-1 on <host>, first file <host>/r0-p<pid>-<id>.trace
+           from <date>: 2 processes, ranks 0-1 on <host>, first file <host>/r0-p<pid>-<id>.trace
+  software NCCL 2.28.9

@@ -8,14 +8,13 @@ repeat 120 { all_reduce 64MiB time=200us }
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 484, ABI v5
 --- ncclscope report capture | sed -n '/^Ranks/,/^$/p; /^Operations/,/^$/p'
-Ranks (over 4; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
-  figure  clock    min median    max
-  calls   -        121    121    121
-  nccl_ms gpu   24.000 61.390 61.390
-  wall_ms host       ·      ·      ·
-  share_% gpu        ·      ·      ·
-  rank 3 on <host>: 24.000 ms in NCCL, the median rank 61.390: it waits less, so the others wait for it
+Ranks (times in ms; nccl: in its kernels; last: to arrive in 120 operations)
+  rank host   calls nccl nccl_% waited last costs
+     0 <host>   121 61.4      ·   37.4    0     -
+     1 <host>   121 61.4      ·   37.4    0     -
+     2 <host>   121 61.4      ·   37.4    0     -
+     3 <host>   121 24.0      ·      0  120     ·
 
-Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
-  function  bytes type comm algorithm   calls  sum_ms  mean   min   p50   p95   p99   max algbw busbw call_bw
-  AllReduce 64MiB f32  8869 RING/SIMPLE   480 208.170 433.7 200.0 510.0 510.0 510.0 700.0 335.5 503.3   197.4
+Operations by GPU time (largest sum over ranks first, sum in ms, mean to max in µs, bandwidths in GB/s)
+  function    size type    algorithm   calls sum mean p50 p95 max busbw call_bw
+  AllReduce 64 MiB float32 RING/SIMPLE   480 208  434 510 510 700   503     233

@@ -5,9 +5,9 @@ all_reduce 1GiB time=1us x3
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 8, ABI v5
 --- ncclscope report capture | sed -n '/^Operations/,/^$/p; /^Notes/,/^$/p'
-Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
-  function  bytes type comm algorithm   calls sum_ms mean   min   p50  p95 p99  max algbw busbw call_bw
-  AllReduce  1GiB f32  a37d RING/SIMPLE     6  0.006 1.00 0.992 0.992 1.02   - 1.02     -     -       -
+Operations by GPU time (largest sum over ranks first, sum in µs, mean to max in µs, bandwidths in GB/s)
+  function   size type    algorithm   calls  sum mean   p50  p95  max
+  AllReduce 1 GiB float32 RING/SIMPLE     6 6.02 1.00 0.992 1.02 1.02
 
 Notes
   No bandwidth for AllReduce: 1073741824 bytes in 0.992 µs would be 1082401 GB/s; no GPU's links move 3600.

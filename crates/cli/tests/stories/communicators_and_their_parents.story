@@ -10,9 +10,9 @@ all_reduce 4MiB comm=few x2 ; all_reduce 5MiB comm=other x2
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 34, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p'
-Completeness and trust
+Completeness
   34 of 34 announced calls recorded, 34 timed.
---- ncclscope report capture | sed -n '/^Communicators/,/^$/p' | sort
+--- ncclscope report capture --all | sed -n '/^Communicators/,/^$/p' | sort
 
   1234567890abcdef      2     1    2 0-1   -               -
   56473c1c653b4cec      2     1    2 0,2   -               8869 (child 2, colour 0)
@@ -22,15 +22,14 @@ Completeness and trust
   a44688e3b457aadd      2     1    2 1,3   -               8869 (child 2, colour 1)
   communicator     nranks nodes here ranks name            parent
   e5f263747a3fafb7      3     1    3 0-2   -               8869 (shrunk)
-Communicators (by first use; `here` counts the ranks that this capture holds, `ranks` are the launcher's)
+Communicators (by first use; ranks are the launcher's, here: in this capture)
 --- ncclscope report capture | sed -n '/^Operations/,/^$/p' | sort
 
-  AllReduce  1MiB f32  8869 RING/LL128      8  0.054 13.5 13.5 13.5 13.5   - 13.5  77.6 116.5   116.5
-  AllReduce  2MiB f32  6a8a RING/SIMPLE     4  0.034 17.0 17.0 17.0 17.0   - 17.0 123.4 123.4   123.4
-  AllReduce  2MiB f32  9d8c RING/SIMPLE     4  0.034 17.0 17.0 17.0 17.0   - 17.0 123.4 123.4   123.4
-  AllReduce  3MiB f32  5647 RING/SIMPLE     4  0.041 20.5 20.5 20.5 20.5   - 20.5 153.4 153.4   153.4
-  AllReduce  3MiB f32  a446 RING/SIMPLE     4  0.041 20.5 20.5 20.5 20.5   - 20.5 153.4 153.4   153.4
-  AllReduce  4MiB f32  e5f2 RING/SIMPLE     6  0.072 24.0 24.0 24.0 24.0   - 24.0 175.0 233.3   233.3
-  AllReduce  5MiB f32  1234 RING/SIMPLE     4  0.055 27.5 27.5 27.5 27.5   - 27.5 190.7 190.7   190.7
-  function  bytes type comm algorithm   calls sum_ms mean  min  p50  p95 p99  max algbw busbw call_bw
-Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
+  AllReduce 1 MiB float32 8869 RING/LL128      8 54.0 13.5 13.5 13.5 13.5   116     116
+  AllReduce 3 MiB float32 5647 RING/SIMPLE     4 41.0 20.5 20.5 20.5 20.5   153     153
+  AllReduce 3 MiB float32 a446 RING/SIMPLE     4 41.0 20.5 20.5 20.5 20.5   153     153
+  AllReduce 4 MiB float32 e5f2 RING/SIMPLE     6 71.9 24.0 24.0 24.0 24.0   233     233
+  AllReduce 5 MiB float32 1234 RING/SIMPLE     4 55.0 27.5 27.5 27.5 27.5   191     191
+  function   size type    comm algorithm   calls  sum mean  p50  p95  max busbw call_bw
+  … 2 more operations (--all)
+Operations by GPU time (largest sum over ranks first, sum in µs, mean to max in µs, bandwidths in GB/s)

@@ -12,17 +12,25 @@ rank 0,1,2 { all_reduce 1MiB }
 rank 3 { all_reduce 1MiB bf16 }
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 110, ABI v5
---- ncclscope report capture --all | sed -n '/^Findings/,/^$/p'
-Findings (largest wall time first)
-  Rank 3 made AllReduce of 1 MiB where rank 0 made AllReduce of 1 MiB: call 21 on communicator 8869398c7032ecc5. They
-  differ in datatype ncclBfloat16 and ncclFloat32.
-    Evidence: it is the only place of that communicator where ranks differ.
-    Make the same calls in the same order on all ranks: what these do is not defined, and they may hang.
-  Rank 3 made AllReduce of 4 MiB where rank 2 made AllGather of 1 MiB: call 6 on communicator 6a8aa713136bfab7 (tensor
-  parallel). They differ in function AllReduce and AllGather, size 4 MiB and 1 MiB.
-    Evidence: ranks differ at 2 places of that communicator, of which this is the first.
-    Make the same calls in the same order on all ranks: what these do is not defined, and they may hang.
-  Rank 1 made Broadcast of 1 MiB where rank 0 made Broadcast of 1 MiB: call 6 on communicator 9d8cda5aa69d8b63 (tensor
-  parallel). They differ in root 1 and 0.
-    Evidence: it is the only place of that communicator where ranks differ.
-    Make the same calls in the same order on all ranks: what these do is not defined, and they may hang.
+--- ncclscope report capture --all | sed -n '1,/^Job/p'
+Rank 3 made AllReduce of 1 MiB where rank 0 made AllReduce of 1 MiB: call 21 on communicator 8869398c7032ecc5. They
+differ in datatype bfloat16 and float32.
+in NCCL <n> % of the time (median rank) · waiting 0.0 % of the time in NCCL · AllReduce of 1 MiB at 116 GB/s (busbw)
+
+Evidence
+  It is the only place of that communicator where ranks differ.
+
+What to do
+  Make the same calls in the same order on all ranks: what these do is not defined, and they may hang.
+
+Also: Rank 3 made AllReduce of 4 MiB where rank 2 made AllGather of 1 MiB: call 6 on communicator 6a8aa713136bfab7
+(tensor parallel). They differ in function AllReduce and AllGather, size 4 MiB and 1 MiB.
+  Evidence: Ranks differ at 2 places of that communicator, and this is the first.
+  What to do: Make the same calls in the same order on all ranks: what these do is not defined, and they may hang.
+
+Also: Rank 1 made Broadcast of 1 MiB where rank 0 made Broadcast of 1 MiB: call 6 on communicator 9d8cda5aa69d8b63
+(tensor parallel). They differ in root 1 and 0.
+  Evidence: It is the only place of that communicator where ranks differ.
+  What to do: Make the same calls in the same order on all ranks: what these do is not defined, and they may hang.
+
+Job capture

@@ -15,7 +15,7 @@ Variables
   warn    NCCLSCOPE_MODE=tarce can't be used; the default is taken
           remedy: one of profile, trace, full, callbacks
   warn    NCCLSCOPE_TIMMING is no setting, and nothing reads it
-          remedy: NCCLSCOPE_TIMING? docs/settings.md has them all
+          remedy: NCCLSCOPE_TIMING? docs/reference/settings.md has them all
   ok      NCCL_DEBUG=INFO would let NCCL's log name the profiler plugin that it loads, or why not
 Launchers
 --- NCCL_PROFILER_PLUGIN=none ncclscope doctor | grep -A1 'NCCL_PROFILER_PLUGIN is'

@@ -8,5 +8,5 @@ sleep 10ms
 announced 400, ABI v5
 2| ncclscope: capture in capture: 4 processes, 400 calls; next: ncclscope report capture
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p'
-Completeness and trust
+Completeness
   400 of 400 announced calls recorded, 0 timed.

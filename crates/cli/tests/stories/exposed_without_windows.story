@@ -15,13 +15,13 @@ sleep 500ms
 sync
 --- NCCLSCOPE_WINDOWS=off fake-nccl play job
 announced 82, ABI v5
---- ncclscope report capture | sed -n '/^  by operation/,/^  Streams/p' | sed '$d'
-  by operation (ms, over ranks ± 95 %; unwaited: time of calls that no other stream waited for)
-  function  bytes type comm calls known waited exposed unwaited
-  AllReduce  2MiB f32  a37d    40    40     40 160.000    0.000
-  AllReduce  1MiB f32  a37d    40    40     40   0.000    0.000
+--- ncclscope report capture --all | sed -n '/^  by operation/,/^$/p' | awk '{ print $1, $2, $3, $4, $5, $6 }'
+by operation (ms over ranks ±
+function size type comm calls known
+AllReduce 2 MiB float32 a37d 40
+AllReduce 1 MiB float32 a37d 40
 --- ncclscope report capture --json | jq -c '.stream_waits.ranks[] | [.rank, .calls, .waited, (.sum_us, .before_us, .unwaited_us | . / 100 | round)]'
 [0,40,40,800,0,0]
 [1,40,40,800,0,0]
---- ncclscope report capture | sed -n 's/^exposed communication .*%/exposed communication x %/p' | sed 's/waits.*/waits/'
-exposed communication x % of the time, by stream waits
+--- ncclscope report capture | sed -n 's/^exposed communication .* stream waits .*/exposed communication, by stream waits/p'
+exposed communication, by stream waits

@@ -5,15 +5,15 @@ rank 0 { send 4KiB to=1 }
 rank 1 { recv 4KiB from=0 }
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 402, ABI v5
---- ncclscope report capture | sed -n '/^Functions/,/^$/p; /^Notes/,/^$/p'
-Functions (largest GPU time first; sums over ranks; %: of all calls and GPU time; api to proxy: mean/p50 of a call, µs)
-  function   calls calls_% gpu_ms gpu_% host_ms api enqueue launch    kernel proxy
-  AllReduce    400    99.5  5.371 100.0       ·   ·       ·      · 13.5/13.5     -
-  Recv           1     0.2      -     -       ·   ·       ·      ·         -     -
-  Send           1     0.2      -     -       ·   ·       ·      ·         -     -
-  collective   400    99.5  5.371 100.0       ·   -       -      -         -     -
-  p2p            2     0.5      -     -       ·   -       -      -         -     -
-  all          402   100.0  5.371 100.0       ·   -       -      -         -     -
+--- ncclscope report capture --all | sed -n '/^Functions/,/^$/p; /^Notes/,/^$/p'
+Functions (largest GPU time first; sums over ranks, gpu in ms, host in <unit>; % of all calls and GPU time)
+  function   calls calls_%  gpu gpu_% host
+  AllReduce    400    99.5 5.37 100.0 ·
+  Recv           1     0.2    -     - ·
+  Send           1     0.2    -     - ·
+  collective   400    99.5 5.37 100.0 ·
+  p2p            2     0.5    -     - ·
+  all          402   100.0 5.37 100.0 ·
 
 Notes
   Warning: 2 sends and receives by ranks 0-1 in a job of 400 collective calls: is that meant? The first on a pair of

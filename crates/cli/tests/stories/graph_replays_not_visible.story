@@ -6,7 +6,7 @@ all_reduce 1KiB
 --- fake-nccl play job
 announced 6, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Notes/,$p'
-Completeness and trust
+Completeness
   Not all calls were counted: some ran in CUDA graphs that were not seen. Of the others, 6 were announced, 6 recorded, 0
     timed.
   2 graphs_not_watched: processes that captured calls and whose graph launches were not watched: NCCLSCOPE_GRAPHS=off

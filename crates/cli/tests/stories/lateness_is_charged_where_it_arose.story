@@ -14,17 +14,19 @@ repeat 40 {
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 328, ABI v5
 --- ncclscope report capture --all | sed -n '/^Arrivals/,/^$/p' | awk '/^ +[0-9]+ +[^% ]/ { print $1, $3, $4, $5, $7, $8, $9; next } /operations last/ { print "rank operations last saves_wall cost_rank inherited_rank waited_rank"; next } { print }'
-Arrivals by rank (largest saving first; wall: ms of the wall, rank: ms summed over ranks; the run loses loses_wall)
+Arrivals by rank (largest saving first, in ms; wall: of the run, rank: summed over ranks; shortest GPU time of each
+  operation; assumes common ends)
 rank operations last saves_wall cost_rank inherited_rank waited_rank
-0 80 80 159.610 318.040 40.010 0.000
-1 80 40 0.600 159.020 158.420 159.020
-2 80 0 0.000 0.000 0.000 159.020
-3 80 0 0.000 0.000 0.000 159.020
+0 80 80 160 318 40.0 0
+1 80 40 0.600 159 158 159
+2 80 0 0 0 0 159
+3 80 0 0 0 0 159
 --- ncclscope report capture | sed -n '/^Waiting/,/^$/p'
-Waiting for the last rank (shortest GPU time of each operation; assumes common ends)
-  60 % of the GPU time in 160 matched operations was waiting: 477.060 rank-ms; transfer took 160.000 ms of the wall.
-  Rank 1 was late mostly because of other operations: of the 159.020 rank-ms that others waited for it, 158.420 rank-ms
-    from communicator 9d8cda5aa69d8b63, where it waited for rank 0 (75 % of that).
+Waiting
+  59.9 % of the GPU time in 160 operations was waiting for late ranks: 477 ms, summed over ranks. The transfers took 160
+    ms.
+  Rank 1 was late mostly because of other operations: of 159 ms of waiting for it, 158 ms from communicator
+    9d8cda5aa69d8b63, where it waited for rank 0 (75 % of that).
 --- ncclscope report capture --json | jq -c '.arrivals.ranks[] | [.rank, .inherited_rank_us, (.inherited_from[] | [.communicator, .cost_rank_us, .waiting_rank_us, .waited_for])]'
 [0,40010.016,["9d8cda5aa69d8b63",40000,0,null],["56473c1c653b4cec",10.016,0,null]]
 [1,158419.67999999996,["9d8cda5aa69d8b63",158419.68,118419.68,0]]

@@ -9,47 +9,29 @@ announced 16, ABI v1
 --- ncclscope report capture
 No call has a time.
 
-Capture capture
+Job capture
   command  <folder>/fake-nccl rank-process
-  job      2 processes of 2 ranks on <host>
-  NCCL     2.23.4; mode trace, timing host
-  GPU      <gpu>; driver <driver>
-  run      <s> s on the longest rank
+  ranks    2 processes of 2 ranks on <host>
+  software NCCL 2.23.4
+  recorded mode trace, timing host
+  time     <time>
 
-Completeness and trust
+Completeness
   16 of 16 announced calls recorded, 0 timed.
 
-Ranks (over 2; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
-  figure  clock min median max
-  calls   -       8      8   8
-  wall_ms host    ·      ·   ·
+Ranks (times in µs)
+  rank host   calls
+     0 <host>     8
+     1 <host>     8
 
-Communicators (by first use; `here` counts the ranks that this capture holds, `ranks` are the launcher's)
-  communicator     nranks nodes here ranks name parent
-  a37d5f01a3151d04      -     -    2 0-1   -    -
-
-Functions (largest GPU time first; sums over ranks; %: of all calls and GPU time; api to proxy: mean/p50 of a call, µs)
-  function   calls calls_% gpu_ms gpu_% host_ms api enqueue launch kernel proxy
-  AllGather      4    25.0      -     -       -   -       -      -      -     -
-  AllReduce      6    37.5      -     -       -   -       -      -      -     -
-  Broadcast      2    12.5      -     -       -   -       -      -      -     -
-  Recv           2    12.5      -     -       -   -       -      -      -     -
-  Send           2    12.5      -     -       -   -       -      -      -     -
-  collective    12    75.0      -     -       -   -       -      -      -     -
-  p2p            4    25.0      -     -       -   -       -      -      -     -
-  all           16   100.0      -     -       -   -       -      -      -     -
-
-Operations by host time (no GPU time; largest sum over ranks first; µs from API entry to return)
-  function  bytes type comm algorithm  calls sum_ms mean min p50 p95 p99 max
-  AllGather     - i8   a37d RING/LL128     4      -    -   -   -   -   -   -
-  AllReduce  1MiB f32  a37d RING/LL128     6      -    -   -   -   -   -   -
-  Broadcast  1KiB i8   a37d RING/LL        2      -    -   -   -   -   -   -
-  Recv       1MiB f32  a37d -              2      -    -   -   -   -   -   -
-  Send       1MiB f32  a37d -              2      -    -   -   -   -   -   -
-
-Warm-up: first call of each rank on a communicator, in `calls` only above (longest first; µs)
-  function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
-  AllReduce a37d     2       -       -       -        -        -        -
+Operations by host time (no GPU time; largest sum over ranks first, sum in <unit>, mean to max in <unit> from API entry to
+  return)
+  function   size type    algorithm  calls
+  AllGather     - int8    RING/LL128     4
+  AllReduce 1 MiB float32 RING/LL128     6
+  Broadcast 1 KiB int8    RING/LL        2
+  Recv      1 MiB float32 -              2
+  Send      1 MiB float32 -              2
 
 Notes
   NCCL 2.23.4 has no GPU stamps (2.27 on): no call has a GPU time.

@@ -6,10 +6,9 @@ rank 1 { recv 4KiB from=0 x5 }
 --- NCCLSCOPE_MODE=profile NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 50, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p'
-Completeness and trust
+Completeness
   50 of 50 announced calls recorded, 40 timed.
-  10 not timed, early_stop: NCCL stamps the end of a send or receive, and of TREE and NVLS, by a warp that does not wait
-    for the others: it may be hundreds of us too early (seen on H200). NCCLSCOPE_TIMING=auto or events times them.
+  10 calls have no GPU time: 10 early_stop (ncclscope explain early_stop).
 --- ncclscope export capture --to perfetto -o x.pftrace; ls x.pftrace
 2| error: `capture` holds totals only, and no single call that could be written
 2|   hint: `ncclscope report capture` shows the totals; NCCLSCOPE_MODE=trace records calls (this was recorded in mode profile)

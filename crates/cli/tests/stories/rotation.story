@@ -7,19 +7,15 @@ announced 20000, ABI v5
 --- ncclscope report capture --json | jq -c '.completeness | {announced, adds_up, lost: (.lost | keys), sum: (.recorded + .lost.rotated)}'
 {"announced":20000,"adds_up":true,"lost":["rotated"],"sum":20000}
 --- ncclscope report capture | sed -n '/^Operations/,$p'
-Operations by host time (no GPU time; largest sum over ranks first; µs from API entry to return)
-  function  bytes type comm algorithm calls sum_ms mean min p50 p95 p99 max
-  AllReduce  1KiB f32  a37d RING/LL   20000      ·    ·   ·   ·   ·   ·   ·
-
-Warm-up: first call of each rank on a communicator, in `calls` only above (longest first; µs)
-  function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
-  AllReduce a37d     2       -       -       -        ·        ·        ·
+Operations by host time (no GPU time; largest sum over ranks first, sum in <unit>, mean to max in <unit> from API entry to
+  return)
+  function   size type    algorithm calls sum mean p50 p95 max
+  AllReduce 1 KiB float32 RING/LL   20000   ·    ·   ·   ·   ·
 
 Notes
   There are no GPU times: the process has no CUDA driver.
   Percentiles of calls that were counted without rows come from histograms: error at most 1 %.
 
-<function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls.
 Next: ncclscope export capture --to perfetto -o capture.pftrace
 --- du -c --apparent-size --bytes capture/*/*.trace | awk '/total$/ {print ($1 <= 2 * 65536) ? "at most 64 KiB a process" : $1}'
 at most 64 KiB a process

@@ -6,43 +6,34 @@ rank 1 { recv 4KiB from=0 }
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 82, ABI v5
 --- ncclscope report capture | sed '/^Communicators/,/^$/d; /^  Recv /d; /^  Send /d'
-How much of its time NCCL stops the computing is not known: there are no kernel windows.
-in NCCL <n> % of the run (median rank)
+For how long communication stops computing is not known: there are no kernel windows.
+in NCCL <n> % of the time (median rank)
 
-Capture capture
+Job capture
   command  <folder>/fake-nccl rank-process
-  job      4 processes of 4 ranks on <host>
-  NCCL     2.28.9; mode trace, timing stamps
-  GPU      <gpu>; driver <driver>
-  run      <s> s on the longest rank
+  ranks    4 processes of 4 ranks on <host>
+  software NCCL 2.28.9
+  recorded mode trace, timing stamps
+  time     <time>
 
-Completeness and trust
+Completeness
   82 of 82 announced calls recorded, 0 timed.
 
-Ranks (over 4; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
-  figure  clock min median max
-  calls   -      10     10  11
-  nccl_ms host    ·      ·   ·
-  wall_ms host    ·      ·   ·
-  share_% host    ·      ·   ·
+Ranks (in API calls, times in <unit>)
+  rank host   calls nccl nccl_%
+     0 <host>    11    ·      ·
+     1 <host>    11    ·      ·
+     2 <host>    10    ·      ·
+     3 <host>    10    ·      ·
 
-Functions (largest GPU time first; sums over ranks; %: of all calls and GPU time; api to proxy: mean/p50 of a call, µs)
-  function calls calls_% gpu_ms gpu_% host_ms api enqueue launch kernel proxy
-  SendRecv    40    95.2      -     -       ·   ·       ·      ·      -     -
-  all         42   100.0      -     -       ·   -       -      -      -     -
+Operations by host time (no GPU time; largest sum over ranks first, sum in <unit>, mean to max in <unit> from API entry to
+  return)
+  function  size type    calls sum mean p50 p95 max
+  SendRecv 1 MiB float32    40   ·    ·   ·   ·   ·
 
-Operations by host time (no GPU time; largest sum over ranks first; µs from API entry to return)
-  function bytes type comm algorithm calls sum_ms mean min p50 p95 p99 max
-  SendRecv  1MiB f32  8869 -            40      ·    ·   ·   ·   ·   -   ·
-
-Warm-up: first call of each rank on a communicator, in `calls` only above (longest first; µs)
-  function comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
-  SendRecv 8869     4       -       -       -        ·        ·        ·
-
-<function> of <size> took <n> % of the host time in NCCL: <s> over ranks in <n> calls.
 Next: ncclscope export capture --to perfetto -o capture.pftrace
---- ncclscope report capture | sed -n '/^Operations/,/^$/p' | awk '/^  Send/ { print $1, $2, $3, $6 }'
-SendRecv 1MiB f32 40
-Send 4KiB f32 1
---- ncclscope report capture | sed -n '/^Operations/,/^$/p' | awk '/^  Recv/ { print $1, $2, $3, $6 }'
-Recv 4KiB f32 1
+--- ncclscope report capture | sed -n '/^Operations/,/^$/p' | awk '/^  Send/ { print $1, $2, $3, $4, $5 }'
+SendRecv 1 MiB float32 40
+Send 4 KiB float32 1
+--- ncclscope report capture | sed -n '/^Operations/,/^$/p' | awk '/^  Recv/ { print $1, $2, $3, $4, $5 }'
+Recv 4 KiB float32 1

@@ -12,7 +12,7 @@ Settings
     only).
   NCCL_ALGO=Tree asked; 120 of 160 AllReduce calls used it, 40 used RING; why, NCCL does not tell.
   NCCL_PROTO=^LL128 asked; 20 of 20 AllGather calls used it.
-  NCCL_PROTO=^LL128 asked; 160 of 160 AllReduce calls used it.
+  … 1 more settings (--all)
 --- ncclscope report capture --json | jq -c '.settings[0], .job.environment'
 {"variable":"NCCL_ALGO","value":"Tree","nprocesses":4,"function":"AllGather","calls":20,"obeyed":0,"others":{"RING":20},"not_told":0,"why":"AllGather has RING, COLLNET_DIRECT, NVLS, PAT only","summary":"NCCL_ALGO=Tree asked; 0 of 20 AllGather calls used it, 20 used RING (AllGather has RING, COLLNET_DIRECT, NVLS, PAT only)."}
 {"NCCL_ALGO":["Tree"],"NCCL_PROFILER_PLUGIN":["<folder>/libnccl-profiler-ncclscope.so"],"NCCL_PROTO":["^LL128"]}

@@ -25,11 +25,11 @@ announced 216, ABI v5
 [{"rank":0,"steps":24,"calls":4,"n":20},{"rank":1,"steps":24,"calls":4,"n":20}]
 --- ncclscope report capture --json | jq -c '.steps.step_us | .max >= 4700'
 true
---- ncclscope report capture | sed -n '/^Steps/,/^$/p' | sed -E 's/[0-9]+[.][0-9]+/T/g; s/[(][0-9]+ %/(P %/'
+--- ncclscope report capture | sed -n '/^Steps/,/^$/p' | sed -E 's/[0-9.]+ (µs|ms)/T/g; s/[(][0-9.]+ %/(P %/'
 Steps (calls that repeat, from the first after their longest pause)
-  24 steps of 4 calls on each of 2 ranks; step time T ms (p50), T ms (p95), T ms (longest).
-  T ms of a step in NCCL kernels (P % of it), median rank (T to T ms); T s before the first, T s
-    between others, at most.
+  24 steps of 4 calls on each of 2 ranks; p50 T, p95 T, longest T.
+  Of a step, T (P %) is in NCCL kernels on the median rank.
+  Start-up before step 1: T; T between other steps.
 --- rm -r capture; NCCLSCOPE_TIMING=host fake-nccl play job
 announced 216, ABI v5
 --- ncclscope report capture --json | jq -c '.steps | .steps, .communication_us'

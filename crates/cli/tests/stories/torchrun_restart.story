@@ -11,33 +11,24 @@ capture/restart-1/<host>/r1-p<pid>-<id>.trace
 capture/<host>/r0-p<pid>-<id>.trace
 capture/<host>/r1-p<pid>-<id>.trace
 --- ncclscope report capture | sed -n '1,/^Operations/p'
-How much of its time NCCL stops the computing is not known: there are no kernel windows.
-in NCCL <n> % of the run (median rank)
+For how long communication stops computing is not known: there are no kernel windows.
+in NCCL <n> % of the time (median rank)
 
-Capture capture
+Job capture
   command  <folder>/fake-nccl rank-process
-  job      4 processes of 2 ranks, 1 restart on <host>
-  NCCL     2.28.9; mode trace, timing host
-  GPU      <gpu>; driver <driver>
-  run      <s> s on the longest rank
+  ranks    4 processes of 2 ranks, 1 restart on <host>
+  software NCCL 2.28.9
+  recorded mode trace, timing host
+  time     <time>
 
-Completeness and trust
+Completeness
   40 of 40 announced calls recorded, 0 timed.
 
-Ranks (over 4; nccl_ms is the union of a rank's NCCL intervals after warm-up, share_% that by wall_ms)
-  figure  clock min median max
-  calls   -      10     10  10
-  nccl_ms host    ·      ·   ·
-  wall_ms host    ·      ·   ·
-  share_% host    ·      ·   ·
+Ranks (in API calls, times in <unit>)
+  rank host   calls nccl nccl_%
+     0 <host>    10    ·      ·
+     1 <host>    10    ·      ·
+     0 <host>    10    ·      ·
+     1 <host>    10    ·      ·
 
-Communicators (by first use; `here` counts the ranks that this capture holds, `ranks` are the launcher's)
-  communicator       nranks nodes here ranks name parent
-  a37d5f01a3151d04        2     1    2 0-1   -    -
-  a37d5f01a3151d04#2      2     1    2 0-1   -    -
-
-Functions (largest GPU time first; sums over ranks; %: of all calls and GPU time; api to proxy: mean/p50 of a call, µs)
-  function  calls calls_% gpu_ms gpu_% host_ms api enqueue launch kernel proxy
-  AllReduce    40   100.0      -     -       ·   ·       ·      ·      -     -
-
-Operations by host time (no GPU time; largest sum over ranks first; µs from API entry to return)
+Operations by host time (no GPU time; largest sum over ranks first, sum in <unit>, mean to max in <unit> from API entry to

@@ -10,7 +10,7 @@ sync
 announced 160, ABI v5
 --- ncclscope report capture | sed -n '/^Clocks/,/^$/p' | awk 'NR < 3 || NF < 1 {print; next} {print $1, $5, $6, $7}'
 Clocks of the hosts (µs against fake-host-0; bounds hold within 1 s, if clocks run apart by 50 ppm at most)
-  host           offset       low      high from        operations windows drift_ppm_low drift_ppm_high
+  host           offset       low      high from        operations windows
 fake-host-1 common ends 39
 --- ncclscope report capture --json | jq -c '.clocks | .reference, (.hosts[] | [.host, .source, .low_us < 3e6 and 3e6 < .high_us, (.high_us - .low_us) < 1e6, .operations, .contradicted])'
 "fake-host-0"
@@ -30,7 +30,7 @@ fake-host-1 common ends 39
 true
 --- echo 'fake-host-0;0' >odd.csv; ncclscope report capture --offsets odd.csv
 2| error: `odd.csv`: line 1: expected `host,offset_ns,error_ns` with whole numbers, found `fake-host-0;0`
-2|   hint: `host,offset_ns,error_ns` in CSV or JSON; see docs/clocks.md
+2|   hint: `host,offset_ns,error_ns` in CSV or JSON; see docs/concepts/clocks.md
 [exit 2]
 --- ncclscope report capture --offsets not-there
 2| error: `not-there` can't be read: No such file or directory (os error 2)

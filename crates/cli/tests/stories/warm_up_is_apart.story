@@ -7,22 +7,19 @@ all_reduce 1KiB comm=again time=10ms
 all_reduce 1KiB comm=again x4
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 312, ABI v5
---- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Operations/,/^$/p; /^Warm-up/,$p'
-Completeness and trust
+--- ncclscope report capture --all | sed -n '/^Completeness/,/^$/p; /^Operations/,/^$/p; /^Warm-up/,$p'
+Completeness
   312 of 312 announced calls recorded, 312 timed.
+  Recording cost this job: callbacks <n> % (counted × measured).
 
-Operations by GPU time (largest sum over ranks first; calls are timed/all; µs; bandwidths in GB/s)
-  function  bytes type comm algorithm calls sum_ms mean  min  p50  p95  p99  max algbw busbw call_bw
-  AllReduce  1KiB f32  a37d RING/LL     302  3.001 10.0 9.98 10.0 10.0 10.0 10.0 0.102 0.102   0.102
-  AllReduce  1KiB f32  b09e RING/LL      10  0.080 10.0 9.98 10.0 10.0    - 10.0 0.102 0.102   0.102
+Operations by GPU time (largest sum over ranks first, sum in ms, mean to max in µs, bandwidths in GB/s)
+  function   size type    comm algorithm calls    sum mean  min  p50  p95  p99  max algbw busbw call_bw
+  AllReduce 1 KiB float32 a37d RING/LL     302   3.00 10.0 9.98 10.0 10.0 10.0 10.0 0.102 0.102   0.102
+  AllReduce 1 KiB float32 b09e RING/LL      10 0.0800 10.0 9.98 10.0 10.0    - 10.0 0.102 0.102   0.102
 
-Warm-up: first call of each rank on a communicator, in `calls` only above (longest first; µs)
+Warm-up: first call of each rank on a communicator, in no other time here (longest first, GPU in ms, host in <unit>)
   function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max
-  AllReduce a37d     2   20000   20000   20000        ·        ·        ·
-  AllReduce b09e     2   10000   10000   10000        ·        ·        ·
+  AllReduce a37d     2    20.0    20.0    20.0        ·        ·        ·
+  AllReduce b09e     2    10.0    10.0    10.0        ·        ·        ·
 
-Waiting for the last rank (shortest GPU time of each operation; assumes common ends)
-  0 % of the GPU time in 154 matched operations was waiting: 0.000 rank-ms; transfer took 1.540 ms of the wall.
-
-AllReduce of 1 KiB took 97 % of the GPU time in NCCL: 3.001 ms over ranks in 302 calls (300 timed, first calls apart).
 Next: ncclscope export capture --to perfetto -o capture.pftrace

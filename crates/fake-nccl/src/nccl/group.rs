@@ -3,7 +3,7 @@
 use super::communicator::Communicator;
 use super::launcher::{Captured, Launcher, Mode};
 use super::masks::{FOR_COLL_API, FOR_GROUP_API, FOR_P2P_API};
-use super::plan::{count, func, parts, Part, Planned, Task};
+use super::plan::{count, func, parts, Planned, Task, TaskPart};
 use crate::announced::Times;
 use crate::event::{Event, Handle};
 use nccl_abi::state;
@@ -51,8 +51,8 @@ impl Launcher {
                 let mask = comm.mask();
                 let mut api = Handle::NULL;
                 let bits = match part {
-                    Part::Coll => FOR_COLL_API,
-                    Part::Send(_) | Part::Recv(_) => FOR_P2P_API,
+                    TaskPart::Coll => FOR_COLL_API,
+                    TaskPart::Send(_) | TaskPart::Recv(_) => FOR_P2P_API,
                 };
                 if comm.native >= 5 && mask & bits != 0 {
                     let captured = mode == Mode::Capture;
@@ -80,7 +80,7 @@ impl Launcher {
     fn api(
         &self,
         task: &Task,
-        part: Part,
+        part: TaskPart,
         group: Handle,
         captured: bool,
         slot: &mut Handle,
@@ -89,7 +89,7 @@ impl Launcher {
         let (call, stream) = (&task.call, comm.stream);
         let count = count(*call, comm) as usize;
         let event = match part {
-            Part::Coll => Event::CollApi {
+            TaskPart::Coll => Event::CollApi {
                 func: call.op.func(),
                 count,
                 datatype: call.datatype,
@@ -98,7 +98,7 @@ impl Launcher {
                 captured,
                 tag: call.tag,
             },
-            Part::Send(_) | Part::Recv(_) => Event::P2pApi {
+            TaskPart::Send(_) | TaskPart::Recv(_) => Event::P2pApi {
                 func: func(part, call),
                 count,
                 datatype: call.datatype,

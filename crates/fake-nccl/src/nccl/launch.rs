@@ -5,7 +5,7 @@ use super::copy_engine::copy_engine;
 use super::graph::replays_show;
 use super::launcher::{Captured, Launcher, Mode};
 use super::masks::FOR_GROUP;
-use super::plan::{plan_of, Part, Planned, Play, Task};
+use super::plan::{plan_of, Planned, Play, Task, TaskPart};
 use super::task_events::TaskEvent;
 use crate::event::{Event, Handle};
 use crate::gpu;
@@ -90,7 +90,7 @@ impl Launcher {
 /// When each part of a plan runs. Sends and receives share their stamps if there are no collectives among
 /// them, and so does a batch of collectives.
 fn kernels(tasks: &[Task], plan: &[Planned]) -> Vec<Kernel> {
-    let pairs_only = plan.iter().all(|p| p.part != Part::Coll);
+    let pairs_only = plan.iter().all(|p| p.part != TaskPart::Coll);
     if pairs_only || plan.len() <= BATCH {
         return plan.iter().map(|p| tasks[p.task].kernel).collect();
     }
@@ -100,7 +100,7 @@ fn kernels(tasks: &[Task], plan: &[Planned]) -> Vec<Kernel> {
     let mut to_end = (0, 0);
     let mut kernels = Vec::with_capacity(plan.len());
     for (i, p) in plan.iter().enumerate() {
-        if p.part == Part::Coll && i % BATCH == 0 {
+        if p.part == TaskPart::Coll && i % BATCH == 0 {
             let left = total - time(&plan[..i]);
             let inside = time(&plan[i..plan.len().min(i + BATCH)]);
             to_end = (left, left - inside);

@@ -22,7 +22,7 @@ pub struct Task {
 
 /// What a task becomes inside NCCL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum TaskPart {
     Coll,
     Send(usize),
     Recv(usize),
@@ -40,7 +40,7 @@ pub(super) enum Play {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Planned {
     pub(super) task: usize,
-    pub(super) part: Part,
+    pub(super) part: TaskPart,
     pub(super) api: Handle,
     pub(super) mask: u64,
 }
@@ -65,42 +65,42 @@ pub(super) fn launched_count(call: &Call, comm: &Communicator) -> (usize, Text) 
     }
 }
 
-pub(super) fn func(part: Part, call: &Call) -> Text {
+pub(super) fn func(part: TaskPart, call: &Call) -> Text {
     match part {
-        Part::Coll => call.op.func(),
-        Part::Send(_) => c"Send",
-        Part::Recv(_) => c"Recv",
+        TaskPart::Coll => call.op.func(),
+        TaskPart::Send(_) => c"Send",
+        TaskPart::Recv(_) => c"Recv",
     }
 }
 
 /// The collective, or the sends and receives, that a call becomes.
-pub(super) fn parts(call: Call, comm: &Communicator) -> Vec<Part> {
+pub(super) fn parts(call: Call, comm: &Communicator) -> Vec<TaskPart> {
     let (rank, ranks) = (comm.rank(), comm.size());
     let root = call.root as usize % ranks;
     // Copy engines keep the collective whole.
     if call.path == Path::CopyEngine {
-        return vec![Part::Coll];
+        return vec![TaskPart::Coll];
     }
     match call.op {
-        Op::Send => vec![Part::Send(call.peer.of(rank, ranks))],
-        Op::Recv => vec![Part::Recv(call.peer.of(rank, ranks))],
+        Op::Send => vec![TaskPart::Send(call.peer.of(rank, ranks))],
+        Op::Recv => vec![TaskPart::Recv(call.peer.of(rank, ranks))],
         Op::AlltoAll => (0..ranks)
             .flat_map(|i| {
                 [
-                    Part::Send((rank + i) % ranks),
-                    Part::Recv((rank + ranks - i) % ranks),
+                    TaskPart::Send((rank + i) % ranks),
+                    TaskPart::Recv((rank + ranks - i) % ranks),
                 ]
             })
             .collect(),
         Op::Gather | Op::Scatter => {
-            let (mine, roots): (Part, fn(usize) -> Part) = match call.op {
-                Op::Gather => (Part::Send(root), Part::Recv),
-                _ => (Part::Recv(root), Part::Send),
+            let (mine, roots): (TaskPart, fn(usize) -> TaskPart) = match call.op {
+                Op::Gather => (TaskPart::Send(root), TaskPart::Recv),
+                _ => (TaskPart::Recv(root), TaskPart::Send),
             };
             let all = (0..ranks).map(roots).filter(|_| rank == root);
             all.chain([mine]).collect()
         }
-        _ => vec![Part::Coll],
+        _ => vec![TaskPart::Coll],
     }
 }
 
@@ -120,10 +120,10 @@ pub(super) fn plan_of(
                 (Path::CopyEngine, _) => false,
                 (Path::Symmetric, _) => !(22700..23100).contains(&comm.version),
                 // From 2.29 on it becomes a fused AllGatherV, which loses its mask on the way.
-                (_, Part::Coll) if call.op == Op::Broadcast => {
+                (_, TaskPart::Coll) if call.op == Op::Broadcast => {
                     comm.version < 22900 || !comm.all_gather_v
                 }
-                (_, Part::Send(peer) | Part::Recv(peer)) => !(call.in_place && peer == own),
+                (_, TaskPart::Send(peer) | TaskPart::Recv(peer)) => !(call.in_place && peer == own),
                 _ => true,
             }
     };
@@ -138,10 +138,10 @@ pub(super) fn proto(call: &Call) -> Text {
     })
 }
 
-pub(super) fn channels(call: &Call, part: Part) -> u8 {
+pub(super) fn channels(call: &Call, part: TaskPart) -> u8 {
     match (call.channels, part) {
         (Some(n), _) => n,
-        (None, Part::Coll) => (call.bytes >> 16).clamp(1, 16) as u8,
+        (None, TaskPart::Coll) => (call.bytes >> 16).clamp(1, 16) as u8,
         (None, _) => (call.bytes >> 20).clamp(1, 2) as u8,
     }
 }
@@ -181,7 +181,7 @@ pub(super) fn suffix(op: Op) -> Text {
 }
 
 /// The network work of a part: a ring to the next and from the previous host, or a peer on another host.
-pub(super) fn sides(call: &Call, part: Part, comm: &Communicator) -> Vec<Side> {
+pub(super) fn sides(call: &Call, part: TaskPart, comm: &Communicator) -> Vec<Side> {
     let (rank, ranks) = (comm.rank(), comm.size());
     let far = |peer: usize| comm.hosts[peer] != comm.hosts[rank];
     if call.path != Path::Kernel {
@@ -196,9 +196,9 @@ pub(super) fn sides(call: &Call, part: Part, comm: &Communicator) -> Vec<Side> {
     };
     let each = call.bytes / call.op.divisor(ranks);
     let found = match part {
-        Part::Send(peer) => [side(peer, true, each), None],
-        Part::Recv(peer) => [side(peer, false, each), None],
-        Part::Coll => {
+        TaskPart::Send(peer) => [side(peer, true, each), None],
+        TaskPart::Recv(peer) => [side(peer, false, each), None],
+        TaskPart::Coll => {
             let n = ranks as u64;
             let bytes = match call.op {
                 Op::AllReduce => 2 * call.bytes * (n - 1) / n,

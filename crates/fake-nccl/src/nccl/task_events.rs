@@ -4,8 +4,8 @@ use super::communicator::Communicator;
 use super::launcher::Launcher;
 use super::masks::{FOR_COLL, FOR_P2P};
 use super::plan::{
-    channels, count, func, launched_count, proto, sides, suffix, told_channels, variant, Part,
-    Planned, Play, Task,
+    channels, count, func, launched_count, proto, sides, suffix, told_channels, variant, Planned,
+    Play, Task, TaskPart,
 };
 use super::work::Work;
 use crate::announced::Times;
@@ -33,8 +33,8 @@ impl Launcher {
         let comm = of.comm;
         let wanted = of.wanted();
         let event = match of.planned.part {
-            Part::Coll => Event::Coll(of.coll(wanted)),
-            Part::Send(peer) | Part::Recv(peer) => Event::P2p(of.p2p(peer)),
+            TaskPart::Coll => Event::Coll(of.coll(wanted)),
+            TaskPart::Send(peer) | TaskPart::Recv(peer) => Event::P2p(of.p2p(peer)),
         };
         let mut handle = Handle::NULL;
         let mut told = false;
@@ -68,7 +68,7 @@ impl TaskEvent<'_> {
     fn wanted(&self) -> bool {
         let mask = self.planned.mask;
         let asked = match self.planned.part {
-            Part::Coll => mask & FOR_COLL != 0,
+            TaskPart::Coll => mask & FOR_COLL != 0,
             // Up to 2.25 the P2p bit alone is not enough.
             _ if self.comm.version < 22600 => mask & (COLL | PROXY_OP | PROXY_STEP) != 0,
             _ => mask & FOR_P2P != 0,
@@ -170,7 +170,7 @@ impl TaskEvent<'_> {
     fn work(&self, parent: Handle) -> Work {
         let (comm, part) = (self.comm, self.planned.part);
         let (version, own) = (comm.version, comm.rank());
-        let to_self = matches!(part, Part::Send(peer) | Part::Recv(peer) if peer == own);
+        let to_self = matches!(part, TaskPart::Send(peer) | TaskPart::Recv(peer) if peer == own);
         let symmetric = self.symmetric();
         // Up to 2.30 the host forgets the work of a send to oneself. A replayed symmetric kernel makes no
         // stamps.
@@ -185,8 +185,8 @@ impl TaskEvent<'_> {
         Work {
             parent,
             first_channel: match part {
-                Part::Coll => 0,
-                Part::Send(peer) | Part::Recv(peer) => ((peer + own) % 8) as u8 * 2,
+                TaskPart::Coll => 0,
+                TaskPart::Send(peer) | TaskPart::Recv(peer) => ((peer + own) % 8) as u8 * 2,
             },
             channels: self.channels(),
             kernel: seen.then_some(kernel),

@@ -3,7 +3,7 @@
 use super::driver::Driver;
 use super::job::{Flow, Stuck};
 use crate::nccl::{Mode, Task};
-use crate::schedule::{self, instance, Kernel, Part};
+use crate::schedule::{self, instance, Kernel, RankAction};
 use crate::script::Call;
 
 impl Driver<'_> {
@@ -13,7 +13,7 @@ impl Driver<'_> {
         let mut tasks = Vec::new();
         for call in calls {
             for rank in &self.mine {
-                if self.schedule.part(*rank) == Part::None {
+                if self.schedule.part(*rank) == RankAction::None {
                     continue;
                 }
                 let Some(index) = self.open.get(&(call.comm, *rank)) else {
@@ -45,9 +45,9 @@ impl Driver<'_> {
         let mut inside = false;
         for rank in &self.mine {
             match self.schedule.part(*rank) {
-                Part::None => {}
-                Part::Calls(at) => self.timeline(*rank).wait_host(at),
-                Part::Inside(at) => {
+                RankAction::None => {}
+                RankAction::Calls(at) => self.timeline(*rank).wait_host(at),
+                RankAction::Inside(at) => {
                     self.timeline(*rank).wait_host(at);
                     inside = true;
                 }

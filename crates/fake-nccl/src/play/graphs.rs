@@ -3,7 +3,7 @@
 use super::cuda::Graph;
 use super::driver::Driver;
 use crate::nccl::{Captured, Mode};
-use crate::schedule::Part;
+use crate::schedule::RankAction;
 use crate::script::{Call, Statement};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl<'j> Driver<'j> {
         let Some(rank) = self.mine.iter().copied().find(|r| who[*r]) else {
             return;
         };
-        if self.schedule.part(rank) == Part::None {
+        if self.schedule.part(rank) == RankAction::None {
             return;
         }
         self.wait_host(rank);

@@ -1,7 +1,7 @@
 //! Reads trace files that have callbacks.
 
 use anyhow::{bail, Context};
-use capture::block::{self, Kind};
+use capture::block::{self, BlockKind};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -31,16 +31,16 @@ pub(super) fn read_file(path: &Path) -> anyhow::Result<Trace> {
         damage: Vec::new(),
     };
     let mut damage = Vec::new();
-    let each = |block: block::Block| match Kind::from_u16(block.kind) {
-        Some(Kind::Process) => {
+    let each = |block: block::Block| match BlockKind::from_u16(block.kind) {
+        Some(BlockKind::Process) => {
             let text = String::from_utf8_lossy(block.payload);
             let pairs = text.lines().filter_map(|l| l.split_once('='));
             trace
                 .process
                 .extend(pairs.map(|(k, v)| (k.to_string(), v.to_string())));
         }
-        Some(Kind::Callbacks) => trace.records.extend(block.payload),
-        Some(Kind::Anchor) => {
+        Some(BlockKind::Callbacks) => trace.records.extend(block.payload),
+        Some(BlockKind::Anchor) => {
             let word = |i: usize| {
                 let bytes = block.payload.get(8 * i..8 * i + 8)?;
                 Some(u64::from_le_bytes(bytes.try_into().ok()?))

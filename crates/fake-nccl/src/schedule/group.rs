@@ -1,6 +1,6 @@
 //! Groups of calls: when the hosts call, and when the kernels run.
 
-use super::kernel::{Kernel, Part};
+use super::kernel::{Kernel, RankAction};
 use super::model::{instance, time};
 use super::{Schedule, LAUNCH_NS};
 use crate::script::{Call, Op, Script};
@@ -18,7 +18,7 @@ impl<'s> Schedule<'s> {
             }
         }
         for (stops, part) in self.stops.iter_mut().zip(&self.parts) {
-            if *part != Part::None {
+            if *part != RankAction::None {
                 stops.clear();
             }
         }
@@ -30,7 +30,7 @@ impl<'s> Schedule<'s> {
         for (rank, takes_part) in who.iter().enumerate() {
             let member = |c: &Call| instance(script, c.comm, rank).is_some();
             let mine = calls.iter().filter(|c| member(c)).count() as u64;
-            self.parts[rank] = Part::None;
+            self.parts[rank] = RankAction::None;
             if !takes_part || self.gone[rank] || mine == 0 {
                 continue;
             }
@@ -43,11 +43,11 @@ impl<'s> Schedule<'s> {
             self.last[rank] = Some(begin);
             if std::mem::take(&mut self.inside[rank]) {
                 self.gone[rank] = true;
-                self.parts[rank] = Part::Inside(begin);
+                self.parts[rank] = RankAction::Inside(begin);
                 continue;
             }
             self.host[rank] = begin + mine * script.host_cost_ns;
-            self.parts[rank] = Part::Calls(begin);
+            self.parts[rank] = RankAction::Calls(begin);
         }
     }
 
@@ -58,7 +58,7 @@ impl<'s> Schedule<'s> {
         for instance in &script.comms[comm].instances {
             self.kernel_of_each(comm, &instance.members, &calls);
             for rank in &instance.members {
-                if self.parts[*rank] == Part::None {
+                if self.parts[*rank] == RankAction::None {
                     continue;
                 }
                 match self.kernels[comm][*rank].stop {
@@ -74,7 +74,9 @@ impl<'s> Schedule<'s> {
         let pairs_only = calls.iter().all(|c| matches!(c.op, Op::Send | Op::Recv));
         let mut arrivals = members.iter().map(|rank| self.arrival(comm, *rank));
         let last = arrivals.try_fold(0, |last, arrival| Some(last.max(arrival?)));
-        let calling = members.iter().filter(|r| self.parts[**r] != Part::None);
+        let calling = members
+            .iter()
+            .filter(|r| self.parts[**r] != RankAction::None);
         let stops: Vec<Stop> = calling.flat_map(|r| self.stops[*r].clone()).collect();
         let drags = (0..members.len()).map(|index| self.drags_of(index, members, calls));
         let drags: Vec<[Option<Drag>; 2]> = drags.collect();
@@ -89,7 +91,7 @@ impl<'s> Schedule<'s> {
             let ready = ready.filter(|_| stops.is_empty());
             let stop = start.and(ready).map(|ready| ready + time);
             let held = match (start, stop) {
-                _ if self.parts[rank] == Part::None => None,
+                _ if self.parts[rank] == RankAction::None => None,
                 (_, Some(_)) => None,
                 (Some(_), None) => Some(Held::new(&self.stops[rank], &stops)),
                 (None, None) => Some(Held::queued()),
@@ -107,7 +109,7 @@ impl<'s> Schedule<'s> {
     /// before it are done. `None` if never.
     fn arrival(&self, comm: usize, rank: usize) -> Option<u64> {
         match self.parts[rank] {
-            Part::Calls(_) if !self.stuck[comm][rank] => {
+            RankAction::Calls(_) if !self.stuck[comm][rank] => {
                 let launched = self.host[rank] + LAUNCH_NS;
                 let free = self.stream[comm][rank];
                 Some(launched.max(free).max(self.computed[rank]))
@@ -128,7 +130,7 @@ impl<'s> Schedule<'s> {
         let mut last = self.arrival(comm, members[index])?;
         for call in calls {
             let peer = members[call.peer.of(index, members.len())];
-            if self.parts[peer] != Part::None || self.gone[peer] {
+            if self.parts[peer] != RankAction::None || self.gone[peer] {
                 last = last.max(self.arrival(comm, peer)?);
             }
         }
@@ -140,7 +142,7 @@ impl<'s> Schedule<'s> {
     fn drags_of(&self, index: usize, members: &[usize], calls: &[&Call]) -> [Option<Drag>; 2] {
         let n = members.len();
         let rank = members[index];
-        let calling = self.parts[rank] != Part::None;
+        let calling = self.parts[rank] != RankAction::None;
         let far = |peer: usize| self.script.host(members[peer]) != self.script.host(rank);
         let uses = |send: bool| {
             calls.iter().any(|call| match call.op {

@@ -17,7 +17,7 @@ pub struct Kernel {
 
 /// What a rank does at a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum RankAction {
     /// Nothing: not a member, skipping, or gone.
     None,
     /// Calls, beginning at this host time.

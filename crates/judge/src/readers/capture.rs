@@ -3,7 +3,7 @@
 //! Rule: a row without a sequence number gets none here. The tables have already dropped a row that was found
 //! in two places, so every ticket is one call.
 
-use crate::records::{Kind, Record, Records};
+use crate::records::{Record, RecordKind, Records};
 use analyze::executions::{Steps, Walk};
 use capture::live::{flag, part};
 use std::fs::File;
@@ -46,9 +46,9 @@ pub fn read(folder: &Path, keep: bool, records: &mut Records) {
                 }),
                 time_ns: execution.gpu.ok(),
                 kind: match (execution.captured, shape.is(flag::REPLAY)) {
-                    (true, _) => Kind::Template,
-                    (_, true) => Kind::Replay,
-                    _ => Kind::Call,
+                    (true, _) => RecordKind::Template,
+                    (_, true) => RecordKind::Replay,
+                    _ => RecordKind::Call,
                 },
                 pieces: pieces(&capture, process, execution.call),
             });

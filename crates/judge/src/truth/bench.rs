@@ -54,7 +54,7 @@ pub fn read(file: &Path) -> anyhow::Result<Bench> {
 }
 
 /// A row of the file.
-struct Row {
+struct BenchRow {
     function: String,
     bytes: u64,
     in_place: bool,
@@ -65,7 +65,7 @@ struct Row {
     skew_ns: Option<i64>,
 }
 
-fn add(batch: &RecordBatch, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+fn add(batch: &RecordBatch, rows: &mut Vec<BenchRow>) -> anyhow::Result<()> {
     let column = |name: &str| {
         batch.column_by_name(name).with_context(|| {
             format!("expected the column `{name}` of `ncclscope bench --parquet`, found none")
@@ -76,7 +76,7 @@ fn add(batch: &RecordBatch, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let (iteration, rank) = (numbers(column("iteration")?)?, numbers(column("rank")?)?);
     let (skew, in_place) = (numbers(column("skew_ns")?)?, column("in_place")?);
     for row in 0..batch.num_rows() {
-        rows.push(Row {
+        rows.push(BenchRow {
             function: nccl_name(&function[row]),
             bytes: bytes[row].unwrap_or(0).max(0) as u64,
             in_place: in_place.as_boolean_opt().is_some_and(|b| b.value(row)),
@@ -122,7 +122,7 @@ fn nccl_name(name: &str) -> String {
     crate::readers::json::function(name).map_or_else(|| name.to_owned(), str::to_owned)
 }
 
-fn summarise(rows: &[Row]) -> Bench {
+fn summarise(rows: &[BenchRow]) -> Bench {
     let mut truth = Truth {
         nranks: rows.iter().map(|row| row.rank + 1).max(),
         graphs: Graphs::Executions,
@@ -175,7 +175,7 @@ fn summarise(rows: &[Row]) -> Bench {
 
 /// `1KiB`, `1000B`.
 pub(crate) fn size(bytes: u64) -> String {
-    analyze::summary::size(bytes).replace(' ', "")
+    analyze::spelling::size(bytes).replace(' ', "")
 }
 
 #[cfg(test)]

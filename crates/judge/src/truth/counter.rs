@@ -1,10 +1,10 @@
 //! Calls done as the preloaded counter saw them, in any program that uses NCCL.
 //!
-//! [`preload`] puts the library into a command's environment; each process then counts its calls in a file, whose layout
-//! is in the counter's own crate.
+//! [`preload`] puts the library into a command's environment; each process then counts its calls in a file,
+//! whose layout is in the counter's own crate.
 //!
-//! Rule: a file of another version, or one that was too small for all kinds of calls, is an error: a wrong truth is worse
-//! than none.
+//! Rule: a file of another version, or one that was too small for all kinds of calls, is an error: a wrong
+//! truth is worse than none.
 
 use super::{Graphs, Key, Truth};
 use anyhow::{bail, Context};
@@ -86,10 +86,10 @@ pub fn read(folder: &Path) -> anyhow::Result<Truth> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use counter::{Counter, Kind};
+    use counter::{CallShape, Counter};
 
-    fn kind(function: u32, nranks: u32, count: u64) -> Kind {
-        Kind {
+    fn kind(function: u32, nranks: u32, count: u64) -> CallShape {
+        CallShape {
             function,
             datatype: 7,
             nranks,

@@ -11,7 +11,7 @@
 use super::Abi;
 use crate::events::{Init, Receive};
 use crate::guard::{caught, guard};
-use crate::handle::Kind;
+use crate::handle::HandleKind;
 use crate::recorder::fork_page::{get, plain};
 use crate::recorder::messages::{hello, log};
 use crate::recorder::Recorder;
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 /// Handle and context while nothing is recorded. Not NULL, because NCCL up to 2.27 drops the children of a
 /// NULL group.
-const NOTHING: u64 = (Kind::Ignored as u64) << 16;
+const NOTHING: u64 = (HandleKind::Ignored as u64) << 16;
 
 pub(super) fn init(
     context: *mut *mut c_void,

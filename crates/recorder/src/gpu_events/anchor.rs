@@ -22,7 +22,7 @@ const BRACKET_NS: f64 = 20_000.0;
 const BETWEEN_NS: f64 = 2_000.0;
 
 /// A context's newest anchor.
-pub(super) struct Anchor {
+pub(super) struct GpuAnchor {
     pub(super) context: Context,
     pub(super) stream: u64,
     /// Two, so that an anchor can be compared with the one before it.
@@ -53,7 +53,7 @@ pub(super) enum Measured {
 
 /// The times of a launch by the newest anchor.
 pub(super) fn measure(
-    anchor: &Anchor,
+    anchor: &GpuAnchor,
     driver: &Driver,
     clock: &HostClock,
     before: u64,
@@ -96,7 +96,7 @@ const GRAIN: u64 = 16;
 /// launches that ended since the one before, if the GPU's clock and the host's went on alike; else these
 /// times are forgotten.
 pub(super) fn refresh(
-    anchor: &mut Anchor,
+    anchor: &mut GpuAnchor,
     driver: &Driver,
     rings: &Rings,
     clock: &HostClock,

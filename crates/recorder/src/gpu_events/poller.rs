@@ -1,6 +1,7 @@
 //! The recorder's thread's part: it asks which launches have ended, and keeps their times.
 
-use super::anchor::{measure, refresh, Anchor, HostClock, Measured};
+use super::anchor::{measure, refresh, GpuAnchor, HostClock, Measured};
+use super::lead::Lead;
 use super::ring::{Ring, Rings, PAIRS};
 use super::sampling::{Pace, Switch};
 use crate::cuda::{Context, Driver};
@@ -16,13 +17,19 @@ const POLL_EVERY: Duration = Duration::from_millis(10);
 /// See the module.
 #[derive(Default)]
 pub struct Poller {
-    anchors: Vec<Anchor>,
+    anchors: Vec<GpuAnchor>,
     pace: Pace,
     relaxed: bool,
     polled: Option<Instant>,
+    lead: Lead,
 }
 
 impl Poller {
+    /// Whether the host is known to be ahead of its GPU.
+    pub fn is_ahead(&self) -> bool {
+        self.lead.is_ahead()
+    }
+
     /// Takes in the launches that have ended since; returns how many are under way. Unless a ring fills up,
     /// it asks once in [`POLL_EVERY`] only, because every question takes the driver's lock. `last` asks at
     /// once and confirms all times, because nobody will ask again.
@@ -98,6 +105,7 @@ impl Poller {
     ) -> Result<usize, u32> {
         let pushed = ring.pushed.load(Acquire);
         driver.set_context(ring.context.handle)?;
+        let mut lead = self.lead;
         let anchor = self.anchor_of(driver, ring.context)?;
         refresh(anchor, driver, rings, clock, false)?;
         let mut done = ring.done.load(Relaxed);
@@ -110,7 +118,12 @@ impl Poller {
             match measure(anchor, driver, clock, before, after)? {
                 Measured::Later => break,
                 Measured::Impossible => {}
-                Measured::Span(span) => ring.keep(done, &span),
+                Measured::Span(span) => {
+                    let launched = pair.launched.load(Relaxed);
+                    let behind = span.start.wrapping_sub(launched) as i64 as f64;
+                    lead.add(behind * clock.ns_per_tick);
+                    ring.keep(done, &span);
+                }
             }
             done = done.wrapping_add(1);
             ring.done.store(done, Release);
@@ -125,11 +138,12 @@ impl Poller {
         if last {
             refresh(anchor, driver, rings, clock, true)?;
         }
+        self.lead = lead;
         Ok(pushed.wrapping_sub(done) as usize)
     }
 
     /// The anchor of a context, which is current.
-    fn anchor_of(&mut self, driver: &Driver, context: Context) -> Result<&mut Anchor, u32> {
+    fn anchor_of(&mut self, driver: &Driver, context: Context) -> Result<&mut GpuAnchor, u32> {
         if let Some(at) = self.anchors.iter().position(|a| a.context == context) {
             return Ok(&mut self.anchors[at]);
         }
@@ -138,7 +152,7 @@ impl Poller {
         else {
             return Err(OUT_OF_MEMORY);
         };
-        self.anchors.push(Anchor {
+        self.anchors.push(GpuAnchor {
             context,
             stream,
             events: [first, second],

@@ -19,6 +19,7 @@
 
 use super::sampling::Switch;
 use crate::array;
+use crate::clock::Clock;
 use crate::cuda::{Context, Driver};
 use crate::stream_waits::{Call, Stream};
 use std::sync::atomic::{
@@ -98,6 +99,8 @@ pub(super) struct Pair {
     pub(super) before: AtomicU64,
     pub(super) after: AtomicU64,
     pub(super) wait: AtomicU64,
+    /// When the host launched it, ticks.
+    pub(super) launched: AtomicU64,
     /// The key of the launch's stream.
     stream: AtomicU64,
     /// The pair's number << 3 | what is known of a stream that waits.
@@ -229,7 +232,7 @@ impl Ring {
     /// Before a launch on `stream`: records the first event, if the launch is in the sample. `func` (the
     /// number of its name) and `count` are those of the launch's first call.
     #[inline]
-    pub fn begin(&self, switch: &Switch, stream: u64, func: u8, count: u64) -> Timed {
+    pub fn begin(&self, switch: &Switch, clock: Clock, stream: u64, func: u8, count: u64) -> Timed {
         self.launches
             .store(self.launches.load(Relaxed).wrapping_add(1), Relaxed);
         if switch.is_off() {
@@ -262,6 +265,7 @@ impl Ring {
             Ok(true) => {
                 let key = Stream::legacy(stream).key;
                 pair.stream.store(key, Relaxed);
+                pair.launched.store(clock.ticks(), Relaxed);
                 pair.waited.store(waited_word(pushed, NO_WAIT), Relaxed);
                 self.open.store(true, Relaxed);
                 Timed::By(pushed)

@@ -90,7 +90,8 @@ impl Switch {
         }
     }
 
-    /// From now on no launch is timed, or as many as before again. Where every launch is to be timed, it stays so.
+    /// From now on no launch is timed, or as many as before again. Where every launch is to be timed, it
+    /// stays so.
     pub fn quiet(&self, quiet: bool) {
         self.quiet.store(quiet, Relaxed);
     }

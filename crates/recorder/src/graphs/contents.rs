@@ -1,8 +1,8 @@
 //! Which captured calls a graph executes.
 //!
-//! A graph gets calls in three ways: a stream is captured into it, another graph becomes its child, or it is a copy
-//! of another. [`Contents`] follows each way by the graph's handle. When a graph is instantiated, what it executes
-//! is settled: CUDA copies the graph then, so later changes of the graph don't count.
+//! A graph gets calls in three ways: a stream is captured into it, another graph becomes its child, or it is
+//! a copy of another. [`Contents`] follows each way by the graph's handle. When a graph is instantiated, what
+//! it executes is settled: CUDA copies the graph then, so later changes of the graph don't count.
 //!
 //! Rule: what can't be followed is never taken for nothing. A graph whose calls can't be counted is
 //! [`Content::uncountable`], and a captured call that was never seen in an executable graph stays unseen.

@@ -1,9 +1,9 @@
 //! Executable graphs by their handles.
 //!
-//! A launch looks its graph up in a table that is never locked; graphs are made and destroyed under the lock of
-//! [`super::Graphs`]. The table is open addressed, with linear probing. A handle that is removed leaves a mark, so that
-//! those behind it are still found; a new handle takes the first mark on its way, and marks with nothing behind them
-//! are cleared.
+//! A launch looks its graph up in a table that is never locked; graphs are made and destroyed under the lock
+//! of [`super::Graphs`]. The table is open addressed, with linear probing. A handle that is removed leaves a
+//! mark, so that those behind it are still found; a new handle takes the first mark on its way, and marks
+//! with nothing behind them are cleared.
 //!
 //! Rule: a handle is in the table once at most, and only the holder of the lock changes it.
 
@@ -20,21 +20,21 @@ const PLACES: usize = 4096;
 /// A handle that was removed. No driver gives it out: handles are addresses.
 const REMOVED: u64 = u64::MAX;
 
-struct Place {
+struct ExecSlot {
     handle: AtomicU64,
     entry: AtomicU64,
 }
 
 /// The table.
 pub struct Execs {
-    places: Box<[Place]>,
+    places: Box<[ExecSlot]>,
     /// What each executes; under the lock.
     contents: UnsafeCell<HashMap<u64, Content>>,
 }
 
 impl Execs {
     pub fn new() -> Execs {
-        let empty = || Place {
+        let empty = || ExecSlot {
             handle: AtomicU64::new(0),
             entry: AtomicU64::new(0),
         };
@@ -50,12 +50,12 @@ impl Execs {
         (handle.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize
     }
 
-    fn place(&self, at: usize) -> &Place {
+    fn place(&self, at: usize) -> &ExecSlot {
         &self.places[at % PLACES]
     }
 
     /// The places where a handle may be, in order.
-    fn probe(&self, handle: u64) -> impl Iterator<Item = &Place> {
+    fn probe(&self, handle: u64) -> impl Iterator<Item = &ExecSlot> {
         let start = self.start(handle);
         (0..PLACES).map(move |i| self.place(start + i))
     }
@@ -88,7 +88,7 @@ impl Execs {
         if handle == 0 || handle == REMOVED {
             return false;
         }
-        let free = |place: &&Place| matches!(place.handle.load(Relaxed), 0 | REMOVED);
+        let free = |place: &&ExecSlot| matches!(place.handle.load(Relaxed), 0 | REMOVED);
         let Some(place) = self.probe(handle).find(free) else {
             return false;
         };
@@ -106,7 +106,8 @@ impl Execs {
         let there = |i: &usize| self.place(start + i).handle.load(Relaxed) == handle;
         let mut at = start + (0..PLACES).find(there)?;
         self.place(at).handle.store(REMOVED, Release);
-        // Without this, a process that makes and destroys graphs all the time would fill the table with marks.
+        // Without this, a process that makes and destroys graphs all the time would fill the table with
+        // marks.
         while self.place(at + 1).handle.load(Relaxed) == 0
             && self.place(at).handle.load(Relaxed) == REMOVED
         {

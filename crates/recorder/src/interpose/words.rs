@@ -8,8 +8,8 @@ const CHUNK: usize = 8192;
 
 /// Calls `found(address, function)` for each word of an object's data that is a wanted function's address.
 ///
-/// What the dynamic linker has made read-only is left out, because a library can't keep there what it looks up.
-/// That leaves a fifth: the largest of CUDA's libraries has 190 MB of it.
+/// What the dynamic linker has made read-only is left out, because a library can't keep there what it looks
+/// up. That leaves a fifth: the largest of CUDA's libraries has 190 MB of it.
 pub fn search(object: &Object, wanted: &[Wanted], mut found: impl FnMut(u64, usize)) -> usize {
     let lowest = wanted.iter().map(|w| w.address).min().unwrap_or(0);
     let span = wanted.iter().map(|w| w.address - lowest).max().unwrap_or(0);

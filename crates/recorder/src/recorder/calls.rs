@@ -9,7 +9,7 @@ use super::communicators::CommState;
 use super::rows::{prefetch, Birth};
 use super::Recorder;
 use crate::events::{Api, Task};
-use crate::handle::{Handle, Kind};
+use crate::handle::{Handle, HandleKind};
 use crate::seats::{thread, Inside};
 use capture::graphs::Shape;
 use capture::live::{flag, part, Cause, Group, Odd, Row, GROUPS};
@@ -50,7 +50,7 @@ impl Recorder {
         group.captured.store(captured.into(), Relaxed);
         group.depth.store(depth as u8, Relaxed);
         group.word.store(ticket + 1, Release);
-        self.give(Handle::of_ticket(Kind::GroupApi, comm_slot, ticket))
+        self.give(Handle::of_ticket(HandleKind::GroupApi, comm_slot, ticket))
     }
 
     #[inline(always)]
@@ -62,7 +62,7 @@ impl Recorder {
         let uid = comm.uid.load(Relaxed);
         // A group's context is that of its first call, so the parent may belong to another communicator.
         let parent = self.read(parent);
-        let group = if parent.is(Kind::GroupApi) {
+        let group = if parent.is(HandleKind::GroupApi) {
             self.group_at(parent)
         } else {
             None
@@ -83,7 +83,7 @@ impl Recorder {
             template: 0,
             user_tag: api.user_tag,
         };
-        let born = self.birth(Kind::Api, uid, &call);
+        let born = self.birth(HandleKind::Api, uid, &call);
         if let Some((_, group)) = group {
             let calls = group.calls.load(Relaxed);
             if calls == 0 {
@@ -95,7 +95,7 @@ impl Recorder {
         }
         let handle = match born {
             Some(handle) => self.give(handle),
-            None => self.encode(Kind::Rowless, 0, 0, 0),
+            None => self.encode(HandleKind::Rowless, 0, 0, 0),
         };
         if api.captured {
             let group = call.group;
@@ -151,7 +151,7 @@ impl Recorder {
         template.p2p.store(api.p2p.into(), Relaxed);
         template.row.store(row, Relaxed);
         template.publish(comm_slot.into());
-        self.encode(Kind::Template, 0, number, 0)
+        self.encode(HandleKind::Template, 0, number, 0)
     }
 
     #[inline(always)]
@@ -160,8 +160,8 @@ impl Recorder {
             return match self.read(parent).kind() {
                 _ if task.legacy => self.call_without_comm(context),
                 // A replay.
-                Some(Kind::Template) => self.call_without_comm(context),
-                Some(Kind::Rowless) => self.encode(Kind::Rowless, 0, 0, 0),
+                Some(HandleKind::Template) => self.call_without_comm(context),
+                Some(HandleKind::Rowless) => self.encode(HandleKind::Rowless, 0, 0, 0),
                 _ => self.ignored(),
             };
         };
@@ -170,8 +170,8 @@ impl Recorder {
         }
         let parent = self.read(parent);
         let inside = self.inside();
-        let handle = if parent.is(Kind::Api) || parent.is(Kind::Task) {
-            parent.renamed(Kind::Task, 0)
+        let handle = if parent.is(HandleKind::Api) || parent.is(HandleKind::Task) {
+            parent.renamed(HandleKind::Task, 0)
         } else {
             match self.adopt(&inside, parent) {
                 Ok(handle) => handle,
@@ -189,8 +189,8 @@ impl Recorder {
     #[cold]
     fn adopt(&self, inside: &Inside, parent: Handle) -> Result<Handle, u64> {
         match parent.kind() {
-            Some(Kind::Template) => self.replay(inside, parent.slot()),
-            Some(Kind::Rowless) => Err(self.encode(Kind::Rowless, 0, 0, 0)),
+            Some(HandleKind::Template) => self.replay(inside, parent.slot()),
+            Some(HandleKind::Rowless) => Err(self.encode(HandleKind::Rowless, 0, 0, 0)),
             _ => {
                 self.odd(Odd::Orphan);
                 Err(self.ignored())
@@ -249,10 +249,10 @@ impl Recorder {
         // If a plan needs nothing at replay, NCCL announces its tasks once, at capture. They belong to the
         // template's own row, which is there until its group has returned.
         let own = self.read(template.row.load(Relaxed));
-        if own.is(Kind::Api) {
+        if own.is(HandleKind::Api) {
             let under_way = |row: &Row| self.returned(row) == Returned::NotYet;
             if self.live_row(inside, own).is_some_and(under_way) {
-                return Ok(own.renamed(Kind::Task, 0));
+                return Ok(own.renamed(HandleKind::Task, 0));
             }
         }
         let p2p = if template.p2p.load(Relaxed) != 0 {
@@ -272,9 +272,9 @@ impl Recorder {
             template: number + 1,
             user_tag: 0,
         };
-        match self.birth(Kind::Task, template.comm.load(Relaxed), &call) {
+        match self.birth(HandleKind::Task, template.comm.load(Relaxed), &call) {
             Some(handle) => Ok(handle),
-            None => Err(self.encode(Kind::Rowless, 0, 0, 0)),
+            None => Err(self.encode(HandleKind::Rowless, 0, 0, 0)),
         }
     }
 
@@ -333,8 +333,8 @@ impl Recorder {
             user_tag: 0,
         };
         let inside = self.inside();
-        let Some(handle) = self.birth(Kind::Task, uid, &call) else {
-            return self.encode(Kind::Rowless, 0, 0, 0);
+        let Some(handle) = self.birth(HandleKind::Task, uid, &call) else {
+            return self.encode(HandleKind::Rowless, 0, 0, 0);
         };
         if let Some(row) = self.row(&inside, handle) {
             self.plan(&inside, comm, handle, row, task);
@@ -371,7 +371,7 @@ impl Recorder {
         let given = parent;
         let parent = self.read(given);
         match parent.kind() {
-            Some(Kind::Api) => {
+            Some(HandleKind::Api) => {
                 let inside = self.inside();
                 if let Some(row) = self.row(&inside, parent) {
                     row.seq.store(sequence.wrapping_add(1), Relaxed);
@@ -386,9 +386,11 @@ impl Recorder {
                     }
                     row.parts.store(part::ENQUEUED | part::COPY_ENGINE, Release);
                 }
-                self.give(parent.renamed(Kind::Task, 0))
+                self.give(parent.renamed(HandleKind::Task, 0))
             }
-            Some(Kind::Template | Kind::Rowless) => self.encode(Kind::Rowless, 0, 0, 0),
+            Some(HandleKind::Template | HandleKind::Rowless) => {
+                self.encode(HandleKind::Rowless, 0, 0, 0)
+            }
             Some(_) => {
                 self.odd(Odd::Orphan);
                 self.ignored()

@@ -1,9 +1,9 @@
 //! The private half of the communicators' table, which grows by chunks.
 //!
 //! A slot names the same communicator here and in `capture::live::Comm`. [`CommTable::at`] finds a slot's
-//! [`CommState`] whatever number a handle carries: chunks that are not made yet stand for the first one. Uids are
-//! given out in order and never again, so [`CommTable::newest`] finds the slot of a uid in a table of its lowest
-//! bits.
+//! [`CommState`] whatever number a handle carries: chunks that are not made yet stand for the first one. Uids
+//! are given out in order and never again, so [`CommTable::newest`] finds the slot of a uid in a table of its
+//! lowest bits.
 //!
 //! Rule: a chunk is made under the lock of inits, before a slot in it is given out, and never freed.
 

@@ -12,7 +12,7 @@ use super::Recorder;
 use crate::cuda;
 use crate::events::Init;
 use crate::gpu_events::Ring;
-use crate::handle::{Kind, NO_SLOT};
+use crate::handle::{HandleKind, NO_SLOT};
 use crate::intern::read;
 use crate::lock::INIT;
 use capture::live::{Cause, Comm, Odd, Section};
@@ -92,7 +92,7 @@ impl Recorder {
         let _guard = INIT.lock();
         let Some(slot) = self.take_slot() else {
             self.odd(Odd::CommsFull);
-            return (self.encode(Kind::Context, 0, NO_SLOT, 0), self.mask);
+            return (self.encode(HandleKind::Context, 0, NO_SLOT, 0), self.mask);
         };
         let uid = self.next_uid.fetch_add(1, Relaxed);
         let (comm, state) = (&self.live.comms()[usize::from(slot)], self.comms.at(slot));
@@ -113,7 +113,7 @@ impl Recorder {
         state.ring.store(ring, Release);
         let turn = state.generation.load(Relaxed).wrapping_add(1);
         state.generation.store(turn, Relaxed);
-        let context = self.encode(Kind::Context, 0, slot.into(), turn.into());
+        let context = self.encode(HandleKind::Context, 0, slot.into(), turn.into());
         self.comms.place(uid, slot);
         comm.uid.store(uid, Release);
         state.uid.store(uid, Release);
@@ -146,8 +146,8 @@ impl Recorder {
         Some(slot)
     }
 
-    /// How many communicators with the hash, size and rank of a new one the process had before. The rank counts
-    /// too, because a process may drive several ranks of a communicator.
+    /// How many communicators with the hash, size and rank of a new one the process had before. The rank
+    /// counts too, because a process may drive several ranks of a communicator.
     fn generation(&self, init: &Init) -> u32 {
         if init.hash == 0 {
             return 0;
@@ -160,8 +160,8 @@ impl Recorder {
         *next - 1
     }
 
-    /// Asks for rows by the number of ranks that the process drives of one communicator, because a process with
-    /// many ranks makes many calls at once.
+    /// Asks for rows by the number of ranks that the process drives of one communicator, because a process
+    /// with many ranks makes many calls at once.
     fn rows_for(&self, hash: u64) {
         let alive = |c: &&Comm| {
             hash != 0
@@ -246,7 +246,7 @@ impl Recorder {
 
     fn found_no_slot(&self, context: u64) -> bool {
         let handle = self.read(context);
-        handle.is(Kind::Context) && handle.slot() == NO_SLOT
+        handle.is(HandleKind::Context) && handle.slot() == NO_SLOT
     }
 
     /// Whether this is the context of a communicator that this process had.
@@ -254,13 +254,13 @@ impl Recorder {
         let handle = self.read(context);
         let slot = handle.slot();
         let turns = || self.comms.at(slot as u16).generation.load(Relaxed);
-        handle.is(Kind::Context)
+        handle.is(HandleKind::Context)
             && slot < self.comms_used.load(Relaxed)
             && (1..=turns()).contains(&handle.generation())
     }
 
-    /// Counts a call on a communicator that is not in the table; returns its handle. A context that this process
-    /// never gave announces nothing.
+    /// Counts a call on a communicator that is not in the table; returns its handle. A context that this
+    /// process never gave announces nothing.
     #[cold]
     pub(super) fn call_without_comm(&self, context: u64) -> u64 {
         let cause = if self.found_no_slot(context) {
@@ -271,7 +271,7 @@ impl Recorder {
             return self.ignored();
         };
         self.header().lost[cause as usize].fetch_add(1, Relaxed);
-        self.encode(Kind::Rowless, 0, 0, 0)
+        self.encode(HandleKind::Rowless, 0, 0, 0)
     }
 
     /// The communicator with this uid, if it is not finalized.

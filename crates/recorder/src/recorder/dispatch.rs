@@ -8,7 +8,7 @@
 
 use super::Recorder;
 use crate::events::{Event, Init, Receive, State};
-use crate::handle::{Handle, Kind};
+use crate::handle::{Handle, HandleKind};
 use crate::network::Start;
 use capture::live::Odd;
 use std::sync::atomic::Ordering::Relaxed;
@@ -32,7 +32,7 @@ impl Receive for Recorder {
             Event::Api(api) => self.start_api(context, parent, &api),
             Event::KernelLaunch { stream } => self.start_launch(context, parent, stream),
             Event::Group => match self.comm(context) {
-                Some((slot, _)) => self.give(Handle::of_ticket(Kind::Plan, slot, 0)),
+                Some((slot, _)) => self.give(Handle::of_ticket(HandleKind::Plan, slot, 0)),
                 None => self.ignored(),
             },
             Event::Task(task) => self.start_task(context, parent, &task),
@@ -62,8 +62,8 @@ impl Receive for Recorder {
             }
             Event::KernelPhase { phase } => {
                 let kernel = self.read(parent);
-                if kernel.is(Kind::KernelCh) {
-                    self.give(kernel.renamed(Kind::Phase, phase))
+                if kernel.is(HandleKind::KernelCh) {
+                    self.give(kernel.renamed(HandleKind::Phase, phase))
                 } else {
                     self.unowned(parent, false)
                 }
@@ -81,15 +81,21 @@ impl Receive for Recorder {
         let handle = self.read(given);
         let handle = bits.map_or(handle, |bits| handle.of_bits(bits));
         match handle.kind() {
-            Some(Kind::Task) => self.stop_task(handle),
-            Some(Kind::Api | Kind::Template | Kind::Rowless | Kind::Ignored | Kind::Phase) => {}
-            Some(Kind::Launch) => self.stop_launch(handle),
-            Some(Kind::Plan) => self.stop_plan(handle),
-            Some(Kind::GroupApi) => self.stop_group(handle),
-            Some(Kind::KernelCh) => self.stop_kernel(handle),
-            Some(Kind::ProxyOp) => self.stop_op(handle),
-            Some(Kind::ProxyStep) => self.step(handle, None),
-            Some(Kind::Context) => self.odd(Odd::ForeignHandle),
+            Some(HandleKind::Task) => self.stop_task(handle),
+            Some(
+                HandleKind::Api
+                | HandleKind::Template
+                | HandleKind::Rowless
+                | HandleKind::Ignored
+                | HandleKind::Phase,
+            ) => {}
+            Some(HandleKind::Launch) => self.stop_launch(handle),
+            Some(HandleKind::Plan) => self.stop_plan(handle),
+            Some(HandleKind::GroupApi) => self.stop_group(handle),
+            Some(HandleKind::KernelCh) => self.stop_kernel(handle),
+            Some(HandleKind::ProxyOp) => self.stop_op(handle),
+            Some(HandleKind::ProxyStep) => self.step(handle, None),
+            Some(HandleKind::Context) => self.odd(Odd::ForeignHandle),
             None => self.foreign(given),
         }
     }
@@ -98,25 +104,25 @@ impl Receive for Recorder {
     fn state(&self, given: u64, state: State) {
         let handle = self.read(given);
         match state {
-            State::KernelStop { stamp } if handle.is(Kind::KernelCh) => {
+            State::KernelStop { stamp } if handle.is(HandleKind::KernelCh) => {
                 self.kernel_stopped(handle, stamp);
             }
-            State::GroupClosing if handle.is(Kind::GroupApi) => self.group_closes(handle),
-            State::Step { wait, bytes } if handle.is(Kind::ProxyStep) => {
+            State::GroupClosing if handle.is(HandleKind::GroupApi) => self.group_closes(handle),
+            State::Step { wait, bytes } if handle.is(HandleKind::ProxyStep) => {
                 self.step(handle, Some((wait, bytes)));
             }
-            State::OpProgress { bytes } if handle.is(Kind::ProxyOp) => {
+            State::OpProgress { bytes } if handle.is(HandleKind::ProxyOp) => {
                 if let Some(op) = self.network.op(handle) {
                     op.bytes.store(bytes, Relaxed);
                     op.begun.store(1, Relaxed);
                 }
             }
-            State::OpBegun if handle.is(Kind::ProxyOp) => {
+            State::OpBegun if handle.is(HandleKind::ProxyOp) => {
                 if let Some(op) = self.network.op(handle) {
                     op.begun.store(1, Relaxed);
                 }
             }
-            State::PhaseStop { stamp } if handle.is(Kind::Phase) => {
+            State::PhaseStop { stamp } if handle.is(HandleKind::Phase) => {
                 let inside = self.inside();
                 if let Some(phase) = self
                     .row(&inside, handle)
@@ -138,7 +144,7 @@ impl Receive for Recorder {
 
 impl Recorder {
     pub(super) fn ignored(&self) -> u64 {
-        self.encode(Kind::Ignored, 0, 0, 0)
+        self.encode(HandleKind::Ignored, 0, 0, 0)
     }
 
     /// Counts a handle that this process did not give out, or a null one.
@@ -156,7 +162,7 @@ impl Recorder {
     #[cold]
     pub(super) fn unowned(&self, parent: u64, asked: bool) -> u64 {
         match self.read(parent).kind() {
-            Some(Kind::Rowless) => return self.encode(Kind::Rowless, 0, 0, 0),
+            Some(HandleKind::Rowless) => return self.encode(HandleKind::Rowless, 0, 0, 0),
             Some(_) if asked => self.odd(Odd::Orphan),
             Some(_) => {}
             None => self.foreign(parent),
@@ -169,7 +175,7 @@ impl Recorder {
     fn other_state(&self, given: u64, known: bool) {
         match self.read(given).kind() {
             None => self.foreign(given),
-            Some(Kind::Ignored | Kind::Rowless) if known => {}
+            Some(HandleKind::Ignored | HandleKind::Rowless) if known => {}
             Some(_) => self.odd(Odd::UnknownState),
         }
     }

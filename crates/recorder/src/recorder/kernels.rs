@@ -5,7 +5,7 @@
 
 use super::communicators::{Channel, CHANNELS};
 use super::Recorder;
-use crate::handle::{Handle, Kind};
+use crate::handle::{Handle, HandleKind};
 use crate::seats::Inside;
 use capture::live::{flag, verdict, Odd, Row};
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -14,14 +14,14 @@ impl Recorder {
     #[inline]
     pub(super) fn start_kernel(&self, context: u64, parent: u64, channel: u8, stamp: u64) -> u64 {
         let task = self.read(parent);
-        if !task.is(Kind::Task) {
+        if !task.is(HandleKind::Task) {
             return self.unowned(parent, true);
         }
         let inside = self.inside();
         let Some(row) = self.row(&inside, task) else {
             return self.ignored();
         };
-        let handle = self.give(task.renamed(Kind::KernelCh, channel));
+        let handle = self.give(task.renamed(HandleKind::KernelCh, channel));
         row.k_started
             .store(row.k_started.load(Relaxed).wrapping_add(1), Relaxed);
         if stamp == 0 {
@@ -71,7 +71,7 @@ impl Recorder {
         if found == verdict::FUSED {
             let other = self.read(last.row.load(Relaxed));
             if let Some(other) = other
-                .is(Kind::KernelCh)
+                .is(HandleKind::KernelCh)
                 .then(|| self.live_row(inside, other))
                 .flatten()
             {
@@ -110,7 +110,7 @@ impl Recorder {
         let started = row.stamp_start.load(Relaxed) != 0;
         if started
             && stamp > last.start.load(Relaxed)
-            && other.is(Kind::KernelCh)
+            && other.is(HandleKind::KernelCh)
             && other.slot() != handle.slot()
         {
             self.overlap(&inside, row, row.group.load(Relaxed), last, false);

@@ -10,7 +10,7 @@
 use super::communicators::{CommState, Launch, LAUNCHES};
 use super::Recorder;
 use crate::gpu_events::{Ring, Timed};
-use crate::handle::{Handle, Kind};
+use crate::handle::{Handle, HandleKind};
 use crate::seats::{thread, Inside};
 use capture::live::{part, row_state, verdict, Group, Row};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -22,7 +22,7 @@ impl Recorder {
             return self.ignored();
         };
         let parent = self.read(parent);
-        let handle = if parent.is(Kind::GroupApi) {
+        let handle = if parent.is(HandleKind::GroupApi) {
             if let Some((word, group)) = self.group_at(parent) {
                 group
                     .launches
@@ -31,10 +31,10 @@ impl Recorder {
                     self.time_launch(comm, ring, word, group, stream);
                 }
             }
-            Handle::of_ticket(Kind::Launch, comm_slot, parent.ticket())
+            Handle::of_ticket(HandleKind::Launch, comm_slot, parent.ticket())
         } else {
             // The ticket before the first, which names no group.
-            Handle::of_ticket(Kind::Launch, comm_slot, u64::MAX)
+            Handle::of_ticket(HandleKind::Launch, comm_slot, u64::MAX)
         };
         comm.launching_since.store(self.clock.ticks(), Relaxed);
         self.give(handle)
@@ -50,7 +50,7 @@ impl Recorder {
         } else {
             ring.launched_by(thread());
             let (func, count) = self.first_call(word, group);
-            ring.begin(&self.switch, stream, func, count)
+            ring.begin(&self.switch, self.clock, stream, func, count)
         };
         comm.launching_on.store(stream, Relaxed);
         comm.launching_timed.store(timed.pack(), Relaxed);
@@ -204,7 +204,13 @@ impl Recorder {
         };
         let (func, count) = (row.func.load(Relaxed), row.count.load(Relaxed));
         if ring.brackets(func) {
-            let timed = ring.begin(&self.switch, row.stream.load(Relaxed), func, count);
+            let timed = ring.begin(
+                &self.switch,
+                self.clock,
+                row.stream.load(Relaxed),
+                func,
+                count,
+            );
             ring.bracket(timed);
         }
     }

@@ -26,8 +26,8 @@ use std::sync::{Mutex, OnceLock};
 
 impl Recorder {
     /// A recorder with a live part of its own, which no callback finds yet. `random` tells it from others;
-    /// `watch_driver` makes sure that graphs are seen. On the first try, the user is told which settings can't be
-    /// used.
+    /// `watch_driver` makes sure that graphs are seen. On the first try, the user is told which settings
+    /// can't be used.
     pub fn make(
         random: u64,
         is_first_try: bool,
@@ -45,7 +45,8 @@ impl Recorder {
             0
         };
         let growing = Layout::growing(settings.memory);
-        // Without address space for what may come, or with a limit of file sizes, there is what there is at first.
+        // Without address space for what may come, or with a limit of file sizes, there is what there is at
+        // first.
         let (layout, mapping) = match Self::map(&names, random, growing, ring) {
             Ok(mapping) => (growing, mapping),
             Err(_) => {
@@ -56,7 +57,8 @@ impl Recorder {
         if let Some(warning) = &mapping.warning {
             say(warning);
         }
-        // SAFETY: the mapping is new, page aligned, as long as said, zeroed where it is used, and never unmapped.
+        // SAFETY: the mapping is new, page aligned, as long as said, zeroed where it is used, and never
+        // unmapped.
         let live: View<'static> = unsafe { View::create(mapping.base, &layout) };
         let preload = |list: &[&str]| {
             list.iter()

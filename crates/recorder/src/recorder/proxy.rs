@@ -4,7 +4,7 @@
 //! the step waited for and moved is added to the row of its call.
 
 use super::Recorder;
-use crate::handle::{Handle, Kind};
+use crate::handle::{Handle, HandleKind};
 use crate::network::{Begun, Network, Start, RECV_FLUSH, SEND_NETWORK};
 use crate::seats::Inside;
 use capture::live::{Odd, Row};
@@ -25,7 +25,7 @@ impl Recorder {
             return self.ignored();
         }
         let task = self.read(parent);
-        if !task.is(Kind::Task) {
+        if !task.is(HandleKind::Task) {
             return self.unowned(parent, false);
         }
         let inside = self.inside();
@@ -82,7 +82,7 @@ impl Recorder {
     #[inline]
     fn row_of<'a>(&self, inside: &'a Inside, op: &NetOp) -> Option<&'a Row> {
         let task = Handle::read(op.row.load(Relaxed), 0);
-        task.is(Kind::Task)
+        task.is(HandleKind::Task)
             .then(|| self.row(inside, task))
             .flatten()
     }
@@ -91,7 +91,7 @@ impl Recorder {
     pub(super) fn start_step(&self, parent: u64, number: i32) -> u64 {
         // A step carries no pid. It is of this process only if its operation is.
         let owner = self.read(parent);
-        if !owner.is(Kind::ProxyOp) {
+        if !owner.is(HandleKind::ProxyOp) {
             return self.unowned(parent, false);
         }
         let _inside = self.inside();

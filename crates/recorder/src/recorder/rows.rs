@@ -91,7 +91,7 @@
 //! ([`crate::seats`]).
 
 use super::Recorder;
-use crate::handle::{Handle, Kind};
+use crate::handle::{Handle, HandleKind};
 use crate::seats::Inside;
 use crate::totals;
 use capture::live::{row_state, Cause, Odd, Row};
@@ -144,7 +144,7 @@ impl Recorder {
     /// Takes a row and publishes it; the handle is of `kind`. Without a free row the call is counted in the
     /// totals.
     #[inline(always)]
-    pub(super) fn birth(&self, kind: Kind, comm: u32, call: &Birth) -> Option<Handle> {
+    pub(super) fn birth(&self, kind: HandleKind, comm: u32, call: &Birth) -> Option<Handle> {
         let Some((ticket, slot)) = self.free.take(&self.header().born) else {
             // Field by field, so that other calls need not be built in memory.
             self.rowless(comm, call.count, [call.func, call.datatype], call.flags);

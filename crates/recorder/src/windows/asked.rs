@@ -1,13 +1,15 @@
 //! What the host asked the driver for while a window is open.
 //!
-//! Functions of ours before the driver's ([`crate::driver_watch`]) note each call in a [`Log`] of fixed size. Outside of
-//! windows they only look at [`OPEN`] and call on.
+//! Functions of ours before the driver's ([`crate::driver_watch`]) note each call in a [`Log`] of fixed size.
+//! Outside of windows they only look at [`OPEN`], count for [`super::price`], and call on.
 //!
-//! Rule: any thread may note a call; the recorder's thread reads the log after the window is closed and its last writers
-//! have had time to finish.
+//! Rule: any thread may note a call; the recorder's thread reads the log after the window is closed and its
+//! last writers have had time to finish.
 
 use crate::pages;
 use capture::windows::{Ask, Asked};
+use std::cell::Cell;
+use std::ffi::c_int;
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -32,11 +34,68 @@ struct Entry {
 
 static ENTRIES: AtomicPtr<Entry> = AtomicPtr::new(std::ptr::null_mut());
 static NEXT: AtomicU32 = AtomicU32::new(0);
+/// What was not noted: see [`Passed`].
+static LAUNCHES: AtomicU64 = AtomicU64::new(0);
+static GRAPHS: AtomicU64 = AtomicU64::new(0);
+static WAITED: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// This thread has launched kernels.
+    static LAUNCHES_KERNELS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What the host did outside of windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Launches of kernels, and copies and fills.
+    pub launches: u64,
+    /// Launches of graphs.
+    pub graphs: u64,
+    /// For how long threads that launch kernels stood still for their GPU, ticks.
+    pub waited: u64,
+}
 
 /// Whether calls are to be noted now.
 #[inline(always)]
 pub fn open() -> bool {
     OPEN.load(Relaxed)
+}
+
+/// Makes a call that is not noted, and counts it. `ticks` reads the clock.
+#[inline(always)]
+pub fn pass(kind: Ask, ticks: impl Fn() -> u64, call: impl FnOnce() -> c_int) -> c_int {
+    match kind {
+        Ask::Synchronise => return wait(ticks, call),
+        Ask::LaunchGraph => {
+            GRAPHS.fetch_add(1, Relaxed);
+        }
+        _ => {
+            LAUNCHES.fetch_add(1, Relaxed);
+            // A thread that is ending has no such flag any more.
+            let _ = LAUNCHES_KERNELS.try_with(|flag| flag.set(true));
+        }
+    }
+    call()
+}
+
+/// A call that waits for the GPU.
+fn wait(ticks: impl Fn() -> u64, call: impl FnOnce() -> c_int) -> c_int {
+    if !LAUNCHES_KERNELS.try_with(Cell::get).unwrap_or(false) {
+        return call();
+    }
+    let since = ticks();
+    let result = call();
+    WAITED.fetch_add(ticks().saturating_sub(since), Relaxed);
+    result
+}
+
+/// What the host did outside of windows until now.
+pub fn passed() -> Passed {
+    Passed {
+        launches: LAUNCHES.load(Relaxed),
+        graphs: GRAPHS.load(Relaxed),
+        waited: WAITED.load(Relaxed),
+    }
 }
 
 /// Makes the log, once; false if there is no memory for it.
@@ -115,6 +174,23 @@ pub fn take() -> Vec<Asked> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_threads_that_launch_wait_for_their_gpu() {
+        let time = Cell::new(100);
+        let ticks = || time.replace(time.get() + 40);
+        let before = passed();
+        assert_eq!(pass(Ask::Synchronise, ticks, || 7), 7);
+        assert_eq!(passed(), before);
+        assert_eq!(pass(Ask::Launch, ticks, || 0), 0);
+        assert_eq!(pass(Ask::Copy, ticks, || 0), 0);
+        assert_eq!(pass(Ask::LaunchGraph, ticks, || 3), 3);
+        assert_eq!(pass(Ask::Synchronise, ticks, || 8), 8);
+        let after = passed();
+        assert_eq!(after.launches - before.launches, 2);
+        assert_eq!(after.graphs - before.graphs, 1);
+        assert_eq!(after.waited - before.waited, 40);
+    }
 
     #[test]
     fn threads_note_and_one_takes() {

@@ -1,14 +1,16 @@
 //! CUPTI's activity interface: records of what ran on the GPU.
 //!
-//! [`Cupti`] has the functions, [`activity`] reads one record. CUPTI asks for memory through [`buffer_requested`] and hands
-//! it back, filled, through [`buffer_completed`], on a thread of its own or on the one that flushes. [`Pool`] has that
-//! memory, so that nothing is allocated then.
+//! [`Cupti`] has the functions, [`activity`] reads one record. CUPTI asks for memory through
+//! [`buffer_requested`] and hands it back, filled, through [`buffer_completed`], on a thread of its own or on
+//! the one that flushes. [`Pool`] has that memory, so that nothing is allocated then.
 //!
-//! Measured on H200 with CUPTI 13.0: without a subscription, records of kernels leave torch.profiler's subscription alone;
-//! what is launched while it is on is recorded even if it runs later; a flush hands out only what has run; times are
-//! CLOCK_REALTIME, in ns. `cuptiFinalize` is never called: it makes the next replay of a CUDA graph fail.
+//! Measured on H200 with CUPTI 13.0: without a subscription, records of kernels leave torch.profiler's
+//! subscription alone; what is launched while it is on is recorded even if it runs later; a flush hands out
+//! only what has run; times are CLOCK_REALTIME, in ns. `cuptiFinalize` is never called: it makes the next
+//! replay of a CUDA graph fail.
 //!
-//! Rule: one libcupti in a process. The one that is loaded is used, else one that lies beside CUDA's runtime is loaded.
+//! Rule: one libcupti in a process. The one that is loaded is used, else one that lies beside CUDA's runtime
+//! is loaded.
 
 use crate::interpose::objects;
 use crate::pages;
@@ -150,8 +152,8 @@ fn check(result: u32) -> Result<(), u32> {
     }
 }
 
-/// Where a CUPTI may lie that fits the CUDA of this process: beside libcudart, in the folders of Python's packages and of
-/// the toolkit; then wherever the dynamic linker looks.
+/// Where a CUPTI may lie that fits the CUDA of this process: beside libcudart, in the folders of Python's
+/// packages and of the toolkit; then wherever the dynamic linker looks.
 fn candidates(loaded: &[String]) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     for runtime in loaded.iter().filter(|name| name.contains("libcudart.so.")) {
@@ -203,7 +205,8 @@ pub struct Activity {
     pub size: u64,
 }
 
-/// Where the fields of a record are, in bytes. New fields were always appended: they are the same in CUPTI 11.0 to 13.0.
+/// Where the fields of a record are, in bytes. New fields were always appended: they are the same in CUPTI
+/// 11.0 to 13.0.
 mod at {
     pub const KERNEL_START: usize = 16;
     pub const KERNEL_DEVICE: usize = 40;

@@ -207,8 +207,9 @@ impl Schedule {
         })
     }
 
-    /// The level: decided anew when the job is twice as old, from all calls since the last time, because ranks
-    /// agree on those better than on the calls of a second; and at once if calls come far faster or slower.
+    /// The level: decided anew when the job is twice as old, from all calls since the last time, because
+    /// ranks agree on those better than on the calls of a second; and at once if calls come far faster or
+    /// slower.
     fn decide(&mut self, age: Duration, calls: u64, period: Duration) -> u32 {
         // At least two calls: a window and a quiet spell.
         let wanted = |rate: f64| (rate * period.as_secs_f64()).log2().clamp(1.0, 62.0);

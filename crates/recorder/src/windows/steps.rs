@@ -1,10 +1,11 @@
 //! How long a step of the job takes, so that windows have some.
 //!
-//! A job makes the same calls in each step. [`Steps`] keeps what the newest calls were (communicator, function,
-//! size, peer) and when. The step is the least number of calls after which the same calls come again, in all
-//! of the newer half of what is kept: where layers are equal, a few calls repeat too, but not over a whole
-//! step. If that is not found, because something else comes in between now and then, the last one that was
-//! found holds; and before there is one, the time from one call to the next of the rarest regular kind.
+//! A job makes the same calls in each step. [`Steps`] keeps what the newest calls were (communicator,
+//! function, size, peer) and when. The step is the least number of calls after which the same calls come
+//! again, in all of the newer half of what is kept: where layers are equal, a few calls repeat too, but not
+//! over a whole step. If that is not found, because something else comes in between now and then, the last
+//! one that was found holds; and before there is one, the time from one call to the next of the rarest
+//! regular kind.
 //!
 //! Rule: this only chooses the length of windows. What a step is in a report is found from all calls.
 
@@ -21,7 +22,7 @@ const LEAST: usize = 48;
 const ALIKE: usize = 3;
 
 /// What is known of a call: communicator, function, elements, peer.
-pub type Kind = (u32, u8, u64, u32);
+pub type CallKey = (u32, u8, u64, u32);
 
 #[derive(Default)]
 struct Seen {
@@ -35,7 +36,7 @@ struct Seen {
 /// Watches the calls of a process.
 #[derive(Default)]
 pub struct Steps {
-    kinds: HashMap<Kind, Seen>,
+    kinds: HashMap<CallKey, Seen>,
     /// The newest calls: number of the kind, and when, in ticks.
     calls: VecDeque<(u16, u64)>,
     /// Calls since a step was last looked for, and how many are waited for until it is again.
@@ -47,7 +48,7 @@ pub struct Steps {
 
 impl Steps {
     /// A call was made.
-    pub fn call(&mut self, kind: Kind, at: u64) {
+    pub fn call(&mut self, kind: CallKey, at: u64) {
         let number = self.kinds.len();
         if number >= MOST && !self.kinds.contains_key(&kind) {
             return;

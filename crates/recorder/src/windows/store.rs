@@ -1,9 +1,10 @@
 //! What ran in the open window, as CUPTI hands it out.
 //!
-//! [`add`] is called on CUPTI's threads, or on the recorder's that flushes; [`take`] on the recorder's, once the window is
-//! complete. Names are numbered through all windows.
+//! [`add`] is called on CUPTI's threads, or on the recorder's that flushes; [`take`] on the recorder's, once
+//! the window is complete. Names are numbered through all windows.
 //!
-//! Rule: memory is bounded by [`MOST`] and [`MOST_NAMES`]. What finds no room is counted, and ends the window.
+//! Rule: memory is bounded by [`MOST`] and [`MOST_NAMES`]. What finds no room is counted, and ends the
+//! window.
 
 use super::cupti::{Activity, COPY, FILL};
 use crate::lock::Lock;
@@ -29,7 +30,8 @@ pub struct Store {
     names: HashMap<Vec<u8>, u32>,
     /// Names that no block has yet.
     new_names: Vec<(u32, Vec<u8>)>,
-    /// The addresses of names that were seen in this window: the same address is the same name while it is open.
+    /// The addresses of names that were seen in this window: the same address is the same name while it is
+    /// open.
     by_address: HashMap<usize, u32>,
 }
 
@@ -130,7 +132,8 @@ impl Store {
         if let Some(id) = self.by_address.get(&address) {
             return *id;
         }
-        // SAFETY: CUPTI's records point to names that end with 0 and are there as long as the kernel's module is.
+        // SAFETY: CUPTI's records point to names that end with 0 and are there as long as the kernel's module
+        // is.
         let name = unsafe { CStr::from_ptr(activity.name) }.to_bytes();
         let name = &name[..name.len().min(NAME)];
         let id = match self.names.get(name) {

@@ -5,7 +5,7 @@ use super::{Writer, FLUSH};
 use crate::facts::host_gpus;
 use crate::place;
 use crate::recorder::messages::say;
-use capture::block::{self, Kind};
+use capture::block::{self, BlockKind};
 use capture::live::Odd;
 use capture::rotated;
 use capture::rows::definitions;
@@ -65,7 +65,7 @@ impl Writer {
         let mut bytes = block::file_header(header.trace_id.load(Relaxed)).to_vec();
         let start = block::begin(&mut bytes);
         rotated.put(&mut bytes);
-        block::finish(&mut bytes, start, Kind::Rotated, first_block);
+        block::finish(&mut bytes, start, BlockKind::Rotated, first_block);
         let path = self.path(&rotated::file_ending(number));
         let file = File::from(place::create(&path)?);
         if let Err(error) = file.write_all_at(&bytes, 0) {
@@ -120,7 +120,7 @@ impl Writer {
             if taken == 0 {
                 return;
             }
-            block::finish(&mut self.buffer, start, Kind::Callbacks, number);
+            block::finish(&mut self.buffer, start, BlockKind::Callbacks, number);
             let full = self.size() >= self.recorder.settings.max_size;
             if full || !self.stage() {
                 callbacks.dropped.fetch_add(taken, Relaxed);
@@ -224,7 +224,7 @@ impl Writer {
             // Read here and not with the other facts, because the first communicator's init waits for those.
             let gpus = host_gpus(Path::new("/proc/driver/nvidia"));
             let flush = format!("flush={}\n", self.interval.as_secs_f64());
-            self.block(Kind::Process, |out| {
+            self.block(BlockKind::Process, |out| {
                 out.extend(process);
                 out.extend(gpus.as_bytes());
                 out.extend(flush.as_bytes());
@@ -254,7 +254,7 @@ impl Writer {
     }
 
     /// Stages one block.
-    pub(super) fn block(&mut self, kind: Kind, fill: impl FnOnce(&mut Vec<u8>)) -> bool {
+    pub(super) fn block(&mut self, kind: BlockKind, fill: impl FnOnce(&mut Vec<u8>)) -> bool {
         let number = self.recorder.header().block_number.load(Relaxed);
         self.buffer.clear();
         let start = block::begin(&mut self.buffer);
@@ -269,12 +269,12 @@ impl Writer {
         self.definitions();
         let staged = header.staged_len.load(Relaxed) != 0;
         if staged || end {
-            self.block(Kind::Anchor, |out| {
+            self.block(BlockKind::Anchor, |out| {
                 out.extend(anchor.iter().flat_map(|v| v.to_le_bytes()))
             });
         }
         if end {
-            self.block(Kind::End, |_| {});
+            self.block(BlockKind::End, |_| {});
         }
         self.write_staged();
         if end {
@@ -295,7 +295,7 @@ impl Writer {
         while comms_changed || known != self.strings_written {
             let slots = recorder.comms.take_changed(DEFINED);
             let from = self.strings_written;
-            let written = self.block(Kind::Definitions, |out| {
+            let written = self.block(BlockKind::Definitions, |out| {
                 for (i, text) in strings[..known].iter().enumerate().skip(from) {
                     definitions::put_text(out, (i + 1) as u8, text);
                 }

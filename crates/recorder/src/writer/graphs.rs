@@ -1,13 +1,13 @@
 //! CUDA graphs: what they execute and how often they were launched, from the live part to blocks.
 //!
-//! Shapes and contents are staged as soon as they are known, because a process that is killed leaves its counts in the
-//! live part, which only has their numbers. Executable graphs are staged at flushes, when they have changed. Those
-//! that are gone are kept here until there are [`GONE`] of them; the oldest are then folded into counts, so that a
-//! program that makes a graph for each step takes no more and no more memory.
+//! Shapes and contents are staged as soon as they are known, because a process that is killed leaves its
+//! counts in the live part, which only has their numbers. Executable graphs are staged at flushes, when they
+//! have changed. Those that are gone are kept here until there are [`GONE`] of them; the oldest are then
+//! folded into counts, so that a program that makes a graph for each step takes no more and no more memory.
 
 use super::Writer;
 use crate::graphs::New;
-use capture::block::Kind;
+use capture::block::BlockKind;
 use capture::graphs::{self, Exec, Executable, Folded, Launched, Record};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{
@@ -76,8 +76,8 @@ impl GraphState {
 }
 
 impl Writer {
-    /// Stages what is new of graphs, and takes launches out of the ring before they are overwritten. At a flush,
-    /// all that has changed is staged.
+    /// Stages what is new of graphs, and takes launches out of the ring before they are overwritten. At a
+    /// flush, all that has changed is staged.
     pub(super) fn write_graphs(&mut self, flush: bool) {
         if !self.recorder.graphs.any() {
             return;
@@ -119,7 +119,7 @@ impl Writer {
         while !self.graphs.pending.is_empty() {
             let n = self.graphs.pending.len().min(RECORDS);
             let records: Vec<Record> = self.graphs.pending.drain(..n).collect();
-            let staged = self.block(Kind::Graphs, |out| {
+            let staged = self.block(BlockKind::Graphs, |out| {
                 for record in &records {
                     graphs::put_record(out, record);
                 }
@@ -138,8 +138,10 @@ impl Writer {
         let launches = std::mem::take(&mut self.graphs.launches);
         self.note_launches(&launches);
         let full = self.size() >= self.recorder.settings.max_size;
-        let staged =
-            !full && self.block(Kind::Launches, |out| graphs::put_launches(out, &launches));
+        let staged = !full
+            && self.block(BlockKind::Launches, |out| {
+                graphs::put_launches(out, &launches)
+            });
         if !staged {
             let untimed = &self.recorder.header().graph_launches_untimed;
             untimed.fetch_add(launches.len() as u64, Relaxed);

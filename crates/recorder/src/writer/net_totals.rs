@@ -4,7 +4,7 @@
 //! end: a long job's trace file stays small, and a job that is killed lacks the newest of them.
 
 use super::Writer;
-use capture::block::Kind;
+use capture::block::BlockKind;
 use capture::net_totals::{add, put_sums, Sums};
 use capture::rows::Record;
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ impl Writer {
             return;
         }
         let sums = std::mem::take(&mut self.net_totals.sums);
-        let staged = self.block(Kind::NetTotals, |out| put_sums(out, &sums));
+        let staged = self.block(BlockKind::NetTotals, |out| put_sums(out, &sums));
         let totals = &mut self.net_totals;
         totals.sums = sums;
         if staged {

@@ -11,7 +11,7 @@ use crate::control::lock;
 use crate::gpu_events::{HostClock, Ring, Waited};
 use crate::recorder::{Recorder, Returned};
 use crate::settings::{Mode, Timing};
-use capture::block::{self, Kind};
+use capture::block::{self, BlockKind};
 use capture::live::{flag, part, row_state, waiter, Cause, Odd, Row, Section};
 use capture::rows::{GpuTime, Record};
 use std::sync::atomic::{
@@ -89,7 +89,7 @@ impl Writer {
             queue.last = slot;
             queue.rows += 1;
             let nranks = recorder.live.comms()[at].nranks.load(Relaxed);
-            self.count_shared(nranks, row.peer.load(Relaxed));
+            self.traffic.count(nranks, row.peer.load(Relaxed));
             self.drained += 1;
             self.waiting += 1;
         }
@@ -386,7 +386,7 @@ impl Writer {
                 self.buffer.clear();
                 let start = block::begin(&mut self.buffer);
                 self.encoder.encode(&mut self.buffer, &self.records);
-                block::finish(&mut self.buffer, start, Kind::Rows, number);
+                block::finish(&mut self.buffer, start, BlockKind::Rows, number);
                 if self.stage() {
                     self.recorder
                         .header()

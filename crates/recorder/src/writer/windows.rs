@@ -1,6 +1,7 @@
 //! Kernel windows, as a part of each turn of the recorder's thread.
 
 use super::Writer;
+use crate::windows::Progress;
 use capture::graphs::Launched;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -16,31 +17,85 @@ const PIPELINE: u64 = 32;
 /// all-to-all of more ranks has more.
 const STAGES: u32 = 4;
 
+/// The calls of this process, as far as they decide when windows begin.
+#[derive(Default)]
+pub(super) struct Traffic {
+    /// Calls by the number of ranks of their communicator.
+    calls: Vec<(u32, u64)>,
+    /// Sends and receives.
+    sends: u64,
+    /// With whom: a bit for each peer, modulo 64.
+    peers: u64,
+    /// Windows begin by the clock, because this rank is a stage of a pipeline.
+    by_time: bool,
+    /// Searches for callers of the driver that were made because launches were not seen.
+    searches: u32,
+}
+
+impl Traffic {
+    /// Counts a call on a communicator with so many ranks; `peer` is 0 for a collective, else the other rank
+    /// and 1.
+    pub(super) fn count(&mut self, nranks: u32, peer: u32) {
+        if peer != 0 {
+            self.sends += 1;
+            self.peers |= 1 << (peer % 64);
+        }
+        if let Some((_, calls)) = self.calls.iter_mut().find(|(n, _)| *n == nranks) {
+            *calls += 1;
+        } else if self.calls.len() < SIZES {
+            self.calls.push((nranks, 1));
+        }
+    }
+
+    /// Whether this rank sends and receives as a stage of a pipeline does, to and from few others. Stages
+    /// make different numbers of calls in a step, so their windows begin by the clock, which is the same on
+    /// all to some ms.
+    fn is_pipeline(&self) -> bool {
+        let all: u64 = self.calls.iter().map(|(_, calls)| calls).sum();
+        self.sends >= PIPELINE && self.sends * USED >= all && self.peers.count_ones() <= STAGES
+    }
+
+    /// Calls on the communicators with the most ranks of those that are used: the same on all their ranks.
+    /// One that only starts and ends a job is not used.
+    fn shared(&self) -> u64 {
+        let all: u64 = self.calls.iter().map(|(_, calls)| calls).sum();
+        let used = self.calls.iter().filter(|(_, calls)| calls * USED >= all);
+        used.max().map_or(0, |(_, calls)| *calls)
+    }
+}
+
 impl Writer {
     /// Opens or closes a window if it is time, and stages what the last one had.
     pub(super) fn write_windows(&mut self, last: bool) {
         if let Some(step) = self.steps.longest(self.ns_per_tick) {
             self.windows.step(step);
         }
-        if !self.by_time && self.is_pipeline() {
-            self.by_time = true;
+        if !self.traffic.by_time && self.traffic.is_pipeline() {
+            self.traffic.by_time = true;
             self.windows.recount();
         }
         let header = self.recorder.header();
         let launches = header.graph_launches.load(Relaxed);
-        let calls = self.shared_calls().saturating_add(launches);
-        let at = if self.by_time {
+        let calls = self.traffic.shared().saturating_add(launches);
+        let at = if self.traffic.by_time {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
             now.map_or(0, |now| now.as_millis() as u64)
         } else {
             calls
         };
         let clock = self.recorder.clock;
-        let blocks = self.windows.poll(header, clock, calls, at, last);
+        let progress = Progress {
+            calls,
+            at,
+            ahead: self.poller.is_ahead(),
+            last,
+        };
+        let blocks = self.windows.poll(header, clock, progress);
         self.recorder.switch.quiet(self.windows.is_quiet());
-        // cuBLAS and others look the driver's functions up when they are first used, long after they were loaded.
-        if self.windows.misses_launches() && self.searches < MOST_SEARCHES && !last {
-            self.searches += 1;
+        // cuBLAS and others look the driver's functions up when they are first used, long after they were
+        // loaded.
+        if self.windows.misses_callers() && self.traffic.searches < MOST_SEARCHES && !last {
+            self.traffic.searches += 1;
             self.recorder.look_for_callers(true);
         }
         for (kind, payload) in blocks {
@@ -48,36 +103,6 @@ impl Writer {
                 self.block(kind, |out| out.extend(payload));
             }
         }
-    }
-
-    /// Counts a call on a communicator with so many ranks; `peer` is 0 for a collective, else the other rank
-    /// and 1.
-    pub(super) fn count_shared(&mut self, nranks: u32, peer: u32) {
-        if peer != 0 {
-            self.sends += 1;
-            self.peers |= 1 << (peer % 64);
-        }
-        if let Some((_, calls)) = self.shared.iter_mut().find(|(n, _)| *n == nranks) {
-            *calls += 1;
-        } else if self.shared.len() < SIZES {
-            self.shared.push((nranks, 1));
-        }
-    }
-
-    /// Whether this rank sends and receives as a stage of a pipeline does, to and from few others. Stages make
-    /// different numbers of calls in a step, so their windows begin by the clock, which is the same on all to
-    /// some ms.
-    fn is_pipeline(&self) -> bool {
-        let all: u64 = self.shared.iter().map(|(_, calls)| calls).sum();
-        self.sends >= PIPELINE && self.sends * USED >= all && self.peers.count_ones() <= STAGES
-    }
-
-    /// Calls on the communicators with the most ranks of those that are used: the same on all their ranks. One that only
-    /// starts and ends a job is not used.
-    fn shared_calls(&self) -> u64 {
-        let all: u64 = self.shared.iter().map(|(_, calls)| calls).sum();
-        let used = self.shared.iter().filter(|(_, calls)| calls * USED >= all);
-        used.max().map_or(0, |(_, calls)| *calls)
     }
 
     /// A new trace file begins: windows in it use names that were written before.

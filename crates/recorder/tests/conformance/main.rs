@@ -1,4 +1,5 @@
-//! What an NCCL profiler plugin must bear and do, line by line: the checklist of docs/conformance.md.
+//! What an NCCL profiler plugin must bear and do, line by line: the checklist of
+//! docs/reference/conformance.md.
 //!
 //! A test `line_07_…` shows line 7. Most tests play a job in a child process: either an ignored test of this
 //! binary ([`job!`]), which calls the tables that the rlib carries, or fake-nccl with the built plugin
@@ -38,7 +39,7 @@ use std::path::Path;
 
 #[test]
 fn every_line_of_the_page_names_tests_that_are_there() {
-    let page = include_str!("../../../../docs/conformance.md");
+    let page = include_str!("../../../../docs/reference/conformance.md");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let sources = [
         "recorder/tests/conformance/loading.rs",

@@ -1,8 +1,9 @@
 //! Random callback programs: bytes that say which callbacks come, at any ABI, with any handles, in any order.
 //!
-//! [`play`] reads a program from any bytes, so that a fuzzer's input and a property test's are the same thing, and drives
-//! the exported tables with it. Descriptors are made by fake-nccl, which poisons every byte that the event and the version
-//! do not define. Texts are valid C strings, as NCCL's are; everything else may be anything.
+//! [`play`] reads a program from any bytes, so that a fuzzer's input and a property test's are the same
+//! thing, and drives the exported tables with it. Descriptors are made by fake-nccl, which poisons every byte
+//! that the event and the version do not define. Texts are valid C strings, as NCCL's are; everything else
+//! may be anything.
 //!
 //! Rule: a program announces as many calls as [`Announced`] says, whatever else it does.
 #![allow(dead_code)]
@@ -34,10 +35,12 @@ const TEXTS: [Text; 14] = [
     c"",
     c"Unknown",
     c"\x1b[31m\x07\n\xff\xfe\"\\",
-    c"a text that is longer than any that NCCL has, longer than the sixty bytes that the table of strings keeps of it",
+    c"a text that is longer than any that NCCL has, longer than the sixty bytes that the table of strings \
+        keeps of it",
 ];
 
-/// How many calls a program announced: at least, and at most (a replay is announced by a Coll whose parent was captured).
+/// How many calls a program announced: at least, and at most (a replay is announced by a Coll whose parent
+/// was captured).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Announced {
     pub least: u64,

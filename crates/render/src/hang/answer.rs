@@ -9,8 +9,8 @@ use super::names::{numbers, rank, seconds};
 use super::phrases::Words;
 use super::words::{next, words};
 use analyze::hang::{
-    CallRow, Cause, CommunicatorProgress, Hang, Kind, Lack, Member, NetOpRow, RankProgress, Stage,
-    State, Unknown, Verdict, WaitRow,
+    CallRow, Cause, CommunicatorProgress, Hang, Lack, Member, NetOpRow, RankProgress, Stage, State,
+    Unknown, Verdict, VerdictKind, WaitRow,
 };
 use analyze::job::{ranges, ProblemRow};
 use analyze::sightings::SightingRow;
@@ -234,20 +234,20 @@ impl Answer {
     }
 }
 
-fn kind(kind: Kind) -> &'static str {
+fn kind(kind: VerdictKind) -> &'static str {
     match kind {
-        Kind::NoHang => "no_hang",
-        Kind::Mismatch => "mismatch",
-        Kind::Missing => "missing",
-        Kind::Inside => "inside",
-        Kind::NotBegun => "not_begun",
-        Kind::NoProgress => "no_progress",
-        Kind::Cycle => "cycle",
-        Kind::Dead => "dead",
-        Kind::Left => "left",
-        Kind::Stopped => "stopped",
-        Kind::Silent => "silent",
-        Kind::Unknown => "unknown",
+        VerdictKind::NoHang => "no_hang",
+        VerdictKind::Mismatch => "mismatch",
+        VerdictKind::Missing => "missing",
+        VerdictKind::Inside => "inside",
+        VerdictKind::NotBegun => "not_begun",
+        VerdictKind::NoProgress => "no_progress",
+        VerdictKind::Cycle => "cycle",
+        VerdictKind::Dead => "dead",
+        VerdictKind::Left => "left",
+        VerdictKind::Stopped => "stopped",
+        VerdictKind::Silent => "silent",
+        VerdictKind::Unknown => "unknown",
     }
 }
 
@@ -408,18 +408,18 @@ mod tests {
     #[test]
     fn the_schema_allows_every_name_and_no_other() {
         let kinds = [
-            Kind::NoHang,
-            Kind::Mismatch,
-            Kind::Missing,
-            Kind::Inside,
-            Kind::NotBegun,
-            Kind::NoProgress,
-            Kind::Cycle,
-            Kind::Dead,
-            Kind::Left,
-            Kind::Stopped,
-            Kind::Silent,
-            Kind::Unknown,
+            VerdictKind::NoHang,
+            VerdictKind::Mismatch,
+            VerdictKind::Missing,
+            VerdictKind::Inside,
+            VerdictKind::NotBegun,
+            VerdictKind::NoProgress,
+            VerdictKind::Cycle,
+            VerdictKind::Dead,
+            VerdictKind::Left,
+            VerdictKind::Stopped,
+            VerdictKind::Silent,
+            VerdictKind::Unknown,
         ];
         assert_eq!(names(&kinds, kind), allowed("/properties/verdict/enum"));
         let states = [

@@ -29,12 +29,14 @@ pub(super) fn sentences(launches: &[Launches]) -> Vec<String> {
     let mut sentences = Vec::new();
     if least == most {
         sentences.push(format!(
-            "Graphs were launched {most} times on {}{ago}.{calls} How far that launch came on the GPU, NCCL does not tell.",
+            "Graphs were launched {most} times on {}{ago}.{calls} How far that launch came on the GPU, NCCL \
+            does not tell.",
             who(most)
         ));
     } else {
         sentences.push(format!(
-            "Graphs were launched {most} times on {}{ago}, and {least} times on {}: if ranks launch in step, that one is waited for.{calls}",
+            "Graphs were launched {most} times on {}{ago}, and {least} times on {}: if ranks launch in step, \
+            that one is waited for.{calls}",
             who(most),
             who(least)
         ));

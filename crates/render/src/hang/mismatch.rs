@@ -3,8 +3,8 @@
 
 use super::names::{call, capital, operation, ranks, span};
 use super::phrases::{absent, Words};
-use analyze::hang::{Aspect, CallRow, Hang, How, Mismatch};
-use analyze::summary::size;
+use analyze::hang::{Aspect, CallRow, Hang, Mismatch, MismatchKind};
+use analyze::spelling::{datatype, size, sizes_apart};
 
 pub(super) fn words(hang: &Hang, mismatch: &Mismatch) -> Words {
     let (odd, most) = (ranks(hang, &mismatch.odd), ranks(hang, &mismatch.most));
@@ -13,11 +13,13 @@ pub(super) fn words(hang: &Hang, mismatch: &Mismatch) -> Words {
     let made = mismatch.made.as_ref();
     let made = made.map_or("another call".to_owned(), operation);
     let sentence = match mismatch.how {
-        How::LeftOut => {
+        MismatchKind::LeftOut => {
             format!("{odd} left out {expected}, which {most} made, and went on with {made}.")
         }
-        How::Swapped => format!("{odd} made {made} before {expected}, which {most} made first."),
-        How::Differs => format!("{odd} made {made} where {most} made {expected}."),
+        MismatchKind::Swapped => {
+            format!("{odd} made {made} before {expected}, which {most} made first.")
+        }
+        MismatchKind::Differs => format!("{odd} made {made} where {most} made {expected}."),
     };
     let mut details = Vec::new();
     let Mismatch { made, expected, .. } = mismatch;
@@ -50,8 +52,17 @@ fn differ(aspects: &[Aspect], a: &CallRow, b: &CallRow) -> String {
     let text = |aspect: &Aspect| {
         let (what, a, b) = match aspect {
             Aspect::Function => ("function", name(&a.function), name(&b.function)),
-            Aspect::Size => ("size", bytes(a.bytes), bytes(b.bytes)),
-            Aspect::Datatype => ("datatype", name(&a.datatype), name(&b.datatype)),
+            Aspect::Size => {
+                let (a, b) = match (a.bytes, b.bytes) {
+                    (Some(a), Some(b)) => sizes_apart(a, b),
+                    (a, b) => (bytes(a), bytes(b)),
+                };
+                ("size", a, b)
+            }
+            Aspect::Datatype => {
+                let name = |of: &Option<String>| datatype(&name(of));
+                ("datatype", name(&a.datatype), name(&b.datatype))
+            }
             Aspect::Root => ("root", root(a.root), root(b.root)),
         };
         format!("{what} {a} and {b}")

@@ -5,7 +5,7 @@
 
 use analyze::hang::{CallRow, CommunicatorProgress, Hang, Members, RankProgress, Unknown};
 use analyze::job::ranges;
-use analyze::summary::size;
+use analyze::spelling::size;
 
 /// Processes without a rank of which a sentence has the names.
 const PIDS: usize = 8;

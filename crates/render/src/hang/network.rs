@@ -8,7 +8,7 @@ use analyze::hang::{
     Cause, Counted, Half, Hang, Members, NetOpRow, NetSink, NetWait, Stage, Stall, Unfollowed,
 };
 use analyze::job::ranges;
-use analyze::summary::size;
+use analyze::spelling::size;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Network operations that are named beside the first; more are counted.

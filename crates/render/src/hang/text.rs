@@ -9,7 +9,7 @@
 use super::answer::{Answer, Call, Communicator, NetOp, Rank};
 use crate::layout::{wrap, Table};
 use analyze::job::ranges;
-use analyze::summary::size;
+use analyze::spelling::size;
 use std::io::{Result, Write};
 
 /// Lines of ranks that are printed for a communicator, and communicators, unless all are asked for.

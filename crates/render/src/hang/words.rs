@@ -10,7 +10,7 @@
 use super::names::rank;
 use super::phrases::Words;
 use super::{cycle, mismatch, quiet, sink, stall};
-use analyze::hang::{Hang, Kind, State, Verdict};
+use analyze::hang::{Hang, State, Verdict, VerdictKind};
 
 pub(super) fn words(hang: &Hang) -> Words {
     match &hang.verdict {
@@ -29,14 +29,14 @@ pub(super) fn next(hang: &Hang) -> String {
     let first = blamed.first();
     let process = first.map(|first| rank(hang, first.communicator, first.member));
     match (hang.verdict.kind(), process) {
-        (Kind::NoHang, _) => format!("ncclscope report {folder}"),
-        (Kind::Stopped, Some(process)) if process.state == State::Stopped => {
+        (VerdictKind::NoHang, _) => format!("ncclscope report {folder}"),
+        (VerdictKind::Stopped, Some(process)) if process.state == State::Stopped => {
             format!("kill -CONT {}", process.pid)
         }
-        (Kind::Missing | Kind::Inside | Kind::NotBegun, Some(process)) => {
+        (VerdictKind::Missing | VerdictKind::Inside | VerdictKind::NotBegun, Some(process)) => {
             format!("py-spy dump --pid {} (on {})", process.pid, process.host)
         }
-        (Kind::Silent | Kind::Unknown, _) => format!("ncclscope collect {folder}"),
+        (VerdictKind::Silent | VerdictKind::Unknown, _) => format!("ncclscope collect {folder}"),
         _ => format!("ncclscope hang {folder} --json"),
     }
 }

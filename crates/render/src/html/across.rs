@@ -1,6 +1,6 @@
 //! The sections on what ranks do to each other: findings, steps, waiting, clocks.
 
-use super::columns::{ARRIVALS, CLOCKS, LINKS, PROCESS, STEPS};
+use super::columns::{ARRIVALS, BUBBLES, CLOCKS, LINKS, PROCESS, STEPS};
 use super::{marked, Page};
 use std::fmt::Write as _;
 
@@ -38,6 +38,19 @@ impl Page<'_> {
         );
         self.list(&crate::steps::lines(self.report));
         self.table_of("steps.rows", "Steps by rank", &[PROCESS, STEPS], "");
+        self.end();
+    }
+
+    pub(super) fn bubbles(&mut self) {
+        let Some(streams) = self.report.streams.as_ref() else {
+            return;
+        };
+        if streams.bubbles.is_empty() {
+            return;
+        }
+        self.section("bubbles", "Pipeline bubbles", crate::bubbles::ABOUT);
+        self.list(&crate::bubbles::lines(streams));
+        self.table_of("streams.bubbles", "Bubbles by rank", &[BUBBLES], "");
         self.end();
     }
 

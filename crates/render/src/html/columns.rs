@@ -4,7 +4,8 @@
 //!
 //! Rule: every column's field is in the schema of the report, and it says why a row may have none.
 
-use crate::text::{counts, datatype, figure, ms};
+use crate::text::{counts, figure};
+use analyze::spelling::{datatype, size, three};
 use serde_json::Value;
 
 /// How a field is shown.
@@ -26,7 +27,7 @@ pub enum Show {
     Ms,
     /// Bytes in MiB.
     Mib,
-    /// The calls of a graph: `80 AllReduce 64KiB`.
+    /// The calls of a graph: `80 AllReduce 64 KiB`.
     InGraph,
     /// How many elements a list has.
     Length,
@@ -52,12 +53,12 @@ impl Show {
             Show::Text | Show::Wide => {
                 Some(value.as_str()?.to_owned()).filter(|text| !text.is_empty())
             }
-            Show::Bytes => value.as_u64().map(analyze::summary::size),
-            Show::Mib => Some(format!("{:.3}", value.as_f64()? / f64::from(1 << 20))),
+            Show::Bytes => value.as_u64().map(size),
+            Show::Mib => Some(three(value.as_f64()? / f64::from(1 << 20))),
             Show::Datatype => value.as_str().map(datatype),
             Show::Count => value.as_u64().map(|n| n.to_string()),
             Show::Figure => value.as_f64().map(|v| figure(Some(v))),
-            Show::Ms => value.as_f64().map(|us| ms(Some(us))),
+            Show::Ms => value.as_f64().map(|us| three(us / 1e3)),
             Show::Percent => Some(format!("{:.1}", 100.0 * value.as_f64()?)),
             Show::Counts => {
                 let by_name = value
@@ -157,6 +158,21 @@ columns! {
         "windows" "windows" "" Count "kernel windows that count" NEVER;
         "seen_us" "seen" "ms" Ms "how long they are together" NEVER;
     }
+    BUBBLES {
+        "rank" "rank" "" Count "the launcher's rank" NOT_KNOWN;
+        "host" "host" "" Text "the machine" NEVER;
+        "device" "GPU" "" Count "CUDA's number of it" NEVER;
+        "bubble.share" "bubble" "%" Percent "of a step: the GPU computed nothing" NEVER;
+        "bubble_us" "bubble" "ms" Ms "the same of a step" NEVER;
+        "late_sender_us" "late sender" "ms" Ms "of that: it waited to receive" NEVER;
+        "late_receiver_us" "late receiver" "ms" Ms "it waited to send" NEVER;
+        "collective_us" "collective" "ms" Ms "it waited for the last rank of a collective" NEVER;
+        "transfer_us" "transfer" "ms" Ms "it communicated without waiting" NEVER;
+        "idle_us" "idle" "ms" Ms "nothing ran, or only copies and fills did" NEVER;
+        "bubble_run_us" "in the run" "ms" Ms "the bubble, of the time from its first call to its last" NEVER;
+        "step_us" "step" "ms" Ms "how long a step is" NEVER;
+        "steps" "steps" "" Count "whole steps in which windows of all GPUs show what ran" NEVER;
+    }
     RANK_WAITS {
         "rank" "rank" "" Count "the launcher's rank" NOT_KNOWN;
         "host" "host" "" Text "the machine" NEVER;
@@ -199,6 +215,16 @@ columns! {
         "last" "last" "" Count "operations in which it arrived last" NEVER;
         "operations" "of" "" Count "operations in windows that were found on all their ranks" NEVER;
     }
+    REPLAYS {
+        "rank" "rank" "" Count "the launcher's rank" NOT_KNOWN;
+        "host" "host" "" Text "the machine" NEVER;
+        "device" "GPU" "" Count "CUDA's number of it" NEVER;
+        "calls" "calls of one replay" "" Counts "kernels that communicate, by function of NCCL or by library" NEVER;
+        "replays" "replays" "" Count "whole replays in windows" NEVER;
+        "replay_us" "replay" "µs" Figure "from its first kernel to the end of its last, mean" NEVER;
+        "communication_us" "communication" "µs" Figure "kernels communicated, mean" NEVER;
+        "exposed_us" "exposed" "µs" Figure "kernels communicated, and nothing computed, mean" NEVER;
+    }
     KERNELS {
         "name" "kernel" "" Wide "demangled; copies and fills together" NEVER;
         "kind" "kind" "" Text "computing, communication, copy or fill" NEVER;
@@ -235,7 +261,7 @@ columns! {
         "shortest_us.p50" "shortest" "p50, µs" Figure "GPU time of an operation's shortest rank, which waited least: the median operation's" NO_SHORTEST;
         "algbw_gb_per_s" "algbw" "GB/s" Figure "bytes by the median of the shortest ranks" NO_BANDWIDTH;
         "busbw_gb_per_s" "busbw" "GB/s" Figure "algbw by nccl-tests' factor: of the operation, close to the transfer" NO_BANDWIDTH;
-        "call_busbw_gb_per_s" "call_busbw" "GB/s" Figure "busbw of the median call: waiting for the other ranks is in it" NO_CALL_BANDWIDTH;
+        "call_busbw_gb_per_s" "call_busbw" "GB/s" Figure "busbw by the mean time over an operation's ranks: waiting for late ranks is in it" NO_CALL_BANDWIDTH;
         "untimed" "not timed" "" Counts "calls without a GPU time, by cause" NONE;
     }
     HOST_TIME {

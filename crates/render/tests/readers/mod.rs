@@ -85,6 +85,7 @@ pub fn read(folder: &Path) -> Option<Outputs> {
             all,
             explain: all,
             kernels: all,
+            ..Default::default()
         };
         render::text::write(&report, options, &mut out).expect("in memory");
         String::from_utf8(out).expect("text")
@@ -316,7 +317,7 @@ impl Damage {
         let mut rewritten = Vec::new();
         let begun = block::begin(&mut rewritten);
         rewritten.extend(payload);
-        block::finish(&mut rewritten, begun, block::Kind::Rows, number);
+        block::finish(&mut rewritten, begun, block::BlockKind::Rows, number);
         rewritten[4..6].copy_from_slice(&kind.to_le_bytes());
         let crc = crc32fast::hash(&rewritten[..20]);
         rewritten[20..24].copy_from_slice(&crc.to_le_bytes());

@@ -1,7 +1,8 @@
-//! A ring on the network, step by step, until one fault has stopped it: what each network operation then waits for.
+//! A ring on the network, step by step, until one fault has stopped it: what each network operation then
+//! waits for.
 //!
-//! Rank r sends to r + 1. A GPU first gives a step of its own, then one for each that it takes; it runs ahead of the
-//! network by [`BUFFERS`] steps, and the network of it.
+//! Rank r sends to r + 1. A GPU first gives a step of its own, then one for each that it takes; it runs ahead
+//! of the network by [`BUFFERS`] steps, and the network of it.
 
 use tables::NetOp;
 
@@ -37,8 +38,8 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Runs `ranks` with `steps` steps each until nothing moves; `stuck` strikes after `at` steps. The first move is at
-    /// `start`, ns since 1970.
+    /// Runs `ranks` with `steps` steps each until nothing moves; `stuck` strikes after `at` steps. The first
+    /// move is at `start`, ns since 1970.
     pub fn run(
         ranks: usize,
         channel: u8,

@@ -1,12 +1,12 @@
 //! Captures of any size, without playing a job.
 //!
-//! Each process makes 80 000 calls a second: three AllReduces of five sizes on one communicator to one AllGather on another,
-//! with launch times and, if asked for, GPU times. Blocks, order of rows and number of anchors are as the recorder makes
-//! them.
+//! Each process makes 80 000 calls a second: three AllReduces of five sizes on one communicator to one
+//! AllGather on another, with launch times and, if asked for, GPU times. Blocks, order of rows and number of
+//! anchors are as the recorder makes them.
 //!
 //! Rule: the same arguments give the same bytes.
 
-use capture::block::{self, Kind};
+use capture::block::{self, BlockKind};
 use capture::live::{self, part, Image, Layout, View};
 use capture::rows::{definitions, Encoder, GpuTime, Record, Shape};
 use std::io::Write;
@@ -141,7 +141,7 @@ struct Trace {
 }
 
 impl Trace {
-    fn block(&mut self, kind: Kind, fill: impl FnOnce(&mut Vec<u8>)) -> std::io::Result<()> {
+    fn block(&mut self, kind: BlockKind, fill: impl FnOnce(&mut Vec<u8>)) -> std::io::Result<()> {
         self.buffer.clear();
         let start = block::begin(&mut self.buffer);
         fill(&mut self.buffer);
@@ -151,7 +151,7 @@ impl Trace {
     }
 
     fn anchor(&mut self, ticks: u64) -> std::io::Result<()> {
-        self.block(Kind::Anchor, |out| {
+        self.block(BlockKind::Anchor, |out| {
             for word in [ticks, realtime(ticks) - FIRST_NS + 1, realtime(ticks)] {
                 out.extend(word.to_le_bytes());
             }
@@ -183,8 +183,8 @@ fn process(folder: &Path, rank: u32, ranks: u32, calls: u64, stamps: bool) -> st
         "host=node-1\npid={}\nrank={rank}\nworld_size={ranks}\nmode=trace\ntiming={timing}\nnccl=2.28.9\nclock=tsc\n",
         100 + rank
     );
-    trace.block(Kind::Process, |out| out.extend(facts.bytes()))?;
-    trace.block(Kind::Definitions, |out| {
+    trace.block(BlockKind::Process, |out| out.extend(facts.bytes()))?;
+    trace.block(BlockKind::Definitions, |out| {
         for id in 1..=5u8 {
             definitions::put_text(out, id, &view.strings()[usize::from(id) - 1]);
         }
@@ -204,14 +204,14 @@ fn process(folder: &Path, rank: u32, ranks: u32, calls: u64, stamps: bool) -> st
             queues[record.shape.comm as usize - 1].push(record);
         }
         for records in queues.concat().chunks(BATCH) {
-            trace.block(Kind::Rows, |out| encoder.encode(out, records))?;
+            trace.block(BlockKind::Rows, |out| encoder.encode(out, records))?;
         }
         from = to;
         if from % FLUSH == 0 || from == calls {
             trace.anchor(FIRST_TICK + from * TICKS_PER_CALL)?;
         }
     }
-    trace.block(Kind::End, |_| ())?;
+    trace.block(BlockKind::End, |_| ())?;
     trace.out.flush()
 }
 

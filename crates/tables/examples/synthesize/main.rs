@@ -1,4 +1,5 @@
-//! Writes a large capture for `bench/report.sh`: `synthesize FOLDER RANKS CALLS host|stamps`, CALLS being of each rank.
+//! Writes a large capture for `bench/report.sh`: `synthesize FOLDER RANKS CALLS host|stamps`, CALLS being of
+//! each rank.
 
 mod job;
 

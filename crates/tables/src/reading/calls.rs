@@ -1,6 +1,6 @@
 //! Decodes the calls of a process, all at once or one range of tickets after another: a [`Reader`].
 
-use super::parts::{Live, Place, Rows};
+use super::parts::{Live, PayloadOffset, Rows};
 use crate::calls::{Call, Extra};
 use crate::clock::{Clock, Cursor};
 use crate::files::{self, load, Held, TRACE};
@@ -99,7 +99,7 @@ pub(crate) struct Reader {
 
 /// Calls of a range of tickets, by ticket.
 #[derive(Default)]
-pub(crate) struct Part {
+pub(crate) struct TicketRange {
     pub calls: Vec<Call>,
     pub extras: Vec<Extra>,
     /// Calls that were in blocks.
@@ -194,7 +194,7 @@ enum OpenFile<'a> {
 
 impl Opened<'_> {
     /// The calls of a range of tickets, in place of what `part` held.
-    pub(crate) fn read(&mut self, range: Range, part: &mut Part) {
+    pub(crate) fn read(&mut self, range: Range, part: &mut TicketRange) {
         part.extras.clear();
         part.malformed.clear();
         part.shapeless = 0;
@@ -250,8 +250,8 @@ impl Opened<'_> {
         self.add_live((from, to), part);
     }
 
-    /// Hands the calls that have both stamps to `each`, with what is needed to compare clocks: those of every `of`-th block from `first` on, and with the
-    /// first ones those of the live part.
+    /// Hands the calls that have both stamps to `each`, with what is needed to compare clocks: those of every
+    /// `of`-th block from `first` on, and with the first ones those of the live part.
     pub(crate) fn stamps(&mut self, first: usize, of: usize, mut each: impl FnMut(&Call)) {
         let mut cursor = self.clock.cursor();
         let blocks = self.reader.blocks.iter();
@@ -284,7 +284,7 @@ impl Opened<'_> {
     }
 
     /// Adds the rows of the live part that were not sealed.
-    fn add_live(&self, (from, to): Range, part: &mut Part) {
+    fn add_live(&self, (from, to): Range, part: &mut TicketRange) {
         let live = &self.reader.live;
         let first = live.calls.partition_point(|call| call.ticket < from);
         for call in live.calls[first..].iter().take_while(|c| c.ticket <= to) {
@@ -318,8 +318,8 @@ fn payload<'a>(
 ) -> Option<&'a [u8]> {
     let len = block.bytes as usize;
     match block.place {
-        Place::Staged(at) => reader.staged.get(at..at + len),
-        Place::File(file, at) => {
+        PayloadOffset::Staged(at) => reader.staged.get(at..at + len),
+        PayloadOffset::File(file, at) => {
             let file = match files.get(file)? {
                 OpenFile::Held(file) => file,
                 OpenFile::Plain(file) => file,
@@ -334,8 +334,8 @@ fn payload<'a>(
 
 /// Calls by ticket, being put there in any order; of several with one ticket the first stays.
 ///
-/// Tickets count calls, so each has its place from the start and nothing need be sorted. Only where most tickets of the
-/// range are not there, calls are put in a row and sorted.
+/// Tickets count calls, so each has its place from the start and nothing need be sorted. Only where most
+/// tickets of the range are not there, calls are put in a row and sorted.
 struct Shelf {
     calls: Vec<Call>,
     low: u64,

@@ -1,9 +1,10 @@
 //! Finds the live part of a process, wherever it is, and the facts that say where to look.
 //!
-//! The live part of a process that runs changes while it is copied, and so does its trace file. The order in which both
-//! are read makes one moment of it, the one at which the copy was begun: first how many calls were born, then the rows,
-//! then the staged blocks, and the trace file last. A row moves the same way, so none is missed; what is in two places
-//! counts once; and calls born after that moment, in whatever place, are left out ([`Open::born`]).
+//! The live part of a process that runs changes while it is copied, and so does its trace file. The order in
+//! which both are read makes one moment of it, the one at which the copy was begun: first how many calls were
+//! born, then the rows, then the staged blocks, and the trace file last. A row moves the same way, so none is
+//! missed; what is in two places counts once; and calls born after that moment, in whatever place, are left
+//! out ([`Open::born`]).
 //!
 //! Rows that are folded into totals move against that order. So a copy during which some were is made again.
 
@@ -11,7 +12,7 @@ use crate::files::{self, load, Files, SMALL};
 use crate::life::place_here;
 use crate::problem::Problem;
 use crate::process::LiveSource;
-use capture::block::{self, Kind};
+use capture::block::{self, BlockKind};
 use capture::live::{Cause, Image, View, HEADER_BYTES};
 use capture::snapshot;
 use std::collections::BTreeMap;
@@ -21,8 +22,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
-/// How often a live part is copied at most, until nothing is folded meanwhile, and how long is waited between. The
-/// recorder folds in short bursts, at a flush or when many rows wait.
+/// How often a live part is copied at most, until nothing is folded meanwhile, and how long is waited
+/// between. The recorder folds in short bursts, at a flush or when many rows wait.
 const TURNS: u32 = 50;
 const BETWEEN: Duration = Duration::from_millis(1);
 
@@ -154,9 +155,9 @@ fn first_page(file: &File) -> Option<Image> {
     Some(Image::copy(&page))
 }
 
-/// Puts the header and the staged blocks as they are now into `image`, which was copied before, but leaves the number of
-/// calls that were born. Says whether no row was folded in between, and the live part has not grown; `None` if the file
-/// can't be read.
+/// Puts the header and the staged blocks as they are now into `image`, which was copied before, but leaves
+/// the number of calls that were born. Says whether no row was folded in between, and the live part has not
+/// grown; `None` if the file can't be read.
 fn staged_again(file: &File, image: Option<&Image>, view: View) -> Option<bool> {
     let header = view.header();
     let folds = || {
@@ -191,8 +192,8 @@ pub(super) struct Open {
     pub(super) staged_was: usize,
     /// Number of the block that comes next.
     pub(super) next_block: u32,
-    /// Of a process that may run: how many calls were born when its live part was copied. Calls born since are in
-    /// some of the places that are read later, and not in others.
+    /// Of a process that may run: how many calls were born when its live part was copied. Calls born since
+    /// are in some of the places that are read later, and not in others.
     pub(super) born: Option<u64>,
     /// Whether the live part was copied while no row was folded into the totals.
     pub(super) settled: bool,
@@ -216,7 +217,8 @@ impl Open {
         view.is_some_and(|view| view.header().state.load(Relaxed) == 1)
     }
 
-    /// The number of the first block that was not in the trace files yet, nor is staged here, when the live part was left.
+    /// The number of the first block that was not in the trace files yet, nor is staged here, when the live
+    /// part was left.
     pub(super) fn blocks(&self) -> u32 {
         // A snapshot has no staged blocks, and they may have been many.
         let all = self.source != LiveSource::Snapshot || self.staged_was == 0;
@@ -272,7 +274,7 @@ pub(super) fn open_live(
 pub(super) fn first_facts(file: &[u8]) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
     let process = |b: block::Block| {
-        if b.kind == Kind::Process as u16 && facts.is_empty() {
+        if b.kind == BlockKind::Process as u16 && facts.is_empty() {
             facts = parse_facts(&String::from_utf8_lossy(b.payload));
         }
     };

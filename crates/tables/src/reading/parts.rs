@@ -12,7 +12,7 @@ use crate::net_ops;
 use crate::process::{Counters, LiveSource, NetTotal, Process};
 use crate::rotation;
 use crate::windows;
-use capture::block::{Block, Kind};
+use capture::block::{Block, BlockKind};
 use capture::live::{self, flag, Comm, View};
 use capture::net_totals::{self, Sum, Sums};
 use capture::rotated::Rotated;
@@ -43,13 +43,13 @@ pub(super) struct Parts {
 /// A sound block of rows.
 pub(super) struct Rows {
     pub(super) number: u32,
-    pub(super) place: Place,
+    pub(super) place: PayloadOffset,
     pub(super) bytes: u32,
     pub(super) outline: Outline,
 }
 
 /// Offset of a payload.
-pub(super) enum Place {
+pub(super) enum PayloadOffset {
     /// In which of [`Reader::files`].
     File(usize, u64),
     Staged(usize),
@@ -134,7 +134,7 @@ impl Parts {
     pub(super) fn of_block(
         &mut self,
         block: &Block,
-        place: impl Fn() -> Place,
+        place: impl Fn() -> PayloadOffset,
         process: &mut Process,
     ) -> bool {
         let Block {
@@ -143,16 +143,16 @@ impl Parts {
             payload,
             ..
         } = *block;
-        match Kind::from_u16(block.kind) {
-            Some(Kind::Process) if process.facts.is_empty() => {
+        match BlockKind::from_u16(block.kind) {
+            Some(BlockKind::Process) if process.facts.is_empty() => {
                 process.facts = parse_facts(&String::from_utf8_lossy(payload));
             }
-            Some(Kind::Anchor) => self.anchors.push(Anchor {
+            Some(BlockKind::Anchor) => self.anchors.push(Anchor {
                 ticks: u64_at(payload, 0),
                 realtime: u64_at(payload, 16),
                 monotonic: u64_at(payload, 8),
             }),
-            Some(Kind::Definitions) => {
+            Some(BlockKind::Definitions) => {
                 for definition in definitions::read(payload) {
                     match definition {
                         Definition::Text(id, text) => {
@@ -163,7 +163,7 @@ impl Parts {
                     }
                 }
             }
-            Some(Kind::Rows) => match self.shapes.outline(major, payload) {
+            Some(BlockKind::Rows) => match self.shapes.outline(major, payload) {
                 // Its calls were born after the moment that is shown.
                 Some(outline) if self.born.is_some_and(|born| outline.tickets.0 >= born) => {}
                 Some(outline) => {
@@ -177,13 +177,15 @@ impl Parts {
                 }
                 None => return false,
             },
-            Some(Kind::NetTotals) => match net_totals::read(payload) {
+            Some(BlockKind::NetTotals) => match net_totals::read(payload) {
                 Some(sums) => self.net_totals = sums,
                 None => return false,
             },
-            Some(Kind::Graphs) => return self.graphs.of_graphs(payload),
-            Some(Kind::Launches) => return self.graphs.of_launches(payload),
-            Some(kind @ (Kind::Windows | Kind::Names | Kind::Ran | Kind::Asked)) => {
+            Some(BlockKind::Graphs) => return self.graphs.of_graphs(payload),
+            Some(BlockKind::Launches) => return self.graphs.of_launches(payload),
+            Some(
+                kind @ (BlockKind::Windows | BlockKind::Names | BlockKind::Ran | BlockKind::Asked),
+            ) => {
                 return self.windows.of_block(kind, payload);
             }
             _ => {}
@@ -191,8 +193,8 @@ impl Parts {
         true
     }
 
-    /// The bytes of a [`Comm`]. A communicator is defined again when more is known, so the last word counts, but an end
-    /// that was seen stays.
+    /// The bytes of a [`Comm`]. A communicator is defined again when more is known, so the last word counts,
+    /// but an end that was seen stays.
     fn comm(&mut self, bytes: &[u8]) {
         macro_rules! word {
             ($field:ident) => {
@@ -338,8 +340,8 @@ fn net(sums: &Sums, clock: &Clock, shapes: &mut Shapes) -> Vec<NetTotal> {
     sums.iter().map(&mut total).collect()
 }
 
-/// When the group with this ticket + 1 returned, if the live part still knows; 0 otherwise. A time before that of its
-/// call is a late word of the group that had the entry before.
+/// When the group with this ticket + 1 returned, if the live part still knows; 0 otherwise. A time before
+/// that of its call is a late word of the group that had the entry before.
 fn group_end(view: &View, word: u64, t_api: u64) -> u64 {
     let groups = view.groups();
     let Some(index) = word

@@ -6,8 +6,8 @@ use capture::live::{self, View};
 use capture::rows::Shapes;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// The totals. A fold that the process's death cut short is taken back when its row is still there, because the row
-/// then counts.
+/// The totals. A fold that the process's death cut short is taken back when its row is still there, because
+/// the row then counts.
 pub(super) fn totals(view: &View, clock: &Clock, shapes: &mut Shapes) -> Vec<Total> {
     let undo = &view.header().undo;
     let word = undo.ticket.load(Acquire);

@@ -32,8 +32,8 @@ struct HeldUp(HashMap<usize, Vec<Held>>);
 enum Order {
     /// Nothing.
     Apart,
-    /// The later one may wait for it: they are on other communicators and not seen to be on one stream, or the
-    /// earlier one may have ended.
+    /// The later one may wait for it: they are on other communicators and not seen to be on one stream, or
+    /// the earlier one may have ended.
     Unknown,
     /// The later one waits for it.
     Behind,

@@ -1,0 +1,428 @@
+//! Chooses the verdict.
+//!
+//! [`decide`] asks in this order: do ranks make different calls; where does the wait-for graph end, in sinks,
+//! in operations that do not end, or in a cycle; and if nobody is seen to wait, why not. Each answer is a
+//! [`Verdict`] with its evidence.
+//!
+//! Rule: of several answers the first that is a hang is chosen, then the first that is undecided, then what
+//! is none. While a rank is stopped, no other wait proves anything, because all may wait for that rank.
+
+use super::calls::{CommunicatorCalls, Lane, RankCalls};
+use super::case::Case;
+use super::liveness::State;
+use super::mismatch::{differing, first_mismatch};
+use super::network::{moved, network};
+use super::progress::{call_row, CallRow, Member, Members};
+use super::reached::{reached, Reached};
+use super::verdict::{
+    Astray, AstrayBecause, Because, Cycle, CycleStep, Lacking, Mismatch, Outcome, ProcessName,
+    Quiet, Reason, Sink, Stall, Verdict, VerdictKind,
+};
+use super::wait_for::{self, is_astray, Step, WaitForGraph};
+use super::waits::{self, Lack, Wait};
+use std::collections::BTreeSet;
+
+/// The verdict.
+pub(super) fn decide(case: &Case) -> Verdict {
+    mismatch(case)
+        .map(Verdict::Mismatch)
+        .or_else(|| waits_end(case))
+        .unwrap_or_else(|| Verdict::Quiet(quiet(case)))
+}
+
+fn members(communicator: usize, members: &[usize]) -> Members {
+    Members {
+        communicator,
+        members: members.to_vec(),
+    }
+}
+
+fn mismatch(case: &Case) -> Option<Mismatch> {
+    let found = first_mismatch(case)?;
+    let of = case.of(found.communicator);
+    let call = |member: usize| {
+        let call = found.call(case, member)?;
+        let at = (member, call);
+        let ordinal = of.ranks[member].ordinal_of(call);
+        Some(call_row(case, found.communicator, at, ordinal, Lane::Eager))
+    };
+    let active = of
+        .ranks
+        .iter()
+        .filter_map(|own| case.evidence.active[own.vertex]);
+    let quiet_ns = case.ago(active.max());
+    let (made, expected) = (call(found.odd[0]), call(found.most[0]));
+    let both = made.as_ref().zip(expected.as_ref());
+    Some(Mismatch {
+        differ_in: both.map(|(made, expected)| differing(made, expected)),
+        made,
+        expected,
+        odd: members(found.communicator, &found.odd),
+        most: members(found.communicator, &found.most),
+        tied: found.tied,
+        how: found.how,
+        quiet_ns,
+        hang: quiet_ns
+            .filter(|ns| *ns >= case.limits.brief_ns)
+            .map(|_| true),
+        partial: of.is_partial(),
+    })
+}
+
+/// Where the waits end that there are.
+fn waits_end(case: &Case) -> Option<Verdict> {
+    let graph = WaitForGraph::new(case);
+    let sinks = graph.sinks();
+    let mut all: Vec<Verdict> = sinks
+        .iter()
+        .map(|found| Verdict::Sink(sink(case, found)))
+        .collect();
+    if all.is_empty() && case.stalls.is_empty() {
+        all.extend(
+            graph
+                .cycle()
+                .map(|steps| Verdict::Cycle(cycle(case, &graph, &steps))),
+        );
+    }
+    let mut stalls: Vec<Stall> = case.stalls.iter().map(|found| stall(case, found)).collect();
+    // A GPU that one operation waits for may be busy with another.
+    stalls.sort_by_key(|stall| {
+        let dead = matches!(stall.outcome, Outcome::Dead(_));
+        let cause = stall.network.cause();
+        (!dead, cause.is_none(), cause)
+    });
+    all.extend(stalls.into_iter().map(Verdict::Stall));
+    let chosen = choose(&all)?;
+    let mut verdict = all.swap_remove(chosen);
+    if let Verdict::Sink(sink) = &mut verdict {
+        let others = sinks.iter().enumerate().filter(|(at, _)| *at != chosen);
+        sink.others = others.map(|(_, other)| lacking(case, other)).collect();
+    }
+    Some(verdict)
+}
+
+/// Which of these verdicts it is, by index.
+fn choose(all: &[Verdict]) -> Option<usize> {
+    let weight = |verdict: &Verdict| match verdict.hang() {
+        Some(true) => 0,
+        None => 1,
+        Some(false) => 2,
+    };
+    let best = all.iter().map(weight).min()?;
+    let first = all.iter().position(|verdict| weight(verdict) == best)?;
+    let stopped = all
+        .iter()
+        .position(|verdict| verdict.kind() == VerdictKind::Stopped);
+    // Those that are dead or have left will not come, whoever else is stopped.
+    let proven = matches!(all[first].kind(), VerdictKind::Dead | VerdictKind::Left);
+    Some(stopped.filter(|_| !proven).unwrap_or(first))
+}
+
+/// The call that those who lack it should have made: a send's other half is a receive.
+fn lacked_call(case: &Case, wait: &Wait) -> CallRow {
+    let mut row = call_row(case, wait.communicator, wait.call, wait.ordinal, wait.lane);
+    let other = match row.function.as_deref() {
+        Some("Send") => Some("Recv"),
+        Some("Recv") => Some("Send"),
+        _ => None,
+    };
+    if let Some(other) = other {
+        row.function = Some(other.to_owned());
+        row.peer = case.member(wait.communicator, wait.call.0).rank;
+    }
+    row
+}
+
+fn lacking(case: &Case, sink: &wait_for::Sink) -> Lacking {
+    let wait = &case.waits[sink.wait];
+    Lacking {
+        ranks: members(wait.communicator, &sink.members),
+        call: lacked_call(case, wait),
+    }
+}
+
+fn sink(case: &Case, found: &wait_for::Sink) -> Sink {
+    let wait = &case.waits[found.wait];
+    let first = found.members[0];
+    let waited = case.ago(wait.since_ns);
+    let reason = match case.state(wait.communicator, first) {
+        State::Dead => Reason::Dead,
+        State::Ended => Reason::Ended,
+        State::Stopped => Reason::Stopped(case.limits.by_time_of_stopped(waited)),
+        State::Silent => Reason::Silent(case.limits.by_time(waited)),
+        State::Running if case.member(wait.communicator, first).ended_ns.is_some() => {
+            Reason::Destroyed
+        }
+        State::Running => {
+            let members = found.members.iter();
+            let away = members.filter_map(|member| away(case, wait, *member)).max();
+            Reason::Running(case.limits.by_time_of_ranks(away, waited))
+        }
+    };
+    let Lacking { ranks, call } = lacking(case, found);
+    Sink {
+        ranks,
+        lack: wait.lack,
+        call,
+        waiting: members(wait.communicator, &wait.waiting),
+        for_ns: waited,
+        may_lack_earlier: may_lack_earlier(case, wait, first),
+        may_wait_on: match reason {
+            Reason::Silent(_) | Reason::Running(_) => may_wait_on(case, wait, first),
+            _ => None,
+        },
+        may_wait_in: match reason {
+            Reason::Silent(_) | Reason::Running(_) => may_wait_in(case, wait, first),
+            _ => None,
+        },
+        went_on: wait.went_on.map(|later| {
+            let (communicator, ordinal) = (wait.communicator, later.ordinal);
+            call_row(case, communicator, later.at, ordinal, later.lane)
+        }),
+        reason,
+        others: Vec::new(),
+    }
+}
+
+/// For how long a member has made no call while others waited for it, ns.
+fn away(case: &Case, wait: &Wait, member: usize) -> Option<i64> {
+    let own = case.member(wait.communicator, member);
+    let until = case.evidence.newest[own.process]?;
+    let since = wait.since_ns?;
+    let since = since.max(case.evidence.active[own.vertex].unwrap_or(since));
+    Some(until.saturating_sub(since).max(0))
+}
+
+/// The communicator on which a member may wait itself: it is in its newest call there, and of the other ranks
+/// not all is known.
+fn may_wait_on(case: &Case, wait: &Wait, member: usize) -> Option<usize> {
+    let vertex = case.member(wait.communicator, member).vertex;
+    let is_in = |communicator: &CommunicatorCalls| {
+        let own = communicator.ranks.iter().find(|own| own.vertex == vertex)?;
+        if !communicator.is_partial() || own.ended_ns.is_some() {
+            return None;
+        }
+        let process = &case.capture.processes[own.process];
+        let collectives = own.calls.iter().flatten().copied();
+        let piece = own.newest_piece(process, Reached::Entered);
+        let last = &process.calls[collectives.chain(piece).max()? as usize];
+        // An operation that ended on this rank had everybody in it.
+        (reached(process, last) != Reached::Finished).then_some(())
+    };
+    let mut all = case.calls.communicators.iter();
+    all.position(|communicator| is_in(communicator).is_some())
+}
+
+/// A call that a member may wait in itself: all are in it, and it may be behind the one that the member
+/// lacks.
+fn may_wait_in(case: &Case, wait: &Wait, member: usize) -> Option<CallRow> {
+    let vertex = case.member(wait.communicator, member).vertex;
+    let mut stalls = case.stalls.iter().filter(|stall| stall.may_be_behind);
+    stalls.find_map(|stall| {
+        let own = |at: &&(usize, u32)| case.member(stall.communicator, at.0).vertex == vertex;
+        let at = stall.calls.iter().find(own)?;
+        let (communicator, ordinal) = (stall.communicator, stall.ordinal);
+        Some(call_row(case, communicator, *at, ordinal, stall.lane))
+    })
+}
+
+/// Whether a member may lack an earlier call on another communicator: one that it has not left and of which
+/// not all is known.
+fn may_lack_earlier(case: &Case, wait: &Wait, member: usize) -> bool {
+    let vertex = case.member(wait.communicator, member).vertex;
+    let mut all = case.calls.communicators.iter().enumerate();
+    wait.lack == Lack::Call
+        && all.any(|(index, other)| {
+            let mut ranks = other.ranks.iter();
+            index != wait.communicator
+                && other.is_partial()
+                && ranks.any(|own| own.vertex == vertex && own.ended_ns.is_none())
+        })
+}
+
+fn stall(case: &Case, found: &waits::Stall) -> Stall {
+    let of = case.of(found.communicator);
+    let in_state = |state: State| {
+        let mut members = 0..of.ranks.len();
+        members.find(|member| case.state(found.communicator, *member) == state)
+    };
+    // What still moves, however slowly, does not hang.
+    let for_ns = case.ago(found.since_ns.max(moved(case, found)));
+    let stopped = in_state(State::Stopped);
+    let by_time = match stopped {
+        Some(_) => case.limits.by_time_of_stopped(for_ns),
+        None => case.limits.by_time(for_ns),
+    };
+    let outcome = if let Some(dead) = in_state(State::Dead) {
+        Outcome::Dead(dead)
+    } else if let Some(stopped) = stopped {
+        Outcome::Stopped(stopped)
+    } else if by_time.hang() == Some(false) {
+        Outcome::GoesOn
+    } else if of.is_partial() {
+        Outcome::Unknown
+    } else if found.inside {
+        Outcome::NotLaunched
+    } else {
+        Outcome::Stuck
+    };
+    let (network, ticket) = network(case, found);
+    // A send or receive that the others wait for is the one to name.
+    let piece = || {
+        let member = network.open[network.sinks.first()?.op].member;
+        let calls = &case.calls.process(found.communicator, member).calls;
+        let call = calls.binary_search_by_key(&ticket?, |call| call.ticket);
+        Some((member, call.ok()? as u32))
+    };
+    let (call, ranks) = match found.ordinal {
+        Some(_) => (found.call, (0..of.ranks.len()).collect()),
+        None => {
+            let open = network.open.iter().map(|open| open.member);
+            let ranks: BTreeSet<usize> = open.chain([found.call.0]).collect();
+            (piece().unwrap_or(found.call), ranks.into_iter().collect())
+        }
+    };
+    Stall {
+        call: call_row(case, found.communicator, call, found.ordinal, found.lane),
+        ranks: Members {
+            communicator: found.communicator,
+            members: ranks,
+        },
+        piece: found.ordinal.is_none(),
+        outcome,
+        for_ns,
+        by_time,
+        may_be_behind: found.may_be_behind,
+        network,
+    }
+}
+
+fn cycle(case: &Case, graph: &WaitForGraph, steps: &[Step]) -> Cycle {
+    let wait = |step: &Step| &case.waits[step.wait];
+    let vertex = |step: &Step| case.member(wait(step).communicator, step.waiting).vertex;
+    let since = steps.iter().filter_map(|step| wait(step).since_ns);
+    let active = steps
+        .iter()
+        .filter_map(|step| case.evidence.active[vertex(step)]);
+    let for_ns = case.ago(since.chain(active).max());
+    let before = |step: usize| (step + steps.len() - 1) % steps.len();
+    let all = 0..steps.len();
+    let on_every_cycle = all
+        .clone()
+        .filter(|step| graph.is_on_every_cycle(vertex(&steps[*step])));
+    let in_new_order = all.filter(|step| is_astray(case, steps[*step], steps[before(*step)]));
+    let (one, other): (Vec<usize>, Vec<usize>) = (on_every_cycle.collect(), in_new_order.collect());
+    let astray = match (&one[..], &other[..]) {
+        ([step], _) => Some((*step, AstrayBecause::OnEveryCycle)),
+        (_, [step]) => Some((*step, AstrayBecause::NewOrder)),
+        _ => None,
+    };
+    let astray = astray.map(|(step, because)| {
+        let lacked = wait(&steps[before(step)]);
+        Astray {
+            because,
+            step,
+            lacked: lacked_call(case, lacked),
+            waiting: members(lacked.communicator, &lacked.waiting),
+        }
+    });
+    let step = |step: &Step| {
+        let wait = wait(step);
+        let member = |member: usize| Member {
+            communicator: wait.communicator,
+            member,
+        };
+        CycleStep {
+            waiting: member(step.waiting),
+            call: call_row(case, wait.communicator, wait.call, wait.ordinal, wait.lane),
+            missing: member(step.missing),
+        }
+    };
+    let communicators: BTreeSet<usize> = steps.iter().map(|s| wait(s).communicator).collect();
+    let mut all = communicators.iter().map(|index| case.of(*index));
+    Cycle {
+        one_communicator: communicators.len() == 1,
+        partial: all.any(CommunicatorCalls::is_partial),
+        steps: steps.iter().map(step).collect(),
+        astray,
+        for_ns,
+        by_time: case.limits.by_time(for_ns),
+    }
+}
+
+/// Nobody is seen to wait.
+fn quiet(case: &Case) -> Quiet {
+    let all = case.calls.communicators.iter().enumerate();
+    let open: Vec<(usize, &CommunicatorCalls)> = all
+        .filter(|(_, communicator)| !communicator.is_over() && communicator.is_shared())
+        .collect();
+    let newest_call_ns = case.ago(case.evidence.active.iter().flatten().copied().max());
+    let in_state = |state: State| {
+        let ranks = open
+            .iter()
+            .flat_map(|(_, communicator)| &communicator.ranks);
+        let processes: BTreeSet<usize> = ranks
+            .filter(|own| own.ended_ns.is_none())
+            .map(|own| own.process)
+            .filter(|process| case.states[*process] == state)
+            .collect();
+        let name = |process: usize| {
+            let process = &case.capture.processes[process];
+            ProcessName {
+                rank: process.rank,
+                host: process.host.clone(),
+                pid: process.pid,
+            }
+        };
+        let names: Vec<ProcessName> = processes.into_iter().map(name).collect();
+        (!names.is_empty()).then_some(names)
+    };
+    let mut processes = case.capture.processes.iter().zip(&case.states);
+    let over = open.is_empty()
+        || processes.all(|(process, state)| process.ended || *state == State::Ended);
+    let active = newest_call_ns.is_none_or(|ns| ns <= case.limits.brief_ns);
+    let partial = open
+        .iter()
+        .find(|(_, communicator)| communicator.is_partial());
+    let because = if over {
+        Because::Over
+    } else if let Some(stopped) = in_state(State::Stopped) {
+        Because::Stopped(stopped)
+    } else if let Some(dead) = in_state(State::Dead) {
+        Because::Dead(dead)
+    } else if active {
+        Because::Active
+    } else if let Some(silent) = in_state(State::Silent) {
+        Because::Silent(silent)
+    } else if let Some((communicator, _)) = partial {
+        Because::Partial(*communicator)
+    } else {
+        let ranks = open
+            .iter()
+            .map(|(_, communicator)| communicator.ranks.len());
+        let ranks = ranks.max().unwrap_or(0);
+        let mut all = open
+            .iter()
+            .flat_map(|(_, communicator)| &communicator.ranks);
+        match all.all(|own| has_ended_all(case, own)) {
+            true => Because::Finished(
+                ranks,
+                newest_call_ns.is_some_and(|ns| ns < case.limits.patience_ns),
+            ),
+            false => Because::NotRecorded(ranks),
+        }
+    };
+    Quiet {
+        because,
+        newest_call_ns,
+    }
+}
+
+/// Whether the GPU is seen to have ended the newest call of a rank; NCCL runs those of a communicator in
+/// order.
+fn has_ended_all(case: &Case, own: &RankCalls) -> bool {
+    let process = &case.capture.processes[own.process];
+    let piece = own.newest_piece(process, Reached::Entered);
+    let newest = own.calls.iter().flatten().copied().chain(piece).max();
+    newest.is_none_or(|call| reached(process, &process.calls[call as usize]) == Reached::Finished)
+}

@@ -1,0 +1,170 @@
+//! How figures are spelled for people: one way for a size, a time, a share and a datatype, in every output.
+//!
+//! Rule: three significant digits, the largest unit that the figure fills, and a blank before the unit. JSON and tables
+//! for programs have the exact figures instead.
+
+/// Three significant digits; whole numbers of four digits and more keep them all.
+pub fn three(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return if value == 0.0 { "0" } else { "-" }.to_owned();
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    let scale = 10f64.powi((2 - magnitude).clamp(0, 300));
+    let rounded = match (value * scale).round() / scale {
+        rounded if rounded.is_finite() => rounded,
+        _ => value,
+    };
+    let magnitude = rounded.abs().log10().floor() as i32;
+    let digits = usize::try_from(2 - magnitude).unwrap_or(0).min(9);
+    let text = format!("{rounded:.digits$}");
+    match text.trim_matches(['-', '0', '.']) {
+        "" => "0".to_owned(),
+        _ => text,
+    }
+}
+
+/// µs as users say them: `12.3 µs`, `247 ms`, `3.05 s`.
+pub fn time(us: f64) -> String {
+    let (unit, name) = match us.abs() {
+        us if us >= 999_500.0 => (1e6, "s"),
+        us if us >= 999.5 => (1e3, "ms"),
+        _ => (1.0, "µs"),
+    };
+    format!("{} {name}", three(us / unit))
+}
+
+/// From one time to another, in one unit: `2.94 to 3.16 s`.
+pub fn times(low_us: f64, high_us: f64) -> String {
+    let (low, high) = (time(low_us), time(high_us));
+    match (low.split_once(' '), high.split_once(' ')) {
+        (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} to {high}"),
+        _ => format!("{low} to {high}"),
+    }
+}
+
+/// A size as users of nccl-tests say it: `64 KiB`, `3.91 MiB`. What is exact has no zeros at its end.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let shown = |unit: usize| three(bytes as f64 / (1u64 << (10 * unit)) as f64);
+    let mut unit = (0..UNITS.len())
+        .rev()
+        .find(|unit| bytes >> (10 * unit) > 0)
+        .unwrap_or(0);
+    // 1023.9 KiB are 1 MiB.
+    if unit + 1 < UNITS.len() && shown(unit) == "1024" {
+        unit += 1;
+    }
+    let mut text = shown(unit);
+    // Three digits say exactly this many bytes.
+    let exact = text
+        .parse::<f64>()
+        .map(|n| n * (1u64 << (10 * unit)) as f64);
+    if text.contains('.') && exact == Ok(bytes as f64) {
+        text = text.trim_end_matches('0').trim_end_matches('.').to_owned();
+    }
+    format!("{text} {}", UNITS[unit])
+}
+
+/// Two sizes that differ, in bytes where three digits would not show that.
+pub fn sizes_apart(a: u64, b: u64) -> (String, String) {
+    let apart = a.abs_diff(b) as f64 / a.max(b).max(1) as f64;
+    match a != b && apart < 0.01 {
+        true => (format!("{a} B"), format!("{b} B")),
+        false => (size(a), size(b)),
+    }
+}
+
+/// A share of 1 as `27.3 %`, never with more than one digit behind the point.
+pub fn percent(share: f64) -> String {
+    match 100.0 * share {
+        p if p.abs() >= 99.95 => format!("{p:.0} %"),
+        p => format!("{p:.1} %"),
+    }
+}
+
+/// A datatype as frameworks spell it: `float32`, `bfloat16`, `float8e4m3`.
+pub fn datatype(nccl: &str) -> String {
+    nccl.trim_start_matches("nccl").to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_three_digits() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.000_007_62, "0.00000762"),
+            (0.124_4, "0.124"),
+            (0.999_6, "1.00"),
+            (15.78, "15.8"),
+            (99.96, "100"),
+            (216.2, "216"),
+            (12_345.6, "12346"),
+            (-3.456, "-3.46"),
+            (f64::NAN, "-"),
+        ] {
+            assert_eq!(three(value), text, "{value}");
+        }
+    }
+
+    #[test]
+    fn times_are_in_the_largest_unit_that_they_fill() {
+        for (us, text) in [
+            (0.0, "0 µs"),
+            (0.034, "0.0340 µs"),
+            (12.34, "12.3 µs"),
+            (999.4, "999 µs"),
+            (999.6, "1.00 ms"),
+            (247_496.0, "247 ms"),
+            (999_600.0, "1.00 s"),
+            (11_190_958.0, "11.2 s"),
+            (5_400e6, "5400 s"),
+            (-12_340.0, "-12.3 ms"),
+        ] {
+            assert_eq!(time(us), text, "{us}");
+        }
+        assert_eq!(times(2_940_000.0, 3_161_000.0), "2.94 to 3.16 s");
+        assert_eq!(times(940_000.0, 3_161_000.0), "940 ms to 3.16 s");
+    }
+
+    #[test]
+    fn sizes_are_those_of_nccl_tests() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (968, "968 B"),
+            (1 << 10, "1 KiB"),
+            (1460, "1.43 KiB"),
+            (1 << 16, "64 KiB"),
+            (3 << 19, "1.5 MiB"),
+            (1542 << 10, "1.51 MiB"),
+            (4_100_000, "3.91 MiB"),
+            (26_236_416, "25.0 MiB"),
+            ((1 << 20) - 1, "1.00 MiB"),
+            (1000 << 10, "1000 KiB"),
+            (1 << 40, "1 TiB"),
+            (u64::MAX, "16777216 TiB"),
+        ] {
+            assert_eq!(size(bytes), text, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn sizes_that_differ_look_different() {
+        let text = |a, b| {
+            let (a, b) = sizes_apart(a, b);
+            format!("{a} and {b}")
+        };
+        assert_eq!(text(1 << 20, 1 << 21), "1 MiB and 2 MiB");
+        assert_eq!(text(1 << 20, (1 << 20) + 4), "1048576 B and 1048580 B");
+    }
+
+    #[test]
+    fn datatypes_are_spelled_in_full() {
+        assert_eq!(datatype("ncclFloat32"), "float32");
+        assert_eq!(datatype("ncclBfloat16"), "bfloat16");
+        assert_eq!(datatype("ncclFloat8e4m3"), "float8e4m3");
+        assert_eq!(datatype("Unknown"), "unknown");
+    }
+}

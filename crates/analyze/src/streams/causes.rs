@@ -1,0 +1,65 @@
+//! Why a sender or receiver was late: by its own work, or because it had waited itself.
+//!
+//! Since the two passed on data in the same direction before, both have done the work of one micro-batch.
+//! What the late one worked longer than the one that waits, it was late by itself. The rest of its lateness
+//! is what it waited meanwhile, and whoever it waited for is charged for that, in the same way. In a
+//! pipeline of equal stages nobody works longer than the others, so nobody is charged for the bubble of its
+//! schedule.
+//!
+//! Rule: the causes of a wait sum to at most 1. What comes back to the rank that waits is charged to nobody.
+
+use super::intervals::Span;
+use super::waiting::Direct;
+
+/// A lane stood still from when to when, and which wait that was.
+pub type Still = (Span, usize);
+
+/// Who a wait is charged to, and which part of it.
+pub type Causes = Vec<(usize, f64)>;
+
+/// The time in which a lane stood still within `span`, by wait. Waits overlap if a lane has several streams;
+/// the first counts.
+fn stood(still: &[Still], span: Span) -> Vec<(usize, i64)> {
+    let mut at = span.0;
+    let mut found = Vec::new();
+    let first = still.partition_point(|((_, to), _)| *to <= span.0);
+    for ((from, to), wait) in &still[first..] {
+        if *from >= span.1 {
+            break;
+        }
+        let part = ((*from).max(at), (*to).min(span.1));
+        if part.0 < part.1 {
+            found.push((*wait, part.1 - part.0));
+            at = part.1;
+        }
+    }
+    found
+}
+
+/// The causes of the wait, of which `exposed` ns were exposed. `still` is by lane, and `known` has the
+/// causes of the waits that ended before. `None` if the two did not pass on data before in this window.
+pub fn causes(
+    wait: &Direct,
+    exposed: i64,
+    still: &[Vec<Still>],
+    known: &[Option<Causes>],
+) -> Option<Causes> {
+    let (since, came) = (wait.since?, wait.whole.1);
+    let needed = (came - exposed).max(since);
+    let sum = |stood: &[(usize, i64)]| stood.iter().map(|(_, ns)| ns).sum::<i64>();
+    let theirs = stood(&still[wait.last], (since, came));
+    let worked = came - since - sum(&theirs);
+    let own = needed - since - sum(&stood(&still[wait.lane], (since, needed)));
+    let late = (came - needed).max(1);
+    let by_itself = (worked - own).clamp(0, late) as f64 / late as f64;
+    let mut causes = vec![(wait.last, by_itself)];
+    let all = sum(&theirs);
+    for (other, ns) in theirs {
+        let part = (1.0 - by_itself) * ns as f64 / all as f64;
+        for (lane, of_it) in known[other].iter().flatten() {
+            causes.push((*lane, part * of_it));
+        }
+    }
+    causes.retain(|(lane, part)| *lane != wait.lane && *part > 0.0);
+    Some(causes)
+}

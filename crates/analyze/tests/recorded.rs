@@ -1,0 +1,88 @@
+//! What kernel windows of recorded jobs in `data/` say beside who is late.
+
+use analyze::{report, Report};
+use std::path::{Path, PathBuf};
+use tables::Capture;
+
+fn recorded(name: &str) -> PathBuf {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data");
+    data.join(name)
+}
+
+fn report_on(capture: &Path) -> Report {
+    report(&Capture::open(capture).expect("it opens"))
+}
+
+/// The same files in a folder of their own.
+fn copied(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("it is there") {
+        let entry = entry.expect("it can be read");
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copied(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).expect("copied");
+        }
+    }
+}
+
+#[test]
+fn a_job_that_mostly_communicates_without_nccl_is_told_so_first() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let capture = folder.path().join("job");
+    copied(&recorded("decode_plain"), &capture);
+    let before = report_on(&capture);
+    assert!(!before.verdict.contains("NCCL's"), "{}", before.verdict);
+    // The job's matrix products stand for a library that the report does not know.
+    std::fs::write(
+        capture.join(tables::communication::FILE),
+        "# test\nnvjet our collectives\n",
+    )
+    .expect("written");
+    let after = report_on(&capture);
+    let begins = "Most of this job's communication is not NCCL's: ";
+    assert!(after.verdict.starts_with(begins), "{}", after.verdict);
+    let of = |report: Report| report.streams.expect("windows");
+    let (before, after) = (of(before), of(after));
+    assert_eq!(before.other_communication.len(), 0);
+    assert_eq!(after.other_communication[0].library, "our collectives");
+    for (before, after) in before.ranks.iter().zip(&after.ranks) {
+        assert!(after.exposed.share > before.exposed.share + 0.2);
+        assert!(after.computing.share < before.computing.share);
+    }
+    let is_ours = |kernel: &&analyze::streams::KernelRow| kernel.name.contains("nvjet");
+    let ours: Vec<_> = after.kernels.iter().filter(is_ours).collect();
+    assert!(!ours.is_empty() && ours.iter().all(|kernel| kernel.kind == "communication"));
+}
+
+#[test]
+fn a_replay_of_a_decode_graph_has_its_calls_and_what_they_take() {
+    let of = |name: &str| report_on(&recorded(name)).streams.expect("windows").replays;
+    let (plain, slowed) = (of("decode_plain"), of("decode_slow_gpu"));
+    for replay in plain.iter().chain(&slowed) {
+        // Twelve layers of two AllReduces each, which run between the layers' kernels on one stream.
+        assert_eq!(
+            replay.calls.iter().next(),
+            Some((&"AllReduce".to_owned(), &24))
+        );
+        assert!(replay.replays > 100);
+        assert!(replay.exposed_us > 0.999 * replay.communication_us);
+        let (low, high) = replay.exposed_interval_us.expect("enough");
+        assert!(low <= replay.exposed_us && replay.exposed_us <= high);
+    }
+    // A step takes 540 µs (data/README.md); windows make it up to 5 % longer.
+    assert!(
+        plain
+            .iter()
+            .all(|of| (540.0..570.0).contains(&of.replay_us)),
+        "{plain:?}"
+    );
+    // Rank 0 waits in its AllReduces for rank 1, which has 0.2 ms more to do.
+    let exposed = |of: &[analyze::streams::replays::Replay], rank| {
+        let row = of.iter().find(|replay| replay.rank == Some(rank));
+        row.expect("both ranks").exposed_us
+    };
+    let longer = exposed(&slowed, 0) - exposed(&plain, 0);
+    assert!((170.0..230.0).contains(&longer), "{longer}");
+}

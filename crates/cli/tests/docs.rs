@@ -1,0 +1,443 @@
+//! The documentation holds: its commands print what it shows, its links lead somewhere, and its lines fit.
+//!
+//! A fenced block with lines that begin with `$ ` is a session. Its commands run by `sh`, block after block,
+//! in one folder for each page. There `data` is the repository's folder of recorded jobs, and `ncclscope` and
+//! `fake-nccl` are those that were built. What a command prints on standard output must follow it; a line
+//! with nothing but `…` stands for any number of lines. `NCCLSCOPE_GOLDEN=write` (`make golden`) rewrites
+//! what is shown.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> &'static Path {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    crates.and_then(Path::parent).expect("the repository")
+}
+
+fn rewrite() -> bool {
+    std::env::var("NCCLSCOPE_GOLDEN").is_ok_and(|v| v == "write")
+}
+
+/// Folders that a build fills, or that hold no text of ours.
+const SKIPPED: [&str; 6] = [
+    "target",
+    "data",
+    "dist",
+    "node_modules",
+    "__pycache__",
+    "venv",
+];
+
+/// The files of the repository with one of these endings.
+fn files(endings: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with('.') && name != ".github" || SKIPPED.contains(&&*name) {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else if endings.iter().any(|e| name.ends_with(e)) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn pages() -> Vec<PathBuf> {
+    let mut pages = files(&[".md"]);
+    pages.push(root().join("data/README.md"));
+    pages
+}
+
+#[test]
+fn commands_of_the_pages_print_what_the_pages_show() {
+    let mut pages = pages();
+    pages.retain(|page| {
+        let text = fs::read_to_string(page).expect("read");
+        text.lines().any(|line| line.starts_with("$ "))
+    });
+    assert!(pages.len() >= 5, "{pages:?}");
+    let next = std::sync::Mutex::new(pages);
+    let take = || next.lock().ok().and_then(|mut pages| pages.pop());
+    std::thread::scope(|threads| {
+        for _ in 0..2 {
+            threads.spawn(|| {
+                while let Some(page) = take() {
+                    play(&page);
+                }
+            });
+        }
+    });
+}
+
+/// Runs the commands of one page.
+fn play(page: &Path) {
+    let text = fs::read_to_string(page).expect("read");
+    let folder = tempfile::tempdir().expect("a folder");
+    std::os::unix::fs::symlink(root().join("data"), folder.path().join("data")).expect("linked");
+    let (mut shown, mut told) = (Vec::new(), Vec::new());
+    let (mut fenced, mut command) = (false, None);
+    // The end of a block, or the next command, ends what a command printed.
+    for line in text.lines() {
+        let fence = line.starts_with("```");
+        if fence || line.starts_with("$ ") {
+            if let Some(command) = command.take() {
+                let printed = run(command, folder.path());
+                let printed: Vec<&str> = printed.lines().collect();
+                let lines = if fits(&shown, &printed) {
+                    std::mem::take(&mut shown)
+                } else {
+                    shortened(&std::mem::take(&mut shown), &printed)
+                };
+                told.extend(lines.iter().map(|l| (*l).to_owned()));
+            }
+        }
+        fenced ^= fence;
+        if fenced && line.starts_with("$ ") {
+            command = line.strip_prefix("$ ");
+        } else if command.is_some() {
+            shown.push(line);
+            continue;
+        }
+        told.push(line.to_owned());
+    }
+    let told = told.join("\n") + "\n";
+    if told != text && rewrite() {
+        fs::write(page, &told).expect("written");
+    } else {
+        similar(page, &text, &told);
+    }
+}
+
+/// What a command prints on standard output; its standard error is shown if the test fails.
+fn run(command: &str, folder: &Path) -> String {
+    let built = Path::new(env!("CARGO_BIN_EXE_ncclscope")).parent();
+    let built = built.expect("target/PROFILE");
+    let plugin = std::env::var_os("NCCLSCOPE_PLUGIN").map_or_else(
+        || built.join("libnccl_profiler_ncclscope.so"),
+        PathBuf::from,
+    );
+    for needed in [&plugin, &built.join("fake-nccl")] {
+        assert!(needed.is_file(), "no {needed:?}; `make debug` builds it");
+    }
+    let path = std::env::var("PATH").expect("set");
+    let output = Command::new("timeout")
+        .args(["-k", "1", "60", "sh", "-c", command])
+        .current_dir(folder)
+        .env_clear()
+        .env("PATH", format!("{}:{path}", built.display()))
+        .env("LC_ALL", "C")
+        .env("NCCLSCOPE_PLUGIN", plugin)
+        .output()
+        .expect("started");
+    eprintln!("$ {command}\n{}", String::from_utf8_lossy(&output.stderr));
+    // A blank line at the end shows nothing.
+    String::from_utf8_lossy(&output.stdout)
+        .trim_end()
+        .to_owned()
+}
+
+/// Whether these lines were printed, where `…` stands for any number of them.
+fn fits(shown: &[&str], printed: &[&str]) -> bool {
+    match shown.split_first() {
+        None => printed.is_empty(),
+        Some((&"…", rest)) => (0..=printed.len()).any(|n| fits(rest, &printed[n..])),
+        Some((line, rest)) => {
+            printed
+                .first()
+                .is_some_and(|p| p.trim_end() == line.trim_end())
+                && fits(rest, &printed[1..])
+        }
+    }
+}
+
+/// What was printed, without what the page leaves out. Parts that it shows have as many lines as before, and
+/// begin with the same words.
+fn shortened<'a>(shown: &[&'a str], printed: &[&'a str]) -> Vec<&'a str> {
+    let words = |line: &str| {
+        line.split(' ')
+            .take(2)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let mut lines = Vec::new();
+    let mut rest = printed;
+    for (n, part) in shown.split(|line| *line == "…").enumerate() {
+        let begins = part.first().map(|first| words(first));
+        let from = match begins {
+            Some(begins) if n > 0 => rest.iter().position(|line| words(line) == begins),
+            _ => Some(0),
+        };
+        let Some(from) = from else {
+            return printed.to_vec();
+        };
+        if n > 0 {
+            lines.push("…");
+        }
+        let to = rest.len().min(from + part.len());
+        lines.extend(&rest[from..to]);
+        rest = &rest[to..];
+    }
+    if fits(&lines, printed) {
+        lines
+    } else {
+        printed.to_vec()
+    }
+}
+
+#[test]
+fn omitted_lines_are_any_number_and_others_are_exact() {
+    assert!(fits(&["a", "…", "d"], &["a", "b", "c", "d"]));
+    assert!(fits(&["a", "…"], &["a"]));
+    assert!(!fits(&["a", "…", "d"], &["a", "b"]));
+    assert!(!fits(&["a"], &["a", "b"]));
+    assert!(!fits(&[], &["a"]));
+    let printed = ["a", "b 2", "c", "d e 3", "f", "g"];
+    assert_eq!(
+        shortened(&["b 1", "…", "d e 1", "…"], &printed[1..]),
+        ["b 2", "…", "d e 3", "…"]
+    );
+    assert_eq!(shortened(&["a", "…", "x"], &printed), printed);
+}
+
+fn similar(page: &Path, shown: &str, told: &str) {
+    let differs = shown.lines().zip(told.lines()).position(|(a, b)| a != b);
+    let at = differs.unwrap_or(shown.lines().count().min(told.lines().count()));
+    let part = |text: &str| -> String {
+        text.lines()
+            .skip(at)
+            .take(20)
+            .map(|l| format!("{l}\n"))
+            .collect()
+    };
+    assert!(
+        shown == told,
+        "{}:{}: the page has\n{}and it should be\n{}`make golden` rewrites the page; read the diff like code",
+        page.display(),
+        at + 1,
+        part(shown),
+        part(told)
+    );
+}
+
+#[test]
+fn the_page_of_the_command_line_is_what_help_prints() {
+    let page = root().join("docs/reference/cli.md");
+    let text = fs::read_to_string(&page).expect("docs/reference/cli.md");
+    let (head, _) = text.split_once("\n## ").expect("a section");
+    let help = |arguments: &[&str]| {
+        // Not on a terminal, lines are wrapped at 100 columns.
+        let output = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
+            .args(arguments)
+            .output();
+        String::from_utf8(output.expect("started").stdout).expect("UTF-8")
+    };
+    let all = help(&["--help"]);
+    let verbs = all.lines().skip_while(|l| *l != "Commands:").skip(1);
+    let verbs = verbs.take_while(|l| !l.is_empty());
+    let verbs = verbs
+        .filter(|l| !l.starts_with("   "))
+        .filter_map(|l| l.split_whitespace().next());
+    let verbs: Vec<&str> = verbs.filter(|v| *v != "help").collect();
+    assert!(verbs.len() > 8, "{verbs:?}");
+    let mut told = head.to_owned();
+    let mut section = |title: &str, text: &str| {
+        let text: String = text
+            .lines()
+            .map(|l| format!("{}\n", l.trim_end()))
+            .collect();
+        told += &format!("\n## {title}\n\n```text\n{text}```\n");
+    };
+    section("ncclscope", &all);
+    for verb in verbs {
+        section(&format!("ncclscope {verb}"), &help(&[verb, "--help"]));
+    }
+    if rewrite() {
+        fs::write(&page, &told).expect("written");
+    } else {
+        similar(&page, &text, &told);
+    }
+}
+
+/// The schemas, which other tests hold the printed JSON to.
+const SCHEMAS: [(&str, &str); 4] = [
+    ("report", include_str!("../../render/schema/report-1.json")),
+    ("diff", include_str!("../../render/schema/diff-1.json")),
+    ("hang", include_str!("../../render/schema/hang-1.json")),
+    ("doctor", include_str!("../schema/doctor-1.json")),
+];
+
+#[test]
+fn the_page_of_json_has_every_name_of_the_schemas() {
+    let page = root().join("docs/reference/json.md");
+    let text = fs::read_to_string(&page).expect("docs/reference/json.md");
+    let (head, _) = text.split_once("\n## ncclscope ").expect("a section");
+    let mut told = head.to_owned();
+    for (verb, schema) in SCHEMAS {
+        let schema: Value = serde_json::from_str(schema).expect("JSON");
+        let mut rows = Vec::new();
+        names(&schema, "", &mut rows);
+        assert!(rows.len() > 3, "{verb}");
+        let title = schema["title"].as_str().unwrap_or_default();
+        told += &format!("\n## ncclscope {verb} --json\n\nThe format is `{title}`.\n");
+        told += "\n| name | type | |\n|---|---|---|\n";
+        for [name, kind, text] in rows {
+            told += &format!("| `{name}` | {kind} | {text} |\n");
+        }
+        for (name, shape) in schema["$defs"].as_object().into_iter().flatten() {
+            let mut rows = Vec::new();
+            names(shape, "", &mut rows);
+            if rows.is_empty() {
+                continue;
+            }
+            told += &format!("\n### {name}, in {verb}\n\n| name | type | |\n|---|---|---|\n");
+            for [name, kind, text] in rows {
+                told += &format!("| `{name}` | {kind} | {text} |\n");
+            }
+        }
+    }
+    if rewrite() {
+        fs::write(&page, &told).expect("written");
+    } else {
+        similar(&page, &text, &told);
+    }
+}
+
+/// Name, type and description of what an object of this schema has, in its order.
+fn names(schema: &Value, before: &str, rows: &mut Vec<[String; 3]>) {
+    for (name, value) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{before}{name}");
+        let text = value["description"].as_str().unwrap_or_default();
+        rows.push([path.clone(), kind(value), text.replace('|', "\\|")]);
+        inner(value, &path, rows);
+    }
+}
+
+fn inner(value: &Value, path: &str, rows: &mut Vec<[String; 3]>) {
+    names(value, &format!("{path}."), rows);
+    if value["items"].is_object() {
+        inner(&value["items"], &format!("{path}[]"), rows);
+    }
+    if value["additionalProperties"].is_object() {
+        inner(&value["additionalProperties"], &format!("{path}.*"), rows);
+    }
+    for choice in ["anyOf", "oneOf"] {
+        for value in value[choice].as_array().into_iter().flatten() {
+            inner(value, path, rows);
+        }
+    }
+}
+
+/// The type of a value in words.
+fn kind(value: &Value) -> String {
+    let any = value["anyOf"].as_array().or(value["oneOf"].as_array());
+    if let Some(reference) = value["$ref"].as_str() {
+        return reference.rsplit('/').next().unwrap_or_default().to_owned();
+    }
+    if let Some(any) = any {
+        let kinds: Vec<String> = any.iter().map(kind).collect();
+        return kinds.join(" or ");
+    }
+    if let Some(one) = value.get("const") {
+        return format!("`{one}`");
+    }
+    if let Some(words) = value["enum"].as_array() {
+        let words: Vec<String> = words.iter().map(|w| format!("`{w}`")).collect();
+        return words.join(", ");
+    }
+    let kinds: Vec<&str> = match &value["type"] {
+        Value::String(one) => vec![one],
+        Value::Array(some) => some.iter().filter_map(Value::as_str).collect(),
+        _ => vec!["any"],
+    };
+    let of = |kind: &&str| match *kind {
+        "array" if value["items"].is_object() => {
+            format!("array of {}", self::kind(&value["items"]))
+        }
+        "object" if value["additionalProperties"].is_object() => {
+            format!("object of {}", self::kind(&value["additionalProperties"]))
+        }
+        kind => kind.to_owned(),
+    };
+    let kinds: Vec<String> = kinds.iter().map(of).collect();
+    kinds.join(" or ")
+}
+
+/// What GitHub makes of a heading.
+fn anchor(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_' | ' ');
+    text.chars()
+        .filter(kept)
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let mut dead = Vec::new();
+    let mut links = 0;
+    for page in pages() {
+        let text = fs::read_to_string(&page).expect("read");
+        for target in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split_once(')'))
+        {
+            let target = target.0;
+            if target.contains("://") || target.contains(char::is_whitespace) {
+                continue;
+            }
+            links += 1;
+            let (path, heading) = target.split_once('#').unwrap_or((target, ""));
+            let to = match path {
+                "" => page.clone(),
+                path => page.parent().expect("a folder").join(path),
+            };
+            let has = |to: &Path| {
+                let text = fs::read_to_string(to).unwrap_or_default();
+                let headings = text.lines().filter(|l| l.starts_with('#'));
+                headings.map(anchor).any(|a| a == heading)
+            };
+            if !to.exists() || !heading.is_empty() && !has(&to) {
+                dead.push(format!("{}: {target}", page.display()));
+            }
+        }
+    }
+    assert!(links > 100, "{links} links");
+    assert!(dead.is_empty(), "{dead:#?}");
+}
+
+/// Pages that mention a path of the documentation, in code, comments and messages.
+#[test]
+fn paths_of_pages_that_code_names_are_there() {
+    let mut missing = BTreeSet::new();
+    for file in files(&[
+        ".rs", ".py", ".pyi", ".sh", ".md", ".toml", ".json", "Makefile",
+    ]) {
+        let text = fs::read_to_string(&file).expect("read");
+        for (at, _) in text.match_indices("docs/") {
+            let before = text[..at].chars().next_back();
+            let path: String = text[at..]
+                .chars()
+                .take_while(|c| c.is_alphanumeric() || "/-_.".contains(*c))
+                .collect();
+            let ours = path.ends_with(".md")
+                && !before.is_some_and(|c| c.is_alphanumeric() || "-_.".contains(c));
+            if ours && !root().join(&path).is_file() {
+                missing.insert(format!("{}: {path}", file.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}

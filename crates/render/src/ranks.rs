@@ -1,0 +1,148 @@
+//! The ranks as text: one row for each of a few, or what is usual over many.
+//!
+//! A row of [`by_rank`] puts together what several parts of a report say of a GPU: time in NCCL, exposed communication,
+//! waiting, how often it came last, and what that costs the job.
+//!
+//! Rule: a figure that a part of the report has not is `-`, and never 0.
+
+use crate::layout::{plural, Page, Table, Unit};
+use analyze::ranks::{RankRow, Ranks, Spread};
+use analyze::spelling::three;
+use analyze::Report;
+
+/// What other parts of the report say of a rank.
+#[derive(Default)]
+struct Beside {
+    exposed: Option<f64>,
+    waited_us: Option<f64>,
+    last: Option<u64>,
+    cost_us: Option<f64>,
+}
+
+fn beside(report: &Report, row: &RankRow) -> Beside {
+    let mut found = Beside::default();
+    let here = |host: &str, pid: u32, device: Option<u32>| {
+        let same = device.is_none() || row.device.is_none() || device == row.device;
+        same && (host, pid) == (row.host.as_str(), row.pid)
+    };
+    if let Some(arrivals) = &report.arrivals {
+        let of = arrivals.ranks.iter();
+        if let Some(rank) = of.clone().find(|r| here(&r.host, r.pid, r.device)) {
+            found.waited_us = Some(rank.wait_rank_us);
+            found.last = Some(rank.last);
+            found.cost_us = rank.loss_wall_us;
+        }
+    }
+    if let Some(waits) = report.stream_waits.as_ref().filter(|waits| waits.tells()) {
+        let rank = waits.ranks.iter().find(|r| here(&r.host, r.pid, r.device));
+        found.exposed = rank.map(|rank| rank.share.share);
+    }
+    if let Some(streams) = &report.streams {
+        let of_windows = streams.ranks.iter();
+        let rank = of_windows
+            .clone()
+            .find(|r| here(&r.host, r.pid, Some(r.device)));
+        found.exposed = rank.map(|rank| rank.exposed.share).or(found.exposed);
+        if streams.tells_who() {
+            let costs = streams.waited_for.iter();
+            let cost = costs.clone().find(|r| here(&r.host, r.pid, Some(r.device)));
+            found.cost_us = cost.map(|rank| rank.loss_us);
+        }
+    }
+    found
+}
+
+/// Writes a row for each rank.
+pub(crate) fn by_rank(report: &Report, page: &mut Page) {
+    let rows = &report.ranks.rows;
+    let names = [
+        "rank",
+        "host",
+        "gpu",
+        "calls",
+        "nccl",
+        "nccl_%",
+        "exposed_%",
+        "waited",
+        "last",
+        "costs",
+    ];
+    let mut table = Table::new(names, "><>>>>>>>>");
+    table.squeeze = &["host", "gpu", "calls", "nccl"];
+    let found: Vec<Beside> = rows.iter().map(|row| beside(report, row)).collect();
+    let times = rows.iter().filter_map(|row| row.nccl_us);
+    let others = found
+        .iter()
+        .flat_map(|b| b.waited_us.into_iter().chain(b.cost_us));
+    let unit = Unit::of(times.chain(others));
+    let share = |share: Option<f64>| share.map_or("-".to_owned(), |s| three(100.0 * s));
+    for (row, beside) in rows.iter().zip(&found) {
+        table.row([
+            row.rank
+                .map_or(format!("pid:{}", row.pid), |rank| rank.to_string()),
+            row.host.clone(),
+            row.device
+                .map_or("-".to_owned(), |device| device.to_string()),
+            row.calls.to_string(),
+            unit.show(row.nccl_us),
+            share(row.share),
+            share(beside.exposed),
+            unit.show(beside.waited_us),
+            beside.last.map_or("-".to_owned(), |n| n.to_string()),
+            unit.show(beside.cost_us),
+        ]);
+    }
+    let (first, by) = match basis(&report.ranks) {
+        "host" => ("in API calls, ", ""),
+        "sample" => ("", "; nccl: estimated from a sample"),
+        "-" => ("", ""),
+        _ => ("", "; nccl: in its kernels"),
+    };
+    let last = report.arrivals.as_ref().map_or(String::new(), |arrivals| {
+        let operations = plural(arrivals.operations, "operation", "operations");
+        format!("; last: to arrive in {operations}")
+    });
+    page.title(&format!("Ranks ({first}times in {}{by}{last})", unit.name));
+    page.table(&table, usize::MAX, "ranks");
+}
+
+/// From what the time in NCCL is.
+fn basis(ranks: &Ranks) -> &'static str {
+    let of = |which: &str| ranks.rows.iter().any(|r| r.basis == Some(which));
+    match (of("gpu"), of("host")) {
+        _ if of("sample") => "sample",
+        (true, true) => "gpu+host",
+        (true, false) => "gpu",
+        (false, true) => "host",
+        (false, false) => "-",
+    }
+}
+
+/// Writes the least, the median and the most of each figure.
+pub(crate) fn over_ranks(ranks: &Ranks, page: &mut Page) {
+    let basis = basis(ranks);
+    let mut table = Table::new(["figure", "clock", "min", "median", "max"], "<<>>>");
+    let spread = |of: &Option<Spread>, show: &dyn Fn(f64) -> String| {
+        of.map(|s| [s.min, s.median, s.max].map(show))
+    };
+    let most = |of: &Option<Spread>| of.map(|s| s.max);
+    let unit = Unit::of(most(&ranks.nccl_us).into_iter().chain(most(&ranks.wall_us)));
+    let time = |us: f64| unit.show(Some(us));
+    for (name, clock, cells) in [
+        ("calls", "-", spread(&ranks.calls, &|n| format!("{n:.0}"))),
+        ("nccl", basis, spread(&ranks.nccl_us, &time)),
+        ("wall", "host", spread(&ranks.wall_us, &time)),
+        ("nccl_%", basis, spread(&ranks.share, &|s| three(100.0 * s))),
+    ] {
+        if let Some(cells) = cells {
+            let names = [name, clock].map(str::to_owned);
+            table.row(names.into_iter().chain(cells));
+        }
+    }
+    page.title(&format!(
+        "Ranks (over {}; times in {}, nccl_% of wall)",
+        ranks.rows.len(),
+        unit.name
+    ));
+    page.table(&table, usize::MAX, "figures");
+}
