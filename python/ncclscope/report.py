@@ -921,6 +921,101 @@ class Problem(Record):
     found: str
 
 
+class Curve(Record):
+    """A figure over time, a value for each bucket. ``sum`` is over all ranks: a number, bytes, or µs. The others are per second,
+    or shares of the time: of the rank with least, the mean over ranks, and the rank with most."""
+
+    __slots__ = ()
+    sum: list[float]
+    min: list[float]
+    mean: list[float]
+    max: list[float]
+
+
+class Band(Record):
+    """How durations are spread, a value for each bucket."""
+
+    __slots__ = ()
+    n: list[int]
+    p10: list[float | None]
+    p50: list[float | None]
+    p90: list[float | None]
+
+
+class LateRank(Record):
+    """A rank that is late more than chance gives, and how long operations waited for it alone, by bucket."""
+
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    device: int | None
+    held_up_us: list[float]
+
+
+class StepMarks(Record):
+    """When steps began on one rank; ``every`` is 1 if all of them are here."""
+
+    __slots__ = ()
+    rank: int | None
+    every: int
+    begins_us: list[float]
+
+
+class Mark(Record):
+    """Something that happened at a moment of the timeline."""
+
+    __slots__ = ()
+    kind: Literal["dead_rank"]
+    at_us: float
+    text: str
+
+
+class Timeline(Record):
+    """The run over time, in at most 256 buckets of ``bucket_us``."""
+
+    _parts = {
+        "calls": Curve,
+        "collectives": Curve,
+        "sends": Curve,
+        "recvs": Curve,
+        "bytes": Curve,
+        "bytes_sent": Curve,
+        "bytes_received": Curve,
+        "nccl": Curve,
+        "waiting": Curve,
+        "transfer": Curve,
+        "exposed": Curve,
+        "nic": Curve,
+        "durations_us": Band,
+        "late": LateRank,
+        "steps": StepMarks,
+        "marks": Mark,
+    }
+    __slots__ = ()
+    begin_ns: int
+    bucket_us: float
+    buckets: int
+    ranks: int
+    without_time: int
+    calls: Curve
+    collectives: Curve
+    sends: Curve
+    recvs: Curve
+    bytes: Curve
+    bytes_sent: Curve | None
+    bytes_received: Curve | None
+    nccl: Curve
+    waiting: Curve | None
+    transfer: Curve | None
+    exposed: Curve | None
+    nic: Curve | None
+    durations_us: Band | None
+    late: list[LateRank]
+    steps: StepMarks | None
+    marks: list[Mark]
+
+
 class Report(Record):
     """What ``ncclscope report`` says. ``str()`` is its text; notebooks show the verdict and a picture."""
 
@@ -938,6 +1033,7 @@ class Report(Record):
         "warmup": Warmup,
         "settings": Setting,
         "network": NetworkRow,
+        "timeline": Timeline,
         "steps": Steps,
         "streams": Streams,
         "cost": Cost,
@@ -963,6 +1059,7 @@ class Report(Record):
     warmup: list[Warmup]
     settings: list[Setting]
     network: list[NetworkRow]
+    timeline: Timeline | None
     steps: Steps | None
     streams: Streams | None
     cost: Cost | None

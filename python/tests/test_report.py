@@ -73,7 +73,7 @@ def check(record: type[Record], declared: dict[str, typing.Any], seen: set[type]
         part = record._parts.get(name)
         if "array" in types:
             items = resolved(declared_field["items"])
-            wanted = f"list[{part.__name__ if part else PYTHON_OF[items['type']]}]"
+            wanted = f"list[{part.__name__ if part else plain(items)}]"
             if part:
                 check(part, items, seen)
         elif "object" in types and "properties" in declared_field:

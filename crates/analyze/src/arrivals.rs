@@ -31,6 +31,7 @@ mod gatherer;
 mod hosts;
 mod links;
 mod operations;
+pub(crate) mod over_time;
 mod sampled;
 mod stalls;
 pub mod table;
@@ -38,7 +39,7 @@ mod what_if;
 
 pub use bounds::bound;
 pub use chain::{inherited, InheritedFrom};
-pub use gatherer::{Gatherer, Routes, TOO_MANY};
+pub use gatherer::{waits_for_last, Gatherer, Routes, TOO_MANY};
 pub(crate) use hosts::hosts;
 pub use links::{Link, OverNetwork};
 pub use sampled::SampledArrivals;

@@ -17,9 +17,8 @@ pub struct Coverage {
     /// The last interval of the union of those before `new`, and the ones before it: gap and length by turns.
     last: Option<(u64, u64)>,
     packed: Vec<u8>,
-    /// End and total length of what is packed.
+    /// End of what is packed.
     packed_to: u64,
-    packed_length: u64,
     late: Vec<(u64, u64)>,
     sum: u64,
     span: Option<(u64, u64)>,
@@ -56,28 +55,42 @@ impl Coverage {
     }
 
     /// Length of the union.
-    pub fn union(mut self) -> u64 {
-        self.pack(self.new.len());
-        let length = |(begin, end): (u64, u64)| end - begin;
-        if self.late.is_empty() {
-            return self
-                .packed_length
-                .saturating_add(self.last.map_or(0, length));
-        }
-        let mut all = std::mem::take(&mut self.late);
-        let (mut at, mut reader) = (0, Reader::new(&self.packed));
-        while let (Some(gap), Some(length)) = (reader.get(), reader.get()) {
-            all.push((at + gap, at + gap + length));
-            at += gap + length;
-        }
-        all.extend(self.last);
-        all.sort_unstable();
-        let (mut union, mut reached) = (0u64, 0);
-        for (begin, end) in all {
-            union = union.saturating_add(end.saturating_sub(begin.max(reached)));
-            reached = reached.max(end);
-        }
+    pub fn union(&mut self) -> u64 {
+        let mut union = 0u64;
+        self.each(|begin, end| union = union.saturating_add(end - begin));
         union
+    }
+
+    /// Hands the intervals of the union to `each`, in order: they don't meet.
+    pub fn each(&mut self, mut each: impl FnMut(u64, u64)) {
+        self.pack(self.new.len());
+        let (mut at, mut reader) = (0, Reader::new(&self.packed));
+        let packed = std::iter::from_fn(|| {
+            let (gap, length) = (reader.get()?, reader.get()?);
+            let begin = at + gap;
+            at = begin + length;
+            Some((begin, at))
+        });
+        let packed = packed.chain(self.last);
+        if self.late.is_empty() {
+            return packed.for_each(|(begin, end)| each(begin, end));
+        }
+        let mut all: Vec<(u64, u64)> = packed.chain(self.late.iter().copied()).collect();
+        all.sort_unstable();
+        let mut under_way: Option<(u64, u64)> = None;
+        for (begin, end) in all {
+            match &mut under_way {
+                Some(last) if begin <= last.1 => last.1 = last.1.max(end),
+                under_way => {
+                    if let Some((begin, end)) = under_way.replace((begin, end)) {
+                        each(begin, end);
+                    }
+                }
+            }
+        }
+        under_way
+            .into_iter()
+            .for_each(|(begin, end)| each(begin, end));
     }
 
     /// Adds the first `n` of the new ones to the union.
@@ -92,7 +105,6 @@ impl Coverage {
                 Some(last) => {
                     put(&mut self.packed, last.0 - self.packed_to);
                     put(&mut self.packed, last.1 - last.0);
-                    self.packed_length += last.1 - last.0;
                     self.packed_to = last.1;
                     *last = (begin, end);
                 }

@@ -48,6 +48,7 @@ pub mod steps;
 pub mod stream_waits;
 pub mod streams;
 pub mod summary;
+pub mod timeline;
 pub mod warmup;
 pub mod words;
 
@@ -95,6 +96,8 @@ pub struct Report {
     pub settings: Vec<settings::SettingRow>,
     /// What the network did for them, most bytes first; empty where no call used it or it was not recorded.
     pub network: Vec<network::NetworkRow>,
+    /// The run over time; null without a single time.
+    pub timeline: Option<timeline::Timeline>,
     /// The steps of the job; null where no pattern of calls repeats.
     pub steps: Option<steps::Steps>,
     /// What the GPUs did, from kernel windows; null where there were none.
@@ -186,6 +189,7 @@ pub struct Analysis {
     streams: streams::Gatherer,
     cost: cost::Gatherer,
     stream_waits: stream_waits::Gatherer,
+    timeline: timeline::Gatherer,
     steps: Vec<steps::StepsRow>,
     evidence: evidence::Gatherer,
     silent: notes::Silent,
@@ -213,6 +217,7 @@ struct UnderWay {
     in_windows: streams::Calls,
     cost: cost::Plan,
     waits: stream_waits::Plan,
+    timeline: timeline::Plan,
 }
 
 impl Default for Analysis {
@@ -231,6 +236,7 @@ impl Default for Analysis {
             streams: streams::Gatherer::default(),
             cost: cost::Gatherer::default(),
             stream_waits: stream_waits::Gatherer::default(),
+            timeline: timeline::Gatherer::default(),
             steps: Vec::new(),
             evidence: evidence::Gatherer::default(),
             silent: notes::Silent::default(),
@@ -282,6 +288,7 @@ impl Analysis {
                 in_windows: streams::Calls::new(process),
                 cost: cost::Plan::new(process),
                 waits: stream_waits::Plan::new(capture, process, &walk),
+                timeline: timeline::Plan::new(capture, process, &walk, &rows),
             });
         }
         let Some(mut now) = self.under_way.take() else {
@@ -292,7 +299,8 @@ impl Analysis {
             let place = execution.place;
             now.in_windows.add(process, &devices, execution);
             now.cost.add(process, execution);
-            now.waits.add(execution);
+            let exposed = now.waits.add(execution);
+            now.timeline.add(process, execution, exposed);
             self.operations.add(rows[place], execution);
             self.functions.add(functions[place], execution);
             self.network.add(networks[place], process, execution);
@@ -335,6 +343,7 @@ impl Analysis {
                 let local = walk.places()[place].local;
                 now.ranks.add_counted(local, place, calls, total.timed);
                 now.waits.add_counted(place, calls);
+                now.timeline.add_counted(place, calls);
                 let stamps = process.fact("timing") == Some("stamps");
                 operations::untimed_in_totals(stamps, shape, total, &mut now.untimed);
             }
@@ -344,6 +353,7 @@ impl Analysis {
             self.operations.add_in_graphs(rows[shape as usize], calls);
             now.ranks.add_counted(local, shape as usize, calls, 0);
             now.waits.add_in_graphs(shape as usize, calls);
+            now.timeline.add_counted(shape as usize, calls);
         }
         self.graphs.add(capture, process);
         for (shape, ns) in self.streams.add(capture, process, now.in_windows) {
@@ -352,7 +362,12 @@ impl Analysis {
         self.cost.add(process, now.cost);
         self.stream_waits.add(process, now.waits);
         self.evidence.end(now.evidence, process);
-        self.ranks.extend(now.ranks.finish(process));
+        let timeline = &mut now.timeline;
+        let ranks = now.ranks.finish(process, |device, ns, intervals| {
+            timeline.add_nccl(device, ns, |each| intervals.each(each));
+        });
+        self.ranks.extend(ranks);
+        self.timeline.add(now.timeline);
         self.steps.extend(now.pattern.finish(process));
         self.deaths.add(capture, &walk, now.deaths);
         self.completeness
@@ -374,6 +389,7 @@ impl Analysis {
         self.streams.merge(later.streams);
         self.cost.merge(later.cost);
         self.stream_waits.merge(later.stream_waits);
+        self.timeline.merge(later.timeline, &rows);
         self.steps.extend(later.steps);
         self.evidence.merge(later.evidence);
         self.silent.merge(later.silent);
@@ -388,9 +404,17 @@ impl Analysis {
         let given = self.given.as_ref();
         let streams = self.streams.finish(capture);
         let measured = streams.as_ref().is_some_and(streams::Streams::tells_who);
-        let (mut arrivals, clocks) = self
-            .arrivals
-            .finish(capture, &self.matcher, given, measured);
+        let mut over = None;
+        let gathered = self.timeline;
+        let look = |of: &arrivals::over_time::OverTime, clocks: Option<&clocks::Clocks>| {
+            over = gathered.over(clocks);
+            if let Some(over) = &mut over {
+                over.look(of);
+            }
+        };
+        let (mut arrivals, clocks) =
+            self.arrivals
+                .finish(capture, &self.matcher, given, measured, look);
         let functions = self.functions.finish(capture, &operations);
         let parts = self.functions.parts(capture);
         let kinds = functions::kinds(&functions);
@@ -405,13 +429,23 @@ impl Analysis {
         if let Some(arrivals) = &mut arrivals {
             arrivals::bound(arrivals, streams.as_ref(), run_us);
         }
+        let steps = steps::finish(self.steps, capture.processes.len());
+        let stream_waits = self.stream_waits.finish(capture, streams.as_ref());
+        let newest_ns = self.deaths.newest_ns();
+        let deaths = self.deaths.finish(capture);
+        let timeline = over.map(|over| {
+            let (arrivals, waits) = (arrivals.as_ref(), stream_waits.as_ref());
+            let mut timeline = over.finish(&operations, arrivals, waits, steps.as_ref());
+            timeline.mark_deaths(&deaths, clocks.as_ref());
+            timeline
+        });
         let mut report = Report {
             schema: SCHEMA,
             verdict: String::new(),
             job: job::job(capture, &ranks, &jobs),
             completeness,
-            sightings: sightings::rows(capture, self.deaths.newest_ns()),
-            deaths: self.deaths.finish(capture),
+            sightings: sightings::rows(capture, newest_ns),
+            deaths,
             communicators: job::communicators(capture),
             notes: notes::notes(capture, self.silent, &operations, &kinds, &ranks),
             ranks,
@@ -421,9 +455,10 @@ impl Analysis {
             settings: settings::settings(capture, &operations),
             network: self.network.finish(capture),
             graphs: self.graphs.finish(capture),
-            steps: steps::finish(self.steps, capture.processes.len()),
+            timeline,
+            steps,
             cost: self.cost.finish(),
-            stream_waits: self.stream_waits.finish(capture, streams.as_ref()),
+            stream_waits,
             streams,
             arrivals,
             clocks,

@@ -82,6 +82,9 @@ pub struct Operation {
     pub percentile_error: f64,
     /// Those of `timed` whose CUDA events began on an idle stream: their times include the launch.
     pub on_idle_stream: u64,
+    /// The number that the row was gathered under.
+    #[serde(skip)]
+    pub gathered_as: u32,
     /// For plots; not in the JSON report, where they would take most of the room.
     #[serde(skip)]
     pub histograms: Histograms,
@@ -269,7 +272,17 @@ impl Gatherer {
             .into_iter()
             .zip(self.rows)
             .zip(whole)
-            .map(|(((_, key), row), whole)| (key, row.finish(capture, key, whole)))
+            .map(|(((index, key), row), whole)| {
+                let operation = row.finish(capture, key, whole);
+                let gathered_as = index;
+                (
+                    key,
+                    Operation {
+                        gathered_as,
+                        ..operation
+                    },
+                )
+            })
             // Shapes that no execution had, such as those of pieces.
             .filter(|(_, row)| row.calls != 0 || row.captured != 0)
             .collect();
@@ -409,6 +422,7 @@ impl Gathered {
             .flatten();
         let untimed = CAUSES.iter().zip(self.untimed);
         Operation {
+            gathered_as: 0,
             communicator: communicator.map(|c| c.id.clone()),
             nranks,
             function,

@@ -215,14 +215,18 @@ impl Gatherer {
         }
     }
 
-    /// The rows of the process, one for each of its GPUs.
-    pub fn finish(self, process: &Process) -> Vec<RankRow> {
+    /// The rows of the process, one for each of its GPUs. `look` sees the time in NCCL of each: device, ns in all, and intervals.
+    pub fn finish(
+        self,
+        process: &Process,
+        mut look: impl FnMut(Option<u32>, u64, &mut Coverage),
+    ) -> Vec<RankRow> {
         let us = |ns: u64| ns as f64 / 1e3;
         self.gpus
             .into_iter()
             .map(|(device, gpu)| {
                 let warmup = gpu.warmup;
-                let (basis, intervals) = match (gpu.kernels, gpu.api) {
+                let (basis, mut intervals) = match (gpu.kernels, gpu.api) {
                     (kernels, _) if !kernels.is_empty() => (Some("gpu"), kernels),
                     (_, api) if !api.is_empty() => (Some("host"), api),
                     (none, _) => (None, none),
@@ -251,6 +255,7 @@ impl Gatherer {
                     union = ((union as f64 * more) as u64).min(wall.unwrap_or(u64::MAX));
                     sum = all as u64;
                 }
+                look(device, union, &mut intervals);
                 RankRow {
                     rank: process.rank,
                     host: process.host.clone(),

@@ -113,6 +113,14 @@ pub struct Step {
     pub communication_ns: Option<u64>,
 }
 
+impl Steps {
+    /// The row that `rank` and `step_us` are of.
+    pub fn reference(&self) -> Option<&StepsRow> {
+        let most = self.rows.iter().map(|row| row.steps).max()?;
+        self.rows.iter().find(|row| row.steps == most)
+    }
+}
+
 /// A call: what it is, when it was made on the host (0 not known), and when its kernel ran (0, 0 not known).
 #[derive(Clone, Copy)]
 struct Item {

@@ -295,13 +295,17 @@ impl Plan {
         }
     }
 
-    /// Adds an execution.
+    /// Adds an execution; returns for how long a stream stood still for it, ns.
     #[inline]
-    pub fn add(&mut self, execution: &Execution) {
+    pub fn add(&mut self, execution: &Execution) -> u64 {
         if execution.captured || execution.warmup {
-            return;
+            return 0;
         }
         let wait = self.wait(execution);
+        let exposed = match &wait {
+            Some(Wait::Known { exposed, .. }) => *exposed,
+            _ => 0,
+        };
         let kind = &mut self.kinds[self.kind_of[execution.place]];
         kind.sums.add(&wait);
         if let Some((begin, mut end)) = execution.api {
@@ -311,6 +315,7 @@ impl Plan {
             let (from, to) = kind.active.unwrap_or((begin, end));
             kind.active = Some((from.min(begin), to.max(end)));
         }
+        exposed
     }
 
     /// Counts calls of a place that have no rows.
@@ -636,7 +641,9 @@ mod tests {
             let walk = Walk::new(&process);
             let mut plan = Plan::new(&Capture::default(), &process, &walk);
             let mut steps = crate::executions::Steps::default();
-            walk.for_each(&mut steps, |execution| plan.add(execution));
+            walk.for_each(&mut steps, |execution| {
+                plan.add(execution);
+            });
             plan.add_in_graphs(0, in_graphs);
             let mut gatherer = Gatherer::default();
             gatherer.add(&process, plan);

@@ -112,7 +112,8 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
         }
         Format::Chrome => {
             let clocks = analyze::clocks_of(&capture, given);
-            let timeline = timeline(&capture, clocks.as_ref())?;
+            has_calls(&capture)?;
+            let timeline = checked(Timeline::new(&capture, clocks.as_ref()), clocks.as_ref())?;
             match &args.output {
                 Some(folder) if is_folder(folder) => {
                     chrome_by_rank(&timeline, folder).with_context(|| writing(folder))
@@ -126,10 +127,12 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
             }
         }
         Format::Perfetto => {
-            let clocks = analyze::clocks_of(&capture, given);
-            let timeline = timeline(&capture, clocks.as_ref())?;
+            has_calls(&capture)?;
+            let report = analyze::report_with(&capture, given);
+            let clocks = report.clocks.as_ref();
+            let timeline = checked(Timeline::trimmed(&capture, clocks), clocks)?;
             to_file(&args, "slices", |mut out| {
-                render::perfetto::write(&timeline, &mut out)
+                render::perfetto::write(&timeline, Some(&report), &mut out)
             })
         }
     }
@@ -194,9 +197,9 @@ fn modes(capture: &Capture) -> String {
     modes.into_iter().collect::<Vec<_>>().join(", ")
 }
 
-fn timeline<'a>(capture: &'a Capture, clocks: Option<&'a Clocks>) -> anyhow::Result<Timeline<'a>> {
-    has_calls(capture)?;
-    let timeline = Timeline::new(capture, clocks);
+/// Says what is left out of a time line; fails for one with nothing to draw.
+fn checked<'a>(timeline: Timeline<'a>, clocks: Option<&Clocks>) -> anyhow::Result<Timeline<'a>> {
+    let capture = timeline.capture();
     for note in clocks.iter().flat_map(|clocks| &clocks.notes) {
         tell!("warning: {note}");
     }

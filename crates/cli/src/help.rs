@@ -19,6 +19,7 @@ const GROUPS: [(&str, &[[&str; 3]]); 4] = [
         ["report", "what communication costs the job, which rank is late, and what to do", "ncclscope report DIR"],
         ["hang", "does it hang, which rank is missing, which transfer is stuck", "ncclscope hang DIR"],
         ["diff", "what became slower, and what changed around it; exit status for CI", "ncclscope diff before after --fail-on slower=5%"],
+        ["view", "lanes of ranks over time, in a browser", "ncclscope view DIR"],
         ["export", "a capture for Perfetto, Chrome, Parquet or JSON lines", "ncclscope export DIR --to perfetto -o job.pftrace"],
         ["explain", "what a word of a report, an algorithm or a protocol means", "ncclscope explain RING_LL"],
     ]),

@@ -27,6 +27,7 @@ mod progress;
 mod report;
 mod run;
 mod shell;
+mod view;
 
 /// Find the rank, GPU or network link that your distributed job waits for.
 #[derive(Parser)]
@@ -40,6 +41,7 @@ struct Cli {
 enum Verb {
     Run(run::Args),
     Report(report::Args),
+    View(view::Args),
     Explain(explain::Args),
     Diff(diff::Args),
     Doctor(doctor::Args),
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
     let done = match cli.verb {
         Verb::Run(args) => run::main(args),
         Verb::Report(args) => report::main(args),
+        Verb::View(args) => view::main(args),
         Verb::Explain(args) => explain::main(args),
         Verb::Diff(args) => diff::main(args),
         Verb::Doctor(args) => doctor::main(args),

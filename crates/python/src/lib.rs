@@ -22,6 +22,7 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use render::batches::{self, Calls};
+use render::layout::Look;
 use render::text::Options;
 use render::timeline::Timeline;
 use std::fs::File;
@@ -201,7 +202,7 @@ impl Capture {
         });
         Answer::of(py, |all, out| match all {
             None => render::diff_text::write_json(&diff, out),
-            Some(all) => render::diff_text::write(&diff, all, out),
+            Some(all) => render::diff_text::write(&diff, all, Look::default(), out),
         })
     }
 
@@ -235,15 +236,18 @@ impl Capture {
             let rows = match to {
                 "jsonl" if kernels => render::kernels::jsonl(capture, &mut out)?,
                 "jsonl" => render::jsonl::write(capture, &mut out)?,
+                "perfetto" => {
+                    let report = analyze::report_with(capture, None);
+                    let timeline = Timeline::new(capture, report.clocks.as_ref());
+                    render::perfetto::write(&timeline, Some(&report), &mut out)?
+                }
                 _ => {
                     let clocks = analyze::clocks_of(capture, None);
                     let timeline = Timeline::new(capture, clocks.as_ref());
-                    match to {
-                        "perfetto" => render::perfetto::write(&timeline, &mut out)?,
-                        _ if output.extension().is_some_and(|e| e == "json") => {
-                            render::chrome::write(&timeline, None, &mut out)?
-                        }
-                        _ => render::chrome::write_gzip(&timeline, None, &mut out)?,
+                    let is_plain = output.extension().is_some_and(|e| e == "json");
+                    match is_plain {
+                        true => render::chrome::write(&timeline, None, &mut out)?,
+                        false => render::chrome::write_gzip(&timeline, None, &mut out)?,
                     }
                 }
             };

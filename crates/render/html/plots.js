@@ -275,15 +275,16 @@ class BySize extends Plot {
     const wanted = operations
       .map((operation, i) => ({ operation, i, x: operation.bytes, y: measure.value(operation) }))
       .filter((p) => !this.function || name_of(p.operation) === this.function);
-    this.points = wanted.filter((p) => p.x > 0 && p.y > 0);
+    this.points = wanted.filter((p) => p.x > 0 && p.y > 0 && (!this.in_span || this.in_span.has(p.i)));
     const left_out = wanted.length - this.points.length;
     const hints = [];
     if (measure.spread) hints.push("Mark: median (p50); bar: shortest call to p95; thin bar: to the longest.");
     hints.push("Point at a mark to read it, pick it to see how its times are spread; arrow keys do the same.");
-    if (left_out) hints.push(`Left out: ${left_out} of ${wanted.length} operations, without a size above 0 or without this figure.`);
+    if (this.in_span) hints.push("Only operations with calls in the span that is selected above.");
+    if (left_out && !this.in_span) hints.push(`Left out: ${left_out} of ${wanted.length} operations, without a size above 0 or without this figure.`);
     this.hint.textContent = hints.join(" ");
     this.legend.replaceChildren();
-    if (!this.points.length) return this.empty("No operation has this figure.");
+    if (!this.points.length) return this.empty(this.in_span ? "No operation with this figure has calls in the span." : "No operation has this figure.");
 
     const svg = this.begin(360, { left: 52, right: 14, top: 24, bottom: 42 });
     const { left, right, top, bottom } = this.box;
@@ -617,6 +618,10 @@ if (places.size && operations.length) {
       places.spread.scrollIntoView({ block: "nearest", behavior: "instant" });
     });
   }
+  document.addEventListener("ncclscope-span", ({ detail }) => {
+    by_size.in_span = detail && new Set(detail);
+    by_size.draw();
+  });
   by_size.draw();
   pick(Math.max(picked, 0));
 }

@@ -5,7 +5,7 @@
 //! the JSON report has not.
 //!
 //! Rule: whatever a program, a user or a host chose is escaped where it is written, by [`escaped`] in the page and by
-//! [`embedded`] in its data; and the page's policy runs the two scripts that are hashed in it and no other.
+//! [`embedded`] in its data; and the page's policy runs the scripts that are hashed in it and no other.
 
 use crate::layout::{plural, short_ids};
 use crate::text::{counts, moment, outlier};
@@ -22,6 +22,7 @@ use std::io::Write;
 
 mod across;
 pub(crate) mod columns;
+mod timeline;
 
 pub(crate) const STYLE: &str = include_str!("../html/style.css");
 const TABLES: &str = include_str!("../html/tables.js");
@@ -35,7 +36,8 @@ pub fn write(report: &Report, out: &mut impl Write) -> std::io::Result<()> {
     let data = serde_json::to_value(report)?;
     let short = short_ids(report);
     let histograms: Vec<_> = report.operations.iter().map(|o| &o.histograms).collect();
-    let more = json!({ "histograms": histograms, "short_ids": short });
+    let active = timeline::active(report);
+    let more = json!({ "histograms": histograms, "short_ids": short, "active": active });
     let page = Page {
         report,
         data: &data,
@@ -44,10 +46,12 @@ pub fn write(report: &Report, out: &mut impl Write) -> std::io::Result<()> {
     };
     let title = escaped(&report.job.capture);
     let policy = format!(
-        "default-src 'none'; script-src '{}' '{}'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
+        "default-src 'none'; script-src '{}' '{}' '{}'; style-src '{}' '{}'; img-src data:; base-uri 'none'; form-action 'none'",
         hash(TABLES),
         hash(PLOTS),
-        hash(STYLE)
+        hash(timeline::SCRIPT),
+        hash(STYLE),
+        hash(timeline::STYLE)
     );
     write!(
         out,
@@ -55,15 +59,18 @@ pub fn write(report: &Report, out: &mut impl Write) -> std::io::Result<()> {
          <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"generator\" content=\"ncclscope {}\">\n<meta name=\"referrer\" content=\"no-referrer\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n<title>{title} - ncclscope report</title>\n<style>{STYLE}</style>\n</head>\n\
+         <link rel=\"icon\" href=\"data:,\">\n<title>{title} - ncclscope report</title>\n<style>{STYLE}</style>\n<style>{}</style>\n</head>\n\
          <body>\n{}\
          <script type=\"application/json\" id=\"report\">{}</script>\n\
          <script type=\"application/json\" id=\"more\">{}</script>\n\
-         <script type=\"module\">{TABLES}</script>\n<script type=\"module\">{PLOTS}</script>\n</body>\n</html>\n",
+         <script type=\"module\">{TABLES}</script>\n<script type=\"module\">{PLOTS}</script>\n\
+         <script type=\"module\">{}</script>\n</body>\n</html>\n",
         env!("CARGO_PKG_VERSION"),
+        timeline::STYLE,
         page.body(),
         embedded(&data),
         embedded(&more),
+        timeline::SCRIPT,
     )
 }
 
@@ -166,6 +173,7 @@ impl<'a> Page<'a> {
     fn body(mut self) -> String {
         self.header();
         self.html += "<main>\n";
+        self.timeline();
         self.findings();
         self.job();
         self.completeness();
@@ -286,6 +294,7 @@ impl<'a> Page<'a> {
         self.html += "</dl>\n</header>\n<nav aria-label=\"Sections\"><ul>\n";
         let there = |there: bool, id: &'static str, name: &'static str| there.then_some((id, name));
         let sections = [
+            there(report.timeline.is_some(), "timeline", "Over time"),
             there(!report.findings.is_empty(), "findings", "Evidence"),
             Some(("job", "Job")),
             Some(("completeness", "Completeness")),

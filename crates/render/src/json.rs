@@ -15,10 +15,10 @@ pub fn write(report: &Report, out: &mut impl Write) -> std::io::Result<()> {
     pretty(report, out)
 }
 
-/// Writes `value`, indented, with a newline at its end. What a terminal obeys is written by its number; it stands in strings
+/// Writes `value`, indented, with a newline at its end, and numbers of an array on one line. What a terminal obeys is written by its number; it stands in strings
 /// only.
 pub(crate) fn pretty(value: &impl Serialize, out: &mut impl Write) -> std::io::Result<()> {
-    let json = serde_json::to_string_pretty(value)?;
+    let json = in_lines(&serde_json::to_string_pretty(value)?);
     let mut rest = json.as_str();
     while let Some(at) = rest.find(|c| c != '\n' && tables::obeyed(c)) {
         let (before, from) = rest.split_at(at);
@@ -30,8 +30,56 @@ pub(crate) fn pretty(value: &impl Serialize, out: &mut impl Write) -> std::io::R
     writeln!(out, "{rest}")
 }
 
+/// `json`, which is indented, with numbers of an array on one line: curves would be thousands of lines.
+fn in_lines(json: &str) -> String {
+    let is_of_numbers = |c: char| c.is_ascii_digit() || " \n,.+-eEnul".contains(c);
+    let mut out = String::with_capacity(json.len());
+    let mut rest = json;
+    // A line of a string never ends in a bracket that opens: a quote follows.
+    while let Some((before, after)) = rest.split_once("[\n") {
+        out.push_str(before);
+        out.push('[');
+        let numbers = after.find(']').map(|end| after.split_at(end));
+        rest =
+            match numbers.filter(|(numbers, _)| numbers.chars().all(is_of_numbers)) {
+                Some((numbers, after)) => {
+                    out.extend(numbers.split_whitespace().flat_map(
+                        |n| match n.strip_suffix(',') {
+                            Some(n) => [n, ", "],
+                            None => [n, ""],
+                        },
+                    ));
+                    after
+                }
+                None => {
+                    out.push('\n');
+                    after
+                }
+            };
+    }
+    out.push_str(rest);
+    out
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn numbers_of_an_array_share_a_line() {
+        let value = serde_json::json!({
+            "a": [1, -2.5e-7, null], "b": [[0], ["x", 1]], "c": [], "d": ["[\n1\n]"], "e": [true],
+        });
+        let mut out = Vec::new();
+        super::pretty(&value, &mut out).expect("in memory");
+        let text = String::from_utf8(out).expect("text");
+        assert!(text.contains("\"a\": [1, -2.5e-7, null],\n"), "{text}");
+        assert!(
+            text.contains("[0],\n    [\n      \"x\",\n      1\n    ]\n"),
+            "{text}"
+        );
+        let read: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(read, value);
+    }
+
     #[test]
     fn what_a_terminal_obeys_is_written_by_its_number() {
         let name = "a\u{1b}[31m\u{7f}\u{9b}\u{202e}\t\u{e9}";

@@ -25,4 +25,5 @@ mod stream_waits;
 mod streams;
 pub mod text;
 pub mod timeline;
+pub mod view;
 mod waiting;

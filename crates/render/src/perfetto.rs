@@ -1,16 +1,19 @@
 //! A capture as a Perfetto trace: a stream of protobuf packets with track events.
 //!
-//! A process track is one process of the capture, by its number in [`Timeline`]; under it each communicator ×
-//! stream has tracks for `host` and `GPU`, with a slice per call, and each stream of a GPU one for the
-//! kernels in windows. Annotations are the columns of `docs/reference/tables.md` that are known. The calls of one
+//! Perfetto folds groups when it opens a file, and draws the slices of a track that has others under it. So
+//! each communicator × stream of a process is a track with a slice for each call on the GPU, and under it the
+//! host's. In a slice lie its waiting for the last rank and its transfer, where these are known. Steps,
+//! findings and counters of the run over time come first, and kernels in windows are under the first track of
+//! their process. Annotations are the columns of `docs/reference/tables.md` that are known. The calls of one
 //! operation carry the same flow id. Names and texts are interned as they first appear.
 //!
 //! Only the messages and fields that are written are declared, with Perfetto's names and numbers.
 //!
 //! Rule: packets are written one by one; no more than one is in memory.
 
-use crate::timeline::{Slice, Span, Timeline, GPU_CLOCK, KERNEL_CLOCK};
+use crate::timeline::{Placed, Slice, Span, Timeline, GPU_CLOCK, KERNEL_CLOCK};
 use analyze::streams::kernels;
+use analyze::Report;
 use prost::Message;
 use std::collections::HashMap;
 use std::io::{Result, Write};
@@ -62,10 +65,10 @@ pub struct TrackDescriptor {
     pub uuid: Option<u64>,
     #[prost(string, optional, tag = "2")]
     pub name: Option<String>,
-    #[prost(message, optional, tag = "3")]
-    pub process: Option<ProcessDescriptor>,
     #[prost(uint64, optional, tag = "5")]
     pub parent_uuid: Option<u64>,
+    #[prost(message, optional, tag = "8")]
+    pub counter: Option<CounterDescriptor>,
     #[prost(int32, optional, tag = "11")]
     pub child_ordering: Option<i32>,
     #[prost(int32, optional, tag = "12")]
@@ -74,14 +77,12 @@ pub struct TrackDescriptor {
     pub description: Option<String>,
 }
 
-/// `ProcessDescriptor`.
+/// `CounterDescriptor`.
 #[derive(Clone, PartialEq, Message)]
 #[allow(missing_docs)]
-pub struct ProcessDescriptor {
-    #[prost(int32, optional, tag = "1")]
-    pub pid: Option<i32>,
+pub struct CounterDescriptor {
     #[prost(string, optional, tag = "6")]
-    pub process_name: Option<String>,
+    pub unit_name: Option<String>,
 }
 
 /// `TrackEvent`.
@@ -96,6 +97,8 @@ pub struct TrackEvent {
     pub name_iid: Option<u64>,
     #[prost(uint64, optional, tag = "11")]
     pub track_uuid: Option<u64>,
+    #[prost(double, optional, tag = "44")]
+    pub double_counter_value: Option<f64>,
     #[prost(fixed64, repeated, packed = "false", tag = "47")]
     pub flow_ids: Vec<u64>,
     #[prost(fixed64, repeated, packed = "false", tag = "48")]
@@ -143,6 +146,8 @@ pub struct Interned {
 /// `TrackEvent.Type`.
 const SLICE_BEGIN: i32 = 1;
 const SLICE_END: i32 = 2;
+const INSTANT: i32 = 3;
+const COUNTER: i32 = 4;
 /// `TracePacket.SequenceFlags`.
 const SEQ_INCREMENTAL_STATE_CLEARED: u32 = 1;
 const SEQ_NEEDS_INCREMENTAL_STATE: u32 = 2;
@@ -154,18 +159,23 @@ const BOOTTIME: u32 = 6;
 /// All packets are of one sequence, so that they share the interned names.
 const SEQUENCE: u32 = 1;
 
-/// Writes the trace and returns how many slices it has.
+/// Writes the trace and returns how many slices of calls and kernels it has. Steps, findings and counters are
+/// those of `report`, if there is one.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write(timeline: &Timeline<'_>, out: &mut impl Write) -> Result<u64> {
+pub fn write(
+    timeline: &Timeline<'_>,
+    report: Option<&Report>,
+    out: &mut impl Write,
+) -> Result<u64> {
     let capture = timeline.capture();
     let mut packets = Packets {
         out,
         bytes: Vec::new(),
     };
-    // Events are in CLOCK_REALTIME and Perfetto's own clock is BOOTTIME. That the two are one here lets its viewer show
-    // the time of day.
+    // Events are in CLOCK_REALTIME and Perfetto's own clock is BOOTTIME. That the two are one here lets its
+    // viewer show the time of day.
     let base = u64::try_from(timeline.base_ns).unwrap_or(0);
     let clock = |id| Clock {
         clock_id: Some(id),
@@ -178,27 +188,39 @@ pub fn write(timeline: &Timeline<'_>, out: &mut impl Write) -> Result<u64> {
         sequence_flags: Some(SEQ_INCREMENTAL_STATE_CLEARED),
         ..packet()
     })?;
-    // Tracks are numbered through: first a process, then what it has.
+    // Tracks are numbered through; 0 is what all of them are under.
+    packets.write(&TracePacket {
+        track_descriptor: Some(TrackDescriptor {
+            uuid: Some(0),
+            child_ordering: Some(EXPLICIT),
+            ..TrackDescriptor::default()
+        }),
+        ..packet()
+    })?;
     let mut first_track = Vec::new();
-    let mut uuid = 1;
+    let mut names = Interner::default();
+    let over_time = report.and_then(|report| Some((report, report.timeline.as_ref()?)));
+    let mut uuid = match over_time {
+        Some((report, over_time)) => packets.over_time(report, over_time, &mut names)?,
+        None => 1,
+    };
     for process in 0..capture.processes.len() {
         first_track.push(uuid);
         packets.process(timeline, process, uuid)?;
-        uuid += 1 + timeline.tracks(process).len() as u64;
+        uuid += timeline.tracks(process).len() as u64;
     }
-    let mut names = Interner::default();
     let mut columns = Interner::default();
     let mut texts = Interner::default();
     let mut slices = 0;
     for placed in timeline.calls() {
         let row = &placed.row;
-        let function = capture.names.get(row.shape.function).unwrap_or("?");
+        let name = placed.name();
         let sides = [placed.host, placed.gpu.map(|(slice, _)| slice)];
         for (side, slice) in sides.into_iter().enumerate() {
             let Some(Slice { track, span }) = slice else {
                 continue;
             };
-            let track = first_track[row.index] + 1 + track as u64;
+            let track = first_track[row.index] + track as u64;
             let is_gpu = side == 1;
             let mut annotations: Vec<DebugAnnotation> = COLUMNS
                 .iter()
@@ -215,24 +237,26 @@ pub fn write(timeline: &Timeline<'_>, out: &mut impl Write) -> Result<u64> {
             let begin = TrackEvent {
                 debug_annotations: annotations,
                 r#type: Some(SLICE_BEGIN),
-                name_iid: Some(names.id(function)),
+                name_iid: Some(names.id(&name)),
                 track_uuid: Some(track),
                 flow_ids: flow(false).into_iter().collect(),
                 terminating_flow_ids: flow(true).into_iter().collect(),
+                ..TrackEvent::default()
             };
+            let parts = parts(timeline, &placed, span, is_gpu, &mut names);
             let fresh = InternedData {
                 event_names: std::mem::take(&mut names.fresh),
                 debug_annotation_names: std::mem::take(&mut columns.fresh),
                 debug_annotation_string_values: std::mem::take(&mut texts.fresh),
             };
-            packets.slice(track, span, begin, fresh)?;
+            packets.slice(track, span, begin, fresh, &parts)?;
             slices += 1;
         }
     }
     for (process, first) in first_track.iter().enumerate() {
         for placed in timeline.kernels(process) {
             let Slice { track, span } = placed.slice;
-            let track = first + 1 + track as u64;
+            let track = first + track as u64;
             let annotations = kernels::COLUMNS.iter().filter_map(|c| {
                 annotation(&mut columns, &mut texts, c.name, (c.value)(&placed.row))
             });
@@ -248,11 +272,40 @@ pub fn write(timeline: &Timeline<'_>, out: &mut impl Write) -> Result<u64> {
                 debug_annotation_names: std::mem::take(&mut columns.fresh),
                 debug_annotation_string_values: std::mem::take(&mut texts.fresh),
             };
-            packets.slice(track, span, begin, fresh)?;
+            packets.slice(track, span, begin, fresh, &[])?;
             slices += 1;
         }
     }
     Ok(slices)
+}
+
+/// What of a call's time on the GPU was waiting and what transfer, with the numbers of their names.
+fn parts(
+    timeline: &Timeline<'_>,
+    placed: &Placed<'_>,
+    span: Span,
+    is_gpu: bool,
+    names: &mut Interner,
+) -> Vec<(Span, u64)> {
+    let Some(waited) = placed.waited.filter(|_| is_gpu) else {
+        return Vec::new();
+    };
+    let arrived = (span.end - waited.transfer).max(span.begin);
+    let mut parts = Vec::new();
+    if arrived > span.begin {
+        let name = format!("waiting for {}", timeline.short_title(waited.last));
+        let waiting = Span {
+            begin: span.begin,
+            end: arrived,
+        };
+        parts.push((waiting, names.id(&name)));
+    }
+    let transfer = Span {
+        begin: arrived,
+        end: span.end,
+    };
+    parts.push((transfer, names.id("transfer")));
+    parts
 }
 
 fn packet() -> TracePacket {
@@ -260,6 +313,50 @@ fn packet() -> TracePacket {
         trusted_packet_sequence_id: Some(SEQUENCE),
         ..TracePacket::default()
     }
+}
+
+fn event(at: i64, event: TrackEvent) -> TracePacket {
+    TracePacket {
+        timestamp: u64::try_from(at).ok(),
+        track_event: Some(event),
+        sequence_flags: Some(SEQ_NEEDS_INCREMENTAL_STATE),
+        ..packet()
+    }
+}
+
+/// An event with a name, and what the file does not have yet of it.
+fn named(kind: i32, track: u64, name: &str, names: &mut Interner) -> (TrackEvent, InternedData) {
+    let event = TrackEvent {
+        r#type: Some(kind),
+        name_iid: Some(names.id(name)),
+        track_uuid: Some(track),
+        ..TrackEvent::default()
+    };
+    let fresh = InternedData {
+        event_names: std::mem::take(&mut names.fresh),
+        ..InternedData::default()
+    };
+    (event, fresh)
+}
+
+/// When ranks died, and where ranks that are late held the others up most: µs of the timeline, and what to
+/// say.
+pub(crate) fn moments(report: &Report, of: &analyze::timeline::Timeline) -> Vec<(f64, String)> {
+    let deaths = of.marks.iter().map(|mark| (mark.at_us, mark.text.clone()));
+    let late = of.late.iter().filter_map(|late| {
+        let rank = format!("Rank {} ", late.rank?);
+        let is_of = |f: &&analyze::findings::Finding| {
+            f.kind == "late_rank" && f.sentence.starts_with(&rank)
+        };
+        let finding = report.findings.iter().find(is_of)?;
+        let most = late.held_up_us.iter().copied().fold(0.0, f64::max);
+        let bucket = late.held_up_us.iter().position(|us| *us == most)?;
+        Some((
+            (bucket as f64 + 0.5) * of.bucket_us,
+            finding.sentence.clone(),
+        ))
+    });
+    deaths.chain(late).collect()
 }
 
 fn annotation(
@@ -315,35 +412,49 @@ impl<W: Write> Packets<'_, W> {
         self.out.write_all(&self.bytes)
     }
 
-    fn process(&mut self, timeline: &Timeline<'_>, process: usize, uuid: u64) -> Result<()> {
-        let number = i32::try_from(timeline.number(process)).unwrap_or(i32::MAX);
-        let track = |descriptor| TracePacket {
-            track_descriptor: Some(descriptor),
-            ..packet()
+    /// Writes the tracks of a process; the one with index i has the number `first + i`.
+    fn process(&mut self, timeline: &Timeline<'_>, process: usize, first: u64) -> Result<()> {
+        let tracks = timeline.tracks(process);
+        let number = |index: usize| first + index as u64;
+        // The first on the GPU is what stands for a communicator × stream, or else the first on the host.
+        let root_of = |lane: Option<usize>| {
+            let of_lane = || tracks.iter().enumerate().filter(|(_, t)| t.lane == lane);
+            let on_gpu = of_lane().find(|(_, track)| track.is_gpu);
+            on_gpu.or(of_lane().next()).map(|(index, _)| index)
         };
-        self.write(&track(TrackDescriptor {
-            uuid: Some(uuid),
-            process: Some(ProcessDescriptor {
-                pid: Some(number),
-                process_name: Some(timeline.title(process)),
-            }),
-            child_ordering: Some(EXPLICIT),
-            sibling_order_rank: Some(number),
-            description: timeline.clock(process),
-            ..TrackDescriptor::default()
-        }))?;
-        for (index, lane) in timeline.tracks(process).iter().enumerate() {
-            self.write(&track(TrackDescriptor {
-                uuid: Some(uuid + 1 + index as u64),
-                parent_uuid: Some(uuid),
-                name: Some(lane.title.clone()),
-                sibling_order_rank: i32::try_from(index).ok(),
-                description: lane.is_gpu.then(|| match lane.is_kernels {
-                    true => KERNEL_CLOCK.to_owned(),
-                    false => GPU_CLOCK.to_owned(),
+        let roots: Vec<Option<usize>> = tracks.iter().map(|track| root_of(track.lane)).collect();
+        let is_bare = |index: usize| roots.iter().filter(|root| **root == Some(index)).count() == 1;
+        let first_root = tracks.first().and_then(|track| root_of(track.lane));
+        for (index, lane) in tracks.iter().enumerate() {
+            // What has nothing under it would be hidden among others of its kind.
+            let parent = match roots[index] {
+                _ if lane.is_kernels => first_root,
+                Some(root) if root != index => Some(root),
+                _ if is_bare(index) => first_root,
+                _ => None,
+            };
+            let parent = parent.filter(|parent| *parent != index);
+            let who = timeline.short_title(process);
+            let clock = if lane.is_kernels {
+                KERNEL_CLOCK
+            } else {
+                GPU_CLOCK
+            };
+            let about = [Some(timeline.title(process)), timeline.clock(process)];
+            let about = about.into_iter().flatten();
+            let about = about.chain(lane.is_gpu.then(|| clock.to_owned()));
+            self.write(&TracePacket {
+                track_descriptor: Some(TrackDescriptor {
+                    uuid: Some(number(index)),
+                    parent_uuid: parent.map(number),
+                    name: Some(format!("{who}: {}", lane.title)),
+                    child_ordering: Some(EXPLICIT),
+                    sibling_order_rank: i32::try_from(number(index)).ok(),
+                    description: Some(about.collect::<Vec<_>>().join("; ")),
+                    ..TrackDescriptor::default()
                 }),
-                ..TrackDescriptor::default()
-            }))?;
+                ..packet()
+            })?;
         }
         Ok(())
     }
@@ -354,22 +465,145 @@ impl<W: Write> Packets<'_, W> {
         span: Span,
         begin: TrackEvent,
         fresh: InternedData,
+        parts: &[(Span, u64)],
     ) -> Result<()> {
-        let end = TrackEvent {
+        let end = || TrackEvent {
             r#type: Some(SLICE_END),
             track_uuid: Some(track),
             ..TrackEvent::default()
-        };
-        let event = |at: i64, event| TracePacket {
-            timestamp: u64::try_from(at).ok(),
-            track_event: Some(event),
-            sequence_flags: Some(SEQ_NEEDS_INCREMENTAL_STATE),
-            ..packet()
         };
         self.write(&TracePacket {
             interned_data: (fresh != InternedData::default()).then_some(fresh),
             ..event(span.begin, begin)
         })?;
-        self.write(&event(span.end, end))
+        for (part, name) in parts {
+            let begin = TrackEvent {
+                r#type: Some(SLICE_BEGIN),
+                name_iid: Some(*name),
+                track_uuid: Some(track),
+                ..TrackEvent::default()
+            };
+            self.write(&event(part.begin, begin))?;
+            self.write(&event(part.end, end()))?;
+        }
+        self.write(&event(span.end, end()))
+    }
+
+    /// Writes steps, findings and counters, on tracks that are numbered from 1. Returns the number of the
+    /// next track.
+    fn over_time(
+        &mut self,
+        report: &Report,
+        of: &analyze::timeline::Timeline,
+        names: &mut Interner,
+    ) -> Result<u64> {
+        let mut uuid = 0;
+        let mut track =
+            |packets: &mut Self, parent: Option<u64>, name: &str, unit: Option<&str>| {
+                uuid += 1;
+                let descriptor = TrackDescriptor {
+                    uuid: Some(uuid),
+                    parent_uuid: parent,
+                    name: Some(name.to_owned()),
+                    counter: unit.map(|unit| CounterDescriptor {
+                        unit_name: Some(unit.to_owned()),
+                    }),
+                    child_ordering: Some(EXPLICIT),
+                    sibling_order_rank: i32::try_from(uuid).ok(),
+                    ..TrackDescriptor::default()
+                };
+                packets.write(&TracePacket {
+                    track_descriptor: Some(descriptor),
+                    ..packet()
+                })?;
+                Ok::<u64, std::io::Error>(uuid)
+            };
+        let at = |us: f64| of.begin_ns.saturating_add((us * 1e3) as i64);
+        let moments = moments(report, of);
+        let title = match &of.steps {
+            Some(steps) => steps
+                .rank
+                .map(|rank| format!("Steps of rank {rank}, and findings")),
+            None => Some("Findings".to_owned()).filter(|_| !moments.is_empty()),
+        };
+        let first = match &title {
+            Some(title) => Some(track(self, None, title, None)?),
+            None => None,
+        };
+        if let Some((on, steps)) = first.zip(of.steps.as_ref()) {
+            for (number, pair) in (0..).zip(steps.begins_us.windows(2)) {
+                let first: u64 = number * steps.every + 1;
+                let name = match steps.every {
+                    1 => format!("step {first}"),
+                    every => format!("steps {first} to {}", first + every - 1),
+                };
+                let span = Span {
+                    begin: at(pair[0]),
+                    end: at(pair[1]),
+                };
+                let (begin, fresh) = named(SLICE_BEGIN, on, &name, names);
+                self.slice(on, span, begin, fresh, &[])?;
+            }
+        }
+        for (on, (us, text)) in first
+            .into_iter()
+            .flat_map(|on| moments.iter().map(move |m| (on, m)))
+        {
+            let (instant, fresh) = named(INSTANT, on, text, names);
+            self.write(&TracePacket {
+                interned_data: (fresh != InternedData::default()).then_some(fresh),
+                ..event(at(*us), instant)
+            })?;
+        }
+        let called = [
+            ("Calls, mean of ranks", "/s", Some(&of.calls)),
+            ("Bytes of calls, mean of ranks", "B/s", Some(&of.bytes)),
+            (
+                "Sent over the network, mean of ranks",
+                "B/s",
+                of.bytes_sent.as_ref(),
+            ),
+        ];
+        let spent = [
+            (
+                "Waiting for the last rank, mean of ranks",
+                "%",
+                of.waiting.as_ref(),
+            ),
+            ("In NCCL, mean of ranks", "%", Some(&of.nccl)),
+            ("Transfer, mean of ranks", "%", of.transfer.as_ref()),
+            (
+                "Exposed communication, mean of ranks",
+                "%",
+                of.exposed.as_ref(),
+            ),
+            (
+                "Data in the network's hands, mean of ranks",
+                "%",
+                of.nic.as_ref(),
+            ),
+        ];
+        for (mut parent, counters) in [(first, &called[..]), (None, &spent[..])] {
+            for (name, unit, curve) in counters {
+                let Some(curve) = curve.filter(|curve| curve.sum.iter().any(|sum| *sum > 0.0))
+                else {
+                    continue;
+                };
+                let on = track(self, parent, name, Some(unit))?;
+                // The first of them has the others under it.
+                parent = parent.or(Some(on));
+                let by = if *unit == "%" { 100.0 } else { 1.0 };
+                for (bucket, mean) in curve.mean.iter().chain(&[0.0]).enumerate() {
+                    let value = TrackEvent {
+                        r#type: Some(COUNTER),
+                        track_uuid: Some(on),
+                        double_counter_value: Some(mean * by),
+                        ..TrackEvent::default()
+                    };
+                    self.write(&event(at(bucket as f64 * of.bucket_us), value))?;
+                }
+            }
+        }
+        Ok(uuid + 1)
     }
 }

@@ -13,6 +13,9 @@
 //! Each host has a clock of its own. Where the calls tell how these stand to each other, or it was given ([`analyze::clocks`]), all times are
 //! moved onto the clock of one host, and [`Timeline::clock`] says by how much and how wrong that may be.
 //!
+//! Of an operation that nobody can leave before its last rank has arrived, a [`Placed`] says for how long its rank waited
+//! and for whom ([`Waited`]), if every rank has a GPU time.
+//!
 //! Kernels of windows have tracks of their own, for each GPU and stream ([`Timeline::kernels`]).
 //!
 //! Rule: a call without any time is not placed, and [`Timeline::unplaced`] counts it.
@@ -43,8 +46,10 @@ pub struct Span {
 /// A line of slices in a process. One communicator × stream has them next to each other: the host's, then the GPU's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Track {
-    /// Communicator, rank in it, stream and side, in words.
+    /// What its communicator is for, and its side; the stream if there are several.
     pub title: String,
+    /// Number of its communicator × stream in the process; `None` of kernels.
+    pub lane: Option<usize>,
     /// Whether its slices are on the GPU.
     pub is_gpu: bool,
     /// Whether these are the kernels of windows, and no calls.
@@ -71,6 +76,15 @@ pub struct Part {
     pub last: bool,
 }
 
+/// For how long a rank waited in an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waited {
+    /// From the arrival of the last rank to the end of its kernel, ns; before that it waited.
+    pub transfer: i64,
+    /// Index of the process that arrived last.
+    pub last: usize,
+}
+
 /// A call on the time line.
 pub struct Placed<'a> {
     /// The call.
@@ -82,6 +96,20 @@ pub struct Placed<'a> {
     pub gpu: Option<(Slice, i64)>,
     /// Its part in an operation.
     pub part: Option<Part>,
+    /// What of its time on the GPU was waiting, where that is known.
+    pub waited: Option<Waited>,
+}
+
+impl Placed<'_> {
+    /// What it is called: function and size, as `AllReduce 25 MiB`.
+    pub fn name(&self) -> String {
+        let (capture, shape) = (self.row.capture, self.row.shape);
+        let function = capture.names.get(shape.function).unwrap_or("?");
+        match capture.bytes(shape) {
+            Some(bytes) => format!("{function} {}", size(bytes)),
+            None => function.to_owned(),
+        }
+    }
 }
 
 /// A kernel, copy or fill on the time line.
@@ -115,6 +143,10 @@ struct Operation {
     calls: u64,
     first: Position,
     last: Position,
+    /// Those of its calls with a GPU time.
+    timed: usize,
+    /// The shortest of these, ns, and its process.
+    shortest: (i64, usize),
 }
 
 /// One process on the time line.
@@ -125,6 +157,8 @@ struct Line {
     track_of: Vec<[usize; 2]>,
     /// How many tracks further calls are that cross others, by side and ticket.
     further: HashMap<(bool, u64), usize>,
+    /// By ticket, where a call on the GPU begins that seemed to begin before the one before it had ended.
+    trimmed: HashMap<u64, i64>,
     /// By device and stream: the first track of what ran there in windows.
     kernels: BTreeMap<(u32, u32), usize>,
     /// By number of what ran, how many tracks further it is because it crosses others.
@@ -150,10 +184,19 @@ pub struct Timeline<'a> {
 impl<'a> Timeline<'a> {
     /// The time line of a capture, of which `clocks` tells how the hosts' clocks stand to each other.
     pub fn new(capture: &'a Capture, clocks: Option<&'a Clocks>) -> Timeline<'a> {
+        Timeline::made(capture, clocks, false)
+    }
+
+    /// The same for the eye: calls of one stream that overlap by no more than the errors of their times follow each other.
+    pub fn trimmed(capture: &'a Capture, clocks: Option<&'a Clocks>) -> Timeline<'a> {
+        Timeline::made(capture, clocks, true)
+    }
+
+    fn made(capture: &'a Capture, clocks: Option<&'a Clocks>, trims: bool) -> Timeline<'a> {
         let numbers = numbers(&capture.processes);
         let line = |(process, number): (&'a Process, u32)| {
             let clock = clocks.and_then(|clocks| clocks.lines.get(process.clock_host()));
-            Line::new(capture, process, number, clock.cloned())
+            Line::new(capture, process, number, clock.cloned(), trims)
         };
         let mut timeline = Timeline {
             capture,
@@ -182,7 +225,17 @@ impl<'a> Timeline<'a> {
                 calls: 0,
                 first: position,
                 last: position,
+                timed: 0,
+                shortest: (i64::MAX, 0),
             });
+            if let Some((span, _)) = gpu {
+                operation.timed += 1;
+                let this = (span.end - span.begin, row.index);
+                // Of equals the later rank counts as last, as in reports.
+                if this.0 <= operation.shortest.0 {
+                    operation.shortest = this;
+                }
+            }
             operation.calls += 1;
             operation.first = operation.first.min(position);
             operation.last = operation.last.max(position);
@@ -267,6 +320,14 @@ impl<'a> Timeline<'a> {
         self.lines[process].number
     }
 
+    /// How the process is called in other names.
+    pub fn short_title(&self, process: usize) -> String {
+        match self.capture.processes[process].rank {
+            Some(rank) => format!("rank {rank}"),
+            None => format!("process {}", self.number(process)),
+        }
+    }
+
     /// How the process is called there.
     pub fn title(&self, process: usize) -> String {
         let of = &self.capture.processes[process];
@@ -313,8 +374,8 @@ impl<'a> Timeline<'a> {
             if host.is_none() && gpu.is_none() {
                 return None;
             }
-            let part = key(&row).and_then(|key| {
-                let operation = self.operations.get(&key)?;
+            let operation = key(&row).and_then(|key| self.operations.get(&key));
+            let part = operation.and_then(|operation| {
                 let position = position(&row, host, gpu)?;
                 Some(Part {
                     operation: operation.number,
@@ -325,8 +386,22 @@ impl<'a> Timeline<'a> {
             Some(Placed {
                 row,
                 host: host.map(|span| line.slice(false, row.call, span)),
-                gpu: gpu.map(|(span, offset)| (line.slice(true, row.call, span), offset)),
+                gpu: gpu.map(|(span, offset)| {
+                    let begin = line.trimmed.get(&row.call.ticket).copied();
+                    let begin = begin.unwrap_or(span.begin);
+                    let span = Span { begin, ..span };
+                    (line.slice(true, row.call, span), offset)
+                }),
                 part,
+                waited: operation.filter(|_| gpu.is_some()).and_then(|operation| {
+                    let nranks = nranks(self.capture, row.shape)?;
+                    let (shortest, last) = operation.shortest;
+                    (operation.timed == nranks && waits_for_last(self.capture, row.shape))
+                        .then_some(Waited {
+                            transfer: shortest,
+                            last,
+                        })
+                }),
             })
         })
     }
@@ -338,6 +413,7 @@ impl Line {
         process: &Process,
         number: u32,
         clock: Option<analyze::clocks::Line>,
+        trims: bool,
     ) -> Line {
         let device = |shape: &Shape| {
             let local = process.communicator(shape.uid);
@@ -362,12 +438,13 @@ impl Line {
             tracks: Vec::new(),
             track_of: vec![[0; 2]; process.shapes.len()],
             further: HashMap::new(),
+            trimmed: HashMap::new(),
             kernels: BTreeMap::new(),
             further_kernels: HashMap::new(),
             offset_of: devices.iter().map(|d| offsets.get(d).copied()).collect(),
             clock,
         };
-        line.lay_tracks(capture, process);
+        line.lay_tracks(capture, process, trims);
         line.lay_kernels(process);
         line
     }
@@ -395,13 +472,14 @@ impl Line {
                     1 => title.clone(),
                     n => format!("{title} {n}"),
                 },
+                lane: None,
                 is_gpu: true,
                 is_kernels: true,
             }));
         }
     }
 
-    fn lay_tracks(&mut self, capture: &Capture, process: &Process) {
+    fn lay_tracks(&mut self, capture: &Capture, process: &Process, trims: bool) {
         // Communicator × stream by shape, and the first shape of each.
         let mut lanes: HashMap<(u32, u64), usize> = HashMap::new();
         let mut shapes: Vec<&Shape> = Vec::new();
@@ -420,8 +498,20 @@ impl Line {
             on_gpu.extend(gpu.map(|(span, _)| (span, call.ticket)));
         }
         let mut first = Vec::new();
-        for (shape, sides) in shapes.iter().zip(spans) {
-            let title = title(capture, shape);
+        let error = |ticket: u64| {
+            let of = process
+                .calls
+                .binary_search_by_key(&ticket, |call| call.ticket);
+            of.map_or(0, |index| i64::from(process.calls[index].gpu_error))
+        };
+        for (shape, [_, on_gpu]) in shapes.iter().zip(&mut spans) {
+            // A stream runs one after the other, so what is left of an overlap is the error of the times.
+            if trims && shape.stream != 0 {
+                trim(on_gpu, error, &mut self.trimmed);
+            }
+        }
+        let titles = titles(capture, &shapes);
+        for (lane, (title, sides)) in titles.iter().zip(spans).enumerate() {
             let tracks = &mut self.tracks;
             let further = &mut self.further;
             first.push([false, true].map(|is_gpu| {
@@ -435,6 +525,7 @@ impl Line {
                         1 => format!("{title}, {side}"),
                         n => format!("{title}, {side} {n}"),
                     },
+                    lane: Some(lane),
                     is_gpu,
                     is_kernels: false,
                 }));
@@ -484,6 +575,27 @@ impl Line {
     }
 }
 
+/// What times are read in, ns: GPUs' stamps were seen in steps of 1024.
+const RESOLUTION_NS: i64 = 1_024;
+
+/// Lets intervals, each with its ticket, begin where the one before it ends, if they overlap by no more than their errors.
+fn trim(spans: &mut [(Span, u64)], error: impl Fn(u64) -> i64, trimmed: &mut HashMap<u64, i64>) {
+    spans.sort_by_key(|(span, ticket)| (span.begin, span.end, *ticket));
+    let mut before: Option<(i64, u64)> = None;
+    for (span, ticket) in spans {
+        if let Some((end, other)) = before.filter(|(end, _)| (span.begin..span.end).contains(end)) {
+            let most = error(*ticket) + error(other) + RESOLUTION_NS;
+            if end > span.begin && end - span.begin <= most {
+                trimmed.insert(*ticket, end);
+                span.begin = end;
+            }
+        }
+        if before.is_none_or(|(end, _)| end <= span.end) {
+            before = Some((span.end, *ticket));
+        }
+    }
+}
+
 /// Lays intervals, each with its ticket, on as few tracks as go without crossing, or without nesting too. Tells `further`
 /// those that are not on the first, and returns how many tracks there are.
 ///
@@ -522,19 +634,88 @@ pub fn communicator<'a>(capture: &'a Capture, shape: &Shape) -> Option<&'a str> 
     Some(communicator.name.as_ref().unwrap_or(&communicator.id))
 }
 
-fn title(capture: &Capture, shape: &Shape) -> String {
-    let mut title = match communicator(capture, shape) {
-        Some(name) => format!("comm {name}"),
-        None => format!("comm number {}", shape.uid),
+/// A size in the largest unit that it has one of, to three digits: `25 MiB`, `3.91 MiB`.
+fn size(bytes: u64) -> String {
+    let units = [
+        (1u64 << 40, "TiB"),
+        (1 << 30, "GiB"),
+        (1 << 20, "MiB"),
+        (1 << 10, "KiB"),
+    ];
+    let Some((unit, name)) = units.into_iter().find(|(unit, _)| bytes >= *unit) else {
+        return format!("{bytes} B");
     };
-    if let Some(rank) = shape.rank {
-        title.push_str(&format!(" rank {rank}"));
+    let value = bytes as f64 / unit as f64;
+    let digits = match value {
+        _ if bytes.is_multiple_of(unit) => 0,
+        v if v < 10.0 => 2,
+        v if v < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {name}")
+}
+
+/// What a communicator is for, in few words: its name, and whose it is.
+fn role(capture: &Capture, shape: &Shape) -> String {
+    let of = shape
+        .communicator
+        .and_then(|c| capture.communicators.get(c as usize));
+    let Some(of) = of else {
+        return format!("communicator number {}", shape.uid);
+    };
+    let ranks = of.members.iter().map(|m| capture.processes[m.process].rank);
+    let members = match ranks.collect::<Option<Vec<u32>>>() {
+        Some(ranks) if ranks.len() == 1 => format!("rank {}", ranks[0]),
+        Some(ranks) => format!("ranks {}", analyze::job::ranges(ranks)),
+        None => format!("{} processes", of.members.len()),
+    };
+    match &of.name {
+        Some(name) => format!("{name} ({members})"),
+        None => members,
     }
-    match shape.stream {
-        0 => title.push_str(", stream unknown"),
-        stream => title.push_str(&format!(", stream {stream:#x}")),
-    }
-    title
+}
+
+/// What each lane is called, by the shape of its first call: what its communicator is for, and what else tells it from the
+/// others of the process.
+fn titles(capture: &Capture, shapes: &[&Shape]) -> Vec<String> {
+    let mut titles: Vec<String> = shapes.iter().map(|shape| role(capture, shape)).collect();
+    let repeated = |titles: &[String]| -> Vec<bool> {
+        let count = |title: &String| titles.iter().filter(|t| *t == title).count();
+        titles.iter().map(|title| count(title) > 1).collect()
+    };
+    let mut tell_apart = |more: &dyn Fn(&Shape) -> String| {
+        let is = repeated(&titles);
+        for ((title, shape), _) in titles.iter_mut().zip(shapes).zip(is).filter(|(_, is)| *is) {
+            title.push_str(&more(shape));
+        }
+    };
+    tell_apart(&|shape| match communicator_id(capture, shape) {
+        Some(id) => format!(" {}", &id[..id.len().min(6)]),
+        None => String::new(),
+    });
+    tell_apart(&|shape| match shape.stream {
+        0 => ", stream unknown".to_owned(),
+        stream => format!(", stream {stream:#x}"),
+    });
+    titles
+}
+
+fn communicator_id<'a>(capture: &'a Capture, shape: &Shape) -> Option<&'a str> {
+    let communicator = capture.communicators.get(shape.communicator? as usize)?;
+    Some(&communicator.id)
+}
+
+/// Ranks of its communicator.
+fn nranks(capture: &Capture, shape: &Shape) -> Option<usize> {
+    let communicator = capture.communicators.get(shape.communicator? as usize)?;
+    let known = communicator.nranks.map(|n| n as usize);
+    Some(known.unwrap_or(communicator.members.len())).filter(|n| *n > 1)
+}
+
+/// Whether no rank can leave the operation before the last has arrived.
+fn waits_for_last(capture: &Capture, shape: &Shape) -> bool {
+    let function = capture.names.get(shape.function);
+    function.is_some_and(analyze::arrivals::waits_for_last)
 }
 
 fn numbers(processes: &[Process]) -> Vec<u32> {
@@ -598,6 +779,41 @@ mod tests {
             tracks[ticket as usize] = track;
         });
         tracks
+    }
+
+    #[test]
+    fn what_overlaps_by_its_error_begins_later() {
+        let spans = [
+            (0, 10_000),
+            (9_500, 20_000),
+            (15_000, 30_000),
+            (29_000, 29_500),
+        ];
+        let mut spans: Vec<(Span, u64)> = (0..)
+            .zip(spans)
+            .map(|(ticket, (begin, end))| (Span { begin, end }, ticket))
+            .collect();
+        let mut trimmed = HashMap::new();
+        trim(&mut spans, |ticket| 200 * ticket as i64, &mut trimmed);
+        // 5000 ns are more than the errors of times, and what lies in another is left as it is.
+        assert_eq!(trimmed, HashMap::from([(1, 10_000)]));
+    }
+
+    #[test]
+    fn sizes_have_three_digits() {
+        let sizes = [
+            0,
+            1023,
+            1024,
+            4_100_000,
+            26_214_400,
+            26_236_416,
+            1_000_000_000,
+        ];
+        let words = [
+            "0 B", "1023 B", "1 KiB", "3.91 MiB", "25 MiB", "25.0 MiB", "954 MiB",
+        ];
+        assert_eq!(sizes.map(size), words);
     }
 
     #[test]

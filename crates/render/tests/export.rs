@@ -269,7 +269,7 @@ fn perfetto_decodes_to_the_same_calls() {
     let capture = job("ddp4");
     let timeline = Timeline::new(&capture, None);
     let mut bytes = Vec::new();
-    let slices = perfetto::write(&timeline, &mut bytes).expect("in memory");
+    let slices = perfetto::write(&timeline, None, &mut bytes).expect("in memory");
     assert_eq!(slices, 2 * 176);
     let trace = Trace::decode(&bytes[..]).expect("protobuf");
     let (mut names, mut columns, mut texts) = (HashMap::new(), HashMap::new(), HashMap::new());
@@ -278,8 +278,15 @@ fn perfetto_decodes_to_the_same_calls() {
     let mut flows: HashMap<u64, u64> = HashMap::new();
     let mut placed = timeline
         .calls()
-        .flat_map(|p| [(p.row, p.host), (p.row, p.gpu.map(|(slice, _)| slice))])
-        .filter_map(|(row, slice)| Some((row, slice?)));
+        .flat_map(|p| {
+            let name = p.name();
+            [
+                (p.row, p.host, name.clone()),
+                (p.row, p.gpu.map(|(slice, _)| slice), name),
+            ]
+        })
+        .filter_map(|(row, slice, name)| Some((row, slice?, name)));
+    let (mut waiting, mut transfers) = (0, 0);
     for packet in &trace.packet {
         if let Some(track) = &packet.track_descriptor {
             tracks.insert(track.uuid.expect("a number"), track);
@@ -301,17 +308,30 @@ fn perfetto_decodes_to_the_same_calls() {
             assert!(open.get_mut(&track).and_then(Vec::pop).expect("a begin") <= time);
             continue;
         }
-        let (row, slice) = placed.next().expect("as many slices as were placed");
         open.entry(track).or_default().push(time);
+        let lane = tracks[&track].name.as_deref().expect("a name");
+        if open[&track].len() > 1 && lane.contains(", GPU") {
+            // What lies in a call on the GPU.
+            match names[&event.name_iid].as_deref() {
+                Some("transfer") => transfers += 1,
+                Some(name) if name.starts_with("waiting for rank ") => waiting += 1,
+                other => panic!("{other:?}"),
+            }
+            continue;
+        }
+        let (row, slice, name) = placed.next().expect("as many slices as were placed");
         assert_eq!(time, slice.span.begin as u64);
-        let process = tracks[&tracks[&track].parent_uuid.expect("a process")];
-        let pid = process.process.as_ref().and_then(|p| p.pid);
-        assert_eq!(pid, row.process.rank.map(|r| r as i32));
-        let text = |iid: &Option<u64>, of: &HashMap<Option<u64>, Option<String>>| of[iid].clone();
-        assert_eq!(
-            text(&event.name_iid, &names).as_deref(),
-            capture.names.get(row.shape.function)
+        let rank = row.process.rank.expect("torchrun's rank");
+        assert!(
+            lane.starts_with(&format!("rank {rank}: ranks 0-3, ")),
+            "{lane}"
         );
+        // The host's are under the GPU's.
+        let parent = tracks[&track].parent_uuid.map(|parent| tracks[&parent]);
+        assert_eq!(parent.is_some(), lane.ends_with(", host"), "{lane}");
+        assert!(parent.is_none_or(|parent| parent.parent_uuid.is_none()));
+        let text = |iid: &Option<u64>, of: &HashMap<Option<u64>, Option<String>>| of[iid].clone();
+        assert_eq!(text(&event.name_iid, &names), Some(name));
         let found: HashMap<String, &DebugAnnotation> = event
             .debug_annotations
             .iter()
@@ -342,6 +362,13 @@ fn perfetto_decodes_to_the_same_calls() {
     }
     assert!(placed.next().is_none());
     assert!(open.values().all(Vec::is_empty));
+    // AllReduce and AllGather: all but the last rank of each wait.
+    let all = capture.rows().filter(|row| {
+        let function = capture.names.get(row.shape.function);
+        matches!(function, Some("AllReduce" | "AllGather"))
+    });
+    let all = all.count();
+    assert_eq!((transfers, waiting), (all, all - all / 4));
     assert_eq!(flows.len(), 176 / 4);
     assert!(flows.values().all(|calls| *calls == 4));
 }
@@ -365,7 +392,7 @@ fn jobs_with_holes_are_written() {
         assert!(slices as u64 >= placed && placed > 0, "{name}");
         let mut bytes = Vec::new();
         assert_eq!(
-            perfetto::write(&timeline, &mut bytes).expect("in memory"),
+            perfetto::write(&timeline, None, &mut bytes).expect("in memory"),
             slices as u64
         );
     }

@@ -41,7 +41,8 @@ fn it_needs_nothing_else() {
         assert!(!page.contains(word), "{word}");
     }
     // The one address is the name of a drawing's elements, which nobody opens.
-    let addresses = between(&page, "://", "\"");
+    let mut addresses = between(&page, "://", "\"");
+    addresses.dedup();
     assert_eq!(addresses, ["www.w3.org/2000/svg"]);
 }
 
@@ -55,7 +56,7 @@ fn only_its_own_scripts_and_style_may_run() {
     );
     let scripts = between(&page, "<script type=\"module\">", "</script>");
     let styles = between(&page, "<style>", "</style>");
-    assert_eq!((scripts.len(), styles.len()), (2, 1));
+    assert_eq!((scripts.len(), styles.len()), (3, 2));
     for text in scripts.iter().chain(&styles) {
         let hash = format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(text)));
         assert!(policy.contains(&hash), "{hash}: {policy}");
@@ -191,5 +192,5 @@ fn a_thousand_ranks_stay_small() {
     }
     let page = page(&large);
     let bytes = page.len();
-    assert!(bytes < 2_000_000, "{bytes} bytes");
+    assert!(bytes < 2_200_000, "{bytes} bytes");
 }

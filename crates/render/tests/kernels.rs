@@ -197,7 +197,7 @@ fn time_lines_have_a_lane_for_each_stream_and_all_that_ran_on_it() {
     assert!(!text.contains("kernels in windows") && !text.contains("\"table\""));
 
     let mut bytes = Vec::new();
-    let slices = render::perfetto::write(&timeline, &mut bytes).expect("in memory");
+    let slices = render::perfetto::write(&timeline, None, &mut bytes).expect("in memory");
     assert_eq!(slices as usize, calls + ran(&capture));
     let trace = Trace::decode(&bytes[..]).expect("protobuf");
     let mut lanes: HashMap<u64, String> = HashMap::new();

@@ -1,6 +1,7 @@
 //! What is kept of each kernel while a capture is read.
 
-use super::operations::{Lane, Operations, RankPart, OTHER};
+use super::operations::{Lane, Operations, RankPart, OTHER, OWN};
+use super::over_time::OverTime;
 use super::{hosts, Arrivals};
 use crate::clocks::{Clocks, Given};
 use crate::executions::{Execution, Walk};
@@ -9,12 +10,12 @@ use std::collections::BTreeMap;
 use tables::calls::Untimed;
 use tables::{Capture, Process};
 
-/// Functions whose ranks all wait for the last.
-const ALL_TO_ALL: [&str; 4] = ["AllReduce", "AllGather", "ReduceScatter", "AlltoAll"];
-
-/// Whether all ranks of this function wait for the last.
-pub(super) fn waits_for_all(function: &str) -> bool {
-    ALL_TO_ALL.contains(&function)
+/// Whether no rank can leave this function before the last has arrived.
+pub fn waits_for_last(function: &str) -> bool {
+    matches!(
+        function,
+        "AllReduce" | "AllGather" | "ReduceScatter" | "AlltoAll"
+    )
 }
 
 /// Of more kernels than this nobody's waiting is told: at 76 bytes each they take 2.4 GiB.
@@ -56,7 +57,7 @@ impl Gatherer {
             let local = process.communicator(place.shape.uid);
             let device = local.and_then(|l| l.device);
             let function = capture.names.get(place.function);
-            let all = function.is_some_and(waits_for_all);
+            let all = function.is_some_and(waits_for_last);
             let lane = *lanes.entry(device).or_insert_with(|| {
                 self.lanes.push(Lane {
                     rank: process.rank,
@@ -96,7 +97,12 @@ impl Gatherer {
             Some((sequence, u32::try_from(number).ok()?, row))
         };
         let at = at.filter(|_| way.all && execution.gpu.is_ok());
-        let (sequence, number, row) = at.and_then(counts).unwrap_or((OTHER, 0, 0));
+        let own = if execution.gpu.is_ok() && !execution.warmup {
+            OWN
+        } else {
+            0
+        };
+        let (sequence, number, row) = at.and_then(counts).unwrap_or((OTHER, 0, own));
         self.seen += 1;
         if self.too_many() {
             return self.forget();
@@ -156,16 +162,18 @@ impl Gatherer {
     }
 
     /// The figures, `None` where no operation has a time on every rank; and how the hosts' clocks stand to each other, `None` for one
-    /// host.
-    pub fn finish(
+    /// host. `look` sees operations and clocks before.
+    pub(crate) fn finish(
         mut self,
         capture: &Capture,
         matcher: &Matcher,
         given: Option<&Given>,
         measured: bool,
+        look: impl FnOnce(&OverTime, Option<&Clocks>),
     ) -> (Option<Arrivals>, Option<Clocks>) {
         let unsampled = std::mem::take(&mut self.unsampled);
         let (operations, proof, clocks) = self.compare(capture, matcher, given);
+        look(&OverTime(&operations), clocks.as_ref());
         let arrivals = operations.figures(capture, &proof, &unsampled, measured);
         (arrivals, clocks)
     }

@@ -327,7 +327,7 @@ mod tests {
                 ..Process::default()
             });
         }
-        let (found, _) = gatherer.finish(&capture, &matcher, None, false);
+        let (found, _) = gatherer.finish(&capture, &matcher, None, false, |_, _| ());
         found.expect("operations").links
     }
 

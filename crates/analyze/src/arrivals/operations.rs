@@ -11,6 +11,7 @@ pub(super) struct RankPart {
     pub(super) number: u32,
     /// GPU time, ns; larger ones count as 4.3 s.
     pub(super) ns: u32,
+    /// Row of the operations table; of [`OTHER`], [`OWN`] or 0.
     pub(super) row: u32,
     /// Start, on one clock for the GPU, ns.
     pub(super) start: u64,
@@ -24,6 +25,16 @@ pub(super) struct RankPart {
 
 /// The sequence of kernels that are no operation of interest: the GPU is in NCCL then.
 pub(super) const OTHER: u32 = u32::MAX;
+
+/// In place of the row: the time is the call's own, and no warm-up's.
+pub(super) const OWN: u32 = 1;
+
+impl RankPart {
+    /// Whether the time is the call's own, and no warm-up's.
+    pub(super) fn is_own(&self) -> bool {
+        self.sequence != OTHER || self.row == OWN
+    }
+}
 
 /// The parts of one GPU of a process, by ticket.
 #[derive(Default)]

@@ -5,7 +5,7 @@
 //!
 //! Rule: no clock is compared. The rank with the shortest GPU time arrived last, because all end together.
 
-use super::gatherer::waits_for_all;
+use super::gatherer::waits_for_last;
 use crate::executions::{Steps, Walk};
 use crate::operation_ids::OperationIds;
 use crate::operations;
@@ -117,7 +117,7 @@ pub fn rows(capture: &Capture) -> Vec<Row<'_>> {
                 at += 1;
             }
             let function = walk.places()[execution.place].function;
-            let all = capture.names.get(function).is_some_and(waits_for_all);
+            let all = capture.names.get(function).is_some_and(waits_for_last);
             let (Ok(time), Some(operation)) = (execution.gpu, ids.get(index, at)) else {
                 return;
             };

@@ -50,7 +50,7 @@ fn job(members: &[&[usize]], kernels: &[Vec<Kernel>], launched: &[u64]) -> Arriv
         };
         gather(&capture, &process, &mut matcher, &mut gatherer);
     }
-    let (found, _) = gatherer.finish(&capture, &matcher, None, false);
+    let (found, _) = gatherer.finish(&capture, &matcher, None, false, |_, _| ());
     found.expect("operations")
 }
 

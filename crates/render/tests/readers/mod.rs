@@ -98,7 +98,7 @@ pub fn read(folder: &Path) -> Option<Outputs> {
     render::chrome::write(&timeline, None, &mut chrome).expect("in memory");
     serde_json::from_slice::<serde_json::Value>(&chrome).expect("JSON");
     let mut sink = std::io::sink();
-    render::perfetto::write(&timeline, &mut sink).expect("in memory");
+    render::perfetto::write(&timeline, None, &mut sink).expect("in memory");
     let mut lines = Vec::new();
     render::jsonl::write(&capture, &mut lines).expect("in memory");
     for line in lines.split(|b| *b == b'\n').filter(|l| !l.is_empty()) {

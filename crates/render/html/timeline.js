@@ -1,0 +1,513 @@
+// Draws the run over time: curves that share one time axis, and above them steps, findings and deaths.
+//
+// A span that is dragged over the curves, or made with Shift and the arrow keys, filters the tables of rows
+// that have calls in it: operations, ranks, functions and communicators. Figures in rows stay those of the
+// whole run, and each table says whether it follows. The plot of operations by size follows by the event
+// `ncclscope-span`, which names the operations with calls.
+
+const report = JSON.parse(document.getElementById("report").textContent);
+const { active } = JSON.parse(document.getElementById("more").textContent);
+const place = document.getElementById("over-time");
+// A report without a single time has neither.
+const timeline = report.timeline ?? { buckets: 0, bucket_us: 1, late: [], marks: [] };
+const buckets = timeline.buckets;
+const width_us = timeline.bucket_us;
+
+// ---- words and figures
+
+const compact = (value) => String(+value.toPrecision(3));
+
+function rate(value, what) {
+  for (const [by, prefix] of [
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ]) {
+    if (value >= by) return `${compact(value / by)} ${prefix}${what}`;
+  }
+  return `${compact(value)} ${what}`.trimEnd();
+}
+
+const percent = (share) => `${compact(100 * share)} %`;
+
+function time(us) {
+  if (us >= 1e6) return `${compact(us / 1e6)} s`;
+  if (us >= 1e3) return `${compact(us / 1e3)} ms`;
+  return `${compact(us)} µs`;
+}
+
+// Moments have as many digits as buckets can be told apart by.
+const [moment_unit, moment_by] = buckets * width_us >= 1e6 ? ["s", 1e6] : ["ms", 1e3];
+const digits = Math.max(0, Math.ceil(-Math.log10(width_us / moment_by)));
+const moment = (us) => `${(us / moment_by).toFixed(digits)} ${moment_unit}`;
+const span_words = ([from, to]) => `${moment(from * width_us)} to ${moment(to * width_us)}`;
+
+// ---- elements
+
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+function shape(name, attributes = {}, text) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+function even_ticks(high, most) {
+  const rough = high / most;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((s) => s * power).find((s) => s >= rough) ?? 10 * power;
+  return Array.from({ length: Math.floor((high * (1 + 1e-12)) / step) + 1 }, (_, i) => i * step);
+}
+
+// ---- what is drawn
+
+// A curve of the report: the mean over ranks, in a band from the rank with least to the rank with most.
+const curve = (field, name, text) => {
+  const values = timeline[field];
+  if (!values || !values.sum.some((v) => v > 0)) return null;
+  return { name, text, line: values.mean, low: values.min, high: values.max };
+};
+const shares = (field, name) => curve(field, name, percent);
+const rates = (field, name, what) => curve(field, name, (value) => rate(value, what));
+
+function durations() {
+  const band = timeline.durations_us;
+  if (!band || !band.n.some((n) => n > 0)) return null;
+  return {
+    name: "GPU time of a call, median",
+    text: time,
+    line: band.p50,
+    low: band.p10,
+    high: band.p90,
+    logarithmic: true,
+    spread: "a tenth of the calls below and above",
+  };
+}
+
+const who = (row) =>
+  row.rank === null
+    ? `pid ${row.pid} on ${row.host}`
+    : `Rank ${row.rank}${row.device === null ? "" : ` (GPU ${row.device} of ${row.host})`}`;
+
+const late = timeline.late
+  .filter((row) => row.held_up_us.some((us) => us > 0))
+  .map((row) => ({
+    name: `${who(row)} held the others up`,
+    text: percent,
+    bars: row.held_up_us.map((us) => us / width_us),
+  }));
+
+const PRESETS = [
+  {
+    key: "waiting",
+    title: "Waiting",
+    curves: [
+      shares("nccl", "In NCCL"),
+      shares("waiting", "Waiting for the last rank"),
+      shares("transfer", "Transfer"),
+      shares("exposed", "Exposed communication"),
+      ...late,
+    ],
+  },
+  {
+    key: "collectives",
+    title: "Collectives",
+    curves: [
+      rates("collectives", "Collectives of a rank", "/s"),
+      rates("bytes", "Bytes of a rank's calls", "B/s"),
+      durations(),
+    ],
+  },
+  {
+    key: "p2p",
+    title: "Point-to-point",
+    needs: ["sends", "recvs"],
+    curves: [
+      rates("sends", "Sends of a rank", "/s"),
+      rates("recvs", "Receives of a rank", "/s"),
+      rates("bytes", "Bytes of a rank's calls", "B/s"),
+    ],
+  },
+  {
+    key: "network",
+    title: "Network",
+    needs: ["bytes_sent", "bytes_received"],
+    curves: [
+      rates("bytes_sent", "Sent by a rank", "B/s"),
+      rates("bytes_received", "Received by a rank", "B/s"),
+      shares("nic", "Data in the network's hands"),
+    ],
+  },
+]
+  .map((preset) => ({ ...preset, curves: preset.curves.filter(Boolean) }))
+  .filter(
+    (preset) =>
+      preset.curves.length &&
+      (!preset.needs || preset.needs.some((field) => timeline[field]?.sum.some((v) => v > 0))),
+  );
+
+// Pins: late ranks where they held up most, and deaths where they happened.
+const pins = [
+  ...timeline.late.map((row) => {
+    const most = Math.max(...row.held_up_us);
+    const sentence = report.findings.find(
+      (f) => f.kind === "late_rank" && f.sentence.startsWith(`Rank ${row.rank} `),
+    )?.sentence;
+    const at_us = (row.held_up_us.indexOf(most) + 0.5) * width_us;
+    return {
+      at_us,
+      text: `${sentence ?? `${who(row)} is late more often than chance gives.`} Most of it around here.`,
+      death: false,
+    };
+  }),
+  ...timeline.marks.map((mark) => ({ at_us: mark.at_us, text: mark.text, death: mark.kind === "dead_rank" })),
+];
+
+// ---- tables that follow a span
+
+const has = (bits, from, to) => {
+  for (let bucket = from; bucket < to; bucket++) {
+    if ((parseInt(bits[bits.length - 1 - (bucket >> 2)] ?? "0", 16) >> (bucket & 3)) & 1) return true;
+  }
+  return false;
+};
+
+// By array of the report: whether a row of it has calls in the buckets from `from` to before `to`.
+const some_operation = (is, from, to) =>
+  report.operations.some((o, i) => is(o) && has(active.operations[i], from, to));
+const FOLLOWS = {
+  operations: (i, from, to) => has(active.operations[i], from, to),
+  "ranks.rows": (i, from, to) => has(active.ranks[i], from, to),
+  functions: (i, from, to) => some_operation((o) => o.function === report.functions[i].function, from, to),
+  communicators: (i, from, to) =>
+    some_operation((o) => o.communicator === report.communicators[i].communicator, from, to),
+};
+const tables = !place
+  ? []
+  : [...document.querySelectorAll("table[data-rows]")].map((table) => {
+      const note = element("p", { class: "span-note" });
+      note.hidden = true;
+      const frame = table.closest(".frame");
+      frame.before(note);
+      return {
+        rows: [...table.tBodies[0].rows],
+        follows: FOLLOWS[table.dataset.rows],
+        foot: table.tFoot,
+        note,
+      };
+    });
+
+function filter_tables(span) {
+  for (const { rows, follows, foot, note } of tables) {
+    note.hidden = !span;
+    let shown = 0;
+    for (const row of rows) {
+      const is_out = Boolean(span && follows && !follows(Number(row.dataset.i), ...span));
+      row.classList.toggle("out-of-span", is_out);
+      shown += !is_out;
+    }
+    // The foot is of all rows.
+    foot?.classList.toggle("out-of-span", shown < rows.length);
+    if (!span) continue;
+    note.textContent = follows
+      ? `${shown} of ${rows.length} rows have calls from ${span_words(span)}. Their figures are of the whole run.`
+      : `This table is of the whole run: it does not follow the span that is selected.`;
+  }
+  const operations = span && report.operations.flatMap((_, i) => (FOLLOWS.operations(i, ...span) ? [i] : []));
+  document.dispatchEvent(new CustomEvent("ncclscope-span", { detail: operations }));
+}
+
+// ---- the drawing
+
+const HEIGHT = 74;
+const GAP = 26;
+const STRIP = 30;
+
+class OverTime {
+  constructor(figure) {
+    this.figure = figure;
+    this.preset = PRESETS[0];
+    this.span = null;
+    this.at = null;
+    const choices = element("div", { class: "choices", role: "group", "aria-label": "Curves" });
+    for (const preset of PRESETS) {
+      const button = element("button", { type: "button", "data-preset": preset.key }, preset.title);
+      button.addEventListener("click", () => {
+        this.preset = preset;
+        this.draw();
+      });
+      choices.append(button);
+    }
+    this.buttons = [...choices.children];
+    this.choices = choices;
+    this.place = element("div");
+    this.tip = element("div", { class: "tip", role: "status" });
+    this.tip.hidden = true;
+    this.selected = element("p", { class: "selected", role: "status" });
+    this.hint = element(
+      "p",
+      { class: "hint" },
+      "Line: mean over ranks; band: the rank with least to the rank with most. Drag over a span to see which rows of the tables have calls in it. " +
+        "Arrow keys move, Shift and arrow keys select, Escape shows all.",
+    );
+    figure.append(choices, this.selected, this.place, this.tip, this.hint);
+    new ResizeObserver(() => {
+      if (this.place.clientWidth !== this.drawn_width) this.draw();
+    }).observe(this.place);
+    this.draw();
+    this.select(null);
+  }
+
+  x(us) {
+    const { left, right } = this.box;
+    return left + ((right - left) * us) / (buckets * width_us);
+  }
+
+  draw() {
+    for (const button of this.buttons)
+      button.setAttribute("aria-pressed", String(button.dataset.preset === this.preset.key));
+    const focused = this.place.contains(document.activeElement);
+    this.drawn_width = this.place.clientWidth;
+    const width = Math.max(260, this.place.clientWidth);
+    const curves = this.preset.curves;
+    const height = STRIP + curves.length * (HEIGHT + GAP) + 40;
+    this.box = { width, height, left: 4, right: width - 4, top: STRIP, bottom: height - 36 };
+    const svg = shape("svg", {
+      viewBox: `0 0 ${width} ${height}`,
+      role: "group",
+      tabindex: "0",
+      "aria-label": `${this.preset.title} over time: arrow keys read the values`,
+    });
+    this.svg = svg;
+    this.place.replaceChildren(svg);
+    this.x_axis();
+    curves.forEach((c, i) => this.curve(c, i, STRIP + i * (HEIGHT + GAP) + GAP));
+    this.strip();
+    this.shade = shape("rect", { class: "span", y: STRIP, height: this.box.bottom - STRIP, x: 0, width: 0 });
+    this.cross = shape("path", { class: "cross", d: "" });
+    svg.append(this.shade, this.cross);
+    this.show_span();
+    this.listen();
+    if (focused) svg.focus();
+  }
+
+  x_axis() {
+    const { left, right, top, bottom } = this.box;
+    const end = buckets * width_us;
+    this.svg.append(shape("path", { class: "axis", d: `M${left} ${bottom}H${right}` }));
+    for (const tick of even_ticks(end / moment_by, Math.max(2, Math.floor((right - left) / 80)))) {
+      const x = this.x(tick * moment_by);
+      this.svg.append(shape("path", { class: "grid", d: `M${x} ${top}V${bottom}` }));
+      const anchor = x < left + 20 ? "start" : x > right - 20 ? "end" : "middle";
+      this.svg.append(
+        shape("text", { x, y: bottom + 16, "text-anchor": anchor }, `${compact(tick)} ${moment_unit}`),
+      );
+    }
+    const title = "since the first moment that was recorded";
+    this.svg.append(shape("text", { x: right, y: bottom + 31, "text-anchor": "end" }, title));
+  }
+
+  curve(c, index, top) {
+    const bottom = top + HEIGHT;
+    const { left, right } = this.box;
+    const known = [...(c.high ?? c.bars), ...(c.line ?? [])].filter((v) => v !== null && v > 0);
+    const most = Math.max(...known, 1e-12);
+    const least = Math.min(...known);
+    const low = c.logarithmic ? Math.log(least / 1.2) : 0;
+    const high = c.logarithmic ? Math.log(most * 1.2) : most * 1.05;
+    const y = (v) =>
+      bottom - (HEIGHT * ((c.logarithmic ? Math.log(Math.max(v, least / 1.2)) : v) - low)) / (high - low);
+    const group = shape("g", { class: `curve c${index % 8}` });
+    const x = (bucket) => this.x(bucket * width_us);
+    const steps = (values) =>
+      values
+        .map((v, i) =>
+          v === null ? "" : `${i && values[i - 1] !== null ? "L" : "M"}${x(i)} ${y(v)}H${x(i + 1)}`,
+        )
+        .join("");
+    if (c.bars) {
+      const path = c.bars
+        .map((v, i) => (v > 0 ? `M${x(i)} ${bottom}V${y(v)}H${x(i + 1)}V${bottom}z` : ""))
+        .join("");
+      group.append(shape("path", { class: "held", d: path }));
+    } else {
+      const areas = c.low
+        .map((v, i) => (v === null ? "" : `M${x(i)} ${y(v)}H${x(i + 1)}V${y(c.high[i])}H${x(i)}z`))
+        .join("");
+      group.append(
+        shape("path", { class: "band", d: areas }),
+        shape("path", { class: "line", d: steps(c.line) }),
+      );
+    }
+    group.append(shape("path", { class: "axis", d: `M${left} ${bottom}H${right}` }));
+    group.append(shape("rect", { class: "key", x: left, y: top - 14, width: 9, height: 9 }));
+    group.append(shape("text", { class: "title", x: left + 14, y: top - 6 }, c.name));
+    group.append(shape("text", { x: right, y: top - 6, "text-anchor": "end" }, `at most ${c.text(most)}`));
+    this.svg.append(group);
+  }
+
+  strip() {
+    const { steps } = timeline;
+    const group = shape("g", { class: "strip" });
+    for (const at of steps?.begins_us ?? [])
+      group.append(shape("path", { class: "step", d: `M${this.x(at)} ${STRIP - 8}v8` }));
+    if (steps) {
+      const which = steps.every > 1 ? `every ${steps.every}th step` : "steps";
+      group.append(
+        shape("text", { x: this.box.left, y: 11 }, `ticks: ${which} of rank ${steps.rank ?? "?"}`),
+      );
+    }
+    for (const pin of pins) {
+      const x = Math.min(Math.max(this.x(pin.at_us), this.box.left + 5), this.box.right - 5);
+      const d = pin.death ? `M${x - 5} 3l10 10m0 -10l-10 10` : `M${x} 16l-6 -9a6 6 0 1 1 12 0z`;
+      const mark = shape("path", {
+        class: pin.death ? "death" : "pin",
+        d,
+        tabindex: "0",
+        role: "img",
+        "aria-label": pin.text,
+      });
+      const show = () => this.show_tip(x, 20, pin.death ? "A rank died" : "Finding", [pin.text]);
+      mark.addEventListener("pointerenter", show);
+      mark.addEventListener("focus", show);
+      mark.addEventListener("blur", () => (this.tip.hidden = true));
+      group.append(mark);
+    }
+    this.svg.append(group);
+  }
+
+  bucket_at(event) {
+    const at = this.svg.getBoundingClientRect();
+    const x = ((event.clientX - at.left) * this.box.width) / at.width;
+    const share = (x - this.box.left) / (this.box.right - this.box.left);
+    return Math.min(Math.max(Math.floor(share * buckets), 0), buckets - 1);
+  }
+
+  listen() {
+    const { svg } = this;
+    let from = null;
+    svg.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0 || event.target.closest(".pin, .death")) return;
+      from = this.bucket_at(event);
+      svg.setPointerCapture(event.pointerId);
+    });
+    svg.addEventListener("pointermove", (event) => {
+      if (event.target.closest?.(".pin, .death")) return;
+      const now = this.bucket_at(event);
+      if (from === null) return this.point_at(now);
+      this.tip.hidden = true;
+      this.shown_span([Math.min(from, now), Math.max(from, now) + 1]);
+    });
+    svg.addEventListener("pointerup", (event) => {
+      if (from === null) return;
+      const now = this.bucket_at(event);
+      // A click shows all again.
+      this.select(now === from ? null : [Math.min(from, now), Math.max(from, now) + 1]);
+      this.anchor = null;
+      from = null;
+    });
+    svg.addEventListener("pointercancel", () => {
+      from = null;
+      this.show_span();
+    });
+    svg.addEventListener("pointerleave", () => this.point_at(null));
+    svg.addEventListener("blur", () => this.point_at(null));
+    svg.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") {
+        this.anchor = null;
+        return this.select(null);
+      }
+      const by = { ArrowRight: 1, ArrowLeft: -1, PageDown: 10, PageUp: -10, Home: -buckets, End: buckets }[
+        event.key
+      ];
+      if (!by || event.target !== svg) return;
+      event.preventDefault();
+      const was = this.at ?? (by > 0 ? -1 : buckets);
+      const now = Math.min(Math.max(was + by, 0), buckets - 1);
+      if (event.shiftKey) {
+        this.anchor ??= Math.min(Math.max(was, 0), buckets - 1);
+        this.select([Math.min(this.anchor, now), Math.max(this.anchor, now) + 1]);
+      } else {
+        this.anchor = null;
+      }
+      this.point_at(now);
+    });
+  }
+
+  point_at(bucket) {
+    this.at = bucket;
+    if (bucket === null) {
+      this.tip.hidden = true;
+      this.cross.setAttribute("d", "");
+      return;
+    }
+    const x = this.x((bucket + 0.5) * width_us);
+    this.cross.setAttribute("d", `M${x} ${STRIP}V${this.box.bottom}`);
+    const lines = this.preset.curves.map((c) => {
+      if (c.bars) return `${c.name}: ${c.text(c.bars[bucket])} of the time`;
+      if (c.line[bucket] === null) return `${c.name}: no call`;
+      const around = c.spread ? ` (${c.text(c.low[bucket])} to ${c.text(c.high[bucket])}: ${c.spread})` : "";
+      const ranks =
+        !c.spread && c.low[bucket] !== c.high[bucket]
+          ? ` (${c.text(c.low[bucket])} to ${c.text(c.high[bucket])} over ranks)`
+          : "";
+      return `${c.name}: ${c.text(c.line[bucket])}${around}${ranks}`;
+    });
+    this.show_tip(x, STRIP + 8, span_words([bucket, bucket + 1]), lines);
+  }
+
+  show_tip(x, y, title, lines) {
+    this.tip.replaceChildren(element("b", {}, title), ...lines.map((line) => element("span", {}, line)));
+    this.tip.hidden = false;
+    const scale = this.place.clientWidth / this.box.width;
+    const most = this.figure.clientWidth - this.tip.offsetWidth;
+    const beside = x * scale + 14 > most ? x * scale - this.tip.offsetWidth - 14 : x * scale + 14;
+    this.tip.style.left = `${Math.max(0, Math.min(beside, most))}px`;
+    this.tip.style.top = `${this.place.offsetTop + y * scale}px`;
+  }
+
+  shown_span([from, to]) {
+    const x = this.x(from * width_us);
+    this.shade.setAttribute("x", x);
+    this.shade.setAttribute("width", this.x(to * width_us) - x);
+  }
+
+  show_span() {
+    this.shown_span(this.span ?? [0, 0]);
+  }
+
+  select(span) {
+    this.span = span;
+    this.show_span();
+    const [from, to] = span ?? [0, buckets];
+    const total = (field) =>
+      timeline[field] ? timeline[field].sum.slice(from, to).reduce((a, b) => a + b, 0) : null;
+    const length = (to - from) * width_us * timeline.ranks;
+    const parts = [
+      `${total("calls").toLocaleString("en")} calls`,
+      `${rate(total("bytes"), "B")}`,
+      `${percent(total("nccl") / length)} of the time in NCCL`,
+    ];
+    if (timeline.waiting) parts.push(`${percent(total("waiting") / length)} waiting for the last rank`);
+    const words = `${span ? span_words(span) : "The whole run"}: ${parts.join(", ")}.`;
+    this.selected.replaceChildren(words);
+    if (span) {
+      const clear = element("button", { type: "button" }, "Show all");
+      clear.addEventListener("click", () => this.select(null));
+      this.selected.append(" ", clear);
+    }
+    filter_tables(span);
+  }
+}
+
+if (place && PRESETS.length) {
+  place.hidden = false;
+  document.getElementById("over-time-without").hidden = true;
+  new OverTime(place);
+}
