@@ -979,6 +979,7 @@ class Timeline(Record):
         "collectives": Curve,
         "sends": Curve,
         "recvs": Curve,
+        "untimed": Curve,
         "bytes": Curve,
         "bytes_sent": Curve,
         "bytes_received": Curve,
@@ -1002,6 +1003,7 @@ class Timeline(Record):
     collectives: Curve
     sends: Curve
     recvs: Curve
+    untimed: Curve | None
     bytes: Curve
     bytes_sent: Curve | None
     bytes_received: Curve | None

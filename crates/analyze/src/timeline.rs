@@ -56,6 +56,8 @@ pub struct Timeline {
     pub sends: Curve,
     /// Of these: receives.
     pub recvs: Curve,
+    /// Of all calls: those without a GPU time, which are in no time below. Null where no call has one.
+    pub untimed: Option<Curve>,
     /// Bytes of calls per second.
     pub bytes: Curve,
     /// Bytes per second that the network accepted; null where no steps were recorded.
@@ -169,6 +171,7 @@ enum Sum {
     Collectives,
     Sends,
     Recvs,
+    Untimed,
     Bytes,
     Sent,
     Received,
@@ -177,7 +180,7 @@ enum Sum {
     Nic,
 }
 
-const SUMS: usize = 10;
+const SUMS: usize = 11;
 
 /// A GPU of a process.
 struct Lane {
@@ -196,6 +199,7 @@ struct Lane {
     nccl_more: f64,
     without_time: u64,
     has_steps: bool,
+    has_gpu_times: bool,
 }
 
 /// What is gathered.
@@ -246,6 +250,7 @@ impl Plan {
             nccl_more: 1.0,
             without_time: 0,
             has_steps: false,
+            has_gpu_times: false,
         };
         let kind = |place: &crate::executions::Place| {
             let function = capture.names.get(place.function).unwrap_or("");
@@ -290,6 +295,10 @@ impl Plan {
         let bins = &mut lane.bins;
         bins.see(begin, end);
         bins.add(Sum::Calls as usize, begin, 1);
+        match execution.gpu {
+            Ok(_) => lane.has_gpu_times = true,
+            Err(_) => bins.add(Sum::Untimed as usize, begin, 1),
+        }
         for (is, sum) in kind
             .of
             .iter()
@@ -592,6 +601,7 @@ impl Over {
                 curve.finish(self.lanes.len())
             })
         };
+        let gpu_times = self.lanes.iter().any(|lane| lane.has_gpu_times);
         let network = self.lanes.iter().any(|lane| lane.has_steps);
         let network = |of, unit| network.then(|| curve(of, unit));
         Timeline {
@@ -604,6 +614,7 @@ impl Over {
             collectives: curve(Sum::Collectives, Unit::Number),
             sends: curve(Sum::Sends, Unit::Number),
             recvs: curve(Sum::Recvs, Unit::Number),
+            untimed: gpu_times.then(|| curve(Sum::Untimed, Unit::Number)),
             bytes: curve(Sum::Bytes, Unit::Number),
             bytes_sent: network(Sum::Sent, Unit::Number),
             bytes_received: network(Sum::Received, Unit::Number),

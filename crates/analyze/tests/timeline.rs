@@ -39,6 +39,7 @@ fn curves(timeline: &Timeline) -> Vec<&Curve> {
         &t.nccl,
     ];
     let others = [
+        &t.untimed,
         &t.bytes_sent,
         &t.bytes_received,
         &t.waiting,
@@ -180,6 +181,22 @@ fn buckets_sum_to_the_tables() {
         waited > 10 && sent > 0 && exposed > 0,
         "{waited} {sent} {exposed}"
     );
+}
+
+#[test]
+fn calls_without_a_gpu_time_are_seen_in_their_buckets() {
+    let (_, capture) = data()
+        .find(|(name, _)| name == "ddp_slow_gpu")
+        .expect("it is there");
+    let report = analyze::report(&capture);
+    let timeline = report.timeline.as_ref().expect("a timeline");
+    let untimed = timeline.untimed.as_ref().expect("GPU times");
+    let without: u64 = report.completeness.untimed.values().sum();
+    assert_eq!((sum(untimed), without), (1128.0, 1128));
+    // In a quiet spell no call is timed, which is no time without communication.
+    let quiet = (0..timeline.buckets as usize)
+        .filter(|b| timeline.calls.sum[*b] > 20.0 && untimed.sum[*b] == timeline.calls.sum[*b]);
+    assert!(quiet.count() >= 4);
 }
 
 #[test]

@@ -73,7 +73,17 @@ const curve = (field, name, text) => {
   if (!values || !values.sum.some((v) => v > 0)) return null;
   return { name, text, line: values.mean, low: values.min, high: values.max };
 };
-const shares = (field, name) => curve(field, name, percent);
+// Buckets in which most calls have no GPU time: a share of the time would be too small there.
+const is_dark = Array.from({ length: buckets }, (_, i) => {
+  const { untimed, calls } = timeline;
+  return Boolean(untimed) && untimed.sum[i] > 0.5 * calls.sum[i];
+});
+const lit = (values) => values.map((value, i) => (is_dark[i] ? null : value));
+
+function shares(field, name) {
+  const found = curve(field, name, percent);
+  return found && { ...found, dark: true, line: lit(found.line), low: lit(found.low), high: lit(found.high) };
+}
 const rates = (field, name, what) => curve(field, name, (value) => rate(value, what));
 
 function durations() {
@@ -253,7 +263,9 @@ class OverTime {
     this.hint = element(
       "p",
       { class: "hint" },
-      "Line: mean over ranks; band: the rank with least to the rank with most. Drag over a span to see which rows of the tables have calls in it. " +
+      "Line: mean over ranks; band: the rank with least to the rank with most. " +
+        (is_dark.includes(true) ? "Grey: most calls have no GPU time. " : "") +
+        "Drag over a span to see which rows of the tables have calls in it. " +
         "Arrow keys move, Shift and arrow keys select, Escape shows all.",
     );
     figure.append(choices, this.selected, this.place, this.tip, this.hint);
@@ -331,6 +343,10 @@ class OverTime {
           v === null ? "" : `${i && values[i - 1] !== null ? "L" : "M"}${x(i)} ${y(v)}H${x(i + 1)}`,
         )
         .join("");
+    if (c.dark) {
+      const d = is_dark.map((dark, i) => (dark ? `M${x(i)} ${top}H${x(i + 1)}V${bottom}H${x(i)}z` : ""));
+      group.append(shape("path", { class: "dark", d: d.join("") }));
+    }
     if (c.bars) {
       const path = c.bars
         .map((v, i) => (v > 0 ? `M${x(i)} ${bottom}V${y(v)}H${x(i + 1)}V${bottom}z` : ""))
@@ -451,6 +467,7 @@ class OverTime {
     this.cross.setAttribute("d", `M${x} ${STRIP}V${this.box.bottom}`);
     const lines = this.preset.curves.map((c) => {
       if (c.bars) return `${c.name}: ${c.text(c.bars[bucket])} of the time`;
+      if (c.dark && is_dark[bucket]) return `${c.name}: not known, most calls have no GPU time`;
       if (c.line[bucket] === null) return `${c.name}: no call`;
       const around = c.spread ? ` (${c.text(c.low[bucket])} to ${c.text(c.high[bucket])}: ${c.spread})` : "";
       const ranks =
