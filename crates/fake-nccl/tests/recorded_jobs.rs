@@ -57,8 +57,16 @@ fn rows(capture: &tables::Capture) -> BTreeMap<Option<u32>, Vec<Row>> {
     let columns: Vec<_> = tables::calls::COLUMNS
         .iter()
         .filter(|column| {
-            let of_this_run =
-                ["process", "pid", "host", "untimed", "finished"].contains(&column.name);
+            let of_this_run = [
+                "process",
+                "pid",
+                "host",
+                "init_thread",
+                "device",
+                "untimed",
+                "finished",
+            ];
+            let of_this_run = of_this_run.contains(&column.name);
             let of_network = column.name.starts_with("net_longest");
             !of_this_run && !of_network && !column.name.ends_with("_ns")
         })

@@ -104,11 +104,16 @@ fn told(capture: &Capture, columns: &str) -> String {
     text
 }
 
-/// Holds what is read against `formatN/NAME.txt`. Its first line names the columns of that time.
+/// Holds what is read against `formatN/NAME.txt`. Its first line names the columns of that time. With
+/// `NCCLSCOPE_GOLDEN=write` what is read becomes the text: read the diff like code.
 fn check(format: u32, name: &str, capture: &Capture) {
     let path = folder(format).join(format!("{name}.txt"));
     let expected = std::fs::read_to_string(&path).expect("read");
     let found = told(capture, expected.lines().next().unwrap_or_default());
+    if std::env::var("NCCLSCOPE_GOLDEN").is_ok_and(|how| how == "write") {
+        std::fs::write(&path, &found).expect("written");
+        return;
+    }
     assert_eq!(found, expected, "{}", path.display());
 }
 

@@ -478,7 +478,8 @@ mod tests {
         };
         for (list, columns) in [
             ("operations", [OPERATION, GPU_TIME, HOST_TIME].concat()),
-            ("functions", [FUNCTION, PARTS].concat()),
+            ("functions", FUNCTION.to_vec()),
+            ("parts", PARTS.to_vec()),
             ("kinds", KIND.to_vec()),
             ("communicators", COMMUNICATORS.to_vec()),
             ("warmup", [ON_COMMUNICATOR, FIRST_CALLS].concat()),
