@@ -51,7 +51,12 @@ def view(browser: Any, serve: Callable[[Path], str]) -> Iterator[Callable[..., A
         address = serve(capture)
         contexts.append(browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context}))
         page = contexts[-1].new_page()
-        page.on("request", lambda request: request.url.startswith(address) or elsewhere.append(request.url))
+
+        def asked(request: Any) -> None:
+            if not request.url.startswith(address):
+                elsewhere.append(request.url)
+
+        page.on("request", asked)
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(address + place)

@@ -238,7 +238,7 @@ impl Capture {
                 "jsonl" => render::jsonl::write(capture, &mut out)?,
                 "perfetto" => {
                     let report = analyze::report_with(capture, None);
-                    let timeline = Timeline::new(capture, report.clocks.as_ref());
+                    let timeline = Timeline::trimmed(capture, report.clocks.as_ref());
                     render::perfetto::write(&timeline, Some(&report), &mut out)?
                 }
                 _ => {

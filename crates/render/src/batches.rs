@@ -2,7 +2,7 @@
 //!
 //! A [`Calls`] is a choice of columns of the table of calls, made into batches of a range of rows. The other tables are one
 //! batch each. [`operations`], [`ranks`], [`findings`] and [`graphs`] have the columns that the report's JSON Schema gives
-//! them: statistics are flattened (`time_ns_p50`), maps stay maps, an interval is two columns (`wall_low_ns`).
+//! them: statistics are flattened (`time_ns_p50`), maps stay maps, an interval is two columns (`wall_low_ns`), and a span too (`from_ns`).
 //!
 //! Rule: a column's type depends on its declaration alone, never on the values of a capture. A moment is a
 //! `timestamp[ns, UTC]` and a number is signed, so that no difference wraps; only bit patterns (`uint`) are unsigned.
@@ -403,18 +403,16 @@ fn flatten(
         }
         return;
     }
-    if let Some(of) = name.strip_suffix("interval_us") {
-        for (index, end) in ["low", "high"].into_iter().enumerate() {
-            let values: Vec<&Json> = values.iter().map(|value| &value[index]).collect();
-            let declared = json!({ "type": "number" });
-            flatten(
-                schema,
-                &declared,
-                &format!("{of}{end}_us"),
-                &values,
-                columns,
-            );
-        }
+    let two = match name.strip_suffix("interval_us") {
+        Some(of) => Some([format!("{of}low_us"), format!("{of}high_us")]),
+        None if name == "when_us" => Some(["from_us", "to_us"].map(str::to_owned)),
+        None => None,
+    };
+    for (index, end) in two.iter().flatten().enumerate() {
+        let values: Vec<&Json> = values.iter().map(|value| &value[index]).collect();
+        flatten(schema, &json!({ "type": "number" }), end, &values, columns);
+    }
+    if two.is_some() {
         return;
     }
     let column = column_of(name);
