@@ -89,24 +89,19 @@ def test_the_plugin_is_the_package_s_or_the_one_that_is_named(
         ncclscope.plugin_path()
 
 
+def mypy(*sources: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """What mypy says of these, strictly, with the package that is tested."""
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(ROOT / ".tools/mypy")]
+    environment = {**os.environ, "MYPYPATH": str(Path(ncclscope.__file__).parents[1])}
+    return subprocess.run(
+        [*command, "--no-error-summary", *sources], text=True, capture_output=True, cwd=cwd, env=environment
+    )
+
+
 def test_the_package_and_its_tests_are_typed() -> None:
     package = Path(ncclscope.__file__).parent
     assert (package / "py.typed").exists()
-    mypy = [
-        sys.executable,
-        "-m",
-        "mypy",
-        "--strict",
-        "--cache-dir",
-        str(ROOT / ".tools/mypy"),
-        "--no-error-summary",
-    ]
-    environment = {**os.environ, "MYPYPATH": str(package.parent)}
-    sources = [str(package), str(ROOT / "python/tests")]
-    ignored = ["--ignore-missing-imports"]
-    done = subprocess.run(
-        [*mypy, *ignored, *sources], text=True, capture_output=True, env=environment, cwd=package.parent
-    )
+    done = mypy("--ignore-missing-imports", str(package), str(ROOT / "python/tests"), cwd=package.parent)
     assert (done.returncode, done.stdout) == (0, "")
 
 
@@ -120,18 +115,7 @@ report.operation
 ncclscope.record("x", mode="tarce")
 """
     (tmp_path / "user.py").write_text(text)
-    package = Path(ncclscope.__file__).parent
-    mypy = [
-        sys.executable,
-        "-m",
-        "mypy",
-        "--strict",
-        "--cache-dir",
-        str(ROOT / ".tools/mypy"),
-        "--no-error-summary",
-    ]
-    environment = {**os.environ, "MYPYPATH": str(package.parent)}
-    done = subprocess.run([*mypy, "user.py"], text=True, capture_output=True, cwd=tmp_path, env=environment)
+    done = mypy("user.py", cwd=tmp_path)
     assert re.findall(r":(\d+): (?:note|error): (.*)", done.stdout) == [
         ("3", 'Revealed type is "ncclscope.report.Statistics | None"'),
         ("4", 'Revealed type is "ncclscope._native.Table"'),
