@@ -6,25 +6,7 @@ use bench::function::Function;
 use bench::nccl_tests::read;
 use bench::{json, table::Table};
 
-const TEXT: &str = "\
-# nccl-tests version 2.17.6 nccl-headers=22809 nccl-library=22809
-# Collective test starting: all_reduce_perf
-# nThread 1 nGpus 1 minBytes 1024 maxBytes 1048576 step: 1024(factor) warmup iters: 1 iters: 20 agg iters: 1 validation: 1 graph: 0 unalign: 0
-#
-# Using devices
-#  Rank  0 Group  0 Pid   4321 on     node-a device  0 [0000:18:00] NVIDIA H200
-#  Rank  1 Group  0 Pid   4322 on     node-a device  1 [0000:2a:00] NVIDIA H200
-#
-#                                                              out-of-place                       in-place          
-#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong 
-#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)         
-        1024           256     float     sum      -1    10.50    0.10    0.10       0    10.40    0.10    0.10       0
-     1048576        262144     float     sum      -1    20.97   50.00   50.00       2    20.00   52.43   52.43     N/A
-# Out of bounds values : 2 FAILED
-# Avg bus bandwidth    : 25.6575 
-#
-# Collective test concluded: all_reduce_perf
-";
+const TEXT: &str = include_str!("data/all_reduce.txt");
 
 #[test]
 fn text_of_today() {
@@ -118,11 +100,7 @@ fn older_text_without_root_and_names_above() {
 
 #[test]
 fn text_with_more_columns() {
-    let text = "\
-# Collective test starting: ./build/alltoall_perf
-#       size         count      type   redop    root     time   algbw   busbw  #wrong    i_min    i_max    i_p99    i_cv%     time   algbw   busbw  #wrong    i_min    i_max    i_p99    i_cv%  timestamp
-        1024            32     float    none      -1    10.50    0.10    0.09       0     9.00    12.00    11.90     3.10    10.40    0.11    0.10     N/A     9.10    12.10    11.80     3.20  2026-03-01 10:00:00
-";
+    let text = include_str!("data/alltoall_with_more_columns.txt");
     let table = read(text).expect("sound");
     let row = &table.rows[0];
     assert_eq!(row.function, Some(Function::AlltoAll));
@@ -132,13 +110,7 @@ fn text_with_more_columns() {
 
 #[test]
 fn json_of_nccl_tests() {
-    let text = r#"{"version":2,"start_time":"2026-03-01 10:00:00","args":["./build/broadcast_perf","-b","1K"],"env":[],
-        "nccl_version":22809,"config":{"nthreads":1,"devices":[{"rank":0,"group":0,"pid":7,"hostname":"node-a","device":0,
-        "device_hex":"0000:18:00","device_info":"NVIDIA H200"}]},"results":[{"size":1024,"count":256,"type":"float",
-        "redop":"none","root":"     1","out_of_place":{"time":9.500000,"alg_bw":0.107789,"bus_bw":0.107789,"nwrong":0.000000},
-        "in_place":{"time":9.250000,"alg_bw":0.110703,"bus_bw":0.110703,"nwrong":null},"actual_iterations":20,
-        "experiment_name":"broadcast_perf"}],"out_of_bounds":{"count":0,"okay":"true"},
-        "average_bus_bandwidth":{"bandwidth":0.109246,"okay":"unchecked"},"errors":[]}"#;
+    let text = include_str!("data/broadcast.json");
     let table = read(text).expect("sound");
     let row = &table.rows[0];
     assert_eq!((row.function, row.root), (Some(Function::Broadcast), 1));
