@@ -49,7 +49,8 @@ impl Communicator {
     fn write(&mut self, function: &str, seq: u64, bytes: u64) {
         self.lines += &format!(
             "{{\"header\":{{\"id\":\"{:#x}\",\"rank\":{},\"n_ranks\":{},\"nnodes\":1}},\"metadata\":{{\
-             \"inspector_output_format_version\":\"v4.0\",\"pid\":{}}},\"coll_perf\":{{\"coll\":\"{function}\",\
+             \"inspector_output_format_version\":\"v4.0\",\"pid\":{}}},\
+             \"coll_perf\":{{\"coll\":\"{function}\",\
              \"coll_sn\":{seq},\"coll_msg_size_bytes\":{bytes},\"coll_exec_time_us\":10}}}}\n",
             self.hash,
             self.rank,

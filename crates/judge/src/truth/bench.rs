@@ -96,7 +96,9 @@ fn numbers(column: &ArrayRef) -> anyhow::Result<Vec<Option<i64>>> {
     macro_rules! by_type {
         ($($name:ident $type:ident),*) => {
             match column.data_type() {
-                $(DataType::$name => column.as_primitive::<$type>().iter().map(|v| v.map(|v| v as i64)).collect(),)*
+                $(DataType::$name => {
+                    column.as_primitive::<$type>().iter().map(|v| v.map(|v| v as i64)).collect()
+                })*
                 other => bail!("expected a column of numbers, found {other}"),
             }
         };
