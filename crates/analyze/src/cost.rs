@@ -65,8 +65,8 @@ const OPERATION_NS: f64 = 34.0;
 const STEP_NS: f64 = 50.0;
 /// What it costs a busy stream to time a launch, ns (bench/README.md: 5.4 µs on H200).
 const EVENTS_NS: f64 = 5_400.0;
-/// What CUPTI adds to the launch of a kernel or copy, and of a graph, also between windows: ns of the host's time
-/// (bench/README.md, "What stays of CUPTI").
+/// What CUPTI adds to the launch of a kernel or copy, and of a graph, also between windows: ns of the host's
+/// time (bench/README.md, "What stays of CUPTI").
 const CUPTI_LAUNCH_NS: f64 = 850.0;
 const CUPTI_GRAPH_NS: f64 = 3_500.0;
 
@@ -91,8 +91,8 @@ pub struct Cost {
     /// What these cost if each costs a busy stream 5.4 µs, as measured on H200, and an event on a stream
     /// that waits half of that.
     pub events_counted: f64,
-    /// What CUPTI takes of the host's time between windows: launches as windows show them, times the measured ns of
-    /// each. The job feels it only if its GPU waits for its host. Null without windows.
+    /// What CUPTI takes of the host's time between windows: launches as windows show them, times the measured
+    /// ns of each. The job feels it only if its GPU waits for its host. Null without windows.
     pub cupti_at_most: Option<f64>,
     /// Callbacks of NCCL calls, of stamps and of network operations: counted, times the measured ns of each.
     pub callbacks: f64,
@@ -274,7 +274,8 @@ impl Cost {
         }
         if let Some(share) = self.cupti_at_most {
             parts.push(format!(
-                "CUPTI between windows {} % at most (counted × measured; nothing while the GPU is behind its host)",
+                "CUPTI between windows {} % at most (counted × measured; \
+                 nothing while the GPU is behind its host)",
                 percent(share)
             ));
         }

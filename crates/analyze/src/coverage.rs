@@ -1,7 +1,8 @@
 //! The union of very many intervals that come nearly in order.
 //!
-//! [`Coverage`] keeps the newest ones as they are, and of older ones their union, packed as differences: some four bytes
-//! an interval. One that comes so late that it lies before the newest of the union is kept apart until the end.
+//! [`Coverage`] keeps the newest ones as they are, and of older ones their union, packed as differences: some
+//! four bytes an interval. One that comes so late that it lies before the newest of the union is kept apart
+//! until the end.
 //!
 //! Rule: the union is that of all intervals, whatever their order.
 

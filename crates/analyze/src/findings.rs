@@ -25,7 +25,8 @@ const LEAST_SHARE: f64 = 0.01;
 
 /// What to do about a rank that launches late.
 const HOST_LATE_ADVICE: &str =
-    "Look at what its process does before the calls: data loading, Python, a busy or throttled CPU (py-spy top).";
+    "Look at what its process does before the calls: data loading, Python, \
+     a busy or throttled CPU (py-spy top).";
 
 /// A claim with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -88,7 +89,8 @@ pub fn hidden(arrivals: &Arrivals, streams: Option<&Streams>, wall_us: Option<f6
                 format!(" (95 % interval {})", times(low, high))
             });
             format!(
-                "{} {} and held them up for {}. Other work hides that: on time, it would save the job {}{interval}.",
+                "{} {} and held them up for {}. Other work hides that: on time, \
+                 it would save the job {}{interval}.",
                 who(rank),
                 arrived_last(rank.last, rank.operations),
                 time(rank.saving_wall_us),
@@ -177,8 +179,8 @@ fn dead_ranks(deaths: &[Death]) -> Vec<Finding> {
                     time(death.before_others_ns as f64 / 1e3)
                 ),
                 advice: format!(
-                    "Look at how pid {} on {} ended: in its own log, and in `dmesg` there (out of memory, Xid). \
-                     `ncclscope hang` shows how far each rank came.",
+                    "Look at how pid {} on {} ended: in its own log, and in `dmesg` there (out of memory, \
+                     Xid). `ncclscope hang` shows how far each rank came.",
                     death.pid, death.host
                 ),
             }
@@ -225,9 +227,11 @@ fn differing_operations(differing: &[(String, u64)], chosen: u64) -> Vec<Finding
                 sentence.clone(),
                 format!("{}{also}.", match places {
                     1 => "It is the only place of that communicator where ranks differ".to_owned(),
-                    _ => format!("Ranks differ at {places} places of that communicator, and this is the first"),
+                    _ => format!(
+                        "Ranks differ at {places} places of that communicator, and this is the first"),
                 }),
-                "Make the same calls in the same order on all ranks: what these do is not defined, and they may hang.",
+                "Make the same calls in the same order on all ranks: what these do is not defined, \
+                 and they may hang.",
             )
         })
         .collect()
@@ -246,7 +250,8 @@ fn clock_step(clocks: &Clocks) -> Option<Finding> {
     Some(Finding {
         kind: "clock_step",
         sentence: format!(
-            "The clocks of {} and {} moved against each other by {} or more, between {:.1} s and {:.1} s: one was set or corrected, or a time is wrong.",
+            "The clocks of {} and {} moved against each other by {} or more, between {:.1} s and {:.1} s: \
+             one was set or corrected, or a time is wrong.",
             largest.host,
             largest.against,
             time(largest.least_us),
@@ -258,11 +263,12 @@ fn clock_step(clocks: &Clocks) -> Option<Finding> {
         wall_at_most_us: None,
         when_us: None,
         evidence: format!(
-            "No offset of the clocks fits all operations of that time, if they run apart by {:.0} ppm at most{more}. Times before and after are kept apart.",
+            "No offset of the clocks fits all operations of that time, if they run apart by {:.0} ppm at \
+             most{more}. Times before and after are kept apart.",
             clocks.frequency_error_ppm
         ),
-        advice: "Look at what sets the clocks of these hosts (chronyc tracking, journalctl -u chronyd, ptp4l), and when: a step, or a correction \
-                 that is faster than that."
+        advice: "Look at what sets the clocks of these hosts (chronyc tracking, journalctl -u chronyd, \
+                 ptp4l), and when: a step, or a correction that is faster than that."
             .to_owned(),
     })
 }
@@ -276,8 +282,8 @@ fn basis(rank: &RankArrivals, arrivals: &Arrivals) -> String {
     let by = match (of, rank.last_proved) {
         (0, _) => arrivals.basis.to_owned(),
         (_, Some(proved)) if 2 * proved >= of => format!(
-            "the hosts' clocks prove that it came last in {proved} of {of} operations over hosts, by {} or more in all; how much \
-             that costs: {}",
+            "the hosts' clocks prove that it came last in {proved} of {of} operations over hosts, by {} or \
+             more in all; how much that costs: {}",
             time(rank.late_proved_us.unwrap_or(0.0)),
             arrivals.basis
         ),
@@ -364,7 +370,8 @@ fn late_rank(
     } else {
         (
             format!("its GPU is busy with other work before {to}"),
-            "Compare its GPU with another's: extra kernels, clocks, temperature (nvidia-smi -q -d PERFORMANCE).",
+            "Compare its GPU with another's: extra kernels, clocks, \
+             temperature (nvidia-smi -q -d PERFORMANCE).",
         )
     };
     Finding {
@@ -375,8 +382,8 @@ fn late_rank(
         wall_at_most_us: rank.loss_at_most_us,
         when_us: None,
         evidence: format!(
-            "It {} and held them up for {}; other work may hide a part of that. The others waited {} for it, summed over ranks. \
-             {} 95 % interval: {}. Basis: {}.{inherited}",
+            "It {} and held them up for {}; other work may hide a part of that. The others waited {} for it, \
+             summed over ranks. {} 95 % interval: {}. Basis: {}.{inherited}",
             arrived_last(rank.last, rank.operations),
             time(rank.saving_wall_us),
             time(own_cost),

@@ -1,13 +1,14 @@
 //! From tables to findings: pure functions, one file per question.
 //!
-//! An [`Analysis`] takes one process at a time ([`Analysis::add`]), so that no other process's calls need be in memory;
-//! parts that were made of consecutive processes are put together by [`Analysis::merge`], and [`Analysis::finish`] asks
-//! every question and puts the answers into one [`Report`], whose fields are the names of the JSON report and of the
-//! tables that are printed. [`report`] does all this for a capture in memory, [`report_from`] for one that need not be.
+//! An [`Analysis`] takes one process at a time ([`Analysis::add`]), so that no other process's calls need be
+//! in memory; parts that were made of consecutive processes are put together by [`Analysis::merge`], and
+//! [`Analysis::finish`] asks every question and puts the answers into one [`Report`], whose fields are the
+//! names of the JSON report and of the tables that are printed. [`report`] does all this for a capture in
+//! memory, [`report_from`] for one that need not be.
 //!
-//! Rule: a report is a function of the capture alone, so the same capture gives the same bytes, however it was split. What
-//! is not known is `None`, which is null in JSON, and never 0. A pass over calls looks nothing up and allocates nothing
-//! per call.
+//! Rule: a report is a function of the capture alone, so the same capture gives the same bytes, however it
+//! was split. What is not known is `None`, which is null in JSON, and never 0. A pass over calls looks
+//! nothing up and allocates nothing per call.
 
 pub mod absent;
 pub mod arrivals;
@@ -248,8 +249,8 @@ impl Default for Analysis {
 }
 
 impl Analysis {
-    /// Adds a process of `capture`, of which only names and communicators are looked at: its processes need not hold
-    /// calls. Processes must come in the order of the capture.
+    /// Adds a process of `capture`, of which only names and communicators are looked at: its processes need
+    /// not hold calls. Processes must come in the order of the capture.
     pub fn add(&mut self, capture: &Capture, process: &Process) {
         let shown = Shown {
             first: true,

@@ -1,8 +1,10 @@
-//! Numbers the operations of a capture over all ranks, so that tables of calls can be joined and grouped by them.
+//! Numbers the operations of a capture over all ranks, so that tables of calls can be joined and grouped by
+//! them.
 //!
-//! [`OperationIds::of`] matches the calls of all processes as [`crate::matching`] does, and [`OperationIds::get`] has the
-//! number for a call. Operations are numbered from 0 in order of first appearance: those of the first process come first,
-//! in the order in which it called them. The pieces of an AlltoAll have the number of their operation.
+//! [`OperationIds::of`] matches the calls of all processes as [`crate::matching`] does, and
+//! [`OperationIds::get`] has the number for a call. Operations are numbered from 0 in order of first
+//! appearance: those of the first process come first, in the order in which it called them. The pieces of an
+//! AlltoAll have the number of their operation.
 //!
 //! Rule: calls have the same number only if they are the parts of different ranks in one collective.
 

@@ -1,18 +1,20 @@
 //! What was done: the totals table.
 //!
-//! A [`Gatherer`] counts every execution in one row, by communicator, function, datatype, bytes, algorithm and protocol. An
-//! AlltoAll, Gather, Scatter or SendRecv that NCCL announced in pieces is one call per rank here. Calls captured into a
-//! CUDA graph are templates, counted as `captured`; their replays are calls, each launch of the graph one of each.
+//! A [`Gatherer`] counts every execution in one row, by communicator, function, datatype, bytes, algorithm
+//! and protocol. An AlltoAll, Gather, Scatter or SendRecv that NCCL announced in pieces is one call per rank
+//! here. Calls captured into a CUDA graph are templates, counted as `captured`; their replays are calls, each
+//! launch of the graph one of each.
 //!
-//! Two times are kept apart. `time_us` is GPU time, from NCCL's stamps or from CUDA events, of calls whose time can be believed; a call of a fused
-//! batch has none, because the stamps are the batch's, unless the batch is one operation. `host_us` is the time the
-//! program spent in the call, from API entry to return. The first call of each rank on a communicator, its warm-up, is
-//! counted in both and is in neither's statistics.
+//! Two times are kept apart. `time_us` is GPU time, from NCCL's stamps or from CUDA events, of calls whose
+//! time can be believed; a call of a fused batch has none, because the stamps are the batch's, unless the
+//! batch is one operation. `host_us` is the time the program spent in the call, from API entry to return. The
+//! first call of each rank on a communicator, its warm-up, is counted in both and is in neither's statistics.
 //!
-//! Two bandwidths are kept apart, too. `algbw_gb_per_s` and `busbw_gb_per_s` are of the operation: its size by the time of
-//! its shortest rank, which waited least; the row gives that of the median operation. `call_busbw_gb_per_s` is what the
-//! program saw: the size by the mean time over the ranks of an operation, which includes waiting for the other ranks, again
-//! of the median operation. The median call would say nothing of two ranks: one of them never waits.
+//! Two bandwidths are kept apart, too. `algbw_gb_per_s` and `busbw_gb_per_s` are of the operation: its size
+//! by the time of its shortest rank, which waited least; the row gives that of the median operation.
+//! `call_busbw_gb_per_s` is what the program saw: the size by the mean time over the ranks of an operation,
+//! which includes waiting for the other ranks, again of the median operation. The median call would say
+//! nothing of two ranks: one of them never waits.
 //!
 //! Rule: `calls` = `timed` + all of `untimed`, and `time_us.n` = `timed` without the warm-ups.
 
@@ -54,8 +56,9 @@ pub struct Operation {
     pub time_us: Option<Statistics>,
     /// Where `time_us` comes from: `stamps` or `events`; the two are never in one row.
     pub time_source: Option<&'static str>,
-    /// What the calls that were timed say of all of them, where some were left out of the sample; null without, and where
-    /// too few were timed. The extremes of `time_us` are then bounds: there may have been shorter and longer calls.
+    /// What the calls that were timed say of all of them, where some were left out of the sample; null
+    /// without, and where too few were timed. The extremes of `time_us` are then bounds: there may have been
+    /// shorter and longer calls.
     pub sampled: Option<Sampled>,
     /// Host time.
     pub host_us: Option<Statistics>,
@@ -67,8 +70,9 @@ pub struct Operation {
     pub algbw_gb_per_s: Option<f64>,
     /// `algbw_gb_per_s` by nccl-tests' factor.
     pub busbw_gb_per_s: Option<f64>,
-    /// Bytes by the mean time over an operation's ranks, the median operation's, by nccl-tests' factor: waiting included.
-    /// Of sends and receives, and where no operation has a time on every rank, by the median call.
+    /// Bytes by the mean time over an operation's ranks, the median operation's, by nccl-tests' factor:
+    /// waiting included. Of sends and receives, and where no operation has a time on every rank, by the
+    /// median call.
     pub call_busbw_gb_per_s: Option<f64>,
     /// Why there is no bandwidth although there are size and time.
     pub bandwidth_refused: Option<String>,
@@ -205,8 +209,8 @@ impl Gatherer {
         }
     }
 
-    /// Counts the calls without rows of a process, whose rows for its shapes begin `plan`. Which of them came first on
-    /// their communicator is not known.
+    /// Counts the calls without rows of a process, whose rows for its shapes begin `plan`. Which of them came
+    /// first on their communicator is not known.
     pub fn add_totals(&mut self, process: &Process, plan: &[u32]) {
         let stamps = process.fact("timing") == Some("stamps");
         for total in &process.totals {
@@ -310,7 +314,8 @@ fn key(capture: &Capture, shape: &Shape, function: Name, events: bool) -> Key {
     }
 }
 
-/// Adds the calls in a total that have no GPU time, by cause. `stamps`: whether NCCL's stamps alone were to time them.
+/// Adds the calls in a total that have no GPU time, by cause. `stamps`: whether NCCL's stamps alone were to
+/// time them.
 pub(crate) fn untimed_in_totals(
     stamps: bool,
     shape: &Shape,
@@ -460,8 +465,8 @@ impl Gathered {
     }
 }
 
-/// Whether the first CUDA event came while the call was being launched: the stream had nothing else to do, and the GPU waited
-/// for the launch.
+/// Whether the first CUDA event came while the call was being launched: the stream had nothing else to do,
+/// and the GPU waited for the launch.
 fn began_at_launch(execution: &Execution) -> bool {
     let call = execution.call;
     let launched = match call.launch_end_ns {

@@ -1,12 +1,13 @@
 //! How much of the run each rank spent in NCCL, and which ranks differ from the rest.
 //!
-//! [`add`] takes one process and gives a [`RankRow`] for each GPU that it drives; [`finish`] says what is usual over all
-//! ranks and names those that are not. A rank that spends less time in NCCL than the others is the one they wait for: it
-//! arrives last.
+//! [`add`] takes one process and gives a [`RankRow`] for each GPU that it drives; [`finish`] says what is
+//! usual over all ranks and names those that are not. A rank that spends less time in NCCL than the others is
+//! the one they wait for: it arrives last.
 //!
-//! Rule: `nccl_us` is the length of the union of a rank's intervals, so that calls at the same time count once, and
-//! `share` is never above 1. `sum_us` is the plain sum and may exceed both. Of a sample (`basis` is `sample`) both are estimates: each kind
-//! of call counts as often as it was made for each time that it was timed, and calls at the same time may count twice.
+//! Rule: `nccl_us` is the length of the union of a rank's intervals, so that calls at the same time count
+//! once, and `share` is never above 1. `sum_us` is the plain sum and may exceed both. Of a sample (`basis` is
+//! `sample`) both are estimates: each kind of call counts as often as it was made for each time that it was
+//! timed, and calls at the same time may count twice.
 
 use crate::coverage::Coverage;
 use crate::executions::{Execution, Place, Walk};
@@ -67,7 +68,8 @@ pub struct Outlier {
     pub rank: Option<u32>,
     /// Host.
     pub host: String,
-    /// Which figure differs: `calls`, `untimed` (calls without a GPU time where others have one) or `nccl_us`.
+    /// Which figure differs: `calls`, `untimed` (calls without a GPU time where others have one) or
+    /// `nccl_us`.
     pub figure: &'static str,
     /// Its value.
     pub value: f64,
@@ -117,8 +119,8 @@ pub struct Gatherer {
     by_local: Vec<usize>,
     /// Whether it is a send or receive, by place.
     p2p: Vec<bool>,
-    /// By place: which kind of call it is. Calls of one kind have places of their own if they differ in how they
-    /// were launched or timed.
+    /// By place: which kind of call it is. Calls of one kind have places of their own if they differ in how
+    /// they were launched or timed.
     kinds: Vec<usize>,
 }
 
@@ -215,7 +217,8 @@ impl Gatherer {
         }
     }
 
-    /// The rows of the process, one for each of its GPUs. `look` sees the time in NCCL of each: device, ns in all, and intervals.
+    /// The rows of the process, one for each of its GPUs. `look` sees the time in NCCL of each: device, ns in
+    /// all, and intervals.
     pub fn finish(
         self,
         process: &Process,

@@ -1,17 +1,18 @@
 //! The steps of a job: training or decoding, found from the pattern of calls that repeats.
 //!
-//! A [`Gatherer`] keeps what a process called, in order, and [`Gatherer::finish`] looks for its period: a number of calls after
-//! which the same calls (communicator, function, datatype, count) come again. Candidates are the distances between equal
-//! stretches of calls; one is judged by how many of all calls it explains. What lies in between (start-up, checkpoints,
-//! evaluation) explains nothing and breaks nothing. Loops nest: layers repeat in a step, steps between two evaluations. The
-//! shortest period is taken that explains nearly as much as the best and in which at least three calls differ, as those of a layer
-//! seldom do; without such a one, that with the most different calls. If more time lies between its occurrences than in
-//! them, a longer one is looked for.
+//! A [`Gatherer`] keeps what a process called, in order, and [`Gatherer::finish`] looks for its period: a
+//! number of calls after which the same calls (communicator, function, datatype, count) come again.
+//! Candidates are the distances between equal stretches of calls; one is judged by how many of all calls it
+//! explains. What lies in between (start-up, checkpoints, evaluation) explains nothing and breaks nothing.
+//! Loops nest: layers repeat in a step, steps between two evaluations. The shortest period is taken that
+//! explains nearly as much as the best and in which at least three calls differ, as those of a layer seldom
+//! do; without such a one, that with the most different calls. If more time lies between its occurrences than
+//! in them, a longer one is looked for.
 //!
 //! A step begins after the longest pause of the pattern, where the host waits or computes.
 //!
-//! Rule: a step's time is told where the next step follows at once, so nothing else is in it. Steps are each rank's own, on its own
-//! host's clock: no clocks are compared.
+//! Rule: a step's time is told where the next step follows at once, so nothing else is in it. Steps are each
+//! rank's own, on its own host's clock: no clocks are compared.
 
 use crate::executions::Execution;
 use crate::ranks::{spread, Spread};
@@ -46,7 +47,8 @@ const LEAST_SINGLE: usize = 16;
 const LEAST_US: f64 = 1e3;
 /// The pauses of so many repetitions are looked at.
 const PAUSES: usize = 256;
-/// A pause before a pattern is so many times as long as any other in it, if the pattern is a step and no layer.
+/// A pause before a pattern is so many times as long as any other in it, if the pattern is a step and no
+/// layer.
 const DISTINCT_PAUSE: i64 = 10;
 /// Or it is as long as this part of the longest pause in longer patterns.
 const SIMILAR_PAUSE: i64 = 2;
@@ -62,11 +64,13 @@ pub struct Steps {
     pub steps: Option<Spread>,
     /// Calls in a step of a rank.
     pub calls: Option<Spread>,
-    /// Time of a rank's GPU in NCCL kernels per step, waiting included: the rank's median. Null without GPU times.
+    /// Time of a rank's GPU in NCCL kernels per step, waiting included: the rank's median. Null without GPU
+    /// times.
     pub communication_us: Option<Spread>,
     /// From a rank's first call to its first step.
     pub startup_us: Option<Spread>,
-    /// What a rank spent between steps that do not follow each other: evaluation, checkpoints that communicate.
+    /// What a rank spent between steps that do not follow each other: evaluation, checkpoints that
+    /// communicate.
     pub between_us: Option<Spread>,
     /// Ranks in whose calls no pattern repeats.
     pub without: u64,
@@ -250,7 +254,8 @@ impl Gatherer {
         let step_us = times.statistics();
         let p50 = step_us.and_then(|s| s.p50);
         p50.filter(|p50| *p50 >= LEAST_US)?;
-        // Between two steps that do not follow each other is one more step. The sum of nothing is -0 otherwise.
+        // Between two steps that do not follow each other is one more step. The sum of nothing is -0
+        // otherwise.
         let between = |usual: f64| {
             apart
                 .iter()
@@ -328,8 +333,8 @@ fn paused_periods(items: &[Item], symbols: &[u32]) -> Vec<usize> {
     all
 }
 
-/// After how many calls the same calls come again, by length: patterns in which few calls differ, as in those of layers,
-/// and others.
+/// After how many calls the same calls come again, by length: patterns in which few calls differ, as in those
+/// of layers, and others.
 fn candidates(symbols: &[u32]) -> (Vec<usize>, Vec<usize>) {
     let window = {
         let skipped = symbols.len().saturating_sub(WINDOW) / 2;
@@ -394,7 +399,8 @@ fn hashes(symbols: &[u32], length: usize) -> impl Iterator<Item = (usize, u64)> 
     })
 }
 
-/// How many calls are in stretches that repeat themselves whole after `period`, and where the longest of them ends.
+/// How many calls are in stretches that repeat themselves whole after `period`, and where the longest of them
+/// ends.
 fn covered(symbols: &[u32], period: usize) -> (usize, usize) {
     let (mut all, mut run, mut longest) = (0, 0, (0, 0));
     for at in period..=symbols.len() {
@@ -452,8 +458,8 @@ impl Period {
         })
     }
 
-    /// Whether the host pauses before it as before a step. Layers follow each other as their calls do, and the
-    /// pause comes after all of them. `longest` is the longest pause in longer patterns.
+    /// Whether the host pauses before it as before a step. Layers follow each other as their calls do, and
+    /// the pause comes after all of them. `longest` is the longest pause in longer patterns.
     fn is_paused_for(&self, longest: i64) -> bool {
         let distinct = self.other_pause.saturating_mul(DISTINCT_PAUSE);
         self.pause >= distinct || self.pause >= longest / SIMILAR_PAUSE
@@ -558,7 +564,8 @@ mod tests {
 
     #[test]
     fn a_pattern_within_a_step_is_no_step() {
-        // Buckets of DDP with equal layers: `bcd` comes three times in a step, and most of the time is elsewhere.
+        // Buckets of DDP with equal layers: `bcd` comes three times in a step, and most of the time is
+        // elsewhere.
         let text = "|abcdbcdbcde".repeat(20).replace('|', "||||");
         assert_eq!(row(&text).map(|r| (r.steps, r.calls)), Some((20, 11)));
     }

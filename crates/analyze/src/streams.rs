@@ -1,11 +1,14 @@
-//! What the job's GPUs did in kernel windows: how much of communication stopped the job, and for whom it waited.
+//! What the job's GPUs did in kernel windows: how much of communication stopped the job, and for whom it
+//! waited.
 //!
-//! A [`Gatherer`] takes one process at a time. Of each window and GPU it keeps what [`window::seen`] finds, and which of
-//! NCCL's kernels carried out which calls ([`join`]). [`Gatherer::finish`] puts ranks together: shares of the time, with
-//! their intervals, kernels by name, and exposed waiting for each rank ([`waiting`]).
+//! A [`Gatherer`] takes one process at a time. Of each window and GPU it keeps what [`window::seen`] finds,
+//! and which of NCCL's kernels carried out which calls ([`join`]). [`Gatherer::finish`] puts ranks together:
+//! shares of the time, with their intervals, kernels by name, and exposed waiting for each rank
+//! ([`waiting`]).
 //!
-//! Rule: windows are samples, so all figures are shares of the time that they show; each window counts by its length. What
-//! a window can't show (calls that were launched before it, a GPU without CUPTI) is left out, and counted where it is.
+//! Rule: windows are samples, so all figures are shares of the time that they show; each window counts by its
+//! length. What a window can't show (calls that were launched before it, a GPU without CUPTI) is left out,
+//! and counted where it is.
 
 pub mod bubbles;
 mod causes;
@@ -122,7 +125,8 @@ pub struct RankStreams {
     pub exposed_waiting: Share,
     /// Its host waited for the GPU. Null where that is not known, because not all launches were seen.
     pub host_waited: Option<Share>,
-    /// How much longer the same kernels ran beside communication than without, by which part of the time; null where none ran both ways.
+    /// How much longer the same kernels ran beside communication than without, by which part of the time;
+    /// null where none ran both ways.
     pub interference: Option<f64>,
     /// What that cost of the time.
     pub interference_share: Option<f64>,
@@ -186,15 +190,15 @@ pub struct WaitedFor {
     pub last: u64,
     /// Of so many that it was in.
     pub operations: u64,
-    /// What the job would take less had it been no later than the others are: exposed waiting for it, less what it waited
-    /// for them, and what waiting kernels slowed. Of the time.
+    /// What the job would take less had it been no later than the others are: exposed waiting for it, less
+    /// what it waited for them, and what waiting kernels slowed. Of the time.
     pub loss: Share,
     /// The same of the time from its first call to its last, µs.
     pub loss_us: f64,
     /// 95 % interval of that; null for fewer than four windows.
     pub loss_interval_us: Option<(f64, f64)>,
-    /// Its GPU stood idle for so much longer than the others' that this explains half of the loss: its host was late. Else its GPU
-    /// was busy.
+    /// Its GPU stood idle for so much longer than the others' that this explains half of the loss: its host
+    /// was late. Else its GPU was busy.
     pub host_late: bool,
 }
 
@@ -316,7 +320,8 @@ impl Calls {
         }
     }
 
-    /// Adds an execution of a process, if it was launched in a window. `devices` are those of the process's communicators, by place.
+    /// Adds an execution of a process, if it was launched in a window. `devices` are those of the process's
+    /// communicators, by place.
     #[inline]
     pub fn add(&mut self, process: &Process, devices: &[u32], execution: &Execution) {
         if self.spans.is_empty() || execution.captured {
@@ -384,8 +389,8 @@ fn cause(off: Off) -> Option<&'static str> {
 }
 
 impl Gatherer {
-    /// Adds a process with the calls that it launched in windows. Returns what the windows show of calls in graphs: index of the
-    /// shape, and for how long its kernel ran, ns.
+    /// Adds a process with the calls that it launched in windows. Returns what the windows show of calls in
+    /// graphs: index of the shape, and for how long its kernel ran, ns.
     pub fn add(
         &mut self,
         capture: &Capture,

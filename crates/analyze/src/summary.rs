@@ -1,8 +1,9 @@
-//! The verdict that a report begins with, the sentence that it ends with, and the command that helps most after it.
+//! The verdict that a report begins with, the sentence that it ends with, and the command that helps most
+//! after it.
 //!
-//! Rule: the verdict answers whether communication is the job's problem, and whose fault that is. What makes it doubtful
-//! comes first: a rank that died, calls that are not here. The last sentence is about what took most time, by the best clock there is;
-//! the command can be typed as it stands.
+//! Rule: the verdict answers whether communication is the job's problem, and whose fault that is. What makes
+//! it doubtful comes first: a rank that died, calls that are not here. The last sentence is about what took
+//! most time, by the best clock there is; the command can be typed as it stands.
 
 use crate::completeness::NOT_COUNTED;
 use crate::operations::Operation;
@@ -141,8 +142,8 @@ pub fn exposed_shares(report: &Report) -> Option<Vec<f64>> {
     }
 }
 
-/// The share of exposed communication over ranks, for people, and from what it is if not from kernel windows. `None`
-/// without windows and stream waits.
+/// The share of exposed communication over ranks, for people, and from what it is if not from kernel windows.
+/// `None` without windows and stream waits.
 pub fn exposed(report: &Report) -> Option<(String, Option<&'static str>)> {
     let windows = report.streams.iter().flat_map(|streams| &streams.ranks);
     let by_windows = range_of_shares(windows.map(|rank| rank.exposed.share));

@@ -81,8 +81,8 @@ impl Gatherer {
         Routes(walk.places().iter().map(&mut lane).collect())
     }
 
-    /// Adds an execution, which is operation `at` and counted in `row` where it is to count. Those without a time are left
-    /// out.
+    /// Adds an execution, which is operation `at` and counted in `row` where it is to count. Those without a
+    /// time are left out.
     #[inline]
     pub fn add(&mut self, plan: &Routes, execution: &Execution, at: Option<((u32, u64), u32)>) {
         let way = &plan.0[execution.place];
@@ -161,8 +161,8 @@ impl Gatherer {
         }
     }
 
-    /// The figures, `None` where no operation has a time on every rank; and how the hosts' clocks stand to each other, `None` for one
-    /// host. `look` sees operations and clocks before.
+    /// The figures, `None` where no operation has a time on every rank; and how the hosts' clocks stand to
+    /// each other, `None` for one host. `look` sees operations and clocks before.
     pub(crate) fn finish(
         mut self,
         capture: &Capture,

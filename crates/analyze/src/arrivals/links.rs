@@ -1,15 +1,18 @@
 //! Which link of the network is slower than the others.
 //!
-//! A [`Link`] is what a GPU has on the network for a communicator. In each operation it has a time that its data was in the network's
-//! hands: of its network operations (one for each channel and peer) the longest, as a time of the wall, in which at least one step was sent
-//! and not done, or was received and being flushed. Waiting for the GPU's data, for the receiver, or for the sender is in none of it, so
-//! where one link of a ring is slow, it is long at that link's sender, and at nobody else.
+//! A [`Link`] is what a GPU has on the network for a communicator. In each operation it has a time that its
+//! data was in the network's hands: of its network operations (one for each channel and peer) the longest, as
+//! a time of the wall, in which at least one step was sent and not done, or was received and being flushed.
+//! Waiting for the GPU's data, for the receiver, or for the sender is in none of it, so where one link of a
+//! ring is slow, it is long at that link's sender, and at nobody else.
 //!
-//! It is held against the median of the other ranks that moved as many bytes the same way in the same operation. What it is
-//! longer than that, at most the transfer, is what the transfer would take less, were the link as fast as theirs and nothing else in the
-//! way; what the run would take less is found by playing it again ([`super::what_if`]).
+//! It is held against the median of the other ranks that moved as many bytes the same way in the same
+//! operation. What it is longer than that, at most the transfer, is what the transfer would take less, were
+//! the link as fast as theirs and nothing else in the way; what the run would take less is found by playing
+//! it again ([`super::what_if`]).
 //!
-//! Rule: a link is compared within one operation only, so sizes, functions and the load of the network are the same for all.
+//! Rule: a link is compared within one operation only, so sizes, functions and the load of the network are
+//! the same for all.
 
 use super::operations::{Operations, PartIndex};
 use super::what_if::WhatIf;
@@ -54,10 +57,11 @@ pub struct Link {
     pub excess_wall_us: f64,
     /// 95 % interval of the excess; null for too few operations.
     pub excess_interval_us: Option<(f64, f64)>,
-    /// How likely a link that is as fast as the others is to have such an excess; null for too few operations.
+    /// How likely a link that is as fast as the others is to have such an excess; null for too few
+    /// operations.
     pub excess_p: Option<f64>,
-    /// What the run would take less, were it as fast as the median of the others, µs of the wall. Null for links that are not slower than
-    /// chance gives.
+    /// What the run would take less, were it as fast as the median of the others, µs of the wall. Null for
+    /// links that are not slower than chance gives.
     pub loss_wall_us: Option<f64>,
     /// 95 % interval of the loss; null for too few operations.
     pub loss_interval_us: Option<(f64, f64)>,
@@ -76,8 +80,8 @@ pub struct OverNetwork {
     pub held_wall_us: f64,
 }
 
-/// By operation: for how much of its transfer data was in the network's hands, ns; `None` where nothing of that was recorded. 0 of
-/// operations that did not use it.
+/// By operation: for how much of its transfer data was in the network's hands, ns; `None` where nothing of
+/// that was recorded. 0 of operations that did not use it.
 pub(super) fn held(of: &Operations) -> Option<Vec<u32>> {
     let recorded = of.lanes.iter().flat_map(|lane| &lane.network);
     if recorded
@@ -276,7 +280,8 @@ mod tests {
     use tables::communicators::Local;
     use tables::{Call, Process, Shape};
 
-    /// What a rank sends: bytes, to whom, and for how long that is in the network's hands in each operation, ns.
+    /// What a rank sends: bytes, to whom, and for how long that is in the network's hands in each operation,
+    /// ns.
     type Sends = (u64, u32, Vec<u64>);
 
     /// Operations of all ranks, one a millisecond, that take 500 µs.
@@ -341,7 +346,8 @@ mod tests {
     fn a_link_is_held_against_those_that_moved_as_much() {
         let mut random = Random(3);
         let mut of = |mean| noise(&mut random, mean);
-        // The first three move half of what the others do, in half the time; the second is 60 µs slower than it might be.
+        // The first three move half of what the others do, in half the time; the second is 60 µs slower than
+        // it might be.
         let ranks = [
             (1_000, 2, of(100_000)),
             (1_040, 3, of(160_000)),

@@ -17,7 +17,8 @@ pub(super) struct RankPart {
     pub(super) start: u64,
     /// Host time of the launch, 0 not known.
     pub(super) launch_ns: i64,
-    /// Of times that enclose the kernel, their error on the host's clock, ns; 0 where they need not, or are not on that clock.
+    /// Of times that enclose the kernel, their error on the host's clock, ns; 0 where they need not, or are
+    /// not on that clock.
     pub(super) error: u32,
     /// Index of its communicator, [`u32::MAX`] not known.
     pub(super) communicator: u32,

@@ -1,7 +1,8 @@
-//! The table of arrivals: each rank's part in each operation that nobody can leave before the last has arrived.
+//! The table of arrivals: each rank's part in each operation that nobody can leave before the last has
+//! arrived.
 //!
-//! [`rows`] gives the operations that the figures of [`super::Arrivals`] rest on, one by one: a GPU time on every rank,
-//! equal sizes and datatypes, no warm-up. So waits of this table sum to those of the report.
+//! [`rows`] gives the operations that the figures of [`super::Arrivals`] rest on, one by one: a GPU time on
+//! every rank, equal sizes and datatypes, no warm-up. So waits of this table sum to those of the report.
 //!
 //! Rule: no clock is compared. The rank with the shortest GPU time arrived last, because all end together.
 

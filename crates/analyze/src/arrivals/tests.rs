@@ -9,8 +9,8 @@ use tables::{Call, Capture, Process, Shape};
 /// Communicator, start and stop in ns.
 type Kernel = (usize, u64, u64);
 
-/// A job whose communicators have these members, where each rank has these kernels, in order. A kernel's launch is
-/// `launched` before its start on that rank.
+/// A job whose communicators have these members, where each rank has these kernels, in order. A kernel's
+/// launch is `launched` before its start on that rank.
 fn job(members: &[&[usize]], kernels: &[Vec<Kernel>], launched: &[u64]) -> Arrivals {
     let mut capture = Capture::default();
     let function = capture.names.intern("AllReduce");
@@ -118,8 +118,8 @@ fn those_not_there_share_the_wait_for_them() {
 
 #[test]
 fn a_delay_is_charged_once_where_it_arose() {
-    // A grid: rows (0, 1) and (2, 3), columns (0, 2) and (1, 3). Rank 0 comes 100 µs late to its row, so that both of
-    // the row come late to their columns, where the others wait since 10 µs.
+    // A grid: rows (0, 1) and (2, 3), columns (0, 2) and (1, 3). Rank 0 comes 100 µs late to its row, so that
+    // both of the row come late to their columns, where the others wait since 10 µs.
     let groups: [&[usize]; 4] = [&[0, 1], &[2, 3], &[0, 2], &[1, 3]];
     let mut kernels: Vec<Vec<Kernel>> = vec![Vec::new(); 4];
     for i in 1..=30 {
@@ -203,8 +203,8 @@ fn a_rank_that_is_late_more_than_others_is_told_from_chance() {
 
 #[test]
 fn inherited_lateness_names_the_communicator_it_came_from() {
-    // Rank 0 comes 90 µs late to the pair of communicator 0, then rank 1 is 40 µs longer in one of its own, alone, so both bring
-    // lateness to communicator 1, where rank 2 waits.
+    // Rank 0 comes 90 µs late to the pair of communicator 0, then rank 1 is 40 µs longer in one of its own,
+    // alone, so both bring lateness to communicator 1, where rank 2 waits.
     let groups: [&[usize]; 3] = [&[0, 1], &[1, 2], &[1]];
     let mut kernels: Vec<Vec<Kernel>> = vec![Vec::new(); 3];
     for i in 1..=30 {
@@ -235,8 +235,9 @@ fn inherited_lateness_names_the_communicator_it_came_from() {
     assert_eq!(rank.inherited_from[1].waiting_rank_us, 0.0);
     assert_eq!(
         inherited(&found),
-        ["Rank 1 was late mostly because of other operations: of 6.00 ms of waiting for it, 3.00 ms from communicator 0, \
-          where it waited for rank 0 (90 % of that); 1.20 ms from communicator 2, where it moved bytes."]
+        ["Rank 1 was late mostly because of other operations: of 6.00 ms of waiting for it, 3.00 ms from \
+          communicator 0, where it waited for rank 0 (90 % of that); 1.20 ms from communicator 2, \
+          where it moved bytes."]
     );
     assert!(of(&found, 0).inherited_from.is_empty());
 }

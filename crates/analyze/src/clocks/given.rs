@@ -198,7 +198,8 @@ mod tests {
             "# ptp4l, 12:00\nhost, offset_ns, error_ns\na,-1200,300\n\nb,50,10 # fine\n",
         );
         let json = Given::parse(
-            r#"[{"host": "b", "offset_ns": 50, "error_ns": 10}, {"host": "a", "offset_ns": -1200, "error_ns": 300}]"#,
+            r#"[{"host": "b", "offset_ns": 50, "error_ns": 10},
+                {"host": "a", "offset_ns": -1200, "error_ns": 300}]"#,
         );
         assert_eq!(csv, json);
         let given = csv.expect("offsets");

@@ -341,7 +341,9 @@ fn best(variants: &[Variant], figure: &str) -> Option<usize> {
 
 fn summary(variants: &[Variant], best: &[(&'static str, Option<usize>)]) -> String {
     if variants.len() < 2 {
-        return "All of these are runs of one variant: command, software and settings are the same.".to_owned();
+        let same =
+            "All of these are runs of one variant: command, software and settings are the same.";
+        return same.to_owned();
     }
     let figure = match variants.iter().all(|v| v.mean.step_us.is_some()) {
         true => "step_us",
@@ -358,7 +360,8 @@ fn summary(variants: &[Variant], best: &[(&'static str, Option<usize>)]) -> Stri
             variant.mean.get(figure).map_or("unknown".to_owned(), time)
         ),
         None if variants.iter().any(|v| v.captures.len() < 2) => format!(
-            "No variant is named the best: a variant of one run has no interval. Repeat each to tell the {what}s apart."
+            "No variant is named the best: a variant of one run has no interval. \
+             Repeat each to tell the {what}s apart."
         ),
         None => format!("No variant has a shorter {what} than every other beyond noise."),
     }

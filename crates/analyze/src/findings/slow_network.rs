@@ -76,10 +76,12 @@ fn sentence(link: &Link, loss: f64, run_us: f64) -> String {
     };
     match sends(link) {
         true => format!(
-            "The network from {this} to {peer} {costs}: its data takes {slower} as long as on the other links."
+            "The network from {this} to {peer} {costs}: \
+             its data takes {slower} as long as on the other links."
         ),
         false => format!(
-            "What {this} receives from {peer} {costs}: it is flushed to the GPU in {slower} the time of the other links."
+            "What {this} receives from {peer} {costs}: it is flushed to the GPU in {slower} \
+             the time of the other links."
         ),
     }
 }
@@ -89,9 +91,9 @@ fn evidence(link: &Link, (low, high): (f64, f64)) -> String {
     let communicator = link.communicator.as_deref().unwrap_or("that is not known");
     let way = if sends(link) { "sent" } else { "received" };
     format!(
-        "In {} operations of communicator {communicator}, its data was in {} for {} on average, and for {} at the median of the other \
-         ranks that {way} as many bytes in the same operation. Waiting for a GPU or for the other side is not in that. A transfer \
-         takes {}. {} 95 % interval: {}.",
+        "In {} operations of communicator {communicator}, its data was in {} for {} on average, and for {} \
+         at the median of the other ranks that {way} as many bytes in the same operation. Waiting for a GPU \
+         or for the other side is not in that. A transfer takes {}. {} 95 % interval: {}.",
         link.operations,
         link.state.unwrap_or("the network"),
         mean(link.held_wall_us),
@@ -105,11 +107,13 @@ fn evidence(link: &Link, (low, high): (f64, f64)) -> String {
 fn advice(link: &Link) -> &'static str {
     match sends(link) {
         true => {
-            "Look at the two hosts' NICs and what is between them: speed and errors (ibstat, perfquery, ethtool -S), cable, congestion; and \
-             whether the receiving host's CPUs are free for NCCL's proxy thread."
+            "Look at the two hosts' NICs and what is between them: speed and errors (ibstat, perfquery, \
+             ethtool -S), cable, congestion; and whether the receiving host's CPUs are \
+             free for NCCL's proxy thread."
         }
         false => {
-            "Look at the way from this host's NIC to its GPU: nvidia-smi topo -m, the PCIe links' width and speed (lspci -vv), ACS."
+            "Look at the way from this host's NIC to its GPU: nvidia-smi topo -m, \
+             the PCIe links' width and speed (lspci -vv), ACS."
         }
     }
 }

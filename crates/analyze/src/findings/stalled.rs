@@ -56,7 +56,8 @@ fn finding(stall: &Stall, who: &str, operations: u64, run_us: f64) -> Finding {
     let advice = match by_gpu {
         true => format!("Look at what its GPU ran {did} (ncclscope export --to perfetto)."),
         false => format!(
-            "Look at what its process did {did}: loading data, compiling, a checkpoint, evaluation, garbage collection."
+            "Look at what its process did {did}: loading data, compiling, a checkpoint, evaluation, \
+             garbage collection."
         ),
     };
     Finding {
@@ -67,8 +68,9 @@ fn finding(stall: &Stall, who: &str, operations: u64, run_us: f64) -> Finding {
         wall_at_most_us: None,
         when_us: Some(stall.when_us),
         evidence: format!(
-            "It arrived last in {} of {} operations and held them up for {}, most of that from {} after its first kernel. \
-             Otherwise the last rank is late by {} or less in three of four operations. Basis: {}.",
+            "It arrived last in {} of {} operations and held them up for {}, most of that from {} after its \
+             first kernel. Otherwise the last rank is late by {} or less in three of \
+             four operations. Basis: {}.",
             stall.operations,
             operations,
             time(stall.held_up_us),

@@ -30,7 +30,8 @@ fn finding(rank: &WaitedFor, streams: &Streams, wall_us: Option<f64>) -> Finding
     } else {
         (
             format!("its GPU is busy with other work before {to}"),
-            "Compare its GPU with another's: extra kernels (report --kernels), clocks, temperature (nvidia-smi -q -d PERFORMANCE).",
+            "Compare its GPU with another's: extra kernels (report --kernels), clocks, temperature \
+             (nvidia-smi -q -d PERFORMANCE).",
         )
     };
     let (low, high) = rank.loss_interval_us.unwrap_or_default();
@@ -42,8 +43,8 @@ fn finding(rank: &WaitedFor, streams: &Streams, wall_us: Option<f64>) -> Finding
         wall_at_most_us: None,
         when_us: None,
         evidence: format!(
-            "It {} in {} of kernel windows. Measured there: the time in which the others' GPUs waited and computed nothing, and \
-             what waiting slowed beside it. 95 % interval of the cost: {}.",
+            "It {} in {} of kernel windows. Measured there: the time in which the others' GPUs waited and \
+             computed nothing, and what waiting slowed beside it. 95 % interval of the cost: {}.",
             arrived_last(rank.last, streams.operations),
             time(streams.common_us),
             times(low, high),
@@ -93,7 +94,8 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].sentence,
-            "Rank 1 (GPU 0 on a) costs this job 2.00 s of 10.0 s: its host launches most collectives late, and its GPU stands idle."
+            "Rank 1 (GPU 0 on a) costs this job 2.00 s of 10.0 s: its host launches most collectives late, \
+             and its GPU stands idle."
         );
         assert!(found[0]
             .evidence

@@ -27,8 +27,8 @@ const LONGEST_OF_GRAPH: i64 = 50_000;
 /// A window is cut into so many pieces.
 const PIECES: i64 = 4;
 
-/// Whether so many kernels were launched in part by calls that were not seen. Some launch several, and the edges of
-/// a window cut some off. The recorder goes by the same rule (`misses_launches` in its windows.rs).
+/// Whether so many kernels were launched in part by calls that were not seen. Some launch several, and the
+/// edges of a window cut some off. The recorder goes by the same rule (`misses_launches` in its windows.rs).
 fn misses_launches(kernels: usize, launches: usize) -> bool {
     kernels > launches + launches / 16 + 16
 }

@@ -1,7 +1,8 @@
 //! What a kernel is, by its name.
 //!
-//! Rule: patterns are documented in docs/concepts/streams.md, and a test holds them against it. A user says more of them in
-//! the capture ([`tables::communication`]). A name that no pattern fits is the job's own computing.
+//! Rule: patterns are documented in docs/concepts/streams.md, and a test holds them against it. A user says
+//! more of them in the capture ([`tables::communication`]). A name that no pattern fits is the job's own
+//! computing.
 
 use tables::communication::Pattern;
 
@@ -96,7 +97,8 @@ pub fn does(name: &str, more: &[Pattern]) -> Does {
     })
 }
 
-/// The function that one of NCCL's kernels carries out, as NCCL names it: `AllReduce` of `ncclDevKernel_AllReduce_Sum_f32_RING_LL`.
+/// The function that one of NCCL's kernels carries out, as NCCL names it: `AllReduce` of
+/// `ncclDevKernel_AllReduce_Sum_f32_RING_LL`.
 pub fn function(name: &str) -> &str {
     let mut words = name.split('_');
     match words.next() {

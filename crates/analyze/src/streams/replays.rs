@@ -1,8 +1,9 @@
 //! What communication takes in one replay of a CUDA graph: for a decode graph, in one token.
 //!
-//! All that one launch of a graph runs has one number in a window, so a replay is whole if all of it ran in the time
-//! that the window shows. [`of_device`] finds the replays of a device, and [`rows`] sums those up whose
-//! communication is of the same calls: an engine has a graph for each batch size, and often one for each layer.
+//! All that one launch of a graph runs has one number in a window, so a replay is whole if all of it ran in
+//! the time that the window shows. [`of_device`] finds the replays of a device, and [`rows`] sums those up
+//! whose communication is of the same calls: an engine has a graph for each batch size, and often one for
+//! each layer.
 //!
 //! Rule: graphs without communication have no row.
 
@@ -157,7 +158,8 @@ mod tests {
             kind: Kind::Kernel,
             size: 1,
         };
-        // Five replays: 30 of computing, an AllReduce of which half is exposed, and a kernel of another library.
+        // Five replays: 30 of computing, an AllReduce of which half is exposed, and a kernel of another
+        // library.
         let mut all: Vec<Ran> = (0..5)
             .flat_map(|n| [ran(n, 1, 0, 30), ran(n, 2, 20, 40), ran(n, 3, 40, 46)])
             .collect();

@@ -1,11 +1,11 @@
 //! One window of one GPU: which part of it computed, communicated, copied, or did nothing.
 //!
-//! **Which part of a window counts.** A window has what was launched in it. What was launched before may still run at its
-//! beginning, and what is launched after it may run before its last kernel ends. So on each stream only the time from its
-//! first record to its last is known, and on all of them the time that is common ([`known`]). Of that, whole cycles are
-//! taken: from one occurrence of a kernel to the last one of the same, for the kernel that comes back most slowly and at
-//! equal distances, with as many kernels in between. That is once a step, where steps have such a kernel; at
-//! least two steps are needed to know it.
+//! **Which part of a window counts.** A window has what was launched in it. What was launched before may
+//! still run at its beginning, and what is launched after it may run before its last kernel ends. So on each
+//! stream only the time from its first record to its last is known, and on all of them the time that is
+//! common ([`known`]). Of that, whole cycles are taken: from one occurrence of a kernel to the last one of
+//! the same, for the kernel that comes back most slowly and at equal distances, with as many kernels in
+//! between. That is once a step, where steps have such a kernel; at least two steps are needed to know it.
 
 use super::intervals::{Span, Union};
 use super::kinds::{Does, Names};
@@ -157,7 +157,8 @@ fn marks(ran: &[Ran], known: Span) -> Vec<i64> {
         .filter(|at| {
             let gaps = at.windows(2).map(|pair| pair[1] - pair[0]);
             let (least, most) = (gaps.clone().min(), gaps.max());
-            // It comes all the time, not in one half only, and not several times a cycle at different distances.
+            // It comes all the time, not in one half only, and not several times a cycle at different
+            // distances.
             least
                 .zip(most)
                 .is_some_and(|(least, most)| 2 * most <= 3 * least)

@@ -6,20 +6,22 @@ use super::{word, Word};
 
 /// Heads of columns that the definitions do not have.
 pub const COLUMNS: &[Word] = &[
-    word("nccl", "time of the rank in NCCL kernels after warm-up (without GPU times in API calls): the union of \
-          its intervals, so no moment counts twice. `nccl_%` is that as a part of the rank's time."),
-    word("exposed", "communication that a GPU does beside nothing else: no kernel computes meanwhile. From kernel \
-          windows, or from how long streams stood still for calls. `exposed_%` is the part of the time."),
-    word("waited", "in the table of ranks: how long the rank waited for later ranks in operations that nobody can \
-          leave before the last has arrived. In tables of stream waits: calls that a stream waited for."),
+    word("nccl", "time of the rank in NCCL kernels after warm-up (without GPU times in API calls): the union \
+          of its intervals, so no moment counts twice. `nccl_%` is that as a part of the rank's time."),
+    word("exposed", "communication that a GPU does beside nothing else: no kernel computes meanwhile. From \
+          kernel windows, or from how long streams stood still for calls. \
+          `exposed_%` is the part of the time."),
+    word("waited", "in the table of ranks: how long the rank waited for later ranks in operations that \
+          nobody can leave before the last has arrived. In tables of stream waits: \
+          calls that a stream waited for."),
     word("last", "operations in which the rank arrived last."),
-    word("costs", "what the job would take less had this rank been as early as the others. `-` for ranks that are \
-          late no more than chance gives."),
+    word("costs", "what the job would take less had this rank been as early as the others. `-` for ranks \
+          that are late no more than chance gives."),
     word("figure", "which figure the row is about."),
-    word("change", "B against A: a part in %, from twice on as a factor (`×3.14`), shares in points. Brackets \
-          are the 95 % interval."),
-    word("finding", "`slower` or `faster` beyond noise (Holm's method over all kinds), `no change found`, only in \
-          one run, or `-` without an interval."),
+    word("change", "B against A: a part in %, from twice on as a factor (`×3.14`), shares in points. \
+          Brackets are the 95 % interval."),
+    word("finding", "`slower` or `faster` beyond noise (Holm's method over all kinds), `no change found`, \
+          only in one run, or `-` without an interval."),
     word("mean_A", "mean time of a call in run A, without each rank's first. `mean_B` is of run B."),
     word("mean_B", "mean time of a call in run B, without each rank's first."),
     word("calls_A", "calls in run A, over ranks. `calls_B` are in run B."),
@@ -28,25 +30,31 @@ pub const COLUMNS: &[Word] = &[
     word("sum_B", "time of all calls in run B, warm-up included."),
     word("p50_A", "median time of a call in run A. `p50_B` is of run B."),
     word("p50_B", "median time of a call in run B."),
-    word("role", "what communicators are for, by which those of two runs are paired: name, ranks, nodes, members."),
+    word("role",
+        "what communicators are for, by which those of two runs are paired: name, ranks, nodes, members."),
     word("members", "the launcher's ranks in one communicator of the role."),
     word("paired_by", "what the communicators of both runs have in common."),
-    word("call_bw", "short for call_busbw: the bandwidth as the program saw it, by the mean time over an operation's \
-          ranks, so waiting for late ranks is in it."),
+    word("call_bw", "short for call_busbw: the bandwidth as the program saw it, by the mean time over an \
+          operation's ranks, so waiting for late ranks is in it."),
     word("mean_us", "mean time of a kernel, µs."),
     word("per_s", "launches of the graph a second, between the first and the last, of the median rank."),
-    word("launch_us", "how long the call that launches the graph took on the host, µs: the mean of the median rank."),
+    word("launch_us",
+        "how long the call that launches the graph took on the host, µs: the mean of the median rank."),
     word("replay_us", "how long one replay of the graph took on the GPU, µs."),
     word("communication_us", "how much of one replay or step was communication, µs."),
     word("exposed_us", "how much of that communication was exposed: nothing computed beside it, µs."),
-    word("saves_wall", "what operations would have ended earlier with this rank on time; other work may hide a part."),
-    word("loses_wall", "what the run would take less with this rank, or link, like the median of the others."),
+    word("saves_wall",
+        "what operations would have ended earlier with this rank on time; other work may hide a part."),
+    word("loses_wall",
+        "what the run would take less with this rank, or link, like the median of the others."),
     word("cost_rank", "waiting of others that is charged to the rank, summed over these."),
-    word("inherited_rank", "the part of `cost_rank` in which the rank was in another NCCL kernel, and so late because \
-          of others."),
+    word("inherited_rank", "the part of `cost_rank` in which the rank was in another NCCL kernel, and so \
+          late because of others."),
     word("waited_rank", "the rank's own waiting, summed over operations."),
-    word("late_launch_wall", "the part of `saves_wall` in which the rank's launch on the host was late as well."),
-    word("busy_gpu_wall", "the part of `saves_wall` in which the rank was launched in time, so that its GPU was busy."),
+    word("late_launch_wall",
+        "the part of `saves_wall` in which the rank's launch on the host was late as well."),
+    word("busy_gpu_wall",
+        "the part of `saves_wall` in which the rank was launched in time, so that its GPU was busy."),
     word("last_proved", "operations in which the hosts' clocks prove that the rank arrived last."),
     word("peer_host", "the host of the rank that the link leads to."),
     word("last_call", "the newest call of these ranks on the communicator."),
@@ -59,23 +67,26 @@ pub const COLUMNS: &[Word] = &[
     word("seen_ago", "how long ago something was seen of these ranks."),
     word("step", "median time from a step's first call to the next step's."),
     word("wall", "time from the first communicator or call to the last thing seen of a rank."),
-    word("waiting", "how much of the time was waiting for late ranks: of GPU time in NCCL, or of exposed communication."),
+    word("waiting",
+        "how much of the time was waiting for late ranks: of GPU time in NCCL, or of exposed communication."),
     word("median", "the value in the middle over ranks."),
     word("over ranks", "which figure the row is about: its least, median and largest rank follow."),
 ];
 
 /// Kinds of findings.
 pub const FINDINGS: &[Word] = &[
-    word("dead_rank", "a rank whose recording has no end and stops before the others': it died, and they wait for it."),
-    word("late_rank", "a rank that the others wait for: it comes late more than chance gives, and the run loses 1 % or \
-          more by it. Its host launches late, or its GPU is busy with other work."),
-    word("stall", "a rank that came late once, a few times, or while the job started, by far more than anybody does \
-          otherwise: a checkpoint, compiling, loading data."),
-    word("slow_network", "a link of the network whose data takes half as long again as on the other links of its \
-          communicator, or longer, and costs the run 1 % or more."),
-    word("differing_operations", "ranks that make different calls at the same place: another function, size, datatype \
-          or root. What such calls do is not defined, and they may hang."),
-    word("clock_step", "the clocks of two hosts moved against each other while the job ran: one was set or corrected."),
+    word("dead_rank",
+        "a rank whose recording has no end and stops before the others': it died, and they wait for it."),
+    word("late_rank", "a rank that the others wait for: it comes late more than chance gives, and the run \
+          loses 1 % or more by it. Its host launches late, or its GPU is busy with other work."),
+    word("stall", "a rank that came late once, a few times, or while the job started, by far more than \
+          anybody does otherwise: a checkpoint, compiling, loading data."),
+    word("slow_network", "a link of the network whose data takes half as long again as on the other links of \
+          its communicator, or longer, and costs the run 1 % or more."),
+    word("differing_operations", "ranks that make different calls at the same place: another function, size, \
+          datatype or root. What such calls do is not defined, and they may hang."),
+    word("clock_step",
+        "the clocks of two hosts moved against each other while the job ran: one was set or corrected."),
 ];
 
 /// Callbacks without effect.
@@ -84,17 +95,20 @@ pub const ODD: &[Word] = &[
     word("stale_handle", "a callback for a call whose row was written before: late, and without harm."),
     word("null_handle", "a callback without a handle."),
     word("unknown_type", "a callback with a type of event that this profiler ABI does not define."),
-    word("unknown_state", "a callback with a state that this profiler ABI does not define, or that does not fit."),
+    word("unknown_state",
+        "a callback with a state that this profiler ABI does not define, or that does not fit."),
     word("foreign_pid", "a network operation on behalf of another process (PXN): it is that one's."),
     word("double_stop", "a stop for something that had stopped."),
     word("orphan", "a part of a call whose row is gone, or never was."),
     word("rowless_child", "a part of a call that has no row: rows ran short."),
-    word("strings_full", "a name that found no room in the table of names: a larger NCCLSCOPE_MEMORY has more."),
+    word("strings_full",
+        "a name that found no room in the table of names: a larger NCCLSCOPE_MEMORY has more."),
     word("group_lost", "a group whose entry was used again before its calls were written."),
-    word("panic", "an error of the recorder, which stopped recording and left the job alone: please report it."),
+    word("panic",
+        "an error of the recorder, which stopped recording and left the job alone: please report it."),
     word("callbacks_dropped", "callbacks that found the buffer of mode `callbacks` full."),
     word("unstopped", "a network operation or kernel that NCCL never said to have ended."),
     word("net_ops_full", "a network operation that found no room in the table of open ones."),
-    word("templates_full", "a captured call that found no room in the table of graphs' calls: a larger NCCLSCOPE_MEMORY \
-          has more."),
+    word("templates_full", "a captured call that found no room in the table of graphs' calls: a larger \
+          NCCLSCOPE_MEMORY has more."),
 ];
