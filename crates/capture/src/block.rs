@@ -5,8 +5,8 @@
 //!   0  "NCSTRACE"   8  format: major u16, minor u16   12  header bytes u32 (40)   16  trace id u64
 //!   24  required features u32   28  optional features u32   32  crc32 of the bytes before, u32   36  0
 //! block header, 24 bytes, each block padded to 8 bytes
-//!   0  "NCSB"   4  kind u16   6  major number of the format u16   8  block number u32   12  payload bytes u32
-//!   16  crc32 of payload u32   20  crc32 of bytes 0..20 u32
+//!   0  "NCSB"   4  kind u16   6  major number of the format u16   8  block number u32
+//!   12  payload bytes u32   16  crc32 of payload u32   20  crc32 of bytes 0..20 u32
 //! ```
 //!
 //! Each block says its format, so that it can be read if the file's header is damaged. Block numbers count

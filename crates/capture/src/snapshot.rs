@@ -1,9 +1,11 @@
 //! Snapshots: the live part as of the last flush, in a file that two writers' turns can't tear.
 //!
 //! ```text
-//! slots of 64 KiB << class: those of class c start at 128 KiB x (2^c - 1), two of them, written in turn by sequence number;
-//! a snapshot goes into the smallest class that holds it, and the sound one with the highest sequence counts
-//!   0 "NCSSNAP1"  8 sequence u64  16 image bytes u32  20 0  24 payload bytes u32  28 crc32 of bytes 8..28 and payload
+//! slots of 64 KiB << class: those of class c start at 128 KiB x (2^c - 1), two of them, written in turn
+//! by sequence number; a snapshot goes into the smallest class that holds it, and the sound one with the
+//! highest sequence counts
+//!   0 "NCSSNAP1"  8 sequence u64  16 image bytes u32  20 0  24 payload bytes u32
+//!   28 crc32 of bytes 8..28 and payload
 //!   payload: spans, each offset u32, length u32 (multiples of 8), bytes
 //! ```
 //! What no span covers is zero.

@@ -7,11 +7,12 @@
 //! process.
 //!
 //! ```text
-//! Windows:   n times: number │ planned │ opening │ open │ closing │ closed │ ran │ asked │ dropped │ error │ end │ code
+//! Windows:   n times: number │ planned │ opening │ open │ closing │ closed │ ran │ asked │ dropped │
+//!            error │ end │ code
 //! Names:     n times: id │ length │ bytes
 //! Ran:       window │ device │ n │ first start │ 9 columns of n:
-//!            zigzag(start - the last one's) │ ns │ name │ stream │ zigzag(correlation - the last one's) │ graph │
-//!            zigzag(node - the last one's) │ kind │ size
+//!            zigzag(start - the last one's) │ ns │ name │ stream │ zigzag(correlation - the last one's) │
+//!            graph │ zigzag(node - the last one's) │ kind │ size
 //! Asked:     window │ threads t │ t ids │ n │ first at │ 6 columns of n:
 //!            zigzag(at - the last one's) │ took │ kind │ thread │ stream │ object
 //! ```

@@ -29,7 +29,7 @@
 //! 01  05  80 20  06        1 row, ticket 5, t_api of 4096 units, group ticket 5 + 1
 //! 24                       36 columns of rows follow
 //! 00  00  01 07  00        columns 0 to 3: as above; shape 0; seq 1 + zigzag(4 - 0 - 1); as above
-//! 01 05  00 00  01 21      4 to 7: launched 1 + zigzag(2 units) after; no end, no enqueue; return 16 units after
+//! 01 05  00 00  01 21      4 to 7: launched 1 + zigzag(2 units) after; no end, no enqueue; return after 16
 //! 01 01  00 00 00  01 01   8 to 12: group as above; no stamps, no kernel callback; no channel started
 //! 00 (18 times)            13 to 30: all values 0
 //! 01 d8 04  00 00          31 to 33: error of 600 ns; nothing of the network
