@@ -549,20 +549,24 @@ exported! {
         }
         0
     }
-    fn ncclAllReduce(send: *mut c_void, recv: *mut c_void, count: usize, kind: c_int, op: c_int, comm: *mut c_void, stream: *mut c_void) {
+    fn ncclAllReduce(send: *mut c_void, recv: *mut c_void, count: usize, kind: c_int, op: c_int,
+        comm: *mut c_void, stream: *mut c_void) {
         let (give, take) = (Memory::new(send, count, kind), Memory::new(recv, count, kind));
         collective("AllReduce", comm, stream, give, Some(take), move |_, all| reduce(all, kind, op))
     }
-    fn ncclReduce(send: *mut c_void, recv: *mut c_void, count: usize, kind: c_int, op: c_int, root: c_int, comm: *mut c_void, stream: *mut c_void) {
+    fn ncclReduce(send: *mut c_void, recv: *mut c_void, count: usize, kind: c_int, op: c_int, root: c_int,
+        comm: *mut c_void, stream: *mut c_void) {
         let take = (root as usize == (*comm.cast::<Comm>()).rank).then(|| Memory::new(recv, count, kind));
         let sent = Memory::new(send, count, kind);
         collective("Reduce", comm, stream, sent, take, move |_, all| reduce(all, kind, op))
     }
-    fn ncclBroadcast(send: *mut c_void, recv: *mut c_void, count: usize, kind: c_int, root: c_int, comm: *mut c_void, stream: *mut c_void) {
+    fn ncclBroadcast(send: *mut c_void, recv: *mut c_void, count: usize, kind: c_int, root: c_int,
+        comm: *mut c_void, stream: *mut c_void) {
         let (give, take) = (Memory::new(send, count, kind), Memory::new(recv, count, kind));
         collective("Broadcast", comm, stream, give, Some(take), move |_, all| all[root as usize].clone())
     }
-    fn ncclAllGather(send: *mut c_void, recv: *mut c_void, count: usize, kind: c_int, comm: *mut c_void, stream: *mut c_void) {
+    fn ncclAllGather(send: *mut c_void, recv: *mut c_void, count: usize, kind: c_int, comm: *mut c_void,
+        stream: *mut c_void) {
         let ranks = (*comm.cast::<Comm>()).ranks;
         let (give, take) = (Memory::new(send, count, kind), Memory::new(recv, count * ranks, kind));
         collective("AllGather", comm, stream, give, Some(take), |_, all| all.concat())
@@ -571,12 +575,14 @@ exported! {
         *address = Vec::<u128>::leak(vec![0; bytes.div_ceil(16)]).as_ptr() as *mut c_void;
         0
     }
-    fn ncclGather(send: *mut c_void, recv: *mut c_void, count: usize, kind: c_int, root: c_int, comm: *mut c_void, stream: *mut c_void) {
+    fn ncclGather(send: *mut c_void, recv: *mut c_void, count: usize, kind: c_int, root: c_int,
+        comm: *mut c_void, stream: *mut c_void) {
         let Comm { rank, ranks, .. } = &*comm.cast::<Comm>();
         let take = (root as usize == *rank).then(|| Memory::new(recv, count * ranks, kind));
         collective("Gather", comm, stream, Memory::new(send, count, kind), take, |_, all| all.concat())
     }
-    fn ncclReduceScatter(send: *mut c_void, recv: *mut c_void, count: usize, kind: c_int, op: c_int, comm: *mut c_void, stream: *mut c_void) {
+    fn ncclReduceScatter(send: *mut c_void, recv: *mut c_void, count: usize, kind: c_int, op: c_int,
+        comm: *mut c_void, stream: *mut c_void) {
         let ranks = (*comm.cast::<Comm>()).ranks;
         let (give, take) = (Memory::new(send, count * ranks, kind), Memory::new(recv, count, kind));
         collective("ReduceScatter", comm, stream, give, Some(take), move |comm, all| {
@@ -586,11 +592,13 @@ exported! {
             reduce(&parts, kind, op)
         })
     }
-    fn ncclSend(send: *mut c_void, count: usize, kind: c_int, peer: c_int, comm: *mut c_void, stream: *mut c_void) {
+    fn ncclSend(send: *mut c_void, count: usize, kind: c_int, peer: c_int, comm: *mut c_void,
+        stream: *mut c_void) {
         let memory = Memory::new(send, count, kind);
         point_to_point("Send", comm, stream, |group| group.sends.push((peer as usize, memory)))
     }
-    fn ncclRecv(recv: *mut c_void, count: usize, kind: c_int, peer: c_int, comm: *mut c_void, stream: *mut c_void) {
+    fn ncclRecv(recv: *mut c_void, count: usize, kind: c_int, peer: c_int, comm: *mut c_void,
+        stream: *mut c_void) {
         let memory = Memory::new(recv, count, kind);
         point_to_point("Recv", comm, stream, |group| group.receives.push((peer as usize, memory)))
     }

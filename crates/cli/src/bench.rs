@@ -48,7 +48,8 @@ pub struct Args {
     #[arg(short = 'f', long, value_name = "N", default_value_t = 2)]
     factor: u64,
     /// These sizes instead, like 1K,1M,1G
-    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size, conflicts_with_all = ["min_bytes", "max_bytes", "factor"])]
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size, conflicts_with_all = [
+        "min_bytes", "max_bytes", "factor"])]
     sizes: Vec<u64>,
 
     /// int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3 or f8e5m2

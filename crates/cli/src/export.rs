@@ -24,7 +24,8 @@ pub struct Args {
     /// Table to write, of parquet and jsonl
     #[arg(long, value_enum)]
     table: Option<Table>,
-    /// File to write to; standard output without it, or as `-`. Parquet needs a folder, and chrome writes one file per rank into one
+    /// File to write to; standard output without it, or as `-`. Parquet needs a folder, and chrome writes one
+    /// file per rank into one
     #[arg(short, long)]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -33,7 +34,8 @@ pub struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// Chrome Trace Event JSON with a slice per call; compressed with gzip unless the file's name ends in `.json`
+    /// Chrome Trace Event JSON with a slice per call; compressed with gzip unless the file's name ends in
+    /// `.json`
     Chrome,
     /// The table of calls as Parquet files, one folder per communicator; or another `--table`
     Parquet,
@@ -58,8 +60,8 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
     let given = args.offsets.read()?;
     if given.is_some() && !matches!(args.to, Format::Chrome | Format::Perfetto) {
         bail!(
-            "expected `--offsets` with a time line, found it with a table of times as they were recorded\n  hint: `--to perfetto` and \
-             `--to chrome` move the times of all hosts onto one clock"
+            "expected `--offsets` with a time line, found it with a table of times as they were recorded\
+             \n  hint: `--to perfetto` and `--to chrome` move the times of all hosts onto one clock"
         );
     }
     match (args.to, args.table) {
@@ -90,8 +92,9 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
         Format::Jsonl => {
             if !capture.has_mode("callbacks") {
                 bail!(
-                    "`{}`: expected a capture with callbacks, found one of calls\n  hint: `ncclscope run --mode callbacks -- COMMAND` \
-                     records every callback; `ncclscope report {0} --json` has what is here",
+                    "`{}`: expected a capture with callbacks, found one of calls\
+                     \n  hint: `ncclscope run --mode callbacks -- COMMAND` records every callback; \
+                     `ncclscope report {0} --json` has what is here",
                     args.capture.display()
                 );
             }
@@ -159,7 +162,10 @@ fn to_file(
         }
         None => {
             if args.to != Format::Jsonl && std::io::stdout().is_terminal() {
-                bail!("this format is not text and standard output is a terminal\n  hint: name a file with `-o FILE`");
+                bail!(
+                    "this format is not text and standard output is a terminal\
+                    \n  hint: name a file with `-o FILE`"
+                );
             }
             print(|out| write(out).map(|_| ()))
         }
@@ -183,8 +189,9 @@ fn has_calls(capture: &Capture) -> anyhow::Result<()> {
     let shown = capture.path.display();
     if capture.processes.iter().any(|p| !p.totals.is_empty()) {
         bail!(
-            "`{shown}` holds totals only, and no single call that could be written\n  hint: `ncclscope report {shown}` shows \
-             the totals; NCCLSCOPE_MODE=trace records calls (this was recorded in mode {})",
+            "`{shown}` holds totals only, and no single call that could be written\
+             \n  hint: `ncclscope report {shown}` shows the totals; \
+             NCCLSCOPE_MODE=trace records calls (this was recorded in mode {})",
             modes(capture)
         );
     }
@@ -212,7 +219,8 @@ fn checked<'a>(timeline: Timeline<'a>, clocks: Option<&Clocks>) -> anyhow::Resul
     let calls: usize = capture.processes.iter().map(|p| p.calls.len()).sum();
     if timeline.unplaced >= calls as u64 {
         bail!(
-            "no call of `{0}` has a time, so there is nothing to draw\n  hint: `ncclscope report {0}` says why",
+            "no call of `{0}` has a time, so there is nothing to draw\
+             \n  hint: `ncclscope report {0}` says why",
             capture.path.display()
         );
     }
@@ -263,12 +271,16 @@ where
     Result<u64, E>: Context<u64, E>,
 {
     let Some(folder) = &args.output else {
-        bail!("a folder of Parquet files can't go to standard output\n  hint: name a folder with `-o FOLDER`");
+        bail!(
+            "a folder of Parquet files can't go to standard output\
+             \n  hint: name a folder with `-o FOLDER`"
+        );
     };
     // Files of an earlier export would be read together with the new ones.
     if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
         bail!(
-            "`{}`: expected a new or an empty folder, found one with files in it\n  hint: name another one with `-o FOLDER`",
+            "`{}`: expected a new or an empty folder, found one with files in it\
+             \n  hint: name another one with `-o FOLDER`",
             folder.display()
         );
     }

@@ -1,7 +1,7 @@
 //! The page of `ncclscope --help`: all verbs in groups, each with an example.
 //!
-//! [`command`] is clap's command with that page, and with the example at the end of each verb's own help. Completions and
-//! manual pages are made of the same command.
+//! [`command`] is clap's command with that page, and with the example at the end of each verb's own help.
+//! Completions and manual pages are made of the same command.
 //!
 //! Rule: every verb is in [`GROUPS`] once, and every example is one that the parser takes. Tests hold both.
 
@@ -10,25 +10,33 @@ use clap::{Command, CommandFactory};
 /// Groups of verbs: each verb in a few words, with an example.
 const GROUPS: [(&str, &[[&str; 3]]); 4] = [
     ("Record a job", &[
-        ["run", "run a program and record its NCCL calls", "ncclscope run -- torchrun --nproc-per-node 8 train.py"],
+        ["run", "run a program and record its NCCL calls",
+            "ncclscope run -- torchrun --nproc-per-node 8 train.py"],
         ["doctor", "what can be recorded here; with DIR: why is it empty?", "ncclscope doctor"],
-        ["collect", "bring what dead processes left on this node into the capture", "srun --ntasks-per-node=1 ncclscope collect DIR"],
-        ["plugin-path", "where the plugin is, for jobs that set the environment themselves", "NCCL_PROFILER_PLUGIN=$(ncclscope plugin-path) NCCLSCOPE_OUT=DIR srun python train.py"],
+        ["collect", "bring what dead processes left on this node into the capture",
+            "srun --ntasks-per-node=1 ncclscope collect DIR"],
+        ["plugin-path", "where the plugin is, for jobs that set the environment themselves",
+            "NCCL_PROFILER_PLUGIN=$(ncclscope plugin-path) NCCLSCOPE_OUT=DIR srun python train.py"],
     ]),
     ("Read a capture", &[
-        ["report", "what communication costs the job, which rank is late, and what to do", "ncclscope report DIR"],
+        ["report", "what communication costs the job, which rank is late, and what to do",
+            "ncclscope report DIR"],
         ["hang", "does it hang, which rank is missing, which transfer is stuck", "ncclscope hang DIR"],
-        ["diff", "what became slower, and what changed around it; exit status for CI", "ncclscope diff before after --fail-on slower=5%"],
+        ["diff", "what became slower, and what changed around it; exit status for CI",
+            "ncclscope diff before after --fail-on slower=5%"],
         ["view", "lanes of ranks over time, in a browser", "ncclscope view DIR"],
-        ["export", "a capture for Perfetto, Chrome, Parquet or JSON lines", "ncclscope export DIR --to perfetto -o job.pftrace"],
+        ["export", "a capture for Perfetto, Chrome, Parquet or JSON lines",
+            "ncclscope export DIR --to perfetto -o job.pftrace"],
         ["explain", "what a word of a report, an algorithm or a protocol means", "ncclscope explain RING_LL"],
     ]),
     ("Measure", &[
         ["bench", "how fast NCCL is here, call by call", "ncclscope bench all_reduce -b 1K -e 1G -f 4"],
-        ["judge", "is a profiler complete, right and cheap?", "ncclscope judge --work bench -- all_reduce -b 1K"],
+        ["judge", "is a profiler complete, right and cheap?",
+            "ncclscope judge --work bench -- all_reduce -b 1K"],
     ]),
     ("Set up your shell", &[
-        ["completions", "completions for bash, zsh, fish and others", "ncclscope completions bash > ~/.local/share/bash-completion/completions/ncclscope"],
+        ["completions", "completions for bash, zsh, fish and others",
+            "ncclscope completions bash > ~/.local/share/bash-completion/completions/ncclscope"],
         ["man", "manual pages", "ncclscope man -o ~/.local/share/man/man1"],
     ]),
 ];

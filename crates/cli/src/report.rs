@@ -71,8 +71,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Puts `bytes` in the place of `path`, so that a reader sees the old file or the new one, never a part. What is there
-/// and is no file, such as a pipe, is written to.
+/// Puts `bytes` in the place of `path`, so that a reader sees the old file or the new one, never a part. What
+/// is there and is no file, such as a pipe, is written to.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let failed = |error: std::io::Error| {
         // The kind: the error itself may name the temporary file.

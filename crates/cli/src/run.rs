@@ -234,7 +234,8 @@ fn not_started(program: &OsString, error: &io::Error) -> ExitCode {
 fn nothing(status: u8, command: &[OsString]) -> String {
     let (why, next) = match status {
         0 => (
-            "no process of the program loaded NCCL's profiler plugin. Did it use NCCL, from 2.23 on, on more than one GPU?"
+            "no process of the program loaded NCCL's profiler plugin. Did it use NCCL, from 2.23 on, \
+             on more than one GPU?"
                 .to_owned(),
             "ncclscope doctor".to_owned(),
         ),

@@ -39,7 +39,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let capture = crate::report::open(&args.capture)?;
     if capture.processes.iter().all(|p| p.calls.is_empty()) {
         anyhow::bail!(
-            "`{0}` holds no single call that could be drawn\n  hint: `ncclscope report {0}` says what it holds",
+            "`{0}` holds no single call that could be drawn\
+             \n  hint: `ncclscope report {0}` says what it holds",
             args.capture.display()
         );
     }

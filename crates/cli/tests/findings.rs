@@ -1,5 +1,5 @@
-//! On 50 healthy jobs no rank is blamed: 15 recorded on GPUs, 35 played from scripts. And one that is late is, and a slow link, also on real
-//! GPUs.
+//! On 50 healthy jobs no rank is blamed: 15 recorded on GPUs, 35 played from scripts. And one that is late
+//! is, and a slow link, also on real GPUs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -226,8 +226,8 @@ fn report(script: &str) -> analyze::Report {
     played(script, &[], report_on)
 }
 
-/// Looks at the report on what a script plays. How long something lasts on the network is up to the machine that plays it, so where it is
-/// busy with others it is played again, twice at most.
+/// Looks at the report on what a script plays. How long something lasts on the network is up to the machine
+/// that plays it, so where it is busy with others it is played again, twice at most.
 fn in_one_of_three(script: &str, look: impl Fn(analyze::Report)) {
     for _ in 0..2 {
         let looked = std::panic::AssertUnwindSafe(|| look(report(script)));
@@ -240,7 +240,8 @@ fn in_one_of_three(script: &str, look: impl Fn(analyze::Report)) {
 
 #[test]
 fn a_slow_link_is_named_with_its_peer_and_what_it_costs() {
-    // Rank 3 sends to rank 4 and rank 7 to rank 0 over the network: 40 ms and 10 ms, of which the operations take the longer.
+    // Rank 3 sends to rank 4 and rank 7 to rank 0 over the network: 40 ms and 10 ms, of which the operations
+    // take the longer.
     let script =
         "ranks 8\nhosts 2\nrank 0..7 drag send_network 10ms\nrank 3 drag send_network 40ms\n\
                   repeat 40 {\nall_reduce 8MiB time=500us\nsync\nsleep 1ms\n}";
@@ -274,9 +275,12 @@ fn a_slow_link_is_named_with_its_peer_and_what_it_costs() {
 
 #[test]
 fn a_slow_link_among_other_ranks_and_sizes_is_named_too() {
-    // Three hosts of two ranks: rank 5 sends to rank 0 over the network, 25 ms longer than 1 to 2 and 3 to 4 do.
-    let script = "ranks 6\nhosts 3\nrank 1,3 drag send_network 1ms\nrank 5 drag send_network 26ms\n\
-                  repeat 40 {\nall_gather 2MiB time=300us\nreduce_scatter 24MiB time=900us\nsync\nsleep 2ms\n}";
+    // Three hosts of two ranks: rank 5 sends to rank 0 over the network, 25 ms longer than 1 to 2 and 3 to 4
+    // do.
+    let script =
+        "ranks 6\nhosts 3\nrank 1,3 drag send_network 1ms\nrank 5 drag send_network 26ms\n\
+                  repeat 40 {\nall_gather 2MiB time=300us\nreduce_scatter 24MiB time=900us\nsync\n\
+                  sleep 2ms\n}";
     in_one_of_three(script, |slow| {
         let truth = 40.0 * 2.0 * 25_000.0;
         let [finding] = &slow.findings[..] else {
@@ -295,9 +299,12 @@ fn a_slow_link_among_other_ranks_and_sizes_is_named_too() {
 
 #[test]
 fn lateness_that_came_over_the_network_says_so() {
-    // Rank 1 is late to its pair because its operation with rank 2, on the other host, takes 20 ms over the network.
-    let script = "ranks 4\nhosts 2\ncomm pair split world every 2\ncomm far ranks 1,2\nrank 1 drag send_network 20ms\n\
-                  repeat 40 {\nall_reduce 1MiB comm=far time=500us\nrank 1 { sync }\nall_reduce 1MiB comm=pair time=100us\nsync\nsleep 1ms\n}";
+    // Rank 1 is late to its pair because its operation with rank 2, on the other host, takes 20 ms over the
+    // network.
+    let script = "ranks 4\nhosts 2\ncomm pair split world every 2\ncomm far ranks 1,2\n\
+                  rank 1 drag send_network 20ms\n\
+                  repeat 40 {\nall_reduce 1MiB comm=far time=500us\nrank 1 { sync }\n\
+                  all_reduce 1MiB comm=pair time=100us\nsync\nsleep 1ms\n}";
     in_one_of_three(script, |found| {
         let arrivals = found.arrivals.expect("arrivals");
         let late = arrivals

@@ -1,7 +1,8 @@
-//! NCCLSCOPE_* and NCCL's own variables: names that do not exist, values that can't be used, and what else decides.
+//! NCCLSCOPE_* and NCCL's own variables: names that do not exist, values that can't be used, and what else
+//! decides.
 //!
-//! The recorder reads its settings by itself, in the job; [`SETTINGS`] is the table of `docs/reference/settings.md`, and a test holds
-//! the two together.
+//! The recorder reads its settings by itself, in the job; [`SETTINGS`] is the table of
+//! `docs/reference/settings.md`, and a test holds the two together.
 
 use super::{Check, Checks, Machine, Status};
 
@@ -86,16 +87,21 @@ pub fn checks(machine: &Machine) -> Vec<Check> {
         checks.not(
             Status::Warn,
             "event_mask",
-            format!("NCCL_PROFILE_EVENT_MASK is `{mask}`: NVIDIA's example plugin reads it, ncclscope does not"),
+            format!(
+                "NCCL_PROFILE_EVENT_MASK is `{mask}`: NVIDIA's example plugin reads it, ncclscope does not"
+            ),
             "NCCLSCOPE_TIMING and NCCLSCOPE_NET choose the events",
         );
     }
     configured(machine, &mut checks);
     match machine.var("NCCL_DEBUG") {
         Some(level) if ["INFO", "TRACE"].contains(&level.to_ascii_uppercase().as_str()) => {
-            checks.ok("nccl_debug", format!("NCCL_DEBUG is {level}: NCCL's log names the profiler plugin that it loads"));
+            checks.ok("nccl_debug", format!(
+                "NCCL_DEBUG is {level}: NCCL's log names the profiler plugin that it loads"
+            ));
         }
-        _ => checks.ok("nccl_debug", "NCCL_DEBUG=INFO would let NCCL's log name the profiler plugin that it loads, or why not"),
+        _ => checks.ok("nccl_debug",
+            "NCCL_DEBUG=INFO would let NCCL's log name the profiler plugin that it loads, or why not"),
     }
     checks.list
 }
@@ -149,7 +155,8 @@ fn configured(machine: &Machine, checks: &mut Checks) {
                 Status::Warn,
                 "nccl_conf",
                 format!("`{file}` sets NCCL_PROFILER_PLUGIN to `{plugin}`"),
-                "`ncclscope run` sets the variable, which counts before the file; without `run` the file does",
+                "`ncclscope run` sets the variable, which counts before the file; \
+                 without `run` the file does",
             );
         }
     }

@@ -202,7 +202,8 @@ impl Folder {
         Ok(())
     }
 
-    /// Whether nothing was recorded into a folder that is this run's alone. Ranks that share one may still come.
+    /// Whether nothing was recorded into a folder that is this run's alone. Ranks that share one may still
+    /// come.
     pub fn is_empty(&self) -> bool {
         let is_mark =
             |entry: io::Result<std::fs::DirEntry>| entry.is_ok_and(|e| e.file_name() == MARK);
@@ -214,7 +215,8 @@ impl Folder {
         self.record.is_some() && !self.shared && alone
     }
 
-    /// Takes the folder away again when there is nothing in it: the program could not be started, or recorded nothing.
+    /// Takes the folder away again when there is nothing in it: the program could not be started, or recorded
+    /// nothing.
     pub fn abandon(self) {
         if self.record.is_some() && !self.shared {
             let _ = std::fs::remove_file(self.path.join(MARK));

@@ -339,7 +339,8 @@ fn misspelt_settings_are_named_before_the_program_starts() {
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(
         lines[..2],
-        ["ncclscope: note: NCCLSCOPE_TIMMING is no setting and has no effect: NCCLSCOPE_TIMING is one", "started"]
+        ["ncclscope: note: NCCLSCOPE_TIMMING is no setting and has no effect: NCCLSCOPE_TIMING is one",
+            "started"]
     );
     assert_eq!(done.status.code(), Some(0));
 }
