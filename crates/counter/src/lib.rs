@@ -7,9 +7,10 @@
 //! The layout, version 1, in the machine's own byte order, as both ends are on one host:
 //!
 //! ```text
-//! header, 64 bytes:  0 magic u64 · 8 version u32 · 12 pid u32 · 16 launcher's rank + 1, 0 none, u32 · 24 lost u64
-//! slot, 64 bytes:    0 state u32 (0 free, 1 being made, 2 made) · 4 function u32 · 8 datatype u32 · 12 ranks u32
-//!                    16 rank u32 · 24 count u64 · 32 number u64
+//! header, 64 bytes:  0 magic u64 · 8 version u32 · 12 pid u32 · 16 launcher's rank + 1, 0 none, u32
+//!                    24 lost u64
+//! slot, 64 bytes:    0 state u32 (0 free, 1 being made, 2 made) · 4 function u32 · 8 datatype u32
+//!                    12 ranks u32 · 16 rank u32 · 24 count u64 · 32 number u64
 //! ```
 //!
 //! Rule: what was counted is there whatever becomes of the process, because the mapping is shared with the
