@@ -272,8 +272,8 @@ fn exportable(capture: &tables::Capture, to: &str, table: Option<&str>) -> Resul
     let has_calls = capture.processes.iter().any(|p| !p.calls.is_empty());
     match (to, table) {
         ("perfetto" | "chrome", Some(_)) => Err(
-            "table: expected one with `parquet` or `jsonl`, found it with a time line\n  hint: a time line has \
-             calls and kernels"
+            "table: expected one with `parquet` or `jsonl`, found it with a time line\
+             \n  hint: a time line has calls and kernels"
                 .to_owned(),
         ),
         ("jsonl", Some("calls")) => {
