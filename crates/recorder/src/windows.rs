@@ -57,8 +57,9 @@ use std::time::{Duration, Instant};
 const LATE: Duration = Duration::from_secs(10);
 /// Between two flushes of a window that drains.
 const DRAIN: Duration = Duration::from_millis(50);
-/// CUPTI takes 40 to 170 ms when it is first switched on, in which launches wait (measured), and later 0.03 ms. So it is
-/// switched on and off for no time when the job has begun to make calls, rather than in its first steps.
+/// CUPTI takes 40 to 170 ms when it is first switched on, in which launches wait (measured), and later
+/// 0.03 ms. So it is switched on and off for no time when the job has begun to make calls, rather than in its
+/// first steps.
 const WARM_UP: Duration = Duration::ZERO;
 /// A window has all its records when none came for so long, and all buffers are back.
 const SETTLED: Duration = Duration::from_millis(150);
@@ -217,8 +218,8 @@ impl Windows {
         self.schedule.step(step);
     }
 
-    /// Whether callers of the driver are to be searched for: the newest window has kernels that were launched by
-    /// calls that were not seen, or all launches must be seen now. Says so once.
+    /// Whether callers of the driver are to be searched for: the newest window has kernels that were launched
+    /// by calls that were not seen, or all launches must be seen now. Says so once.
     pub fn misses_callers(&mut self) -> bool {
         std::mem::take(&mut self.misses_callers)
     }
@@ -657,8 +658,8 @@ impl ToTicks {
     }
 }
 
-/// Whether so many kernels were launched in part by calls that were not seen. The analysis goes by the same rule
-/// (`misses_launches` in its streams/host.rs).
+/// Whether so many kernels were launched in part by calls that were not seen. The analysis goes by the same
+/// rule (`misses_launches` in its streams/host.rs).
 fn misses_launches(kernels: usize, launches: usize) -> bool {
     kernels > launches + launches / 16 + 16
 }
