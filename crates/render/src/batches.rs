@@ -1,12 +1,14 @@
-//! The tables as Arrow record batches: what the Parquet export writes and what Python hands to dataframe libraries.
+//! The tables as Arrow record batches: what the Parquet export writes and what Python hands to dataframe
+//! libraries.
 //!
-//! A [`Calls`] is a choice of columns of the table of calls, made into batches of a range of rows. The other tables are one
-//! batch each. [`operations`], [`ranks`], [`findings`] and [`graphs`] have the columns that the report's JSON Schema gives
-//! them: statistics are flattened (`time_ns_p50`), maps stay maps, an interval is two columns (`wall_low_ns`), and a span too (`from_ns`).
+//! A [`Calls`] is a choice of columns of the table of calls, made into batches of a range of rows. The other
+//! tables are one batch each. [`operations`], [`ranks`], [`findings`] and [`graphs`] have the columns that
+//! the report's JSON Schema gives them: statistics are flattened (`time_ns_p50`), maps stay maps, an interval
+//! is two columns (`wall_low_ns`), and a span too (`from_ns`).
 //!
 //! Rule: a column's type depends on its declaration alone, never on the values of a capture. A moment is a
-//! `timestamp[ns, UTC]` and a number is signed, so that no difference wraps; only bit patterns (`uint`) are unsigned.
-//! Times are ns in all tables; those of the report's JSON, in µs (`_us`), become ns (`_ns`).
+//! `timestamp[ns, UTC]` and a number is signed, so that no difference wraps; only bit patterns (`uint`) are
+//! unsigned. Times are ns in all tables; those of the report's JSON, in µs (`_us`), become ns (`_ns`).
 
 use crate::json::SCHEMA;
 use analyze::arrivals::table as arrivals;
@@ -34,7 +36,8 @@ const UTC: &str = "UTC";
 /// The column that needs [`OperationIds`].
 const OPERATION_ID: &str = "operation_id";
 
-/// Rows of a batch, and of a row group in Parquet: DuckDB's own, and few enough that a batch is tens of megabytes.
+/// Rows of a batch, and of a row group in Parquet: DuckDB's own, and few enough that a batch is tens of
+/// megabytes.
 pub const ROWS: usize = 122_880;
 
 /// Columns of the table of calls.
@@ -67,8 +70,8 @@ impl Calls {
         self.schema.clone()
     }
 
-    /// The rows of `capture` from `first` on, at most `count`, in the order of [`tables::Capture::rows`]. `ids` are the
-    /// numbers of its operations, if [`Calls::needs_ids`].
+    /// The rows of `capture` from `first` on, at most `count`, in the order of [`tables::Capture::rows`].
+    /// `ids` are the numbers of its operations, if [`Calls::needs_ids`].
     ///
     /// # Errors
     /// As [`Calls::batch`].
@@ -177,7 +180,8 @@ fn array<'a>(
     })
 }
 
-/// A table of which `rows` has a value for each of these columns (name, kind, unit). Its texts are dictionaries.
+/// A table of which `rows` has a value for each of these columns (name, kind, unit). Its texts are
+/// dictionaries.
 fn table<'a, R>(
     columns: impl Iterator<Item = (&'static str, &'static str, &'static str)>,
     rows: &'a [R],
@@ -370,8 +374,8 @@ fn of_report(path: &str, rows: &impl serde::Serialize) -> Result<RecordBatch, Ar
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
 }
 
-/// The name of a column with what the report's JSON calls `name`: times are ns in tables, and what the report calls a
-/// rank is the launcher's.
+/// The name of a column with what the report's JSON calls `name`: times are ns in tables, and what the report
+/// calls a rank is the launcher's.
 pub fn column_of(name: &str) -> String {
     if name == "rank" {
         return "launcher_rank".to_owned();

@@ -1,6 +1,7 @@
 //! A comparison of runs as one HTML file that needs nothing else, and runs no script.
 //!
-//! Rule: it says what the text says, in the same order, with every row; whatever a program or a host chose is escaped.
+//! Rule: it says what the text says, in the same order, with every row; whatever a program or a host chose is
+//! escaped.
 
 use crate::diff_text::{
     changed, figure, figure_change, figure_name, finding, letter, title, with_interval,
@@ -148,7 +149,8 @@ fn table(html: &mut String, name: &str, names: &[&str], texts: usize, rows: &[Ve
     };
     let _ = write!(
         html,
-        "<section>\n<h2>{name}</h2>\n<div class=\"frame\" tabindex=\"0\" role=\"region\" aria-label=\"{name}\">\n<table aria-label=\"{name}\"><thead><tr>"
+        "<section>\n<h2>{name}</h2>\n<div class=\"frame\" tabindex=\"0\" role=\"region\" \
+         aria-label=\"{name}\">\n<table aria-label=\"{name}\"><thead><tr>"
     );
     for (column, head) in names.iter().enumerate() {
         let _ = write!(
@@ -201,10 +203,12 @@ fn finish(html: String, name: &str, out: &mut impl Write) -> Result<()> {
     write!(
         out,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{}'; img-src data:; base-uri \
-         'none'; form-action 'none'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n\
-         <title>{} - ncclscope diff</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{html}</main>\n</body>\n</html>\n",
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{}'; img-src \
+         data:; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <link rel=\"icon\" href=\"data:,\">\n\
+         <title>{} - ncclscope diff</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{html}</main>\n\
+         </body>\n</html>\n",
         hash(STYLE),
         escaped(name),
     )

@@ -110,8 +110,8 @@ fn whole(diff: &Diff, page: &mut Page) {
         ]);
     }
     page.title(
-        "The run (step: median; exposed: of the rank that has most; waiting: of the time in NCCL; busbw: of the operation \
-         that moved most bytes)",
+        "The run (step: median; exposed: of the rank that has most; waiting: of the time in NCCL; busbw: of \
+         the operation that moved most bytes)",
     );
     page.table(&table, usize::MAX, "figures");
 }
@@ -378,7 +378,8 @@ fn operations(diff: &Diff, page: &mut Page) {
         means.foot.push(total_row(total, &unit).to_vec());
     }
     page.title(&format!(
-        "Kinds of operations (largest change of A's total time first; mean {} per call, without each rank's first)",
+        "Kinds of operations (largest change of A's total time first; mean {} per call, \
+         without each rank's first)",
         unit.name
     ));
     page.table(&means, FEW, "kinds");

@@ -1,6 +1,7 @@
 //! What `ncclscope explain` knows: the words of `analyze`, and the heads of the columns of HTML pages.
 //!
-//! Rule: whatever heads a column, names a cause or is the kind of a finding is explained (`tests/explain.rs`).
+//! Rule: whatever heads a column, names a cause or is the kind of a finding is explained
+//! (`tests/explain.rs`).
 
 use crate::html::columns::{Column, ALL};
 use analyze::words::{self, Explanation};

@@ -1,11 +1,12 @@
 //! A report as one HTML file that needs nothing else: no network, no fonts, no files beside it.
 //!
-//! Every table is in the page as it is, from [`columns`] that name a field of the JSON report, so it reads without
-//! JavaScript. The page carries the JSON report, from which `tables.js` sorts and `plots.js` draws, and the histograms, which
-//! the JSON report has not.
+//! Every table is in the page as it is, from [`columns`] that name a field of the JSON report, so it reads
+//! without JavaScript. The page carries the JSON report, from which `tables.js` sorts and `plots.js` draws,
+//! and the histograms, which the JSON report has not.
 //!
-//! Rule: whatever a program, a user or a host chose is escaped where it is written, by [`escaped`] in the page and by
-//! [`embedded`] in its data; and the page's policy runs the scripts that are hashed in it and no other.
+//! Rule: whatever a program, a user or a host chose is escaped where it is written, by [`escaped`] in the
+//! page and by [`embedded`] in its data; and the page's policy runs the scripts that are hashed in it and no
+//! other.
 
 use crate::layout::{plural, short_ids};
 use crate::text::{counts, moment, outlier};
@@ -46,7 +47,8 @@ pub fn write(report: &Report, out: &mut impl Write) -> std::io::Result<()> {
     };
     let title = escaped(&report.job.capture);
     let policy = format!(
-        "default-src 'none'; script-src '{}' '{}' '{}'; style-src '{}' '{}'; img-src data:; base-uri 'none'; form-action 'none'",
+        "default-src 'none'; script-src '{}' '{}' '{}'; style-src '{}' '{}'; img-src data:; base-uri 'none'; \
+         form-action 'none'",
         hash(TABLES),
         hash(PLOTS),
         hash(timeline::SCRIPT),
@@ -58,8 +60,10 @@ pub fn write(report: &Report, out: &mut impl Write) -> std::io::Result<()> {
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"generator\" content=\"ncclscope {}\">\n<meta name=\"referrer\" content=\"no-referrer\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n<title>{title} - ncclscope report</title>\n<style>{STYLE}</style>\n<style>{}</style>\n</head>\n\
+         <meta name=\"generator\" content=\"ncclscope {}\">\n\
+         <meta name=\"referrer\" content=\"no-referrer\">\n\
+         <link rel=\"icon\" href=\"data:,\">\n<title>{title} - ncclscope report</title>\n\
+         <style>{STYLE}</style>\n<style>{}</style>\n</head>\n\
          <body>\n{}\
          <script type=\"application/json\" id=\"report\">{}</script>\n\
          <script type=\"application/json\" id=\"more\">{}</script>\n\
@@ -79,7 +83,8 @@ pub(crate) fn hash(text: &str) -> String {
     format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
 }
 
-/// `text` for the inside of an element or of a quoted attribute. Control characters, which HTML can't have, show as `\u{1b}`.
+/// `text` for the inside of an element or of a quoted attribute. Control characters, which HTML can't have,
+/// show as `\u{1b}`.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (number, line) in text.split('\n').enumerate() {
@@ -115,8 +120,8 @@ fn marked(text: &str) -> String {
     out
 }
 
-/// JSON for the inside of a script element: what could end it, or a line, or turn text, is written by its number. These characters
-/// stand in strings only.
+/// JSON for the inside of a script element: what could end it, or a line, or turn text, is written by its
+/// number. These characters stand in strings only.
 fn embedded(data: &Value) -> String {
     let json = data.to_string();
     let mut out = String::with_capacity(json.len());
@@ -135,7 +140,8 @@ fn embedded(data: &Value) -> String {
 struct Table<'a> {
     /// What it is called where it is not seen, and its id.
     name: &'a str,
-    /// The array in the report whose elements `rows` are; nothing where they are not from the report as they are.
+    /// The array in the report whose elements `rows` are; nothing where they are not from the report as they
+    /// are.
     from: Option<&'a str>,
     columns: &'a [&'a [Column]],
     /// Numbers in that array, and the rows.
@@ -195,8 +201,8 @@ impl<'a> Page<'a> {
         self.definitions();
         let _ = writeln!(
             self.html,
-            "</main>\n<footer>{}, written by ncclscope {}. <code>ncclscope report --json</code> gives the same \
-             figures to programs.</footer>",
+            "</main>\n<footer>{}, written by ncclscope {}. <code>ncclscope report --json</code> gives the \
+             same figures to programs.</footer>",
             escaped(self.report.schema),
             env!("CARGO_PKG_VERSION")
         );
@@ -207,7 +213,8 @@ impl<'a> Page<'a> {
         let (report, job) = (self.report, &self.report.job);
         let _ = writeln!(
             self.html,
-            "<header>\n<h1 class=\"lead\">{}</h1>\n<p>{}</p>\n<p class=\"next\">NCCL calls of {}. Next: <code>{}</code></p>",
+            "<header>\n<h1 class=\"lead\">{}</h1>\n<p>{}</p>\n\
+             <p class=\"next\">NCCL calls of {}. Next: <code>{}</code></p>",
             escaped(&report.verdict),
             escaped(&analyze::summary::figures(report).join(" · ")),
             escaped(&job.capture),
@@ -366,7 +373,8 @@ impl<'a> Page<'a> {
             .map_or(String::new(), |from| format!(" data-rows=\"{from}\""));
         let _ = writeln!(
             self.html,
-            "<div class=\"frame\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table{from} aria-label=\"{0}\">\n<thead><tr>",
+            "<div class=\"frame\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table{from} \
+             aria-label=\"{0}\">\n<thead><tr>",
             escaped(table.name)
         );
         for column in columns() {
@@ -512,9 +520,18 @@ impl<'a> Page<'a> {
             );
         }
         let remedy = |cause: &String| c.remedies.get(cause);
-        let lost = c.lost.iter().map(|(cause, n)| json!({"calls": n, "what": "lost", "cause": cause, "remedy": remedy(cause)}));
-        let untimed = c.untimed.iter().map(|(cause, n)| json!({"calls": n, "what": "not timed", "cause": cause, "remedy": remedy(cause)}));
-        let unseen = c.unseen.iter().map(|(cause, n)| json!({"calls": n, "what": "not counted", "cause": cause, "remedy": remedy(cause)}));
+        let lost = c.lost.iter().map(|(cause, n)| {
+            json!({"calls": n, "what": "lost", "cause": cause,
+            "remedy": remedy(cause)})
+        });
+        let untimed = c.untimed.iter().map(|(cause, n)| {
+            json!({"calls": n, "what": "not timed", "cause": cause,
+            "remedy": remedy(cause)})
+        });
+        let unseen = c.unseen.iter().map(|(cause, n)| {
+            json!({"calls": n, "what": "not counted", "cause": cause,
+            "remedy": remedy(cause)})
+        });
         let mut causes: Vec<Value> = lost.chain(unseen).chain(untimed).collect();
         // What is lost stands first.
         causes.sort_by_key(|row| {
@@ -605,8 +622,8 @@ impl<'a> Page<'a> {
         self.section(
             "ranks",
             "Ranks",
-            "In NCCL is the union of a rank's NCCL intervals, so no moment counts twice. A rank that differs much from the median \
-             is named: less time in NCCL than the others means that they wait for it.",
+            "In NCCL is the union of a rank's NCCL intervals, so no moment counts twice. A rank that differs \
+             much from the median is named: less time in NCCL than the others means that they wait for it.",
         );
         if ranks.rows.len() > 1 {
             let spreads = [
@@ -615,8 +632,10 @@ impl<'a> Page<'a> {
                 ("wall, ms", ranks.wall_us, 1e-3, 3),
                 ("share of the run, %", ranks.share, 100.0, 2),
             ];
-            self.html += "<div class=\"frame\"><table aria-label=\"Figures over ranks\">\n<thead><tr><th scope=\"col\" class=\"t\">over ranks</th>\
-                          <th scope=\"col\">ranks</th><th scope=\"col\">min</th><th scope=\"col\">median</th><th scope=\"col\">max</th></tr></thead>\n<tbody>\n";
+            self.html += "<div class=\"frame\"><table aria-label=\"Figures over ranks\">\n\
+                          <thead><tr><th scope=\"col\" class=\"t\">over ranks</th><th \
+                          scope=\"col\">ranks</th><th scope=\"col\">min</th><th scope=\"col\">median</th><th \
+                          scope=\"col\">max</th></tr></thead>\n<tbody>\n";
             for (name, spread, factor, digits) in spreads {
                 let Some(s) = spread else { continue };
                 let _ = write!(self.html, "<tr><td class=\"t\">{name}</td><td>{}</td>", s.n);
@@ -700,9 +719,11 @@ impl<'a> Page<'a> {
         }
         self.html += "<div id=\"plots\" hidden>\n<div class=\"plots\">\n\
                       <figure id=\"by-size\"><figcaption>By size</figcaption></figure>\n\
-                      <figure id=\"spread\"><figcaption>How the times of one operation are spread</figcaption></figure>\n\
+                      <figure id=\"spread\"><figcaption>How the times of one operation are \
+                      spread</figcaption></figure>\n\
                       </div>\n<div id=\"detail\" aria-live=\"polite\"></div>\n</div>\n\
-                      <p id=\"without\" class=\"about\">Plots, sorting and filters need JavaScript; every figure is in the tables.</p>\n";
+                      <p id=\"without\" class=\"about\">Plots, sorting and filters need JavaScript; every \
+                      figure is in the tables.</p>\n";
         let count = |row: &Value, name: &str| field(row, name).and_then(Value::as_u64).unwrap_or(0);
         let (timed, others): (Vec<_>, Vec<_>) = all
             .into_iter()
@@ -710,8 +731,10 @@ impl<'a> Page<'a> {
             .filter(|(_, o)| count(o, "calls") == 0 || count(o, "calls") > count(o, "warmup"))
             .partition(|(_, o)| field(o, "time_us").is_some());
         if !timed.is_empty() {
-            self.html += "<h3>By GPU time</h3>\n<p class=\"about\">Largest sum over ranks first. GPU time is from first start to last stop on one rank, \
-                          waiting for peers included. busbw is of the operation's shortest rank, close to the transfer; call_busbw is of the median call, \
+            self.html += "<h3>By GPU time</h3>\n\
+                          <p class=\"about\">Largest sum over ranks first. GPU time is from first start to \
+                          last stop on one rank, waiting for peers included. busbw is of the operation's \
+                          shortest rank, close to the transfer; call_busbw is of the median call, \
                           waiting included.</p>\n";
             self.table(&Table {
                 from: Some("operations"),
@@ -722,7 +745,9 @@ impl<'a> Page<'a> {
             });
         }
         if !others.is_empty() {
-            self.html += "<h3>By host time</h3>\n<p class=\"about\">These have no GPU time. Largest sum over ranks first; from API entry to return.</p>\n";
+            self.html += "<h3>By host time</h3>\n\
+                <p class=\"about\">These have no GPU time. Largest sum over ranks first; \
+                from API entry to return.</p>\n";
             self.table(&Table {
                 from: Some("operations"),
                 rows: others,
@@ -741,7 +766,8 @@ impl<'a> Page<'a> {
         self.section(
             "graphs",
             "CUDA graphs",
-            "Graphs with NCCL calls, most calls first. Each launch executes the calls that were captured into the graph.",
+            "Graphs with NCCL calls, most calls first. Each launch executes the calls that \
+             were captured into the graph.",
         );
         self.table_of("graphs", "CUDA graphs", &[GRAPH], "");
         self.end();
@@ -754,7 +780,8 @@ impl<'a> Page<'a> {
         self.section(
             "streams",
             "What the GPUs did",
-            "From kernel windows: for a few steps at a time, every kernel, copy and fill of a GPU. Shares of the time that windows show.",
+            "From kernel windows: for a few steps at a time, every kernel, copy and fill of a GPU. \
+             Shares of the time that windows show.",
         );
         for line in crate::streams::lines(streams) {
             let _ = writeln!(self.html, "<p>{}</p>", escaped(&line));
@@ -807,7 +834,8 @@ impl<'a> Page<'a> {
         self.section(
             "warmup",
             "Warm-up",
-            "The first call of each rank on a communicator, when NCCL connects ranks and loads kernels. In `calls` above and in no other figure there. Longest first.",
+            "The first call of each rank on a communicator, when NCCL connects ranks and loads kernels. In \
+             `calls` above and in no other figure there. Longest first.",
         );
         self.table_of("warmup", "Warm-up", &[ON_COMMUNICATOR, FIRST_CALLS], "");
         self.end();
@@ -837,7 +865,8 @@ impl<'a> Page<'a> {
         if self.report.network.is_empty() {
             return;
         }
-        self.section("network", "Network", "Most bytes first; waits are summed over steps and channels, so they may exceed the run.");
+        self.section("network", "Network",
+            "Most bytes first; waits are summed over steps and channels, so they may exceed the run.");
         self.table_of("network", "Network", &[ON_COMMUNICATOR, NETWORK], "");
         self.end();
     }

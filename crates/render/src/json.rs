@@ -15,8 +15,8 @@ pub fn write(report: &Report, out: &mut impl Write) -> std::io::Result<()> {
     pretty(report, out)
 }
 
-/// Writes `value`, indented, with a newline at its end, and numbers of an array on one line. What a terminal obeys is written by its number; it stands in strings
-/// only.
+/// Writes `value`, indented, with a newline at its end, and numbers of an array on one line. What a terminal
+/// obeys is written by its number; it stands in strings only.
 pub(crate) fn pretty(value: &impl Serialize, out: &mut impl Write) -> std::io::Result<()> {
     let json = in_lines(&serde_json::to_string_pretty(value)?);
     let mut rest = json.as_str();

@@ -1,7 +1,8 @@
-//! Lines and tables of text, as wide as the terminal and in colour if that is wanted. Ids short enough for a column.
+//! Lines and tables of text, as wide as the terminal and in colour if that is wanted. Ids short enough for a
+//! column.
 //!
-//! A [`Page`] gathers lines with their [`Style`]; [`Page::finish`] writes them. What a program or a host chose is made
-//! printable there, before colour is added.
+//! A [`Page`] gathers lines with their [`Style`]; [`Page::finish`] writes them. What a program or a host
+//! chose is made printable there, before colour is added.
 //!
 //! Rule: colour adds and is never the only carrier; a table that does not fit says which columns it left out.
 
@@ -299,7 +300,8 @@ impl Table {
         self.write_to(out, WIDTH, true, shown, what)
     }
 
-    /// The same, at most `limit` columns wide, without columns that have nothing in them unless `empty` ones are wanted.
+    /// The same, at most `limit` columns wide, without columns that have nothing in them unless `empty` ones
+    /// are wanted.
     fn write_to(
         &self,
         out: &mut impl Write,
@@ -391,7 +393,8 @@ impl Unit {
         Unit { name, us }
     }
 
-    /// A time in µs as a cell, with four digits behind the point at most: a small one need not be told in digits.
+    /// A time in µs as a cell, with four digits behind the point at most: a small one need not be told in
+    /// digits.
     pub(crate) fn show(&self, us: Option<f64>) -> String {
         let Some(value) = us.map(|us| us / self.us) else {
             return "-".to_owned();

@@ -1,6 +1,7 @@
 //! Findings and tables to each output, one file each.
 //!
-//! Rule: a renderer decides how a figure looks and nothing else; every figure comes from `analyze` or `tables`.
+//! Rule: a renderer decides how a figure looks and nothing else; every figure comes from `analyze` or
+//! `tables`.
 
 pub mod batches;
 mod bubbles;

@@ -1,8 +1,9 @@
 //! The table of calls as Parquet files, one folder for each communicator.
 //!
-//! `FOLDER/communicator=ID/part-0.parquet`, as Hive lays tables out: DuckDB, pandas, Polars and Spark read the folder as
-//! one table and take the column `communicator` from the path. Calls whose communicator is not known are under Hive's
-//! name for null. The other columns are those of `docs/reference/tables.md`, with its types and nulls.
+//! `FOLDER/communicator=ID/part-0.parquet`, as Hive lays tables out: DuckDB, pandas, Polars and Spark read
+//! the folder as one table and take the column `communicator` from the path. Calls whose communicator is not
+//! known are under Hive's name for null. The other columns are those of `docs/reference/tables.md`, with its
+//! types and nulls.
 //!
 //! Rule: one row group is in memory at a time; of a call, only the number of its operation is kept beside it.
 

@@ -27,7 +27,8 @@ pub(crate) fn replays(streams: Option<&Streams>, page: &mut Page) {
         return;
     };
     page.title(
-        "Replays of CUDA graphs in windows (µs of one replay, means; of a decode graph: of one token; ± 95 %)",
+        "Replays of CUDA graphs in windows (µs of one replay, means; of a decode graph: \
+         of one token; ± 95 %)",
     );
     let names = [
         "rank",

@@ -43,7 +43,8 @@ pub(crate) fn lines(streams: &Streams) -> Vec<String> {
         .filter_map(|rank| rank.interference.zip(rank.interference_share));
     if let Some((ratio, cost)) = slowed.max_by(|a, b| a.1.total_cmp(&b.1)) {
         lines.push(format!(
-            "Kernels beside communication take up to {} % longer than the same without, which is {} % of the time in windows.",
+            "Kernels beside communication take up to {} % longer than the same without, \
+             which is {} % of the time in windows.",
             percent(ratio),
             percent(cost)
         ));
@@ -65,10 +66,11 @@ pub(crate) fn lines(streams: &Streams) -> Vec<String> {
     for (cause, n) in &streams.without {
         let why = match *cause {
             "no_cupti" => "CUPTI was not found; it comes with torch and with the CUDA toolkit",
-            "another_tool" => "a tool was in the process that can't share CUPTI (Nsight, compute-sanitizer, XLA's profiler)",
+            "another_tool" => "a tool was in the process that can't share CUPTI (Nsight, \
+             compute-sanitizer, XLA's profiler)",
             "host_bound" => {
-                "CUPTI would have slowed the job by more than NCCLSCOPE_BUDGET, because the GPU waits for its host \
-                 (NCCLSCOPE_WINDOWS=on records kernels all the same)"
+                "CUPTI would have slowed the job by more than NCCLSCOPE_BUDGET, because the GPU waits for \
+                 its host (NCCLSCOPE_WINDOWS=on records kernels all the same)"
             }
             "cupti_error" => "CUPTI returned an error (doctor names it)",
             _ => "of a cause that is not known here",
@@ -88,8 +90,8 @@ pub(crate) fn streams(report: &Report, page: &mut Page) {
         page.title("What the GPUs did");
     } else {
         page.title(
-            "What the GPUs did (% of the time in kernel windows ± 95 %; compute: alone; both: beside communication; exposed: only \
-             communication)",
+            "What the GPUs did (% of the time in kernel windows ± 95 %; compute: alone; both: beside \
+             communication; exposed: only communication)",
         );
         let names = [
             "rank", "compute", "both", "exposed", "waiting", "copies", "idle", "windows", "seen",
@@ -144,8 +146,8 @@ pub(crate) fn kernels(report: &Report, page: &mut Page) {
     table.squeeze = &["kind", "mean_us", "kernels"];
     let unit = Unit::of(streams.kernels.iter().map(|kernel| kernel.sum_us));
     page.title(&format!(
-        "Kernels in windows (largest time first; over all ranks, sum in {}; %: of the time that windows show; beside: communication \
-         ran at the same time)",
+        "Kernels in windows (largest time first; over all ranks, sum in {}; %: of the time that windows \
+         show; beside: communication ran at the same time)",
         unit.name
     ));
     for kernel in &streams.kernels {

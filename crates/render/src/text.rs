@@ -1,9 +1,11 @@
 //! A report as text: the verdict, its figures, the evidence and what to do; then the job; tables last.
 //!
-//! Every table says in its title in which order and unit it stands. What few readers need (single communicators, parts of
-//! a call, warm-up, the network's counters, paragraphs about causes) is on the page of `--all` only.
+//! Every table says in its title in which order and unit it stands. What few readers need (single
+//! communicators, parts of a call, warm-up, the network's counters, paragraphs about causes) is on the page
+//! of `--all` only.
 //!
-//! Rule: line 1 is the verdict and the last line the next command. What is left out is said to be, with the number of rows.
+//! Rule: line 1 is the verdict and the last line the next command. What is left out is said to be, with the
+//! number of rows.
 
 use crate::layout::{cut, plural, short_ids, Look, Page, Style, Table, Unit};
 use analyze::completeness::RankCompleteness;
@@ -239,8 +241,8 @@ fn jobs(report: &Report, fact: &mut impl FnMut(&str, &str)) {
         return;
     }
     let text = format!(
-        "this folder holds {} jobs, and the figures below mix them. Move the files of each job into a folder of its own, \
-         and report that folder.",
+        "this folder holds {} jobs, and the figures below mix them. Move the files of each job into a folder \
+         of its own, and report that folder.",
         jobs.len()
     );
     fact("WARNING", &text);
@@ -296,7 +298,9 @@ fn completeness(report: &Report, page: &mut Page) {
         page.line(&format!("{n} lost, {cause}: {}", remedy(cause)));
     }
     if !c.adds_up && !c.lost.contains_key("unexplained") {
-        page.line("More calls are recorded than were announced: the figures do not add up, please report it.");
+        page.line(
+            "More calls are recorded than were announced: the figures do not add up, please report it.",
+        );
     }
     // Without any, a note says why at once.
     if c.timed > 0 {
@@ -608,7 +612,8 @@ fn by_gpu_time(report: &Report, timed: &[&Operation], page: &mut Page) {
         false => "",
     };
     page.title(&format!(
-        "Operations by GPU time (largest sum over ranks first, sum in {}, mean to max in {}, bandwidths in GB/s{sample})",
+        "Operations by GPU time (largest sum over ranks first, sum in {}, mean to max in {}, \
+         bandwidths in GB/s{sample})",
         sums.name, times.name
     ));
     page.table(&table, OPERATIONS, "operations");
@@ -651,7 +656,8 @@ fn by_host_time(report: &Report, others: &[&Operation], page: &mut Page) {
         );
     }
     page.title(&format!(
-        "Operations by host time (no GPU time; largest sum over ranks first, sum in {}, mean to max in {} from API entry to return)",
+        "Operations by host time (no GPU time; largest sum over ranks first, sum in {}, \
+         mean to max in {} from API entry to return)",
         sums.name, times.name
     ));
     page.table(&table, OPERATIONS, "operations");
@@ -718,7 +724,8 @@ fn functions(report: &Report, page: &mut Page) {
         ]);
     }
     page.title(&format!(
-        "Functions (largest GPU time first; sums over ranks, gpu in {}, host in {}; % of all calls and GPU time)",
+        "Functions (largest GPU time first; sums over ranks, gpu in {}, \
+         host in {}; % of all calls and GPU time)",
         sums.name, hosts.name
     ));
     page.table(&table, ROWS, "functions");
@@ -793,7 +800,8 @@ fn warmup(report: &Report, page: &mut Page) {
         table.row(first.into_iter().chain(times));
     }
     page.title(&format!(
-        "Warm-up: first call of each rank on a communicator, in no other time here (longest first, GPU in {}, host in {})",
+        "Warm-up: first call of each rank on a communicator, in no other time here (longest first, \
+         GPU in {}, host in {})",
         gpu.name, host.name
     ));
     page.table(&table, ROWS, "first calls");

@@ -1,20 +1,23 @@
 //! Where each call lies on a time line: what the Chrome and the Perfetto export have in common.
 //!
-//! A [`Timeline`] gives every process of a capture a number, every communicator × stream in it [`Track`]s, and every call
-//! a [`Placed`]: an interval on the host from API entry to return, and one on the GPU where the call has a GPU time.
-//! Viewers draw the slices of a track as a stack, so intervals that cross get another track; on the host one may lie in
-//! another (calls of a group), on the GPU, where that would mean nothing, none do.
+//! A [`Timeline`] gives every process of a capture a number, every communicator × stream in it [`Track`]s,
+//! and every call a [`Placed`]: an interval on the host from API entry to return, and one on the GPU where
+//! the call has a GPU time. Viewers draw the slices of a track as a stack, so intervals that cross get
+//! another track; on the host one may lie in another (calls of a group), on the GPU, where that would mean
+//! nothing, none do.
 //!
-//! GPU times that are on the host's clock stay as they are. Stamps that nothing placed there (a replayed job's, or without
-//! launches) are in the clock of their GPU: NCCL's callback for a stop comes after the stop, so the smallest
-//! `gpu_seen_ns - gpu_stop_ns` over the calls of a process on a device is the distance of the clocks plus the smallest delay. They are moved by
-//! that. Their lengths and distances on one GPU are exact; against the host they are late by that delay, and by what the clocks drift apart.
+//! GPU times that are on the host's clock stay as they are. Stamps that nothing placed there (a replayed
+//! job's, or without launches) are in the clock of their GPU: NCCL's callback for a stop comes after the
+//! stop, so the smallest `gpu_seen_ns - gpu_stop_ns` over the calls of a process on a device is the distance
+//! of the clocks plus the smallest delay. They are moved by that. Their lengths and distances on one GPU are
+//! exact; against the host they are late by that delay, and by what the clocks drift apart.
 //!
-//! Each host has a clock of its own. Where the calls tell how these stand to each other, or it was given ([`analyze::clocks`]), all times are
-//! moved onto the clock of one host, and [`Timeline::clock`] says by how much and how wrong that may be.
+//! Each host has a clock of its own. Where the calls tell how these stand to each other, or it was given
+//! ([`analyze::clocks`]), all times are moved onto the clock of one host, and [`Timeline::clock`] says by how
+//! much and how wrong that may be.
 //!
-//! Of an operation that nobody can leave before its last rank has arrived, a [`Placed`] says for how long its rank waited
-//! and for whom ([`Waited`]), if every rank has a GPU time.
+//! Of an operation that nobody can leave before its last rank has arrived, a [`Placed`] says for how long its
+//! rank waited and for whom ([`Waited`]), if every rank has a GPU time.
 //!
 //! Kernels of windows have tracks of their own, for each GPU and stream ([`Timeline::kernels`]).
 //!
@@ -27,8 +30,9 @@ use tables::calls::CallRef;
 use tables::{Call, Capture, Name, Process, Shape};
 
 /// Where GPU intervals lie, in words for the exported files.
-pub const GPU_CLOCK: &str = "GPU intervals are on the host's clock, right to gpu_error_ns; where that is missing they were moved by the smallest \
-    gpu_seen_ns - gpu_stop_ns of their process and GPU: lengths are exact, positions late by the smallest delay of NCCL's callbacks";
+pub const GPU_CLOCK: &str = "GPU intervals are on the host's clock, right to gpu_error_ns; where that is \
+    missing they were moved by the smallest gpu_seen_ns - gpu_stop_ns of their process and GPU: lengths are \
+    exact, positions late by the smallest delay of NCCL's callbacks";
 
 /// Where kernels lie, in words for the exported files.
 pub const KERNEL_CLOCK: &str =
@@ -43,7 +47,8 @@ pub struct Span {
     pub end: i64,
 }
 
-/// A line of slices in a process. One communicator × stream has them next to each other: the host's, then the GPU's.
+/// A line of slices in a process. One communicator × stream has them next to each other: the host's, then the
+/// GPU's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Track {
     /// What its communicator is for, and its side; the stream if there are several.
@@ -65,7 +70,8 @@ pub struct Slice {
     pub span: Span,
 }
 
-/// The number of an operation of which the capture holds at least two calls, and where one of them stands in it.
+/// The number of an operation of which the capture holds at least two calls, and where one of them stands in
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Number of the operation, from 1.
@@ -89,8 +95,8 @@ pub struct Waited {
 pub struct Placed<'a> {
     /// The call.
     pub row: CallRef<'a>,
-    /// From API entry to return. Where the API call is not known it begins with the enqueueing, and where the return is
-    /// not known it ends with the launch.
+    /// From API entry to return. Where the API call is not known it begins with the enqueueing, and where the
+    /// return is not known it ends with the launch.
     pub host: Option<Slice>,
     /// First start to last stop, in host time; and by how much it was moved.
     pub gpu: Option<(Slice, i64)>,
@@ -187,7 +193,8 @@ impl<'a> Timeline<'a> {
         Timeline::made(capture, clocks, false)
     }
 
-    /// The same for the eye: calls of one stream that overlap by no more than the errors of their times follow each other.
+    /// The same for the eye: calls of one stream that overlap by no more than the errors of their times
+    /// follow each other.
     pub fn trimmed(capture: &'a Capture, clocks: Option<&'a Clocks>) -> Timeline<'a> {
         Timeline::made(capture, clocks, true)
     }
@@ -260,8 +267,8 @@ impl<'a> Timeline<'a> {
         self.capture
     }
 
-    /// How a process's times were moved onto the clock of another host, in words; nothing where they are on that clock, or there is one
-    /// host.
+    /// How a process's times were moved onto the clock of another host, in words; nothing where they are on
+    /// that clock, or there is one host.
     pub fn clock(&self, process: usize) -> Option<String> {
         let clocks = self.clocks?;
         let host = self.capture.processes[process].clock_host();
@@ -289,8 +296,8 @@ impl<'a> Timeline<'a> {
             ""
         };
         Some(format!(
-            "times are moved from the clock of {host} onto that of {}, which is {:.1} us behind it at first, {rests}; error {error}\
-             {false_if_given}",
+            "times are moved from the clock of {host} onto that of {}, which is {:.1} us behind it at first, \
+             {rests}; error {error}{false_if_given}",
             clocks.reference,
             line.first_offset_ns() as f64 / 1e3,
         ))
@@ -314,8 +321,8 @@ impl<'a> Timeline<'a> {
         Some(serde_json::json!({"reference": clocks.reference, "hosts": hosts}))
     }
 
-    /// The process's number in the export: the launcher's rank. Processes without one, or with one that an earlier
-    /// process has (a restart's), get the numbers after the highest rank.
+    /// The process's number in the export: the launcher's rank. Processes without one, or with one that an
+    /// earlier process has (a restart's), get the numbers after the highest rank.
     pub fn number(&self, process: usize) -> u32 {
         self.lines[process].number
     }
@@ -578,7 +585,8 @@ impl Line {
 /// What times are read in, ns: GPUs' stamps were seen in steps of 1024.
 const RESOLUTION_NS: i64 = 1_024;
 
-/// Lets intervals, each with its ticket, begin where the one before it ends, if they overlap by no more than their errors.
+/// Lets intervals, each with its ticket, begin where the one before it ends, if they overlap by no more than
+/// their errors.
 fn trim(spans: &mut [(Span, u64)], error: impl Fn(u64) -> i64, trimmed: &mut HashMap<u64, i64>) {
     spans.sort_by_key(|(span, ticket)| (span.begin, span.end, *ticket));
     let mut before: Option<(i64, u64)> = None;
@@ -596,11 +604,11 @@ fn trim(spans: &mut [(Span, u64)], error: impl Fn(u64) -> i64, trimmed: &mut Has
     }
 }
 
-/// Lays intervals, each with its ticket, on as few tracks as go without crossing, or without nesting too. Tells `further`
-/// those that are not on the first, and returns how many tracks there are.
+/// Lays intervals, each with its ticket, on as few tracks as go without crossing, or without nesting too.
+/// Tells `further` those that are not on the first, and returns how many tracks there are.
 ///
-/// Files have slices in the order of tickets and readers sort them by time, so where times are equal it is the tickets
-/// that decide what comes first.
+/// Files have slices in the order of tickets and readers sort them by time, so where times are equal it is
+/// the tickets that decide what comes first.
 fn lay(spans: &[(Span, u64)], may_nest: bool, mut further: impl FnMut(u64, usize)) -> usize {
     let mut order: Vec<&(Span, u64)> = spans.iter().collect();
     order.sort_by_key(|(span, ticket)| (span.begin, std::cmp::Reverse(span.end), *ticket));
@@ -675,8 +683,8 @@ fn role(capture: &Capture, shape: &Shape) -> String {
     }
 }
 
-/// What each lane is called, by the shape of its first call: what its communicator is for, and what else tells it from the
-/// others of the process.
+/// What each lane is called, by the shape of its first call: what its communicator is for, and what else
+/// tells it from the others of the process.
 fn titles(capture: &Capture, shapes: &[&Shape]) -> Vec<String> {
     let mut titles: Vec<String> = shapes.iter().map(|shape| role(capture, shape)).collect();
     let repeated = |titles: &[String]| -> Vec<bool> {

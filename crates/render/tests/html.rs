@@ -1,5 +1,5 @@
-//! The report as HTML: that nothing in it comes from elsewhere, that names stay text, and how large it gets. What a browser
-//! makes of it is tested in `python/tests/test_html.py`.
+//! The report as HTML: that nothing in it comes from elsewhere, that names stay text, and how large it gets.
+//! What a browser makes of it is tested in `python/tests/test_html.py`.
 
 use analyze::Report;
 use base64::prelude::{Engine, BASE64_STANDARD};

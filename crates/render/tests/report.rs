@@ -1,4 +1,5 @@
-//! A small job from capture to report: what is printed, that JSON keeps to its schema, and that damage does not panic.
+//! A small job from capture to report: what is printed, that JSON keeps to its schema, and that damage does
+//! not panic.
 
 use capture::block::{self, BlockKind};
 use capture::callback::{record_bytes, Callback, What};
@@ -72,8 +73,8 @@ fn live_part(rank: u32, trace_id: u64, announced: u64) -> Vec<u8> {
     bytes[..layout.bytes()].to_vec()
 }
 
-/// 120 AllReduces, an AlltoAll of four pieces in one batch, two fused AllReduces, a Broadcast that NCCL keeps silent
-/// about, and a captured call.
+/// 120 AllReduces, an AlltoAll of four pieces in one batch, two fused AllReduces, a Broadcast that NCCL keeps
+/// silent about, and a captured call.
 fn calls(rank: u32) -> Vec<Record> {
     let mut calls = Vec::new();
     let mut push = |shape: Shape, group: u64, gpu: Option<(u64, u64)>, verdict: u16| {
@@ -178,14 +179,19 @@ fn trace_file(trace_id: u64, facts: &str, blocks: &[(BlockKind, Vec<u8>)]) -> Ve
 
 fn job(folder: &Path) {
     std::fs::create_dir_all(folder.join("node-1")).expect("a folder");
-    let start = r#"{"schema":"ncclscope.capture/1","id":"00ff","command":["python","train.py"],"started":"2026-01-01T00:00:00Z""#;
+    let start = r#"{"schema":"ncclscope.capture/1","id":"00ff","command":["python","train.py"],
+        "started":"2026-01-01T00:00:00Z""#;
     let json = format!("{start},\"ended\":\"2026-01-01T00:01:00Z\",\"exit_status\":0}}");
     std::fs::write(folder.join("capture.json"), json).expect("written");
     for rank in 0..2 {
         let records = calls(rank);
         let mut payload = Vec::new();
         Encoder::new().encode(&mut payload, &records);
-        let facts = format!("host=node-1\npid={}\nrank={rank}\nworld_size=2\nmode=trace\ntiming=stamps\nmask=0x746\nnccl=2.30.7\n", 70 + rank);
+        let facts = format!(
+            "host=node-1\npid={}\nrank={rank}\nworld_size=2\nmode=trace\ntiming=stamps\nmask=0x746\n\
+             nccl=2.30.7\n",
+            70 + rank
+        );
         let id = 100 + u64::from(rank);
         let name = folder.join(format!("node-1/r{rank}-p{}-aa", 70 + rank));
         std::fs::write(
@@ -215,16 +221,19 @@ fn a_small_job_is_accounted_for() {
     let report =
         printed(&capture, Options::default()).replace(&folder.path().display().to_string(), "DIR");
     let expected = "\
-No rank is proved to hold this job up. For how long communication stops computing is not known: there are no kernel
+No rank is proved to hold this job up. For how long communication stops computing is not known: there are \
+no kernel
 windows.
-in NCCL 13.8 % of the time (median rank) · waiting 0.0 % of the time in NCCL · AllReduce of 1 KiB at 0.0250 GB/s (busbw)
+in NCCL 13.8 % of the time (median rank) · waiting 0.0 % of the time in NCCL · \
+AllReduce of 1 KiB at 0.0250 GB/s (busbw)
 
 Job DIR
   command  python train.py
   ranks    2 processes of 2 ranks on node-1
   software NCCL 2.30.7
   recorded mode trace, timing stamps
-  time     9.19 ms from the first communicator to the last call: all % are of that; 60.0 s from launch to exit, begun
+  time     9.19 ms from the first communicator to the last call: all % are of that; \
+60.0 s from launch to exit, begun
            2026-01-01 00:00:00 UTC, exit status 0
 
 Completeness
@@ -421,8 +430,8 @@ fn the_page_matches_the_schema(table: &str, name: fn(&str) -> String) {
     assert_eq!(documented, names);
 }
 
-/// A job of 128 hosts with 8 ranks each: all ranks, tensor parallel within hosts, data parallel across. Rank 517 is late
-/// at every call.
+/// A job of 128 hosts with 8 ranks each: all ranks, tensor parallel within hosts, data parallel across. Rank
+/// 517 is late at every call.
 fn large_job() -> Capture {
     use tables::communicators::{Communicator, Local, Member};
     use tables::{Call, Process};

@@ -77,7 +77,8 @@ impl Show {
 /// A column of a table.
 #[derive(Clone, Copy)]
 pub struct Column {
-    /// The field in a row of the JSON report, names joined by dots. Rows sort by it; without one, by what they show.
+    /// The field in a row of the JSON report, names joined by dots. Rows sort by it; without one, by what
+    /// they show.
     pub path: &'static str,
     /// What its head says.
     pub name: &'static str,
@@ -93,7 +94,9 @@ pub struct Column {
 
 /// Columns, one to a line: field, name, unit, how it is shown, what it is, why a row may have none.
 macro_rules! columns {
-    ($($name:ident { $($path:literal $title:literal $unit:literal $show:ident $help:literal $missing:expr;)* })*) => {
+    ($($name:ident {
+        $($path:literal $title:literal $unit:literal $show:ident $help:literal $missing:expr;)*
+    })*) => {
         $(pub const $name: &[Column] = &[$(Column {
             path: $path,
             name: $title,
@@ -136,14 +139,19 @@ const NO_WAIT: &str = "no step was in this wait";
 
 columns! {
     GRAPH {
-        "calls" "calls of one launch" "" InGraph "NCCL calls that one launch executes on one rank, in the order of capture" NONE;
+        "calls" "calls of one launch" "" InGraph
+            "NCCL calls that one launch executes on one rank, in the order of capture" NONE;
         "launches" "launches" "" Count "over ranks" NEVER;
         "calls_per_launch" "calls" "" Count "NCCL calls of one launch" NEVER;
-        "bytes_per_launch" "size" "MiB" Mib "of the calls of one launch, by the convention of nccl-tests" NO_SIZE;
-        "launches_per_second.median" "per second" "1/s" Figure "launches a second of the median rank, between its first and its last" NO_LAUNCHES;
-        "launch_call_us.median" "launch" "µs" Figure "how long the launch call took on the host, mean of the median rank" NO_LAUNCHES;
+        "bytes_per_launch" "size" "MiB" Mib
+            "of the calls of one launch, by the convention of nccl-tests" NO_SIZE;
+        "launches_per_second.median" "per second" "1/s" Figure
+            "launches a second of the median rank, between its first and its last" NO_LAUNCHES;
+        "launch_call_us.median" "launch" "µs" Figure
+            "how long the launch call took on the host, mean of the median rank" NO_LAUNCHES;
         "nranks" "ranks" "" Count "that launched it" NEVER;
-        "executables" "graphs" "" Count "executable graphs over ranks: more than ranks if a rank made it again" NEVER;
+        "executables" "graphs" "" Count
+            "executable graphs over ranks: more than ranks if a rank made it again" NEVER;
         "streams" "streams" "" Count "different streams that a rank launched on, at most" NEVER;
     }
 
@@ -157,7 +165,8 @@ columns! {
         "exposed_waiting.share" "waiting" "%" Percent "of exposed: it waited for other ranks" NEVER;
         "copies.share" "copies" "%" Percent "only copies and fills ran" NEVER;
         "idle.share" "idle" "%" Percent "nothing ran" NEVER;
-        "interference" "slower beside" "%" Percent "how much longer the same kernels ran beside communication" NOT_COMPARED;
+        "interference" "slower beside" "%" Percent
+            "how much longer the same kernels ran beside communication" NOT_COMPARED;
         "windows" "windows" "" Count "kernel windows that count" NEVER;
         "seen_us" "seen" "ms" Ms "how long they are together" NEVER;
     }
@@ -213,7 +222,8 @@ columns! {
         "rank" "rank" "" Count "the launcher's rank" NOT_KNOWN;
         "host" "host" "" Text "the machine" NEVER;
         "device" "GPU" "" Count "CUDA's number of it" NEVER;
-        "loss.share" "loss" "%" Percent "what the job would take less had this rank been as early as the others" NEVER;
+        "loss.share" "loss" "%" Percent
+            "what the job would take less had this rank been as early as the others" NEVER;
         "loss_us" "loss" "ms" Ms "the same, of the time from its first call to its last" NEVER;
         "last" "last" "" Count "operations in which it arrived last" NEVER;
         "operations" "of" "" Count "operations in windows that were found on all their ranks" NEVER;
@@ -222,7 +232,8 @@ columns! {
         "rank" "rank" "" Count "the launcher's rank" NOT_KNOWN;
         "host" "host" "" Text "the machine" NEVER;
         "device" "GPU" "" Count "CUDA's number of it" NEVER;
-        "calls" "calls of one replay" "" Counts "kernels that communicate, by function of NCCL or by library" NEVER;
+        "calls" "calls of one replay" "" Counts
+            "kernels that communicate, by function of NCCL or by library" NEVER;
         "replays" "replays" "" Count "whole replays in windows" NEVER;
         "replay_us" "replay" "µs" Figure "from its first kernel to the end of its last, mean" NEVER;
         "communication_us" "communication" "µs" Figure "kernels communicated, mean" NEVER;
@@ -238,14 +249,18 @@ columns! {
     }
 
     ON_COMMUNICATOR {
-        "function" "function" "" Text "as NCCL names it; operations that came in pieces under their own name" NO_NAME;
-        "communicator" "communicator" "" Communicator "as many digits of its id as tell it apart, and its name" NO_COMMUNICATOR;
+        "function" "function" "" Text
+            "as NCCL names it; operations that came in pieces under their own name" NO_NAME;
+        "communicator" "communicator" "" Communicator
+            "as many digits of its id as tell it apart, and its name" NO_COMMUNICATOR;
     }
     OPERATION {
-        "function" "function" "" Text "as NCCL names it; operations that came in pieces under their own name" NO_NAME;
+        "function" "function" "" Text
+            "as NCCL names it; operations that came in pieces under their own name" NO_NAME;
         "bytes" "bytes" "" Bytes "by the convention of nccl-tests" NO_SIZE;
         "datatype" "type" "" Datatype "datatype" "NCCL gave none";
-        "communicator" "comm" "" Communicator "as many digits of its id as tell it apart, and its name" NO_COMMUNICATOR;
+        "communicator" "comm" "" Communicator
+            "as many digits of its id as tell it apart, and its name" NO_COMMUNICATOR;
         "" "algorithm" "/protocol" Algorithm "what NCCL chose" "NCCL said none";
         "calls" "calls" "" Count "executions, one rank's part each, warm-ups included" NEVER;
     }
@@ -261,10 +276,15 @@ columns! {
         "time_us.p95" "p95" "µs" Figure "95th percentile" NO_PERCENTILE;
         "time_us.p99" "p99" "µs" Figure "99th percentile" NO_P99;
         "time_us.max" "max" "µs" Figure "longest call" NO_PERCENTILE;
-        "shortest_us.p50" "shortest" "p50, µs" Figure "GPU time of an operation's shortest rank, which waited least: the median operation's" NO_SHORTEST;
+        "shortest_us.p50" "shortest" "p50, µs" Figure
+            "GPU time of an operation's shortest rank, which waited least: the median operation's"
+            NO_SHORTEST;
         "algbw_gb_per_s" "algbw" "GB/s" Figure "bytes by the median of the shortest ranks" NO_BANDWIDTH;
-        "busbw_gb_per_s" "busbw" "GB/s" Figure "algbw by nccl-tests' factor: of the operation, close to the transfer" NO_BANDWIDTH;
-        "call_busbw_gb_per_s" "call_busbw" "GB/s" Figure "busbw by the mean time over an operation's ranks: waiting for late ranks is in it" NO_CALL_BANDWIDTH;
+        "busbw_gb_per_s" "busbw" "GB/s" Figure
+            "algbw by nccl-tests' factor: of the operation, close to the transfer" NO_BANDWIDTH;
+        "call_busbw_gb_per_s" "call_busbw" "GB/s" Figure
+            "busbw by the mean time over an operation's ranks: waiting for late ranks is in it"
+            NO_CALL_BANDWIDTH;
         "untimed" "not timed" "" Counts "calls without a GPU time, by cause" NONE;
     }
     HOST_TIME {
@@ -291,27 +311,42 @@ columns! {
         "device" "device" "" Count "CUDA device ordinal" NOT_KNOWN;
         "operations" "operations" "" Count "operations it was in" NEVER;
         "last" "last" "" Count "those in which it arrived last" NEVER;
-        "last_proved" "proved" "" Count "those in which the hosts' clocks prove it" "on one host, or no offset is bounded";
-        "last_refuted" "refuted" "" Count "those in which they prove that another came after it" "on one host, or no offset is bounded";
-        "loss_wall_us" "run loses" "ms of the wall" Ms "what the run would take less with this rank as early as the median of the others" "late no more than chance gives";
-        "saving_wall_us" "saves" "ms of the wall" Ms "what operations would have ended earlier with this rank on time; other work may hide a part" NEVER;
+        "last_proved" "proved" "" Count
+            "those in which the hosts' clocks prove it" "on one host, or no offset is bounded";
+        "last_refuted" "refuted" "" Count
+            "those in which they prove that another came after it" "on one host, or no offset is bounded";
+        "loss_wall_us" "run loses" "ms of the wall" Ms
+            "what the run would take less with this rank as early as the median of the others"
+            "late no more than chance gives";
+        "saving_wall_us" "saves" "ms of the wall" Ms
+            "what operations would have ended earlier with this rank on time; other work may hide a part"
+            NEVER;
         "cost_rank_us" "cost" "ms over ranks" Ms "waiting of others that is charged to it" NEVER;
-        "inherited_rank_us" "inherited" "ms over ranks" Ms "the part of the cost that was charged before, on another communicator" NEVER;
+        "inherited_rank_us" "inherited" "ms over ranks" Ms
+            "the part of the cost that was charged before, on another communicator" NEVER;
         "wait_rank_us" "waited" "ms over ranks" Ms "its own waiting" NEVER;
-        "launched_late_us" "late launch" "ms of the wall" Ms "of the saving: its launch on the host was late as well" NEVER;
+        "launched_late_us" "late launch" "ms of the wall" Ms
+            "of the saving: its launch on the host was late as well" NEVER;
         "gpu_busy_us" "busy GPU" "ms of the wall" Ms "of the saving: it was launched in time" NEVER;
     }
     LINKS {
         "communicator" "communicator" "" Communicator "the communicator" NO_COMMUNICATOR;
-        "state" "state" "" Text "where most of the time in the network's hands passed" "none that was long enough to be seen";
+        "state" "state" "" Text
+            "where most of the time in the network's hands passed" "none that was long enough to be seen";
         "peer" "peer" "" Count "the launcher's rank that this was with" NOT_KNOWN;
         "peer_host" "peer's host" "" Text "as the recorder saw it" NOT_KNOWN;
         "operations" "operations" "" Count "in which it could be compared" NEVER;
         "transfer_wall_us" "transfer" "ms of the wall" Ms "from the last arrival to the end, of these" NEVER;
-        "held_wall_us" "held" "ms of the wall" Ms "in the network's hands: of the network operations of a call the longest, in which a step was sent and not done, or being flushed" NEVER;
-        "others_wall_us" "others" "ms of the wall" Ms "the same of the median of the ranks that moved as many bytes in the same operation" NEVER;
+        "held_wall_us" "held" "ms of the wall" Ms
+            "in the network's hands: of the network operations of a call the longest, in which a step was \
+             sent and not done, or being flushed"
+            NEVER;
+        "others_wall_us" "others" "ms of the wall" Ms
+            "the same of the median of the ranks that moved as many bytes in the same operation" NEVER;
         "excess_wall_us" "excess" "ms of the wall" Ms "the difference of both" NEVER;
-        "loss_wall_us" "run loses" "ms of the wall" Ms "what the run would take less, were it as fast as the median of the others" "slower no more than chance gives";
+        "loss_wall_us" "run loses" "ms of the wall" Ms
+            "what the run would take less, were it as fast as the median of the others"
+            "slower no more than chance gives";
     }
     CLOCKS {
         "host" "host" "" Text "as the recorder saw it" NEVER;
@@ -322,17 +357,22 @@ columns! {
         "given_error_us" "given error" "µs" Figure "the error of an offset that was given" "none was given";
         "operations" "operations" "" Count "that were compared" NEVER;
         "windows" "windows" "" Count "of a second each, with bounds" NEVER;
-        "drift_low_ppm" "drift low" "ppm" Figure "by how much its clock runs faster at least" "fewer than two windows, or a step";
-        "drift_high_ppm" "drift high" "ppm" Figure "by how much its clock runs faster at most" "fewer than two windows, or a step";
+        "drift_low_ppm" "drift low" "ppm" Figure
+            "by how much its clock runs faster at least" "fewer than two windows, or a step";
+        "drift_high_ppm" "drift high" "ppm" Figure
+            "by how much its clock runs faster at most" "fewer than two windows, or a step";
     }
     STEPS {
         "steps" "steps" "" Count "repetitions of its pattern" NEVER;
         "calls" "calls" "" Count "in each step" NEVER;
-        "step_us.p50" "step p50" "ms" Ms "median time from a step's first call to the next step's" "no two steps follow each other";
+        "step_us.p50" "step p50" "ms" Ms
+            "median time from a step's first call to the next step's" "no two steps follow each other";
         "step_us.p95" "step p95" "ms" Ms "95th percentile of that" "no two steps follow each other";
-        "communication_us.p50" "in NCCL p50" "ms" Ms "median time of the GPU in NCCL kernels, by step" "no GPU times";
+        "communication_us.p50" "in NCCL p50" "ms" Ms
+            "median time of the GPU in NCCL kernels, by step" "no GPU times";
         "startup_us" "start-up" "ms" Ms "from the first call to the first step" "no host times";
-        "between_us" "between" "ms" Ms "between steps that do not follow each other" "no two steps follow each other";
+        "between_us" "between" "ms" Ms
+            "between steps that do not follow each other" "no two steps follow each other";
     }
     PROCESS {
         "rank" "rank" "" Count "the launcher's" "no launcher told it";
@@ -347,7 +387,10 @@ columns! {
         "wall_us" "wall" "ms" Ms "from its first communicator or call to the last thing seen" NOT_KNOWN;
         "nccl_us" "in NCCL" "ms" Ms "union of its NCCL intervals" NO_INTERVAL;
         "share" "share" "% of wall" Percent "the share of the run: never above 100 %" NO_INTERVAL;
-        "basis" "clock" "" Text "gpu: kernels; sample: estimated from the kernels that were timed; host: API calls, where no call has a GPU time" NO_INTERVAL;
+        "basis" "clock" "" Text
+            "gpu: kernels; sample: estimated from the kernels that were timed; host: API calls, \
+             where no call has a GPU time"
+            NO_INTERVAL;
         "sum_us" "plain sum" "ms" Ms "of the intervals, overlaps counted twice" NO_INTERVAL;
     }
     CAUSE {
@@ -383,7 +426,8 @@ columns! {
         "host_sum_over_ranks_us" "host time" "ms" Ms "of all calls on all ranks" NO_HOST_TIME;
     }
     FUNCTION {
-        "function" "function" "" Text "as NCCL names it; operations that came in pieces under their own name" NO_NAME;
+        "function" "function" "" Text
+            "as NCCL names it; operations that came in pieces under their own name" NO_NAME;
         "kind" "kind" "" Text "collective or p2p (point-to-point)" NEVER;
         "calls" "calls" "" Count "executions, one rank's part each" NEVER;
         "share_of_calls" "calls" "%" Percent "part of all calls" NEVER;
@@ -393,26 +437,32 @@ columns! {
         "host_sum_over_ranks_us" "host time" "ms" Ms "of all calls on all ranks" NO_HOST_TIME;
     }
     PARTS {
-        "function" "function" "" Text "as NCCL names it; operations that came in pieces under their own name" NO_NAME;
+        "function" "function" "" Text
+            "as NCCL names it; operations that came in pieces under their own name" NO_NAME;
         "least_bytes" "size" "" Bytes "the smallest in this row, by the convention of nccl-tests" NO_SIZE;
         "most_bytes" "up to" "" Bytes "the largest in this row" NO_SIZE;
         "calls" "calls" "" Count "that have parts, without warm-ups" NEVER;
         "parts_us.api.mean" "api" "mean, µs" Figure "API entry to return" NO_PART;
         "parts_us.api.p50" "api" "p50, µs" Figure "API entry to return" NO_PART;
-        "parts_us.enqueue.mean" "enqueue" "mean, µs" Figure "API entry to the kernel launch, or to the event of enqueueing" NO_PART;
-        "parts_us.enqueue.p50" "enqueue" "p50, µs" Figure "API entry to the kernel launch, or to the event of enqueueing" NO_PART;
+        "parts_us.enqueue.mean" "enqueue" "mean, µs" Figure
+            "API entry to the kernel launch, or to the event of enqueueing" NO_PART;
+        "parts_us.enqueue.p50" "enqueue" "p50, µs" Figure
+            "API entry to the kernel launch, or to the event of enqueueing" NO_PART;
         "parts_us.launch.mean" "launch" "mean, µs" Figure "kernel launch on the host" NO_PART;
         "parts_us.launch.p50" "launch" "p50, µs" Figure "kernel launch on the host" NO_PART;
         "parts_us.kernel.mean" "kernel" "mean, µs" Figure "GPU time" NO_PART;
         "parts_us.kernel.p50" "kernel" "p50, µs" Figure "GPU time" NO_PART;
-        "parts_us.proxy.mean" "proxy" "mean, µs" Figure "waits of the network proxy's steps, summed over steps and channels" NO_PART;
-        "parts_us.proxy.p50" "proxy" "p50, µs" Figure "waits of the network proxy's steps, summed over steps and channels" NO_PART;
+        "parts_us.proxy.mean" "proxy" "mean, µs" Figure
+            "waits of the network proxy's steps, summed over steps and channels" NO_PART;
+        "parts_us.proxy.p50" "proxy" "p50, µs" Figure
+            "waits of the network proxy's steps, summed over steps and channels" NO_PART;
     }
     SETTING {
         "variable" "variable" "" Text "of NCCL" NEVER;
         "value" "value" "" Text "what was asked for" "some processes have none";
         "nprocesses" "processes" "" Count "that have it" NEVER;
-        "function" "function" "" Text "that was called" "it says nothing about any function that was called, or differs over processes";
+        "function" "function" "" Text
+            "that was called" "it says nothing about any function that was called, or differs over processes";
         "calls" "calls" "" Count "of the function" NEVER;
         "obeyed" "obeyed" "" Count "calls that used what was asked for" NEVER;
         "others" "others" "" Counts "calls that used something else, by what" NONE;

@@ -22,7 +22,8 @@ impl Page<'_> {
         };
         self.section("timeline", "The run over time", &without);
         self.html += "<figure id=\"over-time\" hidden></figure>\n\
-             <p id=\"over-time-without\">Curves need JavaScript. The JSON report has them as <code>timeline</code>.</p>\n";
+             <p id=\"over-time-without\">Curves need JavaScript. \
+             The JSON report has them as <code>timeline</code>.</p>\n";
         self.end();
     }
 }

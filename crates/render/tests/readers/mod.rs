@@ -1,7 +1,7 @@
 //! Damage to captures, and everything that reads them, for tests and for the fuzzers in `fuzz/`.
 //!
-//! A [`Files`] is a capture in memory. [`Damage`] changes it at random, from a seed; [`read`] writes it to a folder and
-//! runs every reader over it.
+//! A [`Files`] is a capture in memory. [`Damage`] changes it at random, from a seed; [`read`] writes it to a
+//! folder and runs every reader over it.
 #![allow(dead_code)]
 
 use analyze::hang::Conditions;
@@ -431,9 +431,9 @@ impl Damage {
     }
 }
 
-/// A fuzzer's input as the files of a process: a first byte that says which, then their bytes. Of its bits, 1 leaves
-/// checksums as they are (hardly any input would get behind them otherwise), 2 makes the second half a live part, and 4 the
-/// second half of the rest a later trace file.
+/// A fuzzer's input as the files of a process: a first byte that says which, then their bytes. Of its bits, 1
+/// leaves checksums as they are (hardly any input would get behind them otherwise), 2 makes the second half a
+/// live part, and 4 the second half of the rest a later trace file.
 pub fn of_input(input: &[u8]) -> Files {
     let (kind, input) = input.split_first().unwrap_or((&0, &[]));
     let mut trace = input.to_vec();
@@ -475,8 +475,8 @@ fn checked(bytes: &mut [u8], header: usize) {
     bytes[header - 8..header - 4].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Makes the checksums of a trace file's header and blocks right, where their lengths are. It keeps its id: another
-/// process's would make it a copy.
+/// Makes the checksums of a trace file's header and blocks right, where their lengths are. It keeps its id:
+/// another process's would make it a copy.
 fn repair(bytes: &mut [u8]) {
     let put = |bytes: &mut [u8], at: usize, crc: u32| {
         bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
