@@ -82,7 +82,8 @@ impl Shape {
 
 /// Bit of [`Call::verdict`] that reading adds: the stamps are older than the launch.
 pub const STALE: u16 = 1 << 15;
-/// Bit of [`Call::verdict`] that reading adds: made after a call that puts NCCL's counters of stamps out of step.
+/// Bit of [`Call::verdict`] that reading adds: made after a call that puts NCCL's counters of stamps out of
+/// step.
 pub const DESYNCHRONISED: u16 = 1 << 14;
 
 /// One rank's part in an operation.
@@ -153,8 +154,8 @@ pub struct Extra {
     pub bytes_received: u64,
     /// In the order of [`capture::live::WAITS`].
     pub waits_ns: [u64; 6],
-    /// Of its network operations, how long the one that was longest in the network's hands was there: a send accepted and not
-    /// done, a receive being flushed.
+    /// Of its network operations, how long the one that was longest in the network's hands was there: a send
+    /// accepted and not done, a receive being flushed.
     pub longest_ns: u64,
     /// That one's peer in the communicator + 1.
     pub longest_peer: u32,
@@ -285,8 +286,8 @@ impl Call {
 pub enum Untimed {
     /// NCCL delivered no stamp, and no CUDA events lie around its launch.
     NoStamp,
-    /// Launched in one batch with others: the stamps are the batch's. An operation made of all calls of the batch has
-    /// this time.
+    /// Launched in one batch with others: the stamps are the batch's. An operation made of all calls of the
+    /// batch has this time.
     Fused,
     /// A stamp of another call was delivered.
     Repeated,
@@ -294,7 +295,8 @@ pub enum Untimed {
     Backwards,
     /// It starts before its launch.
     Stale,
-    /// Made after a call that puts NCCL's counters of stamps out of step, so whose stamps these are is not known.
+    /// Made after a call that puts NCCL's counters of stamps out of step, so whose stamps these are is not
+    /// known.
     Desynchronised,
     /// It stops before it starts.
     Negative,
@@ -310,7 +312,8 @@ pub enum Untimed {
     Unsampled,
     /// NCCL's stamp of its end comes too early: taken by a warp that does not wait for the others.
     EarlyStop,
-    /// The CUDA events around its launch told no time: the process ended too soon, CUDA failed, or a clock stepped.
+    /// The CUDA events around its launch told no time: the process ended too soon, CUDA failed, or a clock
+    /// stepped.
     NoEvent,
     /// Executed in a launch of a CUDA graph, which counts it and does not time it.
     InGraph,
@@ -339,10 +342,11 @@ impl Untimed {
     }
 }
 
-/// The bytes of an operation by the convention of nccl-tests; `None` when the size of the communicator is needed and
-/// not known.
+/// The bytes of an operation by the convention of nccl-tests; `None` when the size of the communicator is
+/// needed and not known.
 ///
-/// Below ABI v5, NCCL gives AllGather and Broadcast in bytes with datatype `ncclInt8`, which comes to the same.
+/// Below ABI v5, NCCL gives AllGather and Broadcast in bytes with datatype `ncclInt8`, which comes to the
+/// same.
 pub fn bytes(function: &str, datatype: &str, count: u64, nranks: Option<u32>) -> Option<u64> {
     let per_rank = count.saturating_mul(nccl_abi::names::datatype_size(datatype) as u64);
     match function {
@@ -445,7 +449,8 @@ fn time(value: i64) -> Value<'static> {
 macro_rules! columns {
     ($($name:literal $kind:literal $unit:literal $value:expr;)*) => {
         /// The columns of the table of calls, in order.
-        pub const COLUMNS: &[Column] = &[$(Column { name: $name, kind: $kind, unit: $unit, value: $value }),*];
+        pub const COLUMNS: &[Column] =
+            &[$(Column { name: $name, kind: $kind, unit: $unit, value: $value }),*];
     };
 }
 
@@ -458,11 +463,16 @@ columns! {
     "device" "int" "" |r| known(r.shape.device);
     "ticket" "int" "" |r| Value::Unsigned(r.call.ticket);
     "communicator" "text" "" |r| r.communicator().map_or(Value::Null, |c| Value::Text(&c.id));
-    "communicator_name" "text" "" |r| r.communicator().and_then(|c| c.name.as_deref()).map_or(Value::Null, Value::Text);
+    "communicator_name" "text" ""
+        |r| r.communicator().and_then(|c| c.name.as_deref()).map_or(Value::Null, Value::Text);
     "nranks" "int" "" |r| known(r.shape.nranks);
     "rank" "int" "" |r| known(r.shape.rank);
     "function" "text" "" |r| r.name(r.shape.function);
-    "operation" "text" "" |r| r.name(r.process.composites.get((r.call.composite as usize).wrapping_sub(1)).map_or(r.shape.function, |c| c.function));
+    "operation" "text" ""
+        |r| {
+            let composite = r.process.composites.get((r.call.composite as usize).wrapping_sub(1));
+            r.name(composite.map_or(r.shape.function, |c| c.function))
+        };
     "operation_id" "int" "" |r| r.operation.map_or(Value::Null, Value::Unsigned);
     "operation_part" "int" "" |r| less_one(r.call.composite.into());
     "datatype" "text" "" |r| r.name(r.shape.datatype);
@@ -476,7 +486,12 @@ columns! {
     "algorithm" "text" "" |r| r.name(r.shape.algorithm);
     "protocol" "text" "" |r| r.name(r.shape.protocol);
     "variant" "text" "" |r| r.name(r.shape.variant);
-    "nchannels" "int" "" |r| if r.shape.parts & part::ENQUEUED == 0 { Value::Null } else { Value::Unsigned(r.shape.nchannels.into()) };
+    "nchannels" "int" ""
+        |r| if r.shape.parts & part::ENQUEUED == 0 {
+            Value::Null
+        } else {
+            Value::Unsigned(r.shape.nchannels.into())
+        };
     "nwarps" "int" "" |r| nonzero(r.shape.nwarps.into());
     "captured" "bool" "" |r| Value::Bool(r.shape.is(flag::CAPTURED));
     "replay" "bool" "" |r| Value::Bool(r.shape.is(flag::REPLAY));
@@ -493,19 +508,28 @@ columns! {
     "host_time_ns" "int" "ns" |r| r.call.host_ns().map_or(Value::Null, Value::Unsigned);
     "gpu_start_ns" "time" "see gpu_error_ns" |r| nonzero(r.call.gpu_start);
     "gpu_stop_ns" "time" "see gpu_error_ns" |r| nonzero(r.call.gpu_stop);
-    "gpu_error_ns" "int" "ns" |r| if r.call.gpu_start == 0 { Value::Null } else { nonzero(r.call.gpu_error.into()) };
+    "gpu_error_ns" "int" "ns"
+        |r| if r.call.gpu_start == 0 { Value::Null } else { nonzero(r.call.gpu_error.into()) };
     "gpu_time_ns" "int" "ns" |r| r.call.gpu_ns(r.shape).map_or(Value::Null, Value::Unsigned);
-    "gpu_time_source" "text" "" |r| if r.call.gpu_start == 0 { Value::Null } else { Value::Text(r.shape.time_source()) };
+    "gpu_time_source" "text" ""
+        |r| if r.call.gpu_start == 0 { Value::Null } else { Value::Text(r.shape.time_source()) };
     "gpu_seen_ns" "time" "" |r| time(r.call.gpu_seen_ns);
-    "waiting_stream" "int" "" |r| r.call.waiting_stream().map_or(Value::Null, |id| Value::Unsigned(id.into()));
+    "waiting_stream" "int" ""
+        |r| r.call.waiting_stream().map_or(Value::Null, |id| Value::Unsigned(id.into()));
     "waited_from_ns" "time" "see gpu_error_ns" |r| r.call.waited_from().map_or(Value::Null, Value::Unsigned);
-    "exposed_ns" "int" "ns" |r| r.call.gpu_ns(r.shape).ok().and_then(|_| r.call.exposed_ns()).map_or(Value::Null, Value::Unsigned);
+    "exposed_ns" "int" "ns"
+        |r| {
+            let exposed = r.call.gpu_ns(r.shape).ok().and_then(|_| r.call.exposed_ns());
+            exposed.map_or(Value::Null, Value::Unsigned)
+        };
     "untimed" "text" "" |r| r.call.gpu_ns(r.shape).map_or_else(|u| Value::Text(u.name()), |_| Value::Null);
     "late" "bool" "" |r| Value::Bool(r.call.verdict & verdict::LATE != 0);
     "channels_started" "int" "" |r| Value::Unsigned(r.call.channels_started.into());
     "channels_stopped" "int" "" |r| Value::Unsigned(r.call.channels_stopped.into());
-    "phase_sync_stop_ns" "time" "clock of gpu_start_ns" |r| r.extra().map_or(Value::Null, |e| nonzero(e.phase_stop[0]));
-    "phase_compute_stop_ns" "time" "clock of gpu_start_ns" |r| r.extra().map_or(Value::Null, |e| nonzero(e.phase_stop[1]));
+    "phase_sync_stop_ns" "time" "clock of gpu_start_ns"
+        |r| r.extra().map_or(Value::Null, |e| nonzero(e.phase_stop[0]));
+    "phase_compute_stop_ns" "time" "clock of gpu_start_ns"
+        |r| r.extra().map_or(Value::Null, |e| nonzero(e.phase_stop[1]));
     "user_tag" "uint" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.user_tag));
     "send_buffer" "uint" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.send_buffer));
     "recv_buffer" "uint" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.recv_buffer));
@@ -514,15 +538,26 @@ columns! {
     "net_steps" "int" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.steps.into()));
     "net_bytes_sent" "int" "bytes" |r| r.extra().map_or(Value::Null, |e| nonzero(e.bytes_sent));
     "net_bytes_received" "int" "bytes" |r| r.extra().map_or(Value::Null, |e| nonzero(e.bytes_received));
-    "wait_send_gpu_ns" "int" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[0]));
-    "wait_send_peer_ns" "int" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[1]));
-    "wait_send_network_ns" "int" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[2]));
-    "wait_recv_network_ns" "int" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[3]));
-    "wait_recv_flush_ns" "int" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[4]));
-    "wait_recv_gpu_ns" "int" "ns, summed over steps" |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[5]));
+    "wait_send_gpu_ns" "int" "ns, summed over steps"
+        |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[0]));
+    "wait_send_peer_ns" "int" "ns, summed over steps"
+        |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[1]));
+    "wait_send_network_ns" "int" "ns, summed over steps"
+        |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[2]));
+    "wait_recv_network_ns" "int" "ns, summed over steps"
+        |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[3]));
+    "wait_recv_flush_ns" "int" "ns, summed over steps"
+        |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[4]));
+    "wait_recv_gpu_ns" "int" "ns, summed over steps"
+        |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[5]));
     "net_longest_ns" "int" "ns" |r| r.extra().map_or(Value::Null, |e| nonzero(e.longest_ns));
-    "net_longest_peer" "int" "" |r| r.extra().map_or(Value::Null, |e| e.longest_peer.checked_sub(1).map_or(Value::Null, |p| Value::Unsigned(p.into())));
-    "net_longest_state" "text" "" |r| r.extra().filter(|e| e.longest_ns != 0).map_or(Value::Null, |e| Value::Text(e.longest_state()));
+    "net_longest_peer" "int" ""
+        |r| {
+            let peer = r.extra().and_then(|e| e.longest_peer.checked_sub(1));
+            peer.map_or(Value::Null, |p| Value::Unsigned(p.into()))
+        };
+    "net_longest_state" "text" ""
+        |r| r.extra().filter(|e| e.longest_ns != 0).map_or(Value::Null, |e| Value::Text(e.longest_state()));
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! Opens a capture, repairs it, matches ranks, and hands out columns.
 //!
-//! [`Capture::open`] takes a capture folder, the folder of one host or one trace file. It reads every [`Process`] with its
-//! [`calls`], unites what they say of communicators ([`communicators`]), and puts operations together that NCCL
-//! announces in pieces ([`composites`]). A [`Source`] does the same for captures that need not fit in memory.
+//! [`Capture::open`] takes a capture folder, the folder of one host or one trace file. It reads every
+//! [`Process`] with its [`calls`], unites what they say of communicators ([`communicators`]), and puts
+//! operations together that NCCL announces in pieces ([`composites`]). A [`Source`] does the same for
+//! captures that need not fit in memory.
 //!
-//! Rule: a damaged capture is still a capture. Reading never fails on content and never panics: everything unsound is
-//! left out and becomes a [`Problem`]. Only a path without any process is an error.
+//! Rule: a damaged capture is still a capture. Reading never fails on content and never panics: everything
+//! unsound is left out and becomes a [`Problem`]. Only a path without any process is an error.
 
 mod births;
 mod callbacks;
@@ -74,7 +75,8 @@ pub struct Capture {
     pub problems: Vec<Problem>,
 }
 
-/// A process of which there are files, and nothing in them is sound. All that is known is what their names say.
+/// A process of which there are files, and nothing in them is sound. All that is known is what their names
+/// say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unreadable {
     /// The file, relative to the capture.
@@ -172,9 +174,7 @@ impl OpenError {
     /// The way out, in words.
     pub fn hint(&self) -> &'static str {
         match self {
-            OpenError::NotFound { .. } => {
-                "`ncclscope run -o DIR -- COMMAND` records one into DIR"
-            }
+            OpenError::NotFound { .. } => "`ncclscope run -o DIR -- COMMAND` records one into DIR",
             OpenError::Unreadable { .. } => PRIVATE,
             OpenError::OtherFile { .. } => {
                 "give the capture folder, or a file in it whose name ends in `.trace`"
@@ -185,7 +185,8 @@ impl OpenError {
                 PRIVATE
             }
             OpenError::NoTrace { problems, .. } if problems.is_empty() => {
-                "`ncclscope doctor` on this folder says why; a trace file appears with the first communicator of a process"
+                "`ncclscope doctor` on this folder says why; \
+                 a trace file appears with the first communicator of a process"
             }
             OpenError::NoTrace { .. } => {
                 "`ncclscope collect` on the hosts of the job may bring what these files lack"
@@ -220,8 +221,8 @@ impl Capture {
         )
     }
 
-    /// The rows of the table of calls, process by process; [`calls::COLUMNS`] are its columns. Which calls are one
-    /// operation is not known here: nothing was matched.
+    /// The rows of the table of calls, process by process; [`calls::COLUMNS`] are its columns. Which calls
+    /// are one operation is not known here: nothing was matched.
     pub fn rows(&self) -> impl Iterator<Item = calls::CallRef<'_>> {
         self.processes
             .iter()

@@ -1,12 +1,13 @@
 //! A capture whose calls stay in their files until they are asked for, process by process.
 //!
-//! [`Source::open`] learns everything else: who the processes are, their communicators, their clocks, and where which
-//! calls lie. Then either [`Source::load`] brings all calls into memory, which is what [`Capture::open`] does, or
-//! [`Source::fold`] shows them to an analysis, a process or a part of one at a time, on all cores.
+//! [`Source::open`] learns everything else: who the processes are, their communicators, their clocks, and
+//! where which calls lie. Then either [`Source::load`] brings all calls into memory, which is what
+//! [`Capture::open`] does, or [`Source::fold`] shows them to an analysis, a process or a part of one at a
+//! time, on all cores.
 //!
-//! Rule: what is shown is the same either way, and whatever the number of threads. A process that makes sends or receives
-//! is shown whole, because its operations are put together from calls that may lie far apart; so is one with few
-//! calls.
+//! Rule: what is shown is the same either way, and whatever the number of threads. A process that makes sends
+//! or receives is shown whole, because its operations are put together from calls that may lie far apart; so
+//! is one with few calls.
 
 use crate::composites::{self, Partner, Sizes, Words};
 use crate::files::{self, Files};
@@ -330,11 +331,11 @@ impl Source {
         by_process
     }
 
-    /// Shows the calls of all processes to analyses made by `new`, each of which sees some consecutive processes, and
-    /// returns these in order, and the capture without calls.
+    /// Shows the calls of all processes to analyses made by `new`, each of which sees some consecutive
+    /// processes, and returns these in order, and the capture without calls.
     ///
-    /// `add` is given the analysis, the capture without calls, the process with the calls that are shown, by ticket, and
-    /// which part of it this is. Counts of damaged rows are whole at the last part.
+    /// `add` is given the analysis, the capture without calls, the process with the calls that are shown, by
+    /// ticket, and which part of it this is. Counts of damaged rows are whole at the last part.
     pub fn fold<A: Send>(
         mut self,
         progress: &Progress,
@@ -379,7 +380,8 @@ impl Source {
         (analyses, self.capture)
     }
 
-    /// Reads the processes that may be roots of a Gather or Scatter, to learn what the calls of others are a part of.
+    /// Reads the processes that may be roots of a Gather or Scatter, to learn what the calls of others are a
+    /// part of.
     fn first_reading(&self) -> (Vec<Option<Whole>>, Vec<Vec<Partner>>) {
         let mut kept: Vec<Option<Whole>> = self.readers.iter().map(|_| None).collect();
         let mut partners = vec![Vec::new(); self.readers.len()];
@@ -509,8 +511,8 @@ impl Source {
 /// A process, or what is known of one of which nothing is sound; nothing of a copy.
 type Scanned = (Result<Scan, Option<Unreadable>>, Vec<Problem>);
 
-/// Leaves out all but the best copy of each process, which its trace id tells, and says so: counted twice, every sum would
-/// be twice as large.
+/// Leaves out all but the best copy of each process, which its trace id tells, and says so: counted twice,
+/// every sum would be twice as large.
 fn without_copies(mut scanned: Vec<Scanned>, root: &Path) -> Vec<Scanned> {
     let mut best: HashMap<u64, usize> = HashMap::new();
     for index in 0..scanned.len() {

@@ -108,7 +108,10 @@ fn trace_file() -> (Vec<u8>, usize) {
         let start = block::begin(&mut out);
         let kind = match number {
             0 => {
-                out.extend(b"host=node-1\npid=77\nrank=1\nmode=trace\ntiming=stamps\nnccl=2.28.9\nclock=monotonic\n");
+                out.extend(
+                    b"host=node-1\npid=77\nrank=1\nmode=trace\ntiming=stamps\nnccl=2.28.9\n\
+                      clock=monotonic\n",
+                );
                 BlockKind::Process
             }
             1 => {

@@ -180,7 +180,8 @@ fn process(folder: &Path, rank: u32, ranks: u32, calls: u64, stamps: bool) -> st
         .write_all(&block::file_header(u64::from(rank) + 1))?;
     let timing = if stamps { "stamps" } else { "host" };
     let facts = format!(
-        "host=node-1\npid={}\nrank={rank}\nworld_size={ranks}\nmode=trace\ntiming={timing}\nnccl=2.28.9\nclock=tsc\n",
+        "host=node-1\npid={}\nrank={rank}\nworld_size={ranks}\nmode=trace\ntiming={timing}\nnccl=2.28.9\n\
+         clock=tsc\n",
         100 + rank
     );
     trace.block(BlockKind::Process, |out| out.extend(facts.bytes()))?;
