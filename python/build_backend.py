@@ -1,4 +1,4 @@
-"""Builds the package for `pip install .`: the plugin and the command by cargo, then the module and the wheel by
+"""Builds the package for `pip install .`: the plugin and the command by cargo, then the module and wheel by
 maturin.
 
 A PEP 517 backend around maturin's, because a wheel here holds three things and maturin builds one of them.
@@ -30,7 +30,10 @@ def build_wheel(
     wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None
 ) -> str:
     if shutil.which(CARGO) is None:
-        raise SystemExit(f"error: `{CARGO}`: expected Rust 1.88 or newer, found none\n  hint: https://rustup.rs installs it")
+        raise SystemExit(
+            f"error: `{CARGO}`: expected Rust 1.88 or newer, found none"
+            f"\n  hint: https://rustup.rs installs it"
+        )
     packages = [option for package in SHIPPED for option in ("-p", package)]
     subprocess.run([CARGO, "build", "--release", *packages], cwd=ROOT, check=True)
     described = subprocess.run(
@@ -45,7 +48,8 @@ def build_wheel(
 
 def build_sdist(sdist_directory: str, config_settings: dict[str, Any] | None = None) -> str:
     raise SystemExit(
-        "error: there is no source distribution\n  hint: build from a checkout: `pip install .` or `make wheel`"
+        "error: there is no source distribution"
+        "\n  hint: build from a checkout: `pip install .` or `make wheel`"
     )
 
 

@@ -21,9 +21,13 @@ SIZE, ADVANCE, LINE, MARGIN = 14, 8.43, 20, 18
 
 
 def shown(ncclscope: Path) -> list[str]:
-    """The lines of the report down to the first section about the recording: verdict, figures, evidence, advice."""
+    """The lines of the report down to the first section about the recording: verdict, figures, evidence,
+    advice.
+    """
     command = [ncclscope.resolve(), "report", JOB]
-    report = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, check=True).stdout.splitlines()
+    report = subprocess.run(
+        command, cwd=ROOT, text=True, stdout=subprocess.PIPE, check=True
+    ).stdout.splitlines()
     end = next(i for i, line in enumerate(report) if line.startswith(("Job ", "Capture ")))
     return "\n".join(report[:end]).rstrip().split("\n")
 
@@ -34,7 +38,7 @@ def picture(lines: list[str]) -> str:
     height = (len(lines) + 2) * LINE + 2 * MARGIN - 6
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-size="{SIZE}" '
-        'font-family="ui-monospace, \'DejaVu Sans Mono\', Menlo, Consolas, monospace">',
+        "font-family=\"ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace\">",
         f"<title>ncclscope report {JOB}</title>",
         f'<rect width="{width}" height="{height}" rx="8" fill="#14181f"/>',
     ]
@@ -43,7 +47,9 @@ def picture(lines: list[str]) -> str:
         y = MARGIN + SIZE + LINE * number
         # Told how long it is, a line has the same width in every font.
         length = f'textLength="{len(text) * ADVANCE:.0f}" lengthAdjust="spacingAndGlyphs" '
-        parts.append(f'<text x="{MARGIN}" y="{y}" xml:space="preserve" {length}{style}>{html.escape(text)}</text>')
+        parts.append(
+            f'<text x="{MARGIN}" y="{y}" xml:space="preserve" {length}{style}>{html.escape(text)}</text>'
+        )
 
     line(0, f"$ ncclscope report {JOB}", 'fill="#8b98a9"')
     verdict, before = True, ""

@@ -3,9 +3,9 @@
 
     accuracy.py CAPTURE TRUTH [CAPTURE TRUTH …]
 
-TRUTH is the folder given as `--truth`. Prints, for each function and size, the median, 95th and 99th percentile of the error (capture
-minus truth, µs) over all calls of all ranks that were made behind the gate, and how many calls had no trusted time. Needs
-`import ncclscope` and pyarrow.
+TRUTH is the folder given as `--truth`. Prints, for each function and size, the median, 95th and 99th
+percentile of the error (capture minus truth, µs) over all calls of all ranks that were made behind the gate,
+and how many calls had no trusted time. Needs `import ncclscope` and pyarrow.
 """
 
 import glob
@@ -25,7 +25,9 @@ def percentile(values, share):
 
 
 def of_rank(table, rank, function, size, nranks):
-    """GPU times (µs, None where untrusted) of one rank's calls of one kind, in order; a pair's are those of its launch."""
+    """GPU times (µs, None where untrusted) of one rank's calls of one kind, in order; a pair's are those of
+    its launch.
+    """
     rows = [r for r in table if r["rank"] == rank and not r["captured"]]
     if function == "SendRecv":
         groups = {}
@@ -46,7 +48,8 @@ def span(rows):
 def main():
     pairs = list(zip(sys.argv[1::2], sys.argv[2::2]))
     print(
-        f"{'capture':<22} {'function':<14} {'bytes':>11} {'calls':>6} {'none':>5} {'p50 err us':>11} {'p95':>8} {'p99':>8} {'p50 err %':>10} {'truth p50':>10}"
+        f"{'capture':<22} {'function':<14} {'bytes':>11} {'calls':>6} {'none':>5} {'p50 err us':>11} "
+        f"{'p95':>8} {'p99':>8} {'p50 err %':>10} {'truth p50':>10}"
     )
     for capture, truth in pairs:
         table = pa.table(ncclscope.open(capture).calls)
@@ -63,7 +66,8 @@ def main():
                 mine = of_rank(table, rank, function, size, len(ranks))
                 if len(mine) != len(times):
                     sys.exit(
-                        f"{capture}: rank {rank} made {len(times)} {function} of {size} bytes, and the capture has {len(mine)}"
+                        f"{capture}: rank {rank} made {len(times)} {function} of {size} bytes, and "
+                        f"the capture has {len(mine)}"
                     )
                 entry = found.setdefault((function, size), [])
                 entry += [(m, t) for m, t in zip(mine, times) if t is not None]
@@ -77,9 +81,11 @@ def main():
                 continue
             absolute = [abs(e) for e in errors]
             print(
-                f"{os.path.basename(capture):<22} {function:<14} {size:>11} {len(both):>6} {len(both) - len(errors):>5} "
-                f"{percentile(errors, .5):>11.2f} {percentile(absolute, .95):>8.2f} {percentile(absolute, .99):>8.2f} {percentile(share, .5):>10.2f} "
-                f"{percentile([t for _, t in both], .5):>10.1f}"
+                f"{os.path.basename(capture):<22} {function:<14} {size:>11} {len(both):>6} "
+                f"{len(both) - len(errors):>5} "
+                f"{percentile(errors, 0.5):>11.2f} {percentile(absolute, 0.95):>8.2f} "
+                f"{percentile(absolute, 0.99):>8.2f} {percentile(share, 0.5):>10.2f} "
+                f"{percentile([t for _, t in both], 0.5):>10.1f}"
             )
 
 

@@ -2,7 +2,7 @@
 """Counts the calls in NCCL's own log: what a job did, from a source that is not a profiler.
 
     NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL NCCL_DEBUG_FILE=/tmp/log/nccl.%p torchrun … train.py
-    count_nccl_log.py /tmp/log/nccl.*     # one JSON line: per file (process) and communicator, calls per function × count
+    count_nccl_log.py /tmp/log/nccl.*   # JSON: for each file and communicator, calls by function × count
 
 NCCL writes the line on entry, so a call that never returned is in it. A replay of a CUDA graph is not.
 """

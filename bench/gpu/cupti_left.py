@@ -4,7 +4,8 @@
     cc -O1 -shared -fPIC -o cupti_left.so cupti_left.c -ldl && cupti_left.py   # one GPU
 
 Each way runs in a process of its own. `launch` is torch's x.add_(1) of 64 floats, `replay` the launch of a
-CUDA graph of ten of them, `record` an event's record, `copy` a copy on the device. The host is never far ahead.
+CUDA graph of ten of them, `record` an event's record, `copy` a copy on the device. The host is never far
+ahead.
 """
 
 import ctypes

@@ -40,7 +40,10 @@ def options():
     parser.add_argument(
         "--slow-link",
         metavar="FILE",
-        help="slow_link.c, built: the way out of --link-rank is slow (SLOW_LINK_MBPS) or stops (SLOW_LINK_STOP_MB)",
+        help=(
+            "slow_link.c, built: the way out of --link-rank is slow (SLOW_LINK_MBPS) or "
+            "stops (SLOW_LINK_STOP_MB)"
+        ),
     )
     parser.add_argument("--link-rank", type=int, default=0)
     parser.add_argument("--wrong-rank", type=int)
@@ -61,9 +64,11 @@ def busy(milliseconds, device):
     import torch
 
     matrix = torch.randn(2048, 2048, device=device)
+
     def rounds(n):
         for _ in range(n):
             torch.mm(matrix, matrix)
+
     rounds(50)
     torch.cuda.synchronize()
     began = time.perf_counter()
@@ -150,8 +155,11 @@ def main():
 
     if rank == 0:
         late = times[5:] or times
-        print(f"median step {statistics.median(late):.1f} ms over {len(late)} steps, loss {loss.item():.3f}, "
-              f"{dist.get_world_size()} ranks, {sum(times[5:]) / 1e3:.3f} s in all of them", flush=True)
+        print(
+            f"median step {statistics.median(late):.1f} ms over {len(late)} steps, loss {loss.item():.3f}, "
+            f"{dist.get_world_size()} ranks, {sum(times[5:]) / 1e3:.3f} s in all of them",
+            flush=True,
+        )
     if not args.no_destroy:
         dist.destroy_process_group()
 

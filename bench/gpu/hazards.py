@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What may go wrong around CUDA events in a real program, under torchrun: prints one line of JSON on rank 0.
 
-torchrun … hazards.py capture      # another thread captures CUDA graphs in global mode while this one calls NCCL
-torchrun … hazards.py sticky       # an error of the program's own kernel: the program must see it, and nothing else
+torchrun … hazards.py capture      # one thread captures CUDA graphs in global mode, another calls NCCL
+torchrun … hazards.py sticky       # an error of the program's own kernel: it must see that, and nothing else
 torchrun … hazards.py no-destroy   # ends without destroying the process group, work still under way
 """
 

@@ -32,7 +32,7 @@ from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 FLOAT32, SUM = 7, 0  # ncclFloat32, ncclSum
-IN_PROGRESS = 7      # ncclInProgress
+IN_PROGRESS = 7  # ncclInProgress
 CAPTURE_THREAD_LOCAL = 1
 NON_BLOCKING_STREAM = 1
 
@@ -112,6 +112,7 @@ class UniqueId(ctypes.Structure):
 
 class OldConfig(ctypes.Structure):
     """ncclConfig_t as of 2.14: newer libraries take defaults for what it lacks, going by `version`."""
+
     _fields_ = [("size", c_size_t), ("magic", c_uint), ("version", c_uint), ("blocking", c_int)]
 
 
@@ -211,7 +212,8 @@ class Nccl:
         if rc:
             last = self.lib.ncclGetLastError(comm) or b""
             raise Failure(
-                f"{name} returned {rc} ({self.lib.ncclGetErrorString(rc).decode()}) {last.decode(errors='replace')}"
+                f"{name} returned {rc} ({self.lib.ncclGetErrorString(rc).decode()}) "
+                f"{last.decode(errors='replace')}"
             )
 
     def call(self, name, *args):
@@ -288,8 +290,13 @@ def read_tally(folder, rank):
     keys = open(base + ".keys").read().splitlines() if os.path.exists(base + ".keys") else []
     inside = keys[slots[0] - 8] if 8 <= slots[0] < 8 + len(keys) else None
     extra = json.load(open(base + ".json")) if os.path.exists(base + ".json") else {}
-    return {"phase": open(base + ".phase").read(), "inside": inside, "total": slots[1],
-            "calls": {key: slots[8 + i] for i, key in enumerate(keys) if slots[8 + i]}, "extra": extra}
+    return {
+        "phase": open(base + ".phase").read(),
+        "inside": inside,
+        "total": slots[1],
+        "calls": {key: slots[8 + i] for i, key in enumerate(keys) if slots[8 + i]},
+        "extra": extra,
+    }
 
 
 # ---------------------------------------------------------------- one rank
@@ -350,8 +357,11 @@ class Rank:
         self.cuda.StreamSynchronize(comm.stream)
 
     def prepare(self, comm, func, size, how="eager", root=0, peer=0, at=0):
-        """A function that makes this call once and counts it. `size` follows nccl-tests: the total for AllGather
-        and ReduceScatter and the native AlltoAll, Gather, Scatter; the message for everything else."""
+        """A function that makes this call once and counts it.
+
+        `size` follows nccl-tests: the total for AllGather and ReduceScatter and the native AlltoAll, Gather,
+        Scatter; the message for everything else.
+        """
         shared = func in ("AllGather", "ReduceScatter", "AlltoAll", "Gather", "Scatter")
         count = size // 4 // comm.nranks & ~3 if shared else size // 4
         if count == 0 or at + size > self.room:
@@ -433,7 +443,7 @@ def case_paper(rank, opts):
                 call()
                 rank.sync(world)
                 times.append((time.perf_counter() - began) * 1e6)
-            rank.tally.note(f"{func} {size} p50_us", round(statistics.median(times[len(times) // 9:]), 1))
+            rank.tally.note(f"{func} {size} p50_us", round(statistics.median(times[len(times) // 9 :]), 1))
 
 
 def case_flood(rank, opts):
@@ -493,8 +503,13 @@ def case_mix(rank, opts):
         if part == "fused":
             repeat(11, [rank.prepare(world, "AllReduce", KIB, at=i * KIB) for i in range(8)])
         elif part == "multi":
-            repeat(6, [rank.prepare(world, func, 2 * KIB, at=i * 4 * KIB)
-                       for i, func in enumerate(("AllReduce", "AllGather", "ReduceScatter", "Reduce"))])
+            repeat(
+                6,
+                [
+                    rank.prepare(world, func, 2 * KIB, at=i * 4 * KIB)
+                    for i, func in enumerate(("AllReduce", "AllGather", "ReduceScatter", "Reduce"))
+                ],
+            )
         elif part == "ring":
             repeat(7, [p2p("Send", 64 * KIB, (me + 1) % n), p2p("Recv", 64 * KIB, (me - 1) % n)])
         elif part == "alltoall":  # self pair included, out of place
@@ -561,10 +576,12 @@ def mix_comms(rank):
     half = n // 2 or 1
     high = rank.split("split-half", a, me // half, min(half, n - me // half * half))
     rank.tally.phase("mix comms")
-    left = [(13, a, rank.prepare(a, "AllReduce", 20 * KIB)),
-            (17, b, rank.prepare(b, "AllReduce", 32 * KIB, at=64 * KIB)),
-            (19, odd, rank.prepare(odd, "AllGather", 24 * KIB, at=128 * KIB)),
-            (23, high, rank.prepare(high, "ReduceScatter", 48 * KIB, at=192 * KIB))]
+    left = [
+        (13, a, rank.prepare(a, "AllReduce", 20 * KIB)),
+        (17, b, rank.prepare(b, "AllReduce", 32 * KIB, at=64 * KIB)),
+        (19, odd, rank.prepare(odd, "AllGather", 24 * KIB, at=128 * KIB)),
+        (23, high, rank.prepare(high, "ReduceScatter", 48 * KIB, at=192 * KIB)),
+    ]
     for turn in range(max(times for times, _, _ in left)):
         for times, _, call in left:
             if turn < times:
@@ -702,9 +719,9 @@ def case_held(rank, opts):
     me, n = rank.rank, rank.nranks
     truth = []
     met = 0
-    if (
-        opts.spoil
-    ):  # what puts NCCL's own stamps out of step up to 2.30; a Broadcast, from 2.31 on, is among the functions
+    # What puts NCCL's own stamps out of step up to 2.30; from 2.31 on, a Broadcast does, which is
+    # among the functions.
+    if opts.spoil:
         pairs = [
             rank.prepare(world, func, 16 * KIB, peer=peer, at=peer * 16 * KIB)
             for peer in range(n)
@@ -878,9 +895,16 @@ def environment(opts, index):
     processes = 1 if opts.case == "threads" else opts.ranks
     host = index * opts.hosts // processes
     members = [r for r in range(processes) if r * opts.hosts // processes == host]
-    env.update(RANK=str(index), WORLD_SIZE=str(processes), LOCAL_RANK=str(index - members[0]),
-               LOCAL_WORLD_SIZE=str(len(members)), GROUP_RANK=str(host), GROUP_WORLD_SIZE=str(opts.hosts),
-               MASTER_ADDR="127.0.0.1", MASTER_PORT="29500")
+    env.update(
+        RANK=str(index),
+        WORLD_SIZE=str(processes),
+        LOCAL_RANK=str(index - members[0]),
+        LOCAL_WORLD_SIZE=str(len(members)),
+        GROUP_RANK=str(host),
+        GROUP_WORLD_SIZE=str(opts.hosts),
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT="29500",
+    )
     if opts.hosts > 1:
         env["NCCL_HOSTID"] = f"simulated-host-{host}"
     env.setdefault("NCCL_SOCKET_IFNAME", "lo")
@@ -908,8 +932,11 @@ def parent(opts):
                     ended[index] = process.returncode
                     planned = index == opts.kill_rank and process.returncode == -signal.SIGKILL
                     if process.returncode and not asked:
-                        say(f"rank {index} killed itself as planned" if planned else
-                            f"rank {index} ended with {process.returncode}, {where(opts.folder, index)}")
+                        say(
+                            f"rank {index} killed itself as planned"
+                            if planned
+                            else f"rank {index} ended with {process.returncode}, {where(opts.folder, index)}"
+                        )
                         if not planned:
                             verdict = "failed"
                         stop_at = min(stop_at, time.monotonic() + opts.linger)

@@ -2,9 +2,9 @@
 
     python exposed.py CAPTURE
 
-Communication that runs beside computing costs nothing but some speed. ``exposed_ns`` of a call is how long a stream
-stood still for it, so these are the operations to overlap first. For them the capture must have stream waits
-(docs/concepts/streams.md), which NCCLSCOPE_TIMING=auto records.
+Communication that runs beside computing costs nothing but some speed. ``exposed_ns`` of a call is how long a
+stream stood still for it, so these are the operations to overlap first. For them the capture must have stream
+waits (docs/concepts/streams.md), which NCCLSCOPE_TIMING=auto records.
 """
 
 import sys

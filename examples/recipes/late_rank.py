@@ -2,8 +2,8 @@
 
     python late_rank.py CAPTURE
 
-The table of arrivals has each rank's part in each collective. ``wait_ns`` is how long a rank waited for the last one, so
-the wait in an operation is charged to the rank that arrived last in it.
+The table of arrivals has each rank's part in each collective. ``wait_ns`` is how long a rank waited for the
+last one, so the wait in an operation is charged to the rank that arrived last in it.
 """
 
 import sys

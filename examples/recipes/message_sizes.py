@@ -2,8 +2,8 @@
 
     python message_sizes.py CAPTURE
 
-Small messages are bound by latency, and can often be put together; large ones should come near the bandwidth that
-``ncclscope bench`` measures on the same GPUs.
+Small messages are bound by latency, and can often be put together; large ones should come near the bandwidth
+that ``ncclscope bench`` measures on the same GPUs.
 """
 
 import sys
@@ -14,7 +14,7 @@ import ncclscope
 
 
 def message_sizes(capture: ncclscope.Capture) -> duckdb.DuckDBPyRelation:
-    """Calls by function and power of two of their size, with the share of all time and the median bandwidth."""
+    """Calls by function and power of two of their size, with their share of all time and median bandwidth."""
     operations = capture.operations
     return duckdb.sql(
         """

@@ -5,11 +5,13 @@
     >>> print(capture.report())
     >>> calls = capture.calls.to_polars()
 
-A :class:`Capture` hands out tables over the Arrow PyCapsule interface, which pyarrow, polars, pandas and DuckDB read, and
-its report as objects. :func:`hang`, :func:`diff` and :func:`export` are the command's verbs. :func:`record` records this process and its children; :func:`plugin_path` is for jobs that set
-their environment themselves.
+A :class:`Capture` hands out tables over the Arrow PyCapsule interface, which pyarrow, polars, pandas and
+DuckDB read, and its report as objects. :func:`hang`, :func:`diff` and :func:`export` are the command's verbs.
+:func:`record` records this process and its children; :func:`plugin_path` is for jobs that set their
+environment themselves.
 
-Rule: importing this loads nothing else. What is used is loaded when it is first used, and no dataframe library is.
+Rule: importing this loads nothing else. What is used is loaded when it is first used, and no dataframe
+library is.
 """
 
 TYPE_CHECKING = False

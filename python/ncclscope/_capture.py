@@ -31,7 +31,7 @@ class Capture:
 
     @property
     def problems(self) -> list[str]:
-        """What was unsound in its files, in words; empty for a sound capture. What is left out is only that."""
+        """What was unsound in its files, in words; empty for a sound capture. Only that is left out."""
         return self._native.problems()
 
     @property
@@ -40,27 +40,32 @@ class Capture:
 
         Columns are those of docs/reference/tables.md. What is not known is null.
 
-            >>> frame = capture.calls.select(["launcher_rank", "function", "bytes", "gpu_time_ns"]).to_polars()
+            >>> columns = ["launcher_rank", "function", "bytes", "gpu_time_ns"]
+            >>> frame = capture.calls.select(columns).to_polars()
             >>> frame.group_by("function").agg(polars.col("gpu_time_ns").sum())
         """
         return self._native.calls()
 
     @property
     def operations(self) -> Table:
-        """The table of operations: a row for each communicator, function, datatype, bytes, algorithm and protocol.
+        """The table of operations: a row for each communicator, function, datatype, bytes, algorithm and
+        protocol.
 
-        Columns are those of docs/reference/tables.md; a statistic is a column of its own (``time_ns_p50``), and ``untimed``
-        is a map.
+        Columns are those of docs/reference/tables.md; a statistic is a column of its own (``time_ns_p50``),
+        and ``untimed`` is a map.
 
-            >>> duckdb.sql("select function, bytes, time_ns_p50 from operations")  # operations = capture.operations
+            >>> operations = capture.operations
+            >>> duckdb.sql("select function, bytes, time_ns_p50 from operations")
         """
         return self._native.operations()
 
     @property
     def arrivals(self) -> Table:
-        """The table of arrivals: a row for each rank's part in each collective that has a GPU time on every rank.
+        """The table of arrivals: a row for each rank's part in each collective that has a GPU time on every
+        rank.
 
-        ``wait_ns`` is how long the rank waited for the last one, ``late_ns`` how much later than the first it came.
+        ``wait_ns`` is how long the rank waited for the last one, ``late_ns`` how much later than the first it
+        came.
 
             >>> last = capture.arrivals.to_polars().filter("arrived_last")
             >>> last.group_by("launcher_rank").len().sort("len")
@@ -71,7 +76,7 @@ class Capture:
     def steps(self) -> Table:
         """The table of steps: a row for each step of each process; empty if no pattern of calls repeats.
 
-            >>> capture.steps.to_polars().sort("time_ns", descending=True, nulls_last=True).head(10)
+        >>> capture.steps.to_polars().sort("time_ns", descending=True, nulls_last=True).head(10)
         """
         return self._native.steps()
 
@@ -79,7 +84,7 @@ class Capture:
     def ranks(self) -> Table:
         """The table of ranks: how much of its time each spent in NCCL.
 
-            >>> capture.ranks.to_pandas().sort_values("share")
+        >>> capture.ranks.to_pandas().sort_values("share")
         """
         return self._native.ranks()
 
@@ -87,7 +92,7 @@ class Capture:
     def findings(self) -> Table:
         """The table of findings: what costs wall time, with its evidence and what to do.
 
-            >>> capture.findings.select(["sentence", "advice"]).to_pandas()
+        >>> capture.findings.select(["sentence", "advice"]).to_pandas()
         """
         return self._native.findings()
 
@@ -95,10 +100,11 @@ class Capture:
     def graphs(self) -> Table:
         """The table of CUDA graphs with NCCL calls: a row for graphs of the same calls, over all ranks.
 
-        Columns are those of docs/reference/tables.md. A launch executes ``calls_per_launch`` calls and ``bytes_per_launch`` bytes;
-        ``calls`` has them one by one, as JSON.
+        Columns are those of docs/reference/tables.md. A launch executes ``calls_per_launch`` calls and
+        ``bytes_per_launch`` bytes; ``calls`` has them one by one, as JSON.
 
-            >>> capture.graphs.to_polars().select("launches", "launches_per_second_median", "calls_per_launch")
+            >>> graphs = capture.graphs.to_polars()
+            >>> graphs.select("launches", "launches_per_second_median", "calls_per_launch")
         """
         return self._native.graphs()
 
@@ -116,8 +122,8 @@ class Capture:
     def kernels(self) -> Table:
         """What ran on GPUs in kernel windows: a row for each kernel, copy and fill.
 
-        Columns are those of docs/reference/tables.md. NCCL's kernels have the ``communicator``, ``function`` and
-        ``ticket`` of their call. Windows are a sample of the run: a few steps at a time. Without any the
+        Columns are those of docs/reference/tables.md. NCCL's kernels have the ``communicator``, ``function``
+        and ``ticket`` of their call. Windows are a sample of the run: a few steps at a time. Without any the
         table is empty, and :attr:`no_kernels_because` says why.
 
             >>> frame = capture.kernels.to_polars()
@@ -133,8 +139,9 @@ class Capture:
     def report(self, *, offsets: str | os.PathLike[str] | None = None) -> Report:
         """The report, as objects with the fields of ``ncclscope report --json``.
 
-        ``offsets`` is what is known of the clocks of the job's hosts, in place of what is found in the capture: a file of host,
-        offset_ns and error_ns (CSV or JSON), or ``within=100us``. Raises :class:`ncclscope.CaptureError` where it holds none.
+        ``offsets`` is what is known of the clocks of the job's hosts, in place of what is found in the
+        capture: a file of host, offset_ns and error_ns (CSV or JSON), or ``within=100us``. Raises
+        :class:`ncclscope.CaptureError` where it holds none.
 
             >>> capture.report().operations[0].time_us.p50
             >>> capture.report(offsets="within=1us").clocks
@@ -155,8 +162,8 @@ class Capture:
 def open(path: str | os.PathLike[str]) -> Capture:
     """Opens the capture at ``path``: a capture folder, the folder of one host in it, or one trace file.
 
-    Raises :class:`ncclscope.CaptureError` when there is no capture. Damage is no error: what is sound is read, and
-    ``problems`` says what was not.
+    Raises :class:`ncclscope.CaptureError` when there is no capture. Damage is no error: what is sound is
+    read, and ``problems`` says what was not.
 
         >>> capture = ncclscope.open("run-0412")
     """

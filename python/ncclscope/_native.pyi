@@ -16,9 +16,10 @@ REPORT_SCHEMA: str
 class Table:
     """A table of a capture, with the columns and types of docs/reference/tables.md.
 
-    :meth:`to_polars`, :meth:`to_pandas` and :meth:`to_arrow` make a frame of it. It also speaks the Arrow PyCapsule
-    interface, so DuckDB's ``select * from t`` reads it, and so do ``polars.DataFrame(t)`` and the like. Rows are made while they are read, in
-    batches; it can be read any number of times, and keeps its capture in memory.
+    :meth:`to_polars`, :meth:`to_pandas` and :meth:`to_arrow` make a frame of it. It also speaks the Arrow
+    PyCapsule interface, so DuckDB's ``select * from t`` reads it, and so do ``polars.DataFrame(t)`` and the
+    like. Rows are made while they are read, in batches; it can be read any number of times, and keeps its
+    capture in memory.
     """
 
     def __len__(self) -> int: ...
@@ -41,8 +42,8 @@ class Table:
     def to_pandas(self) -> pandas.DataFrame:
         """As a ``pandas.DataFrame``. Needs pandas and pyarrow.
 
-        Whole numbers stay whole where some are null: their columns are of pandas's types ``Int64`` and ``UInt64``, and
-        times are ``datetime64[ns, UTC]``.
+        Whole numbers stay whole where some are null: their columns are of pandas's types ``Int64`` and
+        ``UInt64``, and times are ``datetime64[ns, UTC]``.
         """
 
     def __arrow_c_schema__(self) -> object: ...

@@ -1,9 +1,10 @@
-"""What notebooks show of a report: the verdict, one picture, the findings, and the operations for those who open them.
+"""What notebooks show of a report: the verdict, one picture, the findings, and the operations if opened.
 
-The picture has a bar for each rank. With kernel windows it is what the rank's GPU did; without them, how much of the
-rank's time was NCCL's and how much of that was waiting for other ranks.
+The picture has a bar for each rank. With kernel windows it is what the rank's GPU did; without them, how much
+of the rank's time was NCCL's and how much of that was waiting for other ranks.
 
-Rule: everything that came from the job (names, hosts, commands) is escaped, and nothing is loaded from elsewhere.
+Rule: everything that came from the job (names, hosts, commands) is escaped, and nothing is loaded from
+elsewhere.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def page(report: Report) -> str:
         f"<p><b>{html.escape(report.verdict)}</b></p>",
         picture(report),
         *(f"<p>{html.escape(_told(finding, report.verdict))}</p>" for finding in report.findings),
-        f"<p>{html.escape(report.job.capture)}: {done.recorded} of {at_least}{done.announced + done.missing_at_least} "
+        f"<p>{html.escape(report.job.capture)}: {done.recorded} of "
+        f"{at_least}{done.announced + done.missing_at_least} "
         f"announced calls recorded, {done.timed} timed.",
         *(f" {count} lost: {html.escape(cause)}." for cause, count in done.lost.items()),
         "</p>",
@@ -75,7 +77,8 @@ def picture(report: Report) -> str:
     names = [name for name in _COLOURS if any(shares.get(name, 0.0) > 0 for _, shares in bars)]
     height, top, left, width = 18, 44, 90, 560
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="680" height="{top + height * len(bars) + 6}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="680" '
+        f'height="{top + height * len(bars) + 6}" '
         'font-family="sans-serif" font-size="12" fill="currentColor">',
         f"<title>{html.escape(title)}</title>",
         f'<text x="0" y="12">{html.escape(title)}</text>',
@@ -93,7 +96,8 @@ def picture(report: Report) -> str:
             share = min(max(shares.get(name, 0.0), 0.0), 1 - at)
             if share > 0:
                 parts.append(
-                    f'<rect x="{left + at * width:.1f}" y="{y}" width="{share * width:.1f}" height="{height - 4}" '
+                    f'<rect x="{left + at * width:.1f}" y="{y}" '
+                    f'width="{share * width:.1f}" height="{height - 4}" '
                     f'fill="{_COLOURS[name]}"><title>{html.escape(label)}: {name} {share:.1%}</title></rect>'
                 )
             at += share
@@ -136,7 +140,10 @@ def _times(report: Report) -> tuple[list[tuple[str, dict[str, float]]], str]:
         if row.nccl_us is None or not row.wall_us:
             continue
         waiting = min(waits.get((row.host, row.pid, row.device), 0.0), row.nccl_us)
-        shares = {"waiting for other ranks": waiting / row.wall_us, "in NCCL": (row.nccl_us - waiting) / row.wall_us}
+        shares = {
+            "waiting for other ranks": waiting / row.wall_us,
+            "in NCCL": (row.nccl_us - waiting) / row.wall_us,
+        }
         shares["not in NCCL"] = max(1 - row.nccl_us / row.wall_us, 0.0)
         bars.append((_label(row.rank, row.device, ranks.count(row.rank) > 1), shares))
     return bars, "Each rank's time, from its first call to its last"

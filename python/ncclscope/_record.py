@@ -46,11 +46,10 @@ class Recording:
         return self._path
 
     def stop(self) -> str:
-        """Puts the environment back, so that no process started from now on is recorded, and returns the capture
-        folder.
+        """Stops recording new processes, and returns the capture folder.
 
-        Communicators that this process has are recorded until they end. Warns when no process has recorded
-        anything.
+        The environment is as it was, so no process that starts from now on is recorded. Communicators that
+        this process has are recorded until they end. Warns when no process has recorded anything.
         """
         global _active
         if _active is not self:
@@ -63,8 +62,10 @@ class Recording:
                 os.environ[name] = value
         if not _traces(self._path):
             warnings.warn(
-                f"`{self._path}`: expected the trace of a process, found none: NCCL made no communicator here after "
-                "`ncclscope.record`\n  hint: call it before the process's first communicator; NCCL_DEBUG=INFO says what "
+                f"`{self._path}`: expected the trace of a process, found none: NCCL made "
+                f"no communicator here after "
+                "`ncclscope.record`\n  hint: call it before the process's first communicator; "
+                "NCCL_DEBUG=INFO says what "
                 "NCCL did with the plugin",
                 RuntimeWarning,
                 stacklevel=2,
@@ -148,7 +149,8 @@ def _refuse(plugin: str, replace_plugin: bool) -> None:
     if _active is not None:
         raise RecordError(
             f"this process already records into `{_active.path}`",
-            "stop that recording first; a process that has made a communicator records into one capture to its end",
+            "stop that recording first; a process that has made a communicator records "
+            "into one capture to its end",
         )
     mapped = _mapped()
     if any(os.path.basename(file) in (FILE, os.path.basename(plugin)) for file in mapped):
@@ -160,7 +162,8 @@ def _refuse(plugin: str, replace_plugin: bool) -> None:
     if started:
         raise RecordError(
             f"NCCL looks for a profiler once, and has started in this process ({started})",
-            "call `ncclscope.record` before the first communicator (in PyTorch: before `init_process_group`), or use "
+            "call `ncclscope.record` before the first communicator (in PyTorch: before "
+            "`init_process_group`), or use "
             "`ncclscope run`",
         )
     named = os.environ.get("NCCL_PROFILER_PLUGIN")

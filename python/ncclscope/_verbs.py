@@ -1,7 +1,7 @@
 """The command's verbs as functions: does it hang, what changed, and a capture in another format.
 
-Each takes open captures or paths. :class:`Hang` and :class:`Diff` have the fields of the command's ``--json``, and their
-text is what the command prints.
+Each takes open captures or paths. :class:`Hang` and :class:`Diff` have the fields of the command's
+``--json``, and their text is what the command prints.
 """
 
 from __future__ import annotations
@@ -72,7 +72,10 @@ class Diff(_Answer):
     notes: list[str]
 
     def __repr__(self) -> str:
-        return f"<ncclscope.Diff: {len(self.environment)} differences around the runs, {len(self.operations)} kinds of operations>"
+        return (
+            f"<ncclscope.Diff: {len(self.environment)} differences around the runs, "
+            f"{len(self.operations)} kinds of operations>"
+        )
 
 
 def _native_of(source: Source) -> _native.Capture:
@@ -97,8 +100,8 @@ def hang(capture: Source, *, after: float | None = None) -> Hang:
 def diff(a: Source, b: Source, *, fail_on: Iterable[str] = ()) -> Diff:
     """Compares two runs; the first is what the second is measured by.
 
-    ``fail_on`` are criteria of ``ncclscope diff --fail-on``; the ``verdict`` says which of them are the case. Raises
-    ``ValueError`` for one that does not exist.
+    ``fail_on`` are criteria of ``ncclscope diff --fail-on``; the ``verdict`` says which of them are the case.
+    Raises ``ValueError`` for one that does not exist.
 
         >>> changes = ncclscope.diff("before", "after", fail_on=["slower=5%"])
         >>> assert changes.verdict["exit_status"] == 0, str(changes)
@@ -116,10 +119,12 @@ def export(
     *,
     table: Literal["calls", "kernels"] | None = None,
 ) -> int:
-    """Writes a capture in another format into the file ``output``, and returns how many rows or slices there were.
+    """Writes a capture in another format into the file ``output``, and returns how many rows or slices there
+    were.
 
-    Parquet needs a new or an empty folder. ``table`` chooses the table for ``parquet`` (calls by default) and ``jsonl`` (every callback
-    by default). Raises ``ValueError`` for what can't be written so, and ``OSError`` if the file can't be.
+    Parquet needs a new or an empty folder. ``table`` chooses the table for ``parquet`` (calls by default) and
+    ``jsonl`` (every callback by default). Raises ``ValueError`` for what can't be written so, and ``OSError``
+    if the file can't be.
 
         >>> ncclscope.export("run-0412", "perfetto", "run-0412.pftrace")
     """

@@ -1,7 +1,8 @@
 """A report as objects.
 
-:class:`Report` and what it holds have the fields of ``ncclscope report --json`` as attributes, under the same names and in
-the same units. The types are those of ``crates/render/schema/report-1.json``, with which a test compares them.
+:class:`Report` and what it holds have the fields of ``ncclscope report --json`` as attributes, under the same
+names and in the same units. The types are those of ``crates/render/schema/report-1.json``, with which a test
+compares them.
 
 Rule: what is not known is None, as it is null there. Nothing is computed here.
 """
@@ -219,7 +220,14 @@ class RankRow(Record):
 class Ranks(Record):
     """How much of the run each rank spent in NCCL, and which differ."""
 
-    _parts = {"calls": Range, "wall_us": Range, "nccl_us": Range, "share": Range, "outliers": Outlier, "rows": RankRow}
+    _parts = {
+        "calls": Range,
+        "wall_us": Range,
+        "nccl_us": Range,
+        "share": Range,
+        "outliers": Outlier,
+        "rows": RankRow,
+    }
     __slots__ = ()
     calls: Range | None
     wall_us: Range | None
@@ -305,7 +313,9 @@ class Function(Record):
 
 
 class Statistics(Record):
-    """Of durations, µs. ``p99`` is None below 100 of them; all but ``sum`` and ``mean`` where some are only summed."""
+    """Of durations, µs. ``p99`` is None below 100 of them; all but ``sum`` and ``mean`` where some are only
+    summed.
+    """
 
     __slots__ = ()
     n: int
@@ -432,7 +442,12 @@ class CallsInGraph(Record):
 class GraphRow(Record):
     """CUDA graphs of the same NCCL calls, over all ranks."""
 
-    _parts = {"calls": CallsInGraph, "launches_of_a_rank": Range, "launches_per_second": Range, "launch_call_us": Range}
+    _parts = {
+        "calls": CallsInGraph,
+        "launches_of_a_rank": Range,
+        "launches_per_second": Range,
+        "launch_call_us": Range,
+    }
     __slots__ = ()
     calls: list[CallsInGraph]
     calls_per_launch: int
@@ -535,7 +550,7 @@ class WaitedFor(Record):
 
 
 class Replay(Record):
-    """What communication takes in one replay of a CUDA graph on one rank: for a decode graph, in one token."""
+    """What communication takes in one replay of a CUDA graph on one rank: of a decode graph, in one token."""
 
     __slots__ = ()
     rank: int | None
@@ -736,7 +751,9 @@ class InheritedFrom(Record):
 
 
 class RankArrivals(Record):
-    """One GPU of a process, as late and waiting. ``_rank_us`` is summed over ranks, ``_wall_us`` is of the wall."""
+    """One GPU of a process, as late and waiting. ``_rank_us`` is summed over ranks, ``_wall_us`` is of the
+    wall.
+    """
 
     _parts = {"inherited_from": InheritedFrom}
     __slots__ = ()
@@ -766,7 +783,9 @@ class RankArrivals(Record):
 
 
 class SampledArrivals(Record):
-    """Estimates for all operations from those that were timed on all ranks, µs; intervals are of 95 %, None for too few."""
+    """Estimates for all operations from those that were timed on all ranks, µs; intervals are of 95 %, None
+    for too few.
+    """
 
     __slots__ = ()
     operations: int
@@ -828,7 +847,9 @@ class Arrivals(Record):
 
 
 class HostClock(Record):
-    """The clock of one host against the reference's: what it is estimated or given to be, and its proved bounds."""
+    """The clock of one host against the reference's: what it is estimated or given to be, and its proved
+    bounds.
+    """
 
     __slots__ = ()
     host: str
@@ -922,8 +943,11 @@ class Problem(Record):
 
 
 class Curve(Record):
-    """A figure over time, a value for each bucket. ``sum`` is over all ranks: a number, bytes, or µs. The others are per second,
-    or shares of the time: of the rank with least, the mean over ranks, and the rank with most."""
+    """A figure over time, a value for each bucket.
+
+    ``sum`` is over all ranks: a number, bytes, or µs. The others are per second, or shares of the time: of
+    the rank with least, the mean over ranks, and the rank with most.
+    """
 
     __slots__ = ()
     sum: list[float]
@@ -1094,8 +1118,8 @@ class Report(Record):
         at_least = "at least " if done.announced_is_lower_bound else ""
         announced = done.announced + done.missing_at_least
         return (
-            f"<ncclscope.Report on {self.job.capture!r}: {done.recorded} of {at_least}{announced} announced calls recorded, "
-            f"{done.timed} timed, {len(self.operations)} operations>"
+            f"<ncclscope.Report on {self.job.capture!r}: {done.recorded} of {at_least}{announced} "
+            f"announced calls recorded, {done.timed} timed, {len(self.operations)} operations>"
         )
 
     def _repr_html_(self) -> str:

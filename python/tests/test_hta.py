@@ -1,7 +1,7 @@
 """The four parts of a step, against HolisticTraceAnalysis on the same kernels.
 
-Each rank's windows are written as a torch.profiler trace would have them: laid end to end, cut to what the report
-counts. The report and HTA find the parts independently.
+Each rank's windows are written as a torch.profiler trace would have them: laid end to end, cut to what the
+report counts. The report and HTA find the parts independently.
 
 What this can't show: whether CUPTI recorded the same kernels as torch.profiler did. ``bench/gpu/jobs.py
 --torch-profiler`` records both in one job, on GPUs.
@@ -26,7 +26,9 @@ RECORDED = ["ddp_slow_gpu", "fsdp2_slow_gpu", "decode_slow_gpu"]
 
 
 def torch_traces(capture: ncclscope.Capture, folder: Path) -> None:
-    """Writes one trace per rank. Times are ns where torch has µs: HTA rounds to whole ones, and only ratios count."""
+    """Writes one trace per rank. Times are ns where torch has µs: HTA rounds to whole ones, and only ratios
+    count.
+    """
     rows = rows_of(capture.kernels)
     for rank in sorted({row["launcher_rank"] for row in rows}):
         events: list[dict[str, Any]] = []
@@ -42,7 +44,13 @@ def torch_traces(capture: ncclscope.Capture, folder: Path) -> None:
             start, stop = max(row["start_ns"], begin), min(row["end_ns"], end)
             if start >= stop:
                 continue
-            name = row["name"] if row["kind"] == "kernel" else "Memcpy DtoD" if row["kind"] == "copy" else "Memset"
+            name = (
+                row["name"]
+                if row["kind"] == "kernel"
+                else "Memcpy DtoD"
+                if row["kind"] == "copy"
+                else "Memset"
+            )
             events.append(
                 {
                     "ph": "X",

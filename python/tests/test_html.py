@@ -63,7 +63,8 @@ def column(page: Any, table: str, head: str) -> list[str]:
     """The cells of the rows that are seen."""
     texts: list[str] = page.locator(table).evaluate(
         """(table, head) => {
-            const heads = [...table.tHead.rows[0].cells].map((cell) => cell.firstElementChild.firstChild.textContent);
+            const cells = [...table.tHead.rows[0].cells];
+            const heads = cells.map((cell) => cell.firstElementChild.firstChild.textContent);
             const rows = [...table.tBodies[0].rows].filter((row) => row.checkVisibility());
             return rows.map((row) => row.cells[heads.indexOf(head)].textContent);
         }""",

@@ -96,7 +96,8 @@ def test_hovered_values_are_those_of_the_parquet_export(show: Callable[..., Any]
         # The time in NCCL, of kernels that begin before the bucket too.
         chosen(page, "waiting")
         start, stop = "epoch_ns(gpu_start_ns)", "epoch_ns(gpu_stop_ns)"
-        query = f"""select process, sum(least({stop}, {begin + width}) - greatest({start}, {begin})) from {calls}
+        query = f"""select process, sum(least({stop}, {begin + width}) - greatest({start}, {begin}))
+            from {calls}
             where {stop} > {begin} and {start} < {begin + width} group by 1"""
         by_rank = {rank: float(ns) for rank, ns in duckdb.execute(query).fetchall()}
         most = max(by_rank.values(), default=0.0) / width
@@ -153,7 +154,8 @@ def test_a_span_leaves_the_rows_with_calls_in_it(show: Callable[..., Any], tmp_p
     drag(page, busy[0], busy[0] + 3, buckets)
     begin = timeline["begin_ns"] + busy[0] * width
     found = duckdb.execute(
-        f"""select distinct function, bytes from read_parquet('{tmp_path}/calls/*/*.parquet', hive_partitioning = true)
+        f"""select distinct function, bytes
+            from read_parquet('{tmp_path}/calls/*/*.parquet', hive_partitioning = true)
         where gpu_time_ns is not null and gpu_error_ns is not null
         and epoch_ns(gpu_stop_ns) >= {begin} and epoch_ns(gpu_start_ns) < {begin + 4 * width}"""
     ).fetchall()

@@ -19,7 +19,9 @@ import ncclscope
 
 
 def python(text: str, **more: object) -> str:
-    done = subprocess.run([sys.executable, "-c", text], text=True, capture_output=True, **more)  # type: ignore[call-overload]
+    done = subprocess.run(  # type: ignore[call-overload]
+        [sys.executable, "-c", text], text=True, capture_output=True, **more
+    )
     assert done.returncode == 0, done.stderr
     return str(done.stdout)
 
@@ -120,13 +122,19 @@ ncclscope.record("x", mode="tarce")
         ("3", 'Revealed type is "ncclscope.report.Statistics | None"'),
         ("4", 'Revealed type is "ncclscope._native.Table"'),
         ("5", '"Report" has no attribute "operation"; maybe "operations"?  [attr-defined]'),
-        ("6", 'Argument "mode" to "record" has incompatible type "Literal[\'tarce\']"; expected '
-         '"Literal[\'profile\', \'trace\', \'full\', \'callbacks\'] | None"  [arg-type]'),
+        (
+            "6",
+            'Argument "mode" to "record" has incompatible type "Literal[\'tarce\']"; expected '
+            "\"Literal['profile', 'trace', 'full', 'callbacks'] | None\"  [arg-type]",
+        ),
     ]
 
 
 def test_the_manual_s_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every Python block of docs/reference/python.md, in order, as one session; a block of text after one is what it prints."""
+    """Every Python block of docs/reference/python.md, in order, as one session.
+
+    A block of text after one is what it prints.
+    """
     for name in ("run-0412", "run-0413"):
         shutil.copytree(job("ddp4"), tmp_path / name)
     monkeypatch.chdir(tmp_path)
@@ -144,7 +152,8 @@ def test_the_manual_s_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 import subprocess
 def train():
     command = [{str(BIN / "fake-nccl")!r}, "play", "-"]
-    subprocess.run(command, input="ranks 2\\nall_reduce 1KiB\\n", text=True, check=True, stdout=subprocess.DEVNULL)
+    job = "ranks 2\\nall_reduce 1KiB\\n"
+    subprocess.run(command, input=job, text=True, check=True, stdout=subprocess.DEVNULL)
 """)
     done = subprocess.run(
         [sys.executable, "session.py"],

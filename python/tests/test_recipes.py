@@ -38,7 +38,11 @@ def test_every_recipe_is_listed() -> None:
 
 @pytest.mark.parametrize(("name", "captures"), listed())
 def test_it_runs_as_its_readme_says(name: str, captures: list[str]) -> None:
-    command: list[str | Path] = [sys.executable, RECIPES / f"{name}.py", *(job(capture) for capture in captures)]
+    command: list[str | Path] = [
+        sys.executable,
+        RECIPES / f"{name}.py",
+        *(job(capture) for capture in captures),
+    ]
     environment = {**os.environ, "COLUMNS": "200"}
     done = subprocess.run(command, text=True, capture_output=True, env=environment)
     assert done.returncode == (1 if name == "check" else 0), done.stderr
@@ -48,7 +52,9 @@ def test_it_runs_as_its_readme_says(name: str, captures: list[str]) -> None:
 def test_the_late_rank_is_the_slow_host_s() -> None:
     found = recipe("late_rank").late_ranks(ncclscope.open(job("slow_host")))
     total = found.group_by("launcher_rank").sum().sort("others_waited_s", descending=True)
-    assert total["launcher_rank"][0] == 0 and total["others_waited_s"][0] > 0.9 * total["others_waited_s"].sum()
+    assert (
+        total["launcher_rank"][0] == 0 and total["others_waited_s"][0] > 0.9 * total["others_waited_s"].sum()
+    )
 
 
 def test_the_slowest_steps_come_first() -> None:
@@ -80,4 +86,7 @@ def test_a_check_says_why(tmp_path: Path) -> None:
     status, said = check(str(job("slow_plain")), str(job("slow_host")))
     assert status == 1 and said.startswith("slower by more than 5 %. ") and "ank 0" in said
     assert check(str(job("slow_plain")), str(job("slow_plain")))[0] == 2
-    assert check(str(job("slow_plain")), str(job("slow_plain")), percent=500) == (0, "not slower by more than 500 %")
+    assert check(str(job("slow_plain")), str(job("slow_plain")), percent=500) == (
+        0,
+        "not slower by more than 500 %",
+    )

@@ -61,14 +61,15 @@ def plain(declared: dict[str, typing.Any]) -> str:
 def check(record: type[Record], declared: dict[str, typing.Any], seen: set[type]) -> None:
     """Compares the annotations of a class with what the schema declares, and so on into its parts.
 
-    A field that the schema has and the class does not annotate is an attribute all the same, as plain JSON."""
+    A field that the schema has and the class does not annotate is an attribute all the same, as plain JSON.
+    """
     seen.add(record)
     properties = declared["properties"]
     annotated = {name: text for name, text in record.__annotations__.items() if not name.startswith("_")}
     assert set(annotated) <= set(properties), f"{record.__name__} has what the schema has not"
     for name in annotated:
         declared_field = resolved(properties[name])
-        found = re.sub(r'Literal\[.*?\]', "str", annotated[name])
+        found = re.sub(r"Literal\[.*?\]", "str", annotated[name])
         types = types_of(declared_field)
         part = record._parts.get(name)
         if "array" in types:
@@ -92,7 +93,9 @@ def check(record: type[Record], declared: dict[str, typing.Any], seen: set[type]
 def test_its_types_are_the_schema_s() -> None:
     seen: set[type] = set()
     check(Report, SCHEMA, seen)
-    records = {value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Record)}
+    records = {
+        value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Record)
+    }
     assert seen == records - {Record}
 
 
@@ -125,17 +128,26 @@ def test_what_is_not_known_is_none() -> None:
 
 
 def test_offsets_of_clocks_may_be_given(play: Callable[..., Path], tmp_path: Path) -> None:
-    script = "ranks 2\nhosts 2\nhost_clock 1 3s\nlead 200ms\nrepeat 40 { all_reduce 1MiB time=1ms ; sleep 5ms }\nsync\n"
+    script = (
+        "ranks 2\nhosts 2\nhost_clock 1 3s\nlead 200ms\n"
+        "repeat 40 { all_reduce 1MiB time=1ms ; sleep 5ms }\nsync\n"
+    )
     capture = ncclscope.open(play(script, NCCLSCOPE_TIMING="stamps"))
     found, given = capture.report().clocks, capture.report(offsets="within=1us").clocks
     assert found is not None and given is not None
     assert given != found and given.hosts[-1].offset_us == 0.0
     offsets = tmp_path / "offsets.csv"
-    offsets.write_text("host,offset_ns,error_ns\n" + "".join(f"fake-host-{n},{3 * n}000000000,1000\n" for n in (0, 1)))
+    offsets.write_text(
+        "host,offset_ns,error_ns\n" + "".join(f"fake-host-{n},{3 * n}000000000,1000\n" for n in (0, 1))
+    )
     exact = capture.report(offsets=offsets)
     assert exact.clocks is not None and [h.offset_us for h in exact.clocks.hosts] == [3e6]
     assert exact.text() != capture.report().text()
-    for wrong, hint in (("within=soon", "units"), (tmp_path / "none.csv", "name a file"), (__file__, "docs/concepts/clocks.md")):
+    for wrong, hint in (
+        ("within=soon", "units"),
+        (tmp_path / "none.csv", "name a file"),
+        (__file__, "docs/concepts/clocks.md"),
+    ):
         with pytest.raises(ncclscope.CaptureError, match=hint):
             capture.report(offsets=wrong)
 
@@ -152,7 +164,10 @@ def test_notebooks_show_the_verdict_and_one_picture(play: Callable[..., Path]) -
         assert len([label for label in labels if label and re.match(r"rank \d+$", label)]) == bars, name
         lengths = [float(bar.attrib["width"]) for bar in svg.iter("{http://www.w3.org/2000/svg}rect")]
         assert all(0 <= length <= 560 for length in lengths)
-        assert f"{report.completeness.recorded} of {report.completeness.announced} announced calls recorded" in shown
+        assert (
+            f"{report.completeness.recorded} of {report.completeness.announced} announced calls recorded"
+            in shown
+        )
         assert all(html.escape(finding.advice) in shown for finding in report.findings)
     # The rank that the others wait for waits least itself.
     late = ncclscope.open(job("slow_host"))._repr_html_()

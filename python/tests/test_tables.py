@@ -78,7 +78,17 @@ def test_operations_have_the_documented_columns() -> None:
     assert [(field.name, field.type) for field in schema] == wanted
 
 
-TABLES = ("calls", "operations", "arrivals", "steps", "ranks", "findings", "graphs", "graph_launches", "kernels")
+TABLES = (
+    "calls",
+    "operations",
+    "arrivals",
+    "steps",
+    "ranks",
+    "findings",
+    "graphs",
+    "graph_launches",
+    "kernels",
+)
 
 
 @pytest.mark.parametrize("name", ["mix_228", "mix_two_hosts_228", "killed_228", "graph_host_228"])
@@ -111,11 +121,15 @@ def test_every_table_is_a_frame_in_every_library(name: str) -> None:
         assert (type(arrow), type(frame), type(shown)) == (pyarrow.Table, polars.DataFrame, pandas.DataFrame)
         assert arrow.shape == frame.shape == shown.shape == (len(table), len(table.columns))
         assert arrow.column_names == frame.columns == list(shown.columns) == table.columns
-        assert not any(pyarrow.types.is_floating(arrow.schema.field(c).type) for c in table.columns if c.endswith("_ns"))
+        assert not any(
+            pyarrow.types.is_floating(arrow.schema.field(c).type) for c in table.columns if c.endswith("_ns")
+        )
 
 
 def test_differences_do_not_wrap_in_any_library() -> None:
-    calls = ncclscope.open(job("mix_228")).calls.select(["api_ns", "return_ns", "host_time_ns", "bytes", "rank", "ticket"])
+    calls = ncclscope.open(job("mix_228")).calls.select(
+        ["api_ns", "return_ns", "host_time_ns", "bytes", "rank", "ticket"]
+    )
     assert polars.DataFrame(calls).select(polars.col("rank") - polars.col("ticket")).min().item() < -100
     assert calls.to_pandas()["rank"].sub(calls.to_pandas()["ticket"]).min() < -100
     assert duckdb.execute("select min(rank - ticket) < -100 from calls").fetchall() == [(True,)]
@@ -126,7 +140,9 @@ def test_differences_do_not_wrap_in_any_library() -> None:
     assert frame.min().item() == -longest
     shown = calls.to_pandas()
     assert (shown["api_ns"] - shown["return_ns"]).min() == pandas.Timedelta(-longest, unit="ns")
-    assert duckdb.execute("select min(epoch_ns(api_ns) - epoch_ns(return_ns)) from calls").fetchall() == [(-longest,)]
+    assert duckdb.execute("select min(epoch_ns(api_ns) - epoch_ns(return_ns)) from calls").fetchall() == [
+        (-longest,)
+    ]
 
 
 @pytest.mark.parametrize("title", TABLES)
@@ -144,8 +160,8 @@ def test_no_column_needs_quotes_in_sql(title: str) -> None:
 def test_an_operation_has_one_id_on_all_ranks() -> None:
     calls = ncclscope.open(job("ddp4")).calls
     found = duckdb.execute(
-        "select operation_id, count(*), count(distinct launcher_rank), count(distinct function), count(distinct bytes) "
-        "from calls group by 1 order by 1"
+        "select operation_id, count(*), count(distinct launcher_rank), "
+        "count(distinct function), count(distinct bytes) from calls group by 1 order by 1"
     ).fetchall()
     assert found == [(id, 4, 4, 1, 1) for id in range(44)]
 
@@ -153,15 +169,17 @@ def test_an_operation_has_one_id_on_all_ranks() -> None:
 def test_calls_say_whose_they_are() -> None:
     calls = ncclscope.open(job("threads_228")).calls
     found = duckdb.execute(
-        "select launcher_rank, count(distinct device), count(distinct (communicator, init_thread)), count(distinct pid) "
-        "from calls group by 1"
+        "select launcher_rank, count(distinct device), "
+        "count(distinct (communicator, init_thread)), count(distinct pid) from calls group by 1"
     ).fetchall()
     # One process drives four GPUs, and NCCL made its two communicators with a thread for each.
     assert found == [(0, 4, 8, 1)]
 
 
 def test_communicators_have_the_names_that_the_program_gave(play: Callable[..., Path]) -> None:
-    calls = ncclscope.open(play("ranks 2\ncomm tp ranks 0..1 name \"tensor parallel\"\nall_reduce 1KiB comm=tp\nall_reduce 1KiB\n")).calls
+    calls = ncclscope.open(
+        play('ranks 2\ncomm tp ranks 0..1 name "tensor parallel"\nall_reduce 1KiB comm=tp\nall_reduce 1KiB\n')
+    ).calls
     found = duckdb.execute("select communicator_name, count(*) from calls group by 1 order by 1").fetchall()
     assert found == [("tensor parallel", 2), (None, 2)]
 
@@ -180,21 +198,31 @@ def test_waits_and_steps_are_those_of_the_report() -> None:
     assert report.arrivals is not None and report.steps is not None
     assert float(arrivals["wait_ns"].sum()) / 1e3 == pytest.approx(report.arrivals.wait_rank_us, abs=1)
     assert arrivals["operation_id"].n_unique() == report.arrivals.operations
-    assert arrivals.group_by("operation_id").agg(polars.col("wait_ns").min())["wait_ns"].to_list() == [0] * report.arrivals.operations
+    assert (
+        arrivals.group_by("operation_id").agg(polars.col("wait_ns").min())["wait_ns"].to_list()
+        == [0] * report.arrivals.operations
+    )
     for row in report.steps.rows:
         mine = steps.filter((polars.col("pid") == row.pid))
         assert len(mine) == row.steps and mine["step"].to_list() == list(range(row.steps))
         assert row.step_us is not None and mine["time_ns"].count() == row.step_us.n
         assert float(mine["time_ns"].sum()) / 1e3 == pytest.approx(row.step_us.sum, abs=1)
-    assert capture.findings.to_arrow()["sentence"].to_pylist() == [finding.sentence for finding in report.findings]
+    assert capture.findings.to_arrow()["sentence"].to_pylist() == [
+        finding.sentence for finding in report.findings
+    ]
     ranks = capture.ranks.to_polars()
-    assert ranks["nccl_ns"].to_list() == [row.nccl_us and round(row.nccl_us * 1000) for row in report.ranks.rows]
+    assert ranks["nccl_ns"].to_list() == [
+        row.nccl_us and round(row.nccl_us * 1000) for row in report.ranks.rows
+    ]
     assert ranks["launcher_rank"].to_list() == [row.rank for row in report.ranks.rows]
 
 
 def test_a_library_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(ModuleNotFoundError, match="this needs polars, which ncclscope does not bring\n  hint: pip install polars"):
+    with pytest.raises(
+        ModuleNotFoundError,
+        match="this needs polars, which ncclscope does not bring\n  hint: pip install polars",
+    ):
         ncclscope.open(job("ddp4")).calls.to_polars()
 
 
@@ -213,9 +241,16 @@ def test_operations_are_those_of_the_report() -> None:
         for name, value in operation.items():
             name = name.replace("_us", "_ns")
             if kinds[name] == "estimate":
-                flat.update({f"{name}_{part}": value and nanos(part, value[part.replace("_ns", "_us")]) for part in estimate()})
+                flat.update(
+                    {
+                        f"{name}_{part}": value and nanos(part, value[part.replace("_ns", "_us")])
+                        for part in estimate()
+                    }
+                )
             elif kinds[name] == "statistics":
-                flat.update({f"{name}_{part}": value and nanos(f"{part}_ns", value[part]) for part in statistics()})
+                flat.update(
+                    {f"{name}_{part}": value and nanos(f"{part}_ns", value[part]) for part in statistics()}
+                )
             else:
                 flat[name] = value
         wanted.append(flat)
@@ -328,7 +363,9 @@ def test_the_other_tables_have_the_documented_columns(title: str) -> None:
     texts = KINDS | {"text": pyarrow.dictionary(pyarrow.int32(), pyarrow.string())}
     kinds = KINDS if title in ("ranks", "findings") else texts
     wanted = [(name, kinds[kind], unit) for name, kind, unit in documented(title)]
-    assert [(f.name, f.type, (f.metadata or {}).get(b"unit", b"").decode()) for f in pyarrow.schema(table)] == wanted
+    assert [
+        (f.name, f.type, (f.metadata or {}).get(b"unit", b"").decode()) for f in pyarrow.schema(table)
+    ] == wanted
 
 
 def test_kernels_have_the_documented_columns_and_every_library_reads_them() -> None:

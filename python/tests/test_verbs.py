@@ -15,7 +15,9 @@ import ncclscope
 
 
 def schema(name: str) -> dict[str, object]:
-    declared: dict[str, object] = json.loads((ROOT / f"crates/render/schema/{name}-1.json").read_text())["properties"]
+    declared: dict[str, object] = json.loads((ROOT / f"crates/render/schema/{name}-1.json").read_text())[
+        "properties"
+    ]
     return declared
 
 
@@ -40,8 +42,12 @@ def test_diff_is_the_command_s() -> None:
     assert changes.to_dict() == json.loads(run(*arguments, "--json"))
     assert str(changes) == run(*arguments)
     assert changes.verdict["exit_status"] == 0
-    assert ncclscope.diff(job("slow_plain"), job("slow_host"), fail_on=["slower=5%"]).verdict["exit_status"] == 1
-    assert re.match(r"<ncclscope.Diff: \d+ differences around the runs, \d+ kinds of operations>", repr(changes))
+    assert (
+        ncclscope.diff(job("slow_plain"), job("slow_host"), fail_on=["slower=5%"]).verdict["exit_status"] == 1
+    )
+    assert re.match(
+        r"<ncclscope.Diff: \d+ differences around the runs, \d+ kinds of operations>", repr(changes)
+    )
     with pytest.raises(ValueError, match="fail_on: expected slower=N%"):
         ncclscope.diff(job("slow_plain"), job("slow_host"), fail_on=["faster"])
 
@@ -60,7 +66,9 @@ def test_exports_are_the_command_s(tmp_path: Path) -> None:
         assert (tmp_path / name).read_bytes() == (tmp_path / f"by-command-{name}").read_bytes()
     assert ncclscope.export(job("ddp4"), "parquet", tmp_path / "calls") == 176
     assert polars.read_parquet(tmp_path / "calls/**/*.parquet").height == 176
-    assert ncclscope.export(capture, "jsonl", tmp_path / "kernels.jsonl", table="kernels") == len(capture.kernels)
+    assert ncclscope.export(capture, "jsonl", tmp_path / "kernels.jsonl", table="kernels") == len(
+        capture.kernels
+    )
     assert ncclscope.export(capture, "parquet", tmp_path / "kernels", table="kernels") == len(capture.kernels)
 
 

@@ -1,4 +1,6 @@
-"""The viewer in a browser: who is waited for, with the figures of the export, and without asking anybody else."""
+"""The viewer in a browser: who is waited for, with the figures of the export, and without asking anybody
+else.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,8 @@ def waiting_by_lane(page: Any) -> list[float]:
             const wait = getComputedStyle(document.documentElement).getPropertyValue("--wait").trim();
             const wanted = [1, 3, 5].map((at) => parseInt(wait.slice(at, at + 2), 16));
             const wide = canvas.width - Math.ceil((left + 6) * scale);
-            const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
+            const same = new OffscreenCanvas(canvas.width, canvas.height);
+            const copy = same.getContext("2d", { willReadFrequently: true });
             copy.drawImage(canvas, 0, 0);
             return Array.from({ length: lanes }, (_, lane) => {
                 const y = Math.round((top + (lane + 0.75) * tall) * scale);
@@ -134,10 +137,13 @@ def test_the_culprit_is_seen_without_zooming(name: str, scheme: str, view: Calla
 def test_hovered_values_are_those_of_the_parquet_export(view: Callable[..., Any], tmp_path: Path) -> None:
     run("ncclscope", "export", job("slow_host"), "--to", "parquet", "-o", tmp_path / "calls")
     waits = duckdb.execute(
-        f"""with calls as (select * from read_parquet('{tmp_path}/calls/*/*.parquet', hive_partitioning = true)),
+        f"""with calls as (
+                select * from read_parquet('{tmp_path}/calls/*/*.parquet', hive_partitioning = true)),
         ops as (select communicator, function, seq, min(gpu_time_ns) shortest from calls
-                where function in ('AllReduce', 'AllGather') and seq is not null group by all having count(gpu_time_ns) = 2)
-        select function, rank, gpu_time_ns - shortest, shortest from calls join ops using (communicator, function, seq)
+                where function in ('AllReduce', 'AllGather') and seq is not null
+                group by all having count(gpu_time_ns) = 2)
+        select function, rank, gpu_time_ns - shortest, shortest
+        from calls join ops using (communicator, function, seq)
         where gpu_time_ns > shortest order by 3 desc limit 3"""
     ).fetchall()
     page = view(job("slow_host"))
