@@ -57,7 +57,7 @@ portable-plugins: $(TOOLS)/.installed ## Both portable plugins, built quickly fo
 	$(UNOPTIMISED) $(ZIGBUILD) --release -p ncclscope-recorder --target $(X86).$(GLIBC)
 	$(UNOPTIMISED) $(ZIGBUILD) --release -p ncclscope-recorder --target $(ARM).$(GLIBC)
 
-wheel: portable cross debug $(TOOLS)/.wheel $(PYTESTS)/.installed ## Wheels in dist/, tried with pip, uvx, pipx
+wheel: portable cross debug $(TOOLS)/.wheel $(PYTESTS)/.installed ## Wheels, tried with pip, uvx, pipx
 	rm -rf dist
 	scripts/wheel.sh $(X86) $(TARGET)/$(X86)/release
 	scripts/wheel.sh $(ARM) $(TARGET)/$(ARM)/release
@@ -95,7 +95,7 @@ $(PYTESTS)/.installed: python/tests/requirements.txt Makefile
 test-python: debug $(PYTESTS)/.installed ## The Python package, and exports in the programs they are for
 	scripts/test-python.sh $(TARGET)/debug
 
-golden: debug ## Rewrites the expected outputs of the stories, and the README's picture; read the diff like code
+golden: debug ## Rewrites expected outputs and the README's picture; read the diff like code
 	NCCLSCOPE_GOLDEN=write NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
 	cargo test -p ncclscope --test stories --test docs
 	scripts/screenshot.py $(TARGET)/debug/ncclscope

@@ -8,7 +8,8 @@ plugin=$("$bin/ncclscope" plugin-path)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-echo "A recorded job (data/ddp8_two_hosts: DenseNet-121 under DistributedDataParallel, 8 ranks as two hosts, on H200 GPUs)"
+echo "A recorded job: DenseNet-121 under DistributedDataParallel, 8 ranks as two hosts, on H200 GPUs"
+echo "(data/ddp8_two_hosts)"
 echo "is played again at the plugin's C ABI, without a GPU; this is the report of what the plugin recorded:"
 echo
 NCCLSCOPE_OUT="$work/replayed" NCCLSCOPE_TIMING=stamps NCCLSCOPE_QUIET=1 \
@@ -18,7 +19,8 @@ NCCLSCOPE_OUT="$work/replayed" NCCLSCOPE_TIMING=stamps NCCLSCOPE_QUIET=1 \
 gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)
 if [ "${gpus:-0}" -lt 1 ]; then
     echo
-    echo "No GPU here, so no live job. On a machine with GPUs: ncclscope run -- torchrun --nproc-per-node 8 train.py"
+    echo "No GPU here, so no live job. On a machine with GPUs:"
+    echo "    ncclscope run -- torchrun --nproc-per-node 8 train.py"
     exit 0
 fi
 echo

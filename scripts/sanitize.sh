@@ -3,7 +3,7 @@
 # `build-sanitized.sh`; fails when it reports anything, and also when it does not find the faults of a plugin
 # that has them.
 #
-#     scripts/sanitize.sh address|thread FOLDER               all tasks, as many at once as there are processors
+#     scripts/sanitize.sh address|thread FOLDER               all tasks, one at once for each processor
 #     scripts/sanitize.sh address|thread FOLDER tasks         their names, the long ones first
 #     scripts/sanitize.sh address|thread FOLDER task NAME...  one of them
 #
@@ -98,7 +98,8 @@ steps() {
     # became of its stderr. A child that was forked from several threads may begin threads of its own: data
     # loaders do. A test calls exit() in a signal handler, as trainers do, with a thread of its own that has
     # ended.
-    export TSAN_OPTIONS=exitcode=66:die_after_fork=0:report_signal_unsafe=0:report_thread_leaks=0:atexit_sleep_ms=50:log_path=$work/report
+    export TSAN_OPTIONS=exitcode=66:die_after_fork=0:report_signal_unsafe=0:report_thread_leaks=0
+    TSAN_OPTIONS+=:atexit_sleep_ms=50:log_path=$work/report
     export ASAN_OPTIONS=exitcode=66:detect_leaks=0:log_path=$work/report
     unset NCCLSCOPE_PLUGIN
     if [ "$1" = test ]; then

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs this machine's wheel from dist/ into empty environments, with pip, uvx and pipx, and tries what it brings.
+# Installs this machine's wheel from dist/ into empty environments, with pip, uvx and pipx, and tries what it
+# brings.
 # usage: test-wheel.sh FOLDER_WITH_FAKE_NCCL
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -33,8 +34,10 @@ print(recording.open(), repr(recording.open().report()), sep="\n")
 END
 # As a tool of its own: the command finds the plugin that came with it, wherever it was put.
 wheel=$(ls "$root"/dist/ncclscope-*"$(uname -m)".whl)
-tool() { env -i HOME="$work" PATH="$PATH" XDG_CACHE_HOME="$work/cache" PIPX_HOME="$work/pipx" PIPX_BIN_DIR="$work/pipx-bin" "$@"; }
-uvx() { tool "$root/.tools/venv/bin/uvx" --quiet --no-index --python "$(command -v python3)" --from "$wheel" "$@"; }
+tool() { env -i HOME="$work" PATH="$PATH" XDG_CACHE_HOME="$work/cache" PIPX_HOME="$work/pipx" \
+    PIPX_BIN_DIR="$work/pipx-bin" "$@"; }
+uvx() { tool "$root/.tools/venv/bin/uvx" --quiet --no-index --python "$(command -v python3)" --from "$wheel" \
+    "$@"; }
 [ "$(uvx ncclscope --version)" = "$(run "$bin/ncclscope" --version)" ]
 [ -f "$(uvx ncclscope plugin-path)" ]
 uvx ncclscope run -o by-uvx -- "$built/fake-nccl" play job >announced

@@ -24,7 +24,8 @@ out=${1:-bench-out}; rounds=${ROUNDS:-7}; iters=${ITERS:-2000}; large=${LARGE_IT
 scope=${NCCLSCOPE:-target/release/ncclscope}
 ranks=${RANKS:-$(nvidia-smi -L | grep -c '^GPU')}
 tests=${NCCL_TESTS:-}; nccl=${NCCL:-}
-pin="taskset -c $(lscpu -p=CPU,CORE | grep -v '^#' | sort -t, -k2,2n -u | cut -d, -f1 | head -n $((2 * ranks)) | paste -sd,)"
+cores=$(lscpu -p=CPU,CORE | grep -v '^#' | sort -t, -k2,2n -u | cut -d, -f1)
+pin="taskset -c $(head -n $((2 * ranks)) <<< "$cores" | paste -sd,)"
 # Threads of one process would reach into each other's buffers where processes go through NCCL's own; without
 # that both take the same way. It says nothing to processes, so ours have it too.
 export NCCL_NVLS_ENABLE=0 NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-lo} NCCL_P2P_DIRECT_DISABLE=1
@@ -111,7 +112,8 @@ for key in ours:
         walsh = sorted((a + b) / 2 for i, a in enumerate(paired) for b in paired[i:])
         low, high = math.exp(walsh[outside]), math.exp(walsh[-1 - outside])
         ratio = math.exp(statistics.median(walsh))
-        text += f" {statistics.median(theirs[key].values()):10.2f}  {ratio:.4f} [{low:.4f}, {high:.4f}] n={len(paired)}"
+        text += f" {statistics.median(theirs[key].values()):10.2f}"
+        text += f"  {ratio:.4f} [{low:.4f}, {high:.4f}] n={len(paired)}"
         text += "" if 0.98 <= low and high <= 1.02 else "  beyond 2 %"
     print(text)
 P

@@ -43,9 +43,11 @@ for file in glob.glob(out + "/*.none.out"):
 ratios = [b / a for a, b, _ in pairs]
 random.seed(1)
 draws = sorted(statistics.fmean(random.choices(ratios, k=len(ratios))) for _ in range(10000))
-print(f"{len(ratios)} pairs: ratio {statistics.fmean(ratios):.4f} [{draws[250]:.4f}, {draws[-251]:.4f}], median {statistics.median(ratios):.4f};"
+print(f"{len(ratios)} pairs: ratio {statistics.fmean(ratios):.4f} [{draws[250]:.4f}, {draws[-251]:.4f}],"
+      f" median {statistics.median(ratios):.4f};"
       f" step without {statistics.median(a for a, _, _ in pairs):.2f} ms")
-text = subprocess.run([scope, "report", f"{out}/{pairs[0][2]}", "--json"], capture_output=True, text=True).stdout
+command = [scope, "report", f"{out}/{pairs[0][2]}", "--json"]
+text = subprocess.run(command, capture_output=True, text=True).stdout
 c = json.loads(text)["completeness"]
 print("of one run:", {k: c[k] for k in ("announced", "recorded", "timed", "untimed", "lost")})
 P

@@ -22,7 +22,8 @@ summary() { # NAME: one line of what was announced, recorded, timed, and what th
 import json, os, sys
 name = sys.argv[1]
 c = json.load(open(name + ".report.json"))["completeness"]
-print("  announced", c["announced"], "recorded", c["recorded"], "timed", c["timed"], "lost", c["lost"], "not timed", c["untimed"])
+print("  announced", c["announced"], "recorded", c["recorded"], "timed", c["timed"],
+      "lost", c["lost"], "not timed", c["untimed"])
 lines = [line for line in open(name + ".out", errors="replace") if line.startswith("{")]
 if lines:
     print("  the program made", json.loads(lines[-1]).get("calls_all_ranks"))

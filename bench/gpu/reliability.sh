@@ -2,8 +2,9 @@
 # The long runs behind docs/reference/reliability.md, on a machine with many cores, from what
 # `carry-reliability.sh` packed:
 #
-#     bench/gpu/reliability.sh OUT [FOLDER]       # FOLDER has binaries.tar.xz and root; .gpu/sanitize unless given
+#     bench/gpu/reliability.sh OUT [FOLDER]
 #
+# FOLDER has binaries.tar.xz and root; it is .gpu/sanitize unless given.
 # Needs no GPU, toolchain or network; glibc as new as where it was built. Prints a table; OUT/failures.txt has
 # what failed said. Takes RUN_SECONDS (460) in all; RATE_SECONDS (60), KILLS (320), SOAK_CALLS (100 million),
 # STOP_SECONDS (60) and DAMAGE_CPU_SECONDS (3600) may be less for a try, and SANITIZERS fewer. DAMAGE_SEED is
@@ -54,8 +55,10 @@ cases = [json.loads(line) for line in open(sys.argv[1])]
 done = json.load(open(sys.argv[2]))["completeness"]
 calls = [case["steady_calls"] / case["steady_seconds"] for case in cases]
 span = lambda key: "%.4g to %.4g" % (min(case[key] for case in cases), max(case[key] for case in cases))
-print(f"{sum(case['announced'] for case in cases)} calls made, {done['announced']} announced, {done['recorded']} recorded, lost {done['lost']}; "
-      f"{min(calls):.0f} to {max(calls):.0f} calls/s a rank; {span('call_ns')} ns a call; recorder's thread {span('own_cpu_percent')} % of a core; "
+print(f"{sum(case['announced'] for case in cases)} calls made, {done['announced']} announced, "
+      f"{done['recorded']} recorded, lost {done['lost']}; "
+      f"{min(calls):.0f} to {max(calls):.0f} calls/s a rank; {span('call_ns')} ns a call; "
+      f"recorder's thread {span('own_cpu_percent')} % of a core; "
       f"longest callback {span('max_us')} us (empty plugin {span('empty_max_us')})")
 P
 }
@@ -110,7 +113,9 @@ play() { # a task of the list
     esac
 }
 
-damage() { # WORKER: inputs until there is enough, by turns of random damage and of the fuzzer; a line of inputs, CPU seconds, status each
+# WORKER: inputs until there are enough, by turns of random damage and of the fuzzer. Each turn prints a line:
+# inputs, CPU seconds, status.
+damage() {
     local worker=$1 turn seed inputs status run
     TIMEFORMAT='%U %S'
     for ((turn = 0; ; turn++)); do
@@ -185,10 +190,12 @@ for sanitizer in $sanitizers; do
 done
 sed 's/^/  /' <(grep '^FAILED' "$work/sanitized" || true) | tee -a "$out/reliability.txt"
 for kind in random fuzzed; do
-    row "damaged captures, $kind" "$(cat "$work"/damage.* 2> /dev/null | awk -v kind=$kind '$1 == kind { inputs += $2; cpu += $3 + $4; failed += $5 != 0 }
+    row "damaged captures, $kind" "$(cat "$work"/damage.* 2> /dev/null | awk -v kind=$kind '
+        $1 == kind { inputs += $2; cpu += $3 + $4; failed += $5 != 0 }
         END { printf "%d inputs, %d CPU seconds, %d failures", inputs, cpu, failed }')"
 done
-row "callback programs, fuzzed" "$(cat "$work/programs" 2> /dev/null | awk '{ inputs += $2; failed += $3 != 0 }
+row "callback programs, fuzzed" "$(cat "$work/programs" 2> /dev/null | awk '
+    { inputs += $2; failed += $3 != 0 }
     END { printf "%d inputs, %d failures", inputs, failed }')"
 row "seconds in all" "$SECONDS"
 if compgen -G "$work/found.*" > /dev/null; then

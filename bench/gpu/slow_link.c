@@ -1,5 +1,5 @@
-// Makes one rank's way out to other hosts slow, or stops it: LD_PRELOAD for that rank of a job whose NCCL uses sockets.
-// SLOW_LINK_MBPS is how many megabytes a second leave it, SLOW_LINK_STOP_MB after how many megabytes no more do.
+// Makes one rank's way out to other hosts slow, or stops it: LD_PRELOAD for that rank, if NCCL uses sockets.
+// SLOW_LINK_MBPS: how many MB a second leave it. SLOW_LINK_STOP_MB: after so many MB, no more do.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -49,7 +49,8 @@ ssize_t send(int socket, const void *from, size_t bytes, int flags) {
     errno = EAGAIN;
     if (now > 0) done = next(socket, from, now, flags);
     if (done > 0) {
-        if (at_most > 0 && sent < at_most && sent + done >= at_most) fprintf(stderr, "goes wrong now: no more leaves this rank\n");
+        if (at_most > 0 && sent < at_most && sent + done >= at_most)
+            fprintf(stderr, "goes wrong now: no more leaves this rank\n");
         sent += done;
         allowed -= done;
     }

@@ -59,7 +59,8 @@ def share(of):
     return f"{100 * of['share']:.2f}±{50 * (high - low):.2f}"
 
 print("Exposed communication, % of the time ± 95 % (before: of it, before the call began)")
-print(f"{'job':8} {'rank':>4} {'waits':>12} {'before':>7} {'at most':>8} {'windows':>12} {'difference':>10} {'known/calls':>14} {'waited':>7} {'untimed':>7}")
+print(f"{'job':8} {'rank':>4} {'waits':>12} {'before':>7} {'at most':>8} {'windows':>12} {'difference':>10} "
+      f"{'known/calls':>14} {'waited':>7} {'untimed':>7}")
 for shape in shapes:
     report = read(f"both.{shape}.json")
     waits = report and report["stream_waits"]
@@ -74,7 +75,8 @@ for shape in shapes:
         before = 100 * rank["before_us"] / rank["active_us"]
         known = f"{rank['known']}/{rank['calls']}"
         print(
-            f"{shape:8} {str(rank['rank']):>4} {share(rank['share']):>12} {before:>7.2f} {100 * rank['at_most']:>8.2f} "
+            f"{shape:8} {str(rank['rank']):>4} {share(rank['share']):>12} {before:>7.2f} "
+            f"{100 * rank['at_most']:>8.2f} "
             f"{share(rank['by_windows']):>12} {told:>10} {known:>14} {rank['waited']:>7} {rank['untimed']:>7}"
         )
 print("\nTime of a step by that without a profiler, by round (windows off)")
@@ -86,5 +88,6 @@ for shape in shapes:
             if alone and with_us:
                 ratios.append(with_us["step_ms"] / alone["step_ms"])
         if ratios:
-            print(f"{shape:8} {way:9} median {statistics.median(ratios):.4f}  {' '.join(f'{r:.4f}' for r in ratios)}")
+            all_of_them = " ".join(f"{r:.4f}" for r in ratios)
+            print(f"{shape:8} {way:9} median {statistics.median(ratios):.4f}  {all_of_them}")
 P

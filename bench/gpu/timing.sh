@@ -54,9 +54,11 @@ for file in sorted(glob.glob(out + "/cost*.json")):
     for what, value in json.loads(lines[-1])["rank0"]["overhead"].items():
         figures.setdefault((tag, what), {}).setdefault(timing, {})[turn] = value["median"]
     if timing not in ("none", "inspector"):
-        text = subprocess.run([scope, "report", file.removesuffix(".json"), "--json"], capture_output=True, text=True).stdout
+        command = [scope, "report", file.removesuffix(".json"), "--json"]
+        text = subprocess.run(command, capture_output=True, text=True).stdout
         c = json.loads(text)["completeness"]
-        shares.setdefault((tag, timing), []).append((c["announced"], c["recorded"], c["timed"], c["untimed"], c["lost"]))
+        share = c["announced"], c["recorded"], c["timed"], c["untimed"], c["lost"]
+        shares.setdefault((tag, timing), []).append(share)
 
 def interval(ratios):
     draws = sorted(statistics.fmean(random.choices(ratios, k=len(ratios))) for _ in range(4000))

@@ -17,7 +17,8 @@ scope=${NCCLSCOPE:-target/release/ncclscope}
 ranks=${RANKS:-$(nvidia-smi -L | grep -c '^GPU')}
 steps=${STEPS:-60}; slow=${SLOW_MS:-40}; batch=${BATCH:-32}
 export NCCL_NVLS_ENABLE=0 NCCL_SOCKET_IFNAME=lo OMP_NUM_THREADS=8
-train="python3 -m torch.distributed.run --nnodes 1 --master-addr 127.0.0.1 --master-port 29511 --nproc-per-node $ranks bench/gpu/ddp_densenet.py --batch $batch"
+train="python3 -m torch.distributed.run --nnodes 1 --master-addr 127.0.0.1 --master-port 29511"
+train+=" --nproc-per-node $ranks bench/gpu/ddp_densenet.py --batch $batch"
 mkdir -p "$out"
 link=$(realpath "$out")/slow_link.so
 cc -O2 -shared -fPIC -o "$link" bench/gpu/slow_link.c -ldl -lpthread
@@ -76,13 +77,15 @@ for file in sorted(glob.glob(out + "/plain.*.out")):
             report = {}
         found = (report.get("arrivals") or {}).get("links" if kind == "link" else "ranks", [])
         told = [r for r in found if r["loss_wall_us"] is not None]
-        text = ", ".join(f"rank {r['rank']} {r['loss_wall_us'] / 1e6:.3f} s {[round(x / 1e6, 3) for x in r['loss_interval_us'] or []]}" for r in told)
+        interval = lambda r: [round(x / 1e6, 3) for x in r["loss_interval_us"] or []]
+        text = ", ".join(f"rank {r['rank']} {r['loss_wall_us'] / 1e6:.3f} s {interval(r)}" for r in told)
         if plain is None or slowed is None:
             print(f"{name}: no figure")
             continue
         right = next((r["loss_wall_us"] / 1e6 for r in told if r["rank"] == rank), None)
         error = f"{100 * (right / (slowed - plain) - 1):+.1f} %" if right else "not told"
-        print(f"{name}: {plain:.3f} s, slowed rank {rank} {slowed:.3f} s, truth {slowed - plain:.3f} s; told: {text or 'nobody'}: {error}")
+        print(f"{name}: {plain:.3f} s, slowed rank {rank} {slowed:.3f} s, truth {slowed - plain:.3f} s; "
+              f"told: {text or 'nobody'}: {error}")
         for finding in report.get("findings", [])[:2]:
             print("   ", finding["sentence"], finding["evidence"])
 P

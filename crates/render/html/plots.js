@@ -1,14 +1,15 @@
 // Plots the operations: time or bandwidth by size, and how the times of one operation are spread.
 //
-// Both draw from the report that the page carries; the spread also from the histograms beside it. A row of the table, a
-// mark of the first plot and the list above the second all pick the operation that the second plot and the figures under
-// it are of. Marks differ in shape as well as in colour.
+// Both draw from the report that the page carries; the spread also from the histograms beside it. A row of
+// the table, a mark of the first plot and the list above the second all pick the operation that the second
+// plot and the figures under it are of. Marks differ in shape as well as in colour.
 
 const report = JSON.parse(document.getElementById("report").textContent);
 const { histograms, short_ids } = JSON.parse(document.getElementById("more").textContent);
 const operations = report.operations;
 const table_rows = new Map();
-for (const row of document.querySelectorAll('table[data-rows="operations"] tbody tr')) table_rows.set(Number(row.dataset.i), row);
+for (const row of document.querySelectorAll('table[data-rows="operations"] tbody tr'))
+  table_rows.set(Number(row.dataset.i), row);
 
 const COLOURS = 8;
 const STATISTICS = ["n", "sum", "mean", "min", "p50", "p95", "p99", "max"];
@@ -17,13 +18,19 @@ const STATISTICS = ["n", "sum", "mean", "min", "p50", "p95", "p99", "max"];
 
 const name_of = (operation) => operation.function ?? "unnamed";
 const way_of = (operation) =>
-  operation.algorithm || operation.protocol ? `${operation.algorithm ?? "-"}/${operation.protocol ?? "-"}` : "";
+  operation.algorithm || operation.protocol
+    ? `${operation.algorithm ?? "-"}/${operation.protocol ?? "-"}`
+    : "";
 
 const communicator_of = (operation) => short_ids[operation.communicator] ?? "";
 
 function size(bytes) {
   if (bytes === null) return "unknown size";
-  for (const [unit, name] of [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]]) {
+  for (const [unit, name] of [
+    [2 ** 30, "GiB"],
+    [2 ** 20, "MiB"],
+    [2 ** 10, "KiB"],
+  ]) {
     if (bytes >= unit && bytes % unit === 0) return `${bytes / unit} ${name}`;
   }
   return `${bytes} B`;
@@ -45,7 +52,13 @@ function time(us) {
 }
 
 const label = (operation) =>
-  [name_of(operation), size(operation.bytes), operation.datatype?.replace(/^nccl/, ""), communicator_of(operation), way_of(operation)]
+  [
+    name_of(operation),
+    size(operation.bytes),
+    operation.datatype?.replace(/^nccl/, ""),
+    communicator_of(operation),
+    way_of(operation),
+  ]
     .filter(Boolean)
     .join(" · ");
 
@@ -163,9 +176,21 @@ class Plot {
     const width = Math.max(260, this.place.clientWidth);
     this.drawn_width = this.place.clientWidth;
     this.tip.hidden = true;
-    const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": this.label, tabindex: "0" });
+    const svg = shape("svg", {
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": this.label,
+      tabindex: "0",
+    });
     this.place.replaceChildren(svg);
-    this.box = { width, height, left: margin.left, right: width - margin.right, top: margin.top, bottom: height - margin.bottom };
+    this.box = {
+      width,
+      height,
+      left: margin.left,
+      right: width - margin.right,
+      top: margin.top,
+      bottom: height - margin.bottom,
+    };
     return svg;
   }
 
@@ -182,7 +207,13 @@ class Plot {
       svg.append(shape("path", { class: "grid", d: `M${x} ${top}V${bottom}` }));
       svg.append(shape("text", { x, y: bottom + 16, "text-anchor": "middle" }, text(tick)));
     }
-    svg.append(shape("text", { class: "title", x: (left + right) / 2, y: bottom + 34, "text-anchor": "middle" }, title));
+    svg.append(
+      shape(
+        "text",
+        { class: "title", x: (left + right) / 2, y: bottom + 34, "text-anchor": "middle" },
+        title,
+      ),
+    );
   }
 
   y_axis(svg, scale, ticks, text, title) {
@@ -228,10 +259,16 @@ class BySize extends Plot {
     this.function = "";
     if (!this.measure) return;
     this.choices.append(
-      choice("Show", "Figure by size", this.measures.map((m) => [m.key, m.title]), this.measure.key, (key) => {
-        this.measure = this.measures.find((m) => m.key === key);
-        this.draw();
-      }),
+      choice(
+        "Show",
+        "Figure by size",
+        this.measures.map((m) => [m.key, m.title]),
+        this.measure.key,
+        (key) => {
+          this.measure = this.measures.find((m) => m.key === key);
+          this.draw();
+        },
+      ),
     );
     if (functions.length > 1) {
       const options = [["", "all functions"], ...functions.map((name) => [name, name])];
@@ -278,13 +315,25 @@ class BySize extends Plot {
     this.points = wanted.filter((p) => p.x > 0 && p.y > 0 && (!this.in_span || this.in_span.has(p.i)));
     const left_out = wanted.length - this.points.length;
     const hints = [];
-    if (measure.spread) hints.push("Mark: median (p50); bar: shortest call to p95; thin bar: to the longest.");
-    hints.push("Point at a mark to read it, pick it to see how its times are spread; arrow keys do the same.");
+    if (measure.spread)
+      hints.push("Mark: median (p50); bar: shortest call to p95; thin bar: to the longest.");
+    hints.push(
+      "Point at a mark to read it, pick it to see how its times are spread; arrow keys do the same.",
+    );
     if (this.in_span) hints.push("Only operations with calls in the span that is selected above.");
-    if (left_out && !this.in_span) hints.push(`Left out: ${left_out} of ${wanted.length} operations, without a size above 0 or without this figure.`);
+    if (left_out && !this.in_span)
+      hints.push(
+        `Left out: ${left_out} of ${wanted.length} operations, ` +
+          "without a size above 0 or without this figure.",
+      );
     this.hint.textContent = hints.join(" ");
     this.legend.replaceChildren();
-    if (!this.points.length) return this.empty(this.in_span ? "No operation with this figure has calls in the span." : "No operation has this figure.");
+    if (!this.points.length)
+      return this.empty(
+        this.in_span
+          ? "No operation with this figure has calls in the span."
+          : "No operation has this figure.",
+      );
 
     const svg = this.begin(360, { left: 52, right: 14, top: 24, bottom: 42 });
     const { left, right, top, bottom } = this.box;
@@ -296,7 +345,13 @@ class BySize extends Plot {
     const y_domain = widened(Math.min(...lows), Math.max(...highs), 4);
     const x = log_scale(x_domain, [left, right]);
     const y = log_scale(y_domain, [bottom, top]);
-    this.x_axis(svg, x, binary_ticks(x_domain, Math.floor((right - left) / 62)), size, "size by the convention of nccl-tests");
+    this.x_axis(
+      svg,
+      x,
+      binary_ticks(x_domain, Math.floor((right - left) / 62)),
+      size,
+      "size by the convention of nccl-tests",
+    );
     this.y_axis(svg, y, decimal_ticks(y_domain, 7), (v) => String(+v.toPrecision(6)), measure.title);
 
     const all = this.series(this.points);
@@ -328,7 +383,8 @@ class BySize extends Plot {
 
     const shown = all.slice(0, all.length > COLOURS ? COLOURS - 1 : COLOURS);
     for (const s of shown) this.legend.append(this.entry(s.colour, s.label));
-    if (all.length > shown.length) this.legend.append(this.entry(COLOURS - 1, `${all.length - shown.length} more, on pointing`));
+    if (all.length > shown.length)
+      this.legend.append(this.entry(COLOURS - 1, `${all.length - shown.length} more, on pointing`));
 
     const nearest = (event) => {
       const at = svg.getBoundingClientRect();
@@ -374,10 +430,13 @@ class BySize extends Plot {
     if (times) {
       const known = ["min", "p50", "p95", "p99", "max"].filter((key) => times[key] !== null);
       lines.push(known.map((key) => `${key} ${figure(times[key])}`).join("  ") + " µs");
-      lines.push(`${times.n} ${this.measure.key === "shortest" ? "operations" : "calls"}, sum ${time(times.sum)}`);
+      lines.push(
+        `${times.n} ${this.measure.key === "shortest" ? "operations" : "calls"}, sum ${time(times.sum)}`,
+      );
     }
     if (operation.busbw_gb_per_s !== null) lines.push(`busbw ${figure(operation.busbw_gb_per_s)} GB/s`);
-    if (operation.call_busbw_gb_per_s !== null) lines.push(`busbw of the median call ${figure(operation.call_busbw_gb_per_s)} GB/s`);
+    if (operation.call_busbw_gb_per_s !== null)
+      lines.push(`busbw of the median call ${figure(operation.call_busbw_gb_per_s)} GB/s`);
     this.show_tip(point.px, point.py, label(operation), lines);
   }
 
@@ -441,7 +500,8 @@ class Spread extends Plot {
       .map((operation, i) => [String(i), label(operation)])
       .filter(([i]) => SPREADS.some((s) => histograms[i]?.[s.key]));
     this.choices.replaceChildren();
-    if (list.length) this.choices.append(choice("Of", "Operation", list, String(picked), (i) => pick(Number(i))));
+    if (list.length)
+      this.choices.append(choice("Of", "Operation", list, String(picked), (i) => pick(Number(i))));
     if (there.length > 1) {
       const options = there.map((s) => [s.key, s.title]);
       this.choices.append(
@@ -479,7 +539,9 @@ class Spread extends Plot {
       buckets = buckets_of(histogram, wider);
     }
     // Percentiles that are close stand above each other.
-    const marks = ["p50", "p95", "p99"].filter((key) => typeof times?.[key] === "number").map((key) => ({ key, px: at(times[key]) }));
+    const marks = ["p50", "p95", "p99"]
+      .filter((key) => typeof times?.[key] === "number")
+      .map((key) => ({ key, px: at(times[key]) }));
     marks.forEach((mark, i) => {
       mark.row = i && mark.px - marks[i - 1].px < 28 ? marks[i - 1].row + 1 : 0;
     });
@@ -487,13 +549,21 @@ class Spread extends Plot {
     const most = Math.max(...buckets.map((bucket) => bucket.count));
     const y = (count) => bottom - ((bottom - top) * count) / most;
     const share = (part) => bottom - (bottom - top) * part;
-    this.x_axis(svg, x, decimal_ticks(domain, Math.floor((right - left) / 70)), time, `${this.spread.title}, logarithmic`);
+    this.x_axis(
+      svg,
+      x,
+      decimal_ticks(domain, Math.floor((right - left) / 70)),
+      time,
+      `${this.spread.title}, logarithmic`,
+    );
     const whole = even_ticks(0, most, 5).filter(Number.isInteger);
     this.y_axis(svg, y, whole, String, this.spread.what);
     for (const part of [0, 0.25, 0.5, 0.75, 1]) {
       svg.append(shape("text", { x: right + 6, y: share(part) + 4 }, `${100 * part} %`));
     }
-    svg.append(shape("text", { class: "title", x: this.box.width - 2, y: 12, "text-anchor": "end" }, "up to here"));
+    svg.append(
+      shape("text", { class: "title", x: this.box.width - 2, y: 12, "text-anchor": "end" }, "up to here"),
+    );
 
     let path = `M${left} ${bottom}`;
     for (const bucket of buckets) {
@@ -514,8 +584,8 @@ class Spread extends Plot {
     const cross = shape("path", { class: "cross", d: "" });
     svg.append(cross);
     this.hint.textContent =
-      `${total} ${this.spread.what}, warm-ups left out. Bars: how many are in each bucket, ${histogram.per_octave / wider} of which ` +
-      `make a doubling; line: the share of them up to there.`;
+      `${total} ${this.spread.what}, warm-ups left out. Bars: how many are in each bucket, ` +
+      `${histogram.per_octave / wider} of which make a doubling; line: the share of them up to there.`;
 
     const point_at = (i) => {
       const bucket = buckets[i];
@@ -570,7 +640,12 @@ function pick(i) {
 function describe() {
   const operation = operations[picked];
   if (!operation) return;
-  const head = element("tr", {}, element("th", { class: "t", scope: "col" }, "µs"), ...STATISTICS.map((s) => element("th", { scope: "col" }, s)));
+  const head = element(
+    "tr",
+    {},
+    element("th", { class: "t", scope: "col" }, "µs"),
+    ...STATISTICS.map((s) => element("th", { scope: "col" }, s)),
+  );
   const body = element("tbody");
   for (const { field, title } of SPREADS) {
     const times = operation[field];
@@ -585,19 +660,28 @@ function describe() {
   const over = operation.nranks === null ? "" : ` over ${count(operation.nranks, "rank", "ranks")}`;
   const source = operation.time_source ? ` (from ${operation.time_source})` : "";
   facts.push(
-    `${count(operation.calls, "call", "calls")}${over}, ${operation.timed} with a GPU time${source}, ${count(operation.warmup, "warm-up", "warm-ups")}; ` +
+    `${count(operation.calls, "call", "calls")}${over}, ${operation.timed} with a GPU time${source}, ` +
+      `${count(operation.warmup, "warm-up", "warm-ups")}; ` +
       `${count(operation.matched, "operation", "operations")} with a GPU time on every rank.`,
   );
-  if (operation.captured || operation.replays) facts.push(`${operation.captured} captured into CUDA graphs; ${operation.replays} of the calls are replays.`);
+  if (operation.captured || operation.replays)
+    facts.push(
+      `${operation.captured} captured into CUDA graphs; ${operation.replays} of the calls are replays.`,
+    );
   for (const [cause, n] of Object.entries(operation.untimed)) {
     const remedy = report.completeness.remedies[cause];
     facts.push(`${n} without a GPU time, ${cause}${remedy ? `: ${remedy}` : ""}`);
   }
   if (operation.bandwidth_refused) facts.push(`Bandwidth refused: ${operation.bandwidth_refused}`);
-  if (operation.percentile_error > 0) facts.push(`Percentiles are from a histogram, within ${100 * operation.percentile_error} %.`);
+  if (operation.percentile_error > 0)
+    facts.push(`Percentiles are from a histogram, within ${100 * operation.percentile_error} %.`);
   const table = element("table", { class: "detail" }, element("thead", {}, head), body);
   const list = element("ul", { class: "lines" }, ...facts.map((fact) => element("li", {}, fact)));
-  detail.replaceChildren(element("h3", {}, label(operation)), element("div", { class: "frame" }, table), list);
+  detail.replaceChildren(
+    element("h3", {}, label(operation)),
+    element("div", { class: "frame" }, table),
+    list,
+  );
 }
 
 let by_size;

@@ -1,8 +1,9 @@
 // Makes the tables of the page sortable and, where they are long, filterable.
 //
-// A table names the rows of the report that it shows (`data-rows`), each row its number (`data-i`), and a column the field
-// it sorts by (`data-path`): so figures sort by what they are, not by how they are rounded. Columns without one sort by
-// their text, and counts by name by their sum. What is missing stands last in either direction.
+// A table names the rows of the report that it shows (`data-rows`), each row its number (`data-i`), and a
+// column the field it sorts by (`data-path`): so figures sort by what they are, not by how they are rounded.
+// Columns without one sort by their text, and counts by name by their sum. What is missing stands last in
+// either direction.
 
 const report = JSON.parse(document.getElementById("report").textContent);
 const FILTER_FROM = 12;
@@ -26,7 +27,8 @@ function sort(table, column, direction) {
     const cell = row.cells[column];
     return cell.querySelector(".none") ? null : cell.textContent;
   };
-  const rows = [...table.tBodies[0].rows].map((row) => ({ row, value: value(row), i: Number(row.dataset.i) }));
+  const keyed = (row) => ({ row, value: value(row), i: Number(row.dataset.i) });
+  const rows = [...table.tBodies[0].rows].map(keyed);
   rows.sort((a, b) => {
     if (a.value === null || b.value === null) return (a.value === null) - (b.value === null) || a.i - b.i;
     return direction * compare(a.value, b.value) || a.i - b.i;

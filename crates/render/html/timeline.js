@@ -226,7 +226,8 @@ function filter_tables(span) {
     foot?.classList.toggle("out-of-span", shown < rows.length);
     if (!span) continue;
     note.textContent = follows
-      ? `${shown} of ${rows.length} rows have calls from ${span_words(span)}. Their figures are of the whole run.`
+      ? `${shown} of ${rows.length} rows have calls from ${span_words(span)}. ` +
+        "Their figures are of the whole run."
       : `This table is of the whole run: it does not follow the span that is selected.`;
   }
   const operations = span && report.operations.flatMap((_, i) => (FOLLOWS.operations(i, ...span) ? [i] : []));
