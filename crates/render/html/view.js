@@ -210,7 +210,8 @@ function draw() {
       ? `${data.lanes.length} lanes`
       : `${at.lanes.length} of ${data.lanes.length} lanes`;
   $("where").textContent =
-    `${from} to ${to} of ${time(whole)}, ${names}${canvas.dataset.calls === "too many" ? ": shares of the time; zoom in for calls" : ""}`;
+    `${from} to ${to} of ${time(whole)}, ${names}` +
+    (canvas.dataset.calls === "too many" ? ": shares of the time; zoom in for calls" : "");
 }
 
 function draw_axis(at, x, colours) {
@@ -426,7 +427,8 @@ function words_of(call) {
   else if (waited <= 0) lines.push(`Arrived last: waited for nobody, transfer ${time(call.transfer)}`);
   else
     lines.push(
-      `Waited ${time(waited)}${last ? ` for ${rank_of(last.lane)}` : ""}, then transfer ${time(call.transfer)}`,
+      `Waited ${time(waited)}${last ? ` for ${rank_of(last.lane)}` : ""}, ` +
+        `then transfer ${time(call.transfer)}`,
     );
   lines.push(`From ${time(call.begin)}, ${time(call.length)} in all`);
   return lines;
@@ -494,12 +496,15 @@ function describe() {
   const longest = ranks[0].length_us;
   const known = ranks.every((r) => r.waited_us !== null);
   const last = ranks.at(-1);
+  const place = mine.is_gpu ? " on the GPU" : " in the API call; there is no GPU time";
+  const transfer = `The transfer took ${time(last.length_us)}.`;
   const sentence =
     !known || ranks.length < 2
-      ? `${rank_of(picked.lane)}: ${time(picked.length_us)}${mine.is_gpu ? " on the GPU" : " in the API call; there is no GPU time"}.`
+      ? `${rank_of(picked.lane)}: ${time(picked.length_us)}${place}.`
       : mine.call === last.call
-        ? `${rank_of(picked.lane)} arrived last: ${time(longest - last.length_us)} after the first rank. The transfer took ${time(last.length_us)}.`
-        : `${rank_of(picked.lane)} waited ${time(mine.waited_us)} for ${rank_of(last.lane)}. The transfer took ${time(last.length_us)}.`;
+        ? `${rank_of(picked.lane)} arrived last: ${time(longest - last.length_us)} after the first rank. ` +
+          transfer
+        : `${rank_of(picked.lane)} waited ${time(mine.waited_us)} for ${rank_of(last.lane)}. ${transfer}`;
   const rate =
     known && columns.bytes && last.length_us > 0
       ? ` That is ${compact(columns.bytes / last.length_us / 1e3)} GB/s of payload.`
