@@ -439,3 +439,38 @@ fn paths_of_pages_that_code_names_are_there() {
     }
     assert!(missing.is_empty(), "{missing:#?}");
 }
+
+/// The longest line of code, comment or text, in characters.
+const COLUMNS: usize = 110;
+
+/// Lines fit on half a screen. Apart from these: tables; lines with an address, or with a picture, which
+/// can't be broken; fenced blocks of pages, which show what a command prints; and recorded data and
+/// goldens, which are in files of other endings.
+#[test]
+fn lines_fit() {
+    let mut long = Vec::new();
+    let code = [
+        ".rs", ".py", ".pyi", ".sh", ".js", ".css", ".html", ".c", ".toml", ".yml", "Makefile",
+    ];
+    for file in files(&code).into_iter().chain(pages()) {
+        let text = fs::read_to_string(&file).expect("read");
+        let page = file.extension().is_some_and(|e| e == "md");
+        let mut fenced = false;
+        for (n, line) in text.lines().enumerate() {
+            fenced ^= page && line.starts_with("```");
+            let content = line.trim_start_matches(['/', '!', '#', ' ']);
+            let exempt = fenced
+                || content.starts_with('|')
+                || line.contains("://")
+                || page && line.starts_with("![");
+            if line.chars().count() > COLUMNS && !exempt {
+                long.push(format!("{}:{}", file.display(), n + 1));
+            }
+        }
+    }
+    assert!(
+        long.is_empty(),
+        "{} lines over {COLUMNS} columns: {long:#?}",
+        long.len()
+    );
+}
