@@ -142,7 +142,7 @@ struct Compared {
 
 /// What is gathered of a process.
 #[derive(Default)]
-pub struct Plan {
+pub struct ProcessSpells {
     spells: Vec<Spell>,
     /// By spell: from when on calls are needed for it and those that follow.
     needed: Vec<i64>,
@@ -284,9 +284,9 @@ impl Cost {
     }
 }
 
-impl Plan {
+impl ProcessSpells {
     /// For a process.
-    pub fn new(process: &Process) -> Plan {
+    pub fn new(process: &Process) -> ProcessSpells {
         type Same = (u32, Name, Name, u64);
         let mut known: HashMap<Same, u32> = HashMap::new();
         let symbols = process.shapes.iter().map(|shape| {
@@ -333,14 +333,14 @@ impl Plan {
         for at in (1..needed.len()).rev() {
             needed[at - 1] = needed[at - 1].min(needed[at]);
         }
-        Plan {
+        ProcessSpells {
             spells,
             needed,
             symbols,
             lead,
             period: 1,
             cupti: CuptiCost::of(process),
-            ..Plan::default()
+            ..ProcessSpells::default()
         }
     }
 
@@ -638,7 +638,7 @@ pub struct Gatherer {
 
 impl Gatherer {
     /// Adds a process; `now` has taken all of its calls.
-    pub fn add(&mut self, process: &Process, mut now: Plan) {
+    pub fn add(&mut self, process: &Process, mut now: ProcessSpells) {
         for launch in [
             process.graphs.launches.first(),
             process.graphs.launches.last(),

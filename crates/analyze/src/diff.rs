@@ -138,7 +138,7 @@ pub struct Versus {
 
 /// One kind of operation in both runs.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct KindOfOperation {
     /// Number of the role in [`Diff::communicators`]; null where the communicator's definition is lost.
     pub role: Option<usize>,
     /// Ranks.
@@ -249,7 +249,7 @@ pub struct Diff {
     /// All kinds together, one for each source of times.
     pub totals: Vec<Total>,
     /// Kinds of operations, largest change of the total time first, then those that are not compared.
-    pub operations: Vec<Row>,
+    pub operations: Vec<KindOfOperation>,
     /// What limits the comparison.
     pub notes: Vec<String>,
 }
@@ -321,7 +321,7 @@ fn role_rows(a: &Run, b: &Run, pairs: &[Pair]) -> Vec<RoleRow> {
     pairs.iter().enumerate().map(row).collect()
 }
 
-fn compare_kinds(a: &Run, b: &Run, pairs: &[Pair]) -> Vec<Row> {
+fn compare_kinds(a: &Run, b: &Run, pairs: &[Pair]) -> Vec<KindOfOperation> {
     let common = |side: fn(&Pair) -> Option<usize>| -> HashMap<usize, usize> {
         let known = pairs
             .iter()
@@ -352,7 +352,7 @@ fn compare_kinds(a: &Run, b: &Run, pairs: &[Pair]) -> Vec<Row> {
         .filter(|(_, sides)| sides.iter().any(Option::is_some));
     there
         .map(|((role, function, datatype, bytes), [a, b])| {
-            let row = Row {
+            let row = KindOfOperation {
                 role,
                 nranks: nranks(role),
                 function,
@@ -374,7 +374,11 @@ fn compare_kinds(a: &Run, b: &Run, pairs: &[Pair]) -> Vec<Row> {
         .collect()
 }
 
-fn compare(mut row: Row, a: Option<&Gathered>, b: Option<&Gathered>) -> Row {
+fn compare(
+    mut row: KindOfOperation,
+    a: Option<&Gathered>,
+    b: Option<&Gathered>,
+) -> KindOfOperation {
     let there: Vec<&Gathered> = a.into_iter().chain(b).collect();
     let source = (0..2).find(|source| there.iter().all(|g| g.compared(*source).0 > 0));
     row.time_source = source.map(|source| SOURCES[source]);
@@ -439,7 +443,7 @@ fn versus(
 }
 
 /// All kinds of each source of times, as if B had made A's calls.
-fn totals(rows: &[Row]) -> Vec<Total> {
+fn totals(rows: &[KindOfOperation]) -> Vec<Total> {
     let of_source = |(number, source): (usize, &'static str)| {
         let kinds = || rows.iter().filter(move |r| r.time_source == Some(source));
         let both = rows.iter().filter(|r| r.a.is_some() && r.b.is_some());
@@ -488,7 +492,7 @@ fn finding(comparison: &Comparison, different: bool) -> Finding {
 }
 
 /// What is said of each kind.
-fn find(rows: &mut [Row]) {
+fn find(rows: &mut [KindOfOperation]) {
     let p: Vec<f64> = rows
         .iter()
         .filter_map(|r| Some(r.comparison?.p_different()))
@@ -502,16 +506,16 @@ fn find(rows: &mut [Row]) {
 }
 
 /// Largest change of A's total time first, then what is not compared by its time.
-fn sort(rows: &mut [Row]) {
-    let change = |r: &Row| {
+fn sort(rows: &mut [KindOfOperation]) {
+    let change = |r: &KindOfOperation| {
         let a = r.a.as_ref()?;
         Some(r.versus.difference_us?.abs() * a.compared as f64)
     };
-    let time = |r: &Row| {
+    let time = |r: &KindOfOperation| {
         let side = r.a.as_ref().or(r.b.as_ref());
         side.and_then(|s| s.sum_us).unwrap_or(0.0)
     };
-    let group = |r: &Row| match (r.finding, change(r)) {
+    let group = |r: &KindOfOperation| match (r.finding, change(r)) {
         (Finding::Vanished, _) => 3,
         (Finding::Appeared, _) => 4,
         (_, None) => 2,
@@ -529,7 +533,7 @@ fn sort(rows: &mut [Row]) {
     });
 }
 
-fn notes(a: &Run, b: &Run, rows: &[Row]) -> Vec<String> {
+fn notes(a: &Run, b: &Run, rows: &[KindOfOperation]) -> Vec<String> {
     let mut notes = vec![
         "An interval knows the noise within these two runs only. What differs from start to start \
          (placement, clocks, other jobs) shows when two equal runs are compared."

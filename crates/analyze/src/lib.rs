@@ -216,8 +216,8 @@ struct UnderWay {
     untimed: ByCause,
     shown: graphs::Shown,
     in_windows: streams::Calls,
-    cost: cost::Plan,
-    waits: stream_waits::Plan,
+    cost: cost::ProcessSpells,
+    waits: stream_waits::ProcessWaits,
     timeline: timeline::Plan,
 }
 
@@ -287,8 +287,8 @@ impl Analysis {
                 untimed: [0; CAUSES.len()],
                 shown: graphs::Shown::default(),
                 in_windows: streams::Calls::new(process),
-                cost: cost::Plan::new(process),
-                waits: stream_waits::Plan::new(capture, process, &walk),
+                cost: cost::ProcessSpells::new(process),
+                waits: stream_waits::ProcessWaits::new(capture, process, &walk),
                 timeline: timeline::Plan::new(capture, process, &walk, &rows),
             });
         }

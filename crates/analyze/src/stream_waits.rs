@@ -244,16 +244,16 @@ pub struct Gatherer {
 }
 
 /// One process under way.
-pub struct Plan {
+pub struct ProcessWaits {
     /// By place: index into `kinds`. Timed calls and those left out of the sample have different places.
     kind_of: Vec<usize>,
-    kinds: Vec<Kind>,
+    kinds: Vec<WaitedOperation>,
     /// The newest launch of several calls: it has one wait.
     launch: (u64, u64),
 }
 
 /// The calls of an operation that a process makes on one GPU.
-struct Kind {
+struct WaitedOperation {
     key: Key,
     device: Option<u32>,
     sums: Sums,
@@ -263,9 +263,9 @@ struct Kind {
     active: Option<(i64, i64)>,
 }
 
-impl Plan {
+impl ProcessWaits {
     /// Prepares for a process.
-    pub fn new(capture: &Capture, process: &Process, walk: &Walk) -> Plan {
+    pub fn new(capture: &Capture, process: &Process, walk: &Walk) -> ProcessWaits {
         let mut known: HashMap<(Key, Option<u32>), usize> = HashMap::new();
         let mut kinds = Vec::new();
         let kind = |place: &crate::executions::Place| {
@@ -278,7 +278,7 @@ impl Plan {
                 bytes: capture.bytes_as(place.shape, place.function),
             };
             *known.entry((key, device)).or_insert_with(|| {
-                kinds.push(Kind {
+                kinds.push(WaitedOperation {
                     key,
                     device,
                     sums: Sums::default(),
@@ -288,7 +288,7 @@ impl Plan {
                 kinds.len() - 1
             })
         };
-        Plan {
+        ProcessWaits {
             kind_of: walk.places().iter().map(kind).collect(),
             kinds,
             launch: (0, 0),
@@ -358,8 +358,8 @@ impl Plan {
 
 impl Gatherer {
     /// Takes in a process that was walked through.
-    pub fn add(&mut self, process: &Process, plan: Plan) {
-        let mut devices: BTreeMap<Option<u32>, Vec<&Kind>> = BTreeMap::new();
+    pub fn add(&mut self, process: &Process, plan: ProcessWaits) {
+        let mut devices: BTreeMap<Option<u32>, Vec<&WaitedOperation>> = BTreeMap::new();
         for kind in &plan.kinds {
             devices.entry(kind.device).or_default().push(kind);
         }
@@ -639,7 +639,7 @@ mod tests {
         let process = process(&mut capture, 0, &calls);
         let plan = |in_graphs| {
             let walk = Walk::new(&process);
-            let mut plan = Plan::new(&Capture::default(), &process, &walk);
+            let mut plan = ProcessWaits::new(&Capture::default(), &process, &walk);
             let mut steps = crate::executions::Steps::default();
             walk.for_each(&mut steps, |execution| {
                 plan.add(execution);

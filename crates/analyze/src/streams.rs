@@ -26,7 +26,7 @@ mod window;
 use crate::executions::{Execution, Place};
 use crate::interval::Batches;
 use bubbles::Bubble;
-use capture::windows::Kind;
+use capture::windows::ActivityKind;
 use interference::{alone, computed, slowed, Alone, Computed};
 use intervals::Union;
 use join::Launched;
@@ -464,15 +464,15 @@ impl Gatherer {
             if time.0 >= time.1 {
                 continue;
             }
-            let is_nccl = r.kind == Kind::Kernel && names.does(r.name) == Does::Nccl;
+            let is_nccl = r.kind == ActivityKind::Kernel && names.does(r.name) == Does::Nccl;
             let (beside, hidden) = match is_nccl {
                 true => (0, seen.computes.covers(time)),
                 false => (seen.communicates().covers(time), 0),
             };
             let of = match r.kind {
-                Kind::Kernel => of_names.get_mut(r.name as usize),
-                Kind::Copy => Some(&mut self.copies),
-                Kind::Fill => Some(&mut self.fills),
+                ActivityKind::Kernel => of_names.get_mut(r.name as usize),
+                ActivityKind::Copy => Some(&mut self.copies),
+                ActivityKind::Fill => Some(&mut self.fills),
             };
             let Some(of) = of else { continue };
             of.add(&OfName {

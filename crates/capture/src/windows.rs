@@ -109,7 +109,7 @@ pub struct Ran {
     /// CUDA's id of its node in that graph.
     pub node: u64,
     /// What it was.
-    pub kind: Kind,
+    pub kind: ActivityKind,
     /// Bytes of a copy or fill; blocks of a kernel's grid.
     pub size: u64,
 }
@@ -118,7 +118,7 @@ pub struct Ran {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs)]
-pub enum Kind {
+pub enum ActivityKind {
     #[default]
     Kernel = 0,
     Copy = 1,
@@ -280,9 +280,9 @@ pub fn ran(payload: &[u8]) -> Option<(u32, u32, Vec<Ran>)> {
             graph: u32::try_from(at(5)).ok()?,
             node,
             kind: match at(7) {
-                0 => Kind::Kernel,
-                1 => Kind::Copy,
-                2 => Kind::Fill,
+                0 => ActivityKind::Kernel,
+                1 => ActivityKind::Copy,
+                2 => ActivityKind::Fill,
                 _ => return None,
             },
             size: at(8),
@@ -431,7 +431,7 @@ mod tests {
                 correlation: 40 + (i / 500) as u32,
                 graph: 2,
                 node: (2 << 32) + i % 500,
-                kind: Kind::Kernel,
+                kind: ActivityKind::Kernel,
                 size: 128,
             })
             .collect();
@@ -450,7 +450,7 @@ mod tests {
         )) {
             let all: Vec<Ran> = all.into_iter().map(|ran| {
                 let (start, ns, name, stream, correlation, graph, node, kind) = ran;
-                let kind = [Kind::Kernel, Kind::Copy, Kind::Fill][usize::from(kind)];
+                let kind = [ActivityKind::Kernel, ActivityKind::Copy, ActivityKind::Fill][usize::from(kind)];
                 Ran { start, ns, name, stream, correlation, graph, node, kind, size: ns / 3 }
             }).collect();
             let mut bytes = Vec::new();

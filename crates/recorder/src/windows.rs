@@ -44,7 +44,7 @@ use crate::lock::Lock;
 use crate::settings::When;
 use capture::block::BlockKind;
 use capture::live::Header;
-use capture::windows::{self, Ask, End, Kind as Ran, Window};
+use capture::windows::{self, ActivityKind as Ran, Ask, End, Window};
 use cupti::Cupti;
 use felt::Felt;
 use price::{Answer, Price};

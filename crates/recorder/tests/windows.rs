@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tables::windows::{Off, Ran, Window};
 use tables::Process;
 
-use ::capture::windows::{Ask, End, Kind};
+use ::capture::windows::{ActivityKind, Ask, End};
 
 /// Streams of the second device, and of kernels that run for long.
 const SECOND: u64 = 0x60;
@@ -32,7 +32,7 @@ const ERROR: i64 = 1_000_000;
 /// A launch, as the job knows it.
 #[derive(Clone, Copy, Debug)]
 struct Launch {
-    kind: Kind,
+    kind: ActivityKind,
     asked: Ask,
     correlation: u64,
     device: u64,
@@ -112,7 +112,13 @@ impl Play {
         }
     }
 
-    fn launch(&mut self, kind: Kind, asked: Ask, at: [u64; 2], launch: impl FnOnce(&Cuda, u64)) {
+    fn launch(
+        &mut self,
+        kind: ActivityKind,
+        asked: Ask,
+        at: [u64; 2],
+        launch: impl FnOnce(&Cuda, u64),
+    ) {
         let [device, stream] = at;
         let before = realtime();
         launch(&self.cuda, stream);
@@ -139,7 +145,7 @@ impl Play {
     fn kernel(&mut self, function: (u64, *const c_char), device: u64, stream: u64) {
         let null = std::ptr::null_mut();
         self.launch(
-            Kind::Kernel,
+            ActivityKind::Kernel,
             Ask::Launch,
             [device, stream],
             |cuda, stream| {
@@ -159,16 +165,16 @@ impl Play {
         self.comm.enqueue(4096);
         self.kernel(self.nccl, 0, STREAM);
         self.kernel(self.compute, 0, OTHER);
-        self.launch(Kind::Copy, Ask::Copy, [0, OTHER], |cuda, stream| {
+        self.launch(ActivityKind::Copy, Ask::Copy, [0, OTHER], |cuda, stream| {
             cuda.copy_on(0, 0, 5000, stream);
         });
-        self.launch(Kind::Fill, Ask::Copy, [0, OTHER], |cuda, stream| {
+        self.launch(ActivityKind::Fill, Ask::Copy, [0, OTHER], |cuda, stream| {
             cuda.fill_on(0, 0, 2000, stream);
         });
         if graph {
             let exec = self.exec;
             self.launch(
-                Kind::Kernel,
+                ActivityKind::Kernel,
                 Ask::LaunchGraph,
                 [0, STREAM],
                 |cuda, stream| {
@@ -415,7 +421,8 @@ impl Left {
             let mut numbers = line.split(' ').map(|n| n.parse::<u64>().expect("a number"));
             let mut next = || numbers.next().expect("one more");
             Launch {
-                kind: [Kind::Kernel, Kind::Copy, Kind::Fill][next() as usize],
+                kind: [ActivityKind::Kernel, ActivityKind::Copy, ActivityKind::Fill]
+                    [next() as usize],
                 asked: match next() {
                     0 => Ask::Launch,
                     1 => Ask::LaunchGraph,
@@ -529,8 +536,8 @@ impl Left {
             let name = &self.process.windows.names[r.name as usize];
             let in_graph = launch.asked == Ask::LaunchGraph;
             let (expected, size) = match (launch.kind, launch.stream) {
-                (Kind::Copy, _) => ("", 5000),
-                (Kind::Fill, _) => ("", 2000),
+                (ActivityKind::Copy, _) => ("", 5000),
+                (ActivityKind::Fill, _) => ("", 2000),
                 (_, STREAM) if in_graph => ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 1),
                 (_, STREAM) => ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 24),
                 (_, LONG) if launch.end - launch.start == LONG_NS as i64 => ("long", 24),
@@ -686,7 +693,7 @@ fn launches_of_a_library_that_looks_the_driver_up_late_are_seen() {
         let kernels = window
             .ran
             .iter()
-            .filter(|r| r.kind == Kind::Kernel && r.graph == 0);
+            .filter(|r| r.kind == ActivityKind::Kernel && r.graph == 0);
         let launches = window.asked.iter().filter(|a| a.kind == Ask::Launch);
         kernels.count().saturating_sub(launches.count())
     };
@@ -967,7 +974,7 @@ impl Profiler {
         play.rest();
         assert_eq!(begun(), registered, "a window opened meanwhile");
         let kernels = play.launches[first..].iter();
-        let kernels = kernels.filter(|l| l.kind == Kind::Kernel);
+        let kernels = kernels.filter(|l| l.kind == ActivityKind::Kernel);
         let kernels: u64 = kernels.map(|l| l.kernels).sum();
         assert_eq!(self.end(), [kernels, 0, 0]);
         play.long = long;
@@ -995,7 +1002,10 @@ fn job_that_was_profiled_before() {
         play.before_step = None;
         play.rest();
         assert_eq!(begun(), first, "a window opened meanwhile");
-        let kernels = play.launches.iter().filter(|l| l.kind == Kind::Kernel);
+        let kernels = play
+            .launches
+            .iter()
+            .filter(|l| l.kind == ActivityKind::Kernel);
         let kernels: u64 = kernels.map(|l| l.kernels).sum();
         assert_eq!(profiler.end(), [kernels, 0, 0]);
     }

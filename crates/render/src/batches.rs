@@ -335,7 +335,7 @@ pub fn kernels(capture: &Capture) -> Result<RecordBatch, ArrowError> {
 ///
 /// # Errors
 /// When the texts of a column are longer than 2 GiB together.
-pub fn kernels_of(rows: &[kernels::Row<'_>]) -> Result<RecordBatch, ArrowError> {
+pub fn kernels_of(rows: &[kernels::KernelRef<'_>]) -> Result<RecordBatch, ArrowError> {
     table(kernel_columns(), rows, |column, row| {
         (kernels::COLUMNS[column].value)(row)
     })

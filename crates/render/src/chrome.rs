@@ -245,9 +245,9 @@ impl<W: Write> Events<'_, W> {
     fn kernel(&mut self, placed: &PlacedKernel<'_>) -> Result<()> {
         let Slice { track, span } = placed.slice;
         let category = match placed.row.ran.kind {
-            capture::windows::Kind::Kernel => "kernel",
-            capture::windows::Kind::Copy => "gpu_memcpy",
-            capture::windows::Kind::Fill => "gpu_memset",
+            capture::windows::ActivityKind::Kernel => "kernel",
+            capture::windows::ActivityKind::Copy => "gpu_memcpy",
+            capture::windows::ActivityKind::Fill => "gpu_memset",
         };
         let (process, tid) = (placed.row.index, thread(track));
         self.begin_slice(process, tid, span, category, placed.name())?;

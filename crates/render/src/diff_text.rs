@@ -1,7 +1,9 @@
 //! A diff as plain text, and as JSON in the format of `schema/diff-1.json`.
 
 use crate::layout::{plural, Look, Page, Style, Table, Unit};
-use analyze::diff::{Diff, FigureRow, Finding, Row, RunRow, Side, Status, Total, Variants};
+use analyze::diff::{
+    Diff, FigureRow, Finding, KindOfOperation, RunRow, Side, Status, Total, Variants,
+};
 use analyze::environment::Change;
 use analyze::spelling::{datatype, percent, size, three, time};
 use std::io::{Result, Write};
@@ -410,7 +412,7 @@ fn total_row(total: &Total, unit: &Unit) -> [String; 9] {
 }
 
 /// Function, bytes, datatype and role of a kind.
-pub(crate) fn title(row: &Row) -> [String; 4] {
+pub(crate) fn title(row: &KindOfOperation) -> [String; 4] {
     [
         row.function.clone().unwrap_or_else(|| "-".to_owned()),
         row.bytes.map_or("-".to_owned(), size),
@@ -420,7 +422,7 @@ pub(crate) fn title(row: &Row) -> [String; 4] {
 }
 
 fn algorithms(diff: &Diff, page: &mut Page) {
-    let changed: Vec<&Row> = diff.operations.iter().filter(|r| r.how_changed).collect();
+    let changed: Vec<&KindOfOperation> = diff.operations.iter().filter(|r| r.how_changed).collect();
     if changed.is_empty() {
         return;
     }

@@ -73,7 +73,7 @@ pub struct Slice {
 /// The number of an operation of which the capture holds at least two calls, and where one of them stands in
 /// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct OperationPart {
     /// Number of the operation, from 1.
     pub operation: u64,
     /// Whether no other of its calls begins earlier.
@@ -101,7 +101,7 @@ pub struct Placed<'a> {
     /// First start to last stop, in host time; and by how much it was moved.
     pub gpu: Option<(Slice, i64)>,
     /// Its part in an operation.
-    pub part: Option<Part>,
+    pub part: Option<OperationPart>,
     /// What of its time on the GPU was waiting, where that is known.
     pub waited: Option<Waited>,
 }
@@ -121,7 +121,7 @@ impl Placed<'_> {
 /// A kernel, copy or fill on the time line.
 pub struct PlacedKernel<'a> {
     /// What ran.
-    pub row: kernels::Row<'a>,
+    pub row: kernels::KernelRef<'a>,
     /// Where it lies.
     pub slice: Slice,
 }
@@ -130,10 +130,10 @@ impl PlacedKernel<'_> {
     /// What it is called: the kernel's name, or what was done.
     pub fn name(&self) -> &str {
         match self.row.ran.kind {
-            capture::windows::Kind::Kernel if self.row.name.is_empty() => "kernel",
-            capture::windows::Kind::Kernel => self.row.name,
-            capture::windows::Kind::Copy => "copy",
-            capture::windows::Kind::Fill => "fill",
+            capture::windows::ActivityKind::Kernel if self.row.name.is_empty() => "kernel",
+            capture::windows::ActivityKind::Kernel => self.row.name,
+            capture::windows::ActivityKind::Copy => "copy",
+            capture::windows::ActivityKind::Fill => "fill",
         }
     }
 }
@@ -384,7 +384,7 @@ impl<'a> Timeline<'a> {
             let operation = key(&row).and_then(|key| self.operations.get(&key));
             let part = operation.and_then(|operation| {
                 let position = position(&row, host, gpu)?;
-                Some(Part {
+                Some(OperationPart {
                     operation: operation.number,
                     first: operation.first == position,
                     last: operation.last == position,

@@ -1,7 +1,7 @@
 //! Kernels of windows in the exports and as an Arrow table, of recorded jobs.
 
 use analyze::streams::kernels::{of_process, why_none, COLUMNS};
-use capture::windows::Kind;
+use capture::windows::ActivityKind;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use prost::Message;
@@ -171,7 +171,7 @@ fn time_lines_have_a_lane_for_each_stream_and_all_that_ran_on_it() {
             assert_eq!(placed.slice.span.begin, row.ran.start);
             *wanted.entry(placed.name().to_owned()).or_default() += 1;
         }
-        assert!(rows.iter().any(|row| row.ran.kind == Kind::Kernel));
+        assert!(rows.iter().any(|row| row.ran.kind == ActivityKind::Kernel));
     }
     let calls = timeline.calls();
     let calls: usize = calls

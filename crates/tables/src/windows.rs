@@ -8,7 +8,7 @@
 
 use crate::clock::Clock;
 use capture::live::View;
-use capture::windows::{self, Ask, End, Kind};
+use capture::windows::{self, ActivityKind, Ask, End};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -110,7 +110,7 @@ pub struct Ran {
     /// CUDA's id of the node in it.
     pub node: u64,
     /// What it was.
-    pub kind: Kind,
+    pub kind: ActivityKind,
     /// Bytes of a copy or fill; blocks of a kernel's grid.
     pub size: u64,
 }
@@ -321,7 +321,7 @@ mod tests {
             correlation,
             graph,
             node: 0,
-            kind: Kind::Kernel,
+            kind: ActivityKind::Kernel,
             size: 1,
         };
         let mut all = vec![

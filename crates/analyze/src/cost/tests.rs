@@ -4,7 +4,7 @@ use super::*;
 use crate::executions::{Steps, Walk};
 use crate::fixtures::Random;
 use ::capture::live::part;
-use ::capture::windows::{End, Kind};
+use ::capture::windows::{ActivityKind, End};
 use tables::graphs::Launch;
 use tables::windows::{Ran, Window};
 use tables::{Call, Shape};
@@ -180,7 +180,7 @@ fn play(job: &Job, seed: u64) -> (Process, f64) {
                     correlation: 1,
                     graph: 1,
                     node: 0,
-                    kind: Kind::Kernel,
+                    kind: ActivityKind::Kernel,
                     size: 1,
                 })
                 .into_iter()
@@ -194,7 +194,7 @@ fn play(job: &Job, seed: u64) -> (Process, f64) {
 fn cost(processes: &[&Process]) -> Cost {
     let mut gatherer = Gatherer::default();
     for process in processes {
-        let mut plan = Plan::new(process);
+        let mut plan = ProcessSpells::new(process);
         let walk = Walk::new(process);
         walk.for_each(&mut Steps::default(), |execution| {
             plan.add(process, execution);

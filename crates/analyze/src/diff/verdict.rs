@@ -1,6 +1,6 @@
 //! What `--fail-on` may ask, and the answers.
 
-use super::{Finding, Row, Run, Total, Versus};
+use super::{Finding, KindOfOperation, Run, Total, Versus};
 use crate::environment::{Change, FactKind};
 use crate::interval::{holm, Comparison, CONFIDENCE, LEAST_OPERATIONS};
 use serde::Serialize;
@@ -110,7 +110,7 @@ pub struct Verdict {
 }
 
 /// A kind in a sentence.
-fn title(row: &Row) -> String {
+fn title(row: &KindOfOperation) -> String {
     let function = row.function.as_deref().unwrap_or("an unnamed function");
     let bytes = row
         .bytes
@@ -132,7 +132,7 @@ pub(super) fn judge(
     criterion: Criterion,
     a: &Run,
     b: &Run,
-    rows: &[Row],
+    rows: &[KindOfOperation],
     totals: &[Total],
     changes: &[Change],
 ) -> Judgement {
@@ -175,7 +175,7 @@ fn listed(reasons: impl Iterator<Item = String>) -> (Status, Vec<String>) {
     (status, reasons)
 }
 
-fn slower(by: f64, rows: &[Row], totals: &[Total]) -> (Status, Vec<String>) {
+fn slower(by: f64, rows: &[KindOfOperation], totals: &[Total]) -> (Status, Vec<String>) {
     let limit = 1.0 + by;
     let kinds = rows
         .iter()

@@ -9,7 +9,7 @@
 
 use super::intervals::Union;
 use super::kinds::{Does, Names};
-use capture::windows::{Ask, Kind};
+use capture::windows::{ActivityKind, Ask};
 use std::collections::BTreeMap;
 use tables::windows::Window;
 
@@ -36,10 +36,9 @@ fn misses_launches(kernels: usize, launches: usize) -> bool {
 /// For how long the host waited for the GPU in each piece of a window, and how long the piece was, ns; none
 /// where that is not known.
 pub fn waited(window: &Window, names: &Names) -> Vec<(f64, f64)> {
-    let kernels = window
-        .ran
-        .iter()
-        .filter(|r| r.kind == Kind::Kernel && r.graph == 0 && names.does(r.name) != Does::Nccl);
+    let kernels = window.ran.iter().filter(|r| {
+        r.kind == ActivityKind::Kernel && r.graph == 0 && names.does(r.name) != Does::Nccl
+    });
     let launches = window.asked.iter().filter(|a| a.kind == Ask::Launch);
     if misses_launches(kernels.count(), launches.count()) || window.asked.is_empty() {
         return Vec::new();
@@ -108,7 +107,7 @@ mod tests {
             correlation: 0,
             graph: 0,
             node: 0,
-            kind: Kind::Kernel,
+            kind: ActivityKind::Kernel,
             size: 1,
         };
         Window {

@@ -9,7 +9,7 @@
 
 use super::intervals::{Span, Union};
 use super::kinds::{Does, Names};
-use capture::windows::Kind;
+use capture::windows::ActivityKind;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use tables::windows::Ran;
@@ -27,7 +27,7 @@ pub fn computed(ran: &[Ran], names: &Names) -> Vec<Computed> {
     // Ids of names are a process's own.
     let mut before: HashMap<u32, [(&str, u64); 2]> = HashMap::new();
     let mut all = Vec::new();
-    for r in ran.iter().filter(|r| r.kind == Kind::Kernel) {
+    for r in ran.iter().filter(|r| r.kind == ActivityKind::Kernel) {
         let name = names.name(r.name);
         let this = (name, r.size);
         let previous = before.entry(r.stream).or_default();

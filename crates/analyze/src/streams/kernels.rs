@@ -12,13 +12,13 @@ use super::kinds::{does, Does};
 use super::window::NcclKernel;
 use super::{devices, join, kinds, Calls};
 use crate::executions::{Steps, Walk};
-use capture::windows::Kind;
+use capture::windows::ActivityKind;
 use tables::calls::Value;
 use tables::windows::{Off, Ran, Window};
 use tables::{Capture, Process, Shape};
 
 /// A kernel, copy or fill where it stands.
-pub struct Row<'a> {
+pub struct KernelRef<'a> {
     /// Its capture.
     pub capture: &'a Capture,
     /// Its process.
@@ -45,9 +45,10 @@ struct Joined {
     ticket: Option<u64>,
 }
 
-impl Row<'_> {
+impl KernelRef<'_> {
     fn does(&self) -> Option<Does> {
-        (self.ran.kind == Kind::Kernel).then(|| does(self.name, &self.capture.communication))
+        (self.ran.kind == ActivityKind::Kernel)
+            .then(|| does(self.name, &self.capture.communication))
     }
 
     fn shape(&self) -> Option<&Shape> {
@@ -64,7 +65,7 @@ pub struct Column {
     /// The unit, or nothing.
     pub unit: &'static str,
     /// Its value.
-    pub value: for<'a> fn(&'a Row<'a>) -> Value<'a>,
+    pub value: for<'a> fn(&'a KernelRef<'a>) -> Value<'a>,
 }
 
 fn known(value: Option<u64>) -> Value<'static> {
@@ -104,9 +105,9 @@ columns! {
     "device" "int" "" |r| Value::Unsigned(r.ran.device.into());
     "stream" "int" "" |r| Value::Unsigned(r.ran.stream.into());
     "kind" "text" "" |r| Value::Text(match r.ran.kind {
-        Kind::Kernel => "kernel",
-        Kind::Copy => "copy",
-        Kind::Fill => "fill",
+        ActivityKind::Kernel => "kernel",
+        ActivityKind::Copy => "copy",
+        ActivityKind::Fill => "fill",
     });
     "name" "text" "" |r| text(Some(r.name).filter(|name| !name.is_empty()));
     "does" "text" "" |r| text(r.does().map(|does| match does {
@@ -122,11 +123,11 @@ columns! {
     "end_ns" "time" "" |r| Value::Signed(r.ran.end);
     "time_ns" "int" "ns" |r| known(u64::try_from(r.ran.end - r.ran.start).ok());
     "blocks" "int" "" |r| match r.ran.kind {
-        Kind::Kernel => Value::Unsigned(r.ran.size),
+        ActivityKind::Kernel => Value::Unsigned(r.ran.size),
         _ => Value::Null,
     };
     "bytes" "int" "bytes" |r| match r.ran.kind {
-        Kind::Kernel => Value::Null,
+        ActivityKind::Kernel => Value::Null,
         _ => Value::Unsigned(r.ran.size),
     };
     "correlation" "int" "" |r| Value::Unsigned(r.ran.correlation.into());
@@ -148,7 +149,7 @@ columns! {
 }
 
 /// The rows of a process: by window, then device and start.
-pub fn of_process<'a>(capture: &'a Capture, index: usize) -> Vec<Row<'a>> {
+pub fn of_process<'a>(capture: &'a Capture, index: usize) -> Vec<KernelRef<'a>> {
     let process = &capture.processes[index];
     let windows = &process.windows;
     if windows.list.iter().all(|window| window.ran.is_empty()) {
@@ -167,8 +168,8 @@ pub fn of_process<'a>(capture: &'a Capture, index: usize) -> Vec<Row<'a>> {
             let counted = on.seen.as_ref().map(|seen| seen.span);
             let mut joined = on.seen.iter().flat_map(|seen| &seen.nccl).map(joined);
             rows.extend(on.ran.iter().map(|ran| {
-                let nccl = ran.kind == Kind::Kernel && names.does(ran.name) == Does::Nccl;
-                Row {
+                let nccl = ran.kind == ActivityKind::Kernel && names.does(ran.name) == Does::Nccl;
+                KernelRef {
                     capture,
                     process,
                     index,

@@ -135,7 +135,7 @@ fn row(lane: &Lane, calls: &Calls, of: &[Sample]) -> Replay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use capture::windows::Kind;
+    use capture::windows::ActivityKind;
 
     #[test]
     fn a_replay_is_summed_up_with_what_was_exposed_of_it() {
@@ -155,7 +155,7 @@ mod tests {
             correlation: at as u32,
             graph: 3,
             node: 0,
-            kind: Kind::Kernel,
+            kind: ActivityKind::Kernel,
             size: 1,
         };
         // Five replays: 30 of computing, an AllReduce of which half is exposed, and a kernel of another

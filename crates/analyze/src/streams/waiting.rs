@@ -44,7 +44,7 @@ const ALL_TO_ALL: [&str; 3] = ["AllReduce", "AllGather", "ReduceScatter"];
 
 /// One kernel of an operation.
 #[derive(Clone, Copy)]
-struct Part {
+struct WaitPart {
     lane: usize,
     window: usize,
     start: i64,
@@ -119,7 +119,7 @@ const PIECES: usize = 8;
 
 /// The waits in all windows. `members` is how many GPUs a communicator has, by its index.
 pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
-    let mut kinds: HashMap<(u32, &str), Vec<Vec<Part>>> = HashMap::new();
+    let mut kinds: HashMap<(u32, &str), Vec<Vec<WaitPart>>> = HashMap::new();
     for (lane, of) in lanes.iter().enumerate() {
         for (window, seen) in of.windows.iter().enumerate() {
             for kernel in &seen.seen.nccl {
@@ -131,7 +131,7 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
                     continue;
                 }
                 let parts = kinds.entry((communicator, name));
-                parts.or_insert_with(|| vec![Vec::new(); lanes.len()])[lane].push(Part {
+                parts.or_insert_with(|| vec![Vec::new(); lanes.len()])[lane].push(WaitPart {
                     lane,
                     window,
                     start: kernel.start,
@@ -160,7 +160,7 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
         // That with the fewest: an operation must be on all.
         parts.sort_by_key(Vec::len);
         for first in &parts[0] {
-            let others: Option<Vec<Part>> = parts[1..]
+            let others: Option<Vec<WaitPart>> = parts[1..]
                 .iter()
                 .map(|parts| beside(parts, first))
                 .collect();
@@ -266,7 +266,7 @@ fn passes_on(rank: u32, peers: &[Peer]) -> bool {
 }
 
 /// The kernel that ran beside `first` for the longest.
-fn beside(parts: &[Part], first: &Part) -> Option<Part> {
+fn beside(parts: &[WaitPart], first: &WaitPart) -> Option<WaitPart> {
     let from = parts.partition_point(|part| part.end <= first.start);
     let at_once = parts[from..]
         .iter()
@@ -282,8 +282,8 @@ impl Waits {
         self.pieces.iter().map(|piece| piece.1 - piece.0).sum()
     }
 
-    fn add(&mut self, operation: &[Part]) {
-        let ns = |part: &Part| part.end - part.start;
+    fn add(&mut self, operation: &[WaitPart]) {
+        let ns = |part: &WaitPart| part.end - part.start;
         let Some(last) = operation.iter().min_by_key(|part| (ns(part), part.lane)) else {
             return;
         };
@@ -314,7 +314,7 @@ impl Waits {
     /// Adds the kernels that send and receive.
     fn add_sends(&mut self, lanes: &[Lane]) {
         // By communicator, own rank and peer.
-        let mut by_pair: HashMap<(u32, u32, Peer), Vec<Part>> = HashMap::new();
+        let mut by_pair: HashMap<(u32, u32, Peer), Vec<WaitPart>> = HashMap::new();
         let mut all = Vec::new();
         for (lane, of) in lanes.iter().enumerate() {
             for (window, seen) in of.windows.iter().enumerate() {
@@ -324,7 +324,7 @@ impl Waits {
                     else {
                         continue;
                     };
-                    let part = Part {
+                    let part = WaitPart {
                         lane,
                         window,
                         start: kernel.start,
@@ -357,7 +357,7 @@ impl Waits {
                 let parts = by_pair.get(&(communicator, peer.rank, this))?;
                 Some((beside(parts, &part)?, peer.receives))
             });
-            let others: Vec<(Part, bool)> = others.collect();
+            let others: Vec<(WaitPart, bool)> = others.collect();
             let seen = &lanes[part.lane].windows[part.window].seen;
             for (other, _) in others.iter().filter(|(_, receives)| *receives) {
                 let waited = (part.start, other.start.min(part.end));

@@ -9,7 +9,7 @@
 
 use super::intervals::{Span, Union};
 use super::kinds::{Does, Names};
-use capture::windows::Kind;
+use capture::windows::ActivityKind;
 use std::collections::{BTreeMap, HashMap};
 use tables::windows::{Ran, Window};
 
@@ -132,7 +132,8 @@ fn known(ran: &[Ran]) -> Option<Span> {
 fn marks(ran: &[Ran], known: Span) -> Vec<i64> {
     // What it is and how big; in a graph, also where.
     let mut starts: HashMap<(u32, u64, u32, u64), Vec<i64>> = HashMap::new();
-    let inside = |r: &&Ran| r.kind == Kind::Kernel && known.0 <= r.start && r.start < known.1;
+    let inside =
+        |r: &&Ran| r.kind == ActivityKind::Kernel && known.0 <= r.start && r.start < known.1;
     for r in ran.iter().filter(inside) {
         let node = if r.graph == 0 { 0 } else { r.node };
         let key = (r.name, r.size, r.stream, node);
@@ -198,7 +199,7 @@ pub fn seen(ran: &[Ran], names: &Names) -> Option<Seen> {
     let (mut computes, mut communicates, mut copies) = (Vec::new(), Vec::new(), Vec::new());
     for r in ran {
         let time = (r.start, r.end);
-        if r.kind != Kind::Kernel {
+        if r.kind != ActivityKind::Kernel {
             copies.push(time);
             continue;
         }
@@ -266,7 +267,11 @@ mod tests {
             correlation: from_ms as u32,
             graph: 0,
             node: 0,
-            kind: if name == 0 { Kind::Copy } else { Kind::Kernel },
+            kind: if name == 0 {
+                ActivityKind::Copy
+            } else {
+                ActivityKind::Kernel
+            },
             size: 1,
         }
     }

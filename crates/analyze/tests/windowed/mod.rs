@@ -83,7 +83,7 @@ impl Job {
             correlation: 0,
             graph: 0,
             node: 0,
-            kind: capture::windows::Kind::Kernel,
+            kind: capture::windows::ActivityKind::Kernel,
             size: 1,
         });
     }

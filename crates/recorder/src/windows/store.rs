@@ -8,7 +8,7 @@
 
 use super::cupti::{Activity, COPY, FILL};
 use crate::lock::Lock;
-use capture::windows::{Kind, Ran};
+use capture::windows::{ActivityKind, Ran};
 use std::cell::UnsafeCell;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CStr;
@@ -115,9 +115,9 @@ impl Store {
             graph: activity.graph,
             node: activity.node,
             kind: match activity.kind {
-                COPY => Kind::Copy,
-                FILL => Kind::Fill,
-                _ => Kind::Kernel,
+                COPY => ActivityKind::Copy,
+                FILL => ActivityKind::Fill,
+                _ => ActivityKind::Kernel,
             },
             size: activity.size,
         };
