@@ -5,6 +5,8 @@
 //! contradict.
 //!
 //! Rule: a bandwidth is a finite number above 0 or it is `None` with a reason; never infinite.
+//!
+//! Source: doc/PERFORMANCE.md of <https://github.com/NVIDIA/nccl-tests>.
 
 use serde::Serialize;
 

@@ -20,6 +20,10 @@
 //! rank that is always late changes neither: it makes the bound wide on one side.
 //!
 //! Rule: a bound never rests on the assumption of common ends, and an estimate never narrows a bound.
+//!
+//! Source: that messages in both directions bound an offset from both sides is from A. Duda, G. Harrus,
+//! Y. Haddad and G. Bernard, "Estimating global time in distributed systems", ICDCS 1987. A collective is a
+//! message from each rank to each other one.
 
 mod given;
 mod lines;

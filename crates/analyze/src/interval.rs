@@ -18,6 +18,14 @@
 //!
 //! Rule: it knows the noise within a run only. What differs from start to start (placement, clocks, other
 //! jobs) shows when two equal runs are compared, and nowhere else.
+//!
+//! Sources: batch means, R. W. Conway, "Some tactical problems in digital simulation", Management Science
+//! 10(1), 1963; why so few batches, B. Schmeiser, "Batch size effects in the analysis of simulation output",
+//! Operations Research 30(3), 1982; unequal errors, B. L. Welch, "The generalization of 'Student's' problem
+//! when several different population variances are involved", Biometrika 34, 1947, with the degrees of
+//! freedom of F. E. Satterthwaite, "An approximate distribution of estimates of variance components",
+//! Biometrics Bulletin 2(6), 1946; the block bootstrap that was not chosen, H. R. Künsch, "The jackknife and
+//! the bootstrap for general stationary observations", Annals of Statistics 17(3), 1989.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -242,7 +250,9 @@ pub fn of_runs(values: &[f64]) -> Option<OfRuns> {
     })
 }
 
-/// As [`of_runs`], of ratios: their geometric mean, so that a ratio and its inverse weigh the same.
+/// As [`of_runs`], of ratios: their geometric mean, so that a ratio and its inverse weigh the same (P. J.
+/// Fleming and J. J. Wallace, "How not to lie with statistics: the correct way to summarize benchmark
+/// results", Communications of the ACM 29(3), 1986).
 pub fn ratio_of_runs(ratios: &[f64]) -> Option<OfRuns> {
     let logarithms: Vec<f64> = ratios.iter().map(|r| r.ln()).collect();
     let logarithm = of_runs(&logarithms)?;
@@ -258,7 +268,8 @@ fn freedom_t(freedom: f64) -> StudentsT {
 }
 
 /// Which of many tests fail when all together shall raise a false alarm with probability `level` at most
-/// (Holm's method).
+/// (S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics
+/// 6(2), 1979).
 pub fn holm(p: &[f64], level: f64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]).then(a.cmp(b)));

@@ -290,6 +290,10 @@ impl Gpu {
 
 /// A figure is out of line beyond so many scaled median deviations and this part of the median.
 const DEVIATIONS: f64 = 5.0;
+/// Makes a median deviation comparable with a standard deviation, for a normal distribution (P. J. Rousseeuw
+/// and C. Croux, "Alternatives to the median absolute deviation", Journal of the American Statistical
+/// Association 88(424), 1993).
+const TO_STANDARD_DEVIATION: f64 = 1.4826;
 const PART: f64 = 0.1;
 /// Fewer ranks have no "rest" to differ from.
 const LEAST_RANKS: usize = 4;
@@ -349,7 +353,7 @@ fn outliers_of(figure: &'static str, values: &[Option<f64>], rows: &[RankRow]) -
         return Vec::new();
     };
     let deviations: Vec<Option<f64>> = known.iter().map(|v| Some((v - middle).abs())).collect();
-    let usual = median(&sorted(&deviations)).unwrap_or(0.0) * 1.4826;
+    let usual = median(&sorted(&deviations)).unwrap_or(0.0) * TO_STANDARD_DEVIATION;
     let limit = (DEVIATIONS * usual).max(PART * middle);
     let out = |(row, value): (usize, &Option<f64>)| {
         let value = (*value)?;

@@ -170,6 +170,9 @@ pub(crate) fn percentile(values: &mut [f64], percent: u64) -> Option<f64> {
 }
 
 /// Area between the two distribution functions, in the unit of the values; `None` of nothing. Sorts both.
+///
+/// That this area is the Wasserstein distance: S. S. Vallender, "Calculation of the Wasserstein distance
+/// between probability distributions on the line", Theory of Probability and Its Applications 18(4), 1974.
 pub fn wasserstein(a: &mut [f64], b: &mut [f64]) -> Option<f64> {
     if a.is_empty() || b.is_empty() {
         return None;

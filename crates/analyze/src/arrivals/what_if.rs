@@ -23,6 +23,10 @@
 //! takes, and the run can't become shorter than that ([`WhatIf::bound`]).
 //!
 //! Rule: with nobody moved, every operation ends when it did.
+//!
+//! Source: to follow a wait back to the delay that caused it, also over others in between, is from D. Böhme,
+//! M. Geimer, F. Wolf and L. Arnold, "Identifying the root causes of wait states in large-scale parallel
+//! applications", ICPP 2010.
 
 use super::operations::{Lane, Operations, PartIndex, OTHER};
 use crate::interval::Batches;
