@@ -28,7 +28,8 @@ use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef, TimeU
 use serde_json::{json, Value as Json};
 use std::collections::HashMap;
 use std::sync::Arc;
-use tables::calls::{CallRef, Column, Value};
+use tables::calls::{CallRef, Column};
+use tables::columns::{known, Value};
 use tables::Capture;
 
 /// The time zone of moments.
@@ -258,7 +259,7 @@ pub fn steps(report: &Report) -> Result<RecordBatch, ArrowError> {
         COLUMNS.into_iter(),
         &rows,
         |column, (row, number, step)| match column {
-            0 => known(row.rank.map(u64::from)),
+            0 => known(row.rank),
             1 => Value::Text(&row.host),
             2 => Value::Unsigned(row.pid.into()),
             3 => Value::Unsigned(*number as u64),
@@ -305,7 +306,7 @@ pub fn graph_launches(capture: &Capture) -> Result<RecordBatch, ArrowError> {
         COLUMNS.into_iter(),
         &rows,
         |column, (process, launch)| match column {
-            0 => known(process.rank.map(u64::from)),
+            0 => known(process.rank),
             1 => Value::Text(&process.host),
             2 => Value::Unsigned(process.pid.into()),
             3 => Value::Unsigned(launch.graph.into()),
@@ -315,10 +316,6 @@ pub fn graph_launches(capture: &Capture) -> Result<RecordBatch, ArrowError> {
             _ => Value::Unsigned(launch.stream),
         },
     )
-}
-
-fn known(value: Option<u64>) -> Value<'static> {
-    value.map_or(Value::Null, Value::Unsigned)
 }
 
 /// Everything that ran in kernel windows of a capture.

@@ -6,11 +6,14 @@
 //!
 //! Rule: a time of 0 is "not known" here and null in a column.
 
+use crate::columns::{known, less_one, moment, nonzero, text};
 use crate::communicators::Communicator;
 use crate::names::Name;
 use crate::process::Process;
 use crate::Capture;
 use capture::live::{flag, part, verdict, waiter};
+
+pub use crate::columns::Value;
 
 /// What many calls of a process have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -357,17 +360,6 @@ pub fn bytes(function: &str, datatype: &str, count: u64, nranks: Option<u32>) ->
     }
 }
 
-/// A value in a column.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs)]
-pub enum Value<'a> {
-    Null,
-    Bool(bool),
-    Unsigned(u64),
-    Signed(i64),
-    Text(&'a str),
-}
-
 /// A call where it stands.
 #[derive(Clone, Copy)]
 #[allow(missing_docs)]
@@ -403,58 +395,15 @@ impl<'a> CallRef<'a> {
     }
 
     fn name(&self, name: Name) -> Value<'a> {
-        self.capture
-            .names
-            .get(name)
-            .map_or(Value::Null, Value::Text)
+        text(self.capture.names.get(name))
     }
-}
-
-/// A column of the table of calls.
-pub struct Column {
-    /// Its name, with the unit where it has one.
-    pub name: &'static str,
-    /// `bool`, `int`, `text`, `time` (ns since 1970), or `uint` for bit patterns that nobody counts with.
-    pub kind: &'static str,
-    /// The unit, or nothing.
-    pub unit: &'static str,
-    /// Its value for a call.
-    pub value: for<'a> fn(&CallRef<'a>) -> Value<'a>,
-}
-
-fn known(value: Option<u32>) -> Value<'static> {
-    value.map_or(Value::Null, |v| Value::Unsigned(v.into()))
-}
-
-fn nonzero(value: u64) -> Value<'static> {
-    if value == 0 {
-        Value::Null
-    } else {
-        Value::Unsigned(value)
-    }
-}
-
-fn less_one(value: u64) -> Value<'static> {
-    value.checked_sub(1).map_or(Value::Null, Value::Unsigned)
 }
 
 fn time(value: i64) -> Value<'static> {
-    if value == 0 {
-        Value::Null
-    } else {
-        Value::Signed(value)
-    }
+    moment((value != 0).then_some(value))
 }
 
-macro_rules! columns {
-    ($($name:literal $kind:literal $unit:literal $value:expr;)*) => {
-        /// The columns of the table of calls, in order.
-        pub const COLUMNS: &[Column] =
-            &[$(Column { name: $name, kind: $kind, unit: $unit, value: $value }),*];
-    };
-}
-
-columns! {
+crate::columns! { CallRef:
     "process" "int" "" |r| Value::Unsigned(r.index as u64);
     "launcher_rank" "int" "" |r| known(r.process.rank);
     "host" "text" "" |r| Value::Text(&r.process.host);
@@ -462,9 +411,8 @@ columns! {
     "init_thread" "int" "" |r| known(r.shape.thread);
     "device" "int" "" |r| known(r.shape.device);
     "ticket" "int" "" |r| Value::Unsigned(r.call.ticket);
-    "communicator" "text" "" |r| r.communicator().map_or(Value::Null, |c| Value::Text(&c.id));
-    "communicator_name" "text" ""
-        |r| r.communicator().and_then(|c| c.name.as_deref()).map_or(Value::Null, Value::Text);
+    "communicator" "text" "" |r| text(r.communicator().map(|c| c.id.as_str()));
+    "communicator_name" "text" "" |r| text(r.communicator().and_then(|c| c.name.as_deref()));
     "nranks" "int" "" |r| known(r.shape.nranks);
     "rank" "int" "" |r| known(r.shape.rank);
     "function" "text" "" |r| r.name(r.shape.function);
@@ -473,11 +421,11 @@ columns! {
             let composite = r.process.composites.get((r.call.composite as usize).wrapping_sub(1));
             r.name(composite.map_or(r.shape.function, |c| c.function))
         };
-    "operation_id" "int" "" |r| r.operation.map_or(Value::Null, Value::Unsigned);
-    "operation_part" "int" "" |r| less_one(r.call.composite.into());
+    "operation_id" "int" "" |r| known(r.operation);
+    "operation_part" "int" "" |r| less_one(r.call.composite);
     "datatype" "text" "" |r| r.name(r.shape.datatype);
     "count" "int" "elements" |r| Value::Unsigned(r.shape.count);
-    "bytes" "int" "bytes" |r| r.capture.bytes(r.shape).map_or(Value::Null, Value::Unsigned);
+    "bytes" "int" "bytes" |r| known(r.capture.bytes(r.shape));
     "root" "int" "" |r| if r.is_rooted() { known(r.shape.root) } else { Value::Null };
     "peer" "int" "" |r| known(r.shape.peer);
     "stream" "uint" "" |r| nonzero(r.shape.stream);
@@ -492,10 +440,10 @@ columns! {
         } else {
             Value::Unsigned(r.shape.nchannels.into())
         };
-    "nwarps" "int" "" |r| nonzero(r.shape.nwarps.into());
+    "nwarps" "int" "" |r| nonzero(r.shape.nwarps);
     "captured" "bool" "" |r| Value::Bool(r.shape.is(flag::CAPTURED));
     "replay" "bool" "" |r| Value::Bool(r.shape.is(flag::REPLAY));
-    "template" "int" "" |r| less_one(r.call.template.into());
+    "template" "int" "" |r| less_one(r.call.template);
     "copy_engine" "bool" "" |r| Value::Bool(r.shape.parts & part::COPY_ENGINE != 0);
     "symmetric_memory" "bool" "" |r| Value::Bool(r.shape.parts & part::SYMMETRIC != 0);
     "launch_ambiguous" "bool" "" |r| Value::Bool(r.shape.parts & part::LAUNCH_AMBIGUOUS != 0);
@@ -505,59 +453,42 @@ columns! {
     "launch_end_ns" "time" "" |r| time(r.call.launch_end_ns);
     "enqueue_ns" "time" "" |r| time(r.call.enqueue_ns);
     "return_ns" "time" "" |r| time(r.call.return_ns);
-    "host_time_ns" "int" "ns" |r| r.call.host_ns().map_or(Value::Null, Value::Unsigned);
+    "host_time_ns" "int" "ns" |r| known(r.call.host_ns());
     "gpu_start_ns" "time" "see gpu_error_ns" |r| nonzero(r.call.gpu_start);
     "gpu_stop_ns" "time" "see gpu_error_ns" |r| nonzero(r.call.gpu_stop);
     "gpu_error_ns" "int" "ns"
-        |r| if r.call.gpu_start == 0 { Value::Null } else { nonzero(r.call.gpu_error.into()) };
-    "gpu_time_ns" "int" "ns" |r| r.call.gpu_ns(r.shape).map_or(Value::Null, Value::Unsigned);
+        |r| if r.call.gpu_start == 0 { Value::Null } else { nonzero(r.call.gpu_error) };
+    "gpu_time_ns" "int" "ns" |r| known(r.call.gpu_ns(r.shape).ok());
     "gpu_time_source" "text" ""
         |r| if r.call.gpu_start == 0 { Value::Null } else { Value::Text(r.shape.time_source()) };
     "gpu_seen_ns" "time" "" |r| time(r.call.gpu_seen_ns);
-    "waiting_stream" "int" ""
-        |r| r.call.waiting_stream().map_or(Value::Null, |id| Value::Unsigned(id.into()));
-    "waited_from_ns" "time" "see gpu_error_ns" |r| r.call.waited_from().map_or(Value::Null, Value::Unsigned);
-    "exposed_ns" "int" "ns"
-        |r| {
-            let exposed = r.call.gpu_ns(r.shape).ok().and_then(|_| r.call.exposed_ns());
-            exposed.map_or(Value::Null, Value::Unsigned)
-        };
+    "waiting_stream" "int" "" |r| known(r.call.waiting_stream());
+    "waited_from_ns" "time" "see gpu_error_ns" |r| known(r.call.waited_from());
+    "exposed_ns" "int" "ns" |r| known(r.call.gpu_ns(r.shape).ok().and_then(|_| r.call.exposed_ns()));
     "untimed" "text" "" |r| r.call.gpu_ns(r.shape).map_or_else(|u| Value::Text(u.name()), |_| Value::Null);
     "late" "bool" "" |r| Value::Bool(r.call.verdict & verdict::LATE != 0);
     "channels_started" "int" "" |r| Value::Unsigned(r.call.channels_started.into());
     "channels_stopped" "int" "" |r| Value::Unsigned(r.call.channels_stopped.into());
-    "phase_sync_stop_ns" "time" "clock of gpu_start_ns"
-        |r| r.extra().map_or(Value::Null, |e| nonzero(e.phase_stop[0]));
-    "phase_compute_stop_ns" "time" "clock of gpu_start_ns"
-        |r| r.extra().map_or(Value::Null, |e| nonzero(e.phase_stop[1]));
-    "user_tag" "uint" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.user_tag));
-    "send_buffer" "uint" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.send_buffer));
-    "recv_buffer" "uint" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.recv_buffer));
-    "net_ops_started" "int" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.ops_started.into()));
-    "net_ops_stopped" "int" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.ops_stopped.into()));
-    "net_steps" "int" "" |r| r.extra().map_or(Value::Null, |e| nonzero(e.steps.into()));
-    "net_bytes_sent" "int" "bytes" |r| r.extra().map_or(Value::Null, |e| nonzero(e.bytes_sent));
-    "net_bytes_received" "int" "bytes" |r| r.extra().map_or(Value::Null, |e| nonzero(e.bytes_received));
-    "wait_send_gpu_ns" "int" "ns, summed over steps"
-        |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[0]));
-    "wait_send_peer_ns" "int" "ns, summed over steps"
-        |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[1]));
-    "wait_send_network_ns" "int" "ns, summed over steps"
-        |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[2]));
-    "wait_recv_network_ns" "int" "ns, summed over steps"
-        |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[3]));
-    "wait_recv_flush_ns" "int" "ns, summed over steps"
-        |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[4]));
-    "wait_recv_gpu_ns" "int" "ns, summed over steps"
-        |r| r.extra().map_or(Value::Null, |e| nonzero(e.waits_ns[5]));
-    "net_longest_ns" "int" "ns" |r| r.extra().map_or(Value::Null, |e| nonzero(e.longest_ns));
-    "net_longest_peer" "int" ""
-        |r| {
-            let peer = r.extra().and_then(|e| e.longest_peer.checked_sub(1));
-            peer.map_or(Value::Null, |p| Value::Unsigned(p.into()))
-        };
+    "phase_sync_stop_ns" "time" "clock of gpu_start_ns" |r| nonzero(r.extra().map_or(0, |e| e.phase_stop[0]));
+    "phase_compute_stop_ns" "time" "clock of gpu_start_ns" |r| nonzero(r.extra().map_or(0, |e| e.phase_stop[1]));
+    "user_tag" "uint" "" |r| nonzero(r.extra().map_or(0, |e| e.user_tag));
+    "send_buffer" "uint" "" |r| nonzero(r.extra().map_or(0, |e| e.send_buffer));
+    "recv_buffer" "uint" "" |r| nonzero(r.extra().map_or(0, |e| e.recv_buffer));
+    "net_ops_started" "int" "" |r| nonzero(r.extra().map_or(0, |e| e.ops_started));
+    "net_ops_stopped" "int" "" |r| nonzero(r.extra().map_or(0, |e| e.ops_stopped));
+    "net_steps" "int" "" |r| nonzero(r.extra().map_or(0, |e| e.steps));
+    "net_bytes_sent" "int" "bytes" |r| nonzero(r.extra().map_or(0, |e| e.bytes_sent));
+    "net_bytes_received" "int" "bytes" |r| nonzero(r.extra().map_or(0, |e| e.bytes_received));
+    "wait_send_gpu_ns" "int" "ns, summed over steps" |r| nonzero(r.extra().map_or(0, |e| e.waits_ns[0]));
+    "wait_send_peer_ns" "int" "ns, summed over steps" |r| nonzero(r.extra().map_or(0, |e| e.waits_ns[1]));
+    "wait_send_network_ns" "int" "ns, summed over steps" |r| nonzero(r.extra().map_or(0, |e| e.waits_ns[2]));
+    "wait_recv_network_ns" "int" "ns, summed over steps" |r| nonzero(r.extra().map_or(0, |e| e.waits_ns[3]));
+    "wait_recv_flush_ns" "int" "ns, summed over steps" |r| nonzero(r.extra().map_or(0, |e| e.waits_ns[4]));
+    "wait_recv_gpu_ns" "int" "ns, summed over steps" |r| nonzero(r.extra().map_or(0, |e| e.waits_ns[5]));
+    "net_longest_ns" "int" "ns" |r| nonzero(r.extra().map_or(0, |e| e.longest_ns));
+    "net_longest_peer" "int" "" |r| known(r.extra().and_then(|e| e.longest_peer.checked_sub(1)));
     "net_longest_state" "text" ""
-        |r| r.extra().filter(|e| e.longest_ns != 0).map_or(Value::Null, |e| Value::Text(e.longest_state()));
+        |r| text(r.extra().filter(|e| e.longest_ns != 0).map(|e| e.longest_state()));
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod births;
 mod callbacks;
 pub mod calls;
 pub mod clock;
+pub mod columns;
 pub mod communication;
 pub mod communicators;
 pub mod composites;

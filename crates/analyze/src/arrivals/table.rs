@@ -10,7 +10,7 @@ use super::gatherer::waits_for_last;
 use crate::executions::{Steps, Walk};
 use crate::operation_ids::OperationIds;
 use crate::operations;
-use tables::calls::Value;
+use tables::columns::{known, moment, text, Value};
 use tables::{Call, Capture, Name, Process, Shape};
 
 /// A rank's part in an operation.
@@ -37,55 +37,26 @@ pub struct Row<'a> {
     pub last: bool,
 }
 
-/// A column of the table.
-pub struct Column {
-    /// Its name, with the unit where it has one.
-    pub name: &'static str,
-    /// As in [`tables::calls::Column`].
-    pub kind: &'static str,
-    /// The unit, or nothing.
-    pub unit: &'static str,
-    /// Its value.
-    pub value: for<'a> fn(&'a Row<'a>) -> Value<'a>,
-}
-
-fn known(value: Option<u64>) -> Value<'static> {
-    value.map_or(Value::Null, Value::Unsigned)
-}
-
-fn text(value: Option<&str>) -> Value<'_> {
-    value.map_or(Value::Null, Value::Text)
-}
-
-impl Row<'_> {
-    fn communicator(&self) -> Option<&tables::Communicator> {
+impl<'a> Row<'a> {
+    fn communicator(&self) -> Option<&'a tables::Communicator> {
         let index = self.shape.communicator?;
         self.capture.communicators.get(index as usize)
     }
 }
 
-macro_rules! columns {
-    ($($name:literal $kind:literal $unit:literal $value:expr;)*) => {
-        /// The columns, in order.
-        pub const COLUMNS: &[Column] = &[
-            $(Column { name: $name, kind: $kind, unit: $unit, value: $value },)*
-        ];
-    };
-}
-
-columns! {
+tables::columns! { Row:
     "operation_id" "int" "" |r| Value::Unsigned(r.operation);
     "communicator" "text" "" |r| text(r.communicator().map(|c| c.id.as_str()));
     "communicator_name" "text" "" |r| text(r.communicator().and_then(|c| c.name.as_deref()));
     "function" "text" "" |r| text(r.capture.names.get(r.function));
     "bytes" "int" "bytes" |r| known(r.capture.bytes_as(r.shape, r.function));
     "process" "int" "" |r| Value::Unsigned(r.index as u64);
-    "launcher_rank" "int" "" |r| known(r.process.rank.map(u64::from));
+    "launcher_rank" "int" "" |r| known(r.process.rank);
     "host" "text" "" |r| Value::Text(&r.process.host);
-    "device" "int" "" |r| known(r.shape.device.map(u64::from));
-    "rank" "int" "" |r| known(r.shape.rank.map(u64::from));
+    "device" "int" "" |r| known(r.shape.device);
+    "rank" "int" "" |r| known(r.shape.rank);
     "ticket" "int" "" |r| Value::Unsigned(r.call.ticket);
-    "api_ns" "time" "" |r| if r.call.api_ns == 0 { Value::Null } else { Value::Signed(r.call.api_ns) };
+    "api_ns" "time" "" |r| moment(Some(r.call.api_ns).filter(|at| *at != 0));
     "gpu_time_ns" "int" "ns" |r| Value::Unsigned(r.time);
     "wait_ns" "int" "ns" |r| Value::Unsigned(r.time - r.range.0);
     "late_ns" "int" "ns" |r| Value::Unsigned(r.range.1 - r.time);

@@ -13,7 +13,7 @@ use super::window::NcclKernel;
 use super::{devices, join, kinds, Calls};
 use crate::executions::{Steps, Walk};
 use capture::windows::ActivityKind;
-use tables::calls::Value;
+use tables::columns::{known, moment, nonzero, text, Value};
 use tables::windows::{Off, Ran, Window};
 use tables::{Capture, Process, Shape};
 
@@ -45,57 +45,20 @@ struct Joined {
     ticket: Option<u64>,
 }
 
-impl KernelRef<'_> {
+impl<'a> KernelRef<'a> {
     fn does(&self) -> Option<Does> {
         (self.ran.kind == ActivityKind::Kernel)
             .then(|| does(self.name, &self.capture.communication))
     }
 
-    fn shape(&self) -> Option<&Shape> {
+    fn shape(&self) -> Option<&'a Shape> {
         self.process.shapes.get(self.call?.shape as usize)
     }
 }
 
-/// A column of the table.
-pub struct Column {
-    /// Its name, with the unit where it has one.
-    pub name: &'static str,
-    /// As in [`tables::calls::Column`].
-    pub kind: &'static str,
-    /// The unit, or nothing.
-    pub unit: &'static str,
-    /// Its value.
-    pub value: for<'a> fn(&'a KernelRef<'a>) -> Value<'a>,
-}
-
-fn known(value: Option<u64>) -> Value<'static> {
-    value.map_or(Value::Null, Value::Unsigned)
-}
-
-fn nonzero(value: u64) -> Value<'static> {
-    known((value != 0).then_some(value))
-}
-
-fn moment(value: Option<i64>) -> Value<'static> {
-    value.map_or(Value::Null, Value::Signed)
-}
-
-fn text(value: Option<&str>) -> Value<'_> {
-    value.map_or(Value::Null, Value::Text)
-}
-
-macro_rules! columns {
-    ($($name:literal $kind:literal $unit:literal $value:expr;)*) => {
-        /// The columns, in order.
-        pub const COLUMNS: &[Column] = &[
-            $(Column { name: $name, kind: $kind, unit: $unit, value: $value },)*
-        ];
-    };
-}
-
-columns! {
+tables::columns! { KernelRef:
     "process" "int" "" |r| Value::Unsigned(r.index as u64);
-    "launcher_rank" "int" "" |r| known(r.process.rank.map(u64::from));
+    "launcher_rank" "int" "" |r| known(r.process.rank);
     "host" "text" "" |r| Value::Text(&r.process.host);
     "pid" "int" "" |r| Value::Unsigned(r.process.pid.into());
     "window_number" "int" "" |r| Value::Unsigned(r.window.number.into());
@@ -131,7 +94,7 @@ columns! {
         _ => Value::Unsigned(r.ran.size),
     };
     "correlation" "int" "" |r| Value::Unsigned(r.ran.correlation.into());
-    "graph" "int" "" |r| nonzero(r.ran.graph.into());
+    "graph" "int" "" |r| nonzero(r.ran.graph);
     "node" "int" "" |r| match r.ran.graph {
         0 => Value::Null,
         _ => Value::Unsigned(r.ran.node),
