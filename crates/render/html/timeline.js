@@ -42,29 +42,6 @@ const digits = Math.max(0, Math.ceil(-Math.log10(width_us / moment_by)));
 const moment = (us) => `${(us / moment_by).toFixed(digits)} ${moment_unit}`;
 const span_words = ([from, to]) => `${moment(from * width_us)} to ${moment(to * width_us)}`;
 
-// ---- elements
-
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
-}
-
-function shape(name, attributes = {}, text) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
-
-function even_ticks(high, most) {
-  const rough = high / most;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((s) => s * power).find((s) => s >= rough) ?? 10 * power;
-  return Array.from({ length: Math.floor((high * (1 + 1e-12)) / step) + 1 }, (_, i) => i * step);
-}
-
 // ---- what is drawn
 
 // A curve of the report: the mean over ranks, in a band from the rank with least to the rank with most.
@@ -314,7 +291,7 @@ class OverTime {
     const { left, right, top, bottom } = this.box;
     const end = buckets * width_us;
     this.svg.append(shape("path", { class: "axis", d: `M${left} ${bottom}H${right}` }));
-    for (const tick of even_ticks(end / moment_by, Math.max(2, Math.floor((right - left) / 80)))) {
+    for (const tick of even_ticks(0, end / moment_by, Math.max(2, Math.floor((right - left) / 80)))) {
       const x = this.x(tick * moment_by);
       this.svg.append(shape("path", { class: "grid", d: `M${x} ${top}V${bottom}` }));
       const anchor = x < left + 20 ? "start" : x > right - 20 ? "end" : "middle";

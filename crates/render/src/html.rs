@@ -27,7 +27,10 @@ mod timeline;
 
 pub(crate) const STYLE: &str = include_str!("../html/style.css");
 const TABLES: &str = include_str!("../html/tables.js");
-const PLOTS: &str = include_str!("../html/plots.js");
+const PLOTS: &str = concat!(
+    include_str!("../html/shapes.js"),
+    include_str!("../html/plots.js")
+);
 
 /// Writes `report`.
 ///

@@ -6,7 +6,10 @@ use analyze::Report;
 use serde_json::{json, Value};
 
 pub(super) const STYLE: &str = include_str!("../../html/timeline.css");
-pub(super) const SCRIPT: &str = include_str!("../../html/timeline.js");
+pub(super) const SCRIPT: &str = concat!(
+    include_str!("../../html/shapes.js"),
+    include_str!("../../html/timeline.js")
+);
 
 impl Page<'_> {
     pub(super) fn timeline(&mut self) {
