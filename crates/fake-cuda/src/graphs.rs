@@ -23,6 +23,8 @@ pub enum Node {
 pub struct Capture {
     pub id: u64,
     pub graph: u64,
+    /// Something was asked that ends a capture.
+    pub spoilt: bool,
 }
 
 /// All graphs of the process.
@@ -71,7 +73,10 @@ impl Driver {
         let graph = graph.unwrap_or_else(|| self.graph(Vec::new()));
         self.graphs.captured += 1;
         let id = self.graphs.captured;
-        self.graphs.captures.insert(stream, Capture { id, graph });
+        let spoilt = false;
+        self.graphs
+            .captures
+            .insert(stream, Capture { id, graph, spoilt });
         Some(())
     }
 

@@ -24,6 +24,7 @@ mod work;
 
 const NOT_READY: c_int = 600;
 const CAPTURE_UNSUPPORTED: c_int = 900;
+const CAPTURE_INVALIDATED: c_int = 901;
 const INVALID_HANDLE: c_int = 400;
 const INVALID_VALUE: c_int = 1;
 const DEINITIALIZED: c_int = 4;
@@ -473,12 +474,12 @@ exported! {
 
     /// Ends the capture of a stream.
     fn cuStreamEndCapture(stream: u64, graph: *mut u64) -> c_int {
-        match driver().graphs.captures.remove(&stream) {
-            // SAFETY: the caller's.
-            Some(capture) => unsafe { *graph = capture.graph },
-            None => return ILLEGAL_STATE,
-        }
-        0
+        let Some(capture) = driver().graphs.captures.remove(&stream) else {
+            return ILLEGAL_STATE;
+        };
+        // SAFETY: the caller's.
+        unsafe { *graph = if capture.spoilt { 0 } else { capture.graph } };
+        if capture.spoilt { CAPTURE_INVALIDATED } else { 0 }
     }
 
     /// Whether a stream is captured, and into which graph.
@@ -685,8 +686,12 @@ exported! {
         driver.healthy()
     }
 
-    /// The id of a stream.
+    /// The id of a stream. To ask for it ends the capture of that stream, whatever the mode (measured).
     fn cuStreamGetId(stream: u64, id: *mut u64) -> c_int {
+        if let Some(capture) = driver().graphs.captures.get_mut(&stream) {
+            capture.spoilt = true;
+            return CAPTURE_UNSUPPORTED;
+        }
         // SAFETY: the caller's.
         unsafe { *id = stream };
         0

@@ -264,17 +264,17 @@ impl Driver {
         (result == 0 && context != 0).then_some(context)
     }
 
-    /// CUDA's id of a stream, as in CUPTI's records; 0 if the driver is too old to tell.
+    /// CUDA's id of a stream, as in CUPTI's records; 0 if the driver is too old to tell, or if the stream is
+    /// captured: the question would end the capture.
     pub fn stream_id(&self, stream: u64) -> u32 {
+        let Some(ask) = self.stream_id.filter(|_| !self.is_capturing(stream)) else {
+            return 0;
+        };
         let mut id = 0;
         // SAFETY: a stream that the program uses at this moment; fills in one number.
-        let known = self
-            .stream_id
-            .is_some_and(|ask| unsafe { ask(stream, &mut id) } == 0);
-        if known {
-            id as u32
-        } else {
-            0
+        match unsafe { ask(stream, &mut id) } {
+            0 => id as u32,
+            _ => 0,
         }
     }
 

@@ -269,33 +269,75 @@ fn note(kind: Ask, stream: u64, object: u64, call: impl FnOnce() -> c_int) -> c_
     let result = call();
     let took = recorder.clock.ticks().saturating_sub(at);
     guard((), || {
+        let Some(stream) = stream_id(stream) else {
+            return;
+        };
         // SAFETY: a plain system call.
         let thread = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-        asked::note(kind, at, took, thread, stream_id(stream), object);
+        asked::note(kind, at, took, thread, stream, object);
     });
     result
 }
 
 /// What a synchronisation is of, if not of a stream.
 const WHOLE_CONTEXT: u64 = u64::MAX;
+/// Handles of the streams that the driver makes: the one that all threads share, and each thread's own.
+const SHARED_STREAM: u64 = 1;
+const OWN_STREAM: u64 = 2;
 
-/// CUDA's id of a stream, as in CUPTI's records; 0 if the driver is too old to tell.
-fn stream_id(stream: u64) -> u32 {
-    type GetId = unsafe extern "C" fn(u64, *mut u64) -> c_int;
-    static GET_ID: OnceLock<Option<GetId>> = OnceLock::new();
-    let find = || {
-        let found = driver_function(c"cuStreamGetId")?;
-        // SAFETY: the function's signature since CUDA 12.0.
-        Some(unsafe { std::mem::transmute::<*mut c_void, GetId>(found) })
+/// The handle of a stream, from a function for which 0 is the calling thread's own.
+fn own(stream: u64) -> u64 {
+    if stream == 0 {
+        OWN_STREAM
+    } else {
+        stream
+    }
+}
+
+/// Questions about a stream.
+struct Questions {
+    capturing: unsafe extern "C" fn(u64, *mut c_int) -> c_int,
+    id: unsafe extern "C" fn(u64, *mut u64) -> c_int,
+}
+
+impl Questions {
+    /// `None` if the driver is too old to answer.
+    fn find() -> Option<Questions> {
+        let capturing = driver_function(c"cuStreamIsCapturing")?;
+        let id = driver_function(c"cuStreamGetId")?;
+        // SAFETY: the functions' signatures since CUDA 10.0 and 12.0.
+        unsafe {
+            Some(Questions {
+                capturing: std::mem::transmute::<*mut c_void, _>(capturing),
+                id: std::mem::transmute::<*mut c_void, _>(id),
+            })
+        }
+    }
+}
+
+/// CUDA's id of a stream, as in CUPTI's records; 0 if the driver is too old to tell. `None` while the stream is
+/// captured: what it is given is not done yet, and to ask for its id would end the capture (measured:
+/// bench/gpu/capture_questions.py).
+fn stream_id(stream: u64) -> Option<u32> {
+    static QUESTIONS: OnceLock<Option<Questions>> = OnceLock::new();
+    let (Some(ask), true) = (
+        QUESTIONS.get_or_init(Questions::find),
+        stream != WHOLE_CONTEXT,
+    ) else {
+        return Some(0);
     };
-    let (Some(get_id), true) = (GET_ID.get_or_init(find), stream != WHOLE_CONTEXT) else {
-        return 0;
-    };
-    let mut id = 0;
-    // SAFETY: a stream that the program uses at this moment; fills in one number.
-    match unsafe { get_id(stream, &mut id) } {
-        OK => id as u32,
-        _ => 0,
+    let (mut capturing, mut id) = (0, 0);
+    // SAFETY: a stream that the program uses at this moment; fills in one number each. The shared stream can't
+    // be captured, nor be asked about it while another one is.
+    unsafe {
+        if stream > SHARED_STREAM && ((ask.capturing)(stream, &mut capturing), capturing) != (OK, 0)
+        {
+            return None;
+        }
+        match (ask.id)(stream, &mut id) {
+            OK => Some(id as u32),
+            _ => Some(0),
+        }
     }
 }
 
@@ -352,7 +394,7 @@ watched! {
     update_v1 "cuGraphExecUpdate" (exec: u64, graph: u64, node: Out, result: Pointer) => update(exec, graph);
     update_v2 "cuGraphExecUpdate_v2" (exec: u64, graph: u64, result: Pointer) => update(exec, graph);
     launch_legacy "cuGraphLaunch" (exec: u64, stream: u64) => launch(exec, stream);
-    launch_ptsz "cuGraphLaunch_ptsz" (exec: u64, stream: u64) => launch(exec, stream);
+    launch_ptsz "cuGraphLaunch_ptsz" (exec: u64, stream: u64) => launch(exec, own(stream));
     child "cuGraphAddChildGraphNode" (node: Out, graph: u64, deps: Deps, n: usize, child: u64)
         => add_child(graph, child);
     node_v1 "cuGraphAddNode" (node: Out, graph: u64, deps: Deps, n: usize, parameters: Parameters)
@@ -390,35 +432,35 @@ noted! {
         => Launch(stream, 0);
     kernel_ptsz "cuLaunchKernel_ptsz" (f: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32,
         shared: u32, stream: u64, params: Pointer, extra: Pointer)
-        => Launch(stream, 0);
+        => Launch(own(stream), 0);
     kernel_ex "cuLaunchKernelEx" (config: *const u8, f: u64, params: Pointer, extra: Pointer)
         => Launch(stream_of(config), 0);
     kernel_ex_ptsz "cuLaunchKernelEx_ptsz" (config: *const u8, f: u64, params: Pointer, extra: Pointer)
-        => Launch(stream_of(config), 0);
+        => Launch(own(stream_of(config)), 0);
     cooperative "cuLaunchCooperativeKernel" (f: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32,
         shared: u32, stream: u64, params: Pointer)
         => Launch(stream, 0);
     cooperative_ptsz "cuLaunchCooperativeKernel_ptsz" (f: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32,
         bz: u32, shared: u32, stream: u64, params: Pointer)
-        => Launch(stream, 0);
+        => Launch(own(stream), 0);
     copy "cuMemcpyAsync" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
-    copy_ptsz "cuMemcpyAsync_ptsz" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
+    copy_ptsz "cuMemcpyAsync_ptsz" (to: u64, from: u64, n: usize, stream: u64) => Copy(own(stream), 0);
     copy_in "cuMemcpyHtoDAsync_v2" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
-    copy_in_ptsz "cuMemcpyHtoDAsync_v2_ptsz" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
+    copy_in_ptsz "cuMemcpyHtoDAsync_v2_ptsz" (to: u64, from: u64, n: usize, stream: u64) => Copy(own(stream), 0);
     copy_out "cuMemcpyDtoHAsync_v2" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
-    copy_out_ptsz "cuMemcpyDtoHAsync_v2_ptsz" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
+    copy_out_ptsz "cuMemcpyDtoHAsync_v2_ptsz" (to: u64, from: u64, n: usize, stream: u64) => Copy(own(stream), 0);
     copy_within "cuMemcpyDtoDAsync_v2" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
     copy_within_ptsz "cuMemcpyDtoDAsync_v2_ptsz" (to: u64, from: u64, n: usize, stream: u64)
-        => Copy(stream, 0);
+        => Copy(own(stream), 0);
     fill_8 "cuMemsetD8Async" (to: u64, value: u8, n: usize, stream: u64) => Copy(stream, 0);
-    fill_8_ptsz "cuMemsetD8Async_ptsz" (to: u64, value: u8, n: usize, stream: u64) => Copy(stream, 0);
+    fill_8_ptsz "cuMemsetD8Async_ptsz" (to: u64, value: u8, n: usize, stream: u64) => Copy(own(stream), 0);
     fill_32 "cuMemsetD32Async" (to: u64, value: u32, n: usize, stream: u64) => Copy(stream, 0);
-    fill_32_ptsz "cuMemsetD32Async_ptsz" (to: u64, value: u32, n: usize, stream: u64) => Copy(stream, 0);
+    fill_32_ptsz "cuMemsetD32Async_ptsz" (to: u64, value: u32, n: usize, stream: u64) => Copy(own(stream), 0);
     blocking_copy_in "cuMemcpyHtoD_v2" (to: u64, from: u64, n: usize) => Synchronise(0, 0);
     blocking_copy_out "cuMemcpyDtoH_v2" (to: u64, from: u64, n: usize) => Synchronise(0, 0);
     blocking_copy "cuMemcpy" (to: u64, from: u64, n: usize) => Synchronise(0, 0);
     stream_end "cuStreamSynchronize" (stream: u64) => Synchronise(stream, 0);
-    stream_end_ptsz "cuStreamSynchronize_ptsz" (stream: u64) => Synchronise(stream, 0);
+    stream_end_ptsz "cuStreamSynchronize_ptsz" (stream: u64) => Synchronise(own(stream), 0);
     event_end "cuEventSynchronize" (event: u64) => Synchronise(WHOLE_CONTEXT, event);
     context_end "cuCtxSynchronize" () => Synchronise(WHOLE_CONTEXT, 0);
 }

@@ -22,6 +22,8 @@ use ::capture::windows::{ActivityKind, Ask, End};
 /// Streams of the second device, and of kernels that run for long.
 const SECOND: u64 = 0x60;
 const LONG: u64 = 0x61;
+/// Captured into graphs.
+const CAPTURED: u64 = 0x62;
 /// A kernel on it runs longer than the recorder's thread sleeps while a window drains.
 const LONG_NS: u64 = 120_000_000;
 /// Kernels in the graph.
@@ -190,7 +192,20 @@ impl Play {
         if long {
             self.kernel(self.long, 0, LONG);
         }
+        if second {
+            self.captured();
+        }
         std::thread::sleep(Duration::from_micros(300));
+    }
+
+    /// A graph is captured, on a stream that no other work is on, and destroyed. Its kernels never run.
+    fn captured(&self) {
+        let (cuda, null) = (&self.cuda, std::ptr::null_mut());
+        let mut graph = 0;
+        cuda.begin(CAPTURED, 0);
+        cuda.launch_kernel(&self.compute, 1, 1, 1, 1, 1, 1, 0, CAPTURED, null, null);
+        cuda.end(CAPTURED, &mut graph);
+        cuda.destroy(graph);
     }
 
     /// A call of NCCL's whose launch is timed, with a kernel that takes so long.
