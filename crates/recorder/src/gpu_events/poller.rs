@@ -1,7 +1,7 @@
 //! The recorder's thread's part: it asks which launches have ended, and keeps their times.
 
 use super::anchor::{measure, refresh, GpuAnchor, HostClock, Measured};
-use super::lead::Lead;
+use super::lead::{Launch, Lead};
 use super::ring::{Ring, Rings, PAIRS};
 use super::sampling::{Pace, Switch};
 use crate::cuda::{Context, Driver};
@@ -21,13 +21,14 @@ pub struct Poller {
     pace: Pace,
     relaxed: bool,
     polled: Option<Instant>,
-    lead: Lead,
+    /// Of each ring.
+    leads: Vec<Lead>,
 }
 
 impl Poller {
     /// Whether the host is known to be ahead of its GPU.
     pub fn is_ahead(&self) -> bool {
-        self.lead.is_ahead()
+        self.leads.iter().any(|lead| lead.is_ahead())
     }
 
     /// Takes in the launches that have ended since; returns how many are under way. Unless a ring fills up,
@@ -105,7 +106,11 @@ impl Poller {
     ) -> Result<usize, u32> {
         let pushed = ring.pushed.load(Acquire);
         driver.set_context(ring.context.handle)?;
-        let mut lead = self.lead;
+        let place = ring.place();
+        if self.leads.len() <= place {
+            self.leads.resize(place + 1, Lead::default());
+        }
+        let mut lead = self.leads[place];
         let anchor = self.anchor_of(driver, ring.context)?;
         refresh(anchor, driver, rings, clock, false)?;
         let mut done = ring.done.load(Relaxed);
@@ -119,9 +124,11 @@ impl Poller {
                 Measured::Later => break,
                 Measured::Impossible => {}
                 Measured::Span(span) => {
-                    let launched = pair.launched.load(Relaxed);
-                    let behind = span.start.wrapping_sub(launched) as i64 as f64;
-                    lead.add(behind * clock.ns_per_tick);
+                    let launch = Launch {
+                        launched: pair.launched.load(Relaxed),
+                        began: span.start,
+                    };
+                    lead.add(launch);
                     ring.keep(done, &span);
                 }
             }
@@ -138,7 +145,7 @@ impl Poller {
         if last {
             refresh(anchor, driver, rings, clock, true)?;
         }
-        self.lead = lead;
+        self.leads[place] = lead;
         Ok(pushed.wrapping_sub(done) as usize)
     }
 

@@ -229,6 +229,11 @@ impl Ring {
         })
     }
 
+    /// Its place among all rings.
+    pub fn place(&self) -> usize {
+        self.index.into()
+    }
+
     /// Before a launch on `stream`: records the first event, if the launch is in the sample. `func` (the
     /// number of its name) and `count` are those of the launch's first call.
     #[inline]
