@@ -1,5 +1,5 @@
 // What cupti_left.py calls: CUPTI's activity interface, with buffers that are only counted.
-// cc -O1 -shared -fPIC -o cupti_left.so cupti_left.c -ldl
+// cc -O1 -shared -fPIC -o libcupti_left.so cupti_left.c -ldl
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What CUPTI costs the host before, in and after kernel windows: µs of a call, least and median of 7 rounds.
 
-    cc -O1 -shared -fPIC -o cupti_left.so cupti_left.c -ldl && cupti_left.py   # one GPU
+    cc -O1 -shared -fPIC -o libcupti_left.so cupti_left.c -ldl && cupti_left.py   # one GPU
 
 Each way runs in a process of its own. `launch` is torch's x.add_(1) of 64 floats, `replay` the launch of a
 CUDA graph of ten of them, `record` an event's record, `copy` a copy on the device. The host is never far
@@ -17,7 +17,7 @@ import time
 
 import torch
 
-LIBRARY = ctypes.CDLL(os.path.join(os.path.dirname(os.path.abspath(__file__)), "cupti_left.so"))
+LIBRARY = ctypes.CDLL(os.path.join(os.path.dirname(os.path.abspath(__file__)), "libcupti_left.so"))
 KERNEL = 10
 
 
@@ -78,10 +78,15 @@ def play(way):
         print(f"{way:10} {'finalized':14} launch {measure(*calls['launch'])}", flush=True)
 
 
-for way in ["nothing", "loaded", "registered", "window", "finalized"]:
-    child = os.fork()
-    if child == 0:
-        play(way)
-        sys.stdout.flush()
-        os._exit(0)
-    os.waitpid(child, 0)
+def main():
+    for way in ["nothing", "loaded", "registered", "window", "finalized"]:
+        child = os.fork()
+        if child == 0:
+            play(way)
+            sys.stdout.flush()
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -11,6 +11,7 @@ its difference to the same job beside it without `--slow-rank`.
 shapes: ddp fsdp2 tensor (tensor-parallel decode in a CUDA graph) eager (the same without a graph)
         pipeline (1F1B) grid (tensor × data parallel, small steps)
         compiled (torch.compile in mode reduce-overhead) idle (no step)
+        captures (a graph is captured in every step)
         launches (what calls of CUDA and NCCL take of the host's time)
 
 `gpu_ms` are the 10th percentile and the median of the steps, by CUDA events.
@@ -21,6 +22,7 @@ import gc
 import json
 import os
 import shlex
+import signal
 import socket
 import statistics
 import sys
@@ -223,6 +225,26 @@ def tensor(job):
     return step
 
 
+def captures(job):
+    """Captures a graph of one token in each step, and launches it once."""
+    import torch
+
+    token = decode(job)
+    for _ in range(3):
+        token()
+    torch.cuda.synchronize()
+    side = torch.cuda.Stream()
+
+    def step(number):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=side):
+            token()
+        graph.replay()
+        torch.cuda.synchronize()
+
+    return step
+
+
 def eager(job):
     token = decode(job)
 
@@ -398,6 +420,7 @@ SHAPES = {
     "ddp": ddp,
     "fsdp2": fsdp2,
     "tensor": tensor,
+    "captures": captures,
     "eager": eager,
     "compiled": compiled,
     "pipeline": pipeline,
@@ -519,7 +542,17 @@ def start(args):
                 sys.exit(status)
             os._exit(status)
         children.append(child)
-    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    statuses = {}
+    while len(statuses) < world:
+        child, status = os.waitpid(-1, 0)
+        statuses[child] = os.waitstatus_to_exitcode(status)
+        if statuses[child] and len(statuses) == 1:
+            # As launchers do: the others would wait for the dead one for ever.
+            time.sleep(5)
+            for other in children:
+                if other != child:
+                    os.kill(other, signal.SIGKILL)
+    return [statuses[child] for child in children]
 
 
 def main():
