@@ -496,11 +496,11 @@ function describe() {
   const longest = ranks[0].length_us;
   const known = ranks.every((r) => r.waited_us !== null);
   const last = ranks.at(-1);
-  const place = mine.is_gpu ? " on the GPU" : " in the API call; there is no GPU time";
+  const by_what = mine.is_gpu ? " on the GPU" : " in the API call; there is no GPU time";
   const transfer = `The transfer took ${time(last.length_us)}.`;
   const sentence =
     !known || ranks.length < 2
-      ? `${rank_of(picked.lane)}: ${time(picked.length_us)}${place}.`
+      ? `${rank_of(picked.lane)}: ${time(picked.length_us)}${by_what}.`
       : mine.call === last.call
         ? `${rank_of(picked.lane)} arrived last: ${time(longest - last.length_us)} after the first rank. ` +
           transfer
