@@ -434,10 +434,12 @@ impl Gatherer {
                 lane.host_waited.extend(&host_waited);
                 lane.replays.extend(replays::of_device(ran, &seen, &names));
                 self.count(ran, &seen, &names, &mut of_names);
+                // What communicates beside a kernel is only known in this time.
+                let computed = computed(ran, &names, seen.known);
                 lane.windows.push(LaneWindow {
                     seen,
                     names: names.clone(),
-                    computed: computed(ran, &names),
+                    computed,
                 });
             }
         }
