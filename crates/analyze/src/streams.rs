@@ -18,6 +18,7 @@ mod intervals;
 mod join;
 pub mod kernels;
 mod kinds;
+mod losses;
 pub mod replays;
 mod schedule;
 mod waiting;
@@ -72,8 +73,6 @@ pub struct Streams {
     pub bubbles: Vec<Bubble>,
 }
 
-/// The ends of an operation on its ranks are apart by so much, ns: a wait is not known better.
-const ENDS_NS: f64 = 500.0;
 /// Fewer windows make no interval.
 const LEAST_WINDOWS: usize = 4;
 /// With fewer operations on all ranks, windows don't say who was waited for.
@@ -439,10 +438,12 @@ impl Gatherer {
                 lane.host_waited.extend(&host_waited);
                 lane.replays.extend(replays::of_device(ran, &seen, &names));
                 self.count(ran, &seen, &names, &mut of_names);
+                // What communicates beside a kernel is only known in this time.
+                let computed = computed(ran, &names, seen.known);
                 lane.windows.push(LaneWindow {
                     seen,
                     names: names.clone(),
-                    computed: computed(ran, &names),
+                    computed,
                 });
             }
         }
@@ -598,7 +599,7 @@ impl Gatherer {
             kernels,
             common_us: us(waits.common()),
             operations: waits.operations,
-            waited_for: waited_for(&self.lanes, &ranks, &waits, &own, &all),
+            waited_for: losses::waited_for(&self.lanes, &ranks, &waits, &own, &all),
             replays: replays::rows(&self.lanes),
             bubbles: bubbles::bubbles(&self.lanes, &waits),
             ranks,
@@ -631,18 +632,6 @@ fn host_waited(lane: &Lane) -> Option<Share> {
     (!lane.host_waited.is_empty()).then(|| share(windows))
 }
 
-/// The smaller of two shares, and of the ends of their intervals.
-fn smaller(a: Share, b: Share) -> Share {
-    let interval = a.interval.map(|(low, high)| {
-        let other = b.interval.unwrap_or((b.share, b.share));
-        (low.min(other.0), high.min(other.1))
-    });
-    Share {
-        share: a.share.min(b.share),
-        interval,
-    }
-}
-
 fn rank_row(index: usize, lane: &Lane, waits: &Waits, own: &Alone, others: &Alone) -> RankStreams {
     let part = |pick: &dyn Fn(&Seen) -> i64| {
         let windows = lane.windows.iter().map(|w| &w.seen);
@@ -673,109 +662,4 @@ fn rank_row(index: usize, lane: &Lane, waits: &Waits, own: &Alone, others: &Alon
         interference: beside.ratio().map(|ratio| ratio - 1.0),
         interference_share: beside.ratio().map(|_| beside.lost() * beside_share.share),
     }
-}
-
-/// By lane: which part of the computing beside kernels that waited was lost to that.
-fn lost_beside_waiting(lanes: &[Lane], waits: &Waits, own: &[Alone], all: &Alone) -> Vec<f64> {
-    let nothing = Union::default();
-    let lost = |(index, (lane, own)): (usize, (&Lane, &Alone))| {
-        let waiting = waits.waiting.get(&index).unwrap_or(&nothing);
-        let windows = lane.windows.iter().map(|w| (&w.computed[..], waiting));
-        slowed(windows, own, all).lost()
-    };
-    lanes.iter().zip(own).enumerate().map(lost).collect()
-}
-
-fn waited_for(
-    lanes: &[Lane],
-    ranks: &[RankStreams],
-    waits: &Waits,
-    own: &[Alone],
-    all: &Alone,
-) -> Vec<WaitedFor> {
-    let others_idle = |but: usize| {
-        let of = ranks.iter().enumerate().filter(|(i, _)| *i != but);
-        let mut of: Vec<f64> = of.map(|(_, rank)| rank.idle.share).collect();
-        of.sort_by(f64::total_cmp);
-        of.get(of.len() / 2).copied().unwrap_or(0.0)
-    };
-    // Beside what waits, kernels are slowed otherwise than beside what moves data.
-    let lost = lost_beside_waiting(lanes, waits, own, all);
-    let common = waits.common();
-    let waited =
-        |a: usize, b: usize, piece: usize| waits.by.get(&(a, b, piece)).copied().unwrap_or((0, 0));
-    let meets = schedule::meets(lanes, waits).filter(|meets| !meets.is_empty());
-    let whole = Union::of(waits.pieces.clone());
-    let mut found = Vec::new();
-    for (index, (lane, rank)) in lanes.iter().zip(ranks).enumerate() {
-        // What each other rank lost by waiting for this one, less what this one lost by waiting for it.
-        let mut losses: Vec<Share> = Vec::new();
-        for (other, lost) in lost.iter().enumerate().filter(|(other, _)| *other != index) {
-            if !(0..waits.pieces.len()).any(|piece| waited(other, index, piece) != (0, 0)) {
-                continue;
-            }
-            let pieces = |of: &dyn Fn(usize) -> f64| {
-                let pieces = waits.pieces.iter().enumerate();
-                share(pieces.map(|(at, piece)| (of(at), (piece.1 - piece.0) as f64)))
-            };
-            let hidden = |at| lost * waited(other, index, at).1 as f64;
-            let by_it = pieces(&|at| {
-                let (exposed, back) = (waited(other, index, at).0, waited(index, other, at).0);
-                exposed as f64 - back as f64 + hidden(at)
-            });
-            let exposed = |lane: usize, at: usize| waits.exposed(&lanes[lane], at) as f64;
-            let more = pieces(&|at| exposed(other, at) - exposed(index, at) + hidden(at));
-            let loss = smaller(by_it, more);
-            losses.push(match host_waited(&lanes[other]) {
-                Some(host) => smaller(loss, host),
-                // How fast its host could be is not known.
-                None => Share {
-                    interval: None,
-                    ..loss
-                },
-            });
-        }
-        // The rank that waited least would be waited for next.
-        losses.sort_by(|a, b| a.share.total_cmp(&b.share));
-        let Some(loss) = losses.first().filter(|loss| loss.share > 0.0) else {
-            continue;
-        };
-        let of_schedule = meets
-            .as_ref()
-            .and_then(|meets| schedule::shorter(lanes, waits, meets, whole.spans(), index));
-        let loss = &match of_schedule {
-            Some(most) if most < loss.share => {
-                let part = most / loss.share;
-                let interval = loss.interval.map(|(low, high)| (part * low, part * high));
-                Share {
-                    share: most,
-                    interval,
-                }
-            }
-            _ => *loss,
-        };
-        let last = waits.last.get(&index).copied().unwrap_or(0);
-        let ends = last as f64 * ENDS_NS / common.max(1) as f64;
-        let loss = &Share {
-            interval: loss.interval.map(|(low, high)| (low - ends, high + ends)),
-            ..*loss
-        };
-        found.push(WaitedFor {
-            rank: lane.rank,
-            host: lane.host.clone(),
-            pid: lane.pid,
-            device: lane.device,
-            last,
-            operations: waits.operations,
-            loss: *loss,
-            loss_us: loss.share * lane.active as f64 / 1e3,
-            loss_interval_us: loss.interval.map(|(low, high)| {
-                let us = |share: f64| share.clamp(0.0, 1.0) * lane.active as f64 / 1e3;
-                (us(low), us(high))
-            }),
-            host_late: rank.idle.share - others_idle(index) >= loss.share / 2.0,
-        });
-    }
-    found.sort_by(|a, b| b.loss.share.total_cmp(&a.loss.share));
-    found
 }

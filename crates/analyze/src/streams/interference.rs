@@ -22,8 +22,10 @@ const MOSTLY: f64 = 0.9;
 /// A kernel that computed: which are the same, and when it ran.
 pub type Computed = (u64, Span);
 
-/// The kernels of a device that computed, of what ran on it.
-pub fn computed(ran: &[Ran], names: &Names) -> Vec<Computed> {
+/// The kernels of a device that computed within `known`, of what ran on it. At a window's beginning a kernel
+/// of NCCL may still run that was launched before it, and is in no record: what computes beside that one
+/// would count as alone.
+pub fn computed(ran: &[Ran], names: &Names, known: Span) -> Vec<Computed> {
     // Ids of names are a process's own.
     let mut before: HashMap<u32, [(&str, u64); 2]> = HashMap::new();
     let mut all = Vec::new();
@@ -34,7 +36,8 @@ pub fn computed(ran: &[Ran], names: &Names) -> Vec<Computed> {
         let mut same = DefaultHasher::new();
         (this, *previous).hash(&mut same);
         *previous = [this, previous[0]];
-        if names.does(r.name) == Does::Computes && r.start < r.end {
+        let inside = known.0 <= r.start && r.end <= known.1;
+        if inside && names.does(r.name) == Does::Computes && r.start < r.end {
             all.push((same.finish(), (r.start, r.end)));
         }
     }
@@ -109,6 +112,31 @@ pub fn slowed<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_may_run_beside_an_unseen_kernel_is_not_compared() {
+        // A kernel of NCCL from before the window ends at 30: until the next of its stream, nothing is known.
+        let gemm = |at: i64, took: i64| Ran {
+            device: 0,
+            start: at,
+            end: at + took,
+            name: 1,
+            stream: 7,
+            correlation: 0,
+            graph: 0,
+            node: 0,
+            kind: Kind::Kernel,
+            size: 1,
+        };
+        let ran: Vec<Ran> = (0..10)
+            .map(|i| gemm(10 * i, if i < 3 { 9 } else { 5 }))
+            .collect();
+        let names = Names::new(&["", "gemm"].map(String::from), &[]);
+        let known = computed(&ran, &names, (40, 100));
+        assert_eq!(known.len(), 6);
+        let alone = alone([(&known[..], &Union::default())].into_iter());
+        assert_eq!(alone.values().collect::<Vec<_>>(), [&(6, 30)]);
+    }
 
     #[test]
     fn the_same_kernels_are_compared() {
