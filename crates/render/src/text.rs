@@ -917,7 +917,12 @@ fn definitions(page: &mut Page) {
 pub fn explanation(found: &words::Explanation, look: Look, out: &mut impl Write) -> Result<()> {
     let mut page = Page::new(look, true);
     for paragraph in &found.paragraphs {
-        page.wrap("", "  ", paragraph);
+        // Longer ones are sentences with a colon.
+        let is_word = |(word, _): &(&str, &str)| word.len() < 30;
+        match paragraph.split_once(": ").filter(is_word) {
+            Some((word, text)) => page.labelled(Style::Title, &format!("{word}: "), "  ", text),
+            None => page.wrap("", "  ", paragraph),
+        }
     }
     page.finish(out)
 }
