@@ -87,6 +87,7 @@ class Job(Record):
     command: str | None
     started: str | None
     ended: str | None
+    zone: str | None
     wall_us: float | None
     exit_status: int | None
     hosts: list[str]

@@ -176,6 +176,12 @@ def test_calls_say_whose_they_are() -> None:
     assert found == [(0, 4, 8, 1)]
 
 
+def test_calls_say_which_thread_made_them(play: Callable[..., Path]) -> None:
+    calls = ncclscope.open(play("ranks 4\nper_process 4\nall_reduce 1KiB x2\n")).calls
+    found = duckdb.execute("select thread is null, count(*) from calls group by thread").fetchall()
+    assert found == [(False, 2)] * 4
+
+
 def test_communicators_have_the_names_that_the_program_gave(play: Callable[..., Path]) -> None:
     calls = ncclscope.open(
         play('ranks 2\ncomm tp ranks 0..1 name "tensor parallel"\nall_reduce 1KiB comm=tp\nall_reduce 1KiB\n')

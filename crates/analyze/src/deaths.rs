@@ -11,6 +11,7 @@
 use crate::executions::{Execution, Walk};
 use crate::job::ranges;
 use crate::matching::is_collective;
+use crate::moments::Zone;
 use crate::spelling::size;
 use capture::live::flag;
 use serde::Serialize;
@@ -50,6 +51,9 @@ pub struct Death {
     pub left: Vec<u32>,
     /// The most collectives that one of them made there.
     pub most_calls: u64,
+    /// When its recorder last wrote a time, as people read it.
+    #[serde(skip)]
+    pub seen: String,
 }
 
 impl Death {
@@ -59,8 +63,7 @@ impl Death {
             Some(rank) => format!("Rank {rank} (pid {} on {})", self.pid, self.host),
             None => format!("Pid {} on {}", self.pid, self.host),
         };
-        let when = jiff::Timestamp::from_nanosecond(self.seen_ns.into());
-        let when = when.map_or(String::new(), |when| format!(" at {when:.3}"));
+        let when = &self.seen;
         let last = match (&self.last_function, self.last_bytes) {
             (Some(function), Some(bytes)) => format!(" ({function} of {})", size(bytes)),
             (Some(function), None) => format!(" ({function})"),
@@ -83,7 +86,7 @@ impl Death {
             ),
         };
         let next = self.calls.saturating_add(1);
-        format!("{who} died{when}, {made}; {left} for it in call {next}.")
+        format!("{who} died at {when}, {made}; {left} for it in call {next}.")
     }
 }
 
@@ -212,6 +215,7 @@ impl Gatherer {
     fn death(&self, capture: &Capture, index: usize) -> Option<Death> {
         let process = &capture.processes[index];
         let seen_ns = process.clock.newest()?;
+        let zone = Zone::of(capture);
         let of = |own: &Progress| {
             let communicator = own.communicator?;
             let all = &capture.communicators[communicator as usize];
@@ -248,6 +252,7 @@ impl Gatherer {
                 host: process.host.clone(),
                 pid: process.pid,
                 seen_ns,
+                seen: zone.spelled(seen_ns, 3),
                 before_others_ns,
                 communicator: all.id.clone(),
                 calls: own.calls,

@@ -56,7 +56,7 @@ pub struct RunRow {
     pub capture: String,
     /// The command that was run.
     pub command: Option<String>,
-    /// Start, RFC 3339.
+    /// Start, RFC 3339, in the recording's time zone.
     pub started: Option<String>,
     /// Versions of NCCL.
     pub nccl: Vec<String>,

@@ -36,6 +36,7 @@ mod wait_for;
 mod waits;
 
 use crate::job::{problems, ProblemRow};
+use crate::moments::Zone;
 use crate::sightings::{self, SightingRow};
 use case::Case;
 use decide::decide;
@@ -69,6 +70,8 @@ pub struct Hang {
     pub after_ns: i64,
     /// The newest evidence, ns since 1970.
     pub as_of_ns: Option<i64>,
+    /// The time zone of the recording.
+    pub zone: Zone,
     /// How far each rank got.
     pub communicators: Vec<CommunicatorProgress>,
     /// All operations that some ranks are in and others lack: the edges of the wait-for graph.
@@ -117,6 +120,7 @@ pub fn hang(capture: &Capture, conditions: &Conditions) -> Hang {
         verdict: decide(&case),
         after_ns: case.limits.patience_ns,
         as_of_ns: case.evidence.as_of,
+        zone: Zone::of(capture),
         communicators: communicators(&case),
         waits: case.waits.iter().map(wait).collect(),
         launches: graphs::launches(capture, case.evidence.as_of),

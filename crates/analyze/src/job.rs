@@ -1,6 +1,7 @@
 //! What was recorded, by whom and how.
 
 use crate::jobs::JobRow;
+use crate::moments::Zone;
 use crate::ranks::Ranks;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,10 +16,12 @@ pub struct Job {
     pub id: Option<String>,
     /// The command that was run.
     pub command: Option<String>,
-    /// Start, RFC 3339.
+    /// Start, RFC 3339, in the recording's time zone.
     pub started: Option<String>,
     /// End, RFC 3339.
     pub ended: Option<String>,
+    /// The recording's time zone by name, such as `Europe/Berlin`.
+    pub zone: Option<String>,
     /// From start to end of the command; without these, the longest of any rank.
     pub wall_us: Option<f64>,
     /// What the command returned.
@@ -118,6 +121,7 @@ pub fn job(capture: &Capture, ranks: &Ranks, jobs: &[Vec<usize>]) -> Job {
             .and_then(|v| v.as_str())
             .map(str::to_owned)
     };
+    let zone = Zone::of(capture);
     let words = capture.job.get("command").and_then(|v| v.as_array());
     let command = words.map(|words| {
         words
@@ -134,8 +138,9 @@ pub fn job(capture: &Capture, ranks: &Ranks, jobs: &[Vec<usize>]) -> Job {
         capture: capture.path.display().to_string(),
         id: text("id"),
         command: command.or_else(|| fact("command").into_iter().next()),
-        started: text("started"),
-        ended: text("ended"),
+        started: text("started").map(|started| zone.moved(started)),
+        ended: text("ended").map(|ended| zone.moved(ended)),
+        zone: zone.name.clone(),
         wall_us: wall_us(text("started"), text("ended"))
             .or_else(|| ranks.wall_us.map(|wall| wall.max)),
         exit_status: capture.job.get("exit_status").and_then(|v| v.as_i64()),

@@ -8,6 +8,7 @@
 //! after the other count as two jobs.
 
 use crate::job::ranges;
+use crate::moments::Zone;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::{Capture, Process};
@@ -18,7 +19,7 @@ const APART: i64 = 2_000_000_000;
 /// A job of a folder that holds several.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JobRow {
-    /// When its first process began, RFC 3339.
+    /// When its first process began, RFC 3339, in the recording's time zone.
     pub started: Option<String>,
     /// The last moment that any of its recorders wrote down.
     pub seen: Option<String>,
@@ -163,12 +164,10 @@ pub fn rows(capture: &Capture, jobs: &[Vec<usize>]) -> Vec<JobRow> {
     if jobs.len() < 2 {
         return Vec::new();
     }
+    let zone = Zone::of(capture);
     let row = |job: &Vec<usize>| {
         let processes = || job.iter().map(|index| &capture.processes[*index]);
-        let time = |ns: Option<i64>| {
-            let time = jiff::Timestamp::from_nanosecond(ns?.into()).ok()?;
-            Some(time.to_string())
-        };
+        let time = |ns: Option<i64>| zone.rfc3339(ns?);
         let first = processes().min_by_key(|p| began(p));
         let fact = |key: &str| first.and_then(|p| p.fact(key)).map(str::to_owned);
         let ranks: BTreeSet<u32> = processes().filter_map(|p| p.rank).collect();

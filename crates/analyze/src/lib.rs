@@ -33,6 +33,7 @@ pub mod job;
 pub mod jobs;
 pub mod matching;
 pub mod mismatch;
+pub mod moments;
 pub mod network;
 pub mod notes;
 pub mod operation_ids;

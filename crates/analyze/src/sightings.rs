@@ -4,6 +4,7 @@
 //!
 //! Rule: it is told with its time, and with whether the job went on after that.
 
+use crate::moments::Zone;
 use serde::Serialize;
 use tables::Capture;
 
@@ -22,6 +23,9 @@ pub struct SightingRow {
     pub sentence: String,
     /// Whether ranks made calls after that.
     pub calls_since: bool,
+    /// When, as people read it.
+    #[serde(skip)]
+    pub at: String,
 }
 
 impl SightingRow {
@@ -31,7 +35,7 @@ impl SightingRow {
             true => " Ranks made calls after that.",
             false => "",
         };
-        let (at, host) = (time(self.at_ns), &self.host);
+        let (at, host) = (&self.at, &self.host);
         format!(
             "`ncclscope hang` looked at {at} on {host}, while the job was there, and said: {}{since}",
             self.sentence
@@ -44,12 +48,6 @@ impl SightingRow {
     }
 }
 
-/// A moment as people write it, ns since 1970.
-pub fn time(ns: i64) -> String {
-    let time = jiff::Timestamp::from_nanosecond(ns.into());
-    time.map_or_else(|_| ns.to_string(), |time| format!("{time:.0}"))
-}
-
 /// What was said of `capture`, of which the newest call was made at `newest_ns`.
 pub fn rows(capture: &Capture, newest_ns: Option<i64>) -> Vec<SightingRow> {
     if capture
@@ -59,6 +57,7 @@ pub fn rows(capture: &Capture, newest_ns: Option<i64>) -> Vec<SightingRow> {
     {
         return Vec::new();
     }
+    let zone = Zone::of(capture);
     let row = |sighting: &tables::Sighting| SightingRow {
         at_ns: sighting.at_ns,
         host: sighting.host.clone(),
@@ -66,6 +65,7 @@ pub fn rows(capture: &Capture, newest_ns: Option<i64>) -> Vec<SightingRow> {
         verdict: sighting.verdict.clone(),
         sentence: sighting.sentence.clone(),
         calls_since: newest_ns.is_some_and(|newest| newest > sighting.at_ns),
+        at: zone.spelled(sighting.at_ns, 0),
     };
     capture.sightings.iter().map(row).collect()
 }

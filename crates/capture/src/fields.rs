@@ -106,8 +106,8 @@ macro_rules! call_fields {
             live spare_b2: u16;
             /// Number of the CUDA events around its launch, if it has [`EVENTS`](crate::live::part::EVENTS).
             live event: u32;
-            /// 0.
-            live spare_b3: u32;
+            /// Linux's number of the thread that called, stored at birth; 0 not known.
+            shape thread: u32 = 14;
 
             // Line C: the thread that delivers kernel events.
 

@@ -20,6 +20,7 @@ pub use variables::misspelt;
 
 use crate::report::print;
 use crate::run::adopt;
+use render::layout::{Look, Page, Style};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -43,6 +44,8 @@ pub struct Args {
     /// Print JSON (ncclscope.doctor/1) instead of text
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    look: crate::look::Look,
     /// Opens a library and prints what it is; run by the doctor itself, because a library may crash or hang
     #[arg(long, hide = true, value_name = "LIBRARY")]
     probe: Option<PathBuf>,
@@ -286,7 +289,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     };
     print(|out| match args.json {
         true => writeln!(out, "{:#}", to_json(&checks, &libraries)),
-        false => write_text(&checks, &libraries, &next, out),
+        false => page(&checks, &libraries, &next, args.look.of_stdout()).finish(out),
     })?;
     let failed = checks.iter().any(|c| c.status == Status::Fail);
     Ok(ExitCode::from(u8::from(failed)))
@@ -305,29 +308,31 @@ fn to_json(checks: &[Check], libraries: &[nccl::Library]) -> Value {
     })
 }
 
-fn write_text(
-    checks: &[Check],
-    libraries: &[nccl::Library],
-    next: &str,
-    out: &mut impl Write,
-) -> std::io::Result<()> {
+/// The checks by area, what each release of NCCL delivers, and how many checks there are of each status.
+fn page(checks: &[Check], libraries: &[nccl::Library], next: &str, look: Look) -> Page {
+    let mut page = Page::new(look, true);
     let mut area = "";
     for check in checks {
         if check.area != area {
             area = check.area;
-            writeln!(out, "{area}")?;
+            page.styled(Style::Title, area);
         }
+        let style = match check.status {
+            Status::Ok => Style::Good,
+            Status::Warn | Status::Unknown => Style::Open,
+            Status::Fail => Style::Bad,
+        };
         let first = format!("  {:<7} ", check.status.name());
-        render::layout::wrap(out, &first, "          ", &check.finding)?;
+        page.labelled(style, &first, "          ", &check.finding);
         if let Some(remedy) = &check.remedy {
-            render::layout::wrap(out, "          remedy: ", "            ", remedy)?;
+            page.wrap("          remedy: ", "            ", remedy);
         }
     }
     let mut versions: Vec<u32> = libraries.iter().filter_map(|l| l.version).collect();
     versions.sort_unstable();
     versions.dedup();
     for version in versions {
-        nccl::write_delivered(version, out)?;
+        nccl::delivered(version, &mut page);
     }
     let count = |status: Status| checks.iter().filter(|c| c.status == status).count();
     let counts: Vec<String> = [Status::Fail, Status::Warn, Status::Unknown, Status::Ok]
@@ -335,8 +340,10 @@ fn write_text(
         .filter(|status| count(*status) > 0)
         .map(|status| format!("{} {}", count(status), status.name()))
         .collect();
-    writeln!(out, "\n{}.", counts.join(", "))?;
-    writeln!(out, "Next: {next}")
+    page.gap();
+    page.wrap("", "", &format!("{}.", counts.join(", ")));
+    page.next(next);
+    page
 }
 
 #[cfg(test)]

@@ -31,6 +31,8 @@ pub struct Args {
     /// Print every rank instead of the first of each communicator
     #[arg(long, conflicts_with = "json")]
     all: bool,
+    #[command(flatten)]
+    look: crate::look::Look,
 }
 
 /// A time in ns, or in seconds where it has no unit.
@@ -52,7 +54,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     keep(&capture, &Answer::new(&hang));
     print(|out| match args.json {
         true => render::hang::json(&hang, out),
-        false => render::hang::text(&hang, args.all, out),
+        false => render::hang::text(&hang, args.all, args.look.of_stdout(), out),
     })?;
     Ok(ExitCode::from(match hang.verdict.hang() {
         Some(false) => 0,

@@ -368,7 +368,7 @@ enum Run {
     PidAndSuffix,
     /// The rest of `2025-01-31T12:34:56.789Z`.
     Date,
-    /// The rest of `2025-01-31 12:34:56 UTC`, or with `+01:00`.
+    /// The rest of `2025-01-31 12:34:56 UTC`, or with decimals, or with `+01:00`.
     Moment,
     /// `.tmpAbCdEf` and folders in it, up to the last slash.
     Path,
@@ -409,13 +409,14 @@ impl Run {
                     let digit = |c: char| if c.is_ascii_digit() { '0' } else { c };
                     word.chars().map(digit).eq(shape.chars())
                 };
-                let (day, clock) = (words.next(), words.next());
-                match shaped(day, "00-00-00") && shaped(clock, "00:00:00") {
+                let (day, clock) = (words.next(), words.next().unwrap_or_default());
+                let whole = clock.split('.').next();
+                match shaped(day, "00-00-00") && shaped(whole, "00:00:00") {
                     true => {
                         let zone = words.next().unwrap_or_default();
                         let is = |c: char| c.is_ascii_alphanumeric() || "+-".contains(c);
                         let len = zone.find(|c| !is(c)).unwrap_or(zone.len());
-                        "00-00-00 00:00:00 ".len() + len
+                        "00-00-00 ".len() + clock.len() + 1 + len
                     }
                     false => 0,
                 }

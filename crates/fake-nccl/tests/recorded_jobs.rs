@@ -61,6 +61,7 @@ fn rows(capture: &tables::Capture) -> BTreeMap<Option<u32>, Vec<Row>> {
                 "process",
                 "pid",
                 "host",
+                "thread",
                 "init_thread",
                 "device",
                 "untimed",

@@ -187,7 +187,7 @@ impl Capture {
         let hang = py.detach(|| analyze::hang::hang(&self.inner.capture, &conditions));
         Answer::of(py, |all, out| match all {
             None => render::hang::json(&hang, out),
-            Some(all) => render::hang::text(&hang, all, out),
+            Some(all) => render::hang::text(&hang, all, Look::default(), out),
         })
     }
 

@@ -25,6 +25,40 @@ pub fn pid_namespace() -> u64 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino())
 }
 
+/// The time zone of the process: its offset from UTC now, such as `+05:30`, and its name.
+fn zone() -> Option<(String, String)> {
+    // SAFETY: a struct of numbers and a pointer, which may be null.
+    let mut broken_down: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both are variables of ours.
+    let done = unsafe { libc::localtime_r(&libc::time(std::ptr::null_mut()), &mut broken_down) };
+    if done.is_null() {
+        return None;
+    }
+    let minutes = broken_down.tm_gmtoff / 60;
+    let sign = if minutes < 0 { '-' } else { '+' };
+    let (hours, minutes) = (minutes.abs() / 60, minutes.abs() % 60);
+    let offset = format!("{sign}{hours:02}:{minutes:02}");
+    // `Europe/Berlin` says more than `CET`.
+    let variable = std::env::var("TZ").ok();
+    let place = match &variable {
+        Some(text) => Some(text.trim_start_matches(':')).filter(|text| text.contains('/')),
+        None => None,
+    };
+    let place = place.map(str::to_owned).or_else(|| {
+        let link = std::fs::read_link("/etc/localtime").ok();
+        let link = link.filter(|_| variable.is_none())?;
+        let (_, place) = link.to_str()?.split_once("zoneinfo/")?;
+        Some(place.to_owned())
+    });
+    let name = place.or_else(|| {
+        let name = broken_down.tm_zone;
+        // SAFETY: libc's abbreviation of the zone, which it keeps.
+        let name = (!name.is_null()).then(|| unsafe { std::ffi::CStr::from_ptr(name) });
+        Some(name?.to_string_lossy().into_owned())
+    });
+    Some((offset, name.unwrap_or_default()))
+}
+
 /// The Process block: who writes this trace. The header's own fields come first.
 pub fn process_lines(recorder: &Recorder, live: &str, started: u64) -> String {
     use std::fmt::Write;
@@ -120,6 +154,10 @@ pub fn process_lines(recorder: &Recorder, live: &str, started: u64) -> String {
             "driver",
             &format!("CUDA {}.{}", version / 1000, version % 1000 / 10),
         );
+    }
+    if let Some((offset, name)) = zone() {
+        line("utc_offset", &offset);
+        line("zone", &name);
     }
     line("clock", recorder.clock.name());
     line("live", live);

@@ -42,6 +42,7 @@ mod settings;
 mod startup;
 mod stream_waits;
 mod templates;
+mod threads;
 mod totals;
 mod watch;
 mod windows;

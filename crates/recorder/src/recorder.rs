@@ -37,6 +37,7 @@ use crate::seats::{Inside, Seats};
 use crate::settings::{Settings, When};
 use crate::stream_waits::StreamWaits;
 use crate::templates::Templates;
+use crate::threads::Threads;
 use crate::watch::Watch;
 use capture::live::{Group, Header, Odd, Row, Section, View, GROUPS};
 use std::collections::BTreeMap;
@@ -75,6 +76,7 @@ pub struct Recorder {
     pub comms: CommTable,
     pub free: FreeRing<Round<AtomicU32>, AtomicU64>,
     pub seats: Seats,
+    threads: Threads,
     pub live: View<'static>,
     network: Network,
     interner: Interner,

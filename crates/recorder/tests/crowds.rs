@@ -5,6 +5,7 @@ mod job;
 
 use job::{coll_fields, Driver, Job};
 use nccl_abi::event;
+use std::collections::BTreeSet;
 
 const COMMUNICATORS: u64 = 64;
 const THREADS: usize = 4;
@@ -68,6 +69,8 @@ fn four_threads_on_64_communicators_with_groups_of_1000_calls_lose_nothing() {
             "{memory}: {c:#?}"
         );
         assert!(c.lost.keys().all(|cause| cause == "rows_full"), "{c:#?}");
+        let callers: BTreeSet<_> = capture.rows().map(|row| row.shape.thread).collect();
+        assert_eq!((callers.len(), callers.contains(&None)), (THREADS, false));
     }
 }
 

@@ -339,13 +339,13 @@ fn operations(diff: &Diff, page: &mut Page) {
         "function", "size", "type", "role", "time", "mean_A", "mean_B", "change", "finding",
     ];
     let mut means = Table::new(names, "<><>>>>><");
-    means.squeeze = &["time", "role", "type"];
+    means.squeeze = &["time", "role", "type", "mean_A", "mean_B"];
     let names = [
         "function", "size", "type", "role", "calls_A", "calls_B", "sum_A", "sum_B", "p50_A",
         "p50_B", "change",
     ];
     let mut sums = Table::new(names, "<><>>>>>>>>");
-    sums.squeeze = &["role", "type", "calls_A", "calls_B"];
+    sums.squeeze = &["role", "type", "calls_A", "calls_B", "p50_A", "p50_B"];
     let known = |side: &Option<Side>, of: fn(&Side) -> Option<f64>| side.as_ref().and_then(of);
     let each = || diff.operations.iter().flat_map(|row| [&row.a, &row.b]);
     let unit = Unit::of(each().filter_map(|side| known(side, |s| s.mean_us)));
@@ -470,43 +470,7 @@ pub fn write_variants(
             &format!("{}  {}{runs}", letter(index), variant.name),
         );
     }
-    page.gap();
-    // One line for each figure, with as many columns as there are variants.
-    let letters: Vec<String> = (0..variants.variants.len()).map(letter).collect();
-    let names: Vec<&str> = std::iter::once("figure")
-        .chain(letters.iter().map(String::as_str))
-        .collect();
-    const ALIGN: &str = "<>>>>>>>>>>>>>>>>>>>>>>>>>>";
-    let mut table = Table::new(
-        names.iter().copied(),
-        &ALIGN[..names.len().min(ALIGN.len())],
-    );
-    for (figure_is, best) in &variants.best {
-        let cells: Vec<String> = variants
-            .variants
-            .iter()
-            .enumerate()
-            .map(|(index, variant)| {
-                let mark = if *best == Some(index) { "*" } else { "" };
-                let (low, high) = (variant.low.get(figure_is), variant.high.get(figure_is));
-                let half = low.zip(high).map(|(low, high)| (high - low) / 2.0);
-                let half = half.map_or(String::new(), |h| {
-                    format!(" ± {}", figure(figure_is, Some(h)))
-                });
-                format!(
-                    "{mark}{}{half}",
-                    figure(figure_is, variant.mean.get(figure_is))
-                )
-            })
-            .collect();
-        if cells.iter().any(|cell| cell != "-") {
-            table.row(std::iter::once(figure_name(figure_is).to_owned()).chain(cells));
-        }
-    }
-    page.title(
-        "The runs (mean over the runs of a variant ± 95 %; * best, beyond every other's interval)",
-    );
-    page.table(&table, usize::MAX, "figures");
+    side_by_side(variants, &mut page);
     for (index, variant) in variants.variants.iter().enumerate().skip(1) {
         if !variant.differs.is_empty() {
             page.title(&format!(
@@ -534,6 +498,68 @@ pub fn write_variants(
         page.next(&format!("ncclscope report {}", only.name));
     }
     page.finish(out)
+}
+
+/// One line for each figure, with a column for each variant. What the page has no room for goes below.
+fn side_by_side(variants: &Variants, page: &mut Page) {
+    let cell = |figure_is: &str, best: &Option<usize>, index: usize| {
+        let variant = &variants.variants[index];
+        let mark = if *best == Some(index) { "*" } else { "" };
+        let (low, high) = (variant.low.get(figure_is), variant.high.get(figure_is));
+        let half = low.zip(high).map(|(low, high)| (high - low) / 2.0);
+        let half = half.map_or(String::new(), |h| {
+            format!(" ± {}", figure(figure_is, Some(h)))
+        });
+        let mean = figure(figure_is, variant.mean.get(figure_is));
+        format!("{mark}{mean}{half}")
+    };
+    let columns: Vec<Vec<String>> = (0..variants.variants.len())
+        .map(|index| {
+            let figures = variants.best.iter();
+            let cells = figures.map(|(figure_is, best)| cell(figure_is, best, index));
+            std::iter::once(letter(index)).chain(cells).collect()
+        })
+        .collect();
+    let names = variants.best.iter().map(|(name, _)| figure_name(name));
+    let names: Vec<&str> = std::iter::once("figure").chain(names).collect();
+    let wide = |cells: &mut dyn Iterator<Item = usize>| 1 + cells.max().unwrap_or(0);
+    let first = 1 + wide(&mut names.iter().map(|name| name.chars().count()));
+    page.title(
+        "The runs (mean over the runs of a variant ± 95 %; * best, beyond every other's interval)",
+    );
+    let mut rest = columns.as_slice();
+    while !rest.is_empty() {
+        let mut room = page.width().saturating_sub(first);
+        let fits = rest.iter().take_while(|column| {
+            let width = wide(&mut column.iter().map(|cell| cell.chars().count()));
+            let fits = width <= room;
+            room = room.saturating_sub(width);
+            fits
+        });
+        let (shown, below) = rest.split_at(fits.count().clamp(1, rest.len()));
+        const ALIGN: &str = "<>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>";
+        let (shown, below) = match shown.len() < ALIGN.len() {
+            true => (shown, below),
+            false => rest.split_at(ALIGN.len() - 1),
+        };
+        let headings = shown.iter().map(|column| column[0].as_str());
+        let mut table = Table::new(
+            std::iter::once(names[0]).chain(headings),
+            &ALIGN[..=shown.len()],
+        );
+        for (row, name) in names.iter().enumerate().skip(1) {
+            // A figure that no run has says nothing.
+            if columns.iter().any(|column| column[row] != "-") {
+                let cells = shown.iter().map(|column| column[row].clone());
+                table.row(std::iter::once((*name).to_owned()).chain(cells));
+            }
+        }
+        if rest.len() < columns.len() {
+            page.gap();
+        }
+        page.whole_table(&table, usize::MAX, "figures");
+        rest = below;
+    }
 }
 
 /// `A` to `Z`, then `V27`.

@@ -19,7 +19,7 @@ mod stall;
 mod text;
 mod words;
 
-use crate::layout::write_printable;
+use crate::layout::Look;
 use analyze::hang::Hang;
 use std::io::{Result, Write};
 
@@ -36,12 +36,10 @@ pub fn json(hang: &Hang, out: &mut impl Write) -> Result<()> {
     crate::json::pretty(&Answer::new(hang), out)
 }
 
-/// Writes `hang` as text; `all` leaves no rank out.
+/// Writes `hang` as a page of text; `all` leaves no rank out.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn text(hang: &Hang, all: bool, out: &mut impl Write) -> Result<()> {
-    let mut text = Vec::new();
-    text::write(&Answer::new(hang), all, &mut text)?;
-    write_printable(&text, out)
+pub fn text(hang: &Hang, all: bool, look: Look, out: &mut impl Write) -> Result<()> {
+    text::page(&Answer::new(hang), all, look).finish(out)
 }

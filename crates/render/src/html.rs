@@ -9,7 +9,8 @@
 //! other.
 
 use crate::layout::{plural, short_ids};
-use crate::text::{counts, moment, outlier};
+use crate::text::{begun, counts, outlier};
+use analyze::moments::spelled;
 use analyze::spelling::time;
 use analyze::words::{self, Word};
 use analyze::Report;
@@ -577,8 +578,12 @@ impl<'a> Page<'a> {
             ranks += &format!(", {}", plural(job.restarts.into(), "restart", "restarts"));
         }
         let run = match (&job.started, &job.ended) {
-            (Some(started), Some(ended)) => format!("{} to {}", moment(started), moment(ended)),
-            (Some(started), None) => format!("since {}; its end was not recorded", moment(started)),
+            (Some(started), Some(ended)) => {
+                format!("{} to {}", begun(job, started), spelled(ended, 0))
+            }
+            (Some(started), None) => {
+                format!("since {}; its end was not recorded", begun(job, started))
+            }
             _ => "not known when".to_owned(),
         };
         let mut facts = vec![

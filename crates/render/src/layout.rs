@@ -37,11 +37,13 @@ impl Default for Look {
 
 /// What a line of a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Style {
-    /// The verdict, if something is wrong.
+pub enum Style {
+    /// A verdict, if something is wrong.
     Bad,
-    /// The verdict, if nothing is.
+    /// A verdict, if nothing is.
     Good,
+    /// A verdict, if that is not known.
+    Open,
     /// The title of a section.
     Title,
     /// What may be typed next.
@@ -54,6 +56,7 @@ impl Style {
         match self {
             Style::Bad => "\x1b[1;31m",
             Style::Good => "\x1b[1;32m",
+            Style::Open => "\x1b[1;33m",
             Style::Title => "\x1b[1m",
             Style::Next => "\x1b[36m",
         }
@@ -61,7 +64,7 @@ impl Style {
 }
 
 /// A page of text under construction.
-pub(crate) struct Page {
+pub struct Page {
     look: Look,
     /// Whether every row and column is wanted.
     pub(crate) all: bool,
@@ -82,7 +85,7 @@ impl Write for Page {
 
 impl Page {
     /// An empty page.
-    pub(crate) fn new(look: Look, all: bool) -> Page {
+    pub fn new(look: Look, all: bool) -> Page {
         Page {
             look: Look {
                 width: look.width.max(LEAST_WIDTH),
@@ -94,29 +97,34 @@ impl Page {
         }
     }
 
+    /// Columns of a line.
+    pub(crate) fn width(&self) -> usize {
+        self.look.width
+    }
+
     /// Writes `text` after `first`, broken between words; later lines begin with `rest`.
-    pub(crate) fn wrap(&mut self, first: &str, rest: &str, text: &str) {
+    pub fn wrap(&mut self, first: &str, rest: &str, text: &str) {
         let width = self.look.width;
         // Writing to memory can't fail.
         let _ = wrap_to(self, width, first, rest, text);
     }
 
     /// Writes a paragraph in a style.
-    pub(crate) fn styled(&mut self, style: Style, text: &str) {
+    pub fn styled(&mut self, style: Style, text: &str) {
         let begin = self.text.len();
         self.wrap("", "", text);
         self.styles.push((begin..self.text.len(), style));
     }
 
     /// The command that helps next, on a line that can be copied.
-    pub(crate) fn next(&mut self, command: &str) {
+    pub fn next(&mut self, command: &str) {
         let begin = self.text.len();
         self.text.extend(format!("Next: {command}\n").bytes());
         self.styles.push((begin..self.text.len(), Style::Next));
     }
 
     /// Begins a section: an empty line, and its title.
-    pub(crate) fn title(&mut self, text: &str) {
+    pub fn title(&mut self, text: &str) {
         self.text.push(b'\n');
         let begin = self.text.len();
         self.wrap("", "  ", text);
@@ -129,7 +137,7 @@ impl Page {
     }
 
     /// An empty line.
-    pub(crate) fn gap(&mut self) {
+    pub fn gap(&mut self) {
         self.text.push(b'\n');
     }
 
@@ -140,8 +148,25 @@ impl Page {
         let _ = table.write_to(self, width, all, shown, what);
     }
 
+    /// The same, with the columns in which no row has anything: that they are empty says something.
+    pub(crate) fn whole_table(&mut self, table: &Table, shown: usize, what: &str) {
+        let (width, all) = (self.look.width, self.all);
+        let shown = if all { usize::MAX } else { shown };
+        let _ = table.write_to(self, width, true, shown, what);
+    }
+
+    /// Writes `text` after `first`, which has a style; later lines begin with `rest`.
+    pub fn labelled(&mut self, style: Style, first: &str, rest: &str, text: &str) {
+        let begin = self.text.len();
+        self.wrap(first, rest, text);
+        self.styles.push((begin..begin + first.len(), style));
+    }
+
     /// Hands the page to `out`, with escapes in place of what a terminal obeys.
-    pub(crate) fn finish(&self, out: &mut impl Write) -> Result<()> {
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn finish(&self, out: &mut impl Write) -> Result<()> {
         let mut at = 0;
         for line in String::from_utf8_lossy(&self.text).lines() {
             let of_this = |(range, _): &&(std::ops::Range<usize>, Style)| range.contains(&at);
@@ -151,24 +176,17 @@ impl Page {
                 .find(of_this)
                 .filter(|_| self.look.colour);
             match style.filter(|_| !line.is_empty()) {
-                Some((_, style)) => writeln!(out, "{}{}\x1b[0m", style.begin(), printable(line))?,
+                Some((range, style)) => {
+                    let (styled, rest) = line.split_at(line.len().min(range.end - at));
+                    let (begin, styled) = (style.begin(), printable(styled));
+                    writeln!(out, "{begin}{styled}\x1b[0m{}", printable(rest))?;
+                }
                 None => writeln!(out, "{}", printable(line))?,
             }
             at += line.len() + 1;
         }
         Ok(())
     }
-}
-
-/// Writes the lines of `text`, with escapes in place of what a terminal obeys.
-///
-/// # Errors
-/// Those of `out`.
-pub(crate) fn write_printable(text: &[u8], out: &mut impl Write) -> Result<()> {
-    for line in String::from_utf8_lossy(text).lines() {
-        writeln!(out, "{}", printable(line))?;
-    }
-    Ok(())
 }
 
 /// `1 call`, `2 calls`.

@@ -10,6 +10,8 @@
 use crate::layout::{cut, plural, short_ids, Look, Page, Style, Table, Unit};
 use analyze::completeness::RankCompleteness;
 use analyze::functions::{FunctionRow, PARTS};
+use analyze::job::Job;
+use analyze::moments::spelled;
 use analyze::operations::Operation;
 use analyze::ranks::{Outlier, RankRow, Ranks};
 use analyze::spelling::{self, three, time};
@@ -154,18 +156,6 @@ pub(crate) fn clipped(command: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// A moment in the recording's time zone: `2026-11-22 01:05:12 UTC`, or with `+01:00`.
-pub(crate) fn moment(rfc3339: &str) -> String {
-    let (day, rest) = rfc3339.split_once('T').unwrap_or((rfc3339, ""));
-    let zone = match rest.rfind(['+', '-']) {
-        Some(at) => format!(" {}", &rest[at..]),
-        None if rest.ends_with('Z') => " UTC".to_owned(),
-        None => String::new(),
-    };
-    let clock = rest.get(..8).unwrap_or(rest);
-    format!("{day} {clock}{zone}")
-}
-
 fn job(report: &Report, page: &mut Page) -> Result<()> {
     let job = &report.job;
     page.title(&format!("Job {}", job.capture));
@@ -203,6 +193,17 @@ fn job(report: &Report, page: &mut Page) -> Result<()> {
     Ok(())
 }
 
+/// When a job began, and the name of the time zone in which that is said.
+pub(crate) fn begun(job: &Job, started: &str) -> String {
+    let began = spelled(started, 0);
+    // The abbreviation of some zones is their offset.
+    let says_more = |name: &&str| !name.starts_with(['+', '-']) && !began.ends_with("UTC");
+    match job.zone.as_deref().filter(says_more) {
+        Some(name) => format!("{began} ({name})"),
+        None => began,
+    }
+}
+
 /// How long the job took, and when it ran.
 fn when(report: &Report) -> String {
     let job = &report.job;
@@ -219,12 +220,12 @@ fn when(report: &Report) -> String {
             let took = job.wall_us.map_or("unknown".to_owned(), time);
             parts.push(format!(
                 "{took} from launch to exit, begun {}{status}",
-                moment(started)
+                begun(job, started)
             ));
         }
         (Some(started), ..) => parts.push(format!(
             "begun {}; its end was not recorded",
-            moment(started)
+            begun(job, started)
         )),
         _ => {}
     }
@@ -248,7 +249,7 @@ fn jobs(report: &Report, fact: &mut impl FnMut(&str, &str)) {
     fact("WARNING", &text);
     const SHOWN: usize = 4;
     for job in jobs.iter().take(SHOWN) {
-        let started = job.started.as_deref().map(moment);
+        let started = job.started.as_deref().map(|started| spelled(started, 0));
         let mut text = format!(
             "from {}: {}",
             started.unwrap_or_else(|| "an unknown time".to_owned()),
@@ -916,7 +917,12 @@ fn definitions(page: &mut Page) {
 pub fn explanation(found: &words::Explanation, look: Look, out: &mut impl Write) -> Result<()> {
     let mut page = Page::new(look, true);
     for paragraph in &found.paragraphs {
-        page.wrap("", "  ", paragraph);
+        // Longer ones are sentences with a colon.
+        let is_word = |(word, _): &(&str, &str)| word.len() < 30;
+        match paragraph.split_once(": ").filter(is_word) {
+            Some((word, text)) => page.labelled(Style::Title, &format!("{word}: "), "  ", text),
+            None => page.wrap("", "  ", paragraph),
+        }
     }
     page.finish(out)
 }

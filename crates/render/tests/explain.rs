@@ -36,7 +36,7 @@ fn every_head_of_a_column_is_explained() {
         options.explain = true;
         render::text::write(&report, options, &mut Vec::new()).expect("printed");
         let hang = analyze::hang::hang(&capture, &analyze::hang::Conditions::default());
-        render::hang::text(&hang, true, &mut Vec::new()).expect("printed");
+        render::hang::text(&hang, true, Default::default(), &mut Vec::new()).expect("printed");
         let mut page = Vec::new();
         render::html::write(&report, &mut page).expect("written");
         pages += &String::from_utf8(page).expect("UTF-8");

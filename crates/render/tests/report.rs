@@ -396,7 +396,7 @@ fn a_damaged_job_is_still_reported() {
         .is_empty());
         let found = analyze::hang::hang(&capture, &analyze::hang::Conditions::default());
         let mut text = Vec::new();
-        render::hang::text(&found, true, &mut text).expect("printed");
+        render::hang::text(&found, true, Default::default(), &mut text).expect("printed");
         let sentence = render::hang::Answer::new(&found).sentence;
         assert!(!sentence.is_empty() && !text.is_empty());
     }

@@ -24,8 +24,10 @@ pub struct Shape {
     pub communicator: Option<u32>,
     /// CUDA's number of the communicator's GPU.
     pub device: Option<u32>,
-    /// The thread that made the communicator, by Linux's number.
+    /// The thread that called, by Linux's number.
     pub thread: Option<u32>,
+    /// The thread that made the communicator, by Linux's number.
+    pub init_thread: Option<u32>,
     /// The calling rank in it.
     pub rank: Option<u32>,
     /// Ranks of the communicator.
@@ -408,7 +410,8 @@ crate::columns! { CallRef:
     "launcher_rank" "int" "" |r| known(r.process.rank);
     "host" "text" "" |r| Value::Text(&r.process.host);
     "pid" "int" "" |r| Value::Unsigned(r.process.pid.into());
-    "init_thread" "int" "" |r| known(r.shape.thread);
+    "thread" "int" "" |r| known(r.shape.thread);
+    "init_thread" "int" "" |r| known(r.shape.init_thread);
     "device" "int" "" |r| known(r.shape.device);
     "ticket" "int" "" |r| Value::Unsigned(r.call.ticket);
     "communicator" "text" "" |r| text(r.communicator().map(|c| c.id.as_str()));

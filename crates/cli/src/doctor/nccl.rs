@@ -7,8 +7,8 @@
 
 use super::{Check, Checks, Machine, Status};
 use nccl_abi::release;
+use render::layout::Page;
 use serde_json::{json, Value};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// An NCCL library.
@@ -325,14 +325,13 @@ impl Library {
     }
 }
 
-/// Writes the table of a release.
-pub fn write_delivered(version: u32, out: &mut impl Write) -> std::io::Result<()> {
-    writeln!(out, "\nWhat NCCL {} tells a profiler", dotted(version))?;
+/// The table of a release.
+pub fn delivered(version: u32, page: &mut Page) {
+    page.title(&format!("What NCCL {} tells a profiler", dotted(version)));
     for (what, much, how) in delivers(version) {
-        let first = format!("  {what:<26} {:<7}", much.name());
-        render::layout::wrap(out, &format!("{first} "), &" ".repeat(37), how)?;
+        let first = format!("  {what:<26} {:<7} ", much.name());
+        page.wrap(&first, &" ".repeat(37), how);
     }
-    Ok(())
 }
 
 #[cfg(test)]

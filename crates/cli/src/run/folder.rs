@@ -194,7 +194,7 @@ impl Folder {
         let Some(record) = &mut self.record else {
             return Ok(());
         };
-        record["ended"] = json!(jiff::Timestamp::now().to_string());
+        record["ended"] = json!(now().0);
         record["exit_status"] = json!(status);
         let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
         file.write_all(&text(record))?;
@@ -227,6 +227,20 @@ impl Folder {
     }
 }
 
+/// This moment in the machine's time zone, by RFC 3339, and the name of the zone.
+fn now() -> (String, Option<String>) {
+    let now = jiff::Zoned::now();
+    let zone = now.time_zone();
+    let name = zone.iana_name().map(str::to_owned);
+    // A zone that TZ describes has a name for its offset, such as CET.
+    let name = name.or_else(|| {
+        let info = zone.to_offset_info(now.timestamp());
+        Some(info.abbreviation().to_owned())
+    });
+    let moment = now.timestamp().display_with_offset(now.offset());
+    (moment.to_string(), name)
+}
+
 /// Tries to have `root`; also says whether it was made.
 fn claim(root: &Path, job: Option<&Job>, command: &[OsString]) -> anyhow::Result<(Claim, bool)> {
     let context = || format!("the capture folder `{}` can't be made", root.display());
@@ -246,11 +260,13 @@ fn claim(root: &Path, job: Option<&Job>, command: &[OsString]) -> anyhow::Result
             return Ok((Claim::Other(strange), made));
         }
     }
+    let (started, zone) = now();
     let mut record = json!({
         "schema": "ncclscope.capture/1",
         "id": format!("{:016x}", random()?),
         "command": command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>(),
-        "started": jiff::Timestamp::now().to_string(),
+        "started": started,
+        "zone": zone,
         "ncclscope": env!("CARGO_PKG_VERSION"),
     });
     if let Some(job) = job {

@@ -7,13 +7,9 @@ all_reduce 4KiB
 --- ncclscope run --timing stamps -o capture -- fake-nccl play job
 announced 201, ABI v5
 2| ncclscope: capture in capture: 2 processes, 201 calls; next: ncclscope report capture
---- ncclscope report capture | sed '1,/^$/d; s/stops [0-9.]* ms/stops <time>/'
+--- ncclscope report capture | sed '1,/^$/d; /^What to do/,/^$/d; s/stops [0-9.]* ms/stops <time>/'
 Evidence
   Its recording has no end, and stops <time> before that of the others.
-
-What to do
-  Look at how pid <pid> on <host> ended: in its own log, and in `dmesg` there (out of memory, Xid). `ncclscope hang` shows
-    how far each rank came.
 
 Job capture
   command  fake-nccl play job

@@ -82,6 +82,7 @@ impl Recorder {
             flags,
             template: 0,
             user_tag: api.user_tag,
+            thread: self.threads.number(),
         };
         let born = self.birth(HandleKind::Api, uid, &call);
         if let Some((_, group)) = group {
@@ -271,6 +272,7 @@ impl Recorder {
             flags: flag::REPLAY | p2p,
             template: number + 1,
             user_tag: 0,
+            thread: 0,
         };
         match self.birth(HandleKind::Task, template.comm.load(Relaxed), &call) {
             Some(handle) => Ok(handle),
@@ -331,6 +333,7 @@ impl Recorder {
             flags: flag::LEGACY | if task.p2p { flag::P2P } else { 0 },
             template: 0,
             user_tag: 0,
+            thread: self.threads.number(),
         };
         let inside = self.inside();
         let Some(handle) = self.birth(HandleKind::Task, uid, &call) else {

@@ -18,6 +18,7 @@ use crate::seats::Seats;
 use crate::settings::{Mode, Settings, Timing};
 use crate::stream_waits::StreamWaits;
 use crate::templates::Templates;
+use crate::threads::Threads;
 use crate::watch::Watch;
 use capture::live::{Layout, Section, View};
 use nccl_abi::names;
@@ -89,6 +90,7 @@ impl Recorder {
             clock,
             free: FreeRing::new(cells, layout.rows.into(), AtomicU64::new(0)),
             seats: Seats::new(),
+            threads: Threads::new(),
             comms: CommTable::new().ok_or_else(no_memory)?,
             comms_used: AtomicU32::new(0),
             generations: Mutex::default(),

@@ -109,6 +109,8 @@ pub struct Birth {
     pub flags: u8,
     pub template: u32,
     pub user_tag: u64,
+    /// 0 for a replay: the program does not call then.
+    pub thread: u32,
 }
 
 impl Recorder {
@@ -166,6 +168,7 @@ impl Recorder {
         row.flags.store(call.flags, Relaxed);
         row.template.store(call.template, Relaxed);
         row.t_end.store(0, Relaxed);
+        row.thread.store(call.thread, Relaxed);
         if call.user_tag != 0 {
             row.user_tag.store(call.user_tag, Relaxed);
         }

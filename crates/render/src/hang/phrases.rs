@@ -2,7 +2,6 @@
 
 use super::names::{span, unknown};
 use analyze::hang::{ByTime, Hang, RankProgress, Unknown};
-use analyze::sightings;
 
 /// The first sentence, and what belongs to it.
 pub(super) struct Words {
@@ -41,11 +40,11 @@ pub(super) fn when_stopped(hang: &Hang, by_time: ByTime) -> Option<String> {
 }
 
 /// `is stopped by a signal or a debugger`, or that it was when it was looked at.
-pub(super) fn stopped(rank: &RankProgress, is: &str) -> String {
+pub(super) fn stopped(hang: &Hang, rank: &RankProgress, is: &str) -> String {
     match rank.stopped_ns {
         Some(ns) => {
             let was = if is == "is" { "was" } else { "were" };
-            let at = sightings::time(ns);
+            let at = hang.zone.spelled(ns, 0);
             format!("{was} stopped by a signal or a debugger when `ncclscope hang` looked at {at}")
         }
         None => format!("{is} stopped by a signal or a debugger"),

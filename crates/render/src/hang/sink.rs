@@ -34,7 +34,7 @@ fn sentence(hang: &Hang, sink: &Sink) -> String {
         Reason::Destroyed => format!("{who} {has} destroyed the communicator and {lacks}"),
         Reason::Stopped(_) => {
             let first = rank(hang, sink.ranks.communicator, sink.ranks.members[0]);
-            format!("{who} {}, and {lacks}", stopped(first, is))
+            format!("{who} {}, and {lacks}", stopped(hang, first, is))
         }
         Reason::Silent(_) => {
             let first = rank(hang, sink.ranks.communicator, sink.ranks.members[0]);

@@ -45,7 +45,7 @@ pub(super) fn words(hang: &Hang, stall: &Stall) -> Words {
             format!(
                 "{} {}; {} {are} in {call}, and it has not ended{time}.",
                 one(hang, communicator, member),
-                stopped(rank, "is"),
+                stopped(hang, rank, "is"),
                 all.replacen("All", "all", 1)
             )
         }

@@ -1,28 +1,33 @@
 //! The answer as text: the verdict first, then what it rests on.
 //!
-//! [`write`] prints the sentences of an [`Answer`] and its rows as tables: the network operations of the call
+//! [`page`] prints the sentences of an [`Answer`] and its rows as tables: the network operations of the call
 //! that does not end, and for each communicator how far its ranks got. Ranks that stand at the same calls
 //! share a line.
 //!
 //! Rule: the tables show what JSON has, and what is left out is counted.
 
 use super::answer::{Answer, Call, Communicator, NetOp, Rank};
-use crate::layout::{wrap, Table};
+use crate::layout::{Look, Page, Style, Table};
 use analyze::job::ranges;
 use analyze::spelling::size;
-use std::io::{Result, Write};
 
 /// Lines of ranks that are printed for a communicator, and communicators, unless all are asked for.
 const LINES: usize = 8;
 const COMMUNICATORS: usize = 6;
 
-/// Writes the answer; `all` leaves no rank out.
-pub(super) fn write(answer: &Answer, all: bool, out: &mut Vec<u8>) -> Result<()> {
-    wrap(out, "", "", &answer.sentence)?;
+/// The page of an answer; `all` leaves no rank out.
+pub(super) fn page(answer: &Answer, all: bool, look: Look) -> Page {
+    let mut page = Page::new(look, all);
+    let style = match answer.hang {
+        Some(true) => Style::Bad,
+        Some(false) => Style::Good,
+        None => Style::Open,
+    };
+    page.styled(style, &answer.sentence);
     for detail in &answer.details {
-        wrap(out, "  ", "    ", detail)?;
+        page.line(detail);
     }
-    net_ops(&answer.net_ops, if all { usize::MAX } else { LINES }, out)?;
+    net_ops(&answer.net_ops, &mut page);
     // Where somebody waits comes first, then by first use.
     let waits = |c: &Communicator| {
         let here = |id: &Option<String>| id.as_ref() == Some(&c.communicator);
@@ -39,33 +44,32 @@ pub(super) fn write(answer: &Answer, all: bool, out: &mut Vec<u8>) -> Result<()>
     order.sort_by_key(|c| (c.over, !waits(c)));
     let shown = if all { order.len() } else { COMMUNICATORS };
     for communicator in order.iter().take(shown) {
-        state(communicator, if all { usize::MAX } else { LINES }, out)?;
+        state(communicator, &mut page);
     }
     if order.len() > shown {
-        writeln!(out)?;
-        writeln!(out, "{} more communicators: --all", order.len() - shown)?;
+        page.gap();
+        page.wrap(
+            "",
+            "",
+            &format!("{} more communicators: --all", order.len() - shown),
+        );
     }
     if !answer.problems.is_empty() {
-        writeln!(out)?;
-        writeln!(out, "Problems")?;
-        for p in answer
-            .problems
-            .iter()
-            .take(if all { usize::MAX } else { 4 })
-        {
-            let text = format!(
+        page.title("Problems");
+        let shown = if all { usize::MAX } else { 4 };
+        for p in answer.problems.iter().take(shown) {
+            page.line(&format!(
                 "{}, {}: expected {}, found {}",
                 p.file, p.place, p.expected, p.found
-            );
-            wrap(out, "  ", "    ", &text)?;
+            ));
         }
     }
-    writeln!(out)?;
-    writeln!(out, "Next: {}", answer.next)
+    page.gap();
+    page.next(&answer.next);
+    page
 }
 
-fn state(of: &Communicator, lines: usize, out: &mut impl Write) -> Result<()> {
-    writeln!(out)?;
+fn state(of: &Communicator, page: &mut Page) {
     let mut title = format!("Communicator {}", of.communicator);
     if let Some(name) = &of.name {
         title += &format!(" ({name})");
@@ -82,7 +86,7 @@ fn state(of: &Communicator, lines: usize, out: &mut impl Write) -> Result<()> {
         _ => {}
     }
     title += " (last call of each rank, and how far it came, as call numbers; seconds)";
-    wrap(out, "", "  ", &title)?;
+    page.title(&title);
     let names = [
         "ranks",
         "state",
@@ -96,6 +100,7 @@ fn state(of: &Communicator, lines: usize, out: &mut impl Write) -> Result<()> {
         "seen_ago",
     ];
     let mut table = Table::new(names, "<<<>>>>>>>");
+    table.squeeze = &["seen_ago", "enqueued", "launched"];
     for group in groups(&of.ranks) {
         let (first, rest) = (group[0], &group[1..]);
         let newest = |pick: fn(&Rank) -> Option<f64>| {
@@ -117,19 +122,18 @@ fn state(of: &Communicator, lines: usize, out: &mut impl Write) -> Result<()> {
             newest(|r| r.evidence_age_s),
         ]);
     }
-    table.write(out, lines, "lines of ranks")
+    page.whole_table(&table, LINES, "lines of ranks");
 }
 
 /// The open network operations of the call that does not end.
-fn net_ops(rows: &[NetOp], lines: usize, out: &mut impl Write) -> Result<()> {
+fn net_ops(rows: &[NetOp], page: &mut Page) {
     if rows.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(out)?;
     let title =
         "Network operations of the call that are not over (those first that wait for no other; \
                  peers are ranks of the communicator; seconds)";
-    wrap(out, "", "  ", title)?;
+    page.title(title);
     let names = [
         "rank",
         "direction",
@@ -142,6 +146,7 @@ fn net_ops(rows: &[NetOp], lines: usize, out: &mut impl Write) -> Result<()> {
         "cause",
     ];
     let mut table = Table::new(names, "><>><>>><");
+    table.squeeze = &["steps", "steps_done", "cause"];
     for row in rows {
         let number = |n: Option<u32>| n.map_or("-".to_owned(), |n| n.to_string());
         table.row([
@@ -156,7 +161,7 @@ fn net_ops(rows: &[NetOp], lines: usize, out: &mut impl Write) -> Result<()> {
             row.cause.unwrap_or("-").to_owned(),
         ]);
     }
-    table.write(out, lines, "net_ops")
+    page.whole_table(&table, LINES, "net_ops");
 }
 
 /// Ranks that stand at the same calls in the same state, by first of them.
@@ -191,7 +196,7 @@ fn name(call: &Call) -> String {
     let function = call.function.as_deref().unwrap_or("unknown");
     let bytes = call
         .bytes
-        .map_or(String::new(), |b| format!("/{}", size(b).replace(' ', "")));
+        .map_or(String::new(), |b| format!(" {}", size(b)));
     format!("{function}{bytes}")
 }
 

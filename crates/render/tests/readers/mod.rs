@@ -140,7 +140,7 @@ fn hang(capture: &Capture) -> String {
     let conditions = Conditions { after_ns: Some(0) };
     let hang = analyze::hang::hang(capture, &conditions);
     let (mut out, mut json) = (Vec::new(), Vec::new());
-    render::hang::text(&hang, true, &mut out).expect("in memory");
+    render::hang::text(&hang, true, Default::default(), &mut out).expect("in memory");
     render::hang::json(&hang, &mut json).expect("in memory");
     serde_json::from_slice::<serde_json::Value>(&json).expect("JSON");
     String::from_utf8(out).expect("text")
