@@ -3,7 +3,8 @@
 
     capture_questions.py   # one GPU
 
-For each function of the driver and each stream: its result during the capture, and what became of the capture.
+For each function of the driver and each stream: its result during the capture, and what became of the
+capture.
 """
 
 import ctypes
@@ -50,4 +51,5 @@ for name in QUESTIONS:
     for stream in ("captured", "other", "legacy", "legacy, named", "thread"):
         for relaxed in (False, True):
             result, became = after(name, stream, relaxed)
-            print(f"{name:20} {stream:14} {'relaxed' if relaxed else 'global':8} result {result}, {became}", flush=True)
+            mode = "relaxed" if relaxed else "global"
+            print(f"{name:20} {stream:14} {mode:8} result {result}, {became}", flush=True)

@@ -3,9 +3,9 @@
 
     cc -O1 -shared -fPIC -o libcupti_left.so cupti_left.c -ldl && cupti_capture.py   # two GPUs
 
-Each way runs with two ranks of its own, and prints what became of their captures. A graph has 20 AllReduces of
-16 KiB and 40 small kernels; each rank captures, launches and drops one after the other, for two seconds, or until
-a capture fails. What a way does to CUPTI:
+Each way runs with two ranks of its own, and prints what became of their captures. A graph has 20 AllReduces
+of 16 KiB and 40 small kernels; each rank captures, launches and drops one after the other, for two seconds,
+or until a capture fails. What a way does to CUPTI:
 
     nothing     is what its name says
     idle        on and off once before the first capture

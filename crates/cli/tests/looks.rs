@@ -1,5 +1,5 @@
-//! Colours and widths of the verbs that print pages: on a terminal, in a pipe, and as `--color` and `NO_COLOR`
-//! say.
+//! Colours and widths of the verbs that print pages: on a terminal, in a pipe, and as `--color` and
+//! `NO_COLOR` say.
 
 use std::fs::File;
 use std::io::Read;

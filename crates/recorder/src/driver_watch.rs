@@ -315,8 +315,8 @@ impl Questions {
     }
 }
 
-/// CUDA's id of a stream, as in CUPTI's records; 0 if the driver is too old to tell. `None` while the stream is
-/// captured: what it is given is not done yet, and to ask for its id would end the capture (measured:
+/// CUDA's id of a stream, as in CUPTI's records; 0 if the driver is too old to tell. `None` while the stream
+/// is captured: what it is given is not done yet, and to ask for its id would end the capture (measured:
 /// bench/gpu/capture_questions.py).
 fn stream_id(stream: u64) -> Option<u32> {
     static QUESTIONS: OnceLock<Option<Questions>> = OnceLock::new();
@@ -327,8 +327,8 @@ fn stream_id(stream: u64) -> Option<u32> {
         return Some(0);
     };
     let (mut capturing, mut id) = (0, 0);
-    // SAFETY: a stream that the program uses at this moment; fills in one number each. The shared stream can't
-    // be captured, nor be asked about it while another one is.
+    // SAFETY: a stream that the program uses at this moment; fills in one number each. The shared stream
+    // can't be captured, nor be asked about it while another one is.
     unsafe {
         if stream > SHARED_STREAM && ((ask.capturing)(stream, &mut capturing), capturing) != (OK, 0)
         {
@@ -446,9 +446,11 @@ noted! {
     copy "cuMemcpyAsync" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
     copy_ptsz "cuMemcpyAsync_ptsz" (to: u64, from: u64, n: usize, stream: u64) => Copy(own(stream), 0);
     copy_in "cuMemcpyHtoDAsync_v2" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
-    copy_in_ptsz "cuMemcpyHtoDAsync_v2_ptsz" (to: u64, from: u64, n: usize, stream: u64) => Copy(own(stream), 0);
+    copy_in_ptsz "cuMemcpyHtoDAsync_v2_ptsz" (to: u64, from: u64, n: usize, stream: u64)
+        => Copy(own(stream), 0);
     copy_out "cuMemcpyDtoHAsync_v2" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
-    copy_out_ptsz "cuMemcpyDtoHAsync_v2_ptsz" (to: u64, from: u64, n: usize, stream: u64) => Copy(own(stream), 0);
+    copy_out_ptsz "cuMemcpyDtoHAsync_v2_ptsz" (to: u64, from: u64, n: usize, stream: u64)
+        => Copy(own(stream), 0);
     copy_within "cuMemcpyDtoDAsync_v2" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
     copy_within_ptsz "cuMemcpyDtoDAsync_v2_ptsz" (to: u64, from: u64, n: usize, stream: u64)
         => Copy(own(stream), 0);

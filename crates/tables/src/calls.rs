@@ -473,7 +473,8 @@ crate::columns! { CallRef:
     "channels_started" "int" "" |r| Value::Unsigned(r.call.channels_started.into());
     "channels_stopped" "int" "" |r| Value::Unsigned(r.call.channels_stopped.into());
     "phase_sync_stop_ns" "time" "clock of gpu_start_ns" |r| nonzero(r.extra().map_or(0, |e| e.phase_stop[0]));
-    "phase_compute_stop_ns" "time" "clock of gpu_start_ns" |r| nonzero(r.extra().map_or(0, |e| e.phase_stop[1]));
+    "phase_compute_stop_ns" "time" "clock of gpu_start_ns"
+        |r| nonzero(r.extra().map_or(0, |e| e.phase_stop[1]));
     "user_tag" "uint" "" |r| nonzero(r.extra().map_or(0, |e| e.user_tag));
     "send_buffer" "uint" "" |r| nonzero(r.extra().map_or(0, |e| e.send_buffer));
     "recv_buffer" "uint" "" |r| nonzero(r.extra().map_or(0, |e| e.recv_buffer));

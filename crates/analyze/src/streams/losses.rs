@@ -1,7 +1,7 @@
 //! What the job loses by each GPU that others wait for.
 //!
-//! Rule: a loss is no more than the others' communication is more exposed than the late rank's own, and no more
-//! than the others' hosts could be faster.
+//! Rule: a loss is no more than the others' communication is more exposed than the late rank's own, and no
+//! more than the others' hosts could be faster.
 
 use super::interference::{slowed, Alone};
 use super::intervals::Union;

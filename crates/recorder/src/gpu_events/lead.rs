@@ -6,17 +6,17 @@
 //! ```
 //!
 //! If the GPU begins a launch only after the host has made the next one, all that the host launched between
-//! them was there before the GPU came to it: the GPU did not wait for the host in that time. If that is so for
-//! nearly all of the time, the host could be slower without anybody noticing. To be far behind at the launches
-//! themselves is not enough: in a step of DDP the host is ahead in the backward pass, where the AllReduces are,
-//! and not in the optimizer.
+//! them was there before the GPU came to it: the GPU did not wait for the host in that time. If that is so
+//! for nearly all of the time, the host could be slower without anybody noticing. To be far behind at the
+//! launches themselves is not enough: in a step of DDP the host is ahead in the backward pass, where the
+//! AllReduces are, and not in the optimizer.
 
 /// So many launches decide, and count half as much when there are twice as many.
 const ENOUGH: u32 = 64;
 /// The host may be slower by this part of its time, which is what CUPTI adds to a launch (`windows::price`).
 const SLOWER: f64 = 1.0 / 8.0;
-/// The part of the time in which the GPU may wait for its host: a host that is slower by [`SLOWER`] then makes
-/// the job 0.6 % slower.
+/// The part of the time in which the GPU may wait for its host: a host that is slower by [`SLOWER`] then
+/// makes the job 0.6 % slower.
 const REST: f64 = 1.0 / 20.0;
 
 /// A launch that was timed, in ticks.
