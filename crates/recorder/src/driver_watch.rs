@@ -294,10 +294,13 @@ fn own(stream: u64) -> u64 {
     }
 }
 
+type IsCapturing = unsafe extern "C" fn(u64, *mut c_int) -> c_int;
+type GetId = unsafe extern "C" fn(u64, *mut u64) -> c_int;
+
 /// Questions about a stream.
 struct Questions {
-    capturing: unsafe extern "C" fn(u64, *mut c_int) -> c_int,
-    id: unsafe extern "C" fn(u64, *mut u64) -> c_int,
+    capturing: IsCapturing,
+    id: GetId,
 }
 
 impl Questions {
@@ -308,8 +311,8 @@ impl Questions {
         // SAFETY: the functions' signatures since CUDA 10.0 and 12.0.
         unsafe {
             Some(Questions {
-                capturing: std::mem::transmute::<*mut c_void, _>(capturing),
-                id: std::mem::transmute::<*mut c_void, _>(id),
+                capturing: std::mem::transmute::<*mut c_void, IsCapturing>(capturing),
+                id: std::mem::transmute::<*mut c_void, GetId>(id),
             })
         }
     }

@@ -355,6 +355,9 @@ impl Windows {
         };
         header.windows_code.store(share, Relaxed);
         header.windows_off.store(why, Release);
+        if why == 0 {
+            asked::count_no_more();
+        }
         why == 0
     }
 
@@ -374,6 +377,7 @@ impl Windows {
     fn off(&mut self, header: &Header, why: u32, code: u32) {
         header.windows_code.store(code, Relaxed);
         header.windows_off.store(why, Release);
+        asked::count_no_more();
         self.now = State::Off;
     }
 

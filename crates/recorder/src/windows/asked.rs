@@ -6,9 +6,8 @@
 //! Rule: any thread may note a call; the recorder's thread reads the log after the window is closed and its
 //! last writers have had time to finish.
 
-use crate::pages;
+use crate::{pages, seats};
 use capture::windows::{Ask, Asked};
-use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
@@ -39,9 +38,22 @@ static LAUNCHES: AtomicU64 = AtomicU64::new(0);
 static GRAPHS: AtomicU64 = AtomicU64::new(0);
 static WAITED: AtomicU64 = AtomicU64::new(0);
 
-thread_local! {
-    /// This thread has launched kernels.
-    static LAUNCHES_KERNELS: Cell<bool> = const { Cell::new(false) };
+/// Whether they are counted.
+static COUNTS: AtomicBool = AtomicBool::new(true);
+/// Threads that launched kernels, each at the place of its number. A thread may push another one out: which of
+/// two such threads waits is then known in part. Thread-local storage would be allocated at its first use, in
+/// front of the driver.
+static LAUNCHERS: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
+
+/// The place of the calling thread, and its number.
+#[inline(always)]
+fn launcher() -> (&'static AtomicU64, u64) {
+    let thread = seats::thread();
+    // Numbers are addresses, of which the low bits are alike.
+    (
+        &LAUNCHERS[(thread >> 12 ^ thread >> 20) as usize % LAUNCHERS.len()],
+        thread,
+    )
 }
 
 /// What the host did outside of windows.
@@ -64,6 +76,9 @@ pub fn open() -> bool {
 /// Makes a call that is not noted, and counts it. `ticks` reads the clock.
 #[inline(always)]
 pub fn pass(kind: Ask, ticks: impl Fn() -> u64, call: impl FnOnce() -> c_int) -> c_int {
+    if !COUNTS.load(Relaxed) {
+        return call();
+    }
     match kind {
         Ask::Synchronise => return wait(ticks, call),
         Ask::LaunchGraph => {
@@ -71,8 +86,10 @@ pub fn pass(kind: Ask, ticks: impl Fn() -> u64, call: impl FnOnce() -> c_int) ->
         }
         _ => {
             LAUNCHES.fetch_add(1, Relaxed);
-            // A thread that is ending has no such flag any more.
-            let _ = LAUNCHES_KERNELS.try_with(|flag| flag.set(true));
+            let (place, thread) = launcher();
+            if place.load(Relaxed) != thread {
+                place.store(thread, Relaxed);
+            }
         }
     }
     call()
@@ -80,7 +97,8 @@ pub fn pass(kind: Ask, ticks: impl Fn() -> u64, call: impl FnOnce() -> c_int) ->
 
 /// A call that waits for the GPU.
 fn wait(ticks: impl Fn() -> u64, call: impl FnOnce() -> c_int) -> c_int {
-    if !LAUNCHES_KERNELS.try_with(Cell::get).unwrap_or(false) {
+    let (place, thread) = launcher();
+    if place.load(Relaxed) != thread {
         return call();
     }
     let since = ticks();
@@ -96,6 +114,11 @@ pub fn passed() -> Passed {
         graphs: GRAPHS.load(Relaxed),
         waited: WAITED.load(Relaxed),
     }
+}
+
+/// Nobody will ask for [`passed`] any more.
+pub fn count_no_more() {
+    COUNTS.store(false, Relaxed);
 }
 
 /// Makes the log, once; false if there is no memory for it.
@@ -174,6 +197,7 @@ pub fn take() -> Vec<Asked> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     #[test]
     fn only_threads_that_launch_wait_for_their_gpu() {
