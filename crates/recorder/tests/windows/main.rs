@@ -18,8 +18,10 @@ use job::{out, recorded, until, Driver, Job};
 use libloading::os::unix::{Library, RTLD_LAZY};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_char, CString};
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tables::windows::{Off, Ran, Window};
 use tables::Process;
@@ -263,15 +265,30 @@ impl Play {
         self.until(|| closed() >= before + more);
     }
 
-    /// Steps until what is in the capture is enough. To read it takes longer than a step.
+    /// Steps until what is in the capture is enough. Another thread reads it, because that may take longer
+    /// than a window on a busy machine.
     #[track_caller]
-    fn until_recorded(&mut self, enough: impl Fn(&Process) -> bool) {
-        let mut looks = 0;
-        self.until(|| {
-            looks += 1;
-            let look = looks % 200 == 0;
-            let capture = look.then(|| tables::Capture::open(&out()).ok()).flatten();
-            capture.is_some_and(|capture| capture.processes.iter().any(&enough))
+    fn until_recorded(&mut self, enough: impl Fn(&Process) -> bool + Sync) {
+        let (stop, found) = (AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Relaxed) {
+                    let capture = tables::Capture::open(&out()).ok();
+                    if capture.is_some_and(|capture| capture.processes.iter().any(&enough)) {
+                        found.store(true, Relaxed);
+                        return;
+                    }
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            });
+            // It must end if a step fails, too.
+            let stepped = std::panic::catch_unwind(AssertUnwindSafe(|| {
+                self.until(|| found.load(Relaxed));
+            }));
+            stop.store(true, Relaxed);
+            if let Err(failed) = stepped {
+                std::panic::resume_unwind(failed);
+            }
         });
     }
 
