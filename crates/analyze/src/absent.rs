@@ -1,7 +1,7 @@
 //! Ranks that the job had and this capture lacks.
 //!
-//! The launcher says how many ranks there are, and a communicator how many it has. [`rows`] names those of
-//! which no file is here, or none that can be read, and adds how many calls they made at least, by the
+//! The launcher says how many ranks there are, and a communicator how many it has. [`rows`] names the ranks
+//! that have no file here, or none that can be read. It adds how many calls they made at least, by the
 //! [`evidence`] of the others.
 //!
 //! A member of a communicator that is not here is one of the launcher's ranks that are not here. So one row

@@ -1,24 +1,24 @@
 //! Wait or wire: who arrived late, what it cost the others, and what being on time would save.
 //!
-//! A [`Gatherer`] keeps the GPU time of every rank's part in every operation that nobody can leave before the
-//! last has arrived (AllReduce, AllGather, ReduceScatter, AlltoAll), 32 bytes each, and [`Gatherer::finish`]
-//! looks at the operations that have a time on every rank. No clock is compared: all ranks of such an
-//! operation are taken to end together, so the rank with the shortest time arrived last, and another's wait
-//! is its time less the shortest. The error of that is the spread of the ends.
+//! Nobody can leave an AllReduce, AllGather, ReduceScatter or AlltoAll before the last rank has arrived. A
+//! [`Gatherer`] keeps the GPU time of every rank's part in each of these, 32 bytes each. [`Gatherer::finish`]
+//! looks at the operations that have a time on every rank. No clock is compared. All ranks of such an
+//! operation are taken to end together. So the rank with the shortest time arrived last, and another rank's
+//! wait is its time less the shortest. The error of that is the spread of the ends.
 //!
 //! **Cost.** Between the k-th arrival and the next, k ranks wait for n − k that are not there, and those
 //! share that wait equally. So costs sum exactly to waits. Both are in rank-seconds: two ranks that wait for
 //! 1 s are 2. **Saving** is in seconds of the wall: last arrival less the one before it, which is what the
 //! operation would have ended earlier, had its last rank been on time.
 //!
-//! **Own and inherited.** A rank is late by itself only while it is in no NCCL kernel: time that it spent in
-//! one, waiting for others or moving bytes, is inherited, and was charged where it arose. Where it is late to
+//! **Own and inherited.** A rank is late by itself only while it is in no NCCL kernel. Time that it spent in
+//! one, waiting for others or moving bytes, is inherited: it was charged where it arose. Where it is late to
 //! several operations at the same time, that time counts once for the saving. All this is on the clock of the
 //! rank's own GPU. [`InheritedFrom`] says on which communicator it was, and for whom it waited there.
 //!
-//! **Proof.** Over hosts, `last_proved` counts the operations of which the hosts' clocks prove who arrived
-//! last: its begin is after every other's wherever their offset lies within its bounds ([`crate::clocks`]).
-//! Of the rest it rests on common ends.
+//! **Proof.** Over hosts, `last_proved` counts the operations in which the hosts' clocks prove that the rank
+//! arrived last: it began after every other rank, for every offset of the clocks within its bounds
+//! ([`crate::clocks`]). Of the rest it rests on common ends.
 //!
 //! Rule: the sum of `cost_rank_us` over ranks is the sum of `wait_rank_us`, and `inherited_rank_us` is a part
 //! of the cost.
@@ -120,17 +120,17 @@ pub struct RankArrivals {
     /// How likely a rank that is late no more than the others is to have such a saving; null for too few
     /// operations.
     pub saving_p: Option<f64>,
-    /// What the run would take less had it been as early as the median of the others, µs of the wall: what of
-    /// the saving nothing else hides. An estimate; null where kernel windows measure it, and for ranks that
-    /// are not late more than chance gives and than ends are spread.
+    /// What the run would take less had it been as early as the median of the others, µs of the wall. It is
+    /// the part of the saving that nothing else hides. An estimate; null where kernel windows measure it, and
+    /// for ranks that are not late more than chance gives and than ends are spread.
     pub loss_wall_us: Option<f64>,
     /// 95 % interval of the loss; null for too few operations.
     pub loss_interval_us: Option<(f64, f64)>,
     /// The loss is an estimate, and no more than this is possible, µs: what the rank that waited least waited
     /// in all.
     pub loss_at_most_us: Option<f64>,
-    /// Of the saving: its launch on the host was late as well; for a rank with a loss, in the operation whose
-    /// lateness it still had. µs of the wall.
+    /// The part of the saving in which its launch on the host was late as well. For a rank with a loss, the
+    /// launch is that of the operation in which it became late. µs of the wall.
     pub launched_late_us: f64,
     /// Of the saving: it was launched in time there, so its GPU was busy with other work.
     pub gpu_busy_us: f64,
@@ -157,8 +157,7 @@ impl RankArrivals {
 
 /// Ranks taken for late raise a false alarm in so many jobs at most, all together.
 pub(crate) const LEVEL: f64 = 0.001;
-/// Of so many ranks, those with the largest saving, it is told what the run loses by them: each takes playing
-/// the run again.
+/// Upper limit on the ranks whose loss is computed, largest saving first: each one costs a what-if replay.
 const MOST_LATE: usize = 8;
 
 #[cfg(test)]

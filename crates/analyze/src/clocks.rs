@@ -1,22 +1,21 @@
 //! The clocks of the hosts of a job against each other: bounds that are proved, and an estimate that is not.
 //!
-//! No rank can leave an AllReduce, AllGather, ReduceScatter or AlltoAll before the last has arrived. So where
+//! No rank can leave an AllReduce, AllGather, ReduceScatter or AlltoAll before the last has arrived. So if
 //! intervals enclose the kernels (CUDA events, or stamps of RING), each rank's begin is before each rank's
-//! end in true time, whatever the hosts' clocks say: the latest begin on one host and the earliest end on
+//! end in true time, whatever the hosts' clocks say. The latest begin on one host and the earliest end on
 //! another bound how far their clocks are apart, from both sides. An [`Observations`] takes a [`Side`] per
-//! host of each operation, and keeps by pair of hosts and window of time ([`WINDOW_NS`]) what is left when
-//! all these bounds hold at once; [`Offsets`] tells it, and [`Clocks`] is what a report says.
+//! host of each operation. By pair of hosts and window of time ([`WINDOW_NS`]), it keeps the offsets that are
+//! left when all these bounds hold at once. [`Offsets`] hands them out, and [`Clocks`] is what a report says.
 //!
 //! **Bound.** All times are widened by their error on the host's clock and by the timer's resolution. Within
 //! a window, clocks may run apart by [`FREQUENCY_ERROR_PPM`]. Bounds of different windows are compared, and
 //! never joined.
 //!
-//! **Step.** Where no offset fits all operations of a window, or none that can have become of the windows
-//! before, a clock was set or a stamp is bad: that is a [`Step`]. A window that contradicts itself tells
-//! nothing.
+//! **Step.** If no offset fits all operations of a window, or none that follows from the windows before, a
+//! clock was set or a stamp is bad. That is a [`Step`]. A window that contradicts itself tells nothing.
 //!
-//! **Estimate.** Ranks of such an operation end within a few µs, so the median difference of the ends is
-//! close to the offset, if not one host always leaves later; moved into the bound where it lies outside. A
+//! **Estimate.** Ranks of such an operation end within a few µs. So the median difference of the ends is
+//! close to the offset, unless one host always leaves later. It is moved into the bound if it lies outside. A
 //! rank that is always late changes neither: it makes the bound wide on one side.
 //!
 //! Rule: a bound never rests on the assumption of common ends, and an estimate never narrows a bound.

@@ -1,8 +1,8 @@
 //! Is everything here? What NCCL announced against what was recorded and timed.
 //!
-//! A call that NCCL announced is recorded (it has a row, or an entry in the totals where only totals were
-//! asked for), or it is lost and counted by cause. The recorder's causes are [`capture::live::CAUSES`];
-//! reading adds:
+//! A call that NCCL announced is either recorded or lost. A recorded call has a row, or an entry in the
+//! totals if only totals were asked for. Lost calls are counted by cause. The recorder's causes are
+//! [`capture::live::CAUSES`]; reading adds:
 //!
 //! - `rotated`: in a trace file that was removed to stay within `NCCLSCOPE_MAX_SIZE`; counted in the totals;
 //! - `damaged`: in a block that is damaged or missing;
@@ -14,9 +14,8 @@
 //! - `in_birth`: its number was taken and its row not there yet when the process ended or was stopped;
 //! - `unexplained`: none of the above, so the figures do not add up, and the report says so.
 //!
-//! Calls that no recorder here knows of are counted apart, in `missing_at_least`: those of ranks that are not
-//! here, and those that a rank made after the last moment that is here of it. Other ranks' operations prove
-//! them.
+//! Calls that no recorder here knows of are counted apart, in `missing_at_least`: calls of ranks that are not
+//! here, and calls that a rank made after the end of its recording. Other ranks' operations prove them.
 //!
 //! Rule: `announced` = `recorded` + all of `lost`, for each process and for the job. Where more is recorded
 //! than was announced, `adds_up` is false.

@@ -1,8 +1,8 @@
 //! What recording cost this job.
 //!
 //! CUDA events and kernel windows slow the GPU's streams. The recorder leaves them out now and then, in quiet
-//! spells, so that a job has its own measure: the same number of calls, in whole steps where these are found,
-//! in a spell and just before and after it.
+//! spells, so that a job has its own measure. It compares a spell with the same number of calls just before
+//! and after it, in whole steps if steps are found.
 //!
 //! ```text
 //!   ordinary          quiet spell         ordinary            kernel window     ordinary

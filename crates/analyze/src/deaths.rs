@@ -1,7 +1,7 @@
 //! Which ranks died while others went on: when, and after which call.
 //!
 //! A [`Gatherer`] counts the collectives of each process on each communicator. [`Gatherer::finish`] compares
-//! a process that did not end its recording with the others of its communicators: it is a [`Death`] if its
+//! a process that did not end its recording with the others of its communicators. It is a [`Death`] if its
 //! recorder stopped before theirs, and if others made later calls there, which now can't complete.
 //!
 //! Rule: a process that may still live is no death. After a wait that lasted, the order in which processes

@@ -3,9 +3,9 @@
 //! Every rank of a communicator takes part in each of its collectives. So if a rank has an AllReduce that
 //! ended, all ranks of the communicator have made that call and all collectives before it, whether or not
 //! anything of them is here. A [`Gatherer`] counts for each [`Member`] (a rank of a communicator that is
-//! here) how many collectives it made there and how many of these are proved to be everybody's;
-//! [`Gatherer::finish`] sets the members of a communicator against each other and finds of each rank how many
-//! of its calls are missing at least.
+//! here) how many collectives it made there, and how many of these all ranks have made for certain.
+//! [`Gatherer::finish`] compares the members of a communicator, and finds how many calls of each rank are
+//! missing at least.
 //!
 //! What proves a collective to be everybody's:
 //!

@@ -1,12 +1,12 @@
 //! The few sentences that matter: what costs wall time, with its evidence and what to do.
 //!
-//! Rule: a rank is blamed only where the lower end of the interval of what the run loses by it is above zero,
-//! where it is late more than chance gives one of so many ranks (Holm's method, one job in a thousand), and
-//! where that matters: 1 % of the run, half of its saving, 5 µs an operation. Ends of one operation differ by
-//! a few µs between ranks, so less than that proves nothing. A rank that is as late and costs the run nothing
-//! is [`hidden`], which is no finding. Where kernel windows of all ranks show exposed waiting, that decides
-//! what a late rank costs ([`waited_for`]). Over hosts the evidence says whether their clocks prove who came
-//! last, or whether that assumes common ends.
+//! Rule: a rank is blamed only if three things hold. Its loss is above zero, also at the lower end of the
+//! loss's interval. It is late more than chance gives one of so many ranks (Holm's method, one job in a
+//! thousand). And that matters: 1 % of the run, half of its saving, 5 µs an operation. Ends of one operation
+//! differ by a few µs between ranks, so less than that proves nothing. A rank that is as late and costs the
+//! run nothing is [`hidden`], which is no finding. Where kernel windows of all ranks show exposed waiting,
+//! that decides what a late rank costs ([`waited_for`]). Over hosts the evidence says whether their clocks
+//! prove who came last, or whether that assumes common ends.
 
 use crate::arrivals::{Arrivals, RankArrivals, LEVEL};
 use crate::clocks::Clocks;

@@ -1,8 +1,9 @@
 //! What each function did in all, and where one call's time goes: the function table.
 //!
-//! A [`Gatherer`] adds up the parts of a call by function and class of sizes (from one power of two to the
-//! next, so that few rows hold any number of sizes): the API call, enqueueing, the launch, the kernel, the
-//! network proxy. Numbers of calls and sums of times come from the operations table, so that both agree.
+//! A [`Gatherer`] adds up the parts of a call: the API call, enqueueing, the launch, the kernel, the network
+//! proxy. It has a row for each function and class of sizes. A class goes from one power of two to the next,
+//! so that few rows hold any number of sizes. Numbers of calls and sums of times come from the operations
+//! table, so that both agree.
 //!
 //! Rule: a part is over the calls that have it, and says how many those are. Warm-ups are in no part. The
 //! median comes from a histogram whose error is below 1 %, so memory doesn't grow with calls.

@@ -1,8 +1,9 @@
 //! Which processes of a folder are of one job, and which of another that was recorded into the same folder.
 //!
 //! Processes that share a communicator are of one job. Groups of processes that share none are put together
-//! unless something says that they are not of one job: the same rank of the launcher is in both, their batch
-//! jobs or numbers of ranks differ, or, if ranks are not known, one ended before the other began.
+//! unless something shows that they are not of one job. Such signs are the same rank of the launcher in both,
+//! different batch jobs or numbers of ranks, or, if ranks are not known, that one ended before the other
+//! began.
 //!
 //! Rule: two jobs are never taken for one because their figures fit together. Programs that a rank runs one
 //! after the other count as two jobs.

@@ -1,8 +1,8 @@
 //! From tables to findings: pure functions, one file per question.
 //!
 //! An [`Analysis`] takes one process at a time ([`Analysis::add`]), so that no other process's calls need be
-//! in memory; parts that were made of consecutive processes are put together by [`Analysis::merge`], and
-//! [`Analysis::finish`] asks every question and puts the answers into one [`Report`], whose fields are the
+//! in memory. [`Analysis::merge`] puts together parts that were made of consecutive processes.
+//! [`Analysis::finish`] asks every question and puts the answers into one [`Report`]. Its fields have the
 //! names of the JSON report and of the tables that are printed. [`report`] does all this for a capture in
 //! memory, [`report_from`] for one that need not be.
 //!

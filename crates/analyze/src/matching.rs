@@ -5,7 +5,7 @@
 //! that arrives last waits for nobody, so its time is the shortest, and closest to the transfer.
 //!
 //! An operation's key is (communicator of the capture, function, number). The number is NCCL's sequence
-//! number where it gave one, because that survives lost rows; else the execution's ordinal in its rank's
+//! number if it gave one, because that survives lost rows. Else it is the execution's ordinal in its rank's
 //! sequence of that communicator and function, as long as no row of the rank is missing before it. Replays of
 //! CUDA graphs carry their template's sequence number and are counted apart.
 //!

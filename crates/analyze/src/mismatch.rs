@@ -2,9 +2,9 @@
 //!
 //! A [`Gatherer`] keeps the first call that it saw at each place, 8 bytes, and compares those of other ranks
 //! with it. There are two kinds of place. By NCCL's sequence number, which is counted for each function of a
-//! communicator and survives lost rows, calls differ in size, datatype or root. By order on the communicator
-//! they can differ in function too; that holds as long as no row of the rank is missing and none of its calls
-//! was captured, which others may have made without a graph.
+//! communicator and survives lost rows, calls differ in size, datatype or root. By order on the communicator,
+//! they can differ in function, too. That needs every row of the rank, and no captured call, because others
+//! may have made the same call without a graph.
 //!
 //! Rule: whether calls have GPU times, or ended, is of no matter. Sends, receives and what is made of them
 //! are not compared.

@@ -5,9 +5,9 @@
 //! is a power of two ns.
 //!
 //! Calls are counted at their begin. Bytes and times are split over the buckets in which the call's kernel
-//! ran, by their share of time; if its time on the host's clock is not known, the call lies where the host
-//! saw its kernel end; without a kernel, at its API call. A GPU that is on another host's clock is moved by
-//! whole bins, to a quarter of a bucket.
+//! ran, by their share of time. If the kernel's time on the host's clock is not known, the call lies where
+//! the host saw its kernel end, and without a kernel, at its API call. A GPU that is on another host's clock
+//! is moved by whole bins, to a quarter of a bucket.
 //!
 //! Rule: the sum of a curve over all buckets is the sum in the report's tables. What has no time is in no
 //! bucket, and [`Timeline::without_time`] counts it.

@@ -28,8 +28,8 @@
 //!
 //! An array takes a column for each of its elements, from its number on.
 //!
-//! Times of the host are in ticks, plain numbers. A moment on the GPU's own clock is a [`GpuTime`], so that
-//! the compiler keeps the two clocks apart.
+//! A moment on the host is in [`Ticks`], and a moment on the GPU's own clock is a [`GpuTime`]. So the
+//! compiler keeps the two clocks apart, and both from lengths in ns.
 //!
 //! To add a field: find the cache line of the thread that writes it, put the field where a `spare` is, give
 //! it the next free column number and `plain`, and say in `SPEC.md` what it means. Nothing else needs to
@@ -48,7 +48,7 @@ macro_rules! call_fields {
             // Line A: the calling thread. `word` is before these.
 
             /// The program called NCCL, ticks.
-            sealed t_api: u64 = 3 relative;
+            sealed t_api: Ticks = 3 relative;
             /// Elements, as the program gave them.
             shape count: u64 = 9;
             /// Ticket of its group + 1; 0 none.
@@ -70,16 +70,16 @@ macro_rules! call_fields {
             /// For a replay of a CUDA graph: its template's number + 1.
             sealed template: u32 = 16 plain;
             /// The call returned (below v5: its group stopped), ticks; 0 not yet, or its group has it.
-            sealed t_end: u64 = 7 relative;
+            sealed t_end: Ticks = 7 relative;
 
             // Line B: the thread that launches.
 
             /// KernelLaunch start, ticks; 0 not known.
-            sealed t_launch0: u64 = 4 relative;
+            sealed t_launch0: Ticks = 4 relative;
             /// KernelLaunch stop, ticks; 0 not known.
-            sealed t_launch1: u64 = 5 relative;
+            sealed t_launch1: Ticks = 5 relative;
             /// Coll, P2p or CeColl start, ticks; 0 not yet.
-            sealed t_enqueue: u64 = 6 relative;
+            sealed t_enqueue: Ticks = 6 relative;
             /// NCCL's seqNumber + 1; 0 none.
             sealed seq: u64 = 2 relative;
             /// ABI v7: the program's userTag.
@@ -116,7 +116,7 @@ macro_rules! call_fields {
             /// Latest stop that NCCL stamped over its channels; 0 none.
             sealed stamp_stop: GpuTime = 10 relative;
             /// Host time of the newest kernel callback, ticks.
-            sealed k_seen: u64 = 11 relative;
+            sealed k_seen: Ticks = 11 relative;
             /// Channels started. It shares its column with `k_stopped`.
             sealed k_started: u16 = 12 relative;
             /// Channels stopped.
@@ -155,7 +155,7 @@ macro_rules! call_fields {
             // the call returns, and the recorder's thread writes after that.
 
             /// When the first of its two CUDA events ran, ticks; 0 not known. Stored after the next two.
-            sealed event_start: u64 = 34 relative;
+            sealed event_start: Ticks = 34 relative;
             /// Time between the two CUDA events, ns.
             sealed event_ns: u64 = 35 plain;
             /// Error of `event_start`, ns.
@@ -177,26 +177,44 @@ macro_rules! call_fields {
 }
 pub(crate) use call_fields;
 
+/// A moment on the recorder's clock on the host, in its ticks; 0 is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticks(pub u64);
+
+impl Ticks {
+    /// How many ticks have passed since then; 0 if that is later.
+    #[inline]
+    pub fn since(self, then: Ticks) -> u64 {
+        self.0.saturating_sub(then.0)
+    }
+}
+
 /// A moment on the GPU's clock, in its nanoseconds, which begin anywhere; 0 is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GpuTime(pub u64);
 
-impl Field for GpuTime {
-    type Live = AtomicU64;
-    const COLUMNS: usize = 1;
-    #[inline]
-    fn load(live: &AtomicU64) -> GpuTime {
-        GpuTime(live.load(Relaxed))
-    }
-    #[inline]
-    fn number(&self, _: usize) -> u64 {
-        self.0
-    }
-    #[inline]
-    fn from_numbers(number: impl Fn(usize) -> u64) -> GpuTime {
-        GpuTime(number(0))
-    }
+macro_rules! moments {
+    ($($type:ident)*) => { $(
+        impl Field for $type {
+            type Live = AtomicU64;
+            const COLUMNS: usize = 1;
+            #[inline]
+            fn load(live: &AtomicU64) -> $type {
+                $type(live.load(Relaxed))
+            }
+            #[inline]
+            fn number(&self, _: usize) -> u64 {
+                self.0
+            }
+            #[inline]
+            fn from_numbers(number: impl Fn(usize) -> u64) -> $type {
+                $type(number(0))
+            }
+        }
+    )* };
 }
+
+moments! { Ticks GpuTime }
 
 /// A type that a field may have.
 pub trait Field: Copy {

@@ -26,14 +26,14 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub use crate::fields::GpuTime;
+pub use crate::fields::{GpuTime, Ticks};
 pub use decode::{Decoder, Outline, Shapes};
 pub use encode::Encoder;
 pub use record::{Record, Rest, Sealed, Shape};
 
 /// A time, or another one if it is not known.
-fn known_or(time: u64, other: u64) -> u64 {
-    if time != 0 {
+fn known_or(time: Ticks, other: Ticks) -> Ticks {
+    if time != Ticks::default() {
         time
     } else {
         other

@@ -13,7 +13,7 @@
 use crate::format::FORMAT;
 use crate::graphs::{Exec, Executable};
 use crate::live::{self, part, Header, Image, Row, Section, HEADER_BYTES};
-use crate::rows::{GpuTime, Sealed};
+use crate::rows::{GpuTime, Sealed, Ticks};
 use crate::varint::Reader;
 use std::mem::{offset_of, size_of};
 
@@ -44,11 +44,11 @@ pub(crate) fn times(row: &mut Sealed, parts: u16) {
 }
 
 /// Start in ticks and length in ns; 0 and 0 if they are not known.
-fn events(start: u64, stop: u64) -> (u64, u64) {
+fn events(start: u64, stop: u64) -> (Ticks, u64) {
     if start == 0 || stop == 0 {
-        (0, 0)
+        (Ticks(0), 0)
     } else {
-        (start, stop.wrapping_sub(start))
+        (Ticks(start), stop.wrapping_sub(start))
     }
 }
 
@@ -98,7 +98,7 @@ fn row(old: &[u8]) -> [u8; size_of::<Row>()] {
         let mut put = |at: usize, value: u64| new[at..at + 8].copy_from_slice(&value.to_le_bytes());
         put(offset_of!(Row, stamp_start), 0);
         put(offset_of!(Row, stamp_stop), 0);
-        put(offset_of!(Row, event_start), start);
+        put(offset_of!(Row, event_start), start.0);
         put(offset_of!(Row, event_ns), ns);
     }
     new

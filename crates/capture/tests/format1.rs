@@ -7,7 +7,7 @@
 mod records;
 
 use capture::live::part;
-use capture::rows::{Decoder, GpuTime, Record, Shape, Shapes};
+use capture::rows::{Decoder, GpuTime, Record, Shape, Shapes, Ticks};
 use records::{of_a_regular_job, of_cuda_events, payloads};
 
 /// Bytes of a row of the live part, which look random and are the same on every run.
@@ -48,17 +48,17 @@ fn of_live_rows() -> Vec<Record> {
                 ce_batches: u16_at(114),
                 thread: 0,
             },
-            t_api: u64_at(8),
+            t_api: Ticks(u64_at(8)),
             group: u64_at(24),
             template: u32_at(52),
-            t_end: u64_at(56),
-            t_launch0: u64_at(64),
-            t_launch1: u64_at(72),
-            t_enqueue: u64_at(80),
+            t_end: Ticks(u64_at(56)),
+            t_launch0: Ticks(u64_at(64)),
+            t_launch1: Ticks(u64_at(72)),
+            t_enqueue: Ticks(u64_at(80)),
             seq: u64_at(88),
             user_tag: u64_at(96),
             send_buffer: u64_at(120),
-            k_seen: u64_at(144),
+            k_seen: Ticks(u64_at(144)),
             k_started: u16_at(152),
             k_stopped: u16_at(154),
             verdict: u16_at(156),
@@ -85,7 +85,7 @@ fn with_times(mut record: Record, k_start: u64, k_stop: u64) -> Record {
     if record.shape.parts & part::EVENTS == 0 {
         (record.stamp_start, record.stamp_stop) = (GpuTime(k_start), GpuTime(k_stop));
     } else {
-        (record.event_start, record.event_ns) = (k_start, k_stop.wrapping_sub(k_start));
+        (record.event_start, record.event_ns) = (Ticks(k_start), k_stop.wrapping_sub(k_start));
     }
     record
 }
@@ -112,16 +112,16 @@ fn of_the_network() -> Vec<Record> {
             ce_batches: 15,
             thread: 0,
         },
-        t_api: 0x1600,
-        t_launch0: 0x1710,
-        t_launch1: 0x1830,
-        t_enqueue: 0x1960,
-        t_end: 0x1aa0,
+        t_api: Ticks(0x1600),
+        t_launch0: Ticks(0x1710),
+        t_launch1: Ticks(0x1830),
+        t_enqueue: Ticks(0x1960),
+        t_end: Ticks(0x1aa0),
         group: 21,
         seq: 22,
         stamp_start: GpuTime(23),
         stamp_stop: GpuTime(47),
-        k_seen: 0x1bf0,
+        k_seen: Ticks(0x1bf0),
         event_error: 25,
         k_started: 26,
         k_stopped: 27,
@@ -159,7 +159,10 @@ fn rows_read_as_they_were_meant() {
         for r in &mut expected {
             let times = [&mut r.t_api, &mut r.t_launch0, &mut r.t_launch1];
             let later = [&mut r.t_enqueue, &mut r.t_end, &mut r.k_seen];
-            times.into_iter().chain(later).for_each(|time| *time &= !15);
+            times
+                .into_iter()
+                .chain(later)
+                .for_each(|time| time.0 &= !15);
         }
         let outline = shapes.outline(1, &payload).expect("well formed");
         let mut found = Vec::new();

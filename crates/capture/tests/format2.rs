@@ -7,7 +7,7 @@ mod records;
 
 use capture::format::FORMAT;
 use capture::live::{row_state, Layout, Section, View};
-use capture::rows::{Decoder, Encoder, GpuTime, Record, Shape, Shapes};
+use capture::rows::{Decoder, Encoder, GpuTime, Record, Shape, Shapes, Ticks};
 use records::{of_a_regular_job, of_cuda_events, payloads};
 
 const ROW: usize = std::mem::size_of::<capture::live::Row>();
@@ -79,17 +79,17 @@ fn of_the_network() -> Vec<Record> {
             ce_batches: 15,
             ..Shape::default()
         },
-        t_api: 0x1600,
-        t_launch0: 0x1710,
-        t_launch1: 0x1830,
-        t_enqueue: 0x1960,
-        t_end: 0x1aa0,
+        t_api: Ticks(0x1600),
+        t_launch0: Ticks(0x1710),
+        t_launch1: Ticks(0x1830),
+        t_enqueue: Ticks(0x1960),
+        t_end: Ticks(0x1aa0),
         group: 21,
         seq: 22,
         stamp_start: GpuTime(23),
         stamp_stop: GpuTime(47),
-        k_seen: 0x1bf0,
-        event_start: 0x1c00,
+        k_seen: Ticks(0x1bf0),
+        event_start: Ticks(0x1c00),
         event_ns: 24,
         event_error: 25,
         k_started: 26,
@@ -165,7 +165,7 @@ fn rows_read_as_they_were_meant() {
                 .into_iter()
                 .chain([&mut r.t_end, &mut r.k_seen, &mut r.event_start])
             {
-                *time &= !15;
+                time.0 &= !15;
             }
         }
         let outline = shapes.outline(FORMAT.major, &payload).expect("well formed");

@@ -4,7 +4,7 @@ use capture::block::{self, Block, BlockKind};
 use capture::format::FORMAT;
 use capture::live::part;
 use capture::rows::definitions::{self, Definition};
-use capture::rows::{Decoder, Encoder, Record, Shape, Shapes};
+use capture::rows::{Decoder, Encoder, Record, Shape, Shapes, Ticks};
 
 fn record() -> Record {
     Record {
@@ -18,12 +18,12 @@ fn record() -> Record {
             parts: part::ENQUEUED | part::ENQUEUE_DONE | part::LAUNCHED | part::EVENTS,
             ..Shape::default()
         },
-        t_api: 0x1_0000,
-        t_end: 0x1_0100,
+        t_api: Ticks(0x1_0000),
+        t_end: Ticks(0x1_0100),
         group: 6,
         seq: 4,
-        t_launch0: 0x1_0020,
-        event_start: 0x1_0400,
+        t_launch0: Ticks(0x1_0020),
+        event_start: Ticks(0x1_0400),
         event_ns: 1024,
         event_error: 600,
         ..Record::default()

@@ -6,9 +6,9 @@
 //! number is beyond the calls that were made, or when there are more of its kind than were done.
 //!
 //! NCCL announces an AlltoAll, Gather, Scatter or SendRecv as sends and receives where it has no kernel for
-//! it. A profiler that names none of them and has sends or receives is judged by these pieces. Whose root a
-//! Gather or Scatter had is not told by the work: its receives (or sends) are looked for where the profiler
-//! has most of them.
+//! it. A profiler that names none of them and has sends or receives is judged by these pieces. The work does
+//! not say which rank is the root of a Gather or Scatter. Its receives (or sends) are looked for on the rank
+//! that has most of them by the profiler.
 //!
 //! Rule: matched + missing = done, and matched + duplicate + foreign = found. Where records have no sequence
 //! number, calls of one kind can't be told apart: then one that never was hides one that is missing.
@@ -141,7 +141,7 @@ pub fn judge<'a>(truth: &Truth, records: &'a Records) -> Completeness<'a> {
     out
 }
 
-/// The calls done, those that this profiler tells of as sends and receives in these pieces.
+/// The calls done. Calls that this profiler shows as sends and receives are counted in these pieces.
 fn as_told(truth: &Truth, records: &Records, by_pieces: &mut Vec<String>) -> BTreeMap<Key, Calls> {
     let told: HashSet<&str> = records.rows.iter().map(|r| &*r.function).collect();
     let pieces = told.contains("Send") || told.contains("Recv");

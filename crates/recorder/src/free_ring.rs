@@ -4,9 +4,9 @@
 //! that ticket names the slot that is now theirs. The one giver stores a slot into the cell at `given` and
 //! then moves `given` on (Release), which takers meet with an Acquire load. Slots go round oldest first.
 //!
-//! A cell is overwritten only after its ticket's slot was given back (there are no fewer cells than slots),
-//! and the giver gives a ticket's slot back only after it has read the cell; so the giver may read the cell
-//! of any ticket that it has not yet dealt with.
+//! A cell is overwritten only after its ticket's slot was given back, because there are no fewer cells than
+//! slots. The giver gives a ticket's slot back only after it has read the cell. So the giver may read the
+//! cell of any ticket that it has not yet dealt with.
 //!
 //! Rule: a slot is owned by one taker, or by the giver, or is in the ring; never two of these. The model
 //! check in `tests/model.rs` runs this file's code on loom's atomics.

@@ -1,8 +1,8 @@
 //! Puts functions of ours before functions of another library, in every loaded library that calls them.
 //!
 //! CUDA has no way to watch graph launches that leaves the process's one CUPTI subscription to others. But
-//! every call of the driver goes through a pointer that the caller keeps: libcudart, shared or linked into a
-//! program, asks for its addresses once and keeps them in its data; a program that is linked with the driver
+//! every call of the driver goes through a pointer that the caller keeps. libcudart, shared or linked into a
+//! program, asks for its addresses once and keeps them in its data. A program that is linked with the driver
 //! has them in its global offset table. [`Interposed::install`] finds these pointers and stores ours in their
 //! place:
 //!

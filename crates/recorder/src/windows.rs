@@ -44,6 +44,7 @@ use crate::lock::Lock;
 use crate::settings::When;
 use capture::block::BlockKind;
 use capture::live::Header;
+use capture::rows::Ticks;
 use capture::windows::{self, ActivityKind as Ran, Ask, End, Window};
 use cupti::Cupti;
 use felt::Felt;
@@ -480,10 +481,10 @@ impl Windows {
         // What was launched in the window began in it or since, unless CUPTI's clock is not the one that was
         // looked at.
         let slack = (CLOCK_SLACK as f64 * per_ns) as u64;
-        let (first, latest) = (window.opening.saturating_sub(slack), last.ticks + slack);
+        let (first, latest) = (window.opening.saturating_sub(slack), last.ticks.0 + slack);
         let fits = map.is_some_and(|map| {
-            let mut times = ran.values().flatten().map(|ran| map.ticks(ran.start));
-            times.all(|at| (first..=latest).contains(&at))
+            let mut ran = ran.values().flatten();
+            ran.all(|ran| (first..=latest).contains(&map.ticks(CuptiTime(ran.start)).0))
         });
         if !fits && window.ran > 0 {
             window.end = End::ClockSet;
@@ -496,7 +497,9 @@ impl Windows {
         self.misses_callers = misses_launches(kernels.count(), launches);
         for (device, mut of) in ran.into_iter().filter(|_| fits) {
             for ran in &mut of {
-                (ran.start, ran.ns) = map.map_or((0, 0), |m| (m.ticks(ran.start), m.ns(ran.ns)));
+                // From CUPTI's clock to the recorder's.
+                let start = CuptiTime(ran.start);
+                (ran.start, ran.ns) = map.map_or((0, 0), |m| (m.ticks(start).0, m.ns(ran.ns)));
             }
             for chunk in of.chunks(CHUNK) {
                 let mut payload = Vec::new();
@@ -584,12 +587,15 @@ fn close(window: &mut Window, over: bool) -> bool {
     })
 }
 
+/// A moment on CUPTI's clock, in its units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct CuptiTime(u64);
+
 /// The clock of CUPTI's times beside ticks, at one moment.
 #[derive(Clone, Copy, Debug)]
 struct CuptiAnchor {
-    ticks: u64,
-    /// CUPTI's time.
-    cupti: u64,
+    ticks: Ticks,
+    cupti: CuptiTime,
     /// It is another profiler's clock, and not CLOCK_REALTIME.
     foreign: bool,
 }
@@ -602,8 +608,8 @@ impl CuptiAnchor {
             let Some(cupti) = neighbours::foreign_clock() else {
                 let [ticks, _, cupti] = clock.anchor();
                 return CuptiAnchor {
-                    ticks,
-                    cupti,
+                    ticks: Ticks(ticks),
+                    cupti: CuptiTime(cupti),
                     foreign: false,
                 };
             };
@@ -612,8 +618,8 @@ impl CuptiAnchor {
         }
         let (_, ticks, cupti) = best;
         CuptiAnchor {
-            ticks,
-            cupti,
+            ticks: Ticks(ticks),
+            cupti: CuptiTime(cupti),
             foreign: true,
         }
     }
@@ -633,8 +639,9 @@ impl ToTicks {
     /// Two moments, one before and one after what is to be mapped; `None` if the clock was changed in
     /// between.
     fn between(first: CuptiAnchor, last: CuptiAnchor, ticks_per_ns: f64) -> Option<ToTicks> {
-        let units = last.cupti.checked_sub(first.cupti).filter(|n| *n > 0)?;
-        let ticks = (last.ticks - first.ticks) as f64 / units as f64;
+        let units = last.cupti.0.checked_sub(first.cupti.0);
+        let units = units.filter(|n| *n > 0)?;
+        let ticks = last.ticks.since(first.ticks) as f64 / units as f64;
         (first.foreign == last.foreign).then_some(ToTicks {
             last,
             ticks,
@@ -646,11 +653,10 @@ impl ToTicks {
         })
     }
 
-    fn ticks(&self, time: u64) -> u64 {
-        let since = time.wrapping_sub(self.last.cupti) as i64 as f64;
-        self.last
-            .ticks
-            .wrapping_add((since * self.ticks) as i64 as u64)
+    fn ticks(&self, time: CuptiTime) -> Ticks {
+        let since = time.0.wrapping_sub(self.last.cupti.0) as i64 as f64;
+        let ticks = (since * self.ticks) as i64 as u64;
+        Ticks(self.last.ticks.0.wrapping_add(ticks))
     }
 
     fn ns(&self, duration: u64) -> u64 {

@@ -10,6 +10,7 @@
 //! asserts. A field that a record is too short for is null.
 
 use capture::callback::{Callback, What};
+use capture::rows::Ticks;
 use nccl_abi::{event, names, state, v1, v2, v3, v4, v5, v6, v7};
 use serde_json::{json, Map, Value};
 use std::collections::HashMap;
@@ -67,7 +68,7 @@ fn object(
     fields.put("pid", process.pid.into());
     fields.put("global_rank", process.rank.into());
     fields.put("thread", callback.thread.into());
-    fields.put("t_ns", process.clock.realtime(callback.ticks).into());
+    fields.put("t_ns", process.clock.realtime(Ticks(callback.ticks)).into());
     fields.put("ticks", callback.ticks.into());
     fields.put("abi", callback.abi.into());
     let name = match callback.what {

@@ -1,20 +1,20 @@
 //! Where each call lies on a time line: what the Chrome and the Perfetto export have in common.
 //!
 //! A [`Timeline`] gives every process of a capture a number, every communicator × stream in it [`Track`]s,
-//! and every call a [`Placed`]: an interval on the host from API entry to return, and one on the GPU where
-//! the call has a GPU time. Viewers draw the slices of a track as a stack, so intervals that cross get
-//! another track; on the host one may lie in another (calls of a group), on the GPU, where that would mean
-//! nothing, none do.
+//! and every call a [`Placed`]. That is an interval on the host from API entry to return, and one on the GPU
+//! if the call has a GPU time. Viewers draw the slices of a track as a stack, so intervals that cross get
+//! another track. On the host, one may lie in another (calls of a group). On the GPU none does, because it
+//! would mean nothing there.
 //!
-//! GPU times that are on the host's clock stay as they are. Stamps that nothing placed there (a replayed
-//! job's, or without launches) are in the clock of their GPU: NCCL's callback for a stop comes after the
-//! stop, so the smallest `gpu_seen_ns - gpu_stop_ns` over the calls of a process on a device is the distance
-//! of the clocks plus the smallest delay. They are moved by that. Their lengths and distances on one GPU are
-//! exact; against the host they are late by that delay, and by what the clocks drift apart.
+//! GPU times that are on the host's clock stay as they are. Stamps that nothing placed there (of a replayed
+//! job, or without launches) are in the clock of their GPU. NCCL's callback for a stop comes after the stop.
+//! So the smallest `gpu_seen_ns - gpu_stop_ns` over the calls of a process on a device is the distance of the
+//! clocks plus the smallest delay. They are moved by that. Their lengths and distances on one GPU are exact;
+//! against the host they are late by that delay, and by what the clocks drift apart.
 //!
-//! Each host has a clock of its own. Where the calls tell how these stand to each other, or it was given
-//! ([`analyze::clocks`]), all times are moved onto the clock of one host, and [`Timeline::clock`] says by how
-//! much and how wrong that may be.
+//! Each host has a clock of its own. If the calls show how far these clocks are apart, or if that was given
+//! ([`analyze::clocks`]), all times are moved onto the clock of one host. [`Timeline::clock`] says by how
+//! much, and how wrong that may be.
 //!
 //! Of an operation that nobody can leave before its last rank has arrived, a [`Placed`] says for how long its
 //! rank waited and for whom ([`Waited`]), if every rank has a GPU time.
@@ -188,7 +188,7 @@ pub struct Timeline<'a> {
 }
 
 impl<'a> Timeline<'a> {
-    /// The time line of a capture, of which `clocks` tells how the hosts' clocks stand to each other.
+    /// The time line of a capture. `clocks` says how far the hosts' clocks are apart.
     pub fn new(capture: &'a Capture, clocks: Option<&'a Clocks>) -> Timeline<'a> {
         Timeline::made(capture, clocks, false)
     }
@@ -683,8 +683,8 @@ fn role(capture: &Capture, shape: &Shape) -> String {
     }
 }
 
-/// What each lane is called, by the shape of its first call: what its communicator is for, and what else
-/// tells it from the others of the process.
+/// What each lane is called, by the shape of its first call: what its communicator is for, and how it differs
+/// from the other lanes of the process.
 fn titles(capture: &Capture, shapes: &[&Shape]) -> Vec<String> {
     let mut titles: Vec<String> = shapes.iter().map(|shape| role(capture, shape)).collect();
     let repeated = |titles: &[String]| -> Vec<bool> {

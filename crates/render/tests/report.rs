@@ -4,7 +4,7 @@
 use capture::block::{self, BlockKind};
 use capture::callback::{record_bytes, Callback, What};
 use capture::live::{self, flag, part, verdict, Image, Layout, View};
-use capture::rows::{Encoder, GpuTime, Record, Shape};
+use capture::rows::{Encoder, GpuTime, Record, Shape, Ticks};
 use nccl_abi::event;
 use render::text::{self, Options};
 use std::path::Path;
@@ -85,8 +85,8 @@ fn calls(rank: u32) -> Vec<Record> {
         calls.push(Record {
             ticket,
             shape,
-            t_api,
-            t_end: t_api + 80,
+            t_api: Ticks(t_api),
+            t_end: Ticks(t_api + 80),
             group,
             stamp_start: GpuTime(k_start),
             stamp_stop: GpuTime(k_stop),

@@ -4,12 +4,13 @@
 //! linear; before the first and after the last it goes on at the rate of the whole capture, because two
 //! anchors that are close together give a rate of no use.
 //!
-//! A clock that was set while the job ran (back, or by hours) must not bend the times between:
-//! CLOCK_MONOTONIC, which nobody can set, was read at every anchor too, and tells such a step from the
-//! passing of time.
+//! A clock that was set while the job ran (back, or by hours) must not bend the times between.
+//! CLOCK_MONOTONIC was read at every anchor, too. Nobody can set it, so it shows such a step.
 //!
 //! Rule: a time without two anchors, or one and a clock that counts nanoseconds, is not known. It is never
 //! guessed.
+
+use capture::rows::Ticks;
 
 /// The two clocks at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,7 +61,7 @@ impl Clock {
 
     /// The moment of `ticks`, ns since 1970; `None` for 0, which stands for "not known", and when there are
     /// no anchors.
-    pub fn realtime(&self, ticks: u64) -> Option<i64> {
+    pub fn realtime(&self, Ticks(ticks): Ticks) -> Option<i64> {
         if ticks == 0 || !self.is_known() {
             return None;
         }
@@ -152,7 +153,7 @@ pub struct Cursor<'a> {
 impl Cursor<'_> {
     /// As [`Clock::realtime`].
     #[inline]
-    pub fn realtime(&mut self, ticks: u64) -> Option<i64> {
+    pub fn realtime(&mut self, Ticks(ticks): Ticks) -> Option<i64> {
         let moved = ticks.wrapping_sub(self.from);
         if moved >= self.length {
             return self.moved_out(ticks);
@@ -201,7 +202,7 @@ impl Cursor<'_> {
                 }
             }
         }
-        self.clock.realtime(ticks)
+        self.clock.realtime(Ticks(ticks))
     }
 }
 
@@ -253,7 +254,7 @@ mod tests {
             for (index, offset) in offsets {
                 let base = if all.is_empty() { 0 } else { all[index.index(all.len())].0 };
                 for ticks in [0, base.wrapping_add_signed(offset), base.wrapping_add_signed(offset >> 20)] {
-                    prop_assert_eq!(cursor.realtime(ticks), clock.realtime(ticks));
+                    prop_assert_eq!(cursor.realtime(Ticks(ticks)), clock.realtime(Ticks(ticks)));
                 }
             }
         }
@@ -277,7 +278,7 @@ mod tests {
                 realtime: 5000 * S + i * S - steps[i as usize],
             });
             let clock = Clock::new(anchors, false);
-            let times = [1, 1 + S, 1 + 3 * S, 1 + 6 * S].map(|t| clock.realtime(t));
+            let times = [1, 1 + S, 1 + 3 * S, 1 + 6 * S].map(|t| clock.realtime(Ticks(t)));
             (times, clock.duration(2 * S))
         };
         let expected = set([0; 4]);
@@ -298,21 +299,27 @@ mod tests {
             ],
             false,
         );
-        assert_eq!(clock.realtime(150), Some(10_100));
-        assert_eq!(clock.realtime(250), Some(10_250));
+        assert_eq!(clock.realtime(Ticks(150)), Some(10_100));
+        assert_eq!(clock.realtime(Ticks(250)), Some(10_250));
         // The rate of the whole is 1.5 ns a tick.
-        assert_eq!(clock.realtime(320), Some(10_330));
-        assert_eq!(clock.realtime(80), Some(9_970));
+        assert_eq!(clock.realtime(Ticks(320)), Some(10_330));
+        assert_eq!(clock.realtime(Ticks(80)), Some(9_970));
         assert_eq!(clock.duration(20), Some(30));
     }
 
     #[test]
     fn one_anchor_is_enough_for_a_clock_of_nanoseconds_only() {
-        assert_eq!(Clock::new([anchor(5, 1005)], true).realtime(7), Some(1007));
-        assert_eq!(Clock::new([anchor(5, 1005)], false).realtime(7), None);
-        assert_eq!(Clock::new([], true).realtime(7), None);
         assert_eq!(
-            Clock::new([anchor(0, 0), anchor(5, 1005)], true).realtime(0),
+            Clock::new([anchor(5, 1005)], true).realtime(Ticks(7)),
+            Some(1007)
+        );
+        assert_eq!(
+            Clock::new([anchor(5, 1005)], false).realtime(Ticks(7)),
+            None
+        );
+        assert_eq!(Clock::new([], true).realtime(Ticks(7)), None);
+        assert_eq!(
+            Clock::new([anchor(0, 0), anchor(5, 1005)], true).realtime(Ticks(0)),
             None
         );
     }
@@ -328,7 +335,7 @@ mod tests {
             false,
         );
         for ticks in [1, 2, 3, u64::MAX / 2, u64::MAX] {
-            let _ = (clock.realtime(ticks), clock.duration(ticks));
+            let _ = (clock.realtime(Ticks(ticks)), clock.duration(ticks));
         }
     }
 }

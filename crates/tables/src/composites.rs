@@ -1,9 +1,9 @@
 //! Operations that NCCL announces as several sends and receives, put together again.
 //!
 //! AlltoAll, Gather and Scatter reach a profiler as point-to-point calls in one group, without the name of
-//! the API call. Each process's groups are looked at by themselves first ([`classify`]): one send and one
-//! receive per peer, itself included, is an AlltoAll; a receive from every rank and one's own send is the
-//! root of a Gather; the mirror image is the root of a Scatter; one send and one receive is a SendRecv. The
+//! the API call. Each process's groups are looked at by themselves first ([`classify`]). One send and one
+//! receive per peer, itself included, is an AlltoAll. A receive from every rank and one's own send is the
+//! root of a Gather, and the mirror image the root of a Scatter. One send and one receive is a SendRecv. The
 //! other ranks of a Gather or Scatter only make one call, recognised by its partner: the k-th send from a to
 //! b matches the k-th receive at b from a.
 //!

@@ -1,17 +1,17 @@
 //! From a GPU's own clock, which NCCL's stamps are in, to the host's.
 //!
-//! Nobody reads both clocks at once, but every call bounds the distance between them (host less GPU): a
-//! kernel can't have ended after the host was told of its end, and can't have begun before its launch.
+//! Nobody reads both clocks at once, but every call bounds the distance between them (host less GPU). A
+//! kernel can't have ended after the host heard of its end, and can't have begun before its launch.
 //! [`Bounds`] keeps the two tightest of every window of time, and [`GpuClock`] joins them: at any moment the
 //! distance lies between what its neighbours allow, if the clocks drift apart by no more than [`DRIFT_PPM`].
 //! Where they allow nothing, or stamps go back, the GPU's clock stepped, and what lies on the two sides is
 //! kept apart.
 //!
 //! Rule: an error is a bound, never a spread. A moment whose distance is not bounded from both sides has no
-//! place on the host's clock. What can't be seen is a step forward by less than launches are ahead of their
-//! kernels, while callbacks are late by more than it, and one that is smaller than the bounds of two
-//! neighbours and the drift between them leave open (40 us where launches and callbacks are 10 us away): it
-//! may be missing in the error.
+//! place on the host's clock. Two kinds of steps can't be seen, and may be missing in the error. One is a
+//! step forward by less than launches are ahead of their kernels, while callbacks are late by more than the
+//! step. The other is smaller than what the bounds of two neighbours and the drift between them leave open
+//! (40 us if launches and callbacks are 10 us away).
 
 use std::collections::HashMap;
 

@@ -10,6 +10,7 @@
 use crate::clock::Clock;
 use capture::graphs::{sight, Contents, Executable, Folded, Launched, Record, UNCOUNTABLE};
 use capture::live::View;
+use capture::rows::Ticks;
 use capture::varint::Reader;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -256,7 +257,7 @@ impl Gathered {
             })
             .collect();
         let content = |number: u32| numbers.binary_search(&number).ok();
-        let at = |ticks: u64| clock.realtime(ticks);
+        let at = |ticks: u64| clock.realtime(Ticks(ticks));
         let executables: Vec<Graph> = self
             .executables
             .into_values()

@@ -4,9 +4,9 @@
 //! clock, what is in the live part, and where which rows are. A [`Reader`] then decodes the calls, all at
 //! once or one range of tickets after another, each independent of the others.
 //!
-//! Both put together the trace file's blocks, the staged ones of the live part, the rows that were never
-//! sealed, and the totals, in this order of trust: a block of the file over a staged one with the same
-//! number, a sealed row over a live one with the same ticket.
+//! Both put together the trace file's blocks, the staged blocks of the live part, the rows that were never
+//! sealed, and the totals. A block of the file is trusted more than a staged one with the same number, and a
+//! sealed row more than a live one with the same ticket.
 //!
 //! Rule: no bytes make it panic; what is unsound is left out and becomes a [`Problem`].
 

@@ -8,6 +8,7 @@
 
 use crate::clock::Clock;
 use capture::live::View;
+use capture::rows::Ticks;
 use capture::windows::{self, ActivityKind, Ask, End};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -205,7 +206,7 @@ impl Gathered {
             let ran = self.ran.remove(&number).unwrap_or_default();
             let asked = self.asked.remove(&number).unwrap_or_default();
             let whole = ran.len() == raw.ran as usize && asked.len() == raw.asked as usize;
-            let mut at = |ticks: u64| cursor.realtime(ticks);
+            let mut at = |ticks: u64| cursor.realtime(Ticks(ticks));
             let times = [raw.opening, raw.open, raw.closing, raw.closed].map(&mut at);
             let [Some(opening), Some(open), Some(closing), Some(closed)] = times else {
                 lost += 1;

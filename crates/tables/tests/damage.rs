@@ -3,7 +3,7 @@
 use capture::block::{self, BlockKind};
 use capture::format::FORMAT;
 use capture::live::{self, row_state, Image, Layout, View};
-use capture::rows::{definitions, Encoder, GpuTime, Record, Shape, Shapes};
+use capture::rows::{definitions, Encoder, GpuTime, Record, Shape, Shapes, Ticks};
 use capture::snapshot;
 use proptest::prelude::*;
 use std::io::Read;
@@ -87,8 +87,8 @@ fn rows(tickets: std::ops::Range<u64>) -> Vec<Record> {
                 root: -1,
                 ..Shape::default()
             },
-            t_api: 2_000 + 16 * ticket,
-            t_end: 2_160 + 16 * ticket,
+            t_api: Ticks(2_000 + 16 * ticket),
+            t_end: Ticks(2_160 + 16 * ticket),
             stamp_start: GpuTime(1_000_000 + ticket * 1_024),
             stamp_stop: GpuTime(1_000_512 + ticket * 1_024),
             ..Record::default()

@@ -2,7 +2,7 @@
 
 use capture::block::{self, BlockKind};
 use capture::rotated::{Account, Bounds, Key, Rotated, Times};
-use capture::rows::{Encoder, Record, Shape};
+use capture::rows::{Encoder, Record, Shape, Ticks};
 use std::path::Path;
 use tables::{Capture, Source};
 
@@ -51,8 +51,8 @@ fn file(id: u64, number: u32, gone: u32) -> Vec<u8> {
                     root: -1,
                     ..Shape::default()
                 },
-                t_api: 16 * (ticket + 1),
-                t_end: 16 * (ticket + 2),
+                t_api: Ticks(16 * (ticket + 1)),
+                t_end: Ticks(16 * (ticket + 2)),
                 ..Record::default()
             })
             .collect();

@@ -2,7 +2,7 @@
 
 use capture::block::{self, BlockKind};
 use capture::live::{self, row_state, Image, Layout, View};
-use capture::rows::{Encoder, GpuTime, Record, Shape};
+use capture::rows::{Encoder, GpuTime, Record, Shape, Ticks};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,12 +22,12 @@ fn record(ticket: u64) -> Record {
             root: -1,
             ..Shape::default()
         },
-        t_api: 2_000 + 160 * ticket,
-        t_end: 2_160 + 160 * ticket,
+        t_api: Ticks(2_000 + 160 * ticket),
+        t_end: Ticks(2_160 + 160 * ticket),
         stamp_start: GpuTime(start),
         stamp_stop: GpuTime(start + 512),
         // Some starts are another kernel's.
-        k_seen: 2_000 + 160 * (ticket + ticket % 7 * 2_000),
+        k_seen: Ticks(2_000 + 160 * (ticket + ticket % 7 * 2_000)),
         user_tag: ticket % 3,
         ..Record::default()
     }

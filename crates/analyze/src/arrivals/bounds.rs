@@ -1,9 +1,10 @@
 //! What an estimated loss can be at most.
 //!
 //! A loss that is found by a what-if replay ([`super::what_if`]) is an estimate. It is bounded by what was
-//! measured: a run can't be shorter by more than the rank that waited least waited in all, nor, by a faster
-//! link, by more than its transfers were longer than the others'. Where kernel windows show how much
-//! communication was exposed, it is no more than that either, on the rank where that is least.
+//! measured. A run can't be shorter by more than the rank that waited least waited in all. With a faster
+//! link, it can't be shorter by more than the link's transfers were longer than the others'. Where kernel
+//! windows show how much communication was exposed, it is no more than that either, on the rank where that is
+//! least.
 //!
 //! Rule: no estimate is printed that is larger than its bound.
 

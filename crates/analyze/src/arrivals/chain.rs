@@ -2,9 +2,9 @@
 //! it.
 //!
 //! [`Busy`] has a GPU's kernels as intervals that do not overlap: of two at a time, the one that began first
-//! counts. A rank inherits what of its lateness lies in them, and [`Chains`] adds that up by communicator.
-//! Where the kernel is of an operation that has a time on every rank, it is also known until when the rank
-//! waited there, and for whom; the rest moved bytes.
+//! counts. A rank inherits what of its lateness lies in them, and [`Chains`] adds that up by communicator. If
+//! the kernel is of an operation that has a time on every rank, it is also known until when the rank waited
+//! there, and for whom. The rest of the kernel moved bytes.
 //!
 //! Rule: what a rank inherits from its communicators sums to what it inherits, and nothing of it is charged
 //! to anybody here: it was charged where it arose.

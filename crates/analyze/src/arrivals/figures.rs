@@ -219,9 +219,8 @@ impl Operations {
         })
     }
 
-    /// What the run loses by those that are late more than chance gives, for the most late of them, and why
-    /// they are. `ranks` are by lane,
-    /// `last` by operation.
+    /// What the run loses by ranks that are late more than chance gives, for the latest of them, and why they
+    /// are late. `ranks` are by lane, `last` by operation.
     fn losses(
         &self,
         ranks: &mut [RankArrivals],
@@ -271,8 +270,8 @@ impl Operations {
     }
 }
 
-/// The cost of each of these ranks, in order of arrival (falling time): waits between one arrival and the
-/// next, shared by those that are not there yet. ns.
+/// The cost of each of these ranks, in order of arrival (falling time). The wait between one arrival and the
+/// next is shared by the ranks that are not there yet. ns.
 fn shares(arrivals: &[(u32, PartIndex)], costs: &mut Vec<f64>) {
     costs.clear();
     costs.resize(arrivals.len(), 0.0);

@@ -1,15 +1,15 @@
 //! Which link of the network is slower than the others.
 //!
-//! A [`Link`] is what a GPU has on the network for a communicator. In each operation it has a time that its
-//! data was in the network's hands: of its network operations (one for each channel and peer) the longest, as
-//! a time of the wall, in which at least one step was sent and not done, or was received and being flushed.
-//! Waiting for the GPU's data, for the receiver, or for the sender is in none of it, so where one link of a
-//! ring is slow, it is long at that link's sender, and at nobody else.
+//! A [`Link`] is what a GPU has on the network for a communicator. In each operation it has a time in which
+//! its data was in the network's hands. That is the wall time in which at least one step was sent and not
+//! done, or was received and being flushed. Of its network operations (one for each channel and peer), the
+//! longest counts. Waiting for the GPU's data, for the receiver, or for the sender is not in that time. So if
+//! one link of a ring is slow, the time is long at that link's sender, and nowhere else.
 //!
 //! It is held against the median of the other ranks that moved as many bytes the same way in the same
-//! operation. What it is longer than that, at most the transfer, is what the transfer would take less, were
-//! the link as fast as theirs and nothing else in the way; what the run would take less is found by playing
-//! it again ([`super::what_if`]).
+//! operation. The excess over that, at most the transfer, is what the transfer would take less if the link
+//! were as fast as theirs and nothing else in the way. A what-if replay finds what the run would take less
+//! ([`super::what_if`]).
 //!
 //! Rule: a link is compared within one operation only, so sizes, functions and the load of the network are
 //! the same for all.

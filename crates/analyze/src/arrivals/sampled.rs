@@ -1,8 +1,8 @@
 //! What the operations that were timed say of those that were not.
 //!
 //! A [`Scale`] takes the waits of every operation that has a time on every rank, by row of the table of
-//! operations, and the calls of the row that were left out of the sample. Each row is scaled up by itself, so
-//! that what is timed more often does not count more.
+//! operations. It also takes the calls of each row that were left out of the sample. Each row is scaled up by
+//! itself, so that what is timed more often does not count more.
 //!
 //! Rule: where a row of many operations has too few in the sample for an interval, the whole has none.
 

@@ -1,16 +1,16 @@
 //! What the run loses by a late rank: the run played again, with that rank as early as the others.
 //!
-//! Held-up time, summed over operations, is more than the run loses: a rank that is late to the first of five
-//! operations that run beside its computing is late to all five, and others that wait there have work in
-//! between anyway. So a [`WhatIf`] takes each operation's ranks as they became *ready*, moves the late rank's
-//! readiness forward to the median of the others', and lets the operations follow: one begins when its last
-//! rank is ready and the one before it on its communicator is over, and takes the transfer that it took. What
-//! of that arrives at the end of the run is the loss.
+//! Held-up time, summed over operations, is more than the run loses. If five operations run beside a rank's
+//! computing, and the rank is late to the first, it is late to all five. And others that wait there have work
+//! in between anyway. So a [`WhatIf`] takes each operation's ranks as they became *ready*, moves the late
+//! rank's readiness forward to the median of the others', and lets the operations follow. An operation begins
+//! when its last rank is ready and the operation before it on its communicator is over. It takes as long as
+//! its transfer took. What of that arrives at the end of the run is the loss.
 //!
 //! **Ready.** Where a kernel began some time after everything before it had ended, its rank was ready then.
-//! Where it began as soon as the one before it was over, it had been queued, and since when is inferred: not
-//! before it was launched, and not before as much work as a rank did that was not queued, and was not held up
-//! by its host.
+//! If it began as soon as the one before it was over, it had been queued. Since when is inferred: not before
+//! it was launched, and not before as much work was done as a rank did that was neither queued nor held up by
+//! its host.
 //!
 //! **Anchor.** What a rank computes may depend on the end of an operation, and then moves forward with it, or
 //! run beside it. That shows over the steps at the same place of the pattern: most take the same time,
@@ -419,8 +419,8 @@ impl WhatIf {
         own.min(self.of_host(index, others)).max(0)
     }
 
-    /// By how much the host of a rank that its host held up took longer than the others' since their anchors;
-    /// more than that being on time can't gain, because then the hosts are what all wait for.
+    /// By how much a rank's host took longer than the others' since their anchors, if the host held the rank
+    /// up. Being on time can't gain more than that, because then all wait for the hosts.
     fn of_host(&self, index: u32, others: &mut Vec<i64>) -> i64 {
         let (node, known) = (self.node(index), |node: &Node| node.launch != i64::MIN);
         let anchor = |node: &Node| self.nodes.get(node.anchor as usize);
@@ -456,8 +456,8 @@ impl WhatIf {
         others.get(others.len() / 2).copied().unwrap_or(i64::MAX)
     }
 
-    /// By how much each operation would have ended earlier, had the rank of `lane` been as early as the
-    /// median of the others, or had its transfer taken so much less as `shorter` says, ns by operation.
+    /// By how much each operation would have ended earlier, ns by operation, had the rank of `lane` been as
+    /// early as the median of the others, or had its transfer been shorter by `shorter`.
     fn without(&self, lane: u32, shorter: Option<&[i64]>) -> Vec<i64> {
         self.without_in(lane, shorter, None)
     }
@@ -504,10 +504,10 @@ impl WhatIf {
         earlier
     }
 
-    /// The operations of a lane, each with the one in which its rank became late: where the others' kernels
-    /// were queued behind the operation before, and all work beside it, they may have been ready long since,
-    /// and it is late as it was there. Where it became later by half of what it held up (`held` by operation,
-    /// ns) or more, it did so by itself.
+    /// The operations of a lane, each with the one in which its rank became late. The others' kernels may
+    /// have been queued behind the operation before, with all work beside it. Then they may have been ready
+    /// long since, and the rank is as late as it was in that operation. Where it became later by half of what
+    /// it held up (`held` by operation, ns) or more, it did so by itself.
     pub(super) fn origins(&self, lane: u32, held: impl Fn(u32) -> f64) -> Vec<(u32, u32)> {
         let mut origins: Vec<(u32, u32)> = Vec::with_capacity(self.lanes[lane as usize].len());
         let mut of: HashMap<u32, (u32, i64)> = HashMap::new();

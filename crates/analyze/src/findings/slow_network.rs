@@ -1,9 +1,9 @@
 //! Links of the network that are slower than the others.
 //!
-//! Rule: a link is blamed only where its excess over the median of the others is more than chance gives one
-//! of so many (Holm's method), and is half as long again as they take; where the network is what transfers
-//! wait for, because the link is in the network's hands for half of them; and where the run loses by it, with
-//! the lower end of the interval above zero and 1 % of the run at least.
+//! Rule: a link is blamed only if three things hold. Its excess over the median of the others is more than
+//! chance gives one of so many (Holm's method), and at least half of what they take. Transfers wait for the
+//! network: data of this link is in the network's hands for half of their time. And the run loses 1 % by it
+//! at least, with the lower end of the interval above zero.
 
 use super::{costs_about, estimate, Finding, LEAST_SHARE};
 use crate::arrivals::{Arrivals, Link, LEAST_US, LEVEL};

@@ -1,7 +1,7 @@
 //! A rank that came late once, a few times, or while the job started.
 //!
-//! Rule: it is told only where the run loses 1 % of its time by it, and not of a rank that another finding is
-//! about.
+//! Rule: there is a finding only if the run loses 1 % of its time by the stall, and if no other finding is
+//! about that rank.
 
 use super::{costs, name, Finding, LEAST_SHARE};
 use crate::arrivals::{Arrivals, Stall};

@@ -1,8 +1,8 @@
 //! What was found of a job that may hang, with its evidence.
 //!
-//! A [`Verdict`] is one of five findings: ranks made different calls ([`Mismatch`]), ranks lack an operation
-//! that others wait in ([`Sink`]), an operation that all are in does not end ([`Stall`]), ranks wait for each
-//! other ([`Cycle`]), or nobody is seen to wait ([`Quiet`]). Each has all that a sentence about it needs.
+//! A [`Verdict`] is one of five findings. Ranks made different calls ([`Mismatch`]). Ranks lack an operation
+//! that others wait in ([`Sink`]). An operation that all are in does not end ([`Stall`]). Ranks wait for each
+//! other ([`Cycle`]). Nobody is seen to wait ([`Quiet`]). Each has all that a sentence about it needs.
 //! [`Kind`] is its name in JSON.
 //!
 //! Rule: everything is decided here or before. What prints a verdict chooses words, and nothing else.

@@ -125,7 +125,7 @@ mod tests {
             correlation: 0,
             graph: 0,
             node: 0,
-            kind: Kind::Kernel,
+            kind: ActivityKind::Kernel,
             size: 1,
         };
         let ran: Vec<Ran> = (0..10)

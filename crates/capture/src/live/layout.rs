@@ -375,10 +375,10 @@ pub enum Section {
 /// How many sections there are.
 pub(crate) const SECTIONS: usize = 10;
 
-/// The sections in the order of their offsets. Staging is last because its end is seldom used, and the end
-/// of a mapping may go away in a forked child: if another thread of the parent was looking up a library at
-/// the fork, glibc's first look-up in the child unmaps the place that ld.so.cache had in the parent, and
-/// the end of a new mapping may be there.
+/// The sections in the order of their offsets. Staging is last because its end is seldom used, and the end of
+/// a mapping may go away in a forked child. That happens if another thread of the parent was looking up a
+/// library at the fork: glibc's first look-up in the child unmaps the place that ld.so.cache had in the
+/// parent, and the end of a new mapping may be there.
 const ORDER: [Section; SECTIONS] = [
     Section::Strings,
     Section::Comms,

@@ -35,7 +35,7 @@
 //!
 //! Rule: a line has one writing thread at a time, so no two threads take a cache line from each other.
 
-use crate::fields::{call_fields, GpuTime, Live};
+use crate::fields::{call_fields, GpuTime, Live, Ticks};
 use std::sync::atomic::AtomicU64;
 
 /// Bits of [`Row::flags`]: what kind of call it is.

@@ -5,7 +5,7 @@
 //! code for the others.
 
 use super::{Record, Rest, Sealed, Shape};
-use crate::fields::{call_fields, Field, GpuTime};
+use crate::fields::{call_fields, Field, GpuTime, Ticks};
 
 /// A column that holds the values of a field as they are, or those of one element if the field is an array.
 #[derive(Clone, Copy)]

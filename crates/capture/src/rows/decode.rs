@@ -6,7 +6,7 @@
 //! Rule: no bytes make it panic, and damaged ones take no more memory than sound ones.
 
 use super::columns::{column, COLUMNS, REST, SHAPE_COLUMNS};
-use super::{known_or, GpuTime, Rest, Sealed, Shape};
+use super::{known_or, GpuTime, Rest, Sealed, Shape, Ticks};
 use crate::v1;
 use crate::varint::{unzigzag, Column, Reader};
 use std::collections::HashMap;
@@ -259,15 +259,18 @@ impl Decoder {
         let rest_there = REST
             .iter()
             .any(|(first, n)| (*first..first + n).any(is_there));
-        let ticks = |units: i64| ((units.max(0)) as u64) << shift;
+        let ticks = |units: i64| Ticks(((units.max(0)) as u64) << shift);
         let (mut last_start, mut shapeless) = (0i64, 0);
         // A row without a shape has moved on the sequence number of some function, and it is not known which.
         let mut seq_known = true;
         for i in 0..n {
             let c = |k: usize| columns[k].at(values, i);
-            let since = |k: usize, base: u64| match c(k) {
-                0 => 0,
-                delta => ticks(unzigzag(delta - 1).wrapping_add((base >> shift) as i64)).max(1),
+            let since = |k: usize, base: Ticks| match c(k) {
+                0 => Ticks(0),
+                delta => {
+                    let units = unzigzag(delta - 1).wrapping_add((base.0 >> shift) as i64);
+                    ticks(units).max(Ticks(1))
+                }
             };
             let after_start = |k: usize, start: GpuTime| match c(k) {
                 0 => GpuTime(0),

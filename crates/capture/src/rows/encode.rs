@@ -37,7 +37,7 @@
 //! ```
 
 use super::columns::{column, PLAIN, SHAPE_COLUMNS};
-use super::{known_or, GpuTime, Record, Shape};
+use super::{known_or, GpuTime, Record, Shape, Ticks};
 use crate::varint::{put, put_column, zigzag};
 use std::collections::HashMap;
 
@@ -116,17 +116,17 @@ impl Encoder {
         put(out, records.len() as u64);
         let Some(first) = records.first() else { return };
         put(out, first.ticket);
-        put(out, first.t_api >> TICK_SHIFT);
+        put(out, first.t_api.0 >> TICK_SHIFT);
         put(out, first.group);
         self.row_columns(out, records, unit);
         self.written += out.len() - start;
     }
 
     fn row_columns(&mut self, out: &mut Vec<u8>, records: &[Record], unit: u64) {
-        let t = |ticks: u64| (ticks >> TICK_SHIFT) as i64;
+        let t = |ticks: Ticks| (ticks.0 >> TICK_SHIFT) as i64;
         // 0 if not known, else 1 + the difference.
-        let since = |time: u64, base: u64| {
-            if time == 0 {
+        let since = |time: Ticks, base: Ticks| {
+            if time.0 == 0 {
                 0
             } else {
                 1 + zigzag(t(time) - t(base))
@@ -292,19 +292,19 @@ impl Columns<'_> {
 }
 
 // Each host time is written as the difference to the nearest one that is known before it.
-fn base_launch1(r: &Record) -> u64 {
+fn base_launch1(r: &Record) -> Ticks {
     known_or(r.t_launch0, r.t_api)
 }
 
-fn base_enqueue(r: &Record) -> u64 {
+fn base_enqueue(r: &Record) -> Ticks {
     known_or(r.t_launch1, r.t_api)
 }
 
-fn base_end(r: &Record) -> u64 {
+fn base_end(r: &Record) -> Ticks {
     known_or(r.t_enqueue, base_enqueue(r))
 }
 
-fn base_seen(r: &Record) -> u64 {
+fn base_seen(r: &Record) -> Ticks {
     known_or(r.t_end, base_end(r))
 }
 

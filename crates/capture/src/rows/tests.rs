@@ -67,11 +67,11 @@ fn record() -> impl Strategy<Value = Record> {
         .prop_map(|(a, b, waits)| Record {
             ticket: a.0,
             shape: a.1,
-            t_api: a.2,
-            t_launch0: a.3,
-            t_launch1: a.4,
-            t_enqueue: a.5,
-            t_end: b.0,
+            t_api: Ticks(a.2),
+            t_launch0: Ticks(a.3),
+            t_launch1: Ticks(a.4),
+            t_enqueue: Ticks(a.5),
+            t_end: Ticks(b.0),
             group: b.1,
             seq: b.2,
             stamp_start: GpuTime(b.3),
@@ -79,8 +79,8 @@ fn record() -> impl Strategy<Value = Record> {
                 0 => 0,
                 start => start.wrapping_add(b.5.into()),
             }),
-            k_seen: b.4,
-            event_start: b.4,
+            k_seen: Ticks(b.4),
+            event_start: Ticks(b.4),
             event_ns: b.3,
             event_error: waits[0] & 3,
             net_longest: waits[1] & 7,
@@ -110,7 +110,7 @@ fn live_record() -> impl Strategy<Value = Record> {
         let times = times.into_iter().chain(later);
         times
             .chain([&mut r.event_start])
-            .for_each(|time| *time &= !15);
+            .for_each(|time| time.0 &= !15);
         r
     })
 }
@@ -184,7 +184,7 @@ fn of_spec(title: &str, columns: usize) {
 fn columns_that_are_not_known_are_counted_and_left_out() {
     let record = Record {
         ticket: 1,
-        event_start: 32,
+        event_start: Ticks(32),
         event_ns: 7,
         ..Record::default()
     };
@@ -256,10 +256,10 @@ fn a_regular_job_takes_few_bytes_a_call() {
                     nchannels: 16,
                     ..Shape::default()
                 },
-                t_api,
-                t_launch0: t_api + 9_000 + (jitter >> 4),
-                t_launch1: t_api + 21_000 + (jitter >> 3),
-                t_end: t_api + 26_000 + (jitter >> 2),
+                t_api: Ticks(t_api),
+                t_launch0: Ticks(t_api + 9_000 + (jitter >> 4)),
+                t_launch1: Ticks(t_api + 21_000 + (jitter >> 3)),
+                t_end: Ticks(t_api + 26_000 + (jitter >> 2)),
                 group: i,
                 seq: i + 1,
                 ..Record::default()
@@ -302,7 +302,7 @@ fn a_record_that_has_returned_has_all_that_came_before() {
         for _ in 0..if cfg!(miri) { 50 } else { 20_000 } {
             let record = loop {
                 let record = Record::load(&row).expect("alive");
-                if record.t_end != 0 {
+                if record.t_end != Ticks(0) {
                     break record;
                 }
             };

@@ -1,7 +1,7 @@
 //! Records that the tests of both formats write or read.
 
 use capture::live::part;
-use capture::rows::{GpuTime, Record, Shape};
+use capture::rows::{GpuTime, Record, Shape, Ticks};
 
 /// Two communicators, launch times and stamps in units of 32 ns.
 pub fn of_a_regular_job() -> Vec<Record> {
@@ -22,16 +22,16 @@ pub fn of_a_regular_job() -> Vec<Record> {
             stream: 0x5000,
             ..Shape::default()
         },
-        t_api: 0x10_0000 + 0x8000 * i,
-        t_launch0: 0x10_1000 + 0x8000 * i,
-        t_launch1: 0x10_2000 + 0x8010 * i,
-        t_enqueue: 0x10_0800 + 0x8000 * i,
-        t_end: 0x10_3000 + 0x8020 * i,
+        t_api: Ticks(0x10_0000 + 0x8000 * i),
+        t_launch0: Ticks(0x10_1000 + 0x8000 * i),
+        t_launch1: Ticks(0x10_2000 + 0x8010 * i),
+        t_enqueue: Ticks(0x10_0800 + 0x8000 * i),
+        t_end: Ticks(0x10_3000 + 0x8020 * i),
         group: 51 + i,
         seq: 1 + i / 2,
         stamp_start: GpuTime((1 << 40) + 5000 * 32 * i),
         stamp_stop: GpuTime((1 << 40) + 5000 * 32 * i + 96 + 32 * i),
-        k_seen: 0x10_5000 + 0x8000 * i,
+        k_seen: Ticks(0x10_5000 + 0x8000 * i),
         k_started: 4,
         k_stopped: 4,
         ..Record::default()
@@ -49,14 +49,17 @@ pub fn of_cuda_events(event_start: u64) -> Vec<Record> {
             parts: part::ENQUEUED | part::EVENTS,
             ..Shape::default()
         },
-        t_api: 0x20_0000 + (ticket << 8),
-        t_end: 0x20_0080 + (ticket << 8),
+        t_api: Ticks(0x20_0000 + (ticket << 8)),
+        t_end: Ticks(0x20_0080 + (ticket << 8)),
         event_start,
         event_ns,
         event_error,
         ..Record::default()
     };
-    vec![record(200, event_start, 3, 17), record(201, 0, 0, 0)]
+    vec![
+        record(200, Ticks(event_start), 3, 17),
+        record(201, Ticks(0), 0, 0),
+    ]
 }
 
 /// Payloads by name: what follows `// NAME` in the hex, up to the next such line.

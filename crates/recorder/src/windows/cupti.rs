@@ -5,9 +5,9 @@
 //! the one that flushes. [`Pool`] has that memory, so that nothing is allocated then.
 //!
 //! Measured on H200 with CUPTI 13.0: without a subscription, records of kernels leave torch.profiler's
-//! subscription alone; what is launched while it is on is recorded even if it runs later; a flush hands out
-//! only what has run; times are CLOCK_REALTIME, in ns. `cuptiFinalize` is never called: it makes the next
-//! replay of a CUDA graph fail.
+//! subscription alone. What is launched while recording is on is recorded, even if it runs later. A flush
+//! hands out only what has run. Times are CLOCK_REALTIME, in ns. `cuptiFinalize` is never called: it makes
+//! the next replay of a CUDA graph fail.
 //!
 //! Rule: one libcupti in a process. The one that is loaded is used, else one that lies beside CUDA's runtime
 //! is loaded.

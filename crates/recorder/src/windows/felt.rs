@@ -105,8 +105,8 @@ impl Felt {
 mod tests {
     use super::*;
 
-    /// A job that makes a call each millisecond and is looked at every 5 ms, with windows of 200 ms each
-    /// second, in which it takes `slower` times as much longer; every so often it is slow for another cause.
+    /// A job that makes a call each millisecond and is looked at every 5 ms. It has windows of 200 ms each
+    /// second, in which it takes `slower` times as much longer. Every so often it is slow for another cause.
     fn play(slower: f64, windows: u32, disturbed: bool) -> Felt {
         let mut felt = Felt::default();
         let length = Duration::from_millis(200);

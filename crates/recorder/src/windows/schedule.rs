@@ -38,8 +38,8 @@ const ENOUGH: usize = 8192;
 /// Longer ones have more kernels than the recorder keeps.
 const LONGEST: Duration = Duration::from_secs(10);
 /// A window's share of the time may be so many times the budget, because a window slows a job by 1 to 5 %,
-/// and one that launches many small kernels by 15 % (measured): with a budget of 1 %, a twentieth of the time
-/// costs 0.05 to 0.75 %.
+/// and a job that launches many small kernels by 15 % (measured). With a budget of 1 %, a twentieth of the
+/// time costs 0.05 to 0.75 %.
 const SHARE: f64 = 5.0;
 /// From one window or quiet spell to the next is at least this part of a period: what is between them is
 /// compared with both.
@@ -208,8 +208,8 @@ impl Schedule {
     }
 
     /// The level: decided anew when the job is twice as old, from all calls since the last time, because
-    /// ranks agree on those better than on the calls of a second; and at once if calls come far faster or
-    /// slower.
+    /// ranks agree on those better than on the calls of a second. It is decided at once if calls come far
+    /// faster or slower.
     fn decide(&mut self, age: Duration, calls: u64, period: Duration) -> u32 {
         // At least two calls: a window and a quiet spell.
         let wanted = |rate: f64| (rate * period.as_secs_f64()).log2().clamp(1.0, 62.0);

@@ -9,6 +9,7 @@
 //!
 //! Rule: this only chooses the length of windows. What a step is in a report is found from all calls.
 
+use capture::rows::Ticks;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ pub type CallKey = (u32, u8, u64, u32);
 #[derive(Default)]
 struct Seen {
     number: u16,
-    last: u64,
+    last: Ticks,
     /// Ticks from one to the next, lately.
     every: f64,
     alike: usize,
@@ -38,7 +39,7 @@ struct Seen {
 pub struct Steps {
     kinds: HashMap<CallKey, Seen>,
     /// The newest calls: number of the kind, and when, in ticks.
-    calls: VecDeque<(u16, u64)>,
+    calls: VecDeque<(u16, Ticks)>,
     /// Calls since a step was last looked for, and how many are waited for until it is again.
     since: usize,
     patience: usize,
@@ -48,7 +49,7 @@ pub struct Steps {
 
 impl Steps {
     /// A call was made.
-    pub fn call(&mut self, kind: CallKey, at: u64) {
+    pub fn call(&mut self, kind: CallKey, at: Ticks) {
         let number = self.kinds.len();
         if number >= MOST && !self.kinds.contains_key(&kind) {
             return;
@@ -57,8 +58,8 @@ impl Steps {
             number: number as u16,
             ..Seen::default()
         });
-        let since = at.saturating_sub(seen.last) as f64;
-        if seen.last != 0 && since > 0.0 {
+        let since = at.since(seen.last) as f64;
+        if seen.last != Ticks(0) && since > 0.0 {
             let regular = seen.every > 0.0 && (since / seen.every - 1.0).abs() < 0.3;
             seen.alike = if regular { seen.alike + 1 } else { 0 };
             seen.every = if regular {
@@ -94,7 +95,7 @@ impl Steps {
         let n = (1..=newer.len() / (ALIKE + 1)).find(repeats)?;
         let steps = (newer.len() - 1) / n;
         let (last, first) = (newer[newer.len() - 1], newer[newer.len() - 1 - steps * n]);
-        (newer.len() >= LEAST / 2).then(|| last.1.saturating_sub(first.1) as f64 / steps as f64)
+        (newer.len() >= LEAST / 2).then(|| last.1.since(first.1) as f64 / steps as f64)
     }
 
     /// The longest time after which a kind of call comes again and again.
@@ -117,7 +118,7 @@ mod tests {
             for call in 0..3 * layers {
                 let reduces = call >= layers && (call - layers) % 2 == 1;
                 let kind = (1, if reduces { 3 } else { 2 }, 4096, 0);
-                steps.call(kind, begin + call * every);
+                steps.call(kind, Ticks(begin + call * every));
             }
         }
     }
@@ -128,7 +129,7 @@ mod tests {
         sharded(&mut steps, 0, 8, 12);
         assert_eq!(steps.longest(2.0), Some(Duration::from_nanos(200_000)));
         // What comes in between once does not change it.
-        steps.call((1, 7, 1, 0), 801_000);
+        steps.call((1, 7, 1, 0), Ticks(801_000));
         sharded(&mut steps, 9, 8, 12);
         assert_eq!(steps.longest(2.0), Some(Duration::from_nanos(200_000)));
         let mut large = Steps::default();
@@ -145,7 +146,7 @@ mod tests {
             for (at, what) in order.into_iter().enumerate() {
                 let (function, peer) = [(5, 1), (4, 3), (5, 3), (4, 1)][what];
                 let at = 1 + step * 100_000 + (at * at * 300) as u64;
-                steps.call((1, function, 4096, peer), at);
+                steps.call((1, function, 4096, peer), Ticks(at));
             }
         }
         assert_eq!(steps.longest(2.0), Some(Duration::from_nanos(200_000)));
@@ -154,7 +155,7 @@ mod tests {
     #[test]
     fn one_call_is_a_step_where_there_is_no_other() {
         let mut steps = Steps::default();
-        (0..100).for_each(|i| steps.call((1, 3, 4096, 0), 1 + i * 1000));
+        (0..100).for_each(|i| steps.call((1, 3, 4096, 0), Ticks(1 + i * 1000)));
         assert_eq!(steps.longest(1.0), Some(Duration::from_nanos(1000)));
         assert_eq!(Steps::default().longest(1.0), None);
     }
@@ -165,9 +166,9 @@ mod tests {
         for step in 0..10u64 {
             let begin = 1 + step * 100_000;
             for layer in 0..8 + step % 3 {
-                steps.call((1, 3, 4096, 0), begin + layer * 8_000);
+                steps.call((1, 3, 4096, 0), Ticks(begin + layer * 8_000));
             }
-            steps.call((1, 5, 1, 0), begin + 90_000);
+            steps.call((1, 5, 1, 0), Ticks(begin + 90_000));
         }
         assert_eq!(steps.longest(2.0), Some(Duration::from_nanos(200_000)));
     }
@@ -175,9 +176,9 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let mut steps = Steps::default();
-        (0..10_000).for_each(|i| steps.call((1, 1, i, 0), i));
+        (0..10_000).for_each(|i| steps.call((1, 1, i, 0), Ticks(i)));
         assert_eq!(steps.kinds.len(), MOST);
-        (0..20_000).for_each(|i| steps.call((1, 1, 1, 0), i));
+        (0..20_000).for_each(|i| steps.call((1, 1, 1, 0), Ticks(i)));
         assert_eq!(steps.calls.len(), KEPT);
     }
 }

@@ -11,7 +11,7 @@ use crate::recorder::Recorder;
 use crate::totals::total;
 use capture::live::{bucket, flag, part, verdict, Cause, Total};
 use capture::rotated::{Key, Times};
-use capture::rows::{GpuTime, Record};
+use capture::rows::{GpuTime, Record, Ticks};
 use capture::stamps;
 use std::sync::atomic::{
     AtomicU64,
@@ -49,14 +49,14 @@ impl Totals {
             | verdict::MISSING
             | verdict::FUSED;
         let (is_timed, length) = if r.shape.parts & part::EVENTS != 0 {
-            (r.event_start != 0, r.event_ns)
+            (r.event_start != Ticks(0), r.event_ns)
         } else {
             let (start, stop) = (r.stamp_start, r.stamp_stop);
             let is_sound = self.has_sound_stamps(r) && start != GpuTime(0);
             (is_sound, stop.0.saturating_sub(start.0))
         };
         let gpu = (is_timed && length != 0 && r.verdict & bad == 0).then_some(length);
-        let host = r.t_end.saturating_sub(r.t_api);
+        let host = r.t_end.since(r.t_api);
         Times {
             gpu,
             host,

@@ -13,7 +13,7 @@ use crate::recorder::{Recorder, Returned};
 use crate::settings::{Mode, Timing};
 use capture::block::{self, BlockKind};
 use capture::live::{flag, part, row_state, waiter, Cause, Odd, Row, Section};
-use capture::rows::{GpuTime, Record};
+use capture::rows::{GpuTime, Record, Ticks};
 use std::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -298,12 +298,12 @@ impl Writer {
         // Before all other fields: what the call's thread stored before its return is then seen.
         let returned = self.recorder.returned(row);
         let mut record = Record::load(row)?;
-        if record.t_end == 0 {
+        if record.t_end == Ticks(0) {
             // If NCCL does not tell when a call returned, its last known time stands for that.
             let last_known = record.t_launch1.max(record.t_enqueue).max(record.t_api);
             record.t_end = match returned {
                 Returned::NotYet => return None,
-                Returned::At(t) => t,
+                Returned::At(t) => Ticks(t),
                 Returned::NeverTold | Returned::Forgotten => last_known,
             };
         }
@@ -336,7 +336,7 @@ impl Writer {
         timed: bool,
         hurried: bool,
     ) -> Option<Record> {
-        let age = |since: u64| now.saturating_sub(since) as f64 * self.ns_per_tick;
+        let age = |then: Ticks| Ticks(now).since(then) as f64 * self.ns_per_tick;
         let settled = hurried || age(r.t_end) > SETTLE as f64;
         // A later call that only returned proves nothing: the program may be far ahead of a GPU that waits
         // for a late rank.
@@ -487,7 +487,7 @@ fn store_wait(ring: &Ring, row: &Row) {
 
 /// Whether anything has come from the GPU or the network.
 fn has_run(record: &Record) -> bool {
-    let of_gpu = record.stamp_stop != GpuTime(0) || record.event_start != 0;
+    let of_gpu = record.stamp_stop != GpuTime(0) || record.event_start != Ticks(0);
     record.k_stopped != 0 || of_gpu || record.ops_stopped != 0
 }
 

@@ -3,6 +3,7 @@
 use super::Writer;
 use crate::windows::Progress;
 use capture::graphs::Launched;
+use capture::rows::Ticks;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Sizes of communicators that are counted apart.
@@ -124,7 +125,7 @@ impl Writer {
     pub(super) fn note_launches(&mut self, launches: &[Launched]) {
         for launch in launches {
             self.steps
-                .call((u32::MAX, 0, launch.exec.into(), 0), launch.entered);
+                .call((u32::MAX, 0, launch.exec.into(), 0), Ticks(launch.entered));
         }
     }
 }

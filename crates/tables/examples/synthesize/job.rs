@@ -8,7 +8,7 @@
 
 use capture::block::{self, BlockKind};
 use capture::live::{self, part, Image, Layout, View};
-use capture::rows::{definitions, Encoder, GpuTime, Record, Shape};
+use capture::rows::{definitions, Encoder, GpuTime, Record, Shape, Ticks};
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -107,11 +107,11 @@ fn record(ticket: u64, stamps: bool, jitter: &mut Jitter) -> Record {
             stream: 0x5555_0000,
             ..Shape::default()
         },
-        t_api,
-        t_launch0,
-        t_launch1,
-        t_enqueue: t_launch0 - TICKS_PER_US,
-        t_end,
+        t_api: Ticks(t_api),
+        t_launch0: Ticks(t_launch0),
+        t_launch1: Ticks(t_launch1),
+        t_enqueue: Ticks(t_launch0 - TICKS_PER_US),
+        t_end: Ticks(t_end),
         group: ticket + 1,
         seq: 1 + if gather {
             ticket / 4
@@ -127,7 +127,7 @@ fn record(ticket: u64, stamps: bool, jitter: &mut Jitter) -> Record {
         record.stamp_start = GpuTime(start / 32 * 32);
         record.stamp_stop = GpuTime(stop);
         let seen = (stop - 5_000_000 - FIRST_NS) * TICKS_PER_US / 1000 + FIRST_TICK;
-        record.k_seen = seen + jitter.below(10 * TICKS_PER_US);
+        record.k_seen = Ticks(seen + jitter.below(10 * TICKS_PER_US));
         (record.k_started, record.k_stopped) = (4, 4);
     }
     record

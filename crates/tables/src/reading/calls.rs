@@ -5,7 +5,7 @@ use crate::calls::{Call, Extra};
 use crate::clock::{Clock, Cursor};
 use crate::files::{self, load, Held, TRACE};
 use capture::live::part;
-use capture::rows::{Decoder, Rest, Sealed, Shapes};
+use capture::rows::{Decoder, Rest, Sealed, Shapes, Ticks};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
@@ -17,8 +17,8 @@ pub(super) fn call(
     sealed: bool,
     clock: &mut Cursor,
 ) -> Call {
-    let mut time = |ticks: u64| match ticks {
-        0 => 0,
+    let mut time = |ticks: Ticks| match ticks {
+        Ticks(0) => 0,
         ticks => clock.realtime(ticks).unwrap_or(0),
     };
     let (mut gpu_start, mut gpu_stop) = (r.stamp_start.0, r.stamp_stop.0);
@@ -259,7 +259,7 @@ impl Opened<'_> {
             let payload = payload(self.reader, block, &self.files, &mut self.buffer);
             let (shapes, outline) = (&self.reader.shapes, &block.outline);
             let stamp = |row: &Sealed, _: Option<&Rest>| {
-                if row.stamp_start.0 == 0 || row.stamp_stop.0 == 0 || row.k_seen == 0 {
+                if row.stamp_start.0 == 0 || row.stamp_stop.0 == 0 || row.k_seen == Ticks(0) {
                     return;
                 }
                 let mut time = |ticks| cursor.realtime(ticks).unwrap_or(0);

@@ -17,7 +17,7 @@ use capture::live::{self, flag, Comm, View};
 use capture::net_totals::{self, Sum, Sums};
 use capture::rotated::Rotated;
 use capture::rows::definitions::{self, Definition};
-use capture::rows::{Outline, Record, Shapes};
+use capture::rows::{Outline, Record, Shapes, Ticks};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -255,8 +255,8 @@ impl Parts {
             .comms
             .into_values()
             .map(|raw| Local {
-                created_ns: clock.realtime(raw.t_init),
-                ended_ns: clock.realtime(raw.t_final),
+                created_ns: clock.realtime(Ticks(raw.t_init)),
+                ended_ns: clock.realtime(Ticks(raw.t_final)),
                 ..raw.local
             })
             .collect();
@@ -270,7 +270,7 @@ impl Parts {
                 if self.born.is_some_and(|born| record.ticket >= born) {
                     continue;
                 }
-                if record.t_end == 0 && record.shape.flags & flag::UNGROUPED == 0 {
+                if record.t_end == Ticks(0) && record.shape.flags & flag::UNGROUPED == 0 {
                     record.t_end = group_end(view, record.group, record.t_api);
                 }
                 let (row, rest) = record.parts(self.shapes.intern(record.shape));
@@ -343,20 +343,20 @@ fn net(sums: &Sums, clock: &Clock, shapes: &mut Shapes) -> Vec<NetTotal> {
 
 /// When the group with this ticket + 1 returned, if the live part still knows; 0 otherwise. A time before
 /// that of its call is a late word of the group that had the entry before.
-fn group_end(view: &View, word: u64, t_api: u64) -> u64 {
+fn group_end(view: &View, word: u64, t_api: Ticks) -> Ticks {
     let groups = view.groups();
     let Some(index) = word
         .checked_sub(1)
         .and_then(|ticket| ticket.checked_rem(groups.len() as u64))
     else {
-        return 0;
+        return Ticks(0);
     };
     let group = &groups[index as usize];
-    let t_stop = group.t_stop.load(Acquire);
+    let t_stop = Ticks(group.t_stop.load(Acquire));
     if group.word.load(Acquire) == word && t_stop >= t_api {
         t_stop
     } else {
-        0
+        Ticks(0)
     }
 }
 
