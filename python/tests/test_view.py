@@ -73,7 +73,7 @@ def view(browser: Any, serve: Callable[[Path], str]) -> Iterator[Callable[..., A
 
 def settled(page: Any) -> None:
     """Waits until what was asked for last is drawn."""
-    page.wait_for_function("() => document.querySelector('canvas').dataset.ready")
+    page.wait_for_function("() => document.querySelector('#viewer canvas')?.dataset.ready")
     page.wait_for_load_state("networkidle")
     page.wait_for_timeout(250)
 
@@ -95,7 +95,8 @@ def waiting_by_lane(page: Any) -> list[float]:
             const [left, top, bottom] = canvas.dataset.place.split(" ").map(Number);
             const scale = canvas.width / canvas.clientWidth;
             const tall = (bottom - top) / lanes;
-            const wait = getComputedStyle(document.documentElement).getPropertyValue("--wait").trim();
+            const style = getComputedStyle(document.getElementById("viewer"));
+            const wait = style.getPropertyValue("--wait").trim();
             const wanted = [1, 3, 5].map((at) => parseInt(wait.slice(at, at + 2), 16));
             const wide = canvas.width - Math.ceil((left + 6) * scale);
             const same = new OffscreenCanvas(canvas.width, canvas.height);
@@ -163,7 +164,7 @@ def test_hovered_values_are_those_of_the_parquet_export(view: Callable[..., Any]
         assert float(said[1]) * by[said[2]] == pytest.approx(waited, rel=1e-3)
         assert float(said[4]) * by[said[5]] == pytest.approx(transfer, rel=1e-3)
         assert int(said[3]) == 1 - rank
-        sentence = page.locator("#detail p").first.text_content()
+        sentence = page.locator(".one-call p").first.text_content()
         assert sentence.startswith(f"rank {rank} waited {said[1]} {said[2]} for rank {said[3]}.")
 
 
@@ -173,7 +174,7 @@ def test_the_keyboard_goes_everywhere_and_the_address_holds_the_place(view: Call
     for _ in range(2):
         page.keyboard.press("w")
         settled(page)
-    assert page.locator("#detail tbody tr").count() == 2
+    assert page.locator(".one-call tbody tr").count() == 2
     first = page.url
     page.keyboard.press("n")
     settled(page)
@@ -182,24 +183,24 @@ def test_the_keyboard_goes_everywhere_and_the_address_holds_the_place(view: Call
     page.keyboard.press("p")
     settled(page)
     assert page.url.split("call=")[1] == first.split("call=")[1]
-    where = page.locator("#where").text_content()
+    where = page.locator(".where").text_content()
     page.reload()
     settled(page)
-    assert page.locator("#where").text_content() == where and page.locator("#detail").is_visible()
+    assert page.locator(".where").text_content() == where and page.locator(".one-call").is_visible()
     page.keyboard.press("Escape")
     page.keyboard.press("0")
     settled(page)
-    assert not page.locator("#detail").is_visible()
-    assert page.locator("#where").text_content().startswith("0 µs to ")
+    assert not page.locator(".one-call").is_visible()
+    assert page.locator(".where").text_content().startswith("0 µs to ")
     # A finding is flown to, and its rank can be had alone.
-    page.locator("#findings button").focus()
+    page.locator(".findings button").focus()
     page.keyboard.press("Enter")
     settled(page)
-    assert not page.locator("#where").text_content().startswith("0 µs to ")
+    assert not page.locator(".where").text_content().startswith("0 µs to ")
     page.keyboard.press("/")
     page.keyboard.type("rank 1")
     settled(page)
-    assert "1 of 2 lanes" in page.locator("#where").text_content()
+    assert "1 of 2 lanes" in page.locator(".where").text_content()
 
 
 @pytest.mark.parametrize("name", ["mix_two_hosts_228", "killed_228", "graph_host_228", "ddp8_two_hosts"])
