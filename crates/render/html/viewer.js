@@ -149,6 +149,8 @@ const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count ==
 
 // ---- the page's elements
 
+// In a report the viewer has a heading of its own.
+const HEADING = kept ? "h3" : "h2";
 const has_kernels = data.lanes.some((lane) => lane.kernels);
 const button = (text, title, more = {}) => element("button", { type: "button", title, ...more }, text);
 function chooser(label, title, options) {
@@ -786,7 +788,9 @@ function draw_calls(at, x, colours) {
       context.fillStyle = ["open", "host"].includes(call.kind) ? colours.text : colours.ink;
       context.font = "12px sans-serif";
       context.textAlign = "left";
-      context.fillText(data.names[call.name], Math.max(from, at.left) + 4, y + tall / 2 + 4, to - from - 8);
+      const left = Math.max(from, at.left) + 4;
+      const name = data.names[call.name];
+      context.fillText(name, left, y + tall / 2 + 4, Math.max(to - left - 4, 1));
     }
   }
   for (const { from, to, y, call } of marked) {
@@ -848,6 +852,18 @@ function draw_whisker(from, to, y, tall, colours) {
   context.stroke();
 }
 
+// The text, cut at its end so that it is no wider.
+const fits = new Map();
+function fitting(text, wide) {
+  const key = `${context.font} ${wide} ${text}`;
+  if (!fits.has(key)) {
+    let cut = text;
+    while (cut.length > 1 && context.measureText(cut).width > wide) cut = `${cut.slice(0, -2)}…`;
+    fits.set(key, cut);
+  }
+  return fits.get(key);
+}
+
 function draw_names(at, colours) {
   context.textAlign = "left";
   let free = -Infinity;
@@ -857,7 +873,8 @@ function draw_names(at, colours) {
     context.font = row.heading ? "bold 12px sans-serif" : "12px sans-serif";
     context.fillStyle = row.heading ? colours.soft : colours.text;
     const title = at.left > 100 || row.heading ? row.title : `${row.who}${row.is_kernels ? " K" : ""}`;
-    context.fillText(title, row.heading ? 2 : 6, y, at.left - 12);
+    const left = row.heading ? 2 : 6;
+    context.fillText(fitting(title, at.left - left - 4), left, y);
     return y;
   };
   // Headings first: names give way to them.
@@ -887,7 +904,7 @@ function draw_strip(at, x, colours) {
   context.fillStyle = colours.soft;
   context.textAlign = "left";
   if (data.steps) {
-    const which = data.steps.every > 1 ? `each ${data.steps.every}th step` : "steps";
+    const which = data.steps.every > 1 ? `every ${data.steps.every} steps` : "steps";
     const text = at.left > 100 ? `ticks: ${which} of rank ${data.steps.rank ?? "?"}` : "steps";
     context.fillText(text, 6, STRIP - 4);
   }
@@ -1099,7 +1116,7 @@ function figures() {
     ["Skew, first to last rank", or(picked.skew_us, time, no_wait)],
     ["Bandwidth of the transfer", or(picked.algbw_gb_per_s, bandwidth, no_wait)],
     ["Exposed on this rank", or(mine.exposed_us, time, "not known: no stream was seen to wait for it")],
-    ["Data in the network's hands", or(mine.nic_us, time, "not known: no network operation was recorded")],
+    ["Data in the network's hands", or(mine.nic_us, time, "not recorded for this call")],
     ["Error of its times", or(picked.error_us, (us) => `± ${time(us)}`, "not known")],
   ];
 }
@@ -1202,10 +1219,10 @@ function describe() {
     element("summary", {}, "Everything that was recorded of it"),
     facts(Object.entries(picked.columns)),
   );
-  const inside = [element("h3", {}, picked.name), element("p", {}, sentence_of())];
+  const inside = [element(HEADING, {}, picked.name), element("p", {}, sentence_of())];
   if (picked.ranks) inside.push(facts(figures()), table_of_ranks());
   if (picked.parts?.length)
-    inside.push(element("h3", {}, `The parts of the call on ${rank_of(picked.lane)}`), tree_of(picked.parts));
+    inside.push(element(HEADING, {}, `The parts of the call on ${rank_of(picked.lane)}`), tree_of(picked.parts));
   detail.replaceChildren(...inside, everything);
 }
 
@@ -1346,7 +1363,7 @@ if (data.findings.length) {
     to.addEventListener("click", () => fly(finding));
     list.append(element("li", {}, to));
   }
-  findings.append(element("h3", {}, "Findings, with the moment of each"), list);
+  findings.append(element(HEADING, {}, "Findings, with the moment of each"), list);
 }
 
 if (!kept) {

@@ -732,7 +732,8 @@ impl<'a> Page<'a> {
                 ("wall, ms", ranks.wall_us, 1e-3, 3),
                 ("share of the run, %", ranks.share, 100.0, 2),
             ];
-            self.html += "<div class=\"frame\"><table aria-label=\"Figures over ranks\">\n\
+            self.html += "<div class=\"frame\" tabindex=\"0\" role=\"region\" \
+                          aria-label=\"Figures over ranks\"><table aria-label=\"Figures over ranks\">\n\
                           <thead><tr><th scope=\"col\" class=\"t\">over ranks</th><th \
                           scope=\"col\">ranks</th><th scope=\"col\">min</th><th scope=\"col\">median</th><th \
                           scope=\"col\">max</th></tr></thead>\n<tbody>\n";
