@@ -967,6 +967,16 @@ class Band(Record):
     p90: list[float | None]
 
 
+class InWindows(Record):
+    """Exposed communication in the time that kernel windows show, a value for each bucket."""
+
+    __slots__ = ()
+    seen_us: list[float]
+    exposed_us: list[float | None]
+    share: list[float | None]
+    why_null: str | None
+
+
 class LateRank(Record):
     """A rank that is late more than chance gives, and how long operations waited for it alone, by bucket."""
 
@@ -1012,6 +1022,7 @@ class Timeline(Record):
         "waiting": Curve,
         "transfer": Curve,
         "exposed": Curve,
+        "exposed_in_windows": InWindows,
         "nic": Curve,
         "durations_us": Band,
         "late": LateRank,
@@ -1036,6 +1047,7 @@ class Timeline(Record):
     waiting: Curve | None
     transfer: Curve | None
     exposed: Curve | None
+    exposed_in_windows: InWindows
     nic: Curve | None
     durations_us: Band | None
     late: list[LateRank]

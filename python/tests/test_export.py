@@ -236,6 +236,24 @@ def query(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, s
     server.shutdown()
 
 
+def test_chrome_has_the_counters_of_perfetto(query: Callable[[str, str], list[list[Any]]]) -> None:
+    sql = """select {name}, value from counter join {track} as track on track_id = track.id
+        where track.name glob '*mean of ranks*' order by 1, ts"""
+    found = {}
+    for trace, track in (("slow_host.pftrace", "track"), ("slow_host.json.gz", "process_counter_track")):
+        # Chrome's counters have their unit in the name.
+        rows = query(trace, sql.format(name="track.name", track=track))
+        for name, value in rows:
+            name = re.sub(r" \(\S+\)$| value$", "", name.removesuffix(" value"))
+            found.setdefault(trace, {}).setdefault(name, []).append(value)
+    perfetto, chrome = found.values()
+    assert set(perfetto) == set(chrome) and len(perfetto) >= 5
+    for name, values in chrome.items():
+        # What lies before the first call is left out there.
+        assert values == pytest.approx(perfetto[name][-len(values) :]), name
+        assert len(values) > 100 and any(values)
+
+
 def test_perfetto_shows_waiting_steps_and_curves(query: Callable[[str, str], list[list[Any]]]) -> None:
     trace = "slow_host.pftrace"
     report = json.loads(run("ncclscope", "report", job("slow_host"), "--json"))
@@ -306,7 +324,7 @@ def test_the_perfetto_ui_opens_it(trace: str, query: Callable[[str, str], list[l
     tickets = query(trace, f"select {ticket} from {tracks} where {side} and slice.depth = 0")
     assert Counter(ticket for (ticket,) in tickets) == Counter(row["ticket"] for row in on_gpu)
     if chrome:
-        names = query(trace, "select name from process where name is not null order by pid")
+        names = query(trace, "select name from process where name glob 'rank *' order by pid")
     else:
         # No lane is empty, and those that are seen first are in the order of ranks.
         used = "select track_id from slice union select track_id from counter"

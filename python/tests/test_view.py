@@ -4,6 +4,7 @@ else.
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import urllib.error
@@ -12,12 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import axe_playwright_python
 import duckdb
 import pytest
 from conftest import BIN, job, run
-from test_html import browser, report_on
+from test_html import browser, report_on, show
 
-__all__ = ["browser"]
+__all__ = ["browser", "show"]
 
 
 @pytest.fixture
@@ -73,7 +75,7 @@ def view(browser: Any, serve: Callable[[Path], str]) -> Iterator[Callable[..., A
 
 def settled(page: Any) -> None:
     """Waits until what was asked for last is drawn."""
-    page.wait_for_function("() => document.querySelector('canvas').dataset.ready")
+    page.wait_for_function("() => document.querySelector('#viewer canvas')?.dataset.ready")
     page.wait_for_load_state("networkidle")
     page.wait_for_timeout(250)
 
@@ -95,7 +97,8 @@ def waiting_by_lane(page: Any) -> list[float]:
             const [left, top, bottom] = canvas.dataset.place.split(" ").map(Number);
             const scale = canvas.width / canvas.clientWidth;
             const tall = (bottom - top) / lanes;
-            const wait = getComputedStyle(document.documentElement).getPropertyValue("--wait").trim();
+            const style = getComputedStyle(document.getElementById("viewer"));
+            const wait = style.getPropertyValue("--wait").trim();
             const wanted = [1, 3, 5].map((at) => parseInt(wait.slice(at, at + 2), 16));
             const wide = canvas.width - Math.ceil((left + 6) * scale);
             const same = new OffscreenCanvas(canvas.width, canvas.height);
@@ -151,10 +154,7 @@ def test_hovered_values_are_those_of_the_parquet_export(view: Callable[..., Any]
         page.keyboard.press("w")
         settled(page)
         # The call is in the middle of the picture.
-        box = page.locator("canvas").bounding_box()
-        left, top, bottom = map(float, page.locator("canvas").get_attribute("data-place").split())
-        y = top + (bottom - top) * (rank + 0.5) / 2
-        page.mouse.move(box["x"] + left + (box["width"] - left) / 2, box["y"] + y)
+        page.mouse.move(*call_at(page, rank, 2))
         tip = page.locator(".tip").inner_text()
         assert tip.startswith(function) and f"rank {rank}" in tip.split("\n")[0]
         said = re.search(r"Waited ([\d.]+) (\S+) for rank (\d+), then transfer ([\d.]+) (\S+)", tip)
@@ -163,7 +163,7 @@ def test_hovered_values_are_those_of_the_parquet_export(view: Callable[..., Any]
         assert float(said[1]) * by[said[2]] == pytest.approx(waited, rel=1e-3)
         assert float(said[4]) * by[said[5]] == pytest.approx(transfer, rel=1e-3)
         assert int(said[3]) == 1 - rank
-        sentence = page.locator("#detail p").first.text_content()
+        sentence = page.locator(".one-call p").first.text_content()
         assert sentence.startswith(f"rank {rank} waited {said[1]} {said[2]} for rank {said[3]}.")
 
 
@@ -173,7 +173,7 @@ def test_the_keyboard_goes_everywhere_and_the_address_holds_the_place(view: Call
     for _ in range(2):
         page.keyboard.press("w")
         settled(page)
-    assert page.locator("#detail tbody tr").count() == 2
+    assert page.locator(".one-call tbody tr").count() == 2
     first = page.url
     page.keyboard.press("n")
     settled(page)
@@ -182,24 +182,216 @@ def test_the_keyboard_goes_everywhere_and_the_address_holds_the_place(view: Call
     page.keyboard.press("p")
     settled(page)
     assert page.url.split("call=")[1] == first.split("call=")[1]
-    where = page.locator("#where").text_content()
+    where = page.locator(".where").text_content()
     page.reload()
     settled(page)
-    assert page.locator("#where").text_content() == where and page.locator("#detail").is_visible()
+    assert page.locator(".where").text_content() == where and page.locator(".one-call").is_visible()
     page.keyboard.press("Escape")
     page.keyboard.press("0")
     settled(page)
-    assert not page.locator("#detail").is_visible()
-    assert page.locator("#where").text_content().startswith("0 µs to ")
+    assert not page.locator(".one-call").is_visible()
+    assert page.locator(".where").text_content().startswith("0 µs to ")
     # A finding is flown to, and its rank can be had alone.
-    page.locator("#findings button").focus()
+    page.locator(".findings button").focus()
     page.keyboard.press("Enter")
     settled(page)
-    assert not page.locator("#where").text_content().startswith("0 µs to ")
+    assert not page.locator(".where").text_content().startswith("0 µs to ")
     page.keyboard.press("/")
     page.keyboard.type("rank 1")
     settled(page)
-    assert "1 of 2 lanes" in page.locator("#where").text_content()
+    assert "1 of 2 lanes" in page.locator(".where").text_content()
+
+
+def call_at(page: Any, row: int, rows: int, share: float = 0.5) -> tuple[float, float]:
+    """A place on a row of the picture: in its middle, or where `share` says."""
+    box = page.locator("canvas").bounding_box()
+    left, top, bottom = map(float, page.locator("canvas").get_attribute("data-place").split())
+    y = top + (bottom - top) * (row + 0.5) / rows
+    return box["x"] + left + (box["width"] - left - 6) * share, box["y"] + y
+
+
+def test_a_click_marks_the_operation_on_every_rank(view: Callable[..., Any]) -> None:
+    page = view(job("ddp8_two_hosts"))
+    page.keyboard.press("w")
+    settled(page)
+    # Where its begin is drawn, and on which lane of how many.
+    share, lane, lanes = page.evaluate(
+        """async () => {
+            const data = await (await fetch("data.json")).json();
+            const place = new URLSearchParams(location.hash.slice(1));
+            const call = await (await fetch(`call?call=${place.get("call")}`)).json();
+            const [from, to] = [+place.get("from"), +place.get("to")];
+            const share = (call.begin_us + 0.1 * call.length_us - from) / (to - from);
+            return [share, call.lane, data.lanes.length];
+        }"""
+    )
+    page.keyboard.press("Escape")
+    settled(page)
+    assert page.locator("canvas").get_attribute("data-marked") == "0"
+    page.mouse.click(*call_at(page, lane, lanes, share))
+    settled(page)
+    assert page.locator("canvas").get_attribute("data-marked") == "8"
+    ranks = page.locator(".one-call tbody tr")
+    assert ranks.count() == 8
+    # Down goes to the same operation on the next lane.
+    before = page.locator(".one-call tr.picked").text_content()
+    page.keyboard.press("ArrowDown" if lane + 1 < lanes else "ArrowUp")
+    settled(page)
+    assert page.locator(".one-call tr.picked").text_content() != before
+    assert page.locator("canvas").get_attribute("data-marked") == "8"
+
+
+def test_an_operation_says_skew_bandwidth_network_and_its_parts(view: Callable[..., Any]) -> None:
+    page = view(job("mix_two_hosts_228"))
+    page.keyboard.press("w")
+    settled(page)
+    names = page.locator(".one-call > dl dt").all_text_contents()
+    values = page.locator(".one-call > dl dd").all_text_contents()
+    said = dict(zip(names, values, strict=True))
+    assert re.match(r"[\d.]+ \S+$", said["Skew, first to last rank"])
+    assert "GB/s of payload" in said["Bandwidth of the transfer"]
+    # What is not known says why.
+    assert all(value for value in values)
+    tree = page.locator(".one-call .tree")
+    top = tree.locator("> li > .part").all_text_contents()
+    assert [text.split(":")[0] for text in top] == ["API call"]
+    launch = tree.locator("> li > ul > li > .part", has_text="Launch of its kernel")
+    assert launch.count() == 1
+    kernel = tree.locator("> li > ul > li > ul > li > .part", has_text="Kernel on the GPU")
+    assert kernel.count() == 1
+    assert tree.get_by_text("Operations of the network proxy").count() == 1
+
+
+def test_rows_are_grouped_sorted_and_put_together(view: Callable[..., Any]) -> None:
+    page = view(job("ddp8_two_hosts"))
+    lanes = int(page.locator("canvas").get_attribute("data-lanes"))
+    page.get_by_label("A row per").select_option("rank")
+    settled(page)
+    assert int(page.locator("canvas").get_attribute("data-lanes")) == 8 < lanes + 1
+    page.get_by_label("Groups").select_option("host")
+    settled(page)
+    # A heading for each host.
+    hosts = page.evaluate(
+        "async () => (await (await fetch('data.json')).json()).lanes.map((lane) => lane.host)"
+    )
+    assert int(page.locator("canvas").get_attribute("data-lanes")) == 8 + len(set(hosts))
+    assert "group=host" in page.url and "by=rank" in page.url
+    page.get_by_label("Groups").select_option("communicator")
+    settled(page)
+    page.get_by_label("Groups").select_option("")
+    page.get_by_label("A row per").select_option("communicator")
+    page.get_by_role("button", name="Late ranks first").click()
+    settled(page)
+    assert "sort=late" in page.url
+    waited = page.evaluate(
+        "async () => (await (await fetch('data.json')).json()).lanes.map((lane) => lane.waited_us)"
+    )
+    shares = waiting_by_lane(page)
+    # The lane that waited least is the first, and the one that waited most is the last.
+    assert shares[0] == min(shares) and waited.index(min(waited)) >= 0
+    assert shares[-1] == max(shares)
+
+
+def test_kernels_of_windows_have_lanes(view: Callable[..., Any]) -> None:
+    page = view(job("ddp_slow_gpu"))
+    lanes = page.evaluate(
+        "async () => (await (await fetch('data.json')).json()).lanes.filter((lane) => lane.kernels).length"
+    )
+    all_lanes = int(page.locator("canvas").get_attribute("data-lanes"))
+    assert 0 < lanes < all_lanes
+    page.keyboard.press("k")
+    settled(page)
+    assert int(page.locator("canvas").get_attribute("data-lanes")) == all_lanes - lanes
+    assert "kernels=off" in page.url
+
+
+def test_an_open_call_is_hatched_and_says_so(view: Callable[..., Any]) -> None:
+    page = view(job("killed_228"))
+    open_calls = page.evaluate(
+        """async () => {
+            const data = await (await fetch("data.json")).json();
+            const lanes = JSON.stringify(data.lanes.map((_, i) => i));
+            const asked = { method: "POST", body: lanes };
+            const { calls } = await (await fetch(`calls?from=0&to=${data.length_us}`, asked)).json();
+            return calls.filter((call) => call[6] === "open");
+        }"""
+    )
+    assert open_calls
+    page.evaluate("(call) => (location.hash = `#call=${call}&from=0`)", open_calls[0][0])
+    settled(page)
+    assert "not finished when the recording ended" in page.locator(".one-call p").first.text_content()
+
+
+AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
+
+
+def hindrances(page: Any) -> list[str]:
+    """What axe-core finds. It runs in the page's world, whatever the page's policy says."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found: list[str] = page.evaluate(
+        """async () => {
+            const { violations } = await axe.run();
+            return violations.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html}`));
+        }"""
+    )
+    return found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [375, 1280])
+def test_axe_finds_nothing(
+    scheme: str, width: int, view: Callable[..., Any], show: Callable[..., Any]
+) -> None:
+    at = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}}
+    page = view(job("slow_host"), **at)
+    page.keyboard.press("w")
+    settled(page)
+    page.locator(".one-call summary").click()
+    assert hindrances(page) == []
+    page = show(job("slow_host"), **at)
+    settled(page)
+    assert hindrances(page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_report_carries_the_lanes(scheme: str, show: Callable[..., Any]) -> None:
+    page = show(job("slow_host"), color_scheme=scheme)
+    settled(page)
+    assert page.locator("canvas").get_attribute("data-lanes") == "2"
+    late, other = waiting_by_lane(page)
+    assert late < 0.5 * other and other > 0.02
+    # Keys are those of the viewer while the focus is in it.
+    page.keyboard.press("w")
+    settled(page)
+    assert not page.locator("#viewer .one-call").is_visible()
+    page.locator("canvas").focus()
+    for _ in range(2):
+        page.keyboard.press("w")
+        settled(page)
+    assert page.locator("#viewer .one-call tbody tr").count() == 2
+    assert "waited" in page.locator("#viewer .one-call p").first.text_content()
+    assert page.locator("#viewer .tree li").count() > 3
+    first = page.url
+    page.keyboard.press("n")
+    settled(page)
+    assert page.url != first and "call=" in page.url
+    sentence = page.locator("#viewer .one-call p").first.text_content()
+    place = page.evaluate("() => location.hash")
+    page.keyboard.press("Escape")
+    settled(page)
+    assert not page.locator("#viewer .one-call").is_visible()
+    page.evaluate("(place) => (location.hash = place)", place)
+    settled(page)
+    assert page.locator("#viewer .one-call p").first.text_content() == sentence
+
+
+def test_the_page_of_a_large_capture_stays_small(many: Path, tmp_path: Path) -> None:
+    run("ncclscope", "report", many, "--html", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert len(page.encode()) <= 10_000_000
+    kept = json.loads(page.split('id="viewer-data">')[1].split("</script>")[0])
+    # The calls of some steps are in it, and not those of all.
+    assert kept["levels"] and kept["chunks"] and not kept["whole"]
 
 
 @pytest.mark.parametrize("name", ["mix_two_hosts_228", "killed_228", "graph_host_228", "ddp8_two_hosts"])

@@ -404,6 +404,7 @@ impl Analysis {
         let differing = self.mismatch.finish(capture);
         let too_many = self.arrivals.too_many();
         let given = self.given.as_ref();
+        let (exposures, no_windows) = (self.streams.exposures(), self.streams.why_none());
         let streams = self.streams.finish(capture);
         let measured = streams.as_ref().is_some_and(streams::Streams::tells_who);
         let mut over = None;
@@ -437,7 +438,9 @@ impl Analysis {
         let deaths = self.deaths.finish(capture);
         let timeline = over.map(|over| {
             let (arrivals, waits) = (arrivals.as_ref(), stream_waits.as_ref());
+            let in_windows = over.in_windows(&exposures, no_windows);
             let mut timeline = over.finish(&operations, arrivals, waits, steps.as_ref());
+            timeline.exposed_in_windows = in_windows;
             timeline.mark_deaths(&deaths, clocks.as_ref());
             timeline
         });

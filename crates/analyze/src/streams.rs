@@ -246,6 +246,18 @@ impl LaneWindow {
     }
 }
 
+/// What a window shows of exposed communication on one GPU. Times are ns on its host's clock.
+pub(crate) struct Exposure {
+    pub(crate) rank: Option<u32>,
+    pub(crate) host: String,
+    pub(crate) pid: u32,
+    pub(crate) device: u32,
+    /// What counts of the window.
+    pub(crate) span: intervals::Span,
+    /// When kernels communicated in it, and nothing computed.
+    pub(crate) exposed: Vec<intervals::Span>,
+}
+
 /// One GPU.
 pub(crate) struct Lane {
     rank: Option<u32>,
@@ -498,6 +510,40 @@ impl Gatherer {
         }
         self.copies.add(&later.copies);
         self.fills.add(&later.fills);
+    }
+
+    /// When windows were open on each GPU, and when communication was exposed in them.
+    pub(crate) fn exposures(&self) -> Vec<Exposure> {
+        let windows = self
+            .lanes
+            .iter()
+            .flat_map(|lane| lane.windows.iter().map(move |window| (lane, window)));
+        let exposure = |(lane, window): (&Lane, &LaneWindow)| {
+            let seen = &window.seen;
+            let exposed = seen.communicates.within(seen.span).without(&seen.computes);
+            Exposure {
+                rank: lane.rank,
+                host: lane.host.clone(),
+                pid: lane.pid,
+                device: lane.device,
+                span: seen.span,
+                exposed: exposed.spans().to_vec(),
+            }
+        };
+        windows.map(exposure).collect()
+    }
+
+    /// Why there are no windows, in words; nothing if there are some.
+    pub(crate) fn why_none(&self) -> Option<String> {
+        if self.lanes.iter().any(|lane| !lane.windows.is_empty()) {
+            return None;
+        }
+        let cause = |(cause, processes): (&&str, &u64)| format!("{cause} ({processes} processes)");
+        let causes: Vec<String> = self.without.iter().map(cause).collect();
+        Some(match causes.is_empty() {
+            true => "there are no kernel windows".to_owned(),
+            false => format!("there are no kernel windows: {}", causes.join(", ")),
+        })
     }
 
     /// What the windows show; `None` if there are none, and nothing says why.

@@ -9,6 +9,8 @@
 //! the host saw its kernel end, and without a kernel, at its API call. A GPU that is on another host's clock
 //! is moved by whole bins, to a quarter of a bucket.
 //!
+//! Time in NCCL that was estimated because calls were not timed lies in the buckets with such calls.
+//!
 //! Rule: the sum of a curve over all buckets is the sum in the report's tables. What has no time is in no
 //! bucket, and [`Timeline::without_time`] counts it.
 
@@ -21,6 +23,7 @@ use crate::matching::is_p2p;
 use crate::operations::Operation;
 use crate::steps::Steps;
 use crate::stream_waits::StreamWaits;
+use crate::streams::Exposure;
 use bins::{split, Bins, LEAST_SHIFT};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -73,6 +76,8 @@ pub struct Timeline {
     pub transfer: Option<Curve>,
     /// Share of the time that streams stood still for calls; null where none was seen to wait.
     pub exposed: Option<Curve>,
+    /// The same from kernel windows, if there are some, for the time that these show.
+    pub exposed_in_windows: InWindows,
     /// Share of the time that a call's data was in the network's hands: of each call, its longest network
     /// operation. Null where that was not recorded.
     pub nic: Option<Curve>,
@@ -113,6 +118,20 @@ pub struct Band {
     pub p50: Vec<Option<f64>>,
     /// A tenth is above it.
     pub p90: Vec<Option<f64>>,
+}
+
+/// Exposed communication by kernel windows, which show a part of the time only.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct InWindows {
+    /// How long windows show each bucket, summed over GPUs, µs.
+    pub seen_us: Vec<f64>,
+    /// For how long of that kernels communicated and nothing computed, µs; null if no window shows the
+    /// bucket.
+    pub exposed_us: Vec<Option<f64>>,
+    /// The one by the other.
+    pub share: Vec<Option<f64>>,
+    /// Why buckets are null; null if none is.
+    pub why_null: Option<String>,
 }
 
 /// A rank that is late more than chance gives.
@@ -195,8 +214,8 @@ struct Lane {
     ahead: Option<i64>,
     /// The row of the operations table by what is marked.
     rows: Vec<u32>,
-    /// `nccl_us` of the ranks table by the sum in the bins.
-    nccl_more: f64,
+    /// `nccl_us` of the ranks table, ns; the bins have the part that was timed.
+    nccl_in_all: Option<u64>,
     without_time: u64,
     has_steps: bool,
     has_gpu_times: bool,
@@ -247,7 +266,7 @@ impl Plan {
             bins,
             ahead: None,
             rows: rows.to_vec(),
-            nccl_more: 1.0,
+            nccl_in_all: None,
             without_time: 0,
             has_steps: false,
             has_gpu_times: false,
@@ -346,15 +365,13 @@ impl Plan {
         let Some(lane) = self.lanes.iter_mut().find(|lane| lane.device == device) else {
             return;
         };
-        let mut sum = 0u64;
         intervals(&mut |begin, end| {
             let length = end - begin;
-            sum = sum.saturating_add(length);
             let begin = lane.on_host(begin);
             let end = begin.saturating_add_unsigned(length);
             lane.bins.spread(Sum::Nccl as usize, begin, end, length);
         });
-        lane.nccl_more = in_all as f64 / sum.max(1) as f64;
+        lane.nccl_in_all = Some(in_all);
     }
 }
 
@@ -583,8 +600,15 @@ impl Over {
             let mut curve = Under::new(self.grid, unit);
             for lane in 0..self.lanes.len() {
                 let by_bucket = self.by_bucket(lane, |bins, each| bins.each(of as usize, each));
+                if let (Sum::Nccl, Some(in_all)) = (of, self.lanes[lane].nccl_in_all) {
+                    let untimed =
+                        self.by_bucket(lane, |bins, each| bins.each(Sum::Untimed as usize, each));
+                    let width = (1u64 << self.grid.shift) as f64;
+                    let nccl = with_untimed(&by_bucket, in_all as f64, &untimed, width);
+                    curve.add(nccl.into_iter());
+                    continue;
+                }
                 let more = match of {
-                    Sum::Nccl => self.lanes[lane].nccl_more,
                     Sum::Exposed => exposed_more(&self.lanes[lane], &by_bucket, waits),
                     _ => 1.0,
                 };
@@ -621,6 +645,7 @@ impl Over {
             nccl: curve(Sum::Nccl, Unit::Ns),
             waiting: of_waiting(|waiting| &waiting.wait),
             transfer: of_waiting(|waiting| &waiting.transfer),
+            exposed_in_windows: InWindows::default(),
             exposed: waits.map(|_| curve(Sum::Exposed, Unit::Ns)),
             nic: network(Sum::Nic, Unit::Ns).filter(|nic| nic.sum.iter().any(|us| *us > 0.0)),
             durations_us: self.durations.as_ref().map(|of| band(of)),
@@ -628,6 +653,54 @@ impl Over {
             steps: steps.and_then(|steps| self.steps(steps)),
             marks: Vec::new(),
             active: self.active(operations),
+        }
+    }
+
+    /// What kernel windows show of exposed communication, by bucket; `why_none` says why there are none.
+    pub(crate) fn in_windows(&self, windows: &[Exposure], why_none: Option<String>) -> InWindows {
+        let empty = || vec![0u64; self.grid.n];
+        let (mut seen, mut exposed) = (empty(), empty());
+        for window in windows {
+            let of = Gpu {
+                rank: window.rank,
+                host: &window.host,
+                pid: window.pid,
+                device: Some(window.device),
+            };
+            let Some(lane) = self.lanes.iter().position(|lane| gpu(lane) == of) else {
+                continue;
+            };
+            let spread = |into: &mut [u64], (from, to): (i64, i64)| {
+                let line = self.lines[lane].as_ref();
+                let begin = line.map_or(from, |line| line.on_reference(from));
+                let length = u64::try_from(to - from).unwrap_or(0);
+                let end = begin.saturating_add_unsigned(length);
+                self.grid.spread(into, begin, end, length);
+            };
+            spread(&mut seen, window.span);
+            for span in &window.exposed {
+                spread(&mut exposed, *span);
+            }
+        }
+        let us = |ns: u64| ns as f64 / 1e3;
+        let known = || {
+            seen.iter()
+                .zip(&exposed)
+                .map(|(seen, of)| (*seen > 0).then_some((*seen, *of)))
+        };
+        let why_null = why_none.or_else(|| {
+            let is_dark = seen.contains(&0);
+            is_dark.then(|| "no kernel window shows these buckets".to_owned())
+        });
+        InWindows {
+            seen_us: seen.iter().map(|ns| us(*ns)).collect(),
+            exposed_us: known()
+                .map(|of| of.map(|(_, exposed)| us(exposed)))
+                .collect(),
+            share: known()
+                .map(|of| of.map(|(seen, exposed)| rounded(exposed as f64 / seen as f64)))
+                .collect(),
+            why_null,
         }
     }
 
@@ -744,6 +817,47 @@ fn gpu(lane: &Lane) -> Gpu<'_> {
     }
 }
 
+/// The time in NCCL by bucket: in each what was timed there, and the rest of `in_all` by how many calls had no
+/// time. A bucket is filled up to `width` before what is left goes to others, as long as there is room.
+///
+/// Buckets in which every call was timed keep their own time. They do not if no bucket has an untimed call, or
+/// the estimate `in_all` is less than what was timed: then all buckets change by one factor.
+fn with_untimed(own: &[u64], in_all: f64, untimed: &[u64], width: f64) -> Vec<f64> {
+    let mut all: Vec<f64> = own.iter().map(|ns| *ns as f64).collect();
+    let timed: f64 = all.iter().sum();
+    let mut rest = in_all - timed;
+    let calls = |of: &dyn Fn(usize) -> bool| -> f64 {
+        let of = (0..untimed.len()).filter(|bucket| of(*bucket));
+        of.map(|bucket| untimed[bucket] as f64).sum()
+    };
+    if rest < 0.0 || calls(&|_| true) == 0.0 {
+        let factor = in_all / timed.max(1.0);
+        return all.iter().map(|ns| ns * factor).collect();
+    }
+    // Each turn fills a bucket, or shares out all that is left.
+    for _ in 0..=all.len() {
+        let room: Vec<f64> = all.iter().map(|ns| (width - ns).max(0.0)).collect();
+        let open = calls(&|bucket| room[bucket] > 0.0);
+        if rest <= 0.0 || open == 0.0 {
+            break;
+        }
+        let each = rest / open;
+        for bucket in (0..all.len()).filter(|bucket| room[*bucket] > 0.0) {
+            let part = (each * untimed[bucket] as f64).min(room[bucket]);
+            all[bucket] += part;
+            rest -= part;
+        }
+    }
+    // More than the buckets hold: the sum is kept.
+    if rest > 0.0 {
+        let each = rest / calls(&|_| true);
+        for (ns, untimed) in all.iter_mut().zip(untimed) {
+            *ns += each * *untimed as f64;
+        }
+    }
+    all
+}
+
 /// What all calls of a GPU were exposed, by what those were of which that is known.
 fn exposed_more(lane: &Lane, known: &[u64], waits: Option<&StreamWaits>) -> f64 {
     let known: f64 = known.iter().map(|ns| *ns as f64).sum();
@@ -841,4 +955,32 @@ fn band(of: &[Vec<u32>]) -> Band {
         band.p90.push(at(9));
     }
     band
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_untimed;
+
+    #[test]
+    fn timed_buckets_keep_their_time_and_the_rest_goes_to_untimed_calls() {
+        // Of 100 ns in all, 40 were timed. 60 belong to six calls in two buckets.
+        let found = with_untimed(&[30, 0, 10, 0], 100.0, &[0, 2, 4, 0], 1000.0);
+        assert_eq!(found, [30.0, 20.0, 50.0, 0.0]);
+    }
+
+    #[test]
+    fn a_bucket_holds_no_more_than_its_width_while_others_have_room() {
+        let found = with_untimed(&[30, 0, 10, 0], 120.0, &[0, 1, 7, 0], 50.0);
+        assert_eq!(found, [30.0, 40.0, 50.0, 0.0]);
+        // If there is no room, the sum is kept.
+        let found = with_untimed(&[50, 0], 200.0, &[0, 3], 50.0);
+        assert_eq!(found, [50.0, 150.0]);
+    }
+
+    #[test]
+    fn without_untimed_calls_all_buckets_change_by_one_factor() {
+        assert_eq!(with_untimed(&[30, 10], 80.0, &[0, 0], 100.0), [60.0, 20.0]);
+        assert_eq!(with_untimed(&[30, 10], 20.0, &[0, 5], 100.0), [15.0, 5.0]);
+        assert_eq!(with_untimed(&[0, 0], 0.0, &[0, 0], 100.0), [0.0, 0.0]);
+    }
 }

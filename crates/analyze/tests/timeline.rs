@@ -116,6 +116,7 @@ fn check(name: &str, report: &Report) {
             "{name}: {over_time} and {exposed}"
         );
     }
+    check_windows(name, report, timeline);
     if let (Some(sent), 0.0) = (&timeline.bytes_sent, without) {
         let all = report.network.iter().filter_map(|row| row.bytes_sent);
         assert_eq!(sum(sent), all.sum::<u64>() as f64, "{name}");
@@ -133,6 +134,27 @@ fn check(name: &str, report: &Report) {
         }
     }
     check_active(name, report, timeline);
+}
+
+/// What windows show sums to the table of ranks, and a bucket without a window says why.
+fn check_windows(name: &str, report: &Report, timeline: &Timeline) {
+    let of = &timeline.exposed_in_windows;
+    let ranks = || report.streams.iter().flat_map(|streams| &streams.ranks);
+    let seen: f64 = ranks().map(|rank| rank.seen_us).sum();
+    let exposed: f64 = ranks().map(|rank| rank.exposed.share * rank.seen_us).sum();
+    let over_time: f64 = of.exposed_us.iter().flatten().sum();
+    assert!(is_close(of.seen_us.iter().sum(), seen), "{name}: {seen}");
+    assert!(
+        is_close(over_time, exposed),
+        "{name}: {over_time} and {exposed}"
+    );
+    let known = of.exposed_us.iter().flatten().count();
+    assert_eq!(
+        known,
+        of.seen_us.iter().filter(|us| **us > 0.0).count(),
+        "{name}"
+    );
+    assert_eq!(known < of.seen_us.len(), of.why_null.is_some(), "{name}");
 }
 
 /// Rows are active where the curve of calls says that something was called, and nowhere else.

@@ -114,9 +114,10 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
             })
         }
         Format::Chrome => {
-            let clocks = analyze::clocks_of(&capture, given);
             has_calls(&capture)?;
-            let timeline = checked(Timeline::new(&capture, clocks.as_ref()), clocks.as_ref())?;
+            let report = analyze::report_with(&capture, given);
+            let clocks = report.clocks.as_ref();
+            let timeline = checked(Timeline::new(&capture, clocks), clocks)?;
             match &args.output {
                 Some(folder) if is_folder(folder) => {
                     chrome_by_rank(&timeline, folder).with_context(|| writing(folder))
@@ -125,7 +126,9 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
                     let plain = output
                         .as_deref()
                         .is_some_and(|path| path.extension().is_some_and(|e| e == "json"));
-                    to_file(&args, "slices", |out| chrome(&timeline, None, plain, out))
+                    to_file(&args, "slices", |out| {
+                        chrome(&timeline, Some(&report), None, plain, out)
+                    })
                 }
             }
         }
@@ -229,14 +232,15 @@ fn checked<'a>(timeline: Timeline<'a>, clocks: Option<&Clocks>) -> anyhow::Resul
 
 fn chrome(
     timeline: &Timeline<'_>,
+    report: Option<&analyze::Report>,
     only: Option<usize>,
     plain: bool,
     mut out: &mut dyn Write,
 ) -> std::io::Result<u64> {
     if plain {
-        render::chrome::write(timeline, only, &mut out)
+        render::chrome::write_with(timeline, report, only, &mut out)
     } else {
-        render::chrome::write_gzip(timeline, only, out)
+        render::chrome::write_gzip_with(timeline, report, only, out)
     }
 }
 
@@ -250,7 +254,7 @@ fn chrome_by_rank(timeline: &Timeline<'_>, folder: &Path) -> anyhow::Result<Exit
             let path = folder.join(format!("rank-{}.json.gz", timeline.number(process)));
             let (to, bytes) = (File::create(path)?, &progress.done);
             let mut out = BufWriter::new(Counted { to, bytes });
-            slices += chrome(timeline, Some(process), false, &mut out)?;
+            slices += chrome(timeline, None, Some(process), false, &mut out)?;
             out.flush()?;
         }
         std::io::Result::Ok(())

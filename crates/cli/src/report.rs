@@ -3,10 +3,13 @@
 use crate::progress;
 use anyhow::Context;
 use render::text::Options;
+use render::timeline::Timeline;
+use render::view::View;
 use std::io::{BufWriter, StdoutLock, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::Ordering::Relaxed;
 use tables::{Capture, OpenError, Source};
 
 /// Say what a capture holds: is every call there, and where did the time go?
@@ -36,20 +39,39 @@ pub struct Args {
     look: crate::look::Look,
 }
 
+/// The HTML page has lanes of single calls up to so many bytes of trace files: some 30 million calls, which
+/// take 6 GB of memory.
+const MOST_WITH_LANES: u64 = 600 << 20;
+
 /// Prints the report.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let given = args.offsets.read()?;
     let is_given = given.is_some();
-    let report = progress::show("reading", |progress| {
+    let (report, capture) = progress::show("reading", |progress| {
         let source = Source::open(&args.capture, progress).map_err(hinted)?;
-        anyhow::Ok(analyze::report_from(source, given, progress))
+        // Lanes need all calls in memory.
+        if args.html.is_none() || progress.of.load(Relaxed) > MOST_WITH_LANES {
+            return anyhow::Ok((analyze::report_from(source, given, progress), None));
+        }
+        let capture = source.load(progress);
+        Ok((analyze::report_with(&capture, given), Some(capture)))
     })?;
+    let write_html = |out: &mut dyn Write| {
+        let timeline = capture
+            .as_ref()
+            .map(|capture| Timeline::trimmed(capture, report.clocks.as_ref()));
+        let view = timeline
+            .as_ref()
+            .map(|timeline| View::new(timeline, &report));
+        let view = view.filter(|view| view.calls_in_all() > 0);
+        render::html::write_with(&report, view.as_ref(), &mut { out })
+    };
     if is_given && report.clocks.is_none() {
         tell!("warning: offsets were given, and there are no two hosts that they could be of");
     }
     if let Some(file) = args.html.as_deref().filter(|file| *file != Path::new("-")) {
         let mut page = Vec::new();
-        render::html::write(&report, &mut page)?;
+        write_html(&mut page)?;
         replace(file, &page)?;
         tell!("The report is in {}", file.display());
         return print(|out| writeln!(out, "{}", report.summary));
@@ -64,7 +86,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         if args.json {
             render::json::write(&report, out)
         } else if args.html.is_some() {
-            render::html::write(&report, out)
+            write_html(out)
         } else {
             render::text::write(&report, options, out)
         }

@@ -7,7 +7,7 @@
 use crate::progress;
 use anyhow::Context;
 use render::timeline::Timeline;
-use render::view::{View, PAGE, SCRIPT, STYLE};
+use render::view::{View, PAGE, PAGE_STYLE, SCRIPT, STYLE};
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
@@ -30,8 +30,10 @@ pub struct Args {
 const POLICY: &str =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-/// So many calls are drawn one by one.
+/// So many calls are drawn one by one; the page has the same number.
 const MOST_CALLS: usize = 20_000;
+/// A question names no more lanes than fit into so many bytes.
+const MOST_BODY: u64 = 8 << 20;
 
 /// Serves the viewer until it is interrupted.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
@@ -64,8 +66,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     tell!("http://127.0.0.1:{port}/{token}/");
     tell!("Open this address in a browser on this machine. It is served until Ctrl-C.");
     tell!("From another machine: ssh -L {port}:127.0.0.1:{port} HOST, then open the same address there.");
-    for request in server.incoming_requests() {
-        let answer = answer(&view, &request, port, &token);
+    for mut request in server.incoming_requests() {
+        let answer = answer(&view, &mut request, port, &token);
         // A browser that has gone away is no failure.
         let _ = request.respond(answer);
     }
@@ -101,16 +103,18 @@ fn with(status: u16, kind: &str, body: impl Into<Vec<u8>>) -> Answer {
     answer
 }
 
-fn answer(view: &View, request: &Request, port: u16, token: &str) -> Answer {
+fn answer(view: &View, request: &mut Request, port: u16, token: &str) -> Answer {
     let refused = || with(404, "text/plain; charset=utf-8", "not here\n");
     let host = request.headers().iter().find(|h| h.field.equiv("Host"));
     let is_here = host.is_some_and(|host| {
         let host = host.value.as_str();
         host == format!("127.0.0.1:{port}") || host == format!("localhost:{port}")
     });
-    if !is_here || *request.method() != Method::Get {
+    if !is_here || !matches!(request.method(), Method::Get | Method::Post) {
         return refused();
     }
+    let lanes = lanes(request);
+    let request = &*request;
     let (path, query) = request.url().split_once('?').unwrap_or((request.url(), ""));
     let Some(name) = path
         .strip_prefix('/')
@@ -128,14 +132,18 @@ fn answer(view: &View, request: &Request, port: u16, token: &str) -> Answer {
     let call = || number("call").map(|call| call as usize);
     let found = match name {
         "/" => Some(with(200, "text/html; charset=utf-8", PAGE)),
-        "/view.js" => Some(with(200, "text/javascript; charset=utf-8", SCRIPT)),
-        "/view.css" => Some(with(200, "text/css; charset=utf-8", STYLE)),
+        "/viewer.js" => Some(with(200, "text/javascript; charset=utf-8", SCRIPT)),
+        "/view.css" => Some(with(200, "text/css; charset=utf-8", PAGE_STYLE)),
+        "/viewer.css" => Some(with(200, "text/css; charset=utf-8", STYLE)),
         "/data.json" => Some(json(view.data())),
-        "/heat" => span().map(|(from, to)| {
+        "/heat" => span().zip(lanes).map(|((from, to), lanes)| {
             let bins = number("bins").unwrap_or(0.0) as usize;
-            with(200, "application/octet-stream", view.heat(from, to, bins))
+            let heat = view.heat(&lanes, from, to, bins);
+            with(200, "application/octet-stream", heat)
         }),
-        "/calls" => span().map(|(from, to)| json(view.calls(from, to, MOST_CALLS))),
+        "/calls" => span()
+            .zip(lanes)
+            .map(|((from, to), lanes)| json(view.calls(&lanes, from, to, MOST_CALLS))),
         "/call" => call().and_then(|call| view.call(call)).map(json),
         "/next" | "/previous" | "/worst" => {
             // Before anything was picked, the first of the worst.
@@ -146,4 +154,12 @@ fn answer(view: &View, request: &Request, port: u16, token: &str) -> Answer {
         _ => None,
     };
     found.unwrap_or_else(refused)
+}
+
+/// The lanes that a question is about: an array in its body.
+fn lanes(request: &mut Request) -> Option<Vec<u32>> {
+    if *request.method() != Method::Post {
+        return None;
+    }
+    serde_json::from_reader(request.as_reader().take(MOST_BODY)).ok()
 }

@@ -242,12 +242,19 @@ impl Capture {
                     render::perfetto::write(&timeline, Some(&report), &mut out)?
                 }
                 _ => {
-                    let clocks = analyze::clocks_of(capture, None);
-                    let timeline = Timeline::new(capture, clocks.as_ref());
+                    let report = analyze::report_with(capture, None);
+                    let timeline = Timeline::new(capture, report.clocks.as_ref());
                     let is_plain = output.extension().is_some_and(|e| e == "json");
                     match is_plain {
-                        true => render::chrome::write(&timeline, None, &mut out)?,
-                        false => render::chrome::write_gzip(&timeline, None, &mut out)?,
+                        true => {
+                            render::chrome::write_with(&timeline, Some(&report), None, &mut out)?
+                        }
+                        false => render::chrome::write_gzip_with(
+                            &timeline,
+                            Some(&report),
+                            None,
+                            &mut out,
+                        )?,
                     }
                 }
             };

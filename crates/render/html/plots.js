@@ -656,7 +656,7 @@ function describe() {
   const list = element("ul", { class: "lines" }, ...facts.map((fact) => element("li", {}, fact)));
   detail.replaceChildren(
     element("h3", {}, label(operation)),
-    element("div", { class: "frame" }, table),
+    element("div", { class: "frame", tabindex: "0", role: "region", "aria-label": "Its figures" }, table),
     list,
   );
 }

@@ -4,7 +4,7 @@
 //! threads for `host` and `GPU`, with a slice per call. Times are µs after `baseTimeNanoseconds` with three
 //! decimals, so no digit is lost. Slices carry the columns of `docs/reference/tables.md` that are known,
 //! under their names, and PyTorch Kineto's names for some of them. Flows join the calls of one operation over
-//! ranks.
+//! ranks. The counters of the run over time have a process of their own.
 //!
 //! Rule: integers beyond 2^53 are decimal strings, because readers keep JSON numbers as doubles.
 //!
@@ -14,6 +14,7 @@
 
 use crate::timeline::{communicator, Placed, PlacedKernel, Slice, Span, Timeline, GPU_CLOCK};
 use analyze::streams::kernels;
+use analyze::Report;
 use flate2::write::GzEncoder;
 use flate2::Compression;
 use serde_json::{json, Value as Json};
@@ -50,6 +51,19 @@ const ON_GPU: &[&str] = &[
 /// # Errors
 /// Those of `out`.
 pub fn write(timeline: &Timeline<'_>, only: Option<usize>, out: &mut impl Write) -> Result<u64> {
+    write_with(timeline, None, only, out)
+}
+
+/// As [`write`]; a trace of all processes has the counters of the run over time that `report` has.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_with(
+    timeline: &Timeline<'_>,
+    report: Option<&Report>,
+    only: Option<usize>,
+    out: &mut impl Write,
+) -> Result<u64> {
     let capture = timeline.capture();
     let mut other = json!({"version": format!("ncclscope \
         {}", env!("CARGO_PKG_VERSION")), "gpu_clock": GPU_CLOCK});
@@ -97,6 +111,10 @@ pub fn write(timeline: &Timeline<'_>, only: Option<usize>, out: &mut impl Write)
             }
         }
     }
+    let over_time = report.and_then(|report| report.timeline.as_ref());
+    if let Some(of) = over_time.filter(|_| only.is_none()) {
+        events.counters(of)?;
+    }
     let slices = events.slices;
     out.write_all(b"\n]}\n")?;
     Ok(slices)
@@ -107,8 +125,21 @@ pub fn write(timeline: &Timeline<'_>, only: Option<usize>, out: &mut impl Write)
 /// # Errors
 /// Those of `out`.
 pub fn write_gzip(timeline: &Timeline<'_>, only: Option<usize>, out: impl Write) -> Result<u64> {
+    write_gzip_with(timeline, None, only, out)
+}
+
+/// As [`write_with`], compressed with gzip.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_gzip_with(
+    timeline: &Timeline<'_>,
+    report: Option<&Report>,
+    only: Option<usize>,
+    out: impl Write,
+) -> Result<u64> {
     let mut out = GzEncoder::new(out, Compression::default());
-    let slices = write(timeline, only, &mut out)?;
+    let slices = write_with(timeline, report, only, &mut out)?;
     out.finish()?;
     Ok(slices)
 }
@@ -155,6 +186,32 @@ impl<W: Write> Events<'_, W> {
             let tid = thread(index);
             self.metadata("thread_name", pid, tid, json!({"name": track.title}))?;
             self.metadata("thread_sort_index", pid, tid, json!({"sort_index": tid}))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the run over time as a process of its own, below the others.
+    fn counters(&mut self, of: &analyze::timeline::Timeline) -> Result<()> {
+        let processes = 0..self.timeline.capture().processes.len();
+        let numbers = processes.map(|process| self.timeline.number(process));
+        let pid = numbers.max().map_or(0, |most| most.saturating_add(1));
+        self.metadata("process_name", pid, 0, json!({"name": "The run over time"}))?;
+        self.metadata("process_sort_index", pid, 0, json!({"sort_index": pid}))?;
+        for counter in crate::counters::of(of) {
+            let name = Json::from(format!("{} ({})", counter.name, counter.unit));
+            // The run over time begins before the first call, with the first communicator.
+            let late_us = (self.timeline.base_ns - of.begin_ns) as f64 / 1e3;
+            let is_in = |(us, _): &(f64, f64)| us + of.bucket_us > late_us;
+            for (us, value) in counter.values().filter(is_in) {
+                self.next()?;
+                write!(
+                    self.out,
+                    "{{\"ph\":\"C\",\"pid\":{pid},\"name\":{name},\"ts\":"
+                )?;
+                let at = of.begin_ns.saturating_add((us * 1e3) as i64);
+                self.at(at.max(self.timeline.base_ns))?;
+                write!(self.out, ",\"args\":{{\"value\":{}}}}}", Json::from(value))?;
+            }
         }
         Ok(())
     }

@@ -5,11 +5,12 @@
 //! and the histograms, which the JSON report has not.
 //!
 //! Rule: whatever a program, a user or a host chose is escaped where it is written, by [`escaped`] in the
-//! page and by [`embedded`] in its data; and the page's policy runs the scripts that are hashed in it and no
-//! other.
+//! page and by [`embedded_json`] in its data; and the page's policy runs the scripts that are hashed in it
+//! and no other.
 
 use crate::layout::{plural, short_ids};
 use crate::text::{begun, counts, outlier};
+use crate::view::{embedded, View};
 use analyze::moments::spelled;
 use analyze::spelling::time;
 use analyze::words::{self, Word};
@@ -24,6 +25,7 @@ use std::io::Write;
 
 mod across;
 pub(crate) mod columns;
+mod lanes;
 mod timeline;
 
 pub(crate) const STYLE: &str = include_str!("../html/style.css");
@@ -33,33 +35,81 @@ const PLOTS: &str = concat!(
     include_str!("../html/plots.js")
 );
 
-/// Writes `report`.
+/// Bytes of a page at most.
+pub const MOST_BYTES: usize = 10_000_000;
+/// Of these, the tables and their figures take so many at most.
+const MOST_OF_TABLES: usize = MOST_BYTES / 2;
+/// Rows of a table, if that is not too much for the page; else half as many, and so on down to the fewest.
+const MOST_ROWS: usize = 2000;
+const FEWEST_ROWS: usize = 8;
+
+/// Writes `report`, without single calls.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn write(report: &Report, out: &mut impl Write) -> std::io::Result<()> {
-    let data = serde_json::to_value(report)?;
+    write_with(report, None, out)
+}
+
+/// Writes `report`, with as much of the viewer's lanes as fits into [`MOST_BYTES`].
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_with(
+    report: &Report,
+    view: Option<&View<'_>>,
+    out: &mut impl Write,
+) -> std::io::Result<()> {
+    let mut rows = MOST_ROWS;
+    let mut page = tables_page(report, view.is_some(), rows)?;
+    while page.len() > MOST_OF_TABLES && rows > FEWEST_ROWS {
+        rows /= 2;
+        page = tables_page(report, view.is_some(), rows)?;
+    }
+    let left = MOST_BYTES.saturating_sub(page.len() + lanes::AROUND);
+    let lanes = view.and_then(|view| embedded::within(view, left));
+    lanes::insert(&mut page, view.is_some(), lanes.as_deref());
+    out.write_all(page.as_bytes())
+}
+
+/// The page with tables of so many rows at most, and a place for lanes.
+fn tables_page(report: &Report, has_lanes: bool, rows: usize) -> std::io::Result<String> {
+    let mut data = serde_json::to_value(report)?;
+    let mut cut = BTreeMap::new();
+    shorten(&mut data, "", rows, &mut cut);
+    let data = data;
     let short = short_ids(report);
     let histograms: Vec<_> = report.operations.iter().map(|o| &o.histograms).collect();
+    let histograms = &histograms[..histograms.len().min(rows)];
     let active = timeline::active(report);
     let more = json!({ "histograms": histograms, "short_ids": short, "active": active });
     let page = Page {
         report,
         data: &data,
+        has_lanes,
+        cut,
         short,
         html: String::new(),
     };
     let title = escaped(&report.job.capture);
+    let mut scripts = vec![hash(TABLES), hash(PLOTS), hash(timeline::SCRIPT)];
+    let mut styles = vec![hash(STYLE), hash(timeline::STYLE)];
+    if has_lanes {
+        scripts.push(hash(crate::view::SCRIPT));
+        styles.push(hash(crate::view::STYLE));
+    }
+    let all = |hashes: Vec<String>| -> String {
+        let quoted: Vec<String> = hashes.iter().map(|hash| format!("'{hash}'")).collect();
+        quoted.join(" ")
+    };
     let policy = format!(
-        "default-src 'none'; script-src '{}' '{}' '{}'; style-src '{}' '{}'; img-src data:; base-uri 'none'; \
+        "default-src 'none'; script-src {}; style-src {}; img-src data:; base-uri 'none'; \
          form-action 'none'",
-        hash(TABLES),
-        hash(PLOTS),
-        hash(timeline::SCRIPT),
-        hash(STYLE),
-        hash(timeline::STYLE)
+        all(scripts),
+        all(styles),
     );
-    write!(
+    let mut out = String::new();
+    let _ = write!(
         out,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
@@ -67,7 +117,7 @@ pub fn write(report: &Report, out: &mut impl Write) -> std::io::Result<()> {
          <meta name=\"generator\" content=\"ncclscope {}\">\n\
          <meta name=\"referrer\" content=\"no-referrer\">\n\
          <link rel=\"icon\" href=\"data:,\">\n<title>{title} - ncclscope report</title>\n\
-         <style>{STYLE}</style>\n<style>{}</style>\n</head>\n\
+         <style>{STYLE}</style>\n<style>{}</style>\n{}</head>\n\
          <body>\n{}\
          <script type=\"application/json\" id=\"report\">{}</script>\n\
          <script type=\"application/json\" id=\"more\">{}</script>\n\
@@ -75,11 +125,39 @@ pub fn write(report: &Report, out: &mut impl Write) -> std::io::Result<()> {
          <script type=\"module\">{}</script>\n</body>\n</html>\n",
         env!("CARGO_PKG_VERSION"),
         timeline::STYLE,
+        lanes::style(has_lanes),
         page.body(),
-        embedded(&data),
-        embedded(&more),
+        embedded_json(&data),
+        embedded_json(&more),
         timeline::SCRIPT,
-    )
+    );
+    Ok(out)
+}
+
+/// Leaves the first elements of every list, and says by path how many there were if some are left out. What
+/// is over time has as many elements as buckets, and stays.
+fn shorten(value: &mut Value, path: &str, most: usize, cut: &mut BTreeMap<String, usize>) {
+    match value {
+        Value::Array(all) => {
+            if all.len() > most && all.len() > analyze::timeline::MOST {
+                cut.insert(path.to_owned(), all.len());
+                all.truncate(most);
+            }
+            for element in all {
+                shorten(element, path, most, cut);
+            }
+        }
+        Value::Object(fields) => {
+            for (name, field) in fields.iter_mut().filter(|(name, _)| *name != "timeline") {
+                let path = match path {
+                    "" => name.clone(),
+                    path => format!("{path}.{name}"),
+                };
+                shorten(field, &path, most, cut);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// The name by which the page's policy knows a script or style.
@@ -126,7 +204,7 @@ fn marked(text: &str) -> String {
 
 /// JSON for the inside of a script element: what could end it, or a line, or turn text, is written by its
 /// number. These characters stand in strings only.
-fn embedded(data: &Value) -> String {
+pub(crate) fn embedded_json(data: &Value) -> String {
     let json = data.to_string();
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -172,8 +250,12 @@ impl<'a> Table<'a> {
 /// A page under construction.
 struct Page<'a> {
     report: &'a Report,
-    /// The report as JSON.
+    /// The report as JSON, with as many rows as the page has.
     data: &'a Value,
+    /// Whether there is a viewer of single calls.
+    has_lanes: bool,
+    /// By path of a list in it, how many elements there were, if some are left out.
+    cut: BTreeMap<String, usize>,
     /// Communicators by id, in few digits.
     short: BTreeMap<&'a str, String>,
     html: String,
@@ -184,6 +266,7 @@ impl<'a> Page<'a> {
         self.header();
         self.html += "<main>\n";
         self.timeline();
+        self.lanes();
         self.findings();
         self.job();
         self.completeness();
@@ -306,6 +389,7 @@ impl<'a> Page<'a> {
         let there = |there: bool, id: &'static str, name: &'static str| there.then_some((id, name));
         let sections = [
             there(report.timeline.is_some(), "timeline", "Over time"),
+            there(self.has_lanes, "lanes", "Lanes"),
             there(!report.findings.is_empty(), "findings", "Evidence"),
             Some(("job", "Job")),
             Some(("completeness", "Completeness")),
@@ -375,6 +459,14 @@ impl<'a> Page<'a> {
         let from = table
             .from
             .map_or(String::new(), |from| format!(" data-rows=\"{from}\""));
+        if let Some(all) = table.from.and_then(|from| self.cut.get(from)) {
+            let _ = writeln!(
+                self.html,
+                "<p class=\"about\">The first {} of {all} rows: all of them make the page too large. \
+                 <code>ncclscope report --json</code> has them.</p>",
+                self.elements(table.from.unwrap_or_default()).len(),
+            );
+        }
         let _ = writeln!(
             self.html,
             "<div class=\"frame\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table{from} \
@@ -640,7 +732,8 @@ impl<'a> Page<'a> {
                 ("wall, ms", ranks.wall_us, 1e-3, 3),
                 ("share of the run, %", ranks.share, 100.0, 2),
             ];
-            self.html += "<div class=\"frame\"><table aria-label=\"Figures over ranks\">\n\
+            self.html += "<div class=\"frame\" tabindex=\"0\" role=\"region\" \
+                          aria-label=\"Figures over ranks\"><table aria-label=\"Figures over ranks\">\n\
                           <thead><tr><th scope=\"col\" class=\"t\">over ranks</th><th \
                           scope=\"col\">ranks</th><th scope=\"col\">min</th><th scope=\"col\">median</th><th \
                           scope=\"col\">max</th></tr></thead>\n<tbody>\n";

@@ -7,6 +7,7 @@ pub mod batches;
 mod bubbles;
 pub mod chrome;
 mod clocks;
+pub(crate) mod counters;
 pub mod diff_html;
 pub mod diff_text;
 pub mod explain;

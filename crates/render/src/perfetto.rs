@@ -555,53 +555,20 @@ impl<W: Write> Packets<'_, W> {
                 ..event(at(*us), instant)
             })?;
         }
-        let called = [
-            ("Calls, mean of ranks", "/s", Some(&of.calls)),
-            ("Bytes of calls, mean of ranks", "B/s", Some(&of.bytes)),
-            (
-                "Sent over the network, mean of ranks",
-                "B/s",
-                of.bytes_sent.as_ref(),
-            ),
-        ];
-        let spent = [
-            (
-                "Waiting for the last rank, mean of ranks",
-                "%",
-                of.waiting.as_ref(),
-            ),
-            ("In NCCL, mean of ranks", "%", Some(&of.nccl)),
-            ("Transfer, mean of ranks", "%", of.transfer.as_ref()),
-            (
-                "Exposed communication, mean of ranks",
-                "%",
-                of.exposed.as_ref(),
-            ),
-            (
-                "Data in the network's hands, mean of ranks",
-                "%",
-                of.nic.as_ref(),
-            ),
-        ];
-        for (mut parent, counters) in [(first, &called[..]), (None, &spent[..])] {
-            for (name, unit, curve) in counters {
-                let Some(curve) = curve.filter(|curve| curve.sum.iter().any(|sum| *sum > 0.0))
-                else {
-                    continue;
+        // Rates have the steps above them; the first share has the others under it.
+        let mut parents = [first, None];
+        for counter in crate::counters::of(of) {
+            let parent = &mut parents[usize::from(counter.is_share)];
+            let on = track(self, *parent, counter.name, Some(counter.unit))?;
+            *parent = parent.or(Some(on));
+            for (us, value) in counter.values() {
+                let value = TrackEvent {
+                    r#type: Some(COUNTER),
+                    track_uuid: Some(on),
+                    double_counter_value: Some(value),
+                    ..TrackEvent::default()
                 };
-                let on = track(self, parent, name, Some(unit))?;
-                // The first of them has the others under it.
-                parent = parent.or(Some(on));
-                let by = if *unit == "%" { 100.0 } else { 1.0 };
-                for (bucket, mean) in curve.mean.iter().chain(&[0.0]).enumerate() {
-                    let value = TrackEvent {
-                        r#type: Some(COUNTER),
-                        track_uuid: Some(on),
-                        double_counter_value: Some(mean * by),
-                        ..TrackEvent::default()
-                    };
-                    self.write(&event(at(bucket as f64 * of.bucket_us), value))?;
-                }
+                self.write(&event(at(us), value))?;
             }
         }
         Ok(uuid + 1)

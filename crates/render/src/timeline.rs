@@ -303,6 +303,26 @@ impl<'a> Timeline<'a> {
         ))
     }
 
+    /// How wrong times of a process's host may be on the clock of the first host, ns: 0 on that host itself,
+    /// `None` if it is not known.
+    pub fn host_error_ns(&self, process: usize) -> Option<u32> {
+        let Some(clocks) = self.clocks else {
+            return Some(0);
+        };
+        let host = self.capture.processes[process].clock_host();
+        if *host == clocks.reference {
+            return Some(0);
+        }
+        let error = clocks.lines.get(host)?.error_ns?;
+        Some(u32::try_from(error).unwrap_or(u32::MAX))
+    }
+
+    /// A moment of a process's host on the clock of the first host.
+    pub fn on_one_clock(&self, process: usize, ns: i64) -> i64 {
+        let span = Span { begin: ns, end: ns };
+        self.lines[process].on_one_clock(span).begin
+    }
+
     /// By host, how its times were moved onto the clock of the first one; nothing for one host.
     pub fn clocks(&self) -> Option<serde_json::Value> {
         let clocks = self.clocks?;

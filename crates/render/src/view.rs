@@ -1,59 +1,116 @@
 //! What the viewer draws: a heat map of waiting by rank and time, and the calls of a span.
 //!
 //! A [`View`] lays every call of a [`Timeline`] on a lane, one for each communicator × stream of a process,
-//! and sums for each lane which share of a bin's time was waiting, and which was anything in NCCL. [`Level`]s
-//! have half as many bins each, so a screen never needs more of them than it has pixels. Calls of a span are
-//! handed out one by one if they are few enough.
+//! and what ran in kernel windows on lanes of its own. It sums for each lane which share of a bin's time was
+//! waiting, transfer, or anything else ([`pyramid`]). Each level has half as many bins as the one before, so
+//! a screen never needs more of them than it has pixels. Questions of the page are answered by [`answers`], and
+//! [`embedded`] puts as much of the answers into one file as fits.
+//!
+//! The page puts lanes together to rows: by communicator, stream, thread or rank.
 //!
 //! Rule: times go out as µs after [`View::base_ns`], and every figure is one of the capture's, or the
 //! difference of two.
 
-use crate::timeline::{Placed, Span, Timeline};
+use crate::timeline::{Placed, PlacedKernel, Span, Timeline};
 use analyze::Report;
+use pyramid::Level;
 use serde_json::{json, Value};
 use std::collections::HashMap;
-use tables::calls::{CallRef, Value as Cell, COLUMNS};
 
-/// The page, its script and its style.
+mod answers;
+pub mod embedded;
+mod parts;
+mod pyramid;
+
+/// The page that `ncclscope view` serves.
 pub const PAGE: &str = include_str!("../html/view.html");
-/// See there.
-pub const SCRIPT: &str = include_str!("../html/view.js");
-/// See there.
-pub const STYLE: &str = include_str!("../html/view.css");
+/// The style of that page, around the viewer.
+pub const PAGE_STYLE: &str = include_str!("../html/view.css");
+/// The viewer's script.
+pub const SCRIPT: &str = concat!(
+    include_str!("../html/shapes.js"),
+    include_str!("../html/viewer.js")
+);
+/// The viewer's style.
+pub const STYLE: &str = include_str!("../html/viewer.css");
 
-/// Bins of the finest level.
-const BINS: usize = 4096;
-/// Bins of the coarsest level.
-const FEWEST: usize = 256;
+/// What is known of the time of something on a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A call with a time on the GPU.
+    Timed,
+    /// A call without one: its API call is drawn.
+    Untimed,
+    /// A call that was not finished when the recording ended.
+    Open,
+    /// A kernel, copy or fill of a window that computes.
+    Computes,
+    /// A kernel of a window that communicates.
+    Communicates,
+}
 
-/// A call on a lane.
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Timed => "gpu",
+            Kind::Untimed => "host",
+            Kind::Open => "open",
+            Kind::Computes => "kernel",
+            Kind::Communicates => "nccl_kernel",
+        }
+    }
+
+    fn is_kernel(self) -> bool {
+        matches!(self, Kind::Computes | Kind::Communicates)
+    }
+}
+
+/// What has no such time or number.
+const NONE: i64 = -1;
+
+/// A call or kernel on a lane.
 struct Seen {
     span: Span,
-    /// From the last rank's arrival on, ns; none where waiting is not known.
-    transfer: Option<i64>,
+    /// From the last rank's arrival on, ns; [`NONE`] where waiting is not known.
+    transfer: i64,
+    /// The call's ticket in its process, or the number of what ran in windows.
+    number: u64,
+    process: u32,
     lane: u32,
-    /// Whether it is on the GPU; else it is the API call.
-    is_gpu: bool,
-    /// The process, and the call's ticket there.
-    call: (u32, u64),
     /// Index of what it is called.
     name: u32,
-    /// Number of the operation, where several ranks' calls are one.
-    operation: Option<u64>,
+    /// Number of the operation, where several ranks' calls are one, else 0.
+    operation: u32,
+    /// How wrong its begin and its end may be, ns; 0 is not known.
+    error: u32,
+    kind: Kind,
+}
+
+impl Seen {
+    fn length_ns(&self) -> i64 {
+        self.span.end - self.span.begin
+    }
+
+    fn waited_ns(&self) -> i64 {
+        match self.transfer {
+            NONE => 0,
+            transfer => self.length_ns() - transfer,
+        }
+    }
 }
 
 /// A lane.
 struct Lane {
-    title: String,
     process: usize,
+    /// What its communicator is for; which stream the kernels are of.
+    role: String,
+    stream: u64,
+    thread: Option<u32>,
+    is_kernels: bool,
     waited_ns: i64,
-}
-
-/// Shares by lane and bin, 0 to 255: waiting, and all of NCCL.
-struct Level {
-    width_ns: i64,
-    bins: usize,
-    shares: Vec<[u8; 2]>,
+    longest_ns: i64,
+    /// Its calls in [`View::by_lane`].
+    calls: std::ops::Range<usize>,
 }
 
 /// Everything that the viewer can ask for.
@@ -62,153 +119,201 @@ pub struct View<'a> {
     report: &'a Report,
     /// Begin of the first bin, ns since 1970.
     pub base_ns: i64,
+    length_ns: i64,
     lanes: Vec<Lane>,
     names: Vec<String>,
+    /// What ran in windows, by process.
+    kernels: Vec<Vec<PlacedKernel<'a>>>,
     /// By begin.
     seen: Vec<Seen>,
-    longest_ns: i64,
-    /// By operation, indexes of its calls.
-    operations: HashMap<u64, Vec<u32>>,
+    /// Indexes of these, by lane and begin.
+    by_lane: Vec<u32>,
+    /// Indexes of calls that are part of an operation, by operation and begin.
+    by_operation: Vec<u32>,
     /// Indexes of calls that waited, longest first.
     worst: Vec<u32>,
     /// The finest first.
     levels: Vec<Level>,
 }
 
+/// Calls that waited longest are gone through up to this many.
+const MOST_WORST: usize = 1000;
+
+/// Lanes, names and what lies on lanes, while calls are laid out.
+#[derive(Default)]
+struct Laying {
+    lanes: Vec<Lane>,
+    /// By process: communicator × stream of calls, or device and stream of kernels.
+    known: HashMap<(usize, Option<u32>, usize), u32>,
+    names: Vec<String>,
+    name_of: HashMap<String, u32>,
+    seen: Vec<Seen>,
+}
+
+impl Laying {
+    fn name(&mut self, name: &str) -> u32 {
+        if let Some(known) = self.name_of.get(name) {
+            return *known;
+        }
+        let index = self.names.len() as u32;
+        self.name_of.insert(name.to_owned(), index);
+        self.names.push(name.to_owned());
+        index
+    }
+
+    fn call(&mut self, timeline: &Timeline<'_>, placed: &Placed<'_>, ends: &[i64]) {
+        let (row, process) = (&placed.row, placed.row.index);
+        let gpu = placed.gpu.map(|(slice, _)| slice);
+        let Some(slice) = gpu.or(placed.host) else {
+            return;
+        };
+        let track = &timeline.tracks(process)[slice.track];
+        let lanes = &mut self.lanes;
+        let key = (process, None, track.lane.unwrap_or(0));
+        let lane = *self.known.entry(key).or_insert_with(|| {
+            let role = track.title.rsplit_once(", ");
+            lanes.push(Lane {
+                process,
+                role: role.map_or(&*track.title, |(role, _)| role).to_owned(),
+                stream: row.shape.stream,
+                thread: row.shape.thread,
+                is_kernels: false,
+                waited_ns: 0,
+                longest_ns: 0,
+                calls: 0..0,
+            });
+            lanes.len() as u32 - 1
+        });
+        let mut span = slice.span;
+        let kind = match gpu {
+            Some(_) => Kind::Timed,
+            None if row.process.has_finished(row.call) => Kind::Untimed,
+            None => {
+                span.end = span.end.max(ends[process]);
+                Kind::Open
+            }
+        };
+        let transfer = placed.waited.map(|w| w.transfer.min(span.end - span.begin));
+        let name = self.name(&placed.name());
+        let on_clock = gpu.is_some() && row.call.gpu_error != 0;
+        let error = timeline.host_error_ns(process).filter(|_| on_clock);
+        self.seen.push(Seen {
+            span,
+            transfer: transfer.unwrap_or(NONE),
+            number: row.call.ticket,
+            process: process as u32,
+            lane,
+            name,
+            operation: placed.part.map_or(0, |part| part.operation as u32),
+            error: error.map_or(0, |of| row.call.gpu_error.saturating_add(of)),
+            kind,
+        });
+    }
+
+    fn kernels(&mut self, process: usize, of: &[PlacedKernel<'_>]) {
+        for (number, placed) in (0..).zip(of) {
+            let lanes = &mut self.lanes;
+            let ran = placed.row.ran;
+            let key = (process, Some(ran.device), ran.stream as usize);
+            let lane = *self.known.entry(key).or_insert_with(|| {
+                lanes.push(Lane {
+                    process,
+                    role: format!("kernels, stream {}", ran.stream),
+                    stream: ran.stream.into(),
+                    thread: None,
+                    is_kernels: true,
+                    waited_ns: 0,
+                    longest_ns: 0,
+                    calls: 0..0,
+                });
+                lanes.len() as u32 - 1
+            });
+            let kind = match placed.row.communicates() {
+                true => Kind::Communicates,
+                false => Kind::Computes,
+            };
+            let name = self.name(placed.name());
+            self.seen.push(Seen {
+                span: placed.slice.span,
+                transfer: NONE,
+                number,
+                process: process as u32,
+                lane,
+                name,
+                operation: 0,
+                error: 0,
+                kind,
+            });
+        }
+    }
+}
+
 impl<'a> View<'a> {
     /// Lays out all calls.
     pub fn new(timeline: &'a Timeline<'a>, report: &'a Report) -> View<'a> {
-        let mut lanes: Vec<Lane> = Vec::new();
-        let mut known: HashMap<(usize, usize), u32> = HashMap::new();
-        let mut names: Vec<String> = Vec::new();
-        let mut name_of: HashMap<String, u32> = HashMap::new();
-        let mut seen = Vec::new();
+        let ends = ends(timeline, report);
+        let mut laying = Laying::default();
         for placed in timeline.calls() {
-            let Some((track, span, is_gpu)) = slice(&placed) else {
-                continue;
-            };
-            let process = placed.row.index;
-            let of = &timeline.tracks(process)[track];
-            let lane = *known
-                .entry((process, of.lane.unwrap_or(0)))
-                .or_insert_with(|| {
-                    let role = of
-                        .title
-                        .rsplit_once(", ")
-                        .map_or(&*of.title, |(role, _)| role);
-                    lanes.push(Lane {
-                        title: format!("{}: {role}", timeline.short_title(process)),
-                        process,
-                        waited_ns: 0,
-                    });
-                    lanes.len() as u32 - 1
-                });
-            let name = placed.name();
-            let name = *name_of.entry(name).or_insert_with_key(|name| {
-                names.push(name.clone());
-                names.len() as u32 - 1
-            });
-            let transfer = placed.waited.map(|w| w.transfer.min(span.end - span.begin));
-            seen.push(Seen {
-                span,
-                transfer,
-                lane,
-                is_gpu,
-                call: (process as u32, placed.row.call.ticket),
-                name,
-                operation: placed.part.map(|part| part.operation),
-            });
+            laying.call(timeline, &placed, &ends);
         }
-        // Lanes by rank, as they are numbered in exports.
-        let mut order: Vec<u32> = (0..lanes.len() as u32).collect();
-        order.sort_by_key(|lane| (timeline.number(lanes[*lane as usize].process), *lane));
-        let mut place = vec![0u32; lanes.len()];
-        for (at, lane) in (0..).zip(&order) {
-            place[*lane as usize] = at;
+        let processes = 0..timeline.capture().processes.len();
+        let kernels: Vec<Vec<_>> = processes.map(|process| timeline.kernels(process)).collect();
+        for (process, of) in kernels.iter().enumerate() {
+            laying.kernels(process, of);
         }
-        let mut sorted: Vec<Option<Lane>> = lanes.into_iter().map(Some).collect();
-        let mut lanes: Vec<Lane> = order
-            .iter()
-            .filter_map(|lane| sorted[*lane as usize].take())
-            .collect();
+        let Laying {
+            lanes,
+            names,
+            mut seen,
+            ..
+        } = laying;
+        let (mut lanes, place) = by_rank(timeline, lanes);
         for call in &mut seen {
             call.lane = place[call.lane as usize];
-            lanes[call.lane as usize].waited_ns += call.waited_ns();
+            let lane = &mut lanes[call.lane as usize];
+            lane.waited_ns += call.waited_ns();
+            lane.longest_ns = lane.longest_ns.max(call.length_ns());
         }
-        seen.sort_by_key(|call| (call.span.begin, call.lane, call.call));
-        let mut operations: HashMap<u64, Vec<u32>> = HashMap::new();
-        for (index, call) in (0..).zip(&seen) {
-            if let Some(operation) = call.operation {
-                operations.entry(operation).or_default().push(index);
-            }
+        seen.sort_unstable_by_key(|call| (call.span.begin, call.lane, call.number));
+        let indexes = 0..seen.len() as u32;
+        let mut by_lane: Vec<u32> = indexes.clone().collect();
+        by_lane.sort_by_key(|index| seen[*index as usize].lane);
+        let mut from = 0;
+        for (number, lane) in (0u32..).zip(&mut lanes) {
+            let calls = by_lane[from..].partition_point(|i| seen[*i as usize].lane == number);
+            lane.calls = from..from + calls;
+            from += calls;
         }
-        let mut worst: Vec<u32> = (0..seen.len() as u32)
-            .filter(|index| seen[*index as usize].waited_ns() > 0)
-            .collect();
-        worst.sort_by_key(|index| std::cmp::Reverse(seen[*index as usize].waited_ns()));
-        worst.truncate(1000);
+        let is_part = |index: &u32| seen[*index as usize].operation != 0;
+        let mut by_operation: Vec<u32> = indexes.clone().filter(is_part).collect();
+        by_operation.sort_by_key(|index| seen[*index as usize].operation);
+        let waited = |index: &u32| seen[*index as usize].waited_ns();
+        let mut worst: Vec<u32> = indexes.filter(|index| waited(index) > 0).collect();
+        worst.sort_by_key(|index| std::cmp::Reverse(waited(index)));
+        worst.truncate(MOST_WORST);
         let from = seen.first().map_or(0, |call| call.span.begin);
         let to = seen.iter().map(|call| call.span.end).max().unwrap_or(from);
         let mut view = View {
             timeline,
             report,
             base_ns: from,
-            longest_ns: seen.iter().map(Seen::length_ns).max().unwrap_or(0),
+            length_ns: to - from,
             lanes,
             names,
+            kernels,
             seen,
-            operations,
+            by_lane,
+            by_operation,
             worst,
             levels: Vec::new(),
         };
-        view.levels = view.pyramid(to - from);
+        view.levels = pyramid::of(&view);
         view
     }
 
-    fn pyramid(&self, length_ns: i64) -> Vec<Level> {
-        let width = length_ns / BINS as i64 + 1;
-        let mut sums = vec![[0i64; 2]; self.lanes.len() * BINS];
-        for call in &self.seen {
-            let lane = &mut sums[call.lane as usize * BINS..][..BINS];
-            let begin = call.span.begin - self.base_ns;
-            let end = call.span.end - self.base_ns;
-            let arrived = begin + call.waited_ns();
-            for (kind, from, to) in [(0, begin, arrived), (1, begin, end)] {
-                let mut at = from;
-                while at < to {
-                    let bin = (at / width).min(BINS as i64 - 1);
-                    let until = ((bin + 1) * width).min(to);
-                    lane[bin as usize][kind] += until - at;
-                    at = until;
-                }
-            }
-        }
-        let share = |ns: i64| ((ns * 255 + width - 1) / width).clamp(0, 255) as u8;
-        let finest = sums.iter().map(|[wait, all]| [share(*wait), share(*all)]);
-        let mut levels = vec![Level {
-            width_ns: width,
-            bins: BINS,
-            shares: finest.collect(),
-        }];
-        while levels[levels.len() - 1].bins > FEWEST {
-            let finer = &levels[levels.len() - 1];
-            let mean = |pair: &[[u8; 2]]| {
-                [0, 1].map(|kind| {
-                    let sum = pair
-                        .iter()
-                        .map(|shares| u16::from(shares[kind]))
-                        .sum::<u16>();
-                    sum.div_ceil(2) as u8
-                })
-            };
-            let coarser = Level {
-                width_ns: 2 * finer.width_ns,
-                bins: finer.bins / 2,
-                shares: finer.shares.chunks_exact(2).map(mean).collect(),
-            };
-            levels.push(coarser);
-        }
-        levels
+    /// How many calls and kernels are on lanes.
+    pub fn calls_in_all(&self) -> usize {
+        self.seen.len()
     }
 
     fn us(&self, ns: i64) -> f64 {
@@ -221,9 +326,13 @@ impl<'a> View<'a> {
         let lane = |lane: &Lane| {
             let process = &capture.processes[lane.process];
             json!({
-                "title": lane.title,
+                "who": self.timeline.short_title(lane.process),
+                "role": lane.role,
                 "rank": process.rank,
                 "host": process.host,
+                "stream": (lane.stream != 0).then(|| format!("{:#x}", lane.stream)),
+                "thread": lane.thread,
+                "kernels": lane.is_kernels,
                 "waited_us": lane.waited_ns as f64 / 1e3,
             })
         };
@@ -243,7 +352,7 @@ impl<'a> View<'a> {
         json!({
             "capture": self.report.job.capture,
             "verdict": self.report.verdict,
-            "length_us": self.levels[0].width_ns as f64 * BINS as f64 / 1e3,
+            "length_us": self.levels[0].width_ns as f64 * self.levels[0].bins as f64 / 1e3,
             "base_ns": self.base_ns.to_string(),
             "calls": self.seen.len(),
             "unplaced": self.timeline.unplaced,
@@ -253,162 +362,37 @@ impl<'a> View<'a> {
             "findings": findings,
         })
     }
-
-    /// Shares of waiting and of NCCL by lane and bin, of the coarsest level with at least `bins` bins between
-    /// two moments, µs.
-    ///
-    /// First begin and width of the bins in µs, as doubles, then numbers of bins and lanes, in 32 bits,
-    /// little-endian; then for each lane and bin two bytes.
-    pub fn heat(&self, from_us: f64, to_us: f64, bins: usize) -> Vec<u8> {
-        let length = ((to_us - from_us).max(0.0) * 1e3) as i64;
-        let enough = |level: &&Level| length / level.width_ns >= bins as i64;
-        let level = self
-            .levels
-            .iter()
-            .rev()
-            .find(enough)
-            .unwrap_or(&self.levels[0]);
-        let bin =
-            |us: f64| ((us * 1e3) as i64 / level.width_ns).clamp(0, level.bins as i64) as usize;
-        let (first, last) = (bin(from_us), (bin(to_us) + 1).min(level.bins));
-        let first = first.min(last);
-        let begin = first as i64 * level.width_ns;
-        let mut out = Vec::with_capacity(24 + 2 * self.lanes.len() * (last - first));
-        out.extend((begin as f64 / 1e3).to_le_bytes());
-        out.extend((level.width_ns as f64 / 1e3).to_le_bytes());
-        out.extend(((last - first) as u32).to_le_bytes());
-        out.extend((self.lanes.len() as u32).to_le_bytes());
-        for lane in level.shares.chunks_exact(level.bins) {
-            out.extend(lane[first..last].iter().flatten());
-        }
-        out
-    }
-
-    /// The calls between two moments, µs, if there are no more than `most`; else how many there are at least.
-    pub fn calls(&self, from_us: f64, to_us: f64, most: usize) -> Value {
-        let at = |us: f64| self.base_ns.saturating_add((us * 1e3) as i64);
-        let (from, to) = (at(from_us), at(to_us));
-        let first = from.saturating_sub(self.longest_ns);
-        let first = self.seen.partition_point(|call| call.span.begin < first);
-        let last = self.seen.partition_point(|call| call.span.begin <= to);
-        let within = (first..last).filter(|index| self.seen[*index].span.end >= from);
-        let found: Vec<usize> = within.take(most + 1).collect();
-        if found.len() > most {
-            return json!({ "too_many": true, "calls": [] });
-        }
-        let row = |index: &usize| {
-            let call = &self.seen[*index];
-            let transfer = call.transfer.map(|ns| ns as f64 / 1e3);
-            json!([
-                index,
-                call.lane,
-                self.us(call.span.begin),
-                call.length_ns() as f64 / 1e3,
-                transfer,
-                call.name,
-                call.is_gpu,
-                call.operation,
-            ])
-        };
-        json!({ "too_many": false, "calls": found.iter().map(row).collect::<Vec<_>>() })
-    }
-
-    /// A call with all that is known of it, and its operation on all ranks, in order of arrival.
-    pub fn call(&self, index: usize) -> Option<Value> {
-        let call = self.seen.get(index)?;
-        let capture = self.timeline.capture();
-        let process = call.call.0 as usize;
-        let calls = &capture.processes[process].calls;
-        let at = calls
-            .binary_search_by_key(&call.call.1, |c| c.ticket)
-            .ok()?;
-        let of = &capture.processes[process];
-        let row = CallRef {
-            capture,
-            process: of,
-            index: process,
-            call: &calls[at],
-            shape: &of.shapes[calls[at].shape as usize],
-            // The page's own number of the operation is beside the columns.
-            operation: None,
-        };
-        let mut columns = serde_json::Map::new();
-        for column in COLUMNS {
-            let value = match (column.value)(&row) {
-                Cell::Null => continue,
-                Cell::Bool(value) => value.into(),
-                // Numbers beyond 2^53 are no doubles.
-                Cell::Unsigned(value) if value > 1 << 53 => value.to_string().into(),
-                Cell::Unsigned(value) => value.into(),
-                Cell::Signed(value) if value.unsigned_abs() > 1 << 53 => value.to_string().into(),
-                Cell::Signed(value) => value.into(),
-                Cell::Text(text) => text.into(),
-            };
-            columns.insert(column.name.to_owned(), value);
-        }
-        let alone = [index as u32];
-        let all = call.operation.and_then(|o| self.operations.get(&o));
-        let all = all.map_or(&alone[..], Vec::as_slice);
-        let part = |index: &u32| {
-            let part = &self.seen[*index as usize];
-            json!({
-                "call": index,
-                "lane": part.lane,
-                "begin_us": self.us(part.span.begin),
-                "length_us": part.length_ns() as f64 / 1e3,
-                "waited_us": part.transfer.map(|_| part.waited_ns() as f64 / 1e3),
-                "is_gpu": part.is_gpu,
-            })
-        };
-        // All ranks end together, so the longest came first.
-        let mut parts: Vec<&u32> = all.iter().collect();
-        parts.sort_by_key(|index| std::cmp::Reverse(self.seen[**index as usize].length_ns()));
-        Some(json!({
-            "call": index,
-            "name": self.names[call.name as usize],
-            "lane": call.lane,
-            "begin_us": self.us(call.span.begin),
-            "length_us": call.length_ns() as f64 / 1e3,
-            "operation": call.operation,
-            "ranks": parts.into_iter().map(part).collect::<Vec<_>>(),
-            "columns": columns,
-        }))
-    }
-
-    /// Another call: the next or the one before of the same kind on its lane, or the one that waited longest
-    /// after it.
-    pub fn other(&self, index: usize, which: &str) -> Option<usize> {
-        if which == "worst" {
-            let at = self.worst.iter().position(|worst| *worst as usize == index);
-            let next = at.map_or(0, |at| (at + 1) % self.worst.len());
-            return self.worst.get(next).map(|worst| *worst as usize);
-        }
-        let call = self.seen.get(index)?;
-        let is_alike = |other: &usize| {
-            let other = &self.seen[*other];
-            (other.lane, other.name) == (call.lane, call.name)
-        };
-        match which {
-            "next" => (index + 1..self.seen.len()).find(is_alike),
-            "previous" => (0..index).rev().find(is_alike),
-            _ => None,
-        }
-    }
 }
 
-impl Seen {
-    fn length_ns(&self) -> i64 {
-        self.span.end - self.span.begin
+/// Lanes by rank, as these are numbered in exports, and the new place of each.
+fn by_rank(timeline: &Timeline<'_>, lanes: Vec<Lane>) -> (Vec<Lane>, Vec<u32>) {
+    let mut order: Vec<(u32, Lane)> = (0..).zip(lanes).collect();
+    order.sort_by_key(|(was, lane)| (timeline.number(lane.process), lane.is_kernels, *was));
+    let mut place = vec![0u32; order.len()];
+    for (at, (was, _)) in (0..).zip(&order) {
+        place[*was as usize] = at;
     }
-
-    fn waited_ns(&self) -> i64 {
-        self.transfer
-            .map_or(0, |transfer| self.length_ns() - transfer)
-    }
+    (order.into_iter().map(|(_, lane)| lane).collect(), place)
 }
 
-/// Where a call is drawn: on the GPU, or else at its API call.
-fn slice(placed: &Placed<'_>) -> Option<(usize, Span, bool)> {
-    let gpu = placed.gpu.map(|(slice, _)| (slice.track, slice.span, true));
-    gpu.or(placed.host.map(|slice| (slice.track, slice.span, false)))
+/// Until when open calls are drawn, by process: to its death, or else to the last moment of the run.
+fn ends(timeline: &Timeline<'_>, report: &Report) -> Vec<i64> {
+    let spans = timeline.calls().flat_map(|placed| {
+        let gpu = placed.gpu.map(|(slice, _)| slice.span.end);
+        gpu.into_iter()
+            .chain(placed.host.map(|slice| slice.span.end))
+    });
+    let last = spans.max().unwrap_or(0);
+    let end = |(index, process): (usize, &tables::Process)| {
+        let is_it = |d: &&analyze::deaths::Death| (d.pid, &d.host) == (process.pid, &process.host);
+        let death = report.deaths.iter().find(is_it);
+        death.map_or(last, |death| timeline.on_one_clock(index, death.seen_ns))
+    };
+    timeline
+        .capture()
+        .processes
+        .iter()
+        .enumerate()
+        .map(end)
+        .collect()
 }

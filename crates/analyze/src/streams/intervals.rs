@@ -57,6 +57,20 @@ impl Union {
         Union(within.map(|s| (s.0.max(span.0), s.1.min(span.1))).collect())
     }
 
+    /// What is in it, and not in the other.
+    pub fn without(&self, other: &Union) -> Union {
+        let mut rest = Vec::with_capacity(self.0.len());
+        for (mut from, to) in self.0.iter().copied() {
+            for (begin, end) in other.within((from, to)).0 {
+                rest.push((from, begin));
+                from = end;
+            }
+            rest.push((from, to));
+        }
+        rest.retain(|(from, to)| from < to);
+        Union(rest)
+    }
+
     /// What is in at least one.
     pub fn or(&self, other: &Union) -> Union {
         Union::of(self.0.iter().chain(&other.0).copied().collect())
@@ -94,6 +108,8 @@ mod tests {
             let count = |of: &dyn Fn(usize) -> bool| (0..240).filter(|i| of(*i)).count() as i64;
             prop_assert_eq!(one.length(), count(&|i| in_a[i]));
             prop_assert_eq!(one.and(&two).length(), count(&|i| in_a[i] && in_b[i]));
+            prop_assert_eq!(one.without(&two).length(), count(&|i| in_a[i] && !in_b[i]));
+            prop_assert_eq!(one.without(&two), Union::of(one.without(&two).0));
             prop_assert_eq!(one.or(&two).length(), count(&|i| in_a[i] || in_b[i]));
             let span = (from, from + long);
             let inside = |i: usize| (i as i64) >= span.0 && (i as i64) < span.1;

@@ -51,6 +51,12 @@ impl<'a> KernelRef<'a> {
             .then(|| does(self.name, &self.capture.communication))
     }
 
+    /// Whether it is a kernel that communicates.
+    pub fn communicates(&self) -> bool {
+        self.does()
+            .is_some_and(|does| !matches!(does, Does::Computes))
+    }
+
     fn shape(&self) -> Option<&'a Shape> {
         self.process.shapes.get(self.call?.shape as usize)
     }
