@@ -176,7 +176,7 @@ fn self_described(version: u32, bytes: &[u8; DESCRIPTION]) -> Result<Layout, Why
     }
     // What no release has changed yet is not asked for again at each use.
     let fixed = [
-        (places.object + 8, TYPE),
+        (places.object, TYPE),
         (places.bytes, BYTES_LENGTH),
         (places.bytes + 8, BYTES),
         (places.text, TEXT_STATE),
