@@ -10,6 +10,7 @@
 //! nothing that another thread may unmap, unless the kernel does the reading ([`memory`]).
 //! `docs/decisions/0007-stacks.md` has the proof and the costs.
 
+mod closing;
 mod lines;
 mod memory;
 mod native;
@@ -80,6 +81,7 @@ impl Stacks {
                 let python = Box::leak(Box::new(python));
                 // Meets the Acquire in `walk_python`. Of two threads, either one's may stay.
                 self.python.store(python, Release);
+                closing::ask();
             }
             Err(why) => self.why.store(why as u8, Relaxed),
         }
@@ -107,8 +109,13 @@ impl Stacks {
         };
         let mut hops = [MaybeUninit::<Hop>::uninit(); DEPTH];
         let is_main = self.main_thread.load(Relaxed) == crate::seats::thread();
-        if is_main && self.vetted.load(Relaxed) == vetted::YES {
-            return self.walk(python, &mut Plain, &mut hops);
+        if self.vetted.load(Relaxed) == vetted::YES {
+            if is_main {
+                return self.walk(python, &mut Plain, &mut hops);
+            }
+            if let Some(_walk) = closing::enter() {
+                return self.walk(python, &mut Plain, &mut hops);
+            }
         }
         self.walk_guarded(python, &mut hops)
     }

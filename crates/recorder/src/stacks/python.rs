@@ -258,7 +258,7 @@ pub struct Python {
 }
 
 /// A symbol that any loaded library has.
-fn symbol(name: &CStr) -> Option<*mut c_void> {
+pub fn symbol(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: looks a name up.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!found.is_null()).then_some(found)

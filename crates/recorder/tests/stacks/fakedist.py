@@ -4,7 +4,6 @@ import ctypes
 import os
 
 nccl = ctypes.CDLL(os.environ["FAKE_NCCL"])
-nccl.ncclFakeTime.restype = ctypes.c_double
 init = nccl.ncclFakeInit
 finalize = nccl.ncclFakeFinalize
 

@@ -83,13 +83,17 @@ int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, vo
     return enqueue(count) + 0 * (int)count;
 }
 
-// The mean of so many calls in a row, ns.
-double ncclFakeTime(int calls) {
-    struct timespec a, b;
-    clock_gettime(CLOCK_MONOTONIC, &a);
-    for (int i = 0; i < calls; i++) ncclAllReduce(NULL, NULL, 4, 0, 0, NULL, NULL);
-    clock_gettime(CLOCK_MONOTONIC, &b);
-    return ((b.tv_sec - a.tv_sec) * 1e9 + (b.tv_nsec - a.tv_nsec)) / calls;
+// Writes the time of each of so many calls, ns. Before each, all of `sweep` is written, so that caches have
+// nothing else.
+void ncclFakeTimes(int calls, double *times, char *sweep, size_t bytes) {
+    for (int i = 0; i < calls; i++) {
+        struct timespec a, b;
+        for (size_t at = 0; at < bytes; at += 64) sweep[at]++;
+        clock_gettime(CLOCK_MONOTONIC, &a);
+        ncclAllReduce(NULL, NULL, 4, 0, 0, NULL, NULL);
+        clock_gettime(CLOCK_MONOTONIC, &b);
+        times[i] = (b.tv_sec - a.tv_sec) * 1e9 + (b.tv_nsec - a.tv_nsec);
+    }
 }
 
 struct work { size_t count; int calls; const char *name; };
