@@ -7,7 +7,7 @@
 //! record    kind │ bytes of what follows │ ...
 //! 1 module  number, from 1 │ build id, a text │ path, a text
 //! 2 frame   number, from 1 │ 1 │ line, 0 not known │ file, a text │ function, a text      (Python)
-//!           number, from 1 │ 2 │ module, 0 not known │ offset in the module, else address  (C and C++)
+//!           number, from 1 │ 2 │ module, 0 not known │ address in its file, else in memory  (C and C++)
 //! 3 stack   id, from 1 │ why │ flags │ thread, a text │ frames n │ n numbers, innermost first
 //! ```
 //!
@@ -99,7 +99,7 @@ pub enum Place<'a> {
     Native {
         /// Number of its module; 0 not known.
         module: u32,
-        /// Its offset from where the module is loaded; without a module, the address.
+        /// The address in the module's file; without a module, that in memory.
         offset: u64,
     },
 }

@@ -15,6 +15,7 @@ mod lines;
 mod memory;
 mod native;
 mod python;
+mod rules;
 mod table;
 
 use capture::stacks::{Why, DEEPER, DEPTH};

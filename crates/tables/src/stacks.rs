@@ -61,6 +61,8 @@ struct Shown {
     own: bool,
     /// Of NCCL or of this recorder.
     nccl: bool,
+    /// Of C's library, which calls every program, or of the interpreter.
+    runtime: bool,
 }
 
 impl Gathered {
@@ -121,6 +123,18 @@ impl Gathered {
     /// The stacks by id. `python`: the interpreter's release, as the process said.
     pub(crate) fn finish(self, python: Option<&str>) -> BTreeMap<u32, CallStack> {
         let mut symbols = Symbols::default();
+        let mut wanted: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        for frame in self.frames.values() {
+            if let Frame::Native { module, offset } = frame {
+                let addresses = wanted.entry(*module).or_default();
+                addresses.push(offset.saturating_sub(1));
+            }
+        }
+        for (module, addresses) in wanted {
+            if let Some(module) = self.modules.get(&module) {
+                symbols.look(module, addresses);
+            }
+        }
         let mut shown: BTreeMap<u32, Vec<Shown>> = BTreeMap::new();
         for (number, frame) in &self.frames {
             shown.insert(*number, self.show(frame, &mut symbols));
@@ -148,6 +162,7 @@ impl Gathered {
                     text: format!("{place} {function}").trim_end().to_owned(),
                     own: !is_library(file),
                     nccl: false,
+                    runtime: false,
                 }]
             }
             Frame::Native { module, offset } => {
@@ -156,12 +171,20 @@ impl Gathered {
                         text: format!("{offset:#x}"),
                         own: false,
                         nccl: false,
+                        runtime: false,
                     }];
                 };
-                let (own, nccl) = (!module.is_library(), module.is_nccl());
+                let own = !module.is_library() && !module.is_python();
+                let nccl = module.is_nccl();
+                let runtime = module.is_runtime() || module.is_python();
                 // The call is before the address at which it returns.
                 let texts = symbols.at(module, offset.saturating_sub(1), *offset);
-                let shown = |text| Shown { text, own, nccl };
+                let shown = |text| Shown {
+                    text,
+                    own,
+                    nccl,
+                    runtime,
+                };
                 texts.into_iter().map(shown).collect()
             }
         }
@@ -186,7 +209,8 @@ fn call_stack(stack: &Stack, shown: &BTreeMap<u32, Vec<Shown>>, python: Option<&
         texts.push(&thread);
     }
     texts.reverse();
-    let own = callers.iter().find(|frame| frame.own).or(callers.first());
+    let other = || callers.iter().find(|frame| !frame.runtime);
+    let own = callers.iter().find(|frame| frame.own).or_else(other);
     let caller = if is_autograd(&stack.thread) && stack.why != Why::HasFrames {
         AUTOGRAD.to_owned()
     } else {

@@ -113,7 +113,7 @@ mod tests {
         lines.line(first, at, bytes.iter().copied())
     }
 
-    /// As CPython 3.9, 3.10 and 3.12 compile this function, which begins in line 1:
+    /// Tables of the two older kinds for this function, which begins in line 1:
     ///
     /// ```python
     /// def f(x):
@@ -125,7 +125,7 @@ mod tests {
     ///     return a
     /// ```
     #[test]
-    fn lines_of_a_function_are_as_cpython_says() {
+    fn a_call_over_several_lines_is_in_the_right_one() {
         let lnotab = [0, 1, 4, 1, 8, 1, 4, 1, 2, 255, 8, 3];
         let old = [
             (0, 2),

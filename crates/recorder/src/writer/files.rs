@@ -268,6 +268,9 @@ impl Writer {
     pub(super) fn flush(&mut self, anchor: [u64; 3], end: bool) {
         let header = self.recorder.header();
         self.definitions();
+        if let Some(stacks) = &self.recorder.stacks {
+            stacks.modules.refresh();
+        }
         let staged = header.staged_len.load(Relaxed) != 0;
         if staged || end {
             self.block(BlockKind::Anchor, |out| {

@@ -38,7 +38,7 @@ impl Written {
             // The newest first: another library may have been where it is now.
             known
                 .iter()
-                .rposition(|module| (module.base..module.end).contains(&address))
+                .rposition(|module| (module.start..module.end).contains(&address))
         };
         let found = find(&self.known).or_else(|| {
             let fresh = loaded().into_iter();
@@ -48,7 +48,7 @@ impl Written {
             find(&self.known)
         });
         match found {
-            Some(at) => (at as u32 + 1, address - self.known[at].base),
+            Some(at) => (at as u32 + 1, address.wrapping_sub(self.known[at].bias)),
             None => (0, address),
         }
     }
