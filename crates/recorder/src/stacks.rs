@@ -145,14 +145,14 @@ impl Stacks {
         hops: &mut [MaybeUninit<Hop>; DEPTH],
     ) -> u32 {
         let state = match python.this_thread() {
-            Ok(0) => return self.without_python(Why::NoFrames),
+            Ok(0) => return self.without_frames(python),
             Ok(state) => state,
             Err(why) => return self.empty(why),
         };
         let walked = python.walk(memory, state, hops);
         let (hops, flags, hash) = match walked {
             Ok(walked) if walked.hops.is_empty() => {
-                return self.without_python(Why::NoFrames);
+                return self.without_frames(python);
             }
             Ok(walked) => (
                 walked.hops,
@@ -173,6 +173,15 @@ impl Stacks {
             return id;
         }
         self.learn(python, memory, hops, flags, hash)
+    }
+
+    /// A thread that has no frames; or that had some, until the interpreter took them away.
+    #[cold]
+    fn without_frames(&self, python: &Python) -> u32 {
+        if closing::has_begun() || python.is_finalizing() {
+            return self.empty(Why::Finalizing);
+        }
+        self.without_python(Why::NoFrames)
     }
 
     /// Describes a new stack.

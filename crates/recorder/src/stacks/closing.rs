@@ -51,6 +51,11 @@ pub fn enter() -> Option<Walk> {
     (!CLOSING.load(SeqCst)).then_some(walk)
 }
 
+/// Whether the interpreter has begun to shut down, as far as it says so.
+pub fn has_begun() -> bool {
+    CLOSING.load(Relaxed)
+}
+
 fn pid() -> c_int {
     // SAFETY: a plain system call.
     unsafe { libc::getpid() }
