@@ -168,7 +168,7 @@ impl Recorder {
         row.datatype.store(call.datatype, Relaxed);
         row.flags.store(call.flags, Relaxed);
         row.template.store(call.template, Relaxed);
-        // On line B, which is the caller's alone until ALIVE.
+        // On line E, which is the caller's alone until ALIVE.
         if call.stack != 0 {
             row.stack.store(call.stack, Relaxed);
         }
