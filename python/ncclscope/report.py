@@ -313,6 +313,23 @@ class Function(Record):
     parts_us: Parts
 
 
+class Caller(Record):
+    """The calls of a function from a line of the program."""
+
+    __slots__ = ()
+    caller: str | None
+    function: str | None
+    calls: int
+    bytes: int | None
+    sum_over_ranks_us: float | None
+    sampled: bool
+    share_of_time: float | None
+    host_sum_over_ranks_us: float | None
+    exposed_us: float | None
+    wait_rank_us: float | None
+    stacks: int
+
+
 class Statistics(Record):
     """Of durations, µs. ``p99`` is None below 100 of them; all but ``sum`` and ``mean`` where some are only
     summed.
@@ -1067,6 +1084,7 @@ class Report(Record):
         "communicators": Communicator,
         "kinds": Kind,
         "functions": Function,
+        "callers": Caller,
         "operations": Operation,
         "graphs": GraphRow,
         "warmup": Warmup,
@@ -1093,6 +1111,7 @@ class Report(Record):
     communicators: list[Communicator]
     kinds: list[Kind]
     functions: list[Function]
+    callers: list[Caller]
     operations: list[Operation]
     graphs: list[GraphRow]
     warmup: list[Warmup]

@@ -13,6 +13,7 @@
 pub mod absent;
 pub mod arrivals;
 pub mod bandwidth;
+pub mod callers;
 pub mod clocks;
 pub mod completeness;
 pub mod cost;
@@ -86,6 +87,8 @@ pub struct Report {
     pub kinds: Vec<functions::KindRow>,
     /// What each function did in all, and the parts of its calls, largest time first.
     pub functions: Vec<functions::FunctionRow>,
+    /// What each line of the program called, largest GPU time first; empty without recorded stacks.
+    pub callers: Vec<callers::CallerRow>,
     /// The parts of calls, by function and size, most calls first.
     pub parts: Vec<functions::PartsRow>,
     /// What was done on the communicators, largest total time first.
@@ -182,6 +185,7 @@ pub struct Analysis {
     ranks: Vec<ranks::RankRow>,
     operations: operations::Gatherer,
     functions: functions::Gatherer,
+    callers: callers::Gatherer,
     matcher: matching::Matcher,
     arrivals: arrivals::Gatherer,
     mismatch: mismatch::Gatherer,
@@ -229,6 +233,7 @@ impl Default for Analysis {
             ranks: Vec::new(),
             operations: operations::Gatherer::default(),
             functions: functions::Gatherer::default(),
+            callers: callers::Gatherer::default(),
             matcher: matching::Matcher::default(),
             arrivals: arrivals::Gatherer::default(),
             mismatch: mismatch::Gatherer::default(),
@@ -273,6 +278,7 @@ impl Analysis {
                 self.functions.index(place.function, bytes)
             })
             .collect();
+        let sites = self.callers.plan(&walk, &rows);
         if shown.first {
             self.under_way = Some(UnderWay {
                 steps: Steps::default(),
@@ -302,7 +308,8 @@ impl Analysis {
             now.in_windows.add(process, &devices, execution);
             now.cost.add(process, execution);
             let exposed = now.waits.add(execution);
-            now.timeline.add(process, execution, exposed);
+            now.timeline.add(process, execution, exposed.unwrap_or(0));
+            self.callers.add(sites[place], execution, exposed);
             self.operations.add(rows[place], execution);
             self.functions.add(functions[place], execution);
             self.network.add(networks[place], process, execution);
@@ -382,6 +389,7 @@ impl Analysis {
         self.ranks.extend(later.ranks);
         let rows = self.operations.merge(later.operations);
         self.functions.merge(later.functions);
+        self.callers.merge(later.callers, &rows);
         let sequences = self.matcher.merge(later.matcher, &rows);
         self.arrivals.merge(later.arrivals, &sequences, &rows);
         self.mismatch.merge(later.mismatch);
@@ -408,8 +416,10 @@ impl Analysis {
         let streams = self.streams.finish(capture);
         let measured = streams.as_ref().is_some_and(streams::Streams::tells_who);
         let mut over = None;
+        let mut waits = callers::Waits::new();
         let gathered = self.timeline;
         let look = |of: &arrivals::over_time::OverTime, clocks: Option<&clocks::Clocks>| {
+            of.waits_by_caller(&mut waits);
             over = gathered.over(clocks);
             if let Some(over) = &mut over {
                 over.look(of);
@@ -420,6 +430,7 @@ impl Analysis {
                 .finish(capture, &self.matcher, given, measured, look);
         let functions = self.functions.finish(capture, &operations);
         let parts = self.functions.parts(capture);
+        let callers = self.callers.finish(capture, &operations, &waits);
         let kinds = functions::kinds(&functions);
         let ranks = ranks::finish(self.ranks);
         let mut completeness = self.completeness;
@@ -456,6 +467,7 @@ impl Analysis {
             ranks,
             kinds,
             functions,
+            callers,
             parts,
             settings: settings::settings(capture, &operations),
             network: self.network.finish(capture),

@@ -295,16 +295,16 @@ impl ProcessWaits {
         }
     }
 
-    /// Adds an execution; returns for how long a stream stood still for it, ns.
+    /// Adds an execution; returns for how long a stream stood still for it, ns, if that is known.
     #[inline]
-    pub fn add(&mut self, execution: &Execution) -> u64 {
+    pub fn add(&mut self, execution: &Execution) -> Option<u64> {
         if execution.captured || execution.warmup {
-            return 0;
+            return None;
         }
         let wait = self.wait(execution);
         let exposed = match &wait {
-            Some(Wait::Known { exposed, .. }) => *exposed,
-            _ => 0,
+            Some(Wait::Known { exposed, .. }) => Some(*exposed),
+            _ => None,
         };
         let kind = &mut self.kinds[self.kind_of[execution.place]];
         kind.sums.add(&wait);

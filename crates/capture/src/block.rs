@@ -57,6 +57,8 @@ pub enum BlockKind {
     Asked = 13,
     /// What the network did for calls in totals, as [`crate::net_totals`].
     NetTotals = 14,
+    /// Who called NCCL: frames and stacks, as [`crate::stacks`].
+    Stacks = 15,
 }
 
 impl BlockKind {
@@ -78,6 +80,7 @@ impl BlockKind {
             Ran,
             Asked,
             NetTotals,
+            Stacks,
         ];
         kinds.into_iter().find(|k| *k as u16 == kind)
     }

@@ -168,8 +168,8 @@ macro_rules! call_fields {
             rest recv_buffer: u64 = 19 plain;
             /// From the moment at which that stream had nothing else to do to the end, units of 16 ns.
             sealed waited: i32 = 37 plain;
-            /// 0.
-            live spare_e: u32;
+            /// The [stack](crate::stacks) that made the call, stored at birth; 0 not recorded.
+            shape stack: u32 = 15;
             /// 0.
             live spare_e2: [u64; 2];
         }

@@ -33,6 +33,7 @@ pub mod rotated;
 pub mod rows;
 mod shared;
 pub mod snapshot;
+pub mod stacks;
 pub mod stamps;
 pub mod v1;
 pub mod varint;

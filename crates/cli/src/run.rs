@@ -47,6 +47,10 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "SOURCE")]
     timing: Option<Timing>,
 
+    /// Record which line of the program makes each call [default: NCCLSCOPE_STACKS, else off]
+    #[arg(long)]
+    stacks: bool,
+
     /// Capture folder, new or without a capture in it; %h host, %r rank, %j job, %p process [default:
     /// NCCLSCOPE_OUT, else a new folder here]
     #[arg(short, long, value_name = "DIR")]
@@ -134,6 +138,9 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         "NCCLSCOPE_TIMING",
         args.timing.and_then(|t| t.to_possible_value()),
     );
+    if args.stacks {
+        variables.push(("NCCLSCOPE_STACKS".to_owned(), "on".into()));
+    }
     // Launchers are also told of the settings that come from the caller.
     for (name, value) in std::env::vars_os() {
         if let Some(name) = name

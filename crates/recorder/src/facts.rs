@@ -137,6 +137,12 @@ pub fn process_lines(recorder: &Recorder, live: &str, started: u64) -> String {
     if settings.timing == Timing::Auto {
         line("budget", &format!("{} %", settings.budget * 100.0));
     }
+    if settings.stacks {
+        line("stacks", "on");
+        if let Some(python) = crate::stacks::python_version() {
+            line("python", &python);
+        }
+    }
     line("mask", &format!("{:#x}", recorder.mask()));
     if let Some(version) = cuda::nccl_version() {
         line(

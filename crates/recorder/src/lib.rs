@@ -39,6 +39,7 @@ mod rotation;
 mod round;
 mod seats;
 mod settings;
+mod stacks;
 mod startup;
 mod stream_waits;
 mod templates;

@@ -35,6 +35,7 @@ use crate::place::{Mapping, Names};
 use crate::round::Round;
 use crate::seats::{Inside, Seats};
 use crate::settings::{Settings, When};
+use crate::stacks::Stacks;
 use crate::stream_waits::StreamWaits;
 use crate::templates::Templates;
 use crate::threads::Threads;
@@ -70,6 +71,8 @@ pub struct Recorder {
     pid: i32,
     salt: u16,
     buffers: bool,
+    /// Who called NCCL, if that is asked for.
+    pub stacks: Option<Stacks>,
     header: &'static Header,
     pub rows: Round<Row>,
     groups: &'static [Group; GROUPS],

@@ -68,6 +68,8 @@ pub struct Settings {
     pub windows: When,
     /// Whether streams that wait for timed calls are timed, too.
     pub waits: bool,
+    /// Whether each call's stack is recorded.
+    pub stacks: bool,
     /// Seconds between flushes; `None` lets the file system decide.
     pub flush: Option<f64>,
     /// Bytes of the live part.
@@ -129,6 +131,8 @@ impl Settings {
         };
         let waits = choose("NCCLSCOPE_WAITS", "on", &["on", "off"]) == 0
             && matches!(timing, Timing::Auto | Timing::Events);
+        let stacks =
+            choose("NCCLSCOPE_STACKS", "off", &["on", "off"]) == 0 && mode != Mode::Profile;
         let mut size = |name: &str, default: u64, least: u64, most: u64| -> u64 {
             let Some(value) = var(name) else {
                 return default;
@@ -202,6 +206,7 @@ impl Settings {
             graphs,
             windows,
             waits,
+            stacks,
             flush,
             memory,
             max_size,

@@ -26,6 +26,8 @@ pub struct Template {
     pub func: AtomicU8,
     pub datatype: AtomicU8,
     pub p2p: AtomicU8,
+    /// The stack that captured it.
+    pub stack: AtomicU32,
     /// Its own row, while that lives: NCCL may still tell its algorithm at capture.
     pub row: AtomicU64,
 }

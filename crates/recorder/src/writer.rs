@@ -37,6 +37,7 @@ mod graphs;
 mod net_totals;
 mod sealing;
 mod snapshots;
+mod stacks;
 mod windows;
 
 use folding::Totals;
@@ -92,6 +93,7 @@ struct Writer {
     windows: Windows,
     steps: Steps,
     traffic: windows::Traffic,
+    stacks: stacks::Written,
 }
 
 /// Starts the thread, and makes the process's exit ask for a last flush. Without a thread, the live part is
@@ -191,6 +193,7 @@ impl Writer {
             windows: Windows::new(settings.windows, settings.budget),
             steps: Steps::default(),
             traffic: windows::Traffic::default(),
+            stacks: stacks::Written::default(),
         }
     }
 

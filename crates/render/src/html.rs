@@ -273,6 +273,7 @@ impl<'a> Page<'a> {
         self.steps();
         self.ranks();
         self.operations();
+        self.callers();
         self.graphs();
         self.streams();
         self.stream_waits();
@@ -396,6 +397,11 @@ impl<'a> Page<'a> {
             there(report.steps.is_some(), "steps", "Steps"),
             there(!report.ranks.rows.is_empty(), "ranks", "Ranks"),
             Some(("operations", "Operations")),
+            there(
+                !report.callers.is_empty(),
+                "callers",
+                "Lines of the program",
+            ),
             there(!report.graphs.is_empty(), "graphs", "CUDA graphs"),
             there(report.streams.is_some(), "streams", "What the GPUs did"),
             there(
@@ -807,6 +813,33 @@ impl<'a> Page<'a> {
                 "host_sum_over_ranks_us",
             ],
             ..Table::new("Collectives against point-to-point", &[KIND])
+        });
+        self.end();
+    }
+
+    fn callers(&mut self) {
+        if self.report.callers.is_empty() {
+            return;
+        }
+        self.section(
+            "callers",
+            "Calls by line of the program",
+            "Largest GPU time first; sums are over ranks. The line is the innermost one that is in no library.",
+        );
+        let rows = self.elements("callers");
+        self.table(&Table {
+            from: Some("callers"),
+            rows,
+            sorted: "sum_over_ranks_us",
+            sums: &[
+                "calls",
+                "bytes",
+                "sum_over_ranks_us",
+                "host_sum_over_ranks_us",
+                "exposed_us",
+                "wait_rank_us",
+            ],
+            ..Table::new("Calls by line of the program", &[CALLER])
         });
         self.end();
     }

@@ -5,6 +5,7 @@
 
 pub mod batches;
 mod bubbles;
+pub(crate) mod callers;
 pub mod chrome;
 mod clocks;
 pub(crate) mod counters;

@@ -60,6 +60,10 @@ pub struct Shape {
     pub stream: u64,
     /// Batches of a copy-engine collective.
     pub ce_batches: u16,
+    /// The program's line that made the call; see [`crate::stacks`].
+    pub caller: Name,
+    /// The stack that made the call.
+    pub stack: Name,
     /// NCCL stamps the end of such a call before its work has ended: sends and receives, trees and NVLS.
     pub stops_early: bool,
 }
@@ -444,6 +448,8 @@ crate::columns! { CallRef:
             Value::Unsigned(r.shape.nchannels.into())
         };
     "nwarps" "int" "" |r| nonzero(r.shape.nwarps);
+    "caller" "text" "" |r| r.name(r.shape.caller);
+    "stack" "text" "" |r| r.name(r.shape.stack);
     "captured" "bool" "" |r| Value::Bool(r.shape.is(flag::CAPTURED));
     "replay" "bool" "" |r| Value::Bool(r.shape.is(flag::REPLAY));
     "template" "int" "" |r| less_one(r.call.template);

@@ -32,6 +32,8 @@ mod reading;
 mod rotation;
 pub mod sightings;
 pub mod source;
+pub mod stacks;
+mod symbols;
 mod trace;
 mod trust;
 mod unfinished;

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// An interned name. [`Name::NONE`] is "not known".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Name(u16);
+pub struct Name(u32);
 
 impl Name {
     /// No name is known.
@@ -22,12 +22,12 @@ pub struct Names {
 }
 
 impl Names {
-    /// The name for `text`; [`Name::NONE`] for an empty one, and for any beyond 65 535.
+    /// The name for `text`; [`Name::NONE`] for an empty one, and for any beyond 2^32.
     pub fn intern(&mut self, text: &str) -> Name {
         if let Some(name) = self.ids.get(text) {
             return *name;
         }
-        let Ok(id) = u16::try_from(self.texts.len() + 1) else {
+        let Ok(id) = u32::try_from(self.texts.len() + 1) else {
             return Name::NONE;
         };
         if text.is_empty() {
@@ -41,7 +41,7 @@ impl Names {
     /// The text of a name; `None` for [`Name::NONE`].
     pub fn get(&self, name: Name) -> Option<&str> {
         self.texts
-            .get(usize::from(name.0).checked_sub(1)?)
+            .get((name.0 as usize).checked_sub(1)?)
             .map(String::as_str)
     }
 }

@@ -10,6 +10,7 @@ use crate::graphs::Graphs;
 use crate::life::{Life, Newest};
 use crate::net_ops::NetOp;
 use crate::sightings::Seen;
+use crate::stacks::CallStack;
 use crate::windows::Windows;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -153,6 +154,8 @@ pub struct Process {
     pub windows: Windows,
     /// Operations made of several calls.
     pub composites: Vec<Composite>,
+    /// The stacks that its calls name, by id.
+    pub stacks: BTreeMap<u32, CallStack>,
     /// Calls without rows.
     pub totals: Vec<Total>,
     /// What the network did for them.

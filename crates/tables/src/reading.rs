@@ -17,6 +17,7 @@ use crate::life::{self, place_here, Evidence};
 use crate::names::{Name, Names};
 use crate::problem::{Problem, FEATURES};
 use crate::process::{LiveSource, Process};
+use crate::stacks::UNDEFINED;
 use crate::trace::{self, Trace};
 use crate::Unreadable;
 use capture::block::BlockKind;
@@ -232,9 +233,23 @@ impl Scan {
         }
         let communicators = &self.process.communicators;
         let shapes = self.reader.shapes.list().iter();
-        self.process.shapes = shapes
-            .map(|s| named(s, &texts, &early, communicators))
-            .collect();
+        let stacks = &self.process.stacks;
+        let mut by_id: BTreeMap<u32, [Name; 2]> = BTreeMap::new();
+        let shapes = shapes.map(|shape| {
+            let [caller, stack] = match shape.stack {
+                0 => [Name::NONE; 2],
+                id => *by_id.entry(id).or_insert_with(|| match stacks.get(&id) {
+                    Some(stack) => [names.intern(&stack.caller), names.intern(&stack.text)],
+                    None => [names.intern(UNDEFINED); 2],
+                }),
+            };
+            Shape {
+                caller,
+                stack,
+                ..named(shape, &texts, &early, communicators)
+            }
+        });
+        self.process.shapes = shapes.collect();
         (self.process, self.reader)
     }
 }
@@ -321,6 +336,8 @@ fn named(
         peer: shape.peer.checked_sub(1),
         stream: shape.stream,
         ce_batches: shape.ce_batches,
+        caller: Name::NONE,
+        stack: Name::NONE,
         stops_early: shape.flags & flag::P2P != 0 || early.contains(&name(shape.algorithm)),
     }
 }

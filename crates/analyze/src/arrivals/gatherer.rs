@@ -8,7 +8,7 @@ use crate::executions::{Execution, Walk};
 use crate::matching::Matcher;
 use std::collections::BTreeMap;
 use tables::calls::Untimed;
-use tables::{Capture, Process};
+use tables::{Capture, Name, Process};
 
 /// Whether no rank can leave this function before the last has arrived.
 pub fn waits_for_last(function: &str) -> bool {
@@ -47,12 +47,15 @@ struct Way {
     all: bool,
     /// Whether times of these enclose the kernel: CUDA events, and stamps of RING.
     encloses: bool,
+    /// The line that calls from here, if the process has stacks.
+    caller: Option<Name>,
 }
 
 impl Gatherer {
     /// Prepares for a process.
     pub fn plan(&mut self, capture: &Capture, process: &Process, walk: &Walk) -> Routes {
         let mut lanes: BTreeMap<Option<u32>, u32> = BTreeMap::new();
+        let has_callers = walk.places().iter().any(|p| p.shape.caller != Name::NONE);
         let mut lane = |place: &crate::executions::Place| {
             let local = process.communicator(place.shape.uid);
             let device = local.and_then(|l| l.device);
@@ -67,6 +70,7 @@ impl Gatherer {
                     device,
                     parts: Vec::new(),
                     network: Vec::new(),
+                    callers: Vec::new(),
                 });
                 self.lanes.len() as u32 - 1
             });
@@ -76,6 +80,7 @@ impl Gatherer {
                 all,
                 encloses: place.shape.has_events()
                     || capture.names.get(place.shape.algorithm) == Some("RING"),
+                caller: has_callers.then_some(place.shape.caller),
             }
         };
         Routes(walk.places().iter().map(&mut lane).collect())
@@ -111,6 +116,7 @@ impl Gatherer {
         if let Some(network) = execution.network.filter(|_| sequence != OTHER) {
             lane.network.push((lane.parts.len() as u32, network));
         }
+        lane.callers.extend(way.caller);
         lane.parts.push(RankPart {
             sequence,
             number,
@@ -141,6 +147,7 @@ impl Gatherer {
     fn forget(&mut self) {
         for lane in &mut self.lanes {
             (lane.parts, lane.network) = (Vec::new(), Vec::new());
+            lane.callers = Vec::new();
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::executions::OnNetwork;
 use crate::matching::Key;
-use tables::Capture;
+use tables::{Capture, Name};
 
 /// One rank's part in an operation.
 #[derive(Clone, Copy)]
@@ -49,6 +49,8 @@ pub(super) struct Lane {
     pub(super) parts: Vec<RankPart>,
     /// What parts had on the network, in their order.
     pub(super) network: Vec<(u32, OnNetwork)>,
+    /// By part: the line that made the call. Empty if the process recorded no stacks.
+    pub(super) callers: Vec<Name>,
 }
 
 /// A part by lane and index.

@@ -1,6 +1,7 @@
 //! What the timeline needs of kernels and operations, before they become figures.
 
 use super::operations::{Operations, RankPart};
+use crate::callers::Waits;
 
 /// Which GPU of which process a kernel ran on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +58,27 @@ impl OverTime<'_> {
             // Of equals the later place counts as last, as everywhere.
             parts.sort_by_key(|part| std::cmp::Reverse(part.ns));
             each(&parts);
+        }
+    }
+
+    /// How long ranks waited for the last one in each operation, by row and caller.
+    pub fn waits_by_caller(&self, waits: &mut Waits) {
+        if self.0.lanes.iter().all(|lane| lane.callers.is_empty()) {
+            return;
+        }
+        for operation in &self.0.whole {
+            // All are taken to end together, so the shortest one waited for nobody.
+            let shortest = self.0.shortest(operation);
+            for place in self.0.of(operation) {
+                let part = self.0.part(place);
+                let callers = &self.0.lanes[place.0 as usize].callers;
+                let Some(caller) = callers.get(place.1 as usize) else {
+                    continue;
+                };
+                let (n, ns) = waits.entry((part.row, *caller)).or_default();
+                *n += 1;
+                *ns += u64::from(part.ns - shortest);
+            }
         }
     }
 

@@ -128,6 +128,7 @@ fn lacked_call(case: &Case, wait: &Wait) -> CallRow {
     };
     if let Some(other) = other {
         row.function = Some(other.to_owned());
+        row.caller = None;
         row.peer = case.member(wait.communicator, wait.call.0).rank;
     }
     row

@@ -150,6 +150,8 @@ pub struct CallRow {
     pub peer: Option<u32>,
     /// NCCL's sequence number.
     pub seq: Option<u64>,
+    /// The line of the program that made it, if stacks are recorded.
+    pub caller: Option<String>,
     /// How long ago it was entered, as of the newest evidence, ns.
     pub age_ns: Option<i64>,
 }
@@ -264,6 +266,7 @@ pub(super) fn call_row(
         root: shape.root,
         peer: shape.peer.filter(|_| function == shape.function),
         seq: call.seq.checked_sub(1),
+        caller: name(shape.caller),
         age_ns: case.ago(known(call.api_ns)),
     }
 }

@@ -8,6 +8,10 @@ use super::{word, Word};
 pub const COLUMNS: &[Word] = &[
     word("nccl", "time of the rank in NCCL kernels after warm-up (without GPU times in API calls): the union \
           of its intervals, so no moment counts twice. `nccl_%` is that as a part of the rank's time."),
+    word("line", "the line of the program that made the calls: the innermost frame that is in no library. \
+          `ncclscope run --stacks` records it. `autograd (C++)` is PyTorch's autograd, `unknown:` says why \
+          there is none."),
+    word("stacks", "how many different stacks lead to the line."),
     word("exposed", "communication that a GPU does beside nothing else: no kernel computes meanwhile. From \
           kernel windows, or from how long streams stood still for calls. \
           `exposed_%` is the part of the time."),

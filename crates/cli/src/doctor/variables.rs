@@ -21,7 +21,7 @@ enum Takes {
 }
 
 /// The settings of recorder and command.
-const SETTINGS: [(&str, Takes); 15] = [
+const SETTINGS: [(&str, Takes); 16] = [
     ("NCCLSCOPE_OUT", Takes::Any),
     (
         "NCCLSCOPE_MODE",
@@ -35,6 +35,7 @@ const SETTINGS: [(&str, Takes); 15] = [
     ("NCCLSCOPE_GRAPHS", Takes::Words(&["count", "off"])),
     ("NCCLSCOPE_WINDOWS", Takes::Words(&["auto", "on", "off"])),
     ("NCCLSCOPE_WAITS", Takes::Words(&["on", "off"])),
+    ("NCCLSCOPE_STACKS", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_NET", Takes::Words(&["steps", "ops", "off"])),
     ("NCCLSCOPE_FLUSH", Takes::Seconds(0.05, 3600.0)),
     ("NCCLSCOPE_MEMORY", Takes::Bytes(1 << 20, 64 << 20)),

@@ -36,6 +36,9 @@ pub(super) fn init(
             return (NOTHING, 0);
         };
         let (given, wanted) = recorder.init(&init);
+        if let Some(stacks) = &recorder.stacks {
+            stacks.look();
+        }
         hello(recorder);
         recorder.look_for_callers(false);
         if let Some(callbacks) = &recorder.callbacks {

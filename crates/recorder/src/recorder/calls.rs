@@ -81,6 +81,7 @@ impl Recorder {
             datatype: self.name(api.datatype),
             flags,
             template: 0,
+            stack: self.stack(),
             user_tag: api.user_tag,
             thread: self.threads.number(),
         };
@@ -104,12 +105,18 @@ impl Recorder {
                 comm_slot,
                 uid,
                 api,
-                group,
+                (group, call.stack),
                 [call.func, call.datatype],
                 handle,
             );
         }
         handle
+    }
+
+    /// The id of the calling thread's stack; 0 if stacks are off.
+    #[inline(always)]
+    fn stack(&self) -> u32 {
+        self.stacks.as_ref().map_or(0, |stacks| stacks.id())
     }
 
     // Inlined, so that the call needn't be in memory on the way that other calls take.
@@ -119,7 +126,7 @@ impl Recorder {
         comm_slot: u16,
         uid: u32,
         api: &Api,
-        group: u64,
+        (group, stack): (u64, u32),
         names: [u8; 2],
         row: u64,
     ) -> u64 {
@@ -151,6 +158,7 @@ impl Recorder {
         template.datatype.store(datatype, Relaxed);
         template.p2p.store(api.p2p.into(), Relaxed);
         template.row.store(row, Relaxed);
+        template.stack.store(stack, Relaxed);
         template.publish(comm_slot.into());
         self.encode(HandleKind::Template, 0, number, 0)
     }
@@ -271,6 +279,7 @@ impl Recorder {
             datatype: template.datatype.load(Relaxed),
             flags: flag::REPLAY | p2p,
             template: number + 1,
+            stack: template.stack.load(Relaxed),
             user_tag: 0,
             thread: 0,
         };
@@ -332,6 +341,7 @@ impl Recorder {
             datatype: self.name(task.datatype),
             flags: flag::LEGACY | if task.p2p { flag::P2P } else { 0 },
             template: 0,
+            stack: self.stack(),
             user_tag: 0,
             thread: self.threads.number(),
         };

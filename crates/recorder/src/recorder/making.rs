@@ -16,6 +16,7 @@ use crate::place;
 use crate::round::Round;
 use crate::seats::Seats;
 use crate::settings::{Mode, Settings, Timing};
+use crate::stacks::Stacks;
 use crate::stream_waits::StreamWaits;
 use crate::templates::Templates;
 use crate::threads::Threads;
@@ -115,6 +116,7 @@ impl Recorder {
             waits: StreamWaits::new(settings.waits),
             switch: Switch::new((settings.timing == Timing::Auto).then_some(settings.budget)),
             buffers: settings.mode == Mode::Full,
+            stacks: settings.stacks.then(Stacks::new).flatten(),
             next_uid: AtomicU32::new(1),
             comms_alive: AtomicU32::new(0),
             said_hello: AtomicBool::new(false),

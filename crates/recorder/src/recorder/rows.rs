@@ -108,6 +108,7 @@ pub struct Birth {
     pub datatype: u8,
     pub flags: u8,
     pub template: u32,
+    pub stack: u32,
     pub user_tag: u64,
     /// 0 for a replay: the program does not call then.
     pub thread: u32,
@@ -167,6 +168,10 @@ impl Recorder {
         row.datatype.store(call.datatype, Relaxed);
         row.flags.store(call.flags, Relaxed);
         row.template.store(call.template, Relaxed);
+        // On line E, which is the caller's alone until ALIVE.
+        if call.stack != 0 {
+            row.stack.store(call.stack, Relaxed);
+        }
         row.t_end.store(0, Relaxed);
         row.thread.store(call.thread, Relaxed);
         if call.user_tag != 0 {

@@ -84,6 +84,7 @@ impl Writer {
         // The file must have all that is needed to read its rows, because the others may be removed.
         self.encoder.restart();
         self.strings_written = 0;
+        self.stacks.restart();
         let comms = recorder.live.comms().iter().enumerate();
         for (slot, _) in comms.filter(|(_, comm)| comm.uid.load(Acquire) != 0) {
             recorder.comms.changed(slot as u16);
@@ -267,6 +268,9 @@ impl Writer {
     pub(super) fn flush(&mut self, anchor: [u64; 3], end: bool) {
         let header = self.recorder.header();
         self.definitions();
+        if let Some(stacks) = &self.recorder.stacks {
+            stacks.modules.refresh();
+        }
         let staged = header.staged_len.load(Relaxed) != 0;
         if staged || end {
             self.block(BlockKind::Anchor, |out| {
@@ -283,7 +287,7 @@ impl Writer {
         self.take_snapshot(end);
     }
 
-    /// Stages strings and communicators that are new or changed.
+    /// Stages strings, communicators and stacks that are new or changed.
     pub(super) fn definitions(&mut self) {
         let recorder = self.recorder;
         let strings = recorder.live.strings();
@@ -313,6 +317,7 @@ impl Writer {
             self.strings_written = known;
             comms_changed = slots.len() == DEFINED;
         }
+        self.write_stacks();
     }
 }
 

@@ -102,6 +102,8 @@ pub struct Call {
     pub peer: Option<u32>,
     /// NCCL's sequence number.
     pub seq: Option<u64>,
+    /// The line of the program that made it; null without recorded stacks.
+    pub caller: Option<String>,
     /// How long ago it was entered, s, as of the newest evidence.
     pub age_s: Option<f64>,
 }
@@ -310,6 +312,7 @@ fn call(hang: &Hang, row: &CallRow) -> Call {
         root: row.root,
         peer: row.peer,
         seq: row.seq,
+        caller: row.caller.clone(),
         age_s: row.age_ns.map(seconds),
     }
 }

@@ -123,6 +123,36 @@ fn state(of: &Communicator, page: &mut Page) {
         ]);
     }
     page.whole_table(&table, LINES, "lines of ranks");
+    callers(&of.ranks, page);
+}
+
+/// In which line of the program each rank made its last call, if stacks are recorded.
+fn callers(ranks: &[Rank], page: &mut Page) {
+    let mut by_line: Vec<(&str, Vec<&Rank>)> = Vec::new();
+    for rank in ranks {
+        let entered = rank.entered.as_ref();
+        let Some(caller) = entered.and_then(|call| call.caller.as_deref()) else {
+            continue;
+        };
+        match by_line.iter_mut().find(|(line, _)| *line == caller) {
+            Some((_, of)) => of.push(rank),
+            None => by_line.push((caller, vec![rank])),
+        }
+    }
+    let shown = if page.all { by_line.len() } else { LINES };
+    for (line, of) in by_line.iter().take(shown) {
+        let numbers: Option<Vec<u32>> = of.iter().map(|rank| rank.rank).collect();
+        let numbers = numbers.map_or(format!("pid {}", of[0].pid), |numbers| {
+            let name = if numbers.len() == 1 { "rank" } else { "ranks" };
+            format!("{name} {}", ranges(numbers))
+        });
+        let text = format!("Last call of {numbers}: {line}");
+        page.wrap("  ", "    ", &text);
+    }
+    if by_line.len() > shown {
+        let more = by_line.len() - shown;
+        page.line(&format!("  {more} more lines of the program: --all"));
+    }
 }
 
 /// The open network operations of the call that does not end.

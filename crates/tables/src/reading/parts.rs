@@ -11,6 +11,7 @@ use crate::graphs::Gathered;
 use crate::net_ops;
 use crate::process::{Counters, LiveSource, NetTotal, Process};
 use crate::rotation;
+use crate::stacks;
 use crate::windows;
 use capture::block::{Block, BlockKind};
 use capture::live::{self, flag, Comm, View};
@@ -38,6 +39,7 @@ pub(super) struct Parts {
     graphs: Gathered,
     windows: windows::Gathered,
     net_totals: Sums,
+    stacks: stacks::Gathered,
 }
 
 /// A sound block of rows.
@@ -181,6 +183,7 @@ impl Parts {
                 Some(sums) => self.net_totals = sums,
                 None => return false,
             },
+            Some(BlockKind::Stacks) => return self.stacks.of_block(payload),
             Some(BlockKind::Graphs) => return self.graphs.of_graphs(payload),
             Some(BlockKind::Launches) => return self.graphs.of_launches(payload),
             Some(
@@ -304,6 +307,7 @@ impl Parts {
         if let Some(rotated) = rotated {
             rotation::add(rotated, &clock, &mut self.shapes, process);
         }
+        process.stacks = self.stacks.finish(process.fact("python"));
         process.net_totals = net(&self.net_totals, &clock, &mut self.shapes);
         process.clock = clock;
         (self.blocks, self.shapes, live)

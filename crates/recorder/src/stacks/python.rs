@@ -1,0 +1,549 @@
+//! The frames of CPython, found in the interpreter's own memory.
+//!
+//! [`Python::find`] looks the interpreter up and takes the [`Layout`] of its structs: from 3.13 on the
+//! interpreter says it (`_Py_DebugOffsets` at the start of `_PyRuntime`), and for 3.9 to 3.12 there are tables
+//! here. [`Python::walk`] follows the frames of a thread, and [`Python::describe`] reads file, function and
+//! line of one.
+//!
+//! Rule: only releases that a test has run are known (`python/tests/test_stacks.py`). Whatever else there is,
+//! is off.
+
+use super::lines::{self, Lines};
+use super::memory::Memory;
+use super::table::{mix, Frame, LONGEST};
+use capture::stacks::{Why, DEPTH};
+use std::ffi::{c_char, c_int, c_void, CStr};
+use std::mem::MaybeUninit;
+
+/// Frames that are looked at, those included that no function has.
+const HOPS: usize = 2 * DEPTH;
+
+/// Offsets in the interpreter's structs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// In a thread's state: its newest frame, or (3.11 and 3.12) what points to that.
+    top: usize,
+    /// In what `top` points to: the newest frame.
+    through: Option<usize>,
+    /// In a frame: the one that called it.
+    back: usize,
+    /// In a frame: its code.
+    code: usize,
+    /// In a frame: where it is.
+    position: Position,
+    /// In a frame: who owns it. Values from [`NO_FUNCTION`] on are no function's.
+    owner: Option<usize>,
+    file: usize,
+    function: usize,
+    line_table: usize,
+    first_line: usize,
+    /// The size of a text's header, if it is ASCII and if it is not.
+    text: [usize; 2],
+    lines: Lines,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Position {
+    /// A number, in units of so many bytes.
+    Index { at: usize, unit: u32 },
+    /// A pointer to the instruction, and where the first one is in the code.
+    Pointer { at: usize, first: usize },
+}
+
+/// A frame's owner from here on is the interpreter's C code.
+const NO_FUNCTION: u8 = 3;
+/// In every release: an object's type, a text's length and state, a `bytes`' length and content.
+const TYPE: usize = 8;
+const TEXT_LENGTH: usize = 16;
+const TEXT_STATE: usize = 32;
+const BYTES_LENGTH: usize = 16;
+const BYTES: usize = 32;
+/// Bits of a pointer to code that are no address (3.14 and later tag them). Objects are aligned to 16.
+const TAG: usize = 7;
+
+/// The releases whose structs are written down here. They were run as 3.9.18, 3.10.13, 3.11.2, 3.11.7 and 3.12.1.
+fn written_down(minor: u32) -> Option<Layout> {
+    let older = Layout {
+        top: 24,
+        through: None,
+        back: 24,
+        code: 32,
+        position: Position::Index { at: 104, unit: 1 },
+        owner: None,
+        file: 104,
+        function: 112,
+        line_table: 120,
+        first_line: 40,
+        text: [48, 72],
+        lines: Lines::Lnotab,
+    };
+    let newer = Layout {
+        top: 56,
+        through: Some(8),
+        back: 48,
+        code: 32,
+        position: Position::Pointer { at: 56, first: 184 },
+        owner: Some(69),
+        file: 112,
+        function: 128,
+        line_table: 136,
+        first_line: 72,
+        text: [48, 72],
+        lines: Lines::Locations,
+    };
+    Some(match minor {
+        9 => older,
+        10 => Layout {
+            position: Position::Index { at: 96, unit: 2 },
+            lines: Lines::Ranges,
+            ..older
+        },
+        11 => newer,
+        12 => Layout {
+            through: Some(0),
+            back: 8,
+            code: 0,
+            position: Position::Pointer { at: 56, first: 192 },
+            owner: Some(70),
+            first_line: 68,
+            text: [40, 56],
+            ..newer
+        },
+        _ => return None,
+    })
+}
+
+/// Where `_Py_DebugOffsets` of a release has which offset. They were run as 3.13.0, 3.13.18, 3.14.10 and 3.15.2.
+struct Described {
+    thread: usize,
+    frame: usize,
+    code: usize,
+    object: usize,
+    bytes: usize,
+    text: usize,
+}
+
+fn described(minor: u32) -> Option<Described> {
+    Some(match minor {
+        13 => Described {
+            thread: 184,
+            frame: 232,
+            code: 280,
+            object: 360,
+            bytes: 520,
+            text: 544,
+        },
+        14 => Described {
+            thread: 208,
+            frame: 256,
+            code: 320,
+            object: 408,
+            bytes: 600,
+            text: 624,
+        },
+        15 => Described {
+            thread: 208,
+            frame: 320,
+            code: 384,
+            object: 472,
+            bytes: 696,
+            text: 720,
+        },
+        _ => return None,
+    })
+}
+
+/// Bytes of `_Py_DebugOffsets` that are read.
+const DESCRIPTION: usize = 768;
+
+/// The layout that an interpreter describes.
+fn self_described(version: u32, bytes: &[u8; DESCRIPTION]) -> Result<Layout, Why> {
+    let word = |at: usize| {
+        let bytes = bytes[at..at + 8].try_into().unwrap_or_default();
+        u64::from_le_bytes(bytes)
+    };
+    // An offset that can be one.
+    let offset = |at: usize| match word(at) {
+        offset @ 0..=4096 => Ok(offset as usize),
+        _ => Err(Why::Layout),
+    };
+    let places = described(version >> 16 & 0xff).ok_or(Why::Version)?;
+    if bytes[..8] != *b"xdebugpy" || word(8) != u64::from(version) {
+        return Err(Why::Layout);
+    }
+    if word(16) != 0 {
+        return Err(Why::FreeThreaded);
+    }
+    // What no release has changed yet is not asked for again at each use.
+    let fixed = [
+        (places.object, TYPE),
+        (places.bytes, BYTES_LENGTH),
+        (places.bytes + 8, BYTES),
+        (places.text, TEXT_STATE),
+        (places.text + 8, TEXT_LENGTH),
+    ];
+    for (at, expected) in fixed {
+        if offset(at)? != expected {
+            return Err(Why::Layout);
+        }
+    }
+    let ascii = offset(places.text + 16)?;
+    Ok(Layout {
+        top: offset(places.thread)?,
+        through: None,
+        back: offset(places.frame)?,
+        code: offset(places.frame + 8)?,
+        position: Position::Pointer {
+            at: offset(places.frame + 16)?,
+            first: offset(places.code + 64)?,
+        },
+        owner: Some(offset(places.frame + 32)?),
+        file: offset(places.code)?,
+        function: offset(places.code + 16)?,
+        line_table: offset(places.code + 24)?,
+        first_line: offset(places.code + 32)?,
+        text: [ascii, ascii + 16],
+        lines: Lines::Locations,
+    })
+}
+
+/// What a walk met: enough to know the frame again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hop {
+    code: usize,
+    /// As the frame has it: an index or a pointer.
+    position: usize,
+    first_line: i32,
+    function: usize,
+}
+
+/// The hash of one frame.
+#[inline(always)]
+pub fn hash_of(hop: &Hop) -> u64 {
+    // Of independent products, so that only the last one waits for the frame before.
+    let first = (hop.code as u64).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let second = (hop.position as u64).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    let third =
+        (hop.function as u64 ^ (hop.first_line as u64) << 40).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mix(
+        first ^ second.rotate_left(17) ^ third.rotate_left(41),
+        0x5eed,
+    )
+}
+
+/// What a walk found.
+pub struct Walked<'a> {
+    /// Innermost first.
+    pub hops: &'a [Hop],
+    /// There are more frames.
+    pub deeper: bool,
+    pub hash: u64,
+}
+
+/// Functions of the interpreter that take no lock and need no GIL.
+struct Functions {
+    this_thread: unsafe extern "C" fn() -> *const c_void,
+    is_finalizing: unsafe extern "C" fn() -> c_int,
+    newest: unsafe extern "C" fn() -> *const c_void,
+    main: unsafe extern "C" fn() -> *const c_void,
+}
+
+/// The process's interpreter.
+pub struct Python {
+    functions: Functions,
+    layout: Layout,
+    code_type: usize,
+    text_type: usize,
+    bytes_type: usize,
+}
+
+/// A symbol that any loaded library has.
+pub fn symbol(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: looks a name up.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    (!found.is_null()).then_some(found)
+}
+
+/// The release of the process's interpreter, as it says itself; nothing without one.
+pub fn version() -> Option<String> {
+    let function = symbol(c"Py_GetVersion")?;
+    // SAFETY: the function has no arguments and gives a static C string, in all releases, at any time.
+    unsafe {
+        let function: unsafe extern "C" fn() -> *const c_char = std::mem::transmute(function);
+        let text = CStr::from_ptr(function());
+        Some(text.to_string_lossy().into_owned())
+    }
+}
+
+/// `3.12.1 (main, …)` as 0x030c01…, without the release's level.
+fn number_of(version: &str) -> Option<u32> {
+    let word = version.split_whitespace().next()?;
+    let mut parts = word
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|part| part.parse::<u8>().ok());
+    let [major, minor, micro] = [
+        parts.next()??,
+        parts.next()??,
+        parts.next().flatten().unwrap_or(0),
+    ];
+    Some(u32::from_be_bytes([major, minor, micro, 0]))
+}
+
+impl Python {
+    /// The process's interpreter, or why it can't be walked.
+    pub fn find() -> Result<Python, Why> {
+        let version = version().ok_or(Why::NoInterpreter)?;
+        Python::of(&version, symbol)
+    }
+
+    /// An interpreter of this version with these symbols.
+    fn of(version: &str, symbol: impl Fn(&CStr) -> Option<*mut c_void>) -> Result<Python, Why> {
+        let number = number_of(version).ok_or(Why::Version)?;
+        let (major, minor) = (number >> 24, number >> 16 & 0xff);
+        if major != 3 {
+            return Err(Why::Version);
+        }
+        if version.contains("free-threading") {
+            return Err(Why::FreeThreaded);
+        }
+        let layout = match written_down(minor) {
+            Some(layout) => layout,
+            None => {
+                described(minor).ok_or(Why::Version)?;
+                let runtime = symbol(c"_PyRuntime").ok_or(Why::Layout)?;
+                let mut bytes = [0; DESCRIPTION];
+                if !super::Guarded::new().copy(runtime as usize, &mut bytes) {
+                    return Err(Why::NoSafeRead);
+                }
+                // With the level and the serial number of the release.
+                let full = symbol(c"Py_Version").ok_or(Why::Layout)?;
+                let full = super::Guarded::new()
+                    .value::<usize>(full as usize)
+                    .ok_or(Why::Layout)? as u32;
+                if full >> 8 != number >> 8 {
+                    return Err(Why::Layout);
+                }
+                self_described(full, &bytes)?
+            }
+        };
+        let address = |name: &CStr| symbol(name).ok_or(Why::Layout);
+        let is_finalizing = symbol(c"Py_IsFinalizing").or_else(|| symbol(c"_Py_IsFinalizing"));
+        // SAFETY: the functions of these names have these types in every release that is known.
+        let functions = unsafe {
+            Functions {
+                this_thread: std::mem::transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn() -> *const c_void,
+                >(address(c"PyGILState_GetThisThreadState")?),
+                is_finalizing: std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> c_int>(
+                    is_finalizing.ok_or(Why::Layout)?,
+                ),
+                newest: std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *const c_void>(
+                    address(c"PyInterpreterState_Head")?,
+                ),
+                main: std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *const c_void>(
+                    address(c"PyInterpreterState_Main")?,
+                ),
+            }
+        };
+        Ok(Python {
+            functions,
+            layout,
+            code_type: address(c"PyCode_Type")? as usize,
+            text_type: address(c"PyUnicode_Type")? as usize,
+            bytes_type: address(c"PyBytes_Type")? as usize,
+        })
+    }
+
+    /// Whether the interpreter is shutting down.
+    #[inline]
+    pub fn is_finalizing(&self) -> bool {
+        // SAFETY: reads a word of the runtime.
+        unsafe { (self.functions.is_finalizing)() != 0 }
+    }
+
+    /// The calling thread's state, 0 if it has none. Or why it must not be looked at.
+    #[inline]
+    pub fn this_thread(&self) -> Result<usize, Why> {
+        // SAFETY: each reads a word of the runtime, or of the thread's own storage.
+        unsafe {
+            let state = (self.functions.this_thread)();
+            if state.is_null() {
+                return Ok(0);
+            }
+            if (self.functions.is_finalizing)() != 0 {
+                return Err(Why::Finalizing);
+            }
+            // A new interpreter goes to the head of the list, so the main one is there if it is alone.
+            if (self.functions.newest)() != (self.functions.main)() {
+                return Err(Why::Subinterpreters);
+            }
+            Ok(state as usize)
+        }
+    }
+
+    /// The frames of a thread, innermost first.
+    #[inline(always)]
+    pub fn walk<'a, M: Memory>(
+        &self,
+        memory: &mut M,
+        state: usize,
+        hops: &'a mut [MaybeUninit<Hop>; DEPTH],
+    ) -> Result<Walked<'a>, Why> {
+        let layout = &self.layout;
+        let word = |memory: &mut M, at: usize| memory.value::<usize>(at).ok_or(Why::Unreadable);
+        let mut frame = word(memory, state + layout.top)?;
+        if let (Some(through), true) = (layout.through, frame != 0) {
+            frame = word(memory, frame + through)?;
+        }
+        let (mut n, mut hash, mut looked) = (0, 0, 0);
+        while frame != 0 && n < DEPTH && looked < HOPS {
+            looked += 1;
+            let back = word(memory, frame + layout.back)?;
+            let code = word(memory, frame + layout.code)? & !TAG;
+            if let Some(owner) = layout.owner {
+                if memory.value::<u8>(frame + owner).ok_or(Why::Unreadable)? >= NO_FUNCTION {
+                    frame = back;
+                    continue;
+                }
+            }
+            let position = match layout.position {
+                Position::Index { at, .. } => {
+                    let index = memory.value::<i32>(frame + at).ok_or(Why::Unreadable)?;
+                    // −1 before the first instruction.
+                    index.max(0) as usize
+                }
+                Position::Pointer { at, .. } => word(memory, frame + at)?,
+            };
+            if word(memory, code + TYPE)? != self.code_type {
+                return Err(Why::Unreadable);
+            }
+            let hop = Hop {
+                code,
+                position,
+                first_line: memory
+                    .value(code + layout.first_line)
+                    .ok_or(Why::Unreadable)?,
+                function: word(memory, code + layout.function)?,
+            };
+            hash = mix(hash, hash_of(&hop));
+            hops[n].write(hop);
+            n += 1;
+            frame = back;
+        }
+        // SAFETY: so many were written.
+        let hops = unsafe { std::slice::from_raw_parts(hops.as_ptr().cast::<Hop>(), n) };
+        let deeper = frame != 0;
+        Ok(Walked {
+            hops,
+            deeper,
+            hash: mix(hash, u64::from(deeper) + 1),
+        })
+    }
+
+    /// File, function and line of a frame. `text` makes numbers of texts. What can't be read is left out.
+    pub fn describe<M: Memory>(
+        &self,
+        memory: &mut M,
+        hop: &Hop,
+        text: impl Fn(&[u8]) -> u32,
+    ) -> Frame {
+        let layout = &self.layout;
+        let mut named = |at: usize| {
+            let mut bytes = [0; LONGEST];
+            let object = memory.value::<usize>(hop.code + at).unwrap_or(0);
+            text(self.text(memory, object, &mut bytes).unwrap_or(&[]))
+        };
+        let (file, function) = (named(layout.file), named(layout.function));
+        Frame::Python(self.line(memory, hop).unwrap_or(0), file, function)
+    }
+
+    /// The bytes of a text object in UTF-8, or the last of them.
+    fn text<'a, M: Memory>(
+        &self,
+        memory: &mut M,
+        object: usize,
+        into: &'a mut [u8; LONGEST],
+    ) -> Option<&'a [u8]> {
+        if memory.value::<usize>(object + TYPE)? != self.text_type {
+            return None;
+        }
+        let length = memory.value::<usize>(object + TEXT_LENGTH)?.min(1 << 20);
+        let state = memory.value::<u32>(object + TEXT_STATE)?;
+        let (kind, compact, ascii) = (state >> 2 & 7, state >> 5 & 1 != 0, state >> 6 & 1 != 0);
+        if !compact || !matches!(kind, 1 | 2 | 4) {
+            return None;
+        }
+        let begin = object + self.layout.text[usize::from(!ascii)];
+        // From the end on, because it says more.
+        let mut at = into.len();
+        for i in (0..length).rev() {
+            let place = begin + i * kind as usize;
+            let mut bytes = [0; 4];
+            if !memory.copy(place, &mut bytes[..kind as usize]) {
+                return None;
+            }
+            let c = char::from_u32(u32::from_le_bytes(bytes)).unwrap_or('\u{fffd}');
+            let mut utf8 = [0; 4];
+            let utf8 = c.encode_utf8(&mut utf8).as_bytes();
+            if utf8.len() > at {
+                break;
+            }
+            at -= utf8.len();
+            into[at..at + utf8.len()].copy_from_slice(utf8);
+        }
+        Some(&into[at..])
+    }
+
+    /// The line that a frame is in.
+    fn line<M: Memory>(&self, memory: &mut M, hop: &Hop) -> Option<u32> {
+        let at = match self.layout.position {
+            Position::Index { unit, .. } => hop.position.checked_mul(unit as usize)?,
+            Position::Pointer { first, .. } => hop.position.saturating_sub(hop.code + first),
+        };
+        let table = memory.value::<usize>(hop.code + self.layout.line_table)?;
+        if memory.value::<usize>(table + TYPE)? != self.bytes_type {
+            return None;
+        }
+        let length = memory.value::<usize>(table + BYTES_LENGTH)?;
+        let bytes = Bytes {
+            memory,
+            at: table + BYTES,
+            left: length.min(lines::MOST),
+            buffer: [0; 128],
+            used: 0,
+            filled: 0,
+        };
+        self.layout
+            .lines
+            .line(hop.first_line, u32::try_from(at).ok()?, bytes)
+    }
+}
+
+/// Bytes of a table, read a piece at a time.
+struct Bytes<'a, M> {
+    memory: &'a mut M,
+    at: usize,
+    left: usize,
+    buffer: [u8; 128],
+    used: usize,
+    filled: usize,
+}
+
+impl<M: Memory> Iterator for Bytes<'_, M> {
+    type Item = u8;
+
+    fn next(&mut self) -> Option<u8> {
+        if self.used == self.filled {
+            let n = self.left.min(self.buffer.len());
+            if n == 0 || !self.memory.copy(self.at, &mut self.buffer[..n]) {
+                return None;
+            }
+            (self.used, self.filled) = (0, n);
+            self.at += n;
+            self.left -= n;
+        }
+        self.used += 1;
+        Some(self.buffer[self.used - 1])
+    }
+}
