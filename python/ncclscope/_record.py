@@ -140,7 +140,7 @@ def record(
 
 
 def _refuse(plugin: str, replace_plugin: bool) -> None:
-    """Raises where nothing would be recorded, or not what was meant."""
+    """Raises if nothing would be recorded, or not what was meant."""
     if os.environ.get("NCCLSCOPE_RUN"):
         raise RecordError(
             "this process is already recorded by `ncclscope run`",

@@ -282,5 +282,5 @@ impl Cuda {
 }
 
 const NO_GPU: &str = "the CUDA driver finds no GPU\n  hint: nvidia-smi -L lists those of this machine; \
-                      CUDA_VISIBLE_DEVICES may hide them, and a container or a Slurm step has those that it \
-                      asked for";
+                      CUDA_VISIBLE_DEVICES may hide them, and a container or a Slurm step has only the GPUs \
+                      that it asked for";

@@ -120,8 +120,8 @@ impl Plan {
         }
         if self.largest(ranks) == 0 {
             return Err(format!(
-                "no size is large enough: one element of {} has {} bytes, and where {ranks} ranks share the \
-                 data each needs 16\n  hint: -b SIZE, --sizes SIZE",
+                "no size is large enough: one element of {} has {} bytes, and if {ranks} ranks share the \
+                 data, each needs 16\n  hint: -b SIZE, --sizes SIZE",
                 self.datatype.name(),
                 self.datatype.size()
             ));

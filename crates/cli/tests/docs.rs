@@ -440,6 +440,34 @@ fn paths_of_pages_that_code_names_are_there() {
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
+/// Source files that pages name in code, such as `recorder/rows.rs`: by their path, or the end of it.
+#[test]
+fn files_that_pages_name_are_there() {
+    let endings = [".rs", ".py", ".sh", ".md", ".js", ".story", ".yml", ".c"];
+    // Recipes name files that are to be made.
+    let placeholders = ["NAME", "v8.rs", "what_it_shows"];
+    let mut there = files(&endings);
+    there.extend(pages());
+    let (mut missing, mut found) = (BTreeSet::new(), 0);
+    for page in pages() {
+        let text = fs::read_to_string(&page).expect("read");
+        // What is between two backticks is every second part.
+        for name in text.split('`').skip(1).step_by(2) {
+            let path = |c: char| c.is_alphanumeric() || "/-_.".contains(c);
+            let is_file = endings.iter().any(|e| name.ends_with(e)) && name.chars().all(path);
+            if !is_file || placeholders.iter().any(|p| name.contains(p)) {
+                continue;
+            }
+            found += 1;
+            if !there.iter().any(|file| file.ends_with(name)) {
+                missing.insert(format!("{}: {name}", page.display()));
+            }
+        }
+    }
+    assert!(found > 100, "{found} files");
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
 /// The longest line of code, comment or text, in characters.
 const COLUMNS: usize = 110;
 

@@ -206,7 +206,7 @@ fn overhead(report: &Report, shown: usize, out: &mut impl Write) -> Result<()> {
     }
     writeln!(
         out,
-        "\nOverhead (under the profiler by without, of the same round; undecided where the interval \
+        "\nOverhead (under the profiler by without, of the same round; undecided if the interval \
         straddles {})",
         number(report.limit)
     )?;

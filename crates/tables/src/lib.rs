@@ -171,7 +171,7 @@ impl fmt::Display for OpenError {
 impl std::error::Error for OpenError {}
 
 /// What helps who may not read a capture.
-const PRIVATE: &str = "a capture is private to the user whose job it is; read it as that user";
+const PRIVATE: &str = "only the user who ran the job may read its capture; read it as that user";
 
 impl OpenError {
     /// The way out, in words.
@@ -180,7 +180,7 @@ impl OpenError {
             OpenError::NotFound { .. } => "`ncclscope run -o DIR -- COMMAND` records one into DIR",
             OpenError::Unreadable { .. } => PRIVATE,
             OpenError::OtherFile { .. } => {
-                "give the capture folder, or a file in it whose name ends in `.trace`"
+                "give the capture folder, or a file in it that ends in `.trace`"
             }
             OpenError::NoTrace { problems, .. }
                 if problems.iter().any(|p| p.expected == files::LISTED) =>

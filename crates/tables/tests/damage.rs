@@ -614,7 +614,7 @@ fn folders_that_may_not_be_listed_are_named() {
     );
     let error = part.expect_err("nothing may be read");
     assert!(matches!(error, OpenError::Unreadable { .. }), "{error}");
-    assert!(error.hint().contains("private to the user"));
+    assert!(error.hint().contains("the user who ran the job"));
 }
 
 #[test]

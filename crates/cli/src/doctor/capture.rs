@@ -54,8 +54,7 @@ fn no_trace(folder: &Path, error: &OpenError, checks: &mut Checks) {
     let shown = folder.display();
     if let OpenError::NotFound { .. } = error {
         let remedy =
-            "`ncclscope run -o DIR` or NCCLSCOPE_OUT decide where a capture goes; the recorder's \
-            first line says it";
+            "`ncclscope run -o DIR` or NCCLSCOPE_OUT sets the folder; the recorder's first line names it";
         checks.not(
             Status::Fail,
             NAME,
@@ -191,8 +190,8 @@ fn calls(capture: &Capture, report: &Report, checks: &mut Checks) {
             Status::Fail,
             NAME,
             "the plugin was loaded and no communicator was made",
-            "the program ended, or hangs, in its first communicator's init: `NCCL_DEBUG=INFO` tells how far \
-            that is",
+            "the program ended, or hangs, in its first communicator's init: `NCCL_DEBUG=INFO` shows how far \
+            it came",
         );
     }
     if communicators.iter().all(|c| c.nranks == Some(1)) {

@@ -126,7 +126,7 @@ fn shared_memory(machine: &Machine, libraries: &[Library], checks: &mut Checks) 
         "{ranks} ranks want {}{}",
         rounded(need),
         if costly {
-            ", of which stamps up to NCCL 2.30 take 34 MB a rank and communicator"
+            ": up to NCCL 2.30, stamps take 34 MB a rank and communicator of it"
         } else {
             ""
         }
@@ -188,8 +188,7 @@ fn output(machine: &Machine, checks: &mut Checks) {
             Status::Warn,
             NAME,
             format!(
-                "{shown}, where {} is free; a rank writes 100 bytes a call, and up to \
-                NCCLSCOPE_MAX_SIZE",
+                "{shown}, with {} free; a rank writes 100 bytes a call, and NCCLSCOPE_MAX_SIZE at most",
                 rounded(space.free)
             ),
             format!("{remedy}; NCCLSCOPE_MODE=profile writes totals only"),

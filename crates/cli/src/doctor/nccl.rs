@@ -276,12 +276,12 @@ pub fn delivers(version: u32) -> Vec<Delivered> {
         },
         match version {
             0..22_900 => ("Broadcast", Yes, "as other collectives"),
-            22_900..23_100 => ("Broadcast", Partly, "no algorithm; timed where it is alone in its group; \
+            22_900..23_100 => ("Broadcast", Partly, "no algorithm; timed if it is alone in its group; \
                 NCCL_ALLGATHERV_ENABLE=0 brings the rest back"),
             _ => (
                 "Broadcast",
                 Partly,
-                "no algorithm; timed where it is alone in its group; NCCL's stamps of later calls can't be \
+                "no algorithm; timed if it is alone in its group; NCCL's stamps of later calls can't be \
                 trusted; NCCL_ALLGATHERV_ENABLE=0 avoids both",
             ),
         },
@@ -296,13 +296,13 @@ pub fn delivers(version: u32) -> Vec<Delivered> {
         },
         match version {
             0..22_800 => ("symmetric-memory kernels", No, "not announced before 2.28"),
-            22_800..23_100 => ("symmetric-memory kernels", Partly, "no algorithm; timed where they are alone \
+            22_800..23_100 => ("symmetric-memory kernels", Partly, "no algorithm; timed if they are alone \
                 in their group"),
             _ => ("symmetric-memory kernels", Yes, "with their variant; no replays"),
         },
         match version {
             0..22_800 => ("copy-engine collectives", No, "not announced before 2.28"),
-            _ => ("copy-engine collectives", Partly, "timed where they are alone in their group"),
+            _ => ("copy-engine collectives", Partly, "timed if they are alone in their group"),
         },
         ("CUDA graphs", Yes, "captures, and every launch; times of a sample, from kernel windows"),
         ("network", Yes, "operations, bytes and waits of the proxies, between hosts; none within one"),

@@ -4,7 +4,7 @@ all_reduce 1KiB x3
 --- ncclscope doctor nowhere
 Capture
   fail    `nowhere` does not exist
-          remedy: `ncclscope run -o DIR` or NCCLSCOPE_OUT decide where a capture goes; the recorder's first line says it
+          remedy: `ncclscope run -o DIR` or NCCLSCOPE_OUT sets the folder; the recorder's first line names it
 
 1 fail.
 Next: ncclscope doctor, in the job's environment
