@@ -21,7 +21,7 @@ UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS
 	CARGO_TARGET_DIR=$(TARGET)/portable
 
 .PHONY: all build debug tests-built portable cross portable-plugins wheel demo test test-python golden \
-	screenshot bench-report locked fuzz damage sanitize soak msrv miri deny clean
+	screenshot bench-report bench-viewer locked fuzz damage sanitize soak msrv miri deny clean
 
 all: build
 
@@ -100,8 +100,13 @@ golden: debug ## Rewrites expected outputs and the README's picture; read the di
 	cargo test -p ncclscope --test stories --test docs
 	scripts/screenshot.py $(TARGET)/debug/ncclscope
 
-screenshot: debug ## Rewrites docs/screenshot.svg, the README's picture, from a report on a recorded job
+screenshot: debug $(PYTESTS)/.installed ## Rewrites the pictures of README and docs, from recorded jobs
 	scripts/screenshot.py $(TARGET)/debug/ncclscope
+	$(PYTESTS)/bin/python scripts/pictures.py $(TARGET)/debug/ncclscope
+
+bench-viewer: $(PYTESTS)/.installed ## How quickly the viewer opens and moves on 10 000 ranks
+	cargo build --quiet --release -p ncclscope -p ncclscope-tables --bins --examples
+	$(PYTESTS)/bin/python bench/viewer.py
 
 bench-report: ## How fast a report of 10 million calls is, and how much memory it takes
 	@bench/report.sh

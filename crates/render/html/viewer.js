@@ -295,7 +295,7 @@ function write_address() {
 
 // What lanes of a row have in common.
 const KEY = {
-  communicator: (lane, at) => at,
+  communicator: (lane) => `${lane.who} ${lane.kernels} ${lane.role}`,
   stream: (lane, at) => (lane.stream ? `${lane.who} ${lane.kernels} ${lane.stream}` : at),
   thread: (lane, at) => (lane.thread ? `${lane.who} ${lane.thread}` : at),
   rank: (lane) => `${lane.who} ${lane.kernels}`,
@@ -680,7 +680,7 @@ function draw() {
 
 function say_where() {
   const lanes = rows.filter((row) => !row.heading).length;
-  const all = data.lanes.length;
+  const all = new Set(data.lanes.map(KEY.communicator)).size;
   const span = `${time(state.from)} to ${time(state.to)} of ${time(whole)}`;
   const parts = [span];
   if (state.by === "communicator")

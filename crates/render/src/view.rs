@@ -143,8 +143,8 @@ const MOST_WORST: usize = 1000;
 #[derive(Default)]
 struct Laying {
     lanes: Vec<Lane>,
-    /// By process: communicator × stream of calls, or device and stream of kernels.
-    known: HashMap<(usize, Option<u32>, usize), u32>,
+    /// By process: communicator × stream and thread of calls, or stream and device of kernels.
+    known: HashMap<(usize, bool, usize, Option<u32>), u32>,
     names: Vec<String>,
     name_of: HashMap<String, u32>,
     seen: Vec<Seen>,
@@ -169,7 +169,7 @@ impl Laying {
         };
         let track = &timeline.tracks(process)[slice.track];
         let lanes = &mut self.lanes;
-        let key = (process, None, track.lane.unwrap_or(0));
+        let key = (process, false, track.lane.unwrap_or(0), row.shape.thread);
         let lane = *self.known.entry(key).or_insert_with(|| {
             let role = track.title.rsplit_once(", ");
             lanes.push(Lane {
@@ -214,7 +214,7 @@ impl Laying {
         for (number, placed) in (0..).zip(of) {
             let lanes = &mut self.lanes;
             let ran = placed.row.ran;
-            let key = (process, Some(ran.device), ran.stream as usize);
+            let key = (process, true, ran.stream as usize, Some(ran.device));
             let lane = *self.known.entry(key).or_insert_with(|| {
                 lanes.push(Lane {
                     process,

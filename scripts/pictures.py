@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Writes the pictures of the docs: the viewer and the HTML report on recorded jobs, in headless chromium.
+
+    scripts/pictures.py target/debug/ncclscope
+
+`make screenshot` calls it with the Python of the tests, which has Playwright.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+WIDTH = 1100
+
+
+def settled(page: Any) -> None:
+    """Waits until what was asked for last is drawn."""
+    page.wait_for_function("() => document.querySelector('#viewer canvas')?.dataset.ready")
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(500)
+
+
+def viewer(browser: Any, ncclscope: Path, job: str, name: str, keys: list[str]) -> None:
+    """A picture of the viewer on a job, after these keys."""
+    command = [str(ncclscope), "view", f"data/{job}"]
+    server = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    try:
+        assert server.stderr is not None
+        address = next(line for line in server.stderr if line.startswith("http://")).strip()
+        page = browser.new_page(viewport={"width": WIDTH, "height": 700})
+        page.goto(address)
+        settled(page)
+        for key in keys:
+            page.keyboard.press(key)
+            settled(page)
+        page.screenshot(path=DOCS / name, full_page=True)
+    finally:
+        server.kill()
+        server.wait()
+
+
+def report(browser: Any, ncclscope: Path, job: str, name: str) -> None:
+    """A picture of the first screen of the HTML report on a job."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "report.html"
+        command = [str(ncclscope), "report", f"data/{job}", "--html", str(file)]
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+        page = browser.new_page(viewport={"width": WIDTH, "height": 1240})
+        page.goto(file.as_uri())
+        settled(page)
+        page.screenshot(path=DOCS / name)
+
+
+def main() -> None:
+    ncclscope = Path(sys.argv[1]).resolve()
+    names = ("chromium", "chromium-browser", "google-chrome")
+    program = next(filter(None, map(shutil.which, names)), None)
+    if program is None:
+        sys.exit("no browser: install chromium (Debian's package chromium)")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        viewer(browser, ncclscope, "slow_host", "viewer-run.png", [])
+        viewer(browser, ncclscope, "ddp8_two_hosts", "viewer-operation.png", ["w"])
+        report(browser, ncclscope, "slow_host", "report.png")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
