@@ -194,6 +194,24 @@ impl Gatherer {
     }
 }
 
+/// What is not known of callers, a sentence for each cause.
+pub(crate) fn notes(callers: &[CallerRow]) -> Vec<String> {
+    let mut causes: BTreeMap<&str, u64> = BTreeMap::new();
+    for row in callers {
+        let caller = row.caller.as_deref().unwrap_or("");
+        if let Some(why) = caller.strip_prefix("unknown: ") {
+            let calls = causes.entry(why).or_default();
+            *calls = calls.saturating_add(row.calls);
+        }
+    }
+    let causes = causes.into_iter();
+    let sentence = |(why, calls)| match calls {
+        1 => format!("1 call has no line of the program: {why}."),
+        calls => format!("{calls} calls have no line of the program: {why}."),
+    };
+    causes.map(sentence).collect()
+}
+
 /// What a caller has of an operation.
 struct Part<'a> {
     caller: Name,

@@ -219,7 +219,16 @@ fn every_call_of_a_python_program_has_its_line() {
             .0
             .starts_with("thread pt_autograd_0"));
 
+        let hang = analyze::hang::hang(&capture, &analyze::hang::Conditions::default());
+        let newest = hang.communicators[0].ranks[0].entered.as_ref();
+        let newest = newest
+            .and_then(|call| call.caller.as_deref())
+            .expect("known");
+        assert!(newest.contains(&path("# again")), "{name}: {newest}");
+
         let report = analyze::report(&capture);
+        let note = "2 calls have no line of the program: C or C++ code in thread pool-1.";
+        assert!(report.notes.iter().any(|n| n == note), "{:?}", report.notes);
         let calls: u64 = report.callers.iter().map(|caller| caller.calls).sum();
         assert_eq!(
             (calls, report.callers.len()),
