@@ -263,8 +263,8 @@ fn an_unknown_release_is_named() {
 #[test]
 fn an_interpreter_that_shuts_down_takes_no_call_and_no_process_with_it() {
     let folder = folder();
-    // 3.10 crashes now and then when daemon threads call C at its end, without stacks as well: they look at an
-    // interpreter that is gone before they take the GIL.
+    // 3.10 crashes now and then when daemon threads call C at its end, without stacks as well: they look at
+    // an interpreter that is gone before they take the GIL.
     for (name, _) in known().into_iter().filter(|(_, release)| release.1 != 10) {
         for _ in 0..4 {
             let callers = callers(&python(folder.path(), &name, "daemon.py"));

@@ -59,8 +59,8 @@ pub(crate) fn callers(report: &Report, page: &mut Page) {
     let has_gpu = report.callers.iter().any(|c| c.sum_over_ranks_us.is_some());
     let title = match has_gpu {
         true => format!(
-            "Calls by line of the program (largest GPU time first; sums over ranks: gpu in {}, exposed and waiting in \
-             {}, host in {})",
+            "Calls by line of the program (largest GPU time first; sums over ranks: gpu in {}, exposed and \
+             waiting in {}, host in {})",
             gpu.name, parts.name, host.name
         ),
         false => format!(

@@ -49,8 +49,8 @@ impl Memory for Plain {
 
     #[inline(always)]
     fn value<T: Number>(&mut self, at: usize) -> Option<T> {
-        // SAFETY: the address comes from the frames of the calling thread, whose layout was vetted. The thread
-        // is in our callback, so what its frames own stays where it is.
+        // SAFETY: the address comes from the frames of the calling thread, whose layout was vetted. The
+        // thread is in our callback, so what its frames own stays where it is.
         may_be(at, align_of::<T>()).then(|| unsafe { std::ptr::read(at as *const T) })
     }
 }

@@ -1,9 +1,9 @@
 //! The frames of CPython, found in the interpreter's own memory.
 //!
 //! [`Python::find`] looks the interpreter up and takes the [`Layout`] of its structs: from 3.13 on the
-//! interpreter says it (`_Py_DebugOffsets` at the start of `_PyRuntime`), and for 3.9 to 3.12 there are tables
-//! here. [`Python::walk`] follows the frames of a thread, and [`Python::describe`] reads file, function and
-//! line of one.
+//! interpreter says it (`_Py_DebugOffsets` at the start of `_PyRuntime`), and for 3.9 to 3.12 there are
+//! tables here. [`Python::walk`] follows the frames of a thread, and [`Python::describe`] reads file,
+//! function and line of one.
 //!
 //! Rule: only releases that a test has run are known (`python/tests/test_stacks.py`). Whatever else there is,
 //! is off.
@@ -61,7 +61,8 @@ const BYTES: usize = 32;
 /// Bits of a pointer to code that are no address (3.14 and later tag them). Objects are aligned to 16.
 const TAG: usize = 7;
 
-/// The releases whose structs are written down here. They were run as 3.9.18, 3.10.13, 3.11.2, 3.11.7 and 3.12.1.
+/// The releases whose structs are written down here. They were run as 3.9.18, 3.10.13, 3.11.2, 3.11.7 and
+/// 3.12.1.
 fn written_down(minor: u32) -> Option<Layout> {
     let older = Layout {
         top: 24,
@@ -113,7 +114,8 @@ fn written_down(minor: u32) -> Option<Layout> {
     })
 }
 
-/// Where `_Py_DebugOffsets` of a release has which offset. They were run as 3.13.0, 3.13.18, 3.14.10 and 3.15.2.
+/// Where `_Py_DebugOffsets` of a release has which offset. They were run as 3.13.0, 3.13.18, 3.14.10 and
+/// 3.15.2.
 struct Described {
     thread: usize,
     frame: usize,
