@@ -4,8 +4,8 @@
 //! from the operations table, and a caller has the part of them that its own calls have. So callers and
 //! functions have the same sums.
 //!
-//! Rule: calls without a recorded caller are a row too: those in launches of CUDA graphs, those that were only
-//! counted, and those of processes that recorded no stacks. Without a single caller there is no table.
+//! Rule: calls without a recorded caller are a row too: those in launches of CUDA graphs, those that were
+//! only counted, and those of processes that recorded no stacks. Without a single caller there is no table.
 
 use crate::executions::{Execution, Walk};
 use crate::operations::Operation;
@@ -192,6 +192,24 @@ impl Gatherer {
         });
         rows
     }
+}
+
+/// What is not known of callers, a sentence for each cause.
+pub(crate) fn notes(callers: &[CallerRow]) -> Vec<String> {
+    let mut causes: BTreeMap<&str, u64> = BTreeMap::new();
+    for row in callers {
+        let caller = row.caller.as_deref().unwrap_or("");
+        if let Some(why) = caller.strip_prefix("unknown: ") {
+            let calls = causes.entry(why).or_default();
+            *calls = calls.saturating_add(row.calls);
+        }
+    }
+    let causes = causes.into_iter();
+    let sentence = |(why, calls)| match calls {
+        1 => format!("1 call has no line of the program: {why}."),
+        calls => format!("{calls} calls have no line of the program: {why}."),
+    };
+    causes.map(sentence).collect()
 }
 
 /// What a caller has of an operation.

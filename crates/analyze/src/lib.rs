@@ -490,6 +490,7 @@ impl Analysis {
                 .iter()
                 .all(|p| notes::has_stamps(p) && p.fact("timing_because").is_none()),
         };
+        report.notes.extend(callers::notes(&report.callers));
         if too_many {
             report.notes.push(arrivals::TOO_MANY.to_owned());
         }

@@ -45,7 +45,8 @@ pub enum Why {
     NoFrames = 2,
     /// The recorder does not know this version of Python.
     Version = 3,
-    /// The interpreter does not describe itself as its version does, or its frames are not where they should be.
+    /// The interpreter does not describe itself as its version does, or its frames are not where they should
+    /// be.
     Layout = 4,
     /// A free-threaded build.
     FreeThreaded = 5,

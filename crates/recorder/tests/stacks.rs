@@ -219,7 +219,16 @@ fn every_call_of_a_python_program_has_its_line() {
             .0
             .starts_with("thread pt_autograd_0"));
 
+        let hang = analyze::hang::hang(&capture, &analyze::hang::Conditions::default());
+        let newest = hang.communicators[0].ranks[0].entered.as_ref();
+        let newest = newest
+            .and_then(|call| call.caller.as_deref())
+            .expect("known");
+        assert!(newest.contains(&path("# again")), "{name}: {newest}");
+
         let report = analyze::report(&capture);
+        let note = "2 calls have no line of the program: C or C++ code in thread pool-1.";
+        assert!(report.notes.iter().any(|n| n == note), "{:?}", report.notes);
         let calls: u64 = report.callers.iter().map(|caller| caller.calls).sum();
         assert_eq!(
             (calls, report.callers.len()),
@@ -254,8 +263,8 @@ fn an_unknown_release_is_named() {
 #[test]
 fn an_interpreter_that_shuts_down_takes_no_call_and_no_process_with_it() {
     let folder = folder();
-    // 3.10 crashes now and then when daemon threads call C at its end, without stacks as well: they look at an
-    // interpreter that is gone before they take the GIL.
+    // 3.10 crashes now and then when daemon threads call C at its end, without stacks as well: they look at
+    // an interpreter that is gone before they take the GIL.
     for (name, _) in known().into_iter().filter(|(_, release)| release.1 != 10) {
         for _ in 0..4 {
             let callers = callers(&python(folder.path(), &name, "daemon.py"));

@@ -1,11 +1,13 @@
 //! The table by line of the program.
 
 use crate::layout::{Page, Table, Unit};
-use crate::text::{figure, ROWS};
+use crate::text::figure;
 use analyze::callers::CallerRow;
 use analyze::spelling::size;
 use analyze::Report;
 
+/// Lines that are printed.
+const LINES: usize = 5;
 /// What stands for calls without a recorded caller.
 pub(crate) const NOBODY: &str = "(not recorded)";
 
@@ -54,12 +56,20 @@ pub(crate) fn callers(report: &Report, page: &mut Page) {
             host.show(row.host_sum_over_ranks_us),
         ]);
     }
-    page.title(&format!(
-        "Calls by line of the program (largest GPU time first; sums over ranks: gpu in {}, exposed and waiting in {}, \
-         host in {})",
-        gpu.name, parts.name, host.name
-    ));
-    page.table(&table, ROWS, "lines");
+    let has_gpu = report.callers.iter().any(|c| c.sum_over_ranks_us.is_some());
+    let title = match has_gpu {
+        true => format!(
+            "Calls by line of the program (largest GPU time first; sums over ranks: gpu in {}, exposed and \
+             waiting in {}, host in {})",
+            gpu.name, parts.name, host.name
+        ),
+        false => format!(
+            "Calls by line of the program (no GPU time; largest sum over ranks first, host in {})",
+            host.name
+        ),
+    };
+    page.title(&title);
+    page.table(&table, LINES, "lines");
 }
 
 #[cfg(test)]

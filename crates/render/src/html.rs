@@ -824,7 +824,8 @@ impl<'a> Page<'a> {
         self.section(
             "callers",
             "Calls by line of the program",
-            "Largest GPU time first; sums are over ranks. The line is the innermost one that is in no library.",
+            "Largest GPU time first; sums are over ranks. The line is the innermost one that is in no \
+             library.",
         );
         let rows = self.elements("callers");
         self.table(&Table {

@@ -1,10 +1,12 @@
 //! Who called NCCL: stacks as texts, and which frame of a stack is the *caller*.
 //!
-//! [`Gathered`] collects what the Stacks blocks of a process define. [`Gathered::finish`] makes a [`CallStack`]
-//! of each. Return addresses get their names from the files that they are in ([`crate::symbols`]).
+//! [`Gathered`] collects what the Stacks blocks of a process define. [`Gathered::finish`] makes a
+//! [`CallStack`] of each. Return addresses get their names from the files that they are in
+//! ([`crate::symbols`]).
 //!
-//! Rule: the caller is the innermost frame that is the program's own: not a library's, not NCCL's. If there is
-//! none, it is the innermost one. What is not known begins with `unknown:` and says why; nothing is guessed.
+//! Rule: the caller is the innermost frame that is the program's own: not a library's, not NCCL's. If there
+//! is none, it is the innermost one. What is not known begins with `unknown:` and says why; nothing is
+//! guessed.
 
 use crate::symbols::{Module, Symbols};
 use capture::stacks::{self, Place, Record, Why, DEEPER};

@@ -3,8 +3,8 @@
 //! A thread's state and frames are freed by the thread itself, or by the one that shuts the interpreter down.
 //! So a walk in another thread than that one needs to know that this has not begun. [`ask`] has the
 //! interpreter's main thread register an exit function, at a moment at which that thread holds the GIL
-//! anyway. The exit function runs before anything is freed. It says so in [`CLOSING`], and waits for the walks
-//! that are under way ([`enter`]).
+//! anyway. The exit function runs before anything is freed. It says so in [`CLOSING`], and waits for the
+//! walks that are under way ([`enter`]).
 //!
 //! Rule: a walk reads with loads only between `enter` and the drop of what that gave. Without a registered
 //! exit function there is no `enter`, and the kernel does the reading.
@@ -61,8 +61,8 @@ fn pid() -> c_int {
     unsafe { libc::getpid() }
 }
 
-/// Asks the interpreter's main thread to register the exit function. Not for callbacks: it takes a lock of the
-/// interpreter for a moment.
+/// Asks the interpreter's main thread to register the exit function. Not for callbacks: it takes a lock of
+/// the interpreter for a moment.
 pub fn ask() {
     if PID.swap(pid(), SeqCst) != pid() {
         WALKS.store(0, SeqCst);

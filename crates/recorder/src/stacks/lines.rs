@@ -20,8 +20,8 @@ pub enum Lines {
 pub const MOST: usize = 64 << 10;
 
 impl Lines {
-    /// The line of the instruction that begins `at` bytes into the code. `first` is the function's first line.
-    /// `None` if it has none, or the table ends before.
+    /// The line of the instruction that begins `at` bytes into the code. `first` is the function's first
+    /// line. `None` if it has none, or the table ends before.
     pub fn line(self, first: i32, at: u32, bytes: impl Iterator<Item = u8>) -> Option<u32> {
         let at = i64::from(at);
         let first = i64::from(first);

@@ -24,11 +24,11 @@ impl Number for i32 {}
 impl Number for u32 {}
 impl Number for usize {}
 
-/// Whether there can be an object at an address: in the user's half of memory, not in its first page, and
-/// aligned.
+/// Whether there can be an object at an address: in the user's half of memory, not in its first 64 KiB, which
+/// the kernel keeps free, and aligned.
 #[inline(always)]
 fn may_be(at: usize, align: usize) -> bool {
-    at.wrapping_sub(0x1000) < (1 << 47) - 0x2000 && at.is_multiple_of(align)
+    at.wrapping_sub(0x1_0000) < (1 << 47) - 0x1_1000 && at.is_multiple_of(align)
 }
 
 /// Loads.
@@ -49,8 +49,8 @@ impl Memory for Plain {
 
     #[inline(always)]
     fn value<T: Number>(&mut self, at: usize) -> Option<T> {
-        // SAFETY: the address comes from the frames of the calling thread, whose layout was vetted. The thread
-        // is in our callback, so what its frames own stays where it is.
+        // SAFETY: the address comes from the frames of the calling thread, whose layout was vetted. The
+        // thread is in our callback, so what its frames own stays where it is.
         may_be(at, align_of::<T>()).then(|| unsafe { std::ptr::read(at as *const T) })
     }
 }

@@ -5,9 +5,9 @@
 //! optimised libraries have none. The rule of an address is kept in a cache, so that the second walk reads no
 //! table.
 //!
-//! Rule: nothing is read from the stack outside of its bounds: above the stack pointer, and below what lies at
-//! its end. Tables are read only from modules that the dynamic linker listed. Where a rule is of a kind that
-//! is not known, the walk ends there and says that there is more.
+//! Rule: nothing is read from the stack outside of its bounds: above the stack pointer, and below what lies
+//! at its end. Tables are read only from modules that the dynamic linker listed. Where a rule is of a kind
+//! that is not known, the walk ends there and says that there is more.
 
 use crate::pages;
 use crate::seats::thread;

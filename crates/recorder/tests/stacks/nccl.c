@@ -25,7 +25,14 @@ typedef struct {
     int32_t pad;
     union {
         struct { uint8_t captured; int32_t depth; } group;
-        struct { const char *func; size_t count; const char *type; int32_t root; void *stream; uint8_t captured; } api;
+        struct {
+            const char *func;
+            size_t count;
+            const char *type;
+            int32_t root;
+            void *stream;
+            uint8_t captured;
+        } api;
         char all[88];
     } u;
 } Event;

@@ -437,14 +437,18 @@ columns! {
         "host_sum_over_ranks_us" "host time" "ms" Ms "of all calls on all ranks" NO_HOST_TIME;
     }
     CALLER {
-        "caller" "line" "" Wide "file, line and function of the program" "not recorded: in a launch of a CUDA graph, counted only, or of a process without stacks";
-        "function" "function" "" Text "as NCCL names it; operations that came in pieces under their own name" NO_NAME;
+        "caller" "line" "" Wide "file, line and function of the program"
+            "not recorded: in a launch of a CUDA graph, counted only, or of a process without stacks";
+        "function" "function" "" Text
+            "as NCCL names it; operations that came in pieces under their own name" NO_NAME;
         "calls" "calls" "" Count "executions, one rank's part each" NEVER;
         "bytes" "bytes" "MiB" Mib "of all calls" NO_SIZE;
         "sum_over_ranks_us" "GPU time" "ms" Ms "of all calls on all ranks" NO_GPU_TIME;
         "share_of_time" "GPU time" "%" Percent "part of the GPU time of all calls" NO_GPU_TIME;
-        "exposed_us" "exposed" "ms" Ms "how long streams stood still for these calls, on all ranks" "no wait of a stream is known";
-        "wait_rank_us" "waiting" "ms" Ms "how long ranks waited for the last one in these calls, on all ranks" "no such operation has a time on every rank";
+        "exposed_us" "exposed" "ms" Ms "how long streams stood still for these calls, on all ranks"
+            "no wait of a stream is known";
+        "wait_rank_us" "waiting" "ms" Ms "how long ranks waited for the last one in these calls, on all ranks"
+            "no such operation has a time on every rank";
         "host_sum_over_ranks_us" "host time" "ms" Ms "of all calls on all ranks" NO_HOST_TIME;
         "stacks" "stacks" "" Count "different stacks that lead to the line" NEVER;
     }
