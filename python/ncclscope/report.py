@@ -561,6 +561,7 @@ class WaitedFor(Record):
     device: int
     last: int
     operations: int
+    by_events: bool
     loss: Share
     loss_us: float
     loss_interval_us: list[float] | None
@@ -640,6 +641,7 @@ class Streams(Record):
     kernels: list[KernelRow]
     common_us: float
     operations: int
+    timed: int
     waited_for: list[WaitedFor]
     replays: list[Replay]
     bubbles: list[Bubble]

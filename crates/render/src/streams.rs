@@ -78,6 +78,12 @@ pub(crate) fn lines(streams: &Streams) -> Vec<String> {
         let processes = plural(*n, "process has", "processes have");
         lines.push(format!("{processes} no kernel windows: {why}."));
     }
+    if streams.timed > 0 {
+        lines.push(format!(
+            "When {} without windows came to an operation is known from CUDA events.",
+            plural(streams.timed, "GPU", "GPUs")
+        ));
+    }
     lines
 }
 
