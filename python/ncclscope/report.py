@@ -550,6 +550,22 @@ class KernelRow(Record):
     beside_us: float
 
 
+class KernelOfRank(Record):
+    """Kernels of one name, or copies or fills, of one GPU."""
+
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    device: int
+    name: str
+    kind: str
+    kernels: int
+    sum_us: float
+    share: float
+    beside_us: float
+
+
 class WaitedFor(Record):
     """A GPU that the others waited for, and what that cost the job."""
 
@@ -627,6 +643,7 @@ class Streams(Record):
         "communication": FunctionStreams,
         "other_communication": OtherCommunication,
         "kernels": KernelRow,
+        "kernels_by_rank": KernelOfRank,
         "waited_for": WaitedFor,
         "replays": Replay,
         "bubbles": Bubble,
@@ -639,6 +656,7 @@ class Streams(Record):
     communication: list[FunctionStreams]
     other_communication: list[OtherCommunication]
     kernels: list[KernelRow]
+    kernels_by_rank: list[KernelOfRank]
     common_us: float
     operations: int
     timed: int

@@ -11,6 +11,7 @@
 //! and counted where it is.
 
 pub mod bubbles;
+mod by_name;
 mod causes;
 mod host;
 mod interference;
@@ -28,23 +29,20 @@ mod window;
 use crate::executions::{Execution, Place};
 use crate::interval::Batches;
 use bubbles::Bubble;
-use capture::windows::ActivityKind;
+use by_name::ByName;
 use interference::{alone, computed, slowed, Alone, Computed};
 use intervals::Union;
 use join::Launched;
-use kinds::{Does, Names};
+use kinds::Names;
 use replays::Replay;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use tables::windows::{Off, Ran};
+use tables::windows::Off;
 use tables::{Capture, Process};
 use timed::Timed;
 use waiting::Waits;
 use window::Seen;
-
-/// Kernels by name in the report.
-const MOST_KERNELS: usize = 200;
 
 /// What the GPUs did, from kernel windows.
 #[derive(Clone, Debug, Serialize)]
@@ -63,6 +61,8 @@ pub struct Streams {
     pub other_communication: Vec<OtherCommunication>,
     /// Kernels by name, largest time first; copies and fills too.
     pub kernels: Vec<KernelRow>,
+    /// The same by GPU, in that order and by rank: those with the largest time.
+    pub kernels_by_rank: Vec<KernelOfRank>,
     /// The time in windows for which it is known who was waited for, on the GPU with the least of it, µs.
     pub common_us: f64,
     /// Operations in that time that were found on all their ranks.
@@ -180,6 +180,31 @@ pub struct KernelRow {
     pub beside_us: f64,
 }
 
+/// Kernels of a name, or copies or fills, of one GPU.
+#[derive(Clone, Debug, Serialize)]
+pub struct KernelOfRank {
+    /// The launcher's rank.
+    pub rank: Option<u32>,
+    /// Host.
+    pub host: String,
+    /// Process.
+    pub pid: u32,
+    /// CUDA device ordinal.
+    pub device: u32,
+    /// As in [`KernelRow`].
+    pub name: String,
+    /// As in [`KernelRow`].
+    pub kind: &'static str,
+    /// How many.
+    pub kernels: u64,
+    /// Their time, µs.
+    pub sum_us: f64,
+    /// Their time by the time that windows of this GPU show.
+    pub share: f64,
+    /// Of their time: communication ran beside them.
+    pub beside_us: f64,
+}
+
 /// A GPU that others waited for.
 #[derive(Clone, Debug, Serialize)]
 pub struct WaitedFor {
@@ -229,6 +254,7 @@ impl Lane {
             windows,
             host_pieces: Vec::new(),
             gpu_ran: Vec::new(),
+            by_name: ByName::default(),
             timed: None,
             replays: Vec::new(),
         }
@@ -244,6 +270,7 @@ impl Lane {
             windows: Vec::new(),
             host_pieces: Vec::new(),
             gpu_ran: Vec::new(),
+            by_name: ByName::default(),
             timed: None,
             replays: Vec::new(),
         }
@@ -312,40 +339,18 @@ pub(crate) struct Lane {
     host_pieces: Vec<host::Piece>,
     /// How far the GPU came, by cycles of windows.
     gpu_ran: Vec<host::Ran>,
+    /// What ran in its windows.
+    by_name: ByName,
     /// NCCL's kernels that CUDA events timed, where no window shows them; nothing of what computed is in it.
     timed: Option<LaneWindow>,
     /// Whole replays of graphs that communicate.
     replays: Vec<(replays::Calls, replays::Sample)>,
 }
 
-/// Kernels of a name in all windows, ns.
-#[derive(Clone, Copy, Default)]
-struct OfName {
-    kernels: u64,
-    ns: i64,
-    /// Communication ran beside them.
-    beside: i64,
-    /// Other kernels computed beside them.
-    hidden: i64,
-}
-
-impl OfName {
-    fn add(&mut self, of: &OfName) {
-        self.kernels += of.kernels;
-        self.ns += of.ns;
-        self.beside += of.beside;
-        self.hidden += of.hidden;
-    }
-}
-
 /// What is gathered from processes.
 #[derive(Default)]
 pub struct Gatherer {
     lanes: Vec<Lane>,
-    kernels: HashMap<String, OfName>,
-    copies: OfName,
-    fills: OfName,
-    seen: i64,
     yielded: u64,
     without: BTreeMap<&'static str, u64>,
 }
@@ -481,7 +486,6 @@ impl Gatherer {
         }
         let active = calls.active.map_or(0, |(from, to)| to - from);
         let names = Arc::new(Names::new(&windows.names, &capture.communication));
-        let mut of_names = vec![OfName::default(); names.len()];
         let mut lanes: BTreeMap<u32, Lane> = BTreeMap::new();
         for (index, window) in windows
             .list
@@ -504,7 +508,7 @@ impl Gatherer {
                 lane.host_pieces.extend(&host_pieces);
                 lane.gpu_ran.extend(host::ran(ran, &names, &seen));
                 lane.replays.extend(replays::of_device(ran, &seen, &names));
-                self.count(ran, &seen, &names, &mut of_names);
+                lane.by_name.add(ran, &seen, &names);
                 // What communicates beside a kernel is only known in this time.
                 let computed = computed(ran, &names, seen.known);
                 lane.windows.push(LaneWindow {
@@ -524,56 +528,16 @@ impl Gatherer {
             lane.timed = timed::window(timed, process, &capture.names, &lane.windows);
         }
         self.lanes.extend(lanes.into_values());
-        let of_names = (0..).zip(&of_names).filter(|(_, of)| of.kernels > 0);
-        for (id, of) in of_names {
-            let name = names.name(id).to_owned();
-            self.kernels.entry(name).or_default().add(of);
-        }
         in_graphs
-    }
-
-    /// Sums up kernels by the ids of their names, copies and fills.
-    fn count(&mut self, ran: &[Ran], seen: &Seen, names: &Names, of_names: &mut [OfName]) {
-        let span = seen.span;
-        self.seen += seen.length();
-        for r in ran {
-            let time = (r.start.max(span.0), r.end.min(span.1));
-            if time.0 >= time.1 {
-                continue;
-            }
-            let is_nccl = r.kind == ActivityKind::Kernel && names.does(r.name) == Does::Nccl;
-            let (beside, hidden) = match is_nccl {
-                true => (0, seen.computes.covers(time)),
-                false => (seen.communicates().covers(time), 0),
-            };
-            let of = match r.kind {
-                ActivityKind::Kernel => of_names.get_mut(r.name as usize),
-                ActivityKind::Copy => Some(&mut self.copies),
-                ActivityKind::Fill => Some(&mut self.fills),
-            };
-            let Some(of) = of else { continue };
-            of.add(&OfName {
-                kernels: 1,
-                ns: time.1 - time.0,
-                beside,
-                hidden,
-            });
-        }
     }
 
     /// Takes in what was gathered from the processes that follow.
     pub fn merge(&mut self, later: Gatherer) {
         self.lanes.extend(later.lanes);
-        self.seen += later.seen;
         self.yielded += later.yielded;
         for (cause, n) in later.without {
             *self.without.entry(cause).or_default() += n;
         }
-        for (name, of) in later.kernels {
-            self.kernels.entry(name).or_default().add(&of);
-        }
-        self.copies.add(&later.copies);
-        self.fills.add(&later.fills);
     }
 
     /// When windows were open on each GPU, and when communication was exposed in them.
@@ -639,29 +603,6 @@ impl Gatherer {
             .map(|(index, (lane, own))| rank_row(index, lane, &waits, own, &all))
             .collect();
         let us = |ns: i64| ns as f64 / 1e3;
-        let mut functions: BTreeMap<&str, OfName> = BTreeMap::new();
-        let nccl = self
-            .kernels
-            .iter()
-            .filter(|(name, _)| kinds::does(name, &capture.communication) == Does::Nccl);
-        for (name, of) in nccl {
-            functions.entry(kinds::function(name)).or_default().add(of);
-        }
-        let functions = functions.into_iter();
-        let mut communication: Vec<FunctionStreams> = functions
-            .map(|(function, of)| FunctionStreams {
-                function: function.to_owned(),
-                kernels: of.kernels,
-                sum_us: us(of.ns),
-                exposed_us: us(of.ns - of.hidden),
-                hidden_us: us(of.hidden),
-            })
-            .collect();
-        communication.sort_by(|a, b| {
-            b.sum_us
-                .total_cmp(&a.sum_us)
-                .then_with(|| a.function.cmp(&b.function))
-        });
         let mut others: BTreeMap<&'static str, (u64, i64)> = BTreeMap::new();
         let windows = self.lanes.iter().flat_map(|lane| &lane.windows);
         for (library, (kernels, ns)) in windows.flat_map(|w| &w.seen.others) {
@@ -676,36 +617,7 @@ impl Gatherer {
                 sum_us: us(ns),
             })
             .collect();
-        let row = |name: String, kind: &'static str, of: OfName| KernelRow {
-            name,
-            kind,
-            kernels: of.kernels,
-            sum_us: us(of.ns),
-            share: of.ns as f64 / self.seen.max(1) as f64,
-            beside_us: us(of.beside),
-        };
-        let mut kernels: Vec<KernelRow> = Vec::new();
-        for (name, kind, of) in [
-            ("copies", "copy", self.copies),
-            ("fills", "fill", self.fills),
-        ] {
-            if of.kernels > 0 {
-                kernels.push(row(name.to_owned(), kind, of));
-            }
-        }
-        kernels.extend(self.kernels.into_iter().map(|(name, of)| {
-            let kind = match kinds::does(&name, &capture.communication) {
-                Does::Computes => "computing",
-                _ => "communication",
-            };
-            row(name, kind, of)
-        }));
-        kernels.sort_by(|a, b| {
-            b.sum_us
-                .total_cmp(&a.sum_us)
-                .then_with(|| a.name.cmp(&b.name))
-        });
-        kernels.truncate(MOST_KERNELS);
+        let kernels = by_name::rows(&self.lanes);
         Some(Streams {
             windows: self
                 .lanes
@@ -714,8 +626,9 @@ impl Gatherer {
                 .sum(),
             yielded: self.yielded,
             without: self.without,
-            communication,
+            communication: by_name::communication(&self.lanes),
             other_communication,
+            kernels_by_rank: by_name::of_ranks(&self.lanes, &kernels),
             kernels,
             common_us: us(waits.looked_at()),
             timed: (self.lanes.len() - ranks.len()) as u64,

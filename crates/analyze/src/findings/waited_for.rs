@@ -89,6 +89,7 @@ mod tests {
             communication: Vec::new(),
             other_communication: Vec::new(),
             kernels: Vec::new(),
+            kernels_by_rank: Vec::new(),
             common_us: 1e6,
             operations: 100,
             timed: 0,
