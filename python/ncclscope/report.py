@@ -550,6 +550,22 @@ class KernelRow(Record):
     beside_us: float
 
 
+class KernelOfRank(Record):
+    """Kernels of one name, or copies or fills, of one GPU."""
+
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    device: int
+    name: str
+    kind: str
+    kernels: int
+    sum_us: float
+    share: float
+    beside_us: float
+
+
 class WaitedFor(Record):
     """A GPU that the others waited for, and what that cost the job."""
 
@@ -561,6 +577,7 @@ class WaitedFor(Record):
     device: int
     last: int
     operations: int
+    by_events: bool
     loss: Share
     loss_us: float
     loss_interval_us: list[float] | None
@@ -626,6 +643,7 @@ class Streams(Record):
         "communication": FunctionStreams,
         "other_communication": OtherCommunication,
         "kernels": KernelRow,
+        "kernels_by_rank": KernelOfRank,
         "waited_for": WaitedFor,
         "replays": Replay,
         "bubbles": Bubble,
@@ -638,8 +656,10 @@ class Streams(Record):
     communication: list[FunctionStreams]
     other_communication: list[OtherCommunication]
     kernels: list[KernelRow]
+    kernels_by_rank: list[KernelOfRank]
     common_us: float
     operations: int
+    timed: int
     waited_for: list[WaitedFor]
     replays: list[Replay]
     bubbles: list[Bubble]

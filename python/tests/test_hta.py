@@ -3,14 +3,20 @@
 Each rank's windows are written as a torch.profiler trace would have them: laid end to end, cut to what the
 report counts. The report and HTA find the parts independently.
 
-What this can't show: whether CUPTI recorded the same kernels as torch.profiler did. ``bench/gpu/jobs.py
---torch-profiler`` records both in one job, on GPUs.
+What that can't show is whether CUPTI recorded the same kernels as torch.profiler did. ``bench/gpu/jobs.py
+--torch-profiler TRACE`` records both in one job, on GPUs, at different steps: only one of them can use CUPTI at
+a time. The job must be bound by its GPU, because torch.profiler slows hosts. A pair is a capture and TRACE: put
+it into ``data/NAME`` and ``data/torch_profiler/NAME.RANK.json.gz``, or name it in ``NCCLSCOPE_TRACED`` as
+``CAPTURE:TRACE``.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import os
+from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import ncclscope
@@ -18,7 +24,6 @@ import pytest
 from conftest import job, rows_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from typing import Any
 
 RECORDED = ["ddp_slow_gpu", "fsdp2_slow_gpu", "decode_slow_gpu"]
@@ -70,6 +75,72 @@ def torch_traces(capture: ncclscope.Capture, folder: Path) -> None:
         trace = {"schemaVersion": 1, "distributedInfo": {"rank": rank}, "traceEvents": events}
         with gzip.open(folder / f"rank_{rank}.json.gz", "wt") as file:
             json.dump(trace, file)
+
+
+def pairs() -> list[tuple[Path, list[Path]]]:
+    """Captures, each with torch.profiler's traces of the same job."""
+    found = []
+    if traced := os.environ.get("NCCLSCOPE_TRACED"):
+        capture, trace = map(Path, traced.split(":"))
+        found.append((capture, sorted(trace.parent.glob(f"{trace.name}.*.json*"))))
+    data = job("torch_profiler")
+    for first in sorted(data.glob("*.0.json.gz")):
+        name = first.name.removesuffix(".0.json.gz")
+        found.append((data.parent / name, sorted(data.glob(f"{name}.*.json.gz"))))
+    return found
+
+
+def whole_steps(trace: dict[str, Any], steps: int) -> None:
+    """Cuts a trace of so many steps to whole ones, from the second on: the first is late, because the profiler
+    begins in it.
+    """
+
+    def on_gpu(event: dict[str, Any]) -> bool:
+        return event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")
+
+    kernels = [event for event in trace["traceEvents"] if event.get("cat") == "kernel"]
+    key = lambda event: (event["name"], str(event["args"].get("grid")), event["args"]["stream"])  # noqa: E731
+    once = {each for each, times in Counter(map(key, kernels)).items() if times == steps}
+    marks = sorted(event["ts"] for event in kernels if key(event) == min(once))
+    begin, end = marks[1], marks[-1]
+    rest = [event for event in trace["traceEvents"] if on_gpu(event) and begin <= event["ts"] < end]
+    for event in rest:
+        event["dur"] = min(event["dur"], end - event["ts"])
+    trace["traceEvents"] = rest
+
+
+@pytest.mark.parametrize("pair", pairs(), ids=lambda pair: pair[0].name)
+def test_windows_show_what_torch_profiler_does_in_the_same_job(
+    pair: tuple[Path, list[Path]], tmp_path: Path
+) -> None:
+    from hta.trace_analysis import TraceAnalysis
+
+    capture, traces = pair
+    for path in traces:
+        text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        trace = json.loads(text)
+        rank = int(path.name.split(".json")[0].rsplit(".", 1)[1])
+        trace["distributedInfo"] = {"rank": rank}
+        whole_steps(trace, 12)
+        with gzip.open(tmp_path / f"rank_{rank}.json.gz", "wt") as file:
+            json.dump(trace, file)
+    analysis = TraceAnalysis(trace_dir=str(tmp_path))
+    breakdown = analysis.get_temporal_breakdown(visualize=False).set_index("rank")
+    streams = ncclscope.open(capture).report().streams
+    assert streams is not None
+    assert len(breakdown) == len(traces) > 0
+    for ours in streams.ranks:
+        if ours.rank not in breakdown.index:
+            continue
+        theirs = breakdown.loc[ours.rank]
+        whole = theirs["kernel_time(us)"]
+        parts = {
+            "compute_time(us)": ours.computing.share + ours.beside.share,
+            "non_compute_time(us)": ours.exposed.share + ours.copies.share,
+            "idle_time(us)": ours.idle.share,
+        }
+        for column, share in parts.items():
+            assert theirs[column] / whole == pytest.approx(share, abs=0.01), (ours.rank, column)
 
 
 @pytest.mark.parametrize("name", RECORDED)

@@ -293,7 +293,7 @@ impl Analysis {
                 captured: 0,
                 untimed: [0; CAUSES.len()],
                 shown: graphs::Shown::default(),
-                in_windows: streams::Calls::new(process),
+                in_windows: streams::Calls::new(capture, process),
                 cost: cost::ProcessSpells::new(process),
                 waits: stream_waits::ProcessWaits::new(capture, process, &walk),
                 timeline: timeline::Plan::new(capture, process, &walk, &rows),

@@ -11,6 +11,7 @@
 //! and counted where it is.
 
 pub mod bubbles;
+mod by_name;
 mod causes;
 mod host;
 mod interference;
@@ -21,28 +22,27 @@ mod kinds;
 mod losses;
 pub mod replays;
 mod schedule;
+mod timed;
 mod waiting;
 mod window;
 
 use crate::executions::{Execution, Place};
 use crate::interval::Batches;
 use bubbles::Bubble;
-use capture::windows::ActivityKind;
+use by_name::ByName;
 use interference::{alone, computed, slowed, Alone, Computed};
 use intervals::Union;
 use join::Launched;
-use kinds::{Does, Names};
+use kinds::Names;
 use replays::Replay;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use tables::windows::{Off, Ran};
+use tables::windows::Off;
 use tables::{Capture, Process};
+use timed::Timed;
 use waiting::Waits;
 use window::Seen;
-
-/// Kernels by name in the report.
-const MOST_KERNELS: usize = 200;
 
 /// What the GPUs did, from kernel windows.
 #[derive(Clone, Debug, Serialize)]
@@ -61,10 +61,14 @@ pub struct Streams {
     pub other_communication: Vec<OtherCommunication>,
     /// Kernels by name, largest time first; copies and fills too.
     pub kernels: Vec<KernelRow>,
-    /// The time that windows of all GPUs show, µs.
+    /// The same by GPU, in that order and by rank: those with the largest time.
+    pub kernels_by_rank: Vec<KernelOfRank>,
+    /// The time in windows for which it is known who was waited for, on the GPU with the least of it, µs.
     pub common_us: f64,
     /// Operations in that time that were found on all their ranks.
     pub operations: u64,
+    /// GPUs without windows of which CUDA events say when they came.
+    pub timed: u64,
     /// Who was waited for, largest loss first.
     pub waited_for: Vec<WaitedFor>,
     /// Replays of CUDA graphs that communicate, by rank and calls, longest in all first.
@@ -82,7 +86,9 @@ impl Streams {
     /// Whether the windows of several GPUs say who was waited for, and what that cost.
     pub fn tells_who(&self) -> bool {
         let enough = |rank: &RankStreams| rank.exposed_waiting.interval.is_some();
-        self.ranks.len() > 1 && self.operations >= LEAST_MATCHED && self.ranks.iter().all(enough)
+        self.ranks.len() as u64 + self.timed > 1
+            && self.operations >= LEAST_MATCHED
+            && self.ranks.iter().all(enough)
     }
 }
 
@@ -174,6 +180,31 @@ pub struct KernelRow {
     pub beside_us: f64,
 }
 
+/// Kernels of a name, or copies or fills, of one GPU.
+#[derive(Clone, Debug, Serialize)]
+pub struct KernelOfRank {
+    /// The launcher's rank.
+    pub rank: Option<u32>,
+    /// Host.
+    pub host: String,
+    /// Process.
+    pub pid: u32,
+    /// CUDA device ordinal.
+    pub device: u32,
+    /// As in [`KernelRow`].
+    pub name: String,
+    /// As in [`KernelRow`].
+    pub kind: &'static str,
+    /// How many.
+    pub kernels: u64,
+    /// Their time, µs.
+    pub sum_us: f64,
+    /// Their time by the time that windows of this GPU show.
+    pub share: f64,
+    /// Of their time: communication ran beside them.
+    pub beside_us: f64,
+}
+
 /// A GPU that others waited for.
 #[derive(Clone, Debug, Serialize)]
 pub struct WaitedFor {
@@ -189,6 +220,8 @@ pub struct WaitedFor {
     pub last: u64,
     /// Of so many that it was in.
     pub operations: u64,
+    /// It has no windows: CUDA events say when it came.
+    pub by_events: bool,
     /// What the job would take less had it been no later than the others are: exposed waiting for it, less
     /// what it waited for them, and what waiting kernels slowed. Of the time.
     pub loss: Share,
@@ -219,9 +252,44 @@ impl Lane {
             device: 0,
             active: 0,
             windows,
-            host_waited: Vec::new(),
+            host_pieces: Vec::new(),
+            gpu_ran: Vec::new(),
+            by_name: ByName::default(),
+            timed: None,
             replays: Vec::new(),
         }
+    }
+
+    fn new(process: &Process, device: u32, active: i64) -> Lane {
+        Lane {
+            rank: process.rank,
+            host: process.host.clone(),
+            pid: process.pid,
+            device,
+            active,
+            windows: Vec::new(),
+            host_pieces: Vec::new(),
+            gpu_ran: Vec::new(),
+            by_name: ByName::default(),
+            timed: None,
+            replays: Vec::new(),
+        }
+    }
+
+    /// Its windows, and behind them what events timed.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &LaneWindow> {
+        self.windows.iter().chain(&self.timed)
+    }
+
+    /// One of [`Lane::all`].
+    pub(crate) fn at(&self, window: usize) -> &Seen {
+        let timed = || &self.timed.as_ref().expect("an index of all").seen;
+        self.windows.get(window).map_or_else(timed, |w| &w.seen)
+    }
+
+    /// Whether one of [`Lane::all`] shows what computed.
+    pub(crate) fn shows_computing(&self, window: usize) -> bool {
+        window < self.windows.len()
     }
 
     /// What its kernels take without communication.
@@ -267,40 +335,22 @@ pub(crate) struct Lane {
     /// From its process's first call to the last, ns.
     active: i64,
     pub(crate) windows: Vec<LaneWindow>,
-    /// By window: for how long its process's host waited for the GPU, and how long the window was.
-    host_waited: Vec<(f64, f64)>,
+    /// What its process's host did, by pieces of windows.
+    host_pieces: Vec<host::Piece>,
+    /// How far the GPU came, by cycles of windows.
+    gpu_ran: Vec<host::Ran>,
+    /// What ran in its windows.
+    by_name: ByName,
+    /// NCCL's kernels that CUDA events timed, where no window shows them; nothing of what computed is in it.
+    timed: Option<LaneWindow>,
     /// Whole replays of graphs that communicate.
     replays: Vec<(replays::Calls, replays::Sample)>,
-}
-
-/// Kernels of a name in all windows, ns.
-#[derive(Clone, Copy, Default)]
-struct OfName {
-    kernels: u64,
-    ns: i64,
-    /// Communication ran beside them.
-    beside: i64,
-    /// Other kernels computed beside them.
-    hidden: i64,
-}
-
-impl OfName {
-    fn add(&mut self, of: &OfName) {
-        self.kernels += of.kernels;
-        self.ns += of.ns;
-        self.beside += of.beside;
-        self.hidden += of.hidden;
-    }
 }
 
 /// What is gathered from processes.
 #[derive(Default)]
 pub struct Gatherer {
     lanes: Vec<Lane>,
-    kernels: HashMap<String, OfName>,
-    copies: OfName,
-    fills: OfName,
-    seen: i64,
     yielded: u64,
     without: BTreeMap<&'static str, u64>,
 }
@@ -311,13 +361,17 @@ pub struct Calls {
     spans: Vec<(i64, i64)>,
     /// By window: device, call.
     calls: Vec<Vec<(u32, Launched)>>,
+    /// When windows of any process show what runs.
+    looked_at: Union,
+    /// By device: what CUDA events timed meanwhile.
+    timed: BTreeMap<u32, Vec<Timed>>,
     /// From the first call to the last, ns.
     active: Option<(i64, i64)>,
 }
 
 impl Calls {
-    /// For a process.
-    pub fn new(process: &Process) -> Calls {
+    /// For a process of `capture`.
+    pub fn new(capture: &Capture, process: &Process) -> Calls {
         let spans: Vec<_> = process
             .windows
             .list
@@ -327,15 +381,17 @@ impl Calls {
         Calls {
             calls: vec![Vec::new(); spans.len()],
             spans,
+            looked_at: timed::looked_at(capture),
+            timed: BTreeMap::new(),
             active: None,
         }
     }
 
-    /// Adds an execution of a process, if it was launched in a window. `devices` are those of the process's
-    /// communicators, by place.
+    /// Adds an execution of a process, if it was launched in a window, or ran in another process's. `devices` are
+    /// those of the process's communicators, by place.
     #[inline]
     pub fn add(&mut self, process: &Process, devices: &[u32], execution: &Execution) {
-        if self.spans.is_empty() || execution.captured {
+        if execution.captured || (self.looked_at.is_empty() && self.spans.is_empty()) {
             return;
         }
         let call = execution.call;
@@ -345,35 +401,46 @@ impl Calls {
             call.api_ns
         };
         self.take_in(at);
+        let device = devices[execution.place];
+        if let Some(span) = timed::span(execution, &self.looked_at) {
+            let timed = self.timed.entry(device).or_default();
+            each_call(process, call, |call| {
+                timed.push(Timed {
+                    span,
+                    shape: call.shape,
+                    launched: call.launch_start_ns,
+                })
+            });
+        }
         let window = self.spans.partition_point(|span| span.1 < at);
         if self.spans.get(window).is_none_or(|span| at < span.0) {
             return;
         }
-        let device = devices[execution.place];
-        let mut push = |call: &tables::Call| {
+        each_call(process, call, |call| {
             let launched = Launched {
                 at,
                 shape: call.shape,
                 ticket: call.ticket,
             };
             self.calls[window].push((device, launched));
-        };
-        match (call.composite as usize).checked_sub(1) {
-            None => push(call),
-            // The sends and receives of one operation have one launch.
-            Some(composite) => {
-                let calls = &process.composites[composite].calls;
-                calls
-                    .iter()
-                    .for_each(|index| push(&process.calls[*index as usize]));
-            }
-        }
+        });
     }
 
     fn take_in(&mut self, at: i64) {
         if at != 0 {
             let (from, to) = self.active.unwrap_or((at, at));
             self.active = Some((from.min(at), to.max(at)));
+        }
+    }
+}
+
+/// Hands the call to `each`, or the sends and receives of one operation, which have one launch.
+fn each_call(process: &Process, call: &tables::Call, mut each: impl FnMut(&tables::Call)) {
+    match (call.composite as usize).checked_sub(1) {
+        None => each(call),
+        Some(composite) => {
+            let calls = process.composites[composite].calls.iter();
+            calls.for_each(|index| each(&process.calls[*index as usize]));
         }
     }
 }
@@ -419,7 +486,6 @@ impl Gatherer {
         }
         let active = calls.active.map_or(0, |(from, to)| to - from);
         let names = Arc::new(Names::new(&windows.names, &capture.communication));
-        let mut of_names = vec![OfName::default(); names.len()];
         let mut lanes: BTreeMap<u32, Lane> = BTreeMap::new();
         for (index, window) in windows
             .list
@@ -427,7 +493,7 @@ impl Gatherer {
             .enumerate()
             .filter(|(_, w)| w.is_whole())
         {
-            let host_waited = host::waited(window, &names);
+            let host_pieces = host::pieces(window, &names);
             let launched = &calls.calls[index];
             for on in join::on_devices(window, launched, process, &capture.names, &names) {
                 let (ran, Some(seen)) = (on.ran, on.seen) else {
@@ -437,19 +503,12 @@ impl Gatherer {
                     let ns = u64::try_from(kernel.end - kernel.start).ok()?;
                     Some((kernel.captured_as?, ns))
                 }));
-                let lane = lanes.entry(on.device).or_insert_with(|| Lane {
-                    rank: process.rank,
-                    host: process.host.clone(),
-                    pid: process.pid,
-                    device: on.device,
-                    active,
-                    windows: Vec::new(),
-                    host_waited: Vec::new(),
-                    replays: Vec::new(),
-                });
-                lane.host_waited.extend(&host_waited);
+                let lane = lanes.entry(on.device);
+                let lane = lane.or_insert_with(|| Lane::new(process, on.device, active));
+                lane.host_pieces.extend(&host_pieces);
+                lane.gpu_ran.extend(host::ran(ran, &names, &seen));
                 lane.replays.extend(replays::of_device(ran, &seen, &names));
-                self.count(ran, &seen, &names, &mut of_names);
+                lane.by_name.add(ran, &seen, &names);
                 // What communicates beside a kernel is only known in this time.
                 let computed = computed(ran, &names, seen.known);
                 lane.windows.push(LaneWindow {
@@ -459,57 +518,26 @@ impl Gatherer {
                 });
             }
         }
+        for (device, timed) in &calls.timed {
+            // A communicator's device may not be known.
+            let only = lanes.keys().next().copied();
+            let only = only.filter(|_| *device == u32::MAX && lanes.len() == 1);
+            let device = only.unwrap_or(*device);
+            let lane = lanes.entry(device);
+            let lane = lane.or_insert_with(|| Lane::new(process, device, active));
+            lane.timed = timed::window(timed, process, &capture.names, &lane.windows);
+        }
         self.lanes.extend(lanes.into_values());
-        let of_names = (0..).zip(&of_names).filter(|(_, of)| of.kernels > 0);
-        for (id, of) in of_names {
-            let name = names.name(id).to_owned();
-            self.kernels.entry(name).or_default().add(of);
-        }
         in_graphs
-    }
-
-    /// Sums up kernels by the ids of their names, copies and fills.
-    fn count(&mut self, ran: &[Ran], seen: &Seen, names: &Names, of_names: &mut [OfName]) {
-        let span = seen.span;
-        self.seen += seen.length();
-        for r in ran {
-            let time = (r.start.max(span.0), r.end.min(span.1));
-            if time.0 >= time.1 {
-                continue;
-            }
-            let is_nccl = r.kind == ActivityKind::Kernel && names.does(r.name) == Does::Nccl;
-            let (beside, hidden) = match is_nccl {
-                true => (0, seen.computes.covers(time)),
-                false => (seen.communicates().covers(time), 0),
-            };
-            let of = match r.kind {
-                ActivityKind::Kernel => of_names.get_mut(r.name as usize),
-                ActivityKind::Copy => Some(&mut self.copies),
-                ActivityKind::Fill => Some(&mut self.fills),
-            };
-            let Some(of) = of else { continue };
-            of.add(&OfName {
-                kernels: 1,
-                ns: time.1 - time.0,
-                beside,
-                hidden,
-            });
-        }
     }
 
     /// Takes in what was gathered from the processes that follow.
     pub fn merge(&mut self, later: Gatherer) {
         self.lanes.extend(later.lanes);
-        self.seen += later.seen;
         self.yielded += later.yielded;
         for (cause, n) in later.without {
             *self.without.entry(cause).or_default() += n;
         }
-        for (name, of) in later.kernels {
-            self.kernels.entry(name).or_default().add(&of);
-        }
-        self.copies.add(&later.copies);
-        self.fills.add(&later.fills);
     }
 
     /// When windows were open on each GPU, and when communication was exposed in them.
@@ -547,7 +575,16 @@ impl Gatherer {
     }
 
     /// What the windows show; `None` if there are none, and nothing says why.
-    pub fn finish(self, capture: &Capture) -> Option<Streams> {
+    pub fn finish(mut self, capture: &Capture) -> Option<Streams> {
+        // Those without windows come last. Without a single window, they show nothing.
+        self.lanes.sort_by_key(|lane| lane.windows.is_empty());
+        if self
+            .lanes
+            .first()
+            .is_some_and(|lane| lane.windows.is_empty())
+        {
+            self.lanes.clear();
+        }
         if self.lanes.is_empty() && self.without.is_empty() && self.yielded == 0 {
             return None;
         }
@@ -561,33 +598,11 @@ impl Gatherer {
         let all = alone(windows.map(LaneWindow::kernels));
         let own: Vec<Alone> = self.lanes.iter().map(Lane::alone).collect();
         let ranks = self.lanes.iter().zip(&own).enumerate();
+        let ranks = ranks.filter(|(_, (lane, _))| !lane.windows.is_empty());
         let ranks: Vec<RankStreams> = ranks
             .map(|(index, (lane, own))| rank_row(index, lane, &waits, own, &all))
             .collect();
         let us = |ns: i64| ns as f64 / 1e3;
-        let mut functions: BTreeMap<&str, OfName> = BTreeMap::new();
-        let nccl = self
-            .kernels
-            .iter()
-            .filter(|(name, _)| kinds::does(name, &capture.communication) == Does::Nccl);
-        for (name, of) in nccl {
-            functions.entry(kinds::function(name)).or_default().add(of);
-        }
-        let functions = functions.into_iter();
-        let mut communication: Vec<FunctionStreams> = functions
-            .map(|(function, of)| FunctionStreams {
-                function: function.to_owned(),
-                kernels: of.kernels,
-                sum_us: us(of.ns),
-                exposed_us: us(of.ns - of.hidden),
-                hidden_us: us(of.hidden),
-            })
-            .collect();
-        communication.sort_by(|a, b| {
-            b.sum_us
-                .total_cmp(&a.sum_us)
-                .then_with(|| a.function.cmp(&b.function))
-        });
         let mut others: BTreeMap<&'static str, (u64, i64)> = BTreeMap::new();
         let windows = self.lanes.iter().flat_map(|lane| &lane.windows);
         for (library, (kernels, ns)) in windows.flat_map(|w| &w.seen.others) {
@@ -602,36 +617,7 @@ impl Gatherer {
                 sum_us: us(ns),
             })
             .collect();
-        let row = |name: String, kind: &'static str, of: OfName| KernelRow {
-            name,
-            kind,
-            kernels: of.kernels,
-            sum_us: us(of.ns),
-            share: of.ns as f64 / self.seen.max(1) as f64,
-            beside_us: us(of.beside),
-        };
-        let mut kernels: Vec<KernelRow> = Vec::new();
-        for (name, kind, of) in [
-            ("copies", "copy", self.copies),
-            ("fills", "fill", self.fills),
-        ] {
-            if of.kernels > 0 {
-                kernels.push(row(name.to_owned(), kind, of));
-            }
-        }
-        kernels.extend(self.kernels.into_iter().map(|(name, of)| {
-            let kind = match kinds::does(&name, &capture.communication) {
-                Does::Computes => "computing",
-                _ => "communication",
-            };
-            row(name, kind, of)
-        }));
-        kernels.sort_by(|a, b| {
-            b.sum_us
-                .total_cmp(&a.sum_us)
-                .then_with(|| a.name.cmp(&b.name))
-        });
-        kernels.truncate(MOST_KERNELS);
+        let kernels = by_name::rows(&self.lanes);
         Some(Streams {
             windows: self
                 .lanes
@@ -640,10 +626,12 @@ impl Gatherer {
                 .sum(),
             yielded: self.yielded,
             without: self.without,
-            communication,
+            communication: by_name::communication(&self.lanes),
             other_communication,
+            kernels_by_rank: by_name::of_ranks(&self.lanes, &kernels),
             kernels,
-            common_us: us(waits.common()),
+            common_us: us(waits.looked_at()),
+            timed: (self.lanes.len() - ranks.len()) as u64,
             operations: waits.operations,
             waited_for: losses::waited_for(&self.lanes, &ranks, &waits, &own, &all),
             replays: replays::rows(&self.lanes),
@@ -672,10 +660,9 @@ fn share(windows: impl Iterator<Item = (f64, f64)>) -> Share {
     }
 }
 
-/// How much of the time a rank's host waited for its GPU: so much less could a step take, and no more.
+/// How much faster a rank's host could have been.
 fn host_waited(lane: &Lane) -> Option<Share> {
-    let windows = lane.host_waited.iter().copied();
-    (!lane.host_waited.is_empty()).then(|| share(windows))
+    host::ahead(&lane.host_pieces, &lane.gpu_ran)
 }
 
 fn rank_row(index: usize, lane: &Lane, waits: &Waits, own: &Alone, others: &Alone) -> RankStreams {
@@ -683,13 +670,12 @@ fn rank_row(index: usize, lane: &Lane, waits: &Waits, own: &Alone, others: &Alon
         let windows = lane.windows.iter().map(|w| &w.seen);
         share(windows.map(|seen| (pick(seen) as f64, seen.length() as f64)))
     };
-    let pieces = waits.pieces.iter().enumerate();
-    let exposed_waiting = share(pieces.map(|(at, piece)| {
-        let ns = waits.all.get(&(index, at)).copied().unwrap_or(0);
-        (ns as f64, (piece.1 - piece.0) as f64)
+    let exposed_waiting = share(waits.each(index, |at| {
+        waits.all.get(&(index, at)).copied().unwrap_or(0) as f64
     }));
     let seen: i64 = lane.windows.iter().map(|w| w.seen.length()).sum();
-    let beside = slowed(lane.windows.iter().map(LaneWindow::kernels), own, others);
+    let windows = lane.windows.iter().map(LaneWindow::kernels);
+    let beside = slowed(windows, &[own, others]);
     let beside_share = part(&|seen| seen.beside);
     RankStreams {
         rank: lane.rank,

@@ -936,6 +936,8 @@ impl<'a> Page<'a> {
         );
         self.table_of("streams.replays", "Replays of CUDA graphs", &[REPLAYS], "");
         self.table_of("streams.kernels", "Kernels", &[KERNELS], "");
+        let by_rank = &[KERNELS_BY_RANK];
+        self.table_of("streams.kernels_by_rank", "Kernels by rank", by_rank, "");
         self.end();
         self.bubbles();
     }

@@ -78,6 +78,12 @@ pub(crate) fn lines(streams: &Streams) -> Vec<String> {
         let processes = plural(*n, "process has", "processes have");
         lines.push(format!("{processes} no kernel windows: {why}."));
     }
+    if streams.timed > 0 {
+        lines.push(format!(
+            "When {} without windows came to an operation is known from CUDA events.",
+            plural(streams.timed, "GPU", "GPUs")
+        ));
+    }
     lines
 }
 
@@ -154,6 +160,40 @@ pub(crate) fn kernels(report: &Report, page: &mut Page) {
         table.row([
             cut(&kernel.name, NAME),
             kernel.kind.to_owned(),
+            kernel.kernels.to_string(),
+            unit.show(Some(kernel.sum_us)),
+            three(kernel.sum_us / kernel.kernels.max(1) as f64),
+            percent(kernel.share),
+            percent(kernel.beside_us / kernel.sum_us.max(f64::MIN_POSITIVE)),
+        ]);
+    }
+    page.table(&table, KERNELS, "kernels");
+    kernels_by_rank(streams, page);
+}
+
+/// Writes the kernels by name and rank, kernel by kernel.
+fn kernels_by_rank(streams: &Streams, page: &mut Page) {
+    if streams.ranks.len() < 2 {
+        return;
+    }
+    let names = [
+        "kernel", "rank", "kernels", "sum", "mean_us", "share_%", "beside_%",
+    ];
+    let mut table = Table::new(names, "<>>>>>>");
+    table.squeeze = &["mean_us", "kernels"];
+    let unit = Unit::of(streams.kernels_by_rank.iter().map(|kernel| kernel.sum_us));
+    page.title(&format!(
+        "Kernels by rank (in the same order; sum in {}; %: of the time that windows of this GPU show)",
+        unit.name
+    ));
+    for kernel in &streams.kernels_by_rank {
+        let mut ranks = streams.ranks.iter();
+        let this = ranks.find(|rank| {
+            (&rank.host, rank.pid, rank.device) == (&kernel.host, kernel.pid, kernel.device)
+        });
+        table.row([
+            cut(&kernel.name, NAME),
+            this.map_or(String::new(), |rank| name(streams, rank)),
             kernel.kernels.to_string(),
             unit.show(Some(kernel.sum_us)),
             three(kernel.sum_us / kernel.kernels.max(1) as f64),

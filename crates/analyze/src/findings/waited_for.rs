@@ -35,6 +35,10 @@ fn finding(rank: &WaitedFor, streams: &Streams, wall_us: Option<f64>) -> Finding
         )
     };
     let (low, high) = rank.loss_interval_us.unwrap_or_default();
+    let by = match rank.by_events {
+        true => " Its process has no kernel windows: CUDA events say when it came.",
+        false => "",
+    };
     Finding {
         kind: "late_rank",
         sentence: format!("{who} {}: {why}.", costs(rank.loss_us, wall_us)),
@@ -44,7 +48,7 @@ fn finding(rank: &WaitedFor, streams: &Streams, wall_us: Option<f64>) -> Finding
         when_us: None,
         evidence: format!(
             "It {} in {} of kernel windows. Measured there: the time in which the others' GPUs waited and \
-             computed nothing, and what waiting slowed beside it. 95 % interval of the cost: {}.",
+             computed nothing, and what waiting slowed beside it.{by} 95 % interval of the cost: {}.",
             arrived_last(rank.last, streams.operations),
             time(streams.common_us),
             times(low, high),
@@ -68,6 +72,7 @@ mod tests {
             device: 0,
             last: 90,
             operations: 100,
+            by_events: false,
             loss: Share {
                 share,
                 interval: Some((low, 2.0 * share)),
@@ -84,8 +89,10 @@ mod tests {
             communication: Vec::new(),
             other_communication: Vec::new(),
             kernels: Vec::new(),
+            kernels_by_rank: Vec::new(),
             common_us: 1e6,
             operations: 100,
+            timed: 0,
             bubbles: Vec::new(),
             replays: Vec::new(),
             waited_for: vec![rank(1, 0.2, 0.1), rank(2, 0.2, -0.1), rank(3, 0.005, 0.004)],

@@ -147,8 +147,7 @@ fn bubble(index: usize, lanes: &[Lane], waits: &Waits) -> Bubble {
 fn waited(index: usize, lane: &Lane, waits: &Waits, late: Late) -> Union {
     let these = waits.direct.iter();
     let these = these.filter(|wait| wait.lane == index && wait.late == late);
-    let exposed =
-        these.flat_map(|wait| without(wait.whole, &lane.windows[wait.window].seen.computes));
+    let exposed = these.flat_map(|wait| without(wait.whole, &lane.at(wait.window).computes));
     Union::of(exposed.collect())
 }
 
@@ -194,10 +193,10 @@ fn others(index: usize, lanes: &[Lane], waits: &Waits) -> BTreeMap<usize, OfOthe
         these.sort_by_key(|(wait, _)| wait.whole);
         let mut until = i64::MIN;
         for (wait, causes) in these {
-            let computes = &lanes[index].windows[wait.window].seen.computes;
+            let computes = &lanes[index].at(wait.window).computes;
             let span = (wait.whole.0.max(until), wait.whole.1);
             until = until.max(wait.whole.1);
-            let pieces = waits.overlaps(span).map(|(_, span)| span);
+            let pieces = waits.overlaps_common(span).map(|(_, span)| span);
             let exposed = pieces.flat_map(|span| without(span, computes));
             let exposed: Vec<Span> = exposed.flat_map(|span| without(span, before)).collect();
             let ns: i64 = exposed.iter().map(|(from, to)| to - from).sum();

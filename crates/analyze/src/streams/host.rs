@@ -7,11 +7,13 @@
 //!
 //! Rule: this is known only for windows in which all launches were seen.
 
-use super::intervals::Union;
+use super::intervals::{Span, Union};
 use super::kinds::{Does, Names};
+use super::window::Seen;
+use super::{share, Share};
 use capture::windows::{ActivityKind, Ask};
-use std::collections::BTreeMap;
-use tables::windows::Window;
+use std::collections::{BTreeMap, BTreeSet};
+use tables::windows::{Asked, Window};
 
 /// A call of the driver that takes so many times as long as the quick ones of its kind has waited.
 const WAITED: i64 = 4;
@@ -33,16 +35,86 @@ fn misses_launches(kernels: usize, launches: usize) -> bool {
     kernels > launches + launches / 16 + 16
 }
 
-/// For how long the host waited for the GPU in each piece of a window, and how long the piece was, ns; none
-/// where that is not known.
-pub fn waited(window: &Window, names: &Names) -> Vec<(f64, f64)> {
-    let kernels = window.ran.iter().filter(|r| {
-        r.kind == ActivityKind::Kernel && r.graph == 0 && names.does(r.name) != Does::Nccl
-    });
+/// How far a host comes with what it asks for: kernels that it launches one by one, and graphs.
+pub type Progress = [f64; 2];
+
+/// What a host did in a piece of a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Piece {
+    /// How long it is, ns.
+    pub length: f64,
+    /// It did not wait for the GPU, ns.
+    pub own: f64,
+    /// How far it came meanwhile.
+    pub launched: Progress,
+}
+
+/// How far a GPU came in a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Ran {
+    /// What of the host's launches it ran.
+    pub ran: Progress,
+    /// In which time, ns.
+    pub length: f64,
+}
+
+fn is_own(ran: &tables::windows::Ran, names: &Names) -> bool {
+    ran.kind == ActivityKind::Kernel && ran.graph == 0 && names.does(ran.name) != Does::Nccl
+}
+
+/// How far a GPU came in each cycle of a window, or in all of it if no cycles were found; `ran` is what ran on
+/// it.
+pub fn ran(ran: &[tables::windows::Ran], names: &Names, seen: &Seen) -> Vec<Ran> {
+    let ends = match seen.marks.len() {
+        0 | 1 => vec![seen.span.0, seen.span.1],
+        _ => seen.marks.clone(),
+    };
+    // A graph counts when it begins.
+    let mut known = BTreeSet::new();
+    let graphs = ran.iter().filter(|r| r.graph != 0);
+    let graphs: Vec<i64> = graphs
+        .filter(|r| known.insert(r.correlation))
+        .map(|r| r.start)
+        .collect();
+    let of = |span: Span| {
+        let before = |at: i64| graphs.partition_point(|start| *start < at);
+        let first = ran.partition_point(|r| r.start < span.0);
+        let inside = ran[first..].iter().take_while(|r| r.start < span.1);
+        let kernels = inside.filter(|r| is_own(r, names)).count();
+        Ran {
+            ran: [kernels as f64, (before(span.1) - before(span.0)) as f64],
+            length: (span.1 - span.0) as f64,
+        }
+    };
+    ends.windows(2).map(|pair| of((pair[0], pair[1]))).collect()
+}
+
+/// What the host did in each piece of a window; nothing where that is not known.
+pub fn pieces(window: &Window, names: &Names) -> Vec<Piece> {
+    let kernels = window.ran.iter().filter(|r| is_own(r, names));
     let launches = window.asked.iter().filter(|a| a.kind == Ask::Launch);
     if misses_launches(kernels.count(), launches.count()) || window.asked.is_empty() {
         return Vec::new();
     }
+    let waited = waited(window);
+    let length = (window.closing - window.open) / PIECES;
+    let piece = |n: i64| {
+        let span = (window.open + n * length, window.open + (n + 1) * length);
+        let of = |kind: Ask| {
+            let inside = |a: &&Asked| a.kind == kind && (span.0..span.1).contains(&a.at);
+            window.asked.iter().filter(inside).count() as f64
+        };
+        Piece {
+            length: length as f64,
+            own: (length - waited.covers(span)) as f64,
+            launched: [of(Ask::Launch), of(Ask::LaunchGraph)],
+        }
+    };
+    (0..PIECES).map(piece).collect()
+}
+
+/// When the driver made the host wait.
+fn waited(window: &Window) -> Union {
     let mut by_kind: BTreeMap<Ask, Vec<u64>> = BTreeMap::new();
     for asked in &window.asked {
         by_kind.entry(asked.kind).or_default().push(asked.took);
@@ -72,17 +144,58 @@ pub fn waited(window: &Window, names: &Names) -> Vec<(f64, f64)> {
         };
         (took > usual * quick).then_some(span)
     });
-    let waited = Union::of(spans.collect());
-    let length = (window.closing - window.open) / PIECES;
-    let piece = |n: i64| (window.open + n * length, window.open + (n + 1) * length);
-    let of = |piece| (waited.within(piece).length() as f64, length as f64);
-    (0..PIECES).map(|n| of(piece(n))).collect()
+    Union::of(spans.collect())
+}
+
+/// By which part of the time a host could be faster. Two things say so: for how long it waited in windows,
+/// and what it needs for the work of its GPU, by what the GPU takes for that. A queue takes up a hundred steps
+/// and more, so a host waits seldom and then for long: the first differs much from window to window. The
+/// second differs where launches take differently long. They count by how sure they are.
+pub fn ahead(host: &[Piece], gpu: &[Ran]) -> Option<Share> {
+    let sum = |unit: usize| host.iter().map(|piece| piece.launched[unit]).sum::<f64>();
+    // The unit that comes more often.
+    let unit = usize::from(sum(1) > sum(0));
+    let waited = share(
+        host.iter()
+            .map(|piece| (piece.length - piece.own, piece.length)),
+    );
+    let each = share(host.iter().map(|piece| (piece.own, piece.launched[unit])));
+    let rate = share(gpu.iter().map(|of| (of.ran[unit], of.length)));
+    let needs = each.share * rate.share;
+    if needs <= 0.0 {
+        return (!host.is_empty()).then_some(waited);
+    }
+    let error = |of: &Share| of.interval.map(|(low, _)| 1.0 - low / of.share);
+    let error = error(&each).zip(error(&rate)).map(|(a, b)| a.hypot(b));
+    let by_need = Share {
+        share: (1.0 - needs).max(0.0),
+        interval: error.map(|e| (1.0 - needs * (1.0 + e), 1.0 - needs * (1.0 - e))),
+    };
+    Some(both(waited, by_need))
+}
+
+/// Of two ways to know a share, the mean that is the surest.
+fn both(a: Share, b: Share) -> Share {
+    let half = |of: &Share| of.interval.map(|(low, high)| (high - low) / 2.0);
+    let (Some(half_a), Some(half_b)) = (half(&a), half(&b)) else {
+        return if a.interval.is_some() { a } else { b };
+    };
+    let (of_a, of_b) = (half_b * half_b, half_a * half_a);
+    if of_a + of_b <= 0.0 {
+        return b;
+    }
+    let share = (of_a * a.share + of_b * b.share) / (of_a + of_b);
+    let half = half_a * half_b / (of_a + of_b).sqrt();
+    Share {
+        share,
+        interval: Some((share - half, share + half)),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tables::windows::{Asked, Ran};
+    use tables::windows::Ran as Record;
 
     /// A window of 100 ms: a launch each ms, of which every `slow`th takes `took` µs, and the kernels.
     fn window(kind: Ask, slow: usize, took: u64, kernels: usize) -> Window {
@@ -98,7 +211,7 @@ mod tests {
             stream: 0,
             object: 0,
         };
-        let kernel = Ran {
+        let kernel = Record {
             device: 0,
             start: 0,
             end: 1,
@@ -121,11 +234,10 @@ mod tests {
 
     fn share(window: &Window) -> Option<f64> {
         let names = Names::new(&["", "gemm"].map(String::from), &[]);
-        let pieces = waited(window, &names);
-        let (of, all) = pieces
-            .iter()
-            .fold((0.0, 0.0), |(a, b), p| (a + p.0, b + p.1));
-        (all > 0.0).then(|| (of / all * 1000.0).round() / 1000.0)
+        let pieces = pieces(window, &names);
+        let waited: f64 = pieces.iter().map(|piece| piece.length - piece.own).sum();
+        let waited = waited / pieces.iter().map(|piece| piece.length).sum::<f64>();
+        (!pieces.is_empty()).then(|| (waited * 1000.0).round() / 1000.0)
     }
 
     #[test]
@@ -139,6 +251,36 @@ mod tests {
         assert_eq!(share(&window(Ask::LaunchGraph, 1, 850, 0)), Some(0.8));
         // Who asks to wait waits all the time.
         assert_eq!(share(&window(Ask::Synchronise, 10, 500, 0)), Some(0.055));
+    }
+
+    #[test]
+    fn a_host_that_waits_seldom_and_long_is_known_by_what_it_needs() {
+        // It needs 10 µs for each of 1000 launches of 15 ms, and waits for all that it is ahead in one piece of
+        // eight.
+        let piece = |n: u32| Piece {
+            length: 15e6,
+            own: if n.is_multiple_of(8) { 1e6 } else { 13e6 },
+            launched: if n.is_multiple_of(8) {
+                [100.0, 0.0]
+            } else {
+                [1300.0, 0.0]
+            },
+        };
+        let host: Vec<Piece> = (0..16).map(piece).collect();
+        let gpu = vec![
+            Ran {
+                ran: [1000.0, 0.0],
+                length: 15e6,
+            };
+            16
+        ];
+        let ahead = ahead(&host, &gpu).expect("launches were seen");
+        assert!((ahead.share - 1.0 / 3.0).abs() < 0.01, "{ahead:?}");
+        let (low, high) = ahead.interval.expect("enough");
+        assert!(0.3 < low && high < 0.36, "{ahead:?}");
+        // Without a GPU's time, how often it waited is left.
+        let waited = super::ahead(&host, &[]).expect("launches were seen");
+        assert!((waited.share - 0.2333).abs() < 0.001, "{waited:?}");
     }
 
     #[test]

@@ -51,12 +51,19 @@ pub struct Slowed {
     pub took: f64,
     /// ns.
     pub alone: f64,
+    /// What others took that can't be compared, ns.
+    pub unknown: f64,
 }
 
 impl Slowed {
     /// How many times as long they took; `None` where nothing can be compared.
     pub fn ratio(&self) -> Option<f64> {
         (self.alone > 0.0).then(|| self.took / self.alone)
+    }
+
+    /// Which part of them can't be compared.
+    pub fn unknown(&self) -> f64 {
+        self.unknown / (self.took + self.unknown).max(1.0)
     }
 
     /// Which part of what they took was lost.
@@ -88,21 +95,36 @@ pub fn alone<'a>(windows: impl Iterator<Item = (&'a [Computed], &'a Union)>) -> 
     alone
 }
 
-/// Kernels of windows that ran beside these spans, against what the same take `alone`, or else on `others`.
+/// What the kernels of windows take, whatever ran beside them.
+pub fn taken<'a>(windows: impl Iterator<Item = &'a [Computed]>) -> Alone {
+    let mut taken = Alone::new();
+    for (same, span) in windows.flatten() {
+        let sum = taken.entry(*same).or_default();
+        *sum = (sum.0 + 1, sum.1 + (span.1 - span.0));
+    }
+    taken.retain(|_, (n, _)| *n >= LEAST);
+    taken
+}
+
+/// Kernels of windows that ran beside these spans, against what the same take in the first of `than` that
+/// has them.
 pub fn slowed<'a>(
     windows: impl Iterator<Item = (&'a [Computed], &'a Union)>,
-    alone: &Alone,
-    others: &Alone,
+    than: &[&Alone],
 ) -> Slowed {
     let mut slowed = Slowed::default();
     for (kernels, when) in windows {
         for (same, span) in kernels {
-            let Some((n, ns)) = alone.get(same).or_else(|| others.get(same)) else {
+            if share(when, *span) < MOSTLY {
                 continue;
-            };
-            if share(when, *span) >= MOSTLY {
-                slowed.took += (span.1 - span.0) as f64;
-                slowed.alone += *ns as f64 / *n as f64;
+            }
+            let took = (span.1 - span.0) as f64;
+            match than.iter().find_map(|than| than.get(same)) {
+                Some((n, ns)) => {
+                    slowed.took += took;
+                    slowed.alone += *ns as f64 / *n as f64;
+                }
+                None => slowed.unknown += took,
             }
         }
     }
@@ -150,7 +172,7 @@ mod tests {
         let communicates = Union::of(vec![(490, 2000)]);
         let own = alone([(&kernels[..], &communicates)].into_iter());
         let beside = || [(&kernels[..], &communicates)].into_iter();
-        let slowed = |others: &Alone| super::slowed(beside(), &own, others);
+        let slowed = |others: &Alone| super::slowed(beside(), &[&own, others]);
         let of_own = slowed(&Alone::new());
         assert_eq!((of_own.took, of_own.alone), (65.0, 50.0));
         assert_eq!(of_own.ratio(), Some(1.3));

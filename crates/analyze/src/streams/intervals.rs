@@ -27,6 +27,11 @@ impl Union {
         &self.0
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Its length, ns.
     pub fn length(&self) -> i64 {
         self.0.iter().map(|(from, to)| to - from).sum()

@@ -126,7 +126,7 @@ pub fn of_process<'a>(capture: &'a Capture, index: usize) -> Vec<KernelRef<'a>> 
     }
     let walk = Walk::new(process);
     let on_devices = devices(process, walk.places());
-    let mut calls = Calls::new(process);
+    let mut calls = Calls::new(capture, process);
     walk.for_each(&mut Steps::default(), |execution| {
         calls.add(process, &on_devices, execution);
     });

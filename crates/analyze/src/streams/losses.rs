@@ -3,13 +3,16 @@
 //! Rule: a loss is no more than the others' communication is more exposed than the late rank's own, and no
 //! more than the others' hosts could be faster.
 
-use super::interference::{slowed, Alone};
+use super::interference::{slowed, taken, Alone, Slowed};
 use super::intervals::Union;
 use super::waiting::Waits;
+use super::window::NcclKernel;
 use super::{host_waited, schedule, share, Lane, RankStreams, Share, WaitedFor};
 
 /// The ends of an operation on its ranks are apart by so much, ns: a wait is not known better.
 const ENDS_NS: f64 = 500.0;
+/// A kernel that begins so soon after another of NCCL was queued behind it, ns.
+const QUEUED_NS: i64 = 10_000;
 
 /// The smaller of two shares, and of the ends of their intervals.
 fn smaller(a: Share, b: Share) -> Share {
@@ -23,23 +26,183 @@ fn smaller(a: Share, b: Share) -> Share {
     }
 }
 
-/// By lane: which part of the computing beside kernels that waited was lost to that.
-fn lost_beside_waiting(lanes: &[Lane], waits: &Waits, own: &[Alone], all: &Alone) -> Vec<f64> {
-    let nothing = Union::default();
-    let lost = |(index, (lane, own)): (usize, (&Lane, &Alone))| {
-        let waiting = waits.waiting.get(&index).unwrap_or(&nothing);
-        let windows = lane.windows.iter().map(|w| (&w.computed[..], waiting));
-        slowed(windows, own, all).lost()
-    };
-    lanes.iter().zip(own).enumerate().map(lost).collect()
+/// One share less another, of which the errors are independent.
+fn less(a: Share, b: Share) -> Share {
+    let share = a.share - b.share;
+    let half = |of: &Share| of.interval.map(|(low, high)| (high - low) / 2.0);
+    let half = half(&a).zip(half(&b)).map(|(a, b)| a.hypot(b));
+    Share {
+        share,
+        interval: half.map(|half| (share - half, share + half)),
+    }
 }
 
-/// Who was waited for, by loss.
+/// A lane, and something of each of its pieces.
+type OfPieces<'a> = (usize, &'a dyn Fn(usize) -> f64);
+
+/// What the job's lanes lost by waiting for each other.
+struct Losses<'a> {
+    lanes: &'a [Lane],
+    waits: &'a Waits,
+    /// By lane: what its kernels take without communication, and what they take in all.
+    alone: &'a [Alone],
+    taken: Vec<Alone>,
+    /// What kernels of any lane take without communication.
+    all: &'a Alone,
+}
+
+impl Losses<'_> {
+    /// Which part of the computing of a lane beside kernels that wait was lost to that. Nothing waits on the
+    /// lane that came last, and its kernels run beside transfers as those of this lane would. Kernels that it
+    /// does not show are compared with the same without communication.
+    fn beside_waiting(&self, waiting: usize, last: usize) -> Slowed {
+        let nothing = Union::default();
+        let when = self.waits.waiting.get(&waiting).unwrap_or(&nothing);
+        let windows = self.lanes[waiting].windows.iter();
+        let windows = windows.map(|w| (&w.computed[..], when));
+        slowed(
+            windows,
+            &[&self.taken[last], &self.alone[waiting], self.all],
+        )
+    }
+
+    /// What of the time of one lane, less what of the time of another; by piece.
+    fn difference(&self, a: OfPieces, b: OfPieces) -> Share {
+        match self.waits.shared {
+            true => share(self.waits.each(a.0, |at| a.1(at) - b.1(at))),
+            false => less(
+                share(self.waits.each(a.0, a.1)),
+                share(self.waits.each(b.0, b.1)),
+            ),
+        }
+    }
+
+    /// The time of a lane in which it communicated and computed nothing.
+    fn exposed(&self, lane: usize, piece: usize) -> f64 {
+        self.waits.exposed(self.lanes, lane, piece) as f64
+    }
+
+    /// The time of a lane in which it computed nothing.
+    fn not_computing(&self, lane: usize, piece: usize) -> f64 {
+        let span = self.waits.own[lane][piece];
+        let windows = self.lanes[lane].windows.iter();
+        let computed = windows.map(|w| w.seen.computes.covers(span)).sum::<i64>();
+        (span.1 - span.0 - computed) as f64
+    }
+
+    fn waited(&self, a: usize, b: usize, piece: usize) -> (i64, i64) {
+        self.waits.by.get(&(a, b, piece)).copied().unwrap_or((0, 0))
+    }
+
+    /// What a lane lost by waiting for `late`, less what that one lost by waiting for it; `None` if it never
+    /// waited for it. `host_late` says that the late one's GPU stood idle.
+    fn of(&self, other: usize, late: usize, host_late: impl Fn(f64) -> bool) -> Option<Share> {
+        if !self.waits.shows_cycles(other)
+            || !(0..self.waits.own[other].len()).any(|at| self.waited(other, late, at) != (0, 0))
+        {
+            return None;
+        }
+        let slowed = self.beside_waiting(other, late);
+        let hidden = |at: usize| slowed.lost() * self.waited(other, late, at).1 as f64;
+        // A transfer that is less exposed than the other's is no loss.
+        let back = |at: usize| self.waited(late, other, at).0.max(0) as f64;
+        let by_it = |at: usize| self.waited(other, late, at).0 as f64 + hidden(at);
+        let mut loss = self.difference((other, &by_it), (late, &back));
+        if self.waits.shows_cycles(late) {
+            let more = |of: &dyn Fn(usize, usize) -> f64| {
+                let of_other = |at: usize| of(other, at) + hidden(at);
+                self.difference((other, &of_other), (late, &|at| of(late, at)))
+            };
+            loss = smaller(loss, more(&|lane, at| self.exposed(lane, at)));
+            let idle_too = more(&|lane, at| self.not_computing(lane, at));
+            if !host_late(loss.share) && idle_too.share < loss.share {
+                // What else keeps the late one's GPU from computing is a part of why it was late, or would
+                // keep the other's GPU as well. Which of them is not known.
+                loss = Share {
+                    share: (loss.share + idle_too.share) / 2.0,
+                    interval: loss
+                        .interval
+                        .zip(idle_too.interval)
+                        .map(|(a, b)| (b.0, a.1)),
+                };
+            }
+        }
+        // What kernels of NCCL take away is at most half of what runs beside them: where a kernel has too few
+        // multiprocessors left for one round, it takes two.
+        let more = slowed.unknown() / 2.0;
+        let more = share(
+            self.waits
+                .each(other, |at| more * self.waited(other, late, at).1 as f64),
+        );
+        let interval = loss.interval.map(|(low, high)| (low, high + more.share));
+        let loss = Share { interval, ..loss };
+        Some(match host_waited(&self.lanes[other]) {
+            Some(host) => smaller(loss, host),
+            // How fast its host could be is not known.
+            None => Share {
+                interval: None,
+                ..loss
+            },
+        })
+    }
+
+    /// By how much ends of operations that are apart widen an interval.
+    fn ends(&self, other: usize, late: usize) -> f64 {
+        let times = self.waits.times.get(&(other, late)).copied().unwrap_or(0);
+        let pieces = self.waits.own[other].iter();
+        let length: i64 = pieces.map(|piece| piece.1 - piece.0).sum();
+        times as f64 * ENDS_NS / length.max(1) as f64
+    }
+
+    /// Whether a lane without windows was late because its host was. Its GPU was, if the kernel that others
+    /// waited for had been launched as long before as they waited, or if the GPU fell further behind the host
+    /// since the kernel before. A kernel that was queued behind another one does not say since when its rank
+    /// was ready, so it is not asked.
+    fn launched_late(&self, late: usize) -> bool {
+        let Some(timed) = &self.lanes[late].timed else {
+            return false;
+        };
+        let kernels = &timed.seen.nccl;
+        let queued = |kernel: &NcclKernel| Some(kernel.start - kernel.launched?);
+        let spans = |lane: &Lane| {
+            let kernels = lane.all().flat_map(|window| &window.seen.nccl);
+            Union::of(kernels.map(|kernel| (kernel.start, kernel.end)).collect())
+        };
+        let busy: Vec<Union> = self.lanes.iter().map(spans).collect();
+        let (mut by_host, mut by_gpu) = (0.0, 0.0);
+        for (wait, causes) in self.waits.direct.iter().zip(&self.waits.causes) {
+            let ready = (wait.whole.0 - QUEUED_NS, wait.whole.0);
+            if wait.last != late || busy[wait.lane].covers(ready) > 0 {
+                continue;
+            }
+            let waited = wait.whole.1 - wait.whole.0;
+            // Of a sender or receiver, what it worked longer.
+            let own = causes.iter().flatten().filter(|(lane, _)| *lane == late);
+            let part = match wait.since {
+                Some(_) => own.map(|(_, part)| part).sum(),
+                None => 1.0,
+            };
+            let at = kernels.partition_point(|kernel| kernel.start < wait.came());
+            let before = at.checked_sub(1).and_then(|at| queued(&kernels[at]));
+            match wait.queued.zip(before) {
+                Some((now, before)) if now >= waited || now > before => {
+                    by_gpu += part * waited as f64;
+                }
+                Some(_) => by_host += part * waited as f64,
+                None => {}
+            }
+        }
+        by_host > by_gpu
+    }
+}
+
+/// Who was waited for, by loss. `alone` is by lane what its kernels take without communication, `all` what
+/// they take on any.
 pub fn waited_for(
     lanes: &[Lane],
     ranks: &[RankStreams],
     waits: &Waits,
-    own: &[Alone],
+    alone: &[Alone],
     all: &Alone,
 ) -> Vec<WaitedFor> {
     let others_idle = |but: usize| {
@@ -48,45 +211,29 @@ pub fn waited_for(
         of.sort_by(f64::total_cmp);
         of.get(of.len() / 2).copied().unwrap_or(0.0)
     };
-    // Beside what waits, kernels are slowed otherwise than beside what moves data.
-    let lost = lost_beside_waiting(lanes, waits, own, all);
-    let common = waits.common();
-    let waited =
-        |a: usize, b: usize, piece: usize| waits.by.get(&(a, b, piece)).copied().unwrap_or((0, 0));
+    let windows = |lane: &Lane| taken(lane.windows.iter().map(|w| &w.computed[..]));
+    let losses = Losses {
+        lanes,
+        waits,
+        alone,
+        taken: lanes.iter().map(windows).collect(),
+        all,
+    };
     let meets = schedule::meets(lanes, waits).filter(|meets| !meets.is_empty());
     let whole = Union::of(waits.pieces.clone());
     let mut found = Vec::new();
-    for (index, (lane, rank)) in lanes.iter().zip(ranks).enumerate() {
-        // What each other rank lost by waiting for this one, less what this one lost by waiting for it.
-        let mut losses: Vec<Share> = Vec::new();
-        for (other, lost) in lost.iter().enumerate().filter(|(other, _)| *other != index) {
-            if !(0..waits.pieces.len()).any(|piece| waited(other, index, piece) != (0, 0)) {
-                continue;
-            }
-            let pieces = |of: &dyn Fn(usize) -> f64| {
-                let pieces = waits.pieces.iter().enumerate();
-                share(pieces.map(|(at, piece)| (of(at), (piece.1 - piece.0) as f64)))
-            };
-            let hidden = |at| lost * waited(other, index, at).1 as f64;
-            let by_it = pieces(&|at| {
-                let (exposed, back) = (waited(other, index, at).0, waited(index, other, at).0);
-                exposed as f64 - back as f64 + hidden(at)
-            });
-            let exposed = |lane: usize, at: usize| waits.exposed(&lanes[lane], at) as f64;
-            let more = pieces(&|at| exposed(other, at) - exposed(index, at) + hidden(at));
-            let loss = smaller(by_it, more);
-            losses.push(match host_waited(&lanes[other]) {
-                Some(host) => smaller(loss, host),
-                // How fast its host could be is not known.
-                None => Share {
-                    interval: None,
-                    ..loss
-                },
-            });
-        }
+    for (index, lane) in lanes.iter().enumerate() {
+        let host_late = |loss: f64| match ranks.get(index) {
+            Some(rank) => rank.idle.share - others_idle(index) >= loss / 2.0,
+            None => losses.launched_late(index),
+        };
+        let others = (0..lanes.len()).filter(|other| *other != index);
+        let of = |other: usize| Some((other, losses.of(other, index, host_late)?));
+        let mut by_other: Vec<(usize, Share)> = others.filter_map(of).collect();
         // The rank that waited least would be waited for next.
-        losses.sort_by(|a, b| a.share.total_cmp(&b.share));
-        let Some(loss) = losses.first().filter(|loss| loss.share > 0.0) else {
+        by_other.sort_by(|a, b| a.1.share.total_cmp(&b.1.share));
+        let least = by_other.first().filter(|(_, loss)| loss.share > 0.0);
+        let Some((other, loss)) = least.copied() else {
             continue;
         };
         let of_schedule = meets
@@ -101,10 +248,9 @@ pub fn waited_for(
                     interval,
                 }
             }
-            _ => *loss,
+            _ => loss,
         };
-        let last = waits.last.get(&index).copied().unwrap_or(0);
-        let ends = last as f64 * ENDS_NS / common.max(1) as f64;
+        let ends = losses.ends(other, index);
         let loss = &Share {
             interval: loss.interval.map(|(low, high)| (low - ends, high + ends)),
             ..*loss
@@ -114,15 +260,16 @@ pub fn waited_for(
             host: lane.host.clone(),
             pid: lane.pid,
             device: lane.device,
-            last,
+            last: waits.last.get(&index).copied().unwrap_or(0),
             operations: waits.operations,
+            by_events: lane.windows.is_empty(),
             loss: *loss,
             loss_us: loss.share * lane.active as f64 / 1e3,
             loss_interval_us: loss.interval.map(|(low, high)| {
                 let us = |share: f64| share.clamp(0.0, 1.0) * lane.active as f64 / 1e3;
                 (us(low), us(high))
             }),
-            host_late: rank.idle.share - others_idle(index) >= loss.share / 2.0,
+            host_late: host_late(loss.share),
         });
     }
     found.sort_by(|a, b| b.loss.share.total_cmp(&a.loss.share));

@@ -27,14 +27,15 @@ pub struct Meet {
 }
 
 /// The receives of a job, and the sends that kept their rank from going on; by time. `None` if ranks waited
-/// in collectives too, which are not followed here.
+/// in collectives too, which are not followed here, or some have no windows.
 pub fn meets(lanes: &[Lane], waits: &Waits) -> Option<Vec<Meet>> {
-    if waits.direct.iter().any(|wait| wait.late == Late::Rank) {
+    let all_shown = lanes.iter().all(|lane| !lane.windows.is_empty());
+    if !all_shown || waits.direct.iter().any(|wait| wait.late == Late::Rank) {
         return None;
     }
     let mut meets = waits.meets.clone();
     let exposed = |wait: &Direct| {
-        let seen = &lanes[wait.lane].windows[wait.window].seen;
+        let seen = lanes[wait.lane].at(wait.window);
         without(wait.whole, &seen.computes)
     };
     let mut receives: Vec<Vec<Span>> = vec![Vec::new(); lanes.len()];

@@ -23,10 +23,13 @@
 //! Of a wait, the part counts beside which the GPU computed nothing: that much later the rank went on. The
 //! rest is hidden, and slows the computing beside it.
 //!
-//! **When.** GPUs are behind their hosts by different times. So only the time counts that windows of all
-//! GPUs show, and of that whole cycles. It is cut into [`Waits::pieces`], whose shares make the intervals.
-//! Where no cycles are found nothing counts: what a window shows of a part of a step says nothing about
-//! steps.
+//! **When.** Of each GPU the whole cycles of its windows count, cut into [`Waits::own`] pieces, whose shares
+//! make the intervals; if windows of all GPUs show most of that together, only what they show together. Where
+//! no cycles are found nothing counts: what a window shows of a part of a step says nothing about steps. When
+//! the others came to its operations is known from their windows, or else from CUDA events
+//! ([`super::timed`]). A piece counts if that is known for most of its operations ([`Waits::weight`]).
+//! Bubbles need to know what all GPUs computed at the same time: only [`Waits::pieces`] count for them, which
+//! windows of all GPUs show.
 //!
 //! Rule: no rank's exposed waiting is more than its exposed communication, so no loss is more than the
 //! windows show.
@@ -36,7 +39,7 @@ use super::intervals::{Span, Union};
 use super::kinds::function;
 use super::schedule::Meet;
 use super::window::Peer;
-use super::Lane;
+use super::{Lane, LEAST_WINDOWS};
 use std::collections::HashMap;
 
 /// Functions whose operations nobody leaves before the last has begun.
@@ -49,14 +52,16 @@ struct WaitPart {
     window: usize,
     start: i64,
     end: i64,
+    /// As in [`super::window::NcclKernel`].
+    launched: Option<i64>,
 }
 
 /// Waiting of GPUs, by piece of the common time, ns.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
-    /// By waiting lane and piece: exposed.
+    /// By waiting lane and own piece: exposed.
     pub all: HashMap<(usize, usize), i64>,
-    /// By waiting lane, lane that is charged, and piece: exposed and hidden.
+    /// By waiting lane, lane that is charged, and own piece of the first: exposed and hidden.
     pub by: HashMap<(usize, usize, usize), (i64, i64)>,
     /// Operations by their last lane.
     pub last: HashMap<usize, u64>,
@@ -64,6 +69,17 @@ pub struct Waits {
     pub operations: u64,
     /// The time that windows of all GPUs show, in pieces, ascending.
     pub pieces: Vec<Span>,
+    /// By lane: the whole cycles that its windows show, in pieces, ascending. A lane that shows too few has
+    /// those of the one that shows most.
+    pub own: Vec<Vec<Span>>,
+    /// By lane: whether the cycles are its own.
+    cycles: Vec<bool>,
+    /// All lanes have the same pieces: those that windows of all GPUs show.
+    pub shared: bool,
+    /// By lane and own piece.
+    found: HashMap<(usize, usize), Found>,
+    /// By waiting lane and the one that came last: how often.
+    pub times: HashMap<(usize, usize), u64>,
     /// Whole steps in them.
     pub steps: u64,
     /// By lane: when its kernels waited for another, in any operation.
@@ -112,6 +128,28 @@ pub struct Direct {
     end: i64,
     /// Of the kernel of the one that came last: its window, and when it ran.
     other: (usize, Span),
+    /// How long that one had been launched when it began, if that is known.
+    pub queued: Option<i64>,
+}
+
+/// Of how many kernels of a piece it is known when the others came.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    /// In collectives.
+    collectives: u64,
+    /// Those that were found on all ranks.
+    on_all: u64,
+    /// Kernels that receive.
+    receives: u64,
+    /// Those of which a sender was found. What had been sent before is not found, and nobody waited for it.
+    sent: u64,
+}
+
+impl Direct {
+    /// When the one that came last came.
+    pub fn came(&self) -> i64 {
+        self.other.1 .0
+    }
 }
 
 /// A window is cut into so many pieces at most.
@@ -121,7 +159,7 @@ const PIECES: usize = 8;
 pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
     let mut kinds: HashMap<(u32, &str), Vec<Vec<WaitPart>>> = HashMap::new();
     for (lane, of) in lanes.iter().enumerate() {
-        for (window, seen) in of.windows.iter().enumerate() {
+        for (window, seen) in of.all().enumerate() {
             for kernel in &seen.seen.nccl {
                 let name = function(seen.names.name(kernel.name));
                 let Some(communicator) = kernel.communicator else {
@@ -136,16 +174,47 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
                     window,
                     start: kernel.start,
                     end: kernel.end,
+                    launched: kernel.launched,
                 });
             }
         }
     }
     let (pieces, steps) = pieces(lanes);
+    let length = |of: &[Span]| of.iter().map(|span| span.1 - span.0).sum::<i64>();
+    let mut own: Vec<Vec<Span>> = lanes.iter().map(own).collect();
+    let enough = |of: &Vec<Span>| of.len() >= LEAST_WINDOWS;
+    let mut cycles: Vec<bool> = own.iter().map(enough).collect();
+    let least = own
+        .iter()
+        .filter(|of| enough(of))
+        .map(|of| length(of))
+        .min();
+    // Where windows show most of their time together, what lanes lost is compared at the same time.
+    let most = least.is_none_or(|least| enough(&pieces) && 2 * length(&pieces) > least);
+    let shared = most && lanes.iter().all(|lane| !lane.windows.is_empty());
+    let of_all = match shared {
+        true => pieces.clone(),
+        false => own
+            .iter()
+            .max_by_key(|of| of.len())
+            .cloned()
+            .unwrap_or_default(),
+    };
+    for of in own.iter_mut().filter(|of| shared || !enough(of)) {
+        of.clone_from(&of_all);
+    }
+    if shared {
+        cycles.fill(true);
+    }
     let mut waits = Waits {
         pieces,
         steps,
+        own,
+        cycles,
+        shared,
         ..Waits::default()
     };
+    waits.count(lanes, members);
     let mut kinds: Vec<_> = kinds.into_iter().collect();
     kinds.sort_by_key(|(kind, _)| *kind);
     for ((communicator, _), mut parts) in kinds {
@@ -175,6 +244,15 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
     waits
 }
 
+/// From mark to mark, some cycles to a piece, so many at most of a window; and how many cycles.
+fn cut(marks: &[i64]) -> (impl Iterator<Item = Span>, u64) {
+    let each = marks.len().saturating_sub(1).div_ceil(PIECES).max(1);
+    let ends: Vec<i64> = marks.iter().copied().step_by(each).collect();
+    let steps = (ends.len().saturating_sub(1) * each) as u64;
+    let pairs: Vec<Span> = ends.windows(2).map(|pair| (pair[0], pair[1])).collect();
+    (pairs.into_iter(), steps)
+}
+
 /// The time that windows of all GPUs show: whole cycles of the first, some of them to a piece. And how many
 /// cycles.
 fn pieces(lanes: &[Lane]) -> (Vec<Span>, u64) {
@@ -188,14 +266,20 @@ fn pieces(lanes: &[Lane]) -> (Vec<Span>, u64) {
         for common in all.within(window.seen.known).spans() {
             let marks = window.seen.marks.iter().copied();
             let marks = marks.filter(|mark| (common.0..=common.1).contains(mark));
-            let marks: Vec<i64> = marks.collect();
-            let each = marks.len().saturating_sub(1).div_ceil(PIECES).max(1);
-            let ends: Vec<i64> = marks.iter().copied().step_by(each).collect();
-            steps += (ends.len().saturating_sub(1) * each) as u64;
-            pieces.extend(ends.windows(2).map(|pair| (pair[0], pair[1])));
+            let (spans, cycles) = cut(&marks.collect::<Vec<_>>());
+            steps += cycles;
+            pieces.extend(spans);
         }
     }
     (pieces, steps)
+}
+
+/// The whole cycles that windows of a lane show, in pieces.
+fn own(lane: &Lane) -> Vec<Span> {
+    let windows = lane.windows.iter();
+    let mut spans: Vec<Span> = windows.flat_map(|w| cut(&w.seen.marks).0).collect();
+    spans.sort_unstable();
+    spans
 }
 
 /// What of a span others do not cover.
@@ -282,12 +366,88 @@ impl Waits {
         self.pieces.iter().map(|piece| piece.1 - piece.0).sum()
     }
 
+    /// Whether windows of a lane show enough whole cycles.
+    pub fn shows_cycles(&self, lane: usize) -> bool {
+        self.cycles[lane]
+    }
+
+    /// For how long it is known who was waited for, on the lane with the least of it, ns.
+    pub fn looked_at(&self) -> i64 {
+        let known = |lane: usize| {
+            let pieces = self.own[lane].iter().enumerate();
+            let known = pieces.filter(|(at, _)| self.weight(lane, *at).is_some());
+            known.map(|(_, piece)| piece.1 - piece.0).sum()
+        };
+        let lanes = (0..self.own.len()).filter(|lane| self.cycles[*lane]);
+        lanes.map(known).min().unwrap_or(0)
+    }
+
+    /// What of the own pieces of a lane, and how long they are; of those that count. `of` is by piece.
+    pub fn each<'a>(
+        &'a self,
+        lane: usize,
+        of: impl Fn(usize) -> f64 + 'a,
+    ) -> impl Iterator<Item = (f64, f64)> + 'a {
+        let pieces = self.own[lane].iter().enumerate();
+        pieces.filter_map(move |(at, piece)| {
+            let weight = self.weight(lane, at)?;
+            Some((weight * of(at), (piece.1 - piece.0) as f64))
+        })
+    }
+
+    /// What the collectives of an own piece that were found on all ranks stand for: events may leave some out.
+    /// `None` if less than half of what the piece communicates was found.
+    fn weight(&self, lane: usize, piece: usize) -> Option<f64> {
+        let found = self.found.get(&(lane, piece)).copied().unwrap_or_default();
+        let most = 2 * (found.on_all + found.sent) >= found.collectives + found.receives;
+        most.then(|| match found.on_all {
+            0 => 1.0,
+            on_all => found.collectives as f64 / on_all as f64,
+        })
+    }
+
+    /// Counts the kernels that wait for others, by own piece.
+    fn count(&mut self, lanes: &[Lane], members: &[usize]) {
+        for (lane, of) in lanes.iter().enumerate() {
+            for window in of.all() {
+                for kernel in &window.seen.nccl {
+                    let name = function(window.names.name(kernel.name));
+                    let members = kernel.communicator.and_then(|c| members.get(c as usize));
+                    let collective = ALL_TO_ALL.contains(&name) && members.is_some_and(|n| *n > 1);
+                    let receives = window.seen.peers_of(kernel).iter().any(|p| p.receives);
+                    if let Some(found) = self.found_in(lane, (kernel.start, kernel.end)) {
+                        found.collectives += u64::from(collective);
+                        found.receives += u64::from(receives);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Of the own piece in which a kernel of a lane ended.
+    fn found_in(&mut self, lane: usize, kernel: Span) -> Option<&mut Found> {
+        let (piece, _) = self.overlaps(lane, (kernel.1 - 1, kernel.1)).next()?;
+        Some(self.found.entry((lane, piece)).or_default())
+    }
+
+    /// Whether own pieces show a part of a kernel.
+    fn shows(&self, part: &WaitPart) -> bool {
+        self.overlaps(part.lane, (part.start, part.end))
+            .next()
+            .is_some()
+    }
+
     fn add(&mut self, operation: &[WaitPart]) {
         let ns = |part: &WaitPart| part.end - part.start;
         let Some(last) = operation.iter().min_by_key(|part| (ns(part), part.lane)) else {
             return;
         };
-        if self.overlaps((last.start, last.end)).next().is_none() {
+        for part in operation {
+            if let Some(found) = self.found_in(part.lane, (part.start, part.end)) {
+                found.on_all += 1;
+            }
+        }
+        if !operation.iter().any(|part| self.shows(part)) {
             return;
         }
         self.operations += 1;
@@ -308,6 +468,7 @@ impl Waits {
             ),
             end: part.end,
             other: (last.window, (last.start, last.end)),
+            queued: last.launched.map(|at| last.start - at),
         }));
     }
 
@@ -317,7 +478,7 @@ impl Waits {
         let mut by_pair: HashMap<(u32, u32, Peer), Vec<WaitPart>> = HashMap::new();
         let mut all = Vec::new();
         for (lane, of) in lanes.iter().enumerate() {
-            for (window, seen) in of.windows.iter().enumerate() {
+            for (window, seen) in of.all().enumerate() {
                 let kernels = seen.seen.nccl.iter();
                 for kernel in kernels.filter(|kernel| kernel.peers.0 < kernel.peers.1) {
                     let (Some(communicator), Some(rank)) = (kernel.communicator, kernel.rank)
@@ -329,6 +490,7 @@ impl Waits {
                         window,
                         start: kernel.start,
                         end: kernel.end,
+                        launched: kernel.launched,
                     };
                     let peers = seen.seen.peers_of(kernel);
                     all.push((communicator, rank, peers, part));
@@ -358,7 +520,12 @@ impl Waits {
                 Some((beside(parts, &part)?, peer.receives))
             });
             let others: Vec<(WaitPart, bool)> = others.collect();
-            let seen = &lanes[part.lane].windows[part.window].seen;
+            if others.iter().any(|(_, receives)| *receives) {
+                if let Some(found) = self.found_in(part.lane, (part.start, part.end)) {
+                    found.sent += 1;
+                }
+            }
+            let seen = lanes[part.lane].at(part.window);
             for (other, _) in others.iter().filter(|(_, receives)| *receives) {
                 let waited = (part.start, other.start.min(part.end));
                 let needed = match waited.0 < waited.1 {
@@ -380,7 +547,7 @@ impl Waits {
             };
             let met = last.start.max(part.start);
             let since = before.insert((part.lane, part.window, last.lane, receives), met);
-            if self.overlaps((part.start, part.end)).next().is_none() {
+            if !self.shows(&part) {
                 continue;
             }
             self.operations += 1;
@@ -401,6 +568,7 @@ impl Waits {
                     charged: span,
                     end: part.end,
                     other: (last.window, (last.start, last.end)),
+                    queued: last.launched.map(|at| last.start - at),
                 });
             }
         }
@@ -414,7 +582,7 @@ impl Waits {
         let mut still: Vec<Vec<Still>> = vec![Vec::new(); lanes.len()];
         for (index, wait) in direct.iter().enumerate() {
             spans.entry(wait.lane).or_default().push(wait.whole);
-            let computes = &lanes[wait.lane].windows[wait.window].seen.computes;
+            let computes = &lanes[wait.lane].at(wait.window).computes;
             let exposed = without(wait.whole, computes);
             still[wait.lane].extend(exposed.into_iter().map(|span| (span, index)));
         }
@@ -424,7 +592,7 @@ impl Waits {
         let mut causes: Vec<Option<Causes>> = vec![None; direct.len()];
         for index in order {
             let wait = &direct[index];
-            let seen = &lanes[wait.lane].windows[wait.window].seen;
+            let seen = lanes[wait.lane].at(wait.window);
             let exposed = seen.without_computing(wait.whole);
             causes[index] = causes::causes(wait, exposed, &still, &causes);
             if causes[index].is_none() {
@@ -432,12 +600,15 @@ impl Waits {
             }
         }
         for (index, wait) in direct.iter().enumerate() {
-            let seen = &lanes[wait.lane].windows[wait.window].seen;
+            let seen = lanes[wait.lane].at(wait.window);
             let within = |span: Span| {
                 let exposed = seen.without_computing(span);
                 (exposed, span.1 - span.0 - exposed)
             };
-            let pieces: Vec<(usize, Span)> = self.overlaps(wait.whole).collect();
+            let pieces: Vec<(usize, Span)> = self.overlaps(wait.lane, wait.whole).collect();
+            if !pieces.is_empty() {
+                *self.times.entry((wait.lane, wait.last)).or_default() += 1;
+            }
             for (piece, span) in pieces {
                 *self.all.entry((wait.lane, piece)).or_default() += within(span).0;
                 let span = (span.0.max(wait.charged.0), span.1);
@@ -478,23 +649,26 @@ impl Waits {
 
     /// Charges the last lane for what the transfer after a wait is more exposed than its own.
     fn charge_transfer(&mut self, lanes: &[Lane], wait: &Direct) {
-        let exposed = |lane: usize, window: usize, span: Span| {
-            lanes[lane].windows[window].seen.without_computing(span)
-        };
+        let exposed =
+            |lane: usize, window: usize, span: Span| lanes[lane].at(window).without_computing(span);
+        // What the last one computed beside its transfer is not known.
+        if !lanes[wait.last].shows_computing(wait.other.0) {
+            return;
+        }
         let transfer = (wait.whole.1, wait.end);
         let more = exposed(wait.lane, wait.window, transfer)
             - exposed(wait.last, wait.other.0, wait.other.1);
-        let piece = self.overlaps(wait.whole).last();
+        let piece = self.overlaps(wait.lane, wait.whole).last();
         if let Some((piece, _)) = piece.filter(|_| wait.charged.0 < wait.charged.1) {
             let sum = self.by.entry((wait.lane, wait.last, piece)).or_default();
             sum.0 += more;
         }
     }
 
-    /// How long a lane communicated in a piece and computed nothing, ns.
-    pub fn exposed(&self, lane: &Lane, piece: usize) -> i64 {
-        let span = self.pieces[piece];
-        let windows = lane.windows.iter().map(|w| &w.seen);
+    /// How long a lane communicated in an own piece and computed nothing, ns.
+    pub fn exposed(&self, lanes: &[Lane], lane: usize, piece: usize) -> i64 {
+        let span = self.own[lane][piece];
+        let windows = lanes[lane].windows.iter().map(|w| &w.seen);
         let around = windows.filter(|seen| seen.known.0 < span.1 && span.0 < seen.known.1);
         let exposed = around.map(|seen| {
             let communicates = seen.communicates().within(span);
@@ -504,14 +678,23 @@ impl Waits {
         exposed.sum()
     }
 
-    /// The pieces that overlap a span, and where.
-    pub fn overlaps(&self, span: Span) -> impl Iterator<Item = (usize, Span)> + '_ {
-        let first = self.pieces.partition_point(|piece| piece.1 <= span.0);
-        let pieces = self.pieces.iter().enumerate().skip(first);
-        let pieces = pieces.take_while(move |(_, piece)| piece.0 < span.1);
-        let common = pieces.map(move |(at, p)| (at, (p.0.max(span.0), p.1.min(span.1))));
-        common.filter(|(_, span)| span.0 < span.1)
+    /// The own pieces of a lane that overlap a span, and where.
+    pub fn overlaps(&self, lane: usize, span: Span) -> impl Iterator<Item = (usize, Span)> + '_ {
+        overlaps(&self.own[lane], span)
     }
+
+    /// The pieces that overlap a span, and where.
+    pub fn overlaps_common(&self, span: Span) -> impl Iterator<Item = (usize, Span)> + '_ {
+        overlaps(&self.pieces, span)
+    }
+}
+
+fn overlaps(pieces: &[Span], span: Span) -> impl Iterator<Item = (usize, Span)> + '_ {
+    let first = pieces.partition_point(|piece| piece.1 <= span.0);
+    let pieces = pieces.iter().enumerate().skip(first);
+    let pieces = pieces.take_while(move |(_, piece)| piece.0 < span.1);
+    let common = pieces.map(move |(at, p)| (at, (p.0.max(span.0), p.1.min(span.1))));
+    common.filter(|(_, span)| span.0 < span.1)
 }
 
 #[cfg(test)]
@@ -559,6 +742,7 @@ mod tests {
                 captured_as: None,
                 rank: Some(rank),
                 peers: (first, seen.peers.len() as u32),
+                launched: None,
             });
         }
         let names = ["", "ncclDevKernel_SendRecv"].map(String::from);

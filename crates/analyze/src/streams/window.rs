@@ -51,6 +51,8 @@ pub struct NcclKernel {
     pub rank: Option<u32>,
     /// Of a kernel that sends and receives: where its peers are in [`Seen::peers`], from and to.
     pub peers: (u32, u32),
+    /// When its launch began; only known of what events timed.
+    pub launched: Option<i64>,
 }
 
 /// What a window shows of one GPU. Times are ns.
@@ -218,6 +220,7 @@ pub fn seen(ran: &[Ran], names: &Names) -> Option<Seen> {
                     captured_as: None,
                     rank: None,
                     peers: (0, 0),
+                    launched: None,
                 });
             }
             Does::OtherCommunication(library) => {

@@ -247,6 +247,17 @@ columns! {
         "share" "share" "%" Percent "of the time that windows show" NEVER;
         "beside_us" "beside" "ms" Ms "of their time: communication ran at the same time" NEVER;
     }
+    KERNELS_BY_RANK {
+        "name" "kernel" "" Wide "demangled; copies and fills together" NEVER;
+        "rank" "rank" "" Count "the launcher's rank" NOT_KNOWN;
+        "host" "host" "" Text "the machine" NEVER;
+        "device" "GPU" "" Count "CUDA's number of it" NEVER;
+        "kind" "kind" "" Text "computing, communication, copy or fill" NEVER;
+        "kernels" "kernels" "" Count "in windows" NEVER;
+        "sum_us" "time" "ms" Ms "their time" NEVER;
+        "share" "share" "%" Percent "of the time that windows of this GPU show" NEVER;
+        "beside_us" "beside" "ms" Ms "of their time: communication ran at the same time" NEVER;
+    }
 
     ON_COMMUNICATOR {
         "function" "function" "" Text
