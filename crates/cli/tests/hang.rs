@@ -504,7 +504,7 @@ fn what_was_seen_while_the_job_ran_is_known_after_its_end() {
     let dead = until(&folder, &["--after", "1s"], |_, a| {
         a["sightings"] != serde_json::json!([])
     });
-    let wanted = "Rank 2 was stopped by a signal or a debugger when `ncclscope hang` looked at 20*Z, and has \
+    let wanted = "Rank 2 was stopped by a signal or a debugger when `ncclscope hang` looked at 20*, and has \
         not made AllReduce";
     let sentence = dead["sentence"].as_str().unwrap_or("");
     assert!(begins(sentence, wanted), "{dead:#}");
