@@ -3,6 +3,8 @@
 //! Rule: three significant digits, the largest unit that the figure fills, and a blank before the unit. JSON
 //! and tables for programs have the exact figures instead.
 
+use std::borrow::Cow;
+
 /// Three significant digits; whole numbers of four digits and more keep them all.
 pub fn three(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
@@ -85,6 +87,15 @@ pub fn percent(share: f64) -> String {
 /// A datatype as frameworks spell it: `float32`, `bfloat16`, `float8e4m3`.
 pub fn datatype(nccl: &str) -> String {
     nccl.trim_start_matches("nccl").to_ascii_lowercase()
+}
+
+/// A word of a command line, in quotes if the shell would not take it for one word.
+pub fn word(text: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,#~".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text.into(),
+        false => format!("'{}'", text.replace('\'', "'\\''")).into(),
+    }
 }
 
 #[cfg(test)]

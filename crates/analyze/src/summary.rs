@@ -7,7 +7,7 @@
 
 use crate::completeness::NOT_COUNTED;
 use crate::operations::Operation;
-use crate::spelling::{percent, size, three, time};
+use crate::spelling::{percent, size, three, time, word};
 use crate::statistics::Statistics;
 use crate::streams::Streams;
 use crate::warmup::WarmupRow;
@@ -227,7 +227,7 @@ fn waiting(report: &Report) -> Option<String> {
 
 /// The command that helps most.
 pub fn next(report: &Report) -> String {
-    let folder = &report.job.capture;
+    let folder = word(&report.job.capture);
     let command = report
         .job
         .command
@@ -248,9 +248,10 @@ pub fn next(report: &Report) -> String {
         && report.times_exist
     {
         format!("NCCLSCOPE_TIMING=auto ncclscope run -- {command}")
+    } else if report.job.mode == ["profile"] {
+        // Totals have no single call that could be drawn.
+        format!("ncclscope report {folder} --all")
     } else {
-        let name = std::path::Path::new(folder).file_name();
-        let name = name.map_or("capture".into(), |name| name.to_string_lossy());
-        format!("ncclscope export {folder} --to perfetto -o {name}.pftrace")
+        format!("ncclscope view {folder}")
     }
 }

@@ -292,7 +292,7 @@ fn write(
     if path == Path::new("-") {
         return print(|out| out.write_all(text.as_bytes())).map(|_| ());
     }
-    std::fs::write(path, text).with_context(|| format!("`{}` can't be written", path.display()))
+    std::fs::write(path, text).map_err(|error| crate::report::unwritable(path, &error))
 }
 
 /// Prints rows as they come, and shows on a terminal what is being measured.

@@ -104,10 +104,14 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let next = args.into.as_ref().or(args.folders.first());
     tell!(
         "{words}{}",
-        next.map_or_else(String::new, |d| format!(
-            "; next: ncclscope report {}",
-            shown(d)
-        ))
+        next.map_or_else(String::new, |folder| {
+            // A capture without a trace file can't be reported.
+            let verb = match adopt::traces(folder).is_empty() {
+                true => "doctor",
+                false => "report",
+            };
+            format!("; next: ncclscope {verb} {}", shown(folder))
+        })
     );
     output.context("writing the output")?;
     Ok(ExitCode::from(u8::from(failed > 0)))

@@ -16,7 +16,7 @@ mod plugin;
 mod probe;
 mod variables;
 
-pub use variables::misspelt;
+pub use variables::{distance, misspelt};
 
 use crate::report::print;
 use crate::run::adopt;

@@ -1,5 +1,6 @@
 //! `ncclscope explain`: what a word of a report is, and what an algorithm and protocol are good for.
 
+use crate::doctor::distance;
 use crate::report::print;
 use analyze::words;
 use anyhow::bail;
@@ -19,11 +20,29 @@ pub struct Args {
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let (word, look) = (args.word.join(" "), args.look.of_stdout());
     let Some(found) = render::explain::explain(&word) else {
-        let mut hint = String::from("hint: these are known, and pairs like RING_LL:");
-        for (what, names) in words::known() {
-            hint += &format!("\n    {what}: {}", names.join(", "));
-        }
-        bail!("expected a word of a report, found `{word}`\n  {hint}");
+        bail!(
+            "expected a word of a report, found `{word}`\n  hint: {}",
+            hint(&word)
+        );
     };
     print(|out| render::text::explanation(&found, look, out))
+}
+
+/// The known word that may have been meant, or all of them.
+fn hint(word: &str) -> String {
+    let known = words::known();
+    let far = |name: &str| distance(&name.to_lowercase(), &word.to_lowercase());
+    let near = known
+        .iter()
+        .flat_map(|(_, names)| names)
+        .min_by_key(|name| far(name));
+    // One letter of four may be wrong.
+    if let Some(near) = near.filter(|name| 4 * far(name) <= name.len()) {
+        return format!("`ncclscope explain {near}`");
+    }
+    let mut hint = String::from("these are known, and pairs like RING_LL:");
+    for (what, names) in known {
+        hint += &format!("\n    {what}: {}", names.join(", "));
+    }
+    hint
 }

@@ -1,7 +1,7 @@
 //! `ncclscope export`: a capture in another tool's format.
 
 use crate::progress::{self, Counted};
-use crate::report::{open, print};
+use crate::report::{open, print, unwritable};
 use analyze::clocks::Clocks;
 use analyze::streams::kernels;
 use anyhow::{bail, Context};
@@ -120,7 +120,7 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
             let timeline = checked(Timeline::new(&capture, clocks), clocks)?;
             match &args.output {
                 Some(folder) if is_folder(folder) => {
-                    chrome_by_rank(&timeline, folder).with_context(|| writing(folder))
+                    chrome_by_rank(&timeline, folder).with_context(|| unwritten(folder))
                 }
                 output => {
                     let plain = output
@@ -152,14 +152,13 @@ fn to_file(
 ) -> anyhow::Result<ExitCode> {
     match &args.output {
         Some(path) => {
-            let file = File::create(path)
-                .with_context(|| format!("`{}` can't be written", path.display()))?;
+            let file = File::create(path).map_err(|error| unwritable(path, &error))?;
             let written = progress::show("writing", |progress| {
                 let bytes = &progress.done;
                 let mut out = BufWriter::new(Counted { to: file, bytes });
                 write(&mut out).and_then(|written| out.flush().map(|()| written))
             })
-            .with_context(|| writing(path))?;
+            .map_err(|error| unwritable(path, &error))?;
             tell!("{written} {what} written to {}", path.display());
             Ok(ExitCode::SUCCESS)
         }
@@ -175,8 +174,11 @@ fn to_file(
     }
 }
 
-fn writing(path: &Path) -> String {
-    format!("writing `{}`", path.display())
+fn unwritten(folder: &Path) -> String {
+    format!(
+        "`{}` can't be written; name another folder with `-o FOLDER`",
+        folder.display()
+    )
 }
 
 /// A name that ends in `/` says that a folder is meant before there is one.
@@ -289,7 +291,7 @@ where
         );
     }
     let written = progress::show("writing", |_| write(folder));
-    let rows = written.with_context(|| writing(folder))?;
+    let rows = written.with_context(|| unwritten(folder))?;
     tell!("{rows} {what} written to {}", folder.display());
     Ok(ExitCode::SUCCESS)
 }

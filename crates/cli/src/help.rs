@@ -85,6 +85,31 @@ fn groups() -> String {
     page
 }
 
+/// Says what is wrong with the command line, and which help has the right one. Help that was asked for is
+/// printed.
+pub fn refuse(error: &clap::Error) -> ! {
+    if !error.use_stderr() {
+        error.exit();
+    }
+    let verb = std::env::args().nth(1).unwrap_or_default();
+    let is_verb = |(_, verbs): &(&str, &[[&str; 3]])| verbs.iter().any(|[name, ..]| *name == verb);
+    let command = match GROUPS.iter().any(is_verb) {
+        true => format!("ncclscope {verb} --help"),
+        false => "ncclscope --help".to_owned(),
+    };
+    let text = match crate::look::is_coloured(&std::io::stderr()) {
+        true => error.render().ansi().to_string(),
+        false => error.render().to_string(),
+    };
+    // Its last line is: For more information, try '--help'.
+    let text = match text.rsplit_once("--help") {
+        Some((before, after)) => format!("{before}{command}{after}"),
+        None => text,
+    };
+    tell!("{}", text.trim_end());
+    std::process::exit(error.exit_code())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -33,15 +33,18 @@ pub struct Look {
     colour: Colour,
 }
 
+/// Whether what is written there is coloured, if nothing else is asked for.
+pub fn is_coloured(to: &impl IsTerminal) -> bool {
+    // Set and not empty, as <https://no-color.org> has it.
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    to.is_terminal() && !refused && !is_dumb
+}
+
 impl Look {
     /// How a page on standard output looks.
     pub fn of_stdout(&self) -> render::layout::Look {
         let is_terminal = std::io::stdout().is_terminal();
-        let wanted = || {
-            // Set and not empty, as <https://no-color.org> has it.
-            let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-            is_terminal && !refused && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
-        };
         let size = terminal_size::terminal_size_of(std::io::stdout());
         let width = size.filter(|_| is_terminal);
         render::layout::Look {
@@ -50,7 +53,7 @@ impl Look {
                 |(terminal_size::Width(columns), _)| usize::from(columns.min(MOST)),
             ),
             colour: match self.colour {
-                Colour::Auto => wanted(),
+                Colour::Auto => is_coloured(&std::io::stdout()),
                 Colour::Always => true,
                 Colour::Never => false,
             },

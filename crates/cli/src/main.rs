@@ -56,7 +56,8 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let matches = help::command().get_matches();
+    let matches = help::command().try_get_matches();
+    let matches = matches.unwrap_or_else(|error| help::refuse(&error));
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     // Each verb returns its exit status; an error is 2, as for wrong usage.
     let done = match cli.verb {

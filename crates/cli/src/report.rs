@@ -96,17 +96,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
 /// Puts `bytes` in the place of `path`, so that a reader sees the old file or the new one, never a part. What
 /// is there and is no file, such as a pipe, is written to.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let failed = |error: std::io::Error| {
-        // The kind: the error itself may name the temporary file.
-        let why = match error.kind() {
-            std::io::ErrorKind::NotFound => "its folder is not there".to_owned(),
-            kind => kind.to_string(),
-        };
-        anyhow::anyhow!(
-            "`{}` can't be written: {why}\n  hint: name a file in a folder that is there and can be written",
-            path.display(),
-        )
-    };
+    let failed = |error: std::io::Error| unwritable(path, &error);
     // A link stays a link.
     let target = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if target.metadata().is_ok_and(|there| !there.is_file()) {
@@ -122,6 +112,19 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     file.as_file().write_all(bytes).map_err(failed)?;
     file.persist(target).map_err(|e| failed(e.error))?;
     Ok(())
+}
+
+/// The error of a file that can't be written, with what to do.
+pub(crate) fn unwritable(path: &Path, error: &std::io::Error) -> anyhow::Error {
+    // The kind: the error itself may name a temporary file.
+    let why = match error.kind() {
+        std::io::ErrorKind::NotFound => "its folder is not there".to_owned(),
+        kind => kind.to_string(),
+    };
+    anyhow::anyhow!(
+        "`{}` can't be written: {why}\n  hint: name a file in a folder that is there and can be written",
+        path.display(),
+    )
 }
 
 /// Opens a capture with all its calls; an error says what to do.

@@ -268,9 +268,13 @@ fn the_page_of_the_command_line_is_what_help_prints() {
 }
 
 /// The schemas, which other tests hold the printed JSON to.
-const SCHEMAS: [(&str, &str); 4] = [
+const SCHEMAS: [(&str, &str); 5] = [
     ("report", include_str!("../../render/schema/report-1.json")),
     ("diff", include_str!("../../render/schema/diff-1.json")),
+    (
+        "diff A B C",
+        include_str!("../../render/schema/variants-1.json"),
+    ),
     ("hang", include_str!("../../render/schema/hang-1.json")),
     ("doctor", include_str!("../schema/doctor-1.json")),
 ];
@@ -308,6 +312,102 @@ fn the_page_of_json_has_every_name_of_the_schemas() {
         fs::write(&page, &told).expect("written");
     } else {
         similar(&page, &text, &told);
+    }
+}
+
+/// Ends of names that say a unit, and of names of shares of one.
+const UNITS: [&str; 7] = ["_us", "_ns", "_s", "_gb_per_s", "_per_s", "bytes", "_ppm"];
+const SHARES: [&str; 8] = [
+    "share",
+    "ratio",
+    "percent",
+    "interval",
+    "_error",
+    "_p",
+    "_of_calls",
+    "_of_time",
+];
+/// Names of what is counted.
+const COUNTS: [&str; 9] = [
+    "calls",
+    "collectives",
+    "sends",
+    "recvs",
+    "untimed",
+    "steps",
+    "launches_of_a_rank",
+    "launches_per_second",
+    "confidence",
+];
+
+#[test]
+fn every_number_of_the_schemas_names_its_unit() {
+    let mut nameless = Vec::new();
+    for (verb, schema) in SCHEMAS {
+        let schema: Value = serde_json::from_str(schema).expect("JSON");
+        numbers(
+            &schema,
+            &schema["$defs"],
+            &mut Vec::new(),
+            "",
+            &mut |names, text| {
+                let is = |ends: &[&str], name: &String| ends.iter().any(|end| name.ends_with(end));
+                let unit = names
+                    .iter()
+                    .any(|name| is(&UNITS, name) || COUNTS.contains(&name.as_str()));
+                let share = names.iter().rev().take(2).any(|name| is(&SHARES, name));
+                let said = ["µs", "unit", "share", "part of"]
+                    .iter()
+                    .any(|word| text.contains(word));
+                if !unit && !share && !said {
+                    nameless.push(format!("{verb}: {}", names.join(".")));
+                }
+            },
+        );
+    }
+    assert_eq!(nameless, [""; 0]);
+}
+
+/// Calls `each` with the names that lead to each number of a schema, and with what it says of the last.
+fn numbers(
+    schema: &Value,
+    definitions: &Value,
+    names: &mut Vec<String>,
+    text: &str,
+    each: &mut dyn FnMut(&[String], &str),
+) {
+    let text = format!(
+        "{text} {}",
+        schema["description"].as_str().unwrap_or_default()
+    );
+    if let Some(reference) = schema["$ref"].as_str() {
+        let name = reference.rsplit('/').next().unwrap_or_default();
+        numbers(&definitions[name], definitions, names, &text, each);
+    }
+    let kinds = &schema["type"];
+    let is_number = |kind: &Value| kind == "number";
+    if is_number(kinds)
+        || kinds
+            .as_array()
+            .is_some_and(|kinds| kinds.iter().any(is_number))
+    {
+        each(names, &text);
+    }
+    for (name, value) in schema["properties"].as_object().into_iter().flatten() {
+        names.push(name.clone());
+        let of_object = schema["description"].as_str().unwrap_or_default();
+        numbers(value, definitions, names, of_object, each);
+        names.pop();
+    }
+    for inner in ["items", "additionalProperties"] {
+        if schema[inner].is_object() {
+            numbers(&schema[inner], definitions, names, &text, each);
+        }
+    }
+    for choice in ["anyOf", "oneOf"] {
+        for value in schema[choice].as_array().into_iter().flatten() {
+            numbers(value, definitions, names, &text, each);
+        }
     }
 }
 

@@ -504,7 +504,7 @@ fn what_was_seen_while_the_job_ran_is_known_after_its_end() {
     let dead = until(&folder, &["--after", "1s"], |_, a| {
         a["sightings"] != serde_json::json!([])
     });
-    let wanted = "Rank 2 was stopped by a signal or a debugger when `ncclscope hang` looked at 20*Z, and has \
+    let wanted = "Rank 2 was stopped by a signal or a debugger when `ncclscope hang` looked at 20*, and has \
         not made AllReduce";
     let sentence = dead["sentence"].as_str().unwrap_or("");
     assert!(begins(sentence, wanted), "{dead:#}");
@@ -528,7 +528,8 @@ fn what_was_seen_while_the_job_ran_is_known_after_its_end() {
     let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
     assert_eq!(report["deaths"], serde_json::json!([]));
     let verdict = report["verdict"].as_str().unwrap_or("");
-    let wanted = "`ncclscope hang` looked at 20*Z on *, while the job was there, and said: Rank 2 is stopped";
+    let wanted =
+        "`ncclscope hang` looked at 20* on *, while the job was there, and said: Rank 2 is stopped";
     assert!(begins(verdict, wanted), "{verdict}");
 }
 

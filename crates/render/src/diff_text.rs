@@ -10,6 +10,9 @@ use std::io::{Result, Write};
 
 /// The JSON Schema of a diff.
 pub const SCHEMA: &str = include_str!("../schema/diff-1.json");
+
+/// The JSON Schema of [`write_variants_json`].
+pub const VARIANTS_SCHEMA: &str = include_str!("../schema/variants-1.json");
 /// Rows of a table unless all are asked for.
 const ROWS: usize = 16;
 /// Rows of the kinds of operations.

@@ -19,17 +19,22 @@ const ALL: [Criterion; 5] = [
     Criterion::Incomplete,
 ];
 
-fn check_schema(diff: &Diff) {
-    let schema = serde_json::from_str(render::diff_text::SCHEMA).expect("JSON");
-    let mut text = Vec::new();
-    render::diff_text::write_json(diff, &mut text).expect("written");
-    let json = serde_json::from_slice(&text).expect("JSON");
+/// Holds JSON to a schema.
+fn check(schema: &str, json: &serde_json::Value) {
+    let schema = serde_json::from_str(schema).expect("JSON");
     let validator = jsonschema::validator_for(&schema).expect("a schema");
     let errors: Vec<String> = validator
-        .iter_errors(&json)
+        .iter_errors(json)
         .map(|e| format!("{}: {e}", e.instance_path))
         .collect();
     assert!(errors.is_empty(), "{errors:#?}");
+}
+
+fn check_schema(diff: &Diff) {
+    let mut text = Vec::new();
+    render::diff_text::write_json(diff, &mut text).expect("written");
+    let json = serde_json::from_slice(&text).expect("JSON");
+    check(render::diff_text::SCHEMA, &json);
     let mut text = Vec::new();
     render::diff_text::write(diff, false, Default::default(), &mut text).expect("written");
     let text = String::from_utf8(text).expect("text");
@@ -163,6 +168,14 @@ fn repeats_of_a_variant_are_one_column_and_the_best_needs_an_interval() {
         assert_eq!(
             text.contains("*169 ms"),
             variants.variants[0].captures.len() > 1
+        );
+        let mut json = Vec::new();
+        render::diff_text::write_variants_json(variants, &mut json).expect("written");
+        let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+        check(render::diff_text::VARIANTS_SCHEMA, &json);
+        assert_eq!(
+            json["best"]["step_us"].is_null(),
+            variants.best[0].1.is_none()
         );
         let mut page = Vec::new();
         render::diff_html::write_variants(variants, &mut page).expect("written");

@@ -261,7 +261,7 @@ Operations by GPU time (largest sum over ranks first, sum in ms, mean to max in 
             .trim_end()
             .lines()
             .last()
-            .is_some_and(|l| l.starts_with("Next: ncclscope export")),
+            .is_some_and(|l| l.starts_with("Next: ncclscope view")),
         "{report}"
     );
     assert!(report.lines().all(|l| l.chars().count() <= 120), "{report}");

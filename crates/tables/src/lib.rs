@@ -175,25 +175,29 @@ const PRIVATE: &str = "only the user who ran the job may read its capture; read 
 
 impl OpenError {
     /// The way out, in words.
-    pub fn hint(&self) -> &'static str {
+    pub fn hint(&self) -> String {
         match self {
-            OpenError::NotFound { .. } => "`ncclscope run -o DIR -- COMMAND` records one into DIR",
-            OpenError::Unreadable { .. } => PRIVATE,
+            OpenError::NotFound { .. } => {
+                "`ncclscope run -o DIR -- COMMAND` records one into DIR".to_owned()
+            }
+            OpenError::Unreadable { .. } => PRIVATE.to_owned(),
             OpenError::OtherFile { .. } => {
-                "give the capture folder, or a file in it that ends in `.trace`"
+                "give the capture folder, or a file in it that ends in `.trace`".to_owned()
             }
             OpenError::NoTrace { problems, .. }
                 if problems.iter().any(|p| p.expected == files::LISTED) =>
             {
-                PRIVATE
+                PRIVATE.to_owned()
             }
-            OpenError::NoTrace { problems, .. } if problems.is_empty() => {
-                "`ncclscope doctor` on this folder says why; \
-                 a trace file appears with the first communicator of a process"
-            }
-            OpenError::NoTrace { .. } => {
-                "`ncclscope collect` on the hosts of the job may bring what these files lack"
-            }
+            OpenError::NoTrace { problems, path } if problems.is_empty() => format!(
+                "`ncclscope doctor {}` says why; a trace file appears with the first communicator of a \
+                process",
+                path.display()
+            ),
+            OpenError::NoTrace { path, .. } => format!(
+                "`ncclscope collect {}` on the hosts of the job may bring what these files lack",
+                path.display()
+            ),
         }
     }
 }

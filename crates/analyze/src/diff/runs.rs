@@ -230,9 +230,18 @@ pub struct Variants {
     pub variants: Vec<Variant>,
     /// For each figure, the number of the variant that is better than every other beyond its interval; null
     /// where intervals overlap or there are none.
+    #[serde(serialize_with = "as_object")]
     pub best: Vec<(&'static str, Option<usize>)>,
     /// What it says, in one sentence.
     pub summary: String,
+}
+
+/// Pairs of a name and a value as an object, in their order.
+fn as_object<S: serde::Serializer>(
+    pairs: &[(&'static str, Option<usize>)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().copied())
 }
 
 /// Sets `runs` side by side; repeats of one variant are one column.

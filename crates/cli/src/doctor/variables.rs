@@ -195,7 +195,7 @@ fn expected(takes: &Takes, value: &str) -> Option<String> {
 }
 
 /// Letters to change, add or leave out between two names.
-fn distance(a: &str, b: &str) -> usize {
+pub fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.chars().enumerate() {

@@ -250,6 +250,10 @@ fn claim(root: &Path, job: Option<&Job>, command: &[OsString]) -> anyhow::Result
     let made = match DirBuilder::new().mode(0o700).create(root) {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && root.is_dir() => false,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => bail!(
+            "`{}` is a file, and a capture is a folder\n  hint: name a new folder with -o, or leave -o out",
+            root.display()
+        ),
         Err(error) => return Err(error).with_context(context),
     };
     // Looked for before the mark is made: ranks that join write their files only after it.

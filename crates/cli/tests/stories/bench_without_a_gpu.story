@@ -7,14 +7,14 @@ ranks 1
 --- ncclscope bench --gpus 0
 2| error: invalid value '0' for '--gpus <N>': 0 is not in 1..=4294967295
 2| 
-2| For more information, try '--help'.
+2| For more information, try 'ncclscope bench --help'.
 [exit 2]
 --- ncclscope bench -b 1K -n 5 --time 3s
 2| error: the argument '--iters <N>' cannot be used with '--time <TIME>'
 2| 
 2| Usage: ncclscope bench --min-bytes <SIZE> --iters <N> [FUNCTION]...
 2| 
-2| For more information, try '--help'.
+2| For more information, try 'ncclscope bench --help'.
 [exit 2]
 --- ncclscope bench --read nothing.txt
 2| error: `nothing.txt` can't be read: No such file or directory (os error 2)

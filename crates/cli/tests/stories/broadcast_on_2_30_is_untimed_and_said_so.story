@@ -38,4 +38,4 @@ Notes
   NCCL 2.30.7 does not announce kernels for Broadcast: 10 calls have no algorithm, protocol or GPU time
     (NCCL_ALLGATHERV_ENABLE=0 brings them back).
 
-Next: ncclscope export capture --to perfetto -o capture.pftrace
+Next: ncclscope view capture

@@ -23,7 +23,7 @@ Waiting
 Notes
   4 calls were done by copy engines, without a kernel: host time only.
 
-Next: ncclscope export capture --to perfetto -o capture.pftrace
+Next: ncclscope view capture
 --- rm -r capture; NCCLSCOPE_TIMING=stamps fake-nccl play job --nccl 2.28.9
 announced 12, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Operations/,$p'
@@ -43,4 +43,4 @@ Notes
   NCCL 2.28.9 announced 10 calls at the API only, as it does with symmetric-memory kernels and copy engines: they have
     no algorithm, protocol or GPU time.
 
-Next: ncclscope export capture --to perfetto -o capture.pftrace
+Next: ncclscope view capture

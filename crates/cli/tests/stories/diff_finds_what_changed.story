@@ -75,7 +75,7 @@ Verdict: passed
 --- ncclscope diff before after --fail-on slower
 2| error: invalid value 'slower' for '--fail-on <WHAT>': expected slower=N%, missing, environment, algorithm or incomplete
 2| 
-2| For more information, try '--help'.
+2| For more information, try 'ncclscope diff --help'.
 [exit 2]
 --- ncclscope diff before nowhere
 2| error: `nowhere`: expected a capture folder or a trace file, found nothing

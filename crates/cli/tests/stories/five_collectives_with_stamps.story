@@ -40,4 +40,4 @@ Operations by GPU time (largest sum over ranks first, sum in µs, mean to max in
 Waiting
   0.0 % of the GPU time in 11 operations was waiting for late ranks: 0 µs, summed over ranks. The transfers took 183 µs.
 
-Next: ncclscope export capture --to perfetto -o capture.pftrace
+Next: ncclscope view capture

@@ -18,6 +18,6 @@ Notes
   There are no GPU times: the process has no CUDA driver.
 
 Only first calls have a time; they are under Warm-up.
-Next: ncclscope export capture --to perfetto -o capture.pftrace
+Next: ncclscope view capture
 --- ncclscope report capture --json | jq -c '.operations[] | {function, calls, captured, replays}'
 {"function":"AllReduce","calls":2,"captured":4,"replays":0}

@@ -18,5 +18,5 @@ No hang so far: rank 2 has not made AllReduce of 8 MiB, call 4 on communicator 8
 --- ncclscope hang capture --after soon
 2| error: invalid value 'soon' for '--after <TIME>': expected a time like 10s, 500ms or 5min, found `soon`
 2| 
-2| For more information, try '--help'.
+2| For more information, try 'ncclscope hang --help'.
 [exit 2]

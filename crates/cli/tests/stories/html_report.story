@@ -35,5 +35,5 @@ still a device
 2| 
 2| Usage: ncclscope report --html <FILE> <CAPTURE>
 2| 
-2| For more information, try '--help'.
+2| For more information, try 'ncclscope report --help'.
 [exit 2]

@@ -14,4 +14,4 @@ Waiting
   96.5 % of the GPU time in 9 operations was waiting for late ranks: 5.00 ms, summed over ranks. The transfers took 90.0
     µs.
 
-Next: ncclscope export capture --to perfetto -o capture.pftrace
+Next: ncclscope view capture

@@ -38,4 +38,4 @@ Notes
   This NCCL does not tell a profiler how many ranks a communicator has (before 2.27): null, and so is what needs it.
 
 No call has a time.
-Next: ncclscope export capture --to perfetto -o capture.pftrace
+Next: ncclscope view capture

@@ -37,4 +37,4 @@ Operations by GPU time (largest sum over ranks first, sum in µs, mean to max in
 Waiting
   0.0 % of the GPU time in 4 operations was waiting for late ranks: 0 µs, summed over ranks. The transfers took 54.0 µs.
 
-Next: ncclscope export capture --to perfetto -o capture.pftrace
+Next: ncclscope view capture

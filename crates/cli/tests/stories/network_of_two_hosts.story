@@ -19,7 +19,7 @@ Network (most bytes first; waits in <unit>, summed over steps and channels)
 Notes
   There are no GPU times: the process has no CUDA driver.
 
-Next: ncclscope export capture --to perfetto -o capture.pftrace
+Next: ncclscope view capture
 --- ncclscope report capture --json | jq -c '.network[] | [.function, .calls, .operations, .bytes_sent, .bytes_received]'
 ["AllReduce",12,192,75497472,75497472]
 ["AlltoAll",16,32,8388608,8388608]

@@ -23,4 +23,4 @@ Operations by host time (no GPU time; largest sum over ranks first, sum in <unit
 Notes
   There are no GPU times: the process has no CUDA driver.
 
-Next: ncclscope export capture --to perfetto -o capture.pftrace
+Next: ncclscope view capture

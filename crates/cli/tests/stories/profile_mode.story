@@ -31,4 +31,4 @@ Notes
     rank.
   Percentiles of calls that were counted without rows come from histograms: error at most 1 %.
 
-Next: ncclscope export capture --to perfetto -o capture.pftrace
+Next: ncclscope report capture --all

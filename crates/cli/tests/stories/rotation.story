@@ -16,7 +16,7 @@ Notes
   There are no GPU times: the process has no CUDA driver.
   Percentiles of calls that were counted without rows come from histograms: error at most 1 %.
 
-Next: ncclscope export capture --to perfetto -o capture.pftrace
+Next: ncclscope view capture
 --- du -c --apparent-size --bytes capture/*/*.trace | awk '/total$/ {print ($1 <= 2 * 65536) ? "at most 64 KiB a process" : $1}'
 at most 64 KiB a process
 --- ls capture/* | wc -l

@@ -31,7 +31,7 @@ Operations by host time (no GPU time; largest sum over ranks first, sum in <unit
   function  size type    calls sum mean p50 p95 max
   SendRecv 1 MiB float32    40   ·    ·   ·   ·   ·
 
-Next: ncclscope export capture --to perfetto -o capture.pftrace
+Next: ncclscope view capture
 --- ncclscope report capture | sed -n '/^Operations/,/^$/p' | awk '/^  Send/ { print $1, $2, $3, $4, $5 }'
 SendRecv 1 MiB float32 40
 Send 4 KiB float32 1

@@ -18,7 +18,7 @@ Operations by GPU time (largest sum over ranks first, sum in µs, mean to max in
   function   size type    algorithm  calls sum mean  p50  p95  max busbw call_bw
   AllReduce 1 MiB float32 RING/LL128    40 486 13.5 13.5 13.5 13.5   116     116
 
-Next: ncclscope export capture --to perfetto -o capture.pftrace
+Next: ncclscope view capture
 --- rm -r capture; sed -i /one_thread/d job; NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 40, ABI v5
 --- ncclscope report capture | sed -n '/^Operations/,$p'
@@ -26,4 +26,4 @@ Operations by GPU time (largest sum over ranks first, sum in µs, mean to max in
   function   size type    algorithm  calls sum mean  p50  p95  max busbw call_bw
   AllReduce 1 MiB float32 RING/LL128    40 486 13.5 13.5 13.5 13.5   116     116
 
-Next: ncclscope export capture --to perfetto -o capture.pftrace
+Next: ncclscope view capture

@@ -22,4 +22,4 @@ Warm-up: first call of each rank on a communicator, in no other time here (longe
   AllReduce a37d     2    20.0    20.0    20.0        ·        ·        ·
   AllReduce b09e     2    10.0    10.0    10.0        ·        ·        ·
 
-Next: ncclscope export capture --to perfetto -o capture.pftrace
+Next: ncclscope view capture

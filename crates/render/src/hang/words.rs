@@ -11,6 +11,7 @@ use super::names::rank;
 use super::phrases::Words;
 use super::{cycle, mismatch, quiet, sink, stall};
 use analyze::hang::{Hang, State, Verdict, VerdictKind};
+use analyze::spelling::word;
 
 pub(super) fn words(hang: &Hang) -> Words {
     match &hang.verdict {
@@ -24,7 +25,8 @@ pub(super) fn words(hang: &Hang) -> Words {
 
 /// The command that helps most.
 pub(super) fn next(hang: &Hang) -> String {
-    let folder = hang.capture.display();
+    let folder = hang.capture.display().to_string();
+    let folder = word(&folder);
     let blamed = hang.verdict.blamed();
     let first = blamed.first();
     let process = first.map(|first| rank(hang, first.communicator, first.member));
@@ -37,6 +39,12 @@ pub(super) fn next(hang: &Hang) -> String {
             format!("py-spy dump --pid {} (on {})", process.pid, process.host)
         }
         (VerdictKind::Silent | VerdictKind::Unknown, _) => format!("ncclscope collect {folder}"),
-        _ => format!("ncclscope hang {folder} --json"),
+        // What the process does now says why its calls differ, or why it waits.
+        (VerdictKind::Mismatch | VerdictKind::Cycle, Some(process))
+            if process.state == State::Running =>
+        {
+            format!("py-spy dump --pid {} (on {})", process.pid, process.host)
+        }
+        _ => format!("ncclscope report {folder}"),
     }
 }
