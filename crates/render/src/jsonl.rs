@@ -78,6 +78,7 @@ fn object(
         What::State => "recordEventState",
         What::Finalize => "finalize",
         What::Text => "text",
+        What::Thread => "thread",
     };
     fields.put("callback", name.into());
     match callback.what {
@@ -86,7 +87,7 @@ fn object(
         What::State => fields.state(callback),
         What::Stop => fields.put("handle", hex(callback.subject)),
         What::Finalize => fields.put("context", hex(callback.subject)),
-        What::Text => {}
+        What::Text | What::Thread => {}
     }
     fields.object
 }
