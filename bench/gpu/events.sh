@@ -3,9 +3,9 @@
 #
 #     bench/gpu/events.sh OUT
 #
-# `shared`: a split and a shrunk communicator use the proxy threads of their parent. `pxn`: one process's proxy
-# does another's sends; the topology file says that the network interface is beside the first GPU. `all_N`: with
-# kernel events. Needs two GPUs with NVLink, python3, `make` first; two minutes.
+# `shared`: a split and a shrunk communicator use the proxy threads of their parent. `all_one_host`: the same
+# with kernel events. `pxn`: one process's proxy does another's sends, because a topology file says that the
+# network interface is beside the first GPU. Needs two GPUs with NVLink, python3, `make` first; two minutes.
 set -u
 cd "$(dirname "$0")/../.."
 out=${1:?folder for captures}
@@ -41,7 +41,7 @@ NCCL_TOPO_DUMP_FILE="$out/topology.xml" NCCL_TOPO_DUMP_FILE_RANK=0 timeout 60 $c
 python3 bench/gpu/nic_beside_gpu.py "$out/topology.xml" "$out/pxn.xml" &&
     NCCL_TOPO_FILE="$out/pxn.xml" NCCL_P2P_PXN_LEVEL=2 NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET \
         NCCL_DEBUG_FILE="$out/pxn.log.%p" record pxn $calls --hosts 2 --parts ring,alltoall,after
-grep -ho 'PXN\|via NET[^ ]*([0-9]*)[^ ]*\|via NET.*' "$out"/pxn.log.* 2>/dev/null | sort | uniq -c | sort -rn | head -8
+grep -ho 'PXN\|via NET.*' "$out"/pxn.log.* 2>/dev/null | sort | uniq -c | sort -rn | head -8
 for name in shared all_one_host pxn; do
     [ -d "$out/$name" ] && find "$out/$name" -name '*.trace' -exec zstd -q -19 --rm {} +
 done

@@ -121,7 +121,8 @@ class SharingConfig(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("magic", c_uint), ("version", c_uint), ("blocking", c_int),
                 ("cga_cluster_size", c_int), ("min_ctas", c_int), ("max_ctas", c_int), ("net_name", c_char_p),
                 ("split_share", c_int), ("traffic_class", c_int), ("comm_name", c_char_p),
-                ("collnet_enable", c_int), ("cta_policy", c_int), ("shrink_share", c_int), ("nvls_ctas", c_int)]
+                ("collnet_enable", c_int), ("cta_policy", c_int), ("shrink_share", c_int),
+                ("nvls_ctas", c_int)]
 
     def __init__(self, name):
         super().__init__()

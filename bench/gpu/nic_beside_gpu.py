@@ -27,8 +27,12 @@ for parent in list(root.iter()):
         if not len(nic):
             parent.remove(nic)
 
-holder = next(parent for parent in root.iter() for pci in parent.findall("pci") if pci.find("gpu") is not None)
-gpu = next(pci for pci in holder.findall("pci") if pci.find("gpu") is not None)
+def gpus(node):
+    return [pci for pci in node.findall("pci") if pci.find("gpu") is not None]
+
+
+holder = next(node for node in root.iter() if gpus(node))
+gpu = gpus(holder)[0]
 link = {"link_speed": gpu.get("link_speed", "32.0 GT/s PCIe"), "link_width": gpu.get("link_width", "16")}
 ids = {"vendor": "0x1000", "device": "0xc030", "subsystem_vendor": "0x1000", "subsystem_device": "0x1"}
 switch = xml.Element("pci", busid="fffe:01:00.0", **{"class": "0x060400"}, **ids, **link)

@@ -388,41 +388,54 @@ def lines_of(name: str, tmp_path: Path) -> list[Row]:
 )
 @pytest.mark.parametrize("to", ["pftrace", "json.gz"])
 def test_every_event_is_a_bar_with_its_parent_states_and_operation(
-    name: str, bars: int, parents: int, states: int, operations: int | None, ranks: int, to: str,
-    tmp_path: Path, query: Callable[[str, str], list[list[Any]]],
+    name: str,
+    bars: int,
+    parents: int,
+    states: int,
+    operations: int | None,
+    ranks: int,
+    to: str,
+    tmp_path: Path,
+    query: Callable[[str, str], list[list[Any]]],
 ) -> None:
     trace, key = f"{name}.events.{to}", "debug" if to == "pftrace" else "args"
-    assert query(trace, "select name, value from stats where severity in ('error', 'data_loss') and value > 0") == []
+    problems = "select name, value from stats where severity in ('error', 'data_loss') and value > 0"
+    assert query(trace, problems) == []
+
+    def arg(name: str, of: str = "slice") -> str:
+        return f"extract_arg({of}.arg_set_id, '{key}.{name}')"
+
     lines = lines_of(name, tmp_path)
     starts = [line for line in lines if line["callback"] == "startEvent"]
     assert len(starts) == bars
-    counted = query(trace, f"select extract_arg(arg_set_id, '{key}.type'), count(*) from slice where category = 'event' group by 1")
+    counted = query(trace, f"select {arg('type')}, count(*) from slice where category = 'event' group by 1")
     assert {kind: n for kind, n in counted} == Counter(line["type"] for line in starts)
     shown = query(trace, "select name, count(*) from slice where category = 'state' group by 1")
     assert {state: n for state, n in shown} == Counter(line["state"] for line in lines if "state" in line)
     assert sum(n for _, n in shown) == states
     # Links from parents to their children: each child has its parent's number.
-    arg = f"extract_arg({{}}.arg_set_id, '{key}.{{}}')".format
-    joined = (
-        f"select {arg('child', 'pid')}, {arg('child', 'event')}, {arg('parent', 'event')} from flow "
-        "join slice parent on slice_out = parent.id join slice child on slice_in = child.id "
-        f"where {arg('child', 'parent_event')} = {arg('parent', 'event')} and {arg('child', 'pid')} = {arg('parent', 'pid')}"
-    )
+    linked = []
     # A kernel's stamps may be earlier than the callback of its call. Its link then leads to the parent.
-    reverse = joined.replace("slice_out = parent.id", "slice_in = parent.id").replace("slice_in = child.id", "slice_out = child.id")
-    linked = query(trace, f"{joined} union all {reverse}")
+    for out, into in [("parent", "child"), ("child", "parent")]:
+        linked += query(
+            trace,
+            f"select {arg('pid', 'child')}, {arg('event', 'child')}, {arg('event', 'parent')} from flow "
+            f"join slice {out} on slice_out = {out}.id join slice {into} on slice_in = {into}.id "
+            f"where {arg('parent_event', 'child')} = {arg('event', 'parent')} "
+            f"and {arg('pid', 'child')} = {arg('pid', 'parent')}",
+        )
     assert len(linked) == parents
     recorded = [(line["pid"], line["event"], line["parent_event"]) for line in starts if line["parent_event"]]
     assert Counter(map(tuple, linked)) == Counter(recorded)
     # The rest are links through the parts of operations.
-    operation = f"extract_arg({{}}.arg_set_id, '{key}.operation')".format
     between = query(
         trace,
-        f"select distinct {operation('a')} from flow join slice a on slice_out = a.id join slice b on slice_in = b.id "
-        f"where {operation('a')} = {operation('b')}",
+        f"select distinct {arg('operation', 'a')} from flow "
+        "join slice a on slice_out = a.id join slice b on slice_in = b.id "
+        f"where {arg('operation', 'a')} = {arg('operation', 'b')}",
     )
     all_links = query(trace, "select count(*) from flow")[0][0]
-    members = query(trace, f"select count(*) from slice where {operation('slice')} is not null")[0][0]
+    members = query(trace, f"select count(*) from slice where {arg('operation')} is not null")[0][0]
     assert all_links - parents == members - len(between)
     if operations:
         assert len(between) == operations and members == operations * ranks
@@ -434,12 +447,13 @@ def test_every_event_is_a_bar_with_its_parent_states_and_operation(
         "left join thread_track on thread_track.id = track.id left join thread using (utid)",
     )
     for (lane,) in lanes:
-        assert re.match(r"vm, rank \d, .*ranks? [\d,-]+.*, (\w+ thread [\w ]+|GPU \d)( \(\d+\))?$", lane), lane
+        thread = r"(\w+ thread [\w ]+|GPU \d)( \(\d+\))?"
+        assert re.fullmatch(rf"vm, rank \d, .*ranks? [\d,-]+.*, {thread}", lane), lane
     # What lies in a bar is a descendant, or was called on the way.
     inside = query(
         trace,
-        f"select count(*) from slice child join slice parent on child.parent_id = parent.id where child.category = 'event' "
-        f"and {arg('child', 'type')} in ('ProxyStep', 'ProxyOp', 'KernelCh') "
-        f"and coalesce({arg('child', 'parent_event')}, -1) != {arg('parent', 'event')}",
+        "select count(*) from slice child join slice parent on child.parent_id = parent.id "
+        f"where child.category = 'event' and {arg('type', 'child')} in ('ProxyStep', 'ProxyOp', 'KernelCh') "
+        f"and coalesce({arg('parent_event', 'child')}, -1) != {arg('event', 'parent')}",
     )
     assert inside == [[0]]

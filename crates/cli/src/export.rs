@@ -80,7 +80,9 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
         _ => {}
     }
     if args.events && matches!(args.to, Format::Parquet) {
-        bail!("expected `--events` with `--to perfetto`, `chrome` or `jsonl`, found it with a table of calls");
+        bail!(
+            "expected `--events` with `--to perfetto`, `chrome` or `jsonl`, found it with a table of calls"
+        );
     }
     if args.events && args.table.is_some() {
         bail!("expected `--events` or `--table`, found both");
@@ -125,7 +127,8 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
             let events = drawn(&capture, clocks.as_ref())?;
             if let Some(folder) = args.output.as_deref().filter(|path| is_folder(path)) {
                 bail!(
-                    "`{}`: events of all ranks go into one file, because links join them\n  hint: name a file with `-o FILE`",
+                    "`{}`: events of all ranks go into one file, because links join them\
+                     \n  hint: name a file with `-o FILE`",
                     folder.display()
                 );
             }
@@ -239,8 +242,9 @@ fn has_callbacks(capture: &Capture) -> anyhow::Result<()> {
         return Ok(());
     }
     bail!(
-        "`{}`: expected a capture with callbacks, found one of calls\n  hint: `ncclscope run --mode callbacks -- COMMAND` \
-         records every callback; `ncclscope report {0} --json` has what is here",
+        "`{}`: expected a capture with callbacks, found one of calls\
+         \n  hint: `ncclscope run --mode callbacks -- COMMAND` records every callback; \
+         `ncclscope report {0} --json` has what is here",
         capture.path.display()
     );
 }

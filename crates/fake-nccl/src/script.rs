@@ -67,7 +67,7 @@ mod tests {
         let source = "nccl 2.30.7
             ranks 8
             hosts 2
-            per_process 2 ; one_thread ; cuda ; lead 60ms ; linger 1s ; host_cost 20us
+            per_process 2 ; one_thread ; net_plugin ; cuda ; lead 60ms ; linger 1s ; host_cost 20us
             gpu_offset 3 -850us
             host_clock 1 -70ms
             comm dp ranks 0..7 name \"data parallel\"   # a comment

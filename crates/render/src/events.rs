@@ -457,7 +457,8 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Whether a bar can be drawn inside another one: it is a descendant, or both bracket what one thread does.
+    /// Whether a bar can be drawn inside another one: it is a descendant, or both bracket what one thread
+    /// does.
     fn lies_in(&self, inner: usize, outer: usize) -> bool {
         let (of, around) = (&self.bars[inner], &self.bars[outer]);
         if around.span.end < of.span.end || around.stopped.is_none() {
@@ -529,8 +530,8 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// All that is known of a bar, by name: who, when and where first, and then its fields. What is not known is
-    /// left out.
+    /// All that is known of a bar, by name: who, when and where first, and then its fields. What is not known
+    /// is left out.
     pub fn arguments(&self, bar: &Bar) -> Map<String, Value> {
         let process = &self.capture.processes[bar.process];
         let thread = self.index.processes[bar.process].threads.get(&bar.thread);

@@ -1,7 +1,7 @@
 //! The fields of callbacks: what a descriptor, the arguments of a state, or an init says.
 //!
-//! Fields keep their names of `nccl-abi`, but for the process of a ProxyOp, which is `origin_pid`. Pointers and
-//! masks are hex strings, because JSON numbers lose bits; strings are the text that the pointer led to.
+//! Fields keep their names of `nccl-abi`, but for the process of a ProxyOp, which is `origin_pid`. Pointers
+//! and masks are hex strings, because JSON numbers lose bits; strings are the text that the pointer led to.
 //!
 //! Rule: only fields that the event and the ABI version define are there, at the offsets that `nccl-abi`
 //! asserts. A field that a record is too short for is null.

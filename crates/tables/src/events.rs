@@ -206,6 +206,9 @@ struct Foreign {
     at: Option<i64>,
 }
 
+/// When events were started, and their numbers, by process and handle.
+type Starts = HashMap<(usize, u64), Vec<(Option<i64>, u64)>>;
+
 impl Capture {
     /// Hands every callback of one process to `each`, with what it belongs to, in order.
     ///
@@ -318,12 +321,11 @@ impl Capture {
 
     /// When, and with which numbers, the parents of these network operations were started, by process and
     /// handle.
-    fn starts_of(&self, foreign: &[Foreign]) -> HashMap<(usize, u64), Vec<(Option<i64>, u64)>> {
+    fn starts_of(&self, foreign: &[Foreign]) -> Starts {
         let wanted = foreign
             .iter()
             .filter_map(|of| Some((of.origin?, of.parent)));
-        let mut starts: HashMap<(usize, u64), Vec<(Option<i64>, u64)>> =
-            wanted.map(|key| (key, Vec::new())).collect();
+        let mut starts: Starts = wanted.map(|key| (key, Vec::new())).collect();
         for (process, of) in self.processes.iter().enumerate() {
             if !starts.keys().any(|(p, _)| *p == process) {
                 continue;

@@ -35,7 +35,7 @@ pub struct Communicator {
 impl Communicator {
     /// ncclCommInit: calls the plugin's `init`, then starts the threads.
     ///
-    /// `hosts` has the host of each member.
+    /// `hosts` has the host of each member. `net_plugin`: the network plugin has events of its own.
     pub fn init(
         loader: &Loader,
         id: usize,
@@ -43,6 +43,7 @@ impl Communicator {
         identity: Identity,
         hosts: Vec<usize>,
         timeline: Timeline,
+        net_plugin: bool,
     ) -> Communicator {
         let (version, native) = (loader.version().0, loader.native());
         let profiler = loader.init(&identity);
@@ -51,6 +52,7 @@ impl Communicator {
             native,
             profiler,
             rank: identity.rank,
+            net_plugin,
             timeline: timeline.clone(),
         });
         let spawn = |name: &str, network: bool| {

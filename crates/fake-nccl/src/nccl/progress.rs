@@ -17,6 +17,8 @@ pub(super) struct Progress {
     pub(super) native: u8,
     pub(super) profiler: Profiler,
     pub(super) rank: i32,
+    /// Whether the network plugin has events of its own.
+    pub(super) net_plugin: bool,
     pub(super) timeline: Timeline,
 }
 

@@ -31,6 +31,7 @@ impl Driver<'_> {
                 identity,
                 hosts,
                 self.timeline(rank),
+                script.net_plugin,
             );
             self.open.insert((id, rank), self.launcher.comms.len());
             self.launcher.comms.push(Arc::new(made));

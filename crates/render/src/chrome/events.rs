@@ -133,13 +133,12 @@ impl<W: Write> Writer<'_, W> {
     fn event(&mut self, phase: &str, category: &str, name: &str, bar: &Bar, at: i64) -> Result<()> {
         self.next()?;
         let (pid, tid, ns) = (bar.process, bar.lane + 1, at - self.base_ns);
+        let name = json!(name);
         write!(
             self.out,
-            "{{\"ph\":\"{phase}\",\"cat\":\"{category}\",\"name\":{},\"pid\":{pid},\"tid\":{tid},\"ts\":{}.{:03}",
-            json!(name),
-            ns / 1000,
-            ns % 1000
-        )
+            "{{\"ph\":\"{phase}\",\"cat\":\"{category}\",\"name\":{name},\"pid\":{pid},\"tid\":{tid}",
+        )?;
+        write!(self.out, ",\"ts\":{}.{:03}", ns / 1000, ns % 1000)
     }
 
     fn put(&mut self, event: &Value) -> Result<()> {
