@@ -416,8 +416,8 @@ impl<'a> Events<'a> {
             };
             lanes.entry(key).or_default().push(number);
         }
-        for (key, mut bars) in lanes {
-            let title = self.title(&key);
+        let titles = self.titles(lanes.keys());
+        for ((key, mut bars), title) in lanes.into_iter().zip(titles) {
             let first = self.lanes.len();
             // As many as are open at a time: bars on each, the innermost last.
             let mut open: Vec<Vec<usize>> = Vec::new();
@@ -477,7 +477,22 @@ impl<'a> Events<'a> {
         false
     }
 
-    fn title(&self, key: &LaneKey) -> String {
+    /// What lanes are called. Communicators that would have one name get the first digits of their ids.
+    fn titles<'k>(&self, keys: impl Iterator<Item = &'k LaneKey>) -> Vec<String> {
+        let keys: Vec<&LaneKey> = keys.collect();
+        let plain: Vec<String> = keys.iter().map(|key| self.title(key, false)).collect();
+        let count = |title: &String| plain.iter().filter(|other| *other == title).count();
+        let titles = keys
+            .iter()
+            .zip(&plain)
+            .map(|(key, title)| match count(title) {
+                1 => title.clone(),
+                _ => self.title(key, true),
+            });
+        titles.collect()
+    }
+
+    fn title(&self, key: &LaneKey, with_id: bool) -> String {
         let process = &self.capture.processes[key.process];
         let local = |l: &&Local| Some(l.uid) == key.communicator;
         let known = &self.capture.processes[key.of].communicators;
@@ -485,7 +500,17 @@ impl<'a> Events<'a> {
         let communicator = match key.communicator {
             Some(uid) => {
                 let index = self.communicators.get(&(key.of, uid)).copied();
-                timeline::purpose(self.capture, index, uid)
+                let purpose = timeline::purpose(self.capture, index, uid);
+                match index.map(|index| &self.capture.communicators[index].id) {
+                    // An id such as `c2ad…#2` is told apart by its end, too.
+                    Some(id) if with_id => match id.split_once('#') {
+                        Some((hash, nth)) => {
+                            format!("{purpose} {}#{nth}", &hash[..hash.len().min(6)])
+                        }
+                        None => format!("{purpose} {}", &id[..id.len().min(6)]),
+                    },
+                    _ => purpose,
+                }
             }
             None => "no communicator".to_owned(),
         };
