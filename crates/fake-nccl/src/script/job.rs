@@ -47,6 +47,9 @@ pub struct Comm {
     pub name: String,
     /// commName, if any.
     pub label: Option<String>,
+    /// The communicator that it was split or shrunk from, if it uses that one's threads (splitShare,
+    /// shrinkShare).
+    pub shares: Option<usize>,
     /// Communicators.
     pub instances: Vec<Instance>,
 }
