@@ -23,7 +23,7 @@ enum Takes {
 }
 
 /// The settings of recorder and command.
-const SETTINGS: [(&str, Takes); 16] = [
+const SETTINGS: [(&str, Takes); 17] = [
     ("NCCLSCOPE_OUT", Takes::Any),
     (
         "NCCLSCOPE_MODE",
