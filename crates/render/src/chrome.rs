@@ -23,6 +23,7 @@ use tables::calls::{CallRef, Value, COLUMNS};
 
 mod events;
 
+pub(crate) use events::make_exact;
 pub use events::{write as write_events, write_gzip as write_events_gzip};
 
 /// Integers up to this one are exact as doubles.

@@ -30,6 +30,8 @@ pub struct Lane {
     pub process: usize,
     /// Host, rank, communicator, and the thread or GPU.
     pub title: String,
+    /// The same without host and rank.
+    pub role: String,
     /// Place among the lanes with this title, from 0.
     pub further: usize,
 }
@@ -417,7 +419,13 @@ impl<'a> Events<'a> {
             lanes.entry(key).or_default().push(number);
         }
         let titles = self.titles(lanes.keys());
-        for ((key, mut bars), title) in lanes.into_iter().zip(titles) {
+        for ((key, mut bars), role) in lanes.into_iter().zip(titles) {
+            let process = &self.capture.processes[key.process];
+            let who = match process.rank {
+                Some(rank) => format!("rank {rank}"),
+                None => format!("pid {}", process.pid),
+            };
+            let title = format!("{}, {who}, {role}", process.host);
             let first = self.lanes.len();
             // As many as are open at a time: bars on each, the innermost last.
             let mut open: Vec<Vec<usize>> = Vec::new();
@@ -452,6 +460,7 @@ impl<'a> Events<'a> {
             self.lanes.extend((0..open.len()).map(|further| Lane {
                 process: key.process,
                 title: title.clone(),
+                role: role.clone(),
                 further,
             }));
         }
@@ -477,23 +486,25 @@ impl<'a> Events<'a> {
         false
     }
 
-    /// What lanes are called. Communicators that would have one name get the first digits of their ids.
+    /// What lanes are called in their process. Communicators that would have one name get the first digits of
+    /// their ids.
     fn titles<'k>(&self, keys: impl Iterator<Item = &'k LaneKey>) -> Vec<String> {
         let keys: Vec<&LaneKey> = keys.collect();
         let plain: Vec<String> = keys.iter().map(|key| self.title(key, false)).collect();
-        let count = |title: &String| plain.iter().filter(|other| *other == title).count();
-        let titles = keys
-            .iter()
-            .zip(&plain)
-            .map(|(key, title)| match count(title) {
+        let mut counts: HashMap<(usize, &str), usize> = HashMap::new();
+        for (key, title) in keys.iter().zip(&plain) {
+            *counts.entry((key.process, title)).or_default() += 1;
+        }
+        let titles = keys.iter().zip(&plain).map(|(key, title)| {
+            match counts[&(key.process, title.as_str())] {
                 1 => title.clone(),
                 _ => self.title(key, true),
-            });
+            }
+        });
         titles.collect()
     }
 
     fn title(&self, key: &LaneKey, with_id: bool) -> String {
-        let process = &self.capture.processes[key.process];
         let local = |l: &&Local| Some(l.uid) == key.communicator;
         let known = &self.capture.processes[key.of].communicators;
         let device = known.iter().find(local).and_then(|l| l.device);
@@ -527,11 +538,7 @@ impl<'a> Events<'a> {
             true => String::new(),
             false => format!(" for {}", self.capture.processes[key.of].title()),
         };
-        let who = match process.rank {
-            Some(rank) => format!("rank {rank}"),
-            None => format!("pid {}", process.pid),
-        };
-        format!("{}, {who}, {communicator}, {thread}{other}", process.host)
+        format!("{communicator}, {thread}{other}")
     }
 
     /// What a bar is called: its type, and what tells it from others.

@@ -153,8 +153,13 @@ impl<W: Write> Writer<'_, W> {
     }
 }
 
-/// Integers that a double can't hold become decimal strings.
 fn plain(mut arguments: Map<String, Value>) -> Value {
+    make_exact(&mut arguments);
+    arguments.into()
+}
+
+/// Integers that a double can't hold become decimal strings.
+pub(crate) fn make_exact(arguments: &mut Map<String, Value>) {
     for value in arguments.values_mut() {
         let is_large = value.as_u64().is_some_and(|n| n > EXACT)
             || value.as_i64().is_some_and(|n| n.unsigned_abs() > EXACT);
@@ -162,5 +167,4 @@ fn plain(mut arguments: Map<String, Value>) -> Value {
             *value = Value::String(value.to_string());
         }
     }
-    arguments.into()
 }
