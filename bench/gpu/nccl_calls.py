@@ -116,6 +116,24 @@ class OldConfig(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("magic", c_uint), ("version", c_uint), ("blocking", c_int)]
 
 
+class SharingConfig(ctypes.Structure):
+    """ncclConfig_t as of 2.27, up to the last field that is used here."""
+    _fields_ = [("size", c_size_t), ("magic", c_uint), ("version", c_uint), ("blocking", c_int),
+                ("cga_cluster_size", c_int), ("min_ctas", c_int), ("max_ctas", c_int), ("net_name", c_char_p),
+                ("split_share", c_int), ("traffic_class", c_int), ("comm_name", c_char_p),
+                ("collnet_enable", c_int), ("cta_policy", c_int), ("shrink_share", c_int),
+                ("nvls_ctas", c_int)]
+
+    def __init__(self, name):
+        super().__init__()
+        for field, kind in self._fields_:
+            if kind is c_int:
+                setattr(self, field, -(1 << 31))  # not set
+        self.size, self.magic, self.version = ctypes.sizeof(self), 0xCAFEBEEF, 22700
+        self.split_share = self.shrink_share = 1
+        self.comm_name = name
+
+
 class Cuda:
     SIGNATURES = {
         "cudaGetDeviceCount": [POINTER(c_int)],
@@ -172,7 +190,7 @@ class Nccl:
         "ncclGetVersion": [POINTER(c_int)],
         "ncclGetUniqueId": [POINTER(UniqueId)],
         "ncclCommInitRank": [POINTER(c_void_p), c_int, UniqueId, c_int],
-        "ncclCommInitRankConfig": [POINTER(c_void_p), c_int, UniqueId, c_int, POINTER(OldConfig)],
+        "ncclCommInitRankConfig": [POINTER(c_void_p), c_int, UniqueId, c_int, c_void_p],
         "ncclCommInitAll": [POINTER(c_void_p), c_int, POINTER(c_int)],
         "ncclCommSplit": [c_void_p, c_int, c_int, POINTER(c_void_p), c_void_p],
         "ncclCommShrink": [c_void_p, POINTER(c_int), c_int, POINTER(c_void_p), c_void_p, c_int],
@@ -478,7 +496,7 @@ class Graph:
 
 
 MIX_PARTS = ("fused", "multi", "ring", "alltoall", "gather", "scatter", "after", "graph", "comms")
-MIX_EXTRA = ("broadcast", "native", "nonblocking")
+MIX_EXTRA = ("broadcast", "native", "nonblocking", "shared")
 
 
 def case_mix(rank, opts):
@@ -549,6 +567,8 @@ def case_mix(rank, opts):
             mix_comms(rank)
         elif part == "nonblocking":
             mix_nonblocking(rank)
+        elif part == "shared":
+            mix_shared(rank)
 
 
 def mix_graph(rank):
@@ -600,6 +620,31 @@ def mix_comms(rank):
             call()
             rank.sync(small)
     rank.meet("comms")
+
+
+def mix_shared(rank):
+    """A communicator with which a split and a shrunk one share their resources, and so its proxy threads."""
+    me, n = rank.rank, rank.nranks
+    handle, config = c_void_p(), SharingConfig(b"sharing")
+    rank.nccl.call(
+        "ncclCommInitRankConfig", byref(handle), n, rank.unique_id("sharing"), me, byref(config)
+    )
+    parent = rank.adopt("sharing", handle, me, n)
+    odd = rank.split("share-odd", parent, me % 2, (n + 1 - me % 2) // 2)
+    left = [(5, parent, rank.prepare(parent, "AllReduce", 64 * KIB)),
+            (7, odd, rank.prepare(odd, "AllReduce", 128 * KIB, at=128 * KIB))]
+    if n > 2 and me < n - 1:
+        rank.tally.phase("ncclCommShrink")
+        shrunk, gone = c_void_p(), (c_int * 1)(n - 1)
+        rank.nccl.call("ncclCommShrink", parent.handle, gone, 1, byref(shrunk), None, 0)
+        small = rank.adopt("share-shrunk", shrunk, me, n - 1)
+        left.append((9, small, rank.prepare(small, "AllReduce", 256 * KIB, at=512 * KIB)))
+    rank.tally.phase("mix shared")
+    for times, comm, call in left:
+        for _ in range(times):
+            call()
+            rank.sync(comm)
+    rank.meet("shared")
 
 
 def mix_nonblocking(rank):

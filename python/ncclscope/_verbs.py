@@ -118,14 +118,16 @@ def export(
     output: str | os.PathLike[str],
     *,
     table: Literal["calls", "kernels"] | None = None,
+    events: bool = False,
 ) -> int:
     """Writes a capture in another format into the file ``output``, and returns how many rows or slices there
     were.
 
     Parquet needs a new or an empty folder. ``table`` chooses the table for ``parquet`` (calls by default) and
-    ``jsonl`` (every callback by default). Raises ``ValueError`` for what can't be written so, and ``OSError``
+    ``jsonl`` (every callback by default). ``events`` draws every event of NCCL with ``perfetto`` and
+    ``chrome``, if the capture was made in mode ``callbacks``. Raises ``ValueError`` for what can't be written so, and ``OSError``
     if the file can't be.
 
         >>> ncclscope.export("run-0412", "perfetto", "run-0412.pftrace")
     """
-    return _native_of(capture).export(to, os.fspath(output), table)
+    return _native_of(capture).export(to, os.fspath(output), table, events)

@@ -41,8 +41,8 @@ def by_call(rows: list[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (row["process"], row["ticket"]))
 
 
-def export(name: str, to: str, path: Path | str) -> str:
-    run("ncclscope", "export", job(name), "--to", to, "-o", path)
+def export(name: str, to: str, path: Path | str, *more: str) -> str:
+    run("ncclscope", "export", job(name), "--to", to, "-o", path, *more)
     return str(path)
 
 
@@ -223,7 +223,9 @@ def query(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, s
         def answer(trace: str, text: str) -> list[list[Any]]:
             if trace not in pages:
                 name, to = trace.split(".", 1)
-                export(name, {"pftrace": "perfetto", "json.gz": "chrome"}[to], traces / trace)
+                more = ("--events",) if to.startswith("events.") else ()
+                to = {"pftrace": "perfetto", "json.gz": "chrome"}[to.removeprefix("events.")]
+                export(name, to, traces / trace, *more)
                 pages[trace] = browser.new_page()
                 pages[trace].goto(f"{address}/#!/?url={address}/traces/{trace}")
                 pages[trace].wait_for_function("() => window.app && window.app.trace", timeout=120_000)
@@ -370,3 +372,88 @@ def test_chrome_is_json_and_gzip_of_the_same(tmp_path: Path) -> None:
     plain = json.loads(Path(export("ddp4", "chrome", tmp_path / "t.json")).read_text())
     with gzip.open(export("ddp4", "chrome", tmp_path / "t.json.gz")) as packed:
         assert json.load(packed) == plain
+
+
+# Every event
+
+
+def lines_of(name: str, tmp_path: Path) -> list[Row]:
+    path = export(name, "jsonl", tmp_path / f"{name}.jsonl")
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("name", "bars", "parents", "states", "operations", "ranks"),
+    [("ddp8_two_hosts", 5720, 5176, 12352, 34, 8), ("mix_two_hosts_228", 16135, 14305, 24798, None, 4)],
+)
+@pytest.mark.parametrize("to", ["pftrace", "json.gz"])
+def test_every_event_is_a_bar_with_its_parent_states_and_operation(
+    name: str,
+    bars: int,
+    parents: int,
+    states: int,
+    operations: int | None,
+    ranks: int,
+    to: str,
+    tmp_path: Path,
+    query: Callable[[str, str], list[list[Any]]],
+) -> None:
+    trace, key = f"{name}.events.{to}", "debug" if to == "pftrace" else "args"
+    problems = "select name, value from stats where severity in ('error', 'data_loss') and value > 0"
+    assert query(trace, problems) == []
+
+    def arg(name: str, of: str = "slice") -> str:
+        return f"extract_arg({of}.arg_set_id, '{key}.{name}')"
+
+    lines = lines_of(name, tmp_path)
+    starts = [line for line in lines if line["callback"] == "startEvent"]
+    assert len(starts) == bars
+    counted = query(trace, f"select {arg('type')}, count(*) from slice where category = 'event' group by 1")
+    assert {kind: n for kind, n in counted} == Counter(line["type"] for line in starts)
+    shown = query(trace, "select name, count(*) from slice where category = 'state' group by 1")
+    assert {state: n for state, n in shown} == Counter(line["state"] for line in lines if "state" in line)
+    assert sum(n for _, n in shown) == states
+    # Links from parents to their children: each child has its parent's number.
+    linked = []
+    # A kernel's stamps may be earlier than the callback of its call. Its link then leads to the parent.
+    for out, into in [("parent", "child"), ("child", "parent")]:
+        linked += query(
+            trace,
+            f"select {arg('pid', 'child')}, {arg('event', 'child')}, {arg('event', 'parent')} from flow "
+            f"join slice {out} on slice_out = {out}.id join slice {into} on slice_in = {into}.id "
+            f"where {arg('parent_event', 'child')} = {arg('event', 'parent')} "
+            f"and {arg('pid', 'child')} = {arg('pid', 'parent')}",
+        )
+    assert len(linked) == parents
+    recorded = [(line["pid"], line["event"], line["parent_event"]) for line in starts if line["parent_event"]]
+    assert Counter(map(tuple, linked)) == Counter(recorded)
+    # The rest are links through the parts of operations.
+    between = query(
+        trace,
+        f"select distinct {arg('operation', 'a')} from flow "
+        "join slice a on slice_out = a.id join slice b on slice_in = b.id "
+        f"where {arg('operation', 'a')} = {arg('operation', 'b')}",
+    )
+    all_links = query(trace, "select count(*) from flow")[0][0]
+    members = query(trace, f"select count(*) from slice where {arg('operation')} is not null")[0][0]
+    assert all_links - parents == members - len(between)
+    if operations:
+        assert len(between) == operations and members == operations * ranks
+    # Lanes say host, rank, communicator and thread.
+    column = "track" if to == "pftrace" else "thread"
+    lanes = query(
+        trace,
+        f"select distinct {column}.name from slice join track on slice.track_id = track.id "
+        "left join thread_track on thread_track.id = track.id left join thread using (utid)",
+    )
+    for (lane,) in lanes:
+        thread = r"(\w+ thread [\w ]+|GPU \d)( \(\d+\))?"
+        assert re.fullmatch(rf"vm, rank \d, .*ranks? [\d,-]+.*, {thread}", lane), lane
+    # What lies in a bar is a descendant, or was called on the way.
+    inside = query(
+        trace,
+        "select count(*) from slice child join slice parent on child.parent_id = parent.id "
+        f"where child.category = 'event' and {arg('type', 'child')} in ('ProxyStep', 'ProxyOp', 'KernelCh') "
+        f"and coalesce({arg('parent_event', 'child')}, -1) != {arg('event', 'parent')}",
+    )
+    assert inside == [[0]]

@@ -64,6 +64,11 @@ def test_exports_are_the_command_s(tmp_path: Path) -> None:
         assert ncclscope.export(capture, to, tmp_path / name) > len(capture.calls)  # type: ignore[arg-type]
         run("ncclscope", "export", job("ddp_slow_host"), "--to", to, "-o", tmp_path / f"by-command-{name}")
         assert (tmp_path / name).read_bytes() == (tmp_path / f"by-command-{name}").read_bytes()
+    events = tmp_path / "events.json"
+    assert ncclscope.export(job("ddp4"), "chrome", events, events=True) == 3684
+    by_command = tmp_path / "by-command-events.json"
+    run("ncclscope", "export", job("ddp4"), "--to", "chrome", "--events", "-o", by_command)
+    assert events.read_bytes() == by_command.read_bytes()
     assert ncclscope.export(job("ddp4"), "parquet", tmp_path / "calls") == 176
     assert polars.read_parquet(tmp_path / "calls/**/*.parquet").height == 176
     assert ncclscope.export(capture, "jsonl", tmp_path / "kernels.jsonl", table="kernels") == len(
@@ -86,6 +91,10 @@ def test_what_cannot_be_exported_is_an_error_with_the_way_out(tmp_path: Path) ->
         to, output, table = arguments
         with pytest.raises(ValueError, match=re.escape(said)):
             ncclscope.export(job("slow_host"), to, tmp_path / output, table=table)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="hint: `ncclscope run --mode callbacks"):
+        ncclscope.export(job("slow_host"), "perfetto", tmp_path / "x", events=True)
+    with pytest.raises(ValueError, match="events: expected `perfetto`, `chrome` or `jsonl`"):
+        ncclscope.export(job("ddp4"), "parquet", tmp_path / "x", events=True)
     with pytest.raises(OSError):
         ncclscope.export(job("ddp4"), "perfetto", tmp_path / "missing/file")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full"]

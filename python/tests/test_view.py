@@ -9,6 +9,7 @@ import re
 import subprocess
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -440,3 +441,63 @@ def test_only_this_machine_s_browser_may_ask(serve: Callable[[Path], str]) -> No
 def test_what_has_no_calls_says_so(tmp_path: Path) -> None:
     done = subprocess.run([BIN / "ncclscope", "view", tmp_path], text=True, capture_output=True)
     assert done.returncode == 2 and "hint" in done.stderr
+
+
+def test_lanes_of_events_show_every_field(view: Callable[..., Any], tmp_path: Path) -> None:
+    page = view(job("ddp8_two_hosts"))
+    canvas = page.locator("#viewer canvas")
+    before = int(canvas.get_attribute("data-lanes"))
+    names = page.evaluate("async () => (await (await fetch('data.json')).json())")
+    lanes = [lane for lane in names["lanes"] if lane["events"]]
+    roles = {re.sub(r"(number )?\d+( \(\d+\))?$", "", lane["role"]) for lane in lanes}
+    assert roles == {f"ranks 0-7, {who}" for who in ("caller thread ", "proxy thread ", "GPU ")}
+    page.get_by_role("button", name="Events").click()
+    page.get_by_label("Ranks ", exact=True).fill("rank 0")
+    settled(page)
+    of_rank_0 = sum(lane["who"] == "rank 0" for lane in lanes)
+    assert int(canvas.get_attribute("data-lanes")) == of_rank_0 + before // 8
+    assert "events=on" in page.url
+    # Bars and states of the export, by what they are called.
+    run("ncclscope", "export", job("ddp8_two_hosts"), "--events", "--to", "chrome", "-o", tmp_path / "a.json")
+    traced = json.loads((tmp_path / "a.json").read_text())["traceEvents"]
+    wanted = Counter(e["name"] for e in traced if e["ph"] in ("X", "i"))
+    asked = """async (lanes) => {
+        const answer = await fetch(`calls?from=-1e9&to=1e9`, { method: "POST", body: JSON.stringify(lanes) });
+        return answer.json();
+    }"""
+    found: Counter[str] = Counter()
+    numbers = [at for at, lane in enumerate(names["lanes"]) if lane["events"]]
+    step = None
+    for at in range(0, len(numbers), 20):
+        answer = page.evaluate(asked, numbers[at : at + 20])
+        assert not answer["too_many"]
+        found += Counter(names["names"][row[5]] for row in answer["calls"])
+        steps = (row for row in answer["calls"] if names["names"][row[5]] == "ProxyStep 3")
+        if step is None and (step := next(steps, None)):
+            states = sorted(r[2] for r in answer["calls"] if r[1] == step[1] and r[6] == "state")
+    assert found == wanted
+    # Hovering a bar, where no state is near, shows all that the export has of it.
+    assert step is not None
+    number, _, begin, length = step[:4]
+    moments = [begin, *(at for at in states if begin < at < begin + length), begin + length]
+    gap, at = max((b - a, (a + b) / 2) for a, b in zip(moments, moments[1:]))
+    who = names["lanes"][step[1]]["who"].replace(" ", "+")
+    page.goto(page.url.split("#")[0] + f"#from={at - gap}&to={at + gap}&events=on&ranks={who}")
+    page.reload()
+    settled(page)
+    rows = int(canvas.get_attribute("data-lanes"))
+    left, top, bottom = map(float, canvas.get_attribute("data-place").split())
+    of_rank = [k for k, other in enumerate(names["lanes"]) if other["who"] == who.replace("+", " ")]
+    row = of_rank.index(step[1])
+    box = canvas.bounding_box()
+    y = top + (row + 0.5) * (bottom - top) / rows
+    page.mouse.move(box["x"] + left + (box["width"] - 6 - left) * 0.5, box["y"] + y)
+    page.wait_for_timeout(600)
+    tip = page.locator("#viewer .tip").inner_text().splitlines()
+    assert tip[0].startswith("ProxyStep 3, rank "), tip
+    columns = page.evaluate(f"async () => (await (await fetch('call?call={number}')).json()).columns")
+    some = {"type", "event", "parent_event", "pid", "role", "started_ns", "stopped_ns", "step"}
+    assert some <= set(columns)
+    assert [f"{name}: {value}" for name, value in columns.items()] == tip[-len(columns) :]
+    bar = next(e for e in traced if e["ph"] == "X" and e["args"].get("started_ns") == columns["started_ns"])
+    assert bar["args"] == columns

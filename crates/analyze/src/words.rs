@@ -9,8 +9,10 @@
 use crate::bandwidth::FACTORS;
 
 mod columns;
+mod events;
 
 pub use columns::{COLUMNS, FINDINGS, ODD};
+pub use events::{EVENTS, STATES};
 
 /// A word and its meaning in a few sentences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -364,7 +366,17 @@ pub fn explain(word: &str) -> Option<Explanation> {
     }
     let others = LOST.iter().chain(UNTIMED).chain(UNSEEN).chain(ODD);
     let others = others.chain(DEFINITIONS).chain(FINDINGS).chain(COLUMNS);
-    if let Some(w) = others.into_iter().find(|w| plain(w.name) == wanted) {
+    let is_wanted = |w: &&Word| plain(w.name) == wanted;
+    let other = others.into_iter().find(is_wanted);
+    // An event may have the name of a column.
+    if let Some(w) = EVENTS.iter().chain(STATES).find(is_wanted) {
+        let both = [Some(w), other].into_iter().flatten();
+        return Some(Explanation {
+            title: w.name.to_owned(),
+            paragraphs: both.map(plainly).collect(),
+        });
+    }
+    if let Some(w) = other {
         return one(w, plainly(w));
     }
     ALGORITHMS.iter().find_map(|a| {
@@ -390,6 +402,7 @@ pub fn known() -> Vec<(&'static str, Vec<&'static str>)> {
             [names(LOST), names(UNTIMED), names(UNSEEN), names(ODD)].concat(),
         ),
         ("findings", names(FINDINGS)),
+        ("events", [names(EVENTS), names(STATES)].concat()),
         ("words", names(DEFINITIONS)),
         ("columns", names(COLUMNS)),
     ]

@@ -3,9 +3,10 @@
 //! ```text
 //! one record, little-endian, padded to 8 bytes
 //!   0  bytes u16 (whole record)   2  what u8   3  ABI u8   4  thread u32   8  time, ticks u64
-//!  16  subject u64 (context of a Start, handle of the rest; string pointer of a Text)
+//!  16  subject u64 (context of a Start, handle of the rest; string pointer of a Text; OS id of a Thread)
 //!  24  result u64 (context of an Init, handle of a Start; state number of a State)
-//!  32  payload: descriptor of a Start, state arguments of a State, arguments of an Init, bytes of a Text
+//!  32  payload: descriptor of a Start, state arguments of a State, arguments of an Init, bytes of a Text,
+//!      name of a Thread
 //! ```
 //!
 //! A descriptor's pointers to strings are kept as they were; the [`What::Text`] record that gives a pointer's
@@ -30,13 +31,15 @@ pub enum What {
     Finalize = 5,
     /// Not a call: the text behind a pointer.
     Text = 6,
+    /// Not a call: the operating system's id and name of the thread with this record's number.
+    Thread = 7,
 }
 
 impl What {
     /// The entry point with this number.
     pub fn from_u8(what: u8) -> Option<What> {
         use What::*;
-        [Init, Start, Stop, State, Finalize, Text]
+        [Init, Start, Stop, State, Finalize, Text, Thread]
             .into_iter()
             .find(|w| *w as u8 == what)
     }
@@ -77,25 +80,28 @@ impl Callback<'_> {
     }
 }
 
-/// The records of a payload, up to the first that is not well formed.
+/// The records of a payload, up to the first that is not well formed. Those that are not known are left out.
 pub fn read(payload: &[u8]) -> impl Iterator<Item = Callback<'_>> {
     let mut rest = payload;
-    std::iter::from_fn(move || {
+    std::iter::from_fn(move || loop {
         let u64_at = |at: usize| Some(u64::from_le_bytes(rest.get(at..at + 8)?.try_into().ok()?));
         let head = u64_at(0)?;
         let len = (head & 0xffff) as usize;
-        let record = rest.get(..len)?;
-        let callback = Callback {
-            what: What::from_u8((head >> 16) as u8)?,
+        let fields = rest.get(..len)?.get(HEADER..)?;
+        let (ticks, subject, result) = (u64_at(8)?, u64_at(16)?, u64_at(24)?);
+        rest = rest.get(len.next_multiple_of(8)..).unwrap_or(&[]);
+        let Some(what) = What::from_u8((head >> 16) as u8) else {
+            continue;
+        };
+        return Some(Callback {
+            what,
             abi: (head >> 24) as u8,
             thread: (head >> 32) as u32,
-            ticks: u64_at(8)?,
-            subject: u64_at(16)?,
-            result: u64_at(24)?,
-            payload: record.get(HEADER..)?,
-        };
-        rest = rest.get(len.next_multiple_of(8)..).unwrap_or(&[]);
-        Some(callback)
+            ticks,
+            subject,
+            result,
+            payload: fields,
+        });
     })
 }
 
@@ -142,6 +148,10 @@ mod tests {
             bytes.resize(start + record_bytes(record.payload.len()), 0);
         }
         assert!(read(&bytes).eq(records));
+        // A record of a later version is passed over.
+        let mut later = bytes.clone();
+        later[2] = 99;
+        assert!(read(&later).eq(records[1..].iter().copied()));
         for cut in 0..bytes.len() {
             assert!(read(&bytes[..cut]).count() <= 3);
         }

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 /// Say what a word of a report means, or what an algorithm and protocol (RING_LL) are good for
 #[derive(clap::Args)]
 pub struct Args {
-    /// Algorithm, protocol, both as ALGORITHM_PROTOCOL, function, cause, or word of a report
+    /// Algorithm, protocol, both as ALGORITHM_PROTOCOL, function, cause, event of NCCL, or word of a report
     #[arg(required = true)]
     word: Vec<String>,
     #[command(flatten)]

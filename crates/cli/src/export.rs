@@ -5,6 +5,7 @@ use crate::report::{open, print, unwritable};
 use analyze::clocks::Clocks;
 use analyze::streams::kernels;
 use anyhow::{bail, Context};
+use render::events::Events;
 use render::timeline::Timeline;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -24,6 +25,10 @@ pub struct Args {
     /// Table to write, of parquet and jsonl
     #[arg(long, value_enum)]
     table: Option<Table>,
+    /// Draw every event that NCCL told the profiler of, in place of calls; of perfetto and chrome. Needs a
+    /// capture made with `--mode callbacks`
+    #[arg(long)]
+    events: bool,
     /// File to write to; standard output without it, or as `-`. Parquet needs a folder, and chrome writes one
     /// file per rank into one
     #[arg(short, long)]
@@ -74,7 +79,18 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
         }
         _ => {}
     }
+    if args.events && matches!(args.to, Format::Parquet) {
+        bail!(
+            "expected `--events` with `--to perfetto`, `chrome` or `jsonl`, found it with a table of calls"
+        );
+    }
+    if args.events && args.table.is_some() {
+        bail!("expected `--events` or `--table`, found both");
+    }
     let capture = open(&args.capture)?;
+    if args.events {
+        has_callbacks(&capture)?;
+    }
     for problem in &capture.problems {
         tell!("warning: {problem}");
     }
@@ -90,14 +106,7 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
             })
         }
         Format::Jsonl => {
-            if !capture.has_mode("callbacks") {
-                bail!(
-                    "`{}`: expected a capture with callbacks, found one of calls\
-                     \n  hint: `ncclscope run --mode callbacks -- COMMAND` records every callback; \
-                     `ncclscope report {0} --json` has what is here",
-                    args.capture.display()
-                );
-            }
+            has_callbacks(&capture)?;
             to_file(&args, "callbacks", |mut out| {
                 render::jsonl::write(&capture, &mut out)
             })
@@ -113,6 +122,29 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
                 render::parquet::write(&capture, folder)
             })
         }
+        Format::Chrome if args.events => {
+            let clocks = analyze::clocks_of(&capture, given);
+            let events = drawn(&capture, clocks.as_ref())?;
+            if let Some(folder) = args.output.as_deref().filter(|path| is_folder(path)) {
+                bail!(
+                    "`{}`: events of all ranks go into one file, because links join them\
+                     \n  hint: name a file with `-o FILE`",
+                    folder.display()
+                );
+            }
+            let plain = is_plain(args.output.as_deref());
+            to_file(&args, "events", |mut out| match plain {
+                true => render::chrome::write_events(&events, &mut out),
+                false => render::chrome::write_events_gzip(&events, out),
+            })
+        }
+        Format::Perfetto if args.events => {
+            let clocks = analyze::clocks_of(&capture, given);
+            let events = drawn(&capture, clocks.as_ref())?;
+            to_file(&args, "events", |mut out| {
+                render::perfetto::write_events(&events, &mut out)
+            })
+        }
         Format::Chrome => {
             has_calls(&capture)?;
             let report = analyze::report_with(&capture, given);
@@ -123,9 +155,7 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
                     chrome_by_rank(&timeline, folder).with_context(|| unwritten(folder))
                 }
                 output => {
-                    let plain = output
-                        .as_deref()
-                        .is_some_and(|path| path.extension().is_some_and(|e| e == "json"));
+                    let plain = is_plain(output.as_deref());
                     to_file(&args, "slices", |out| {
                         chrome(&timeline, Some(&report), None, plain, out)
                     })
@@ -181,6 +211,11 @@ fn unwritten(folder: &Path) -> String {
     )
 }
 
+/// Whether a file is to be plain JSON, by its name.
+fn is_plain(output: Option<&Path>) -> bool {
+    output.is_some_and(|path| path.extension().is_some_and(|e| e == "json"))
+}
+
 /// A name that ends in `/` says that a folder is meant before there is one.
 fn is_folder(path: &Path) -> bool {
     path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
@@ -201,6 +236,37 @@ fn has_calls(capture: &Capture) -> anyhow::Result<()> {
         );
     }
     bail!("`{shown}` holds no call\n  hint: `ncclscope doctor {shown}` says why");
+}
+
+/// Fails for a capture without callbacks.
+fn has_callbacks(capture: &Capture) -> anyhow::Result<()> {
+    if capture.has_mode("callbacks") {
+        return Ok(());
+    }
+    bail!(
+        "`{}`: expected a capture with callbacks, found one of calls\
+         \n  hint: `ncclscope run --mode callbacks -- COMMAND` records every callback; \
+         `ncclscope report {0} --json` has what is here",
+        capture.path.display()
+    );
+}
+
+/// Every event on a time line; fails if there is nothing to draw.
+fn drawn<'a>(capture: &'a Capture, clocks: Option<&Clocks>) -> anyhow::Result<Events<'a>> {
+    for note in clocks.iter().flat_map(|clocks| &clocks.notes) {
+        tell!("warning: {note}");
+    }
+    let events = Events::new(capture, clocks);
+    if events.loose > 0 {
+        tell!(
+            "warning: {} callbacks belong to no event that was recorded, and are left out",
+            events.loose
+        );
+    }
+    if events.bars.is_empty() {
+        bail!("`{}` holds no event", capture.path.display());
+    }
+    Ok(events)
 }
 
 fn modes(capture: &Capture) -> String {

@@ -6,6 +6,7 @@
 
 use crate::progress;
 use anyhow::Context;
+use render::events::Events;
 use render::timeline::Timeline;
 use render::view::{View, PAGE, PAGE_STYLE, SCRIPT, STYLE};
 use std::fs::File;
@@ -57,7 +58,11 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         )
     })?;
     let timeline = Timeline::trimmed(&capture, report.clocks.as_ref());
-    let view = View::new(&timeline, &report);
+    let clocks = report.clocks.as_ref();
+    let events = capture
+        .has_mode("callbacks")
+        .then(|| Events::new(&capture, clocks));
+    let view = View::with_events(&timeline, &report, events.as_ref());
     let port = server
         .server_addr()
         .to_ip()

@@ -2,9 +2,10 @@
 //! fake-nccl does.
 //!
 //! It exports all seven ABI versions. `LOG_PLUGIN_OUT` is the folder for `<pid>.jsonl` (default: the working
-//! folder; `none` writes nothing), `LOG_PLUGIN_MASK` the activation mask in hex (default: every event). It is
-//! for learning and testing: it formats and writes under a lock inside the callbacks, which a plugin for real
-//! jobs must not do.
+//! folder; `none` writes nothing), `LOG_PLUGIN_MASK` the activation mask in hex (default: every event). With
+//! `LOG_PLUGIN_INNER`, another plugin's library, every call goes on to that plugin, and NCCL gets its
+//! answers; so two plugins see the same job. It is for learning and testing: it formats and writes under a
+//! lock inside the callbacks, which a plugin for real jobs must not do.
 //!
 //! ```text
 //! cargo build -p ncclscope-fake-nccl --example log_plugin
@@ -18,7 +19,7 @@ use nccl_abi::{event, state};
 use serde_json::{json, Value};
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::io::Write;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex};
 
 /// Whether there is anything to write to.
@@ -27,6 +28,29 @@ static ON: LazyLock<bool> =
 static FILE: Mutex<Option<std::fs::File>> = Mutex::new(None);
 static NEXT_HANDLE: AtomicUsize = AtomicUsize::new(0x1000);
 static NEXT_CONTEXT: AtomicUsize = AtomicUsize::new(1);
+
+/// The plugin that calls go on to.
+static INNER: LazyLock<Option<libloading::Library>> = LazyLock::new(|| {
+    let path = std::env::var_os("LOG_PLUGIN_INNER")?;
+    // SAFETY: who sets the variable wants this library to be loaded.
+    Some(unsafe { libloading::Library::new(path) }.expect("the plugin of LOG_PLUGIN_INNER"))
+});
+
+/// The inner plugin's struct of an ABI version. All versions have the same six words.
+fn inner(abi: u8) -> Option<nccl_abi::v5::Profiler> {
+    let symbol = nccl_abi::SYMBOLS[usize::from(abi) - 1];
+    // SAFETY: the symbol is the struct that its name promises, and the library is never unloaded.
+    let found = unsafe {
+        INNER
+            .as_ref()?
+            .get::<*const nccl_abi::v5::Profiler>(symbol.as_bytes())
+    };
+    // SAFETY: as above.
+    Some(unsafe { **found.expect("a table of this version") })
+}
+
+/// The ABI that NCCL chose, for calls that do not say.
+static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
 fn write(mut line: Value) {
     // SAFETY: a plain system call.
@@ -54,7 +78,27 @@ fn text(pointer: *const c_char) -> Value {
     json!(unsafe { CStr::from_ptr(pointer) }.to_string_lossy())
 }
 
-fn init(abi: u8, context: *mut *mut c_void, mask: *mut c_int, mut line: Value) -> c_int {
+/// Answers an init. `inner` is the inner plugin's, if there is one, and has answered already.
+fn init(
+    abi: u8,
+    context: *mut *mut c_void,
+    mask: *mut c_int,
+    inner: Option<c_int>,
+    mut line: Value,
+) -> c_int {
+    CHOSEN.store(abi, Relaxed);
+    if let Some(result) = inner {
+        if *ON {
+            // SAFETY: the inner plugin has written both.
+            let (context, mask) = unsafe { (*context as usize, *mask) };
+            line["call"] = json!("init");
+            line["abi"] = json!(abi);
+            line["context"] = json!(context);
+            line["mask"] = json!(mask);
+            write(line);
+        }
+        return result;
+    }
     let wanted = std::env::var("LOG_PLUGIN_MASK").ok();
     let wanted = wanted.and_then(|m| u64::from_str_radix(m.trim_start_matches("0x"), 16).ok());
     let wanted = wanted.unwrap_or(u64::MAX) & event::known(abi).unwrap_or(0);
@@ -77,14 +121,22 @@ unsafe extern "C" fn stop(handle: *mut c_void) -> c_int {
     if *ON {
         write(json!({"call": "stop", "handle": handle as usize}));
     }
-    0
+    match inner(CHOSEN.load(Relaxed)).and_then(|inner| inner.stop_event) {
+        // SAFETY: the caller's own argument.
+        Some(stop) => unsafe { stop(handle) },
+        None => 0,
+    }
 }
 
 unsafe extern "C" fn finalize(context: *mut c_void) -> c_int {
     if *ON {
         write(json!({"call": "finalize", "context": context as usize}));
     }
-    0
+    match inner(CHOSEN.load(Relaxed)).and_then(|inner| inner.finalize) {
+        // SAFETY: the caller's own argument.
+        Some(finalize) => unsafe { finalize(context) },
+        None => 0,
+    }
 }
 
 fn hex(bytes: *const u8, len: usize) -> String {
@@ -119,7 +171,7 @@ impl Field for *mut c_void {
 macro_rules! plain {
     ($($t:ty),*) => { $(impl Field for $t { fn value(self) -> Value { json!(self) } })* };
 }
-plain!(i32, u32, u64, usize);
+plain!(i32, i64, u32, u64, usize);
 
 /// Logs the named fields of the event's union member.
 macro_rules! fields {
@@ -143,11 +195,16 @@ macro_rules! version {
                 handle: *mut *mut c_void,
                 descr: *mut nccl_abi::$module::Descr,
             ) -> c_int {
-                let own = NEXT_HANDLE.fetch_add(1, Relaxed);
-                // SAFETY: NCCL passes a place for the handle and a descriptor whose header is filled.
-                let (bit, parent, rank) = unsafe {
-                    *handle = own as *mut c_void;
-                    (u64::from((*descr).type_), (*descr).parent_obj as usize, (*descr).rank)
+                let go_on = inner($abi).and_then(|inner| inner.start_event);
+                // SAFETY: NCCL passes a place for the handle and a descriptor whose header is filled. The
+                // inner plugin's entry takes this version's descriptor.
+                let (own, bit, parent, rank) = unsafe {
+                    match go_on {
+                        Some(start) => { start(context, handle, descr.cast()); }
+                        None => *handle = NEXT_HANDLE.fetch_add(1, Relaxed) as *mut c_void,
+                    }
+                    let bit = u64::from((*descr).type_);
+                    (*handle as usize, bit, (*descr).parent_obj as usize, (*descr).rank)
                 };
                 if !*ON {
                     return 0;
@@ -170,6 +227,10 @@ macro_rules! version {
                 value: u32,
                 args: *mut nccl_abi::$module::StateArgs,
             ) -> c_int {
+                if let Some(record) = inner($abi).and_then(|inner| inner.record_event_state) {
+                    // SAFETY: the caller's own arguments, and the entry takes this version's.
+                    unsafe { record(handle, value, args.cast()) };
+                }
                 if !*ON {
                     return 0;
                 }
@@ -203,7 +264,13 @@ unsafe extern "C" fn init_short<const ABI: u8>(
     context: *mut *mut c_void,
     mask: *mut c_int,
 ) -> c_int {
-    init(ABI, context, mask, json!({}))
+    let inner = inner(ABI).and_then(|inner| inner.init).map(|init| {
+        // SAFETY: the entry has the signature of its version; the arguments are the caller's own.
+        unsafe {
+            std::mem::transmute::<nccl_abi::v5::Init, nccl_abi::v1::Init>(init)(context, mask)
+        }
+    });
+    init(ABI, context, mask, inner, json!({}))
 }
 
 #[allow(clippy::too_many_arguments)] // NCCL's signature.
@@ -215,11 +282,18 @@ unsafe extern "C" fn init_v4(
     nodes: c_int,
     ranks: c_int,
     rank: c_int,
-    _logger: nccl_abi::Logger,
+    logger: nccl_abi::Logger,
 ) -> c_int {
     let line =
         json!({"name": text(name), "hash": hash, "nodes": nodes, "ranks": ranks, "rank": rank});
-    init(4, context, mask, line)
+    let inner = inner(4).and_then(|inner| inner.init).map(|init| {
+        // SAFETY: as in `init_short`.
+        unsafe {
+            let init = std::mem::transmute::<nccl_abi::v5::Init, nccl_abi::v4::Init>(init);
+            init(context, mask, name, hash, nodes, ranks, rank, logger)
+        }
+    });
+    init(4, context, mask, inner, line)
 }
 
 #[allow(clippy::too_many_arguments)] // NCCL's signature.
@@ -249,7 +323,11 @@ unsafe extern "C" fn init_long<const ABI: u8>(
             )
         };
     }
-    init(ABI, context, mask, line)
+    let inner = inner(ABI).and_then(|inner| inner.init).map(|init| {
+        // SAFETY: as in `init_short`.
+        unsafe { init(context, hash, mask, name, nodes, ranks, rank, logger) }
+    });
+    init(ABI, context, mask, inner, line)
 }
 
 version! { v1, 1, ncclProfiler_v1, init_short::<1>;
@@ -269,6 +347,7 @@ version! { v3, 3, ncclProfiler_v3, init_short::<3>;
     P2P p2p: name comm_hash func count datatype peer;
     PROXY_OP proxy_op: pid channel_id peer n_steps is_send;
     PROXY_STEP proxy_step: step;
+    NET_PLUGIN net_plugin: id;
     KERNEL_CH kernel_ch: channel_id;
 }
 version! { v4, 4, ncclProfiler_v4, init_v4;
@@ -276,6 +355,7 @@ version! { v4, 4, ncclProfiler_v4, init_v4;
     P2P p2p: func count datatype peer;
     PROXY_OP proxy_op: pid channel_id peer n_steps is_send;
     PROXY_STEP proxy_step: step;
+    NET_PLUGIN net_plugin: id;
     KERNEL_CH kernel_ch: channel_id p_timer;
 }
 version! { v5, 5, ncclProfiler_v5, init_long::<5>;
@@ -283,6 +363,7 @@ version! { v5, 5, ncclProfiler_v5, init_long::<5>;
     P2P p2p: func count datatype peer n_channels parent_group;
     PROXY_OP proxy_op: pid channel_id peer n_steps is_send;
     PROXY_STEP proxy_step: step;
+    NET_PLUGIN net_plugin: id;
     KERNEL_CH kernel_ch: channel_id p_timer;
     GROUP_API group_api: graph_captured group_depth;
     COLL_API coll_api: func count datatype root graph_captured;
@@ -294,6 +375,7 @@ version! { v6, 6, ncclProfiler_v6, init_long::<6>;
     P2P p2p: func count datatype peer n_channels parent_group;
     PROXY_OP proxy_op: pid channel_id peer n_steps is_send;
     PROXY_STEP proxy_step: step;
+    NET_PLUGIN net_plugin: id;
     KERNEL_CH kernel_ch: channel_id p_timer;
     GROUP_API group_api: graph_captured group_depth;
     COLL_API coll_api: func count datatype root graph_captured;
@@ -309,6 +391,7 @@ version! { v7, 7, ncclProfiler_v7, init_long::<7>;
     P2P p2p: func count datatype peer n_channels parent_group user_tag;
     PROXY_OP proxy_op: pid channel_id peer n_steps is_send;
     PROXY_STEP proxy_step: step;
+    NET_PLUGIN net_plugin: id;
     KERNEL_CH kernel_ch: channel_id p_timer;
     GROUP_API group_api: graph_captured group_depth;
     COLL_API coll_api: func count datatype root graph_captured user_tag;

@@ -67,13 +67,13 @@ mod tests {
         let source = "nccl 2.30.7
             ranks 8
             hosts 2
-            per_process 2 ; one_thread ; cuda ; lead 60ms ; linger 1s ; host_cost 20us
+            per_process 2 ; one_thread ; net_plugin ; cuda ; lead 60ms ; linger 1s ; host_cost 20us
             gpu_offset 3 -850us
             host_clock 1 -70ms
             comm dp ranks 0..7 name \"data parallel\"   # a comment
             comm tp split dp every 2
             comm odd split dp colors 0 1 - 1 0 1 0 1
-            comm less shrink dp without 3,5 hash 0x1f
+            comm less shrink dp without 3,5 share hash 0x1f
             repeat 45 { all_reduce 64MiB bf16 comm=dp algo=TREE proto=SIMPLE channels=16 time=1.2ms }
             rank 2 late 5ms
             rank 3 slow 1ms
@@ -99,6 +99,10 @@ mod tests {
         assert_eq!(script.comms[2].instances[1].members, [1, 3, 5, 7]);
         assert_eq!(script.comms[3].instances[0].members, [0, 1, 2, 4, 6, 7]);
         assert_eq!(script.comms[3].instances[0].hash, 0x1f);
+        assert_eq!(
+            (script.comms[2].shares, script.comms[3].shares),
+            (None, Some(0))
+        );
         assert_eq!(script.gpu_offset_ns[3], -850_000);
         assert_eq!(script.host_clock_ns, [0, -70_000_000]);
         assert!(!script.destroy && script.one_thread);

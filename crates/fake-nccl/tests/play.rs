@@ -403,6 +403,34 @@ fn split_communicators_have_hashes_and_ranks_of_their_own() {
 }
 
 #[test]
+fn communicators_that_share_have_one_proxy_thread() {
+    for (word, threads) in [("share", 1), ("", 3)] {
+        let source = format!(
+            "ranks 4\nhosts 2\ncomm all\ncomm odd split all stride 2 {word}\n\
+             comm less shrink all without 3 {word}\nall_reduce 1MiB comm=all x2\n\
+             all_reduce 1MiB comm=odd x2\nrank 0..2 {{ all_reduce 1MiB comm=less x2 }}\n\
+             destroy all\nall_reduce 1MiB comm=odd"
+        );
+        let (_, logs) = with(&source, "3f");
+        let ops = logs[0].starts("ProxyOp");
+        let contexts: std::collections::HashSet<_> = ops.iter().map(|op| &op["context"]).collect();
+        let proxies: std::collections::HashSet<_> = ops.iter().map(|op| &op["thread"]).collect();
+        assert_eq!((contexts.len(), proxies.len()), (3, threads), "{word}");
+        // The thread outlives the communicator that made it, and what it controls is still that one's.
+        let controls: std::collections::HashSet<_> = logs[0]
+            .starts("ProxyCtrl")
+            .iter()
+            .map(|c| c["context"].clone())
+            .collect();
+        assert_eq!(controls.len(), threads, "{word}");
+        // All that was started has stopped.
+        let story = logs[0].story();
+        let count = |what: &str| story.iter().filter(|line| *line == what).count();
+        assert_eq!(count("start ProxyOp"), count("stop ProxyOp"));
+    }
+}
+
+#[test]
 fn one_rank_or_nothing_to_move_makes_no_event() {
     let (outcome, logs) = with("ranks 1\nall_reduce 1KiB", "fff");
     assert_eq!(outcome.announced().total(), 0);

@@ -22,6 +22,7 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use render::batches::{self, Calls};
+use render::events::Events;
 use render::layout::Look;
 use render::text::Options;
 use render::timeline::Timeline;
@@ -213,10 +214,11 @@ impl Capture {
         to: &str,
         output: PathBuf,
         table: Option<&str>,
+        events: bool,
     ) -> PyResult<u64> {
         let capture = &self.inner.capture;
         let kernels = table == Some("kernels");
-        exportable(capture, to, table).map_err(PyValueError::new_err)?;
+        exportable(capture, to, table, events).map_err(PyValueError::new_err)?;
         if to == "parquet" {
             // Files of an earlier export would be read together with the new ones.
             if std::fs::read_dir(&output).is_ok_and(|mut entries| entries.next().is_some()) {
@@ -233,7 +235,17 @@ impl Capture {
         }
         let written = py.detach(|| {
             let mut out = BufWriter::new(File::create(&output)?);
+            let is_plain = output.extension().is_some_and(|e| e == "json");
+            let drawn = || {
+                let clocks = analyze::clocks_of(capture, None);
+                Events::new(capture, clocks.as_ref())
+            };
             let rows = match to {
+                "perfetto" if events => render::perfetto::write_events(&drawn(), &mut out)?,
+                "chrome" if events => match is_plain {
+                    true => render::chrome::write_events(&drawn(), &mut out)?,
+                    false => render::chrome::write_events_gzip(&drawn(), &mut out)?,
+                },
                 "jsonl" if kernels => render::kernels::jsonl(capture, &mut out)?,
                 "jsonl" => render::jsonl::write(capture, &mut out)?,
                 "perfetto" => {
@@ -244,7 +256,6 @@ impl Capture {
                 _ => {
                     let report = analyze::report_with(capture, None);
                     let timeline = Timeline::new(capture, report.clocks.as_ref());
-                    let is_plain = output.extension().is_some_and(|e| e == "json");
                     match is_plain {
                         true => {
                             render::chrome::write_with(&timeline, Some(&report), None, &mut out)?
@@ -266,7 +277,12 @@ impl Capture {
 }
 
 /// Fails for what can't be written so, with the way out.
-fn exportable(capture: &tables::Capture, to: &str, table: Option<&str>) -> Result<(), String> {
+fn exportable(
+    capture: &tables::Capture,
+    to: &str,
+    table: Option<&str>,
+    events: bool,
+) -> Result<(), String> {
     if !["perfetto", "chrome", "parquet", "jsonl"].contains(&to) {
         return Err(format!(
             "to: expected perfetto, chrome, parquet or jsonl, found `{to}`"
@@ -274,6 +290,9 @@ fn exportable(capture: &tables::Capture, to: &str, table: Option<&str>) -> Resul
     }
     if let Some(other) = table.filter(|table| !["calls", "kernels"].contains(table)) {
         return Err(format!("table: expected calls or kernels, found `{other}`"));
+    }
+    if events && (to == "parquet" || table.is_some()) {
+        return Err("events: expected `perfetto`, `chrome` or `jsonl` without a table".to_owned());
     }
     let shown = capture.path.display();
     let has_calls = capture.processes.iter().any(|p| !p.calls.is_empty());
@@ -286,7 +305,7 @@ fn exportable(capture: &tables::Capture, to: &str, table: Option<&str>) -> Resul
         ("jsonl", Some("calls")) => {
             Err("the table of calls is not written as JSON lines\n  hint: `parquet`".to_owned())
         }
-        ("jsonl", None) if !capture.has_mode("callbacks") => Err(format!(
+        (_, None) if (events || to == "jsonl") && !capture.has_mode("callbacks") => Err(format!(
             "`{shown}`: expected a capture with callbacks, found one of calls\n  hint: `ncclscope run --mode \
              callbacks -- COMMAND` records every callback"
         )),

@@ -25,15 +25,27 @@ pub struct Callbacks {
     tail: AtomicU64,
     seen: Box<[AtomicU64]>,
     threads: AtomicU32,
+    /// Handles that name no row or entry, and were told apart by a number.
+    told_apart: AtomicU64,
     /// Records dropped because the ring or the trace file was full.
     pub dropped: AtomicU64,
 }
 
 thread_local! {
-    // The ring that the calling thread has a number in, by its address, and the number. A forked child has
-    // a ring of its own, in which its one thread must not keep the number that it had in the parent's.
-    // A plain cell needs no destructor, so this pins nothing.
-    static THREAD: Cell<(usize, u32)> = const { Cell::new((0, 0)) };
+    // The calling thread in the ring that it last called. A plain cell needs no destructor, so this pins
+    // nothing.
+    static THREAD: Cell<Caller> = const { Cell::new(Caller { ring: 0, number: 0, is_told: false }) };
+}
+
+/// A thread that calls.
+#[derive(Clone, Copy)]
+struct Caller {
+    /// The ring that it has a number in, by its address. A forked child has a ring of its own, in which its
+    /// one thread must not keep the number that it had in the parent's.
+    ring: usize,
+    number: u32,
+    /// Whether the ring has its id and name.
+    is_told: bool,
 }
 
 /// Whether `words` more fit behind `at`. `at` may be an old head, which others have passed since.
@@ -53,18 +65,41 @@ impl Callbacks {
             tail: AtomicU64::new(0),
             seen: (0..SEEN).map(|_| AtomicU64::new(0)).collect(),
             threads: AtomicU32::new(0),
+            told_apart: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
         })
     }
 
-    fn thread(&self) -> u32 {
-        THREAD.with(|thread| {
-            let ring = self.words.as_ptr() as usize;
-            if thread.get().0 != ring {
-                thread.set((ring, self.threads.fetch_add(1, Relaxed)));
-            }
-            thread.get().1
-        })
+    /// A number that no event of this process had before.
+    pub fn next_number(&self) -> u64 {
+        self.told_apart.fetch_add(1, Relaxed)
+    }
+
+    /// The calling thread's number. Its first record is its id and name: two system calls for each thread.
+    fn thread(&self, abi: u8, ticks: u64) -> u32 {
+        let ring = self.words.as_ptr() as usize;
+        let mut caller = THREAD.get();
+        if caller.ring != ring {
+            caller = Caller {
+                ring,
+                number: self.threads.fetch_add(1, Relaxed),
+                is_told: false,
+            };
+        }
+        if !caller.is_told {
+            let mut name = [0u8; 16];
+            // SAFETY: the kernel writes at most 16 bytes with a zero at the end.
+            let id = unsafe {
+                libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr());
+                libc::syscall(libc::SYS_gettid)
+            };
+            let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+            let name = &name[..end];
+            caller.is_told =
+                self.append(What::Thread, abi, caller.number, ticks, id as u64, 0, name);
+        }
+        THREAD.set(caller);
+        caller.number
     }
 
     /// Appends one record. False if it was dropped, because there is no room for it.
@@ -72,6 +107,21 @@ impl Callbacks {
         &self,
         what: What,
         abi: u8,
+        ticks: u64,
+        subject: u64,
+        result: u64,
+        payload: &[u8],
+    ) -> bool {
+        let thread = self.thread(abi, ticks);
+        self.append(what, abi, thread, ticks, subject, result, payload)
+    }
+
+    #[allow(clippy::too_many_arguments)] // The fields of a record.
+    fn append(
+        &self,
+        what: What,
+        abi: u8,
+        thread: u32,
         ticks: u64,
         subject: u64,
         result: u64,
@@ -96,7 +146,7 @@ impl Callbacks {
         let header = Callback {
             what,
             abi,
-            thread: self.thread(),
+            thread,
             ticks,
             subject,
             result,
@@ -187,6 +237,33 @@ mod tests {
         text();
         ring.take(&mut out, 1 << 20);
         assert_eq!(texts(&out), [b"AllReduce"]);
+    }
+
+    #[test]
+    fn each_thread_says_once_who_it_is() {
+        let ring = Callbacks::new().expect("memory");
+        let twice = || {
+            ring.push(What::Stop, 5, 1, 2, 3, &[]);
+            ring.push(What::Stop, 5, 1, 2, 3, &[]);
+        };
+        twice();
+        std::thread::scope(|scope| {
+            let named = std::thread::Builder::new().name("NCCL Progress 0".into());
+            let thread = named.spawn_scoped(scope, twice).expect("a thread");
+            thread.join().expect("no panic");
+        });
+        let mut out = Vec::new();
+        assert_eq!(ring.take(&mut out, 1 << 20), 6);
+        let told: Vec<_> = capture::callback::read(&out)
+            .filter(|record| record.what == What::Thread)
+            .collect();
+        let numbers: Vec<u32> = told.iter().map(|record| record.thread).collect();
+        assert_eq!(numbers, [0, 1]);
+        // SAFETY: a plain system call.
+        let own = unsafe { libc::syscall(libc::SYS_gettid) } as u64;
+        assert_eq!(told[0].subject, own);
+        assert_ne!(told[1].subject, own);
+        assert_eq!(told[1].payload, b"NCCL Progress 0");
     }
 
     #[test]

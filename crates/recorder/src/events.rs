@@ -103,7 +103,7 @@ pub enum Event {
     KernelPhase {
         phase: u8,
     },
-    /// Known to the ABI and not recorded: ProxyCtrl, CeSync, CeBatch, NetPlugin.
+    /// Known to the ABI and in no row: ProxyCtrl, CeSync, CeBatch, NetPlugin.
     Ignored,
     /// Not known to the ABI.
     Unknown,

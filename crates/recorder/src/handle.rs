@@ -37,7 +37,7 @@ pub enum HandleKind {
     Rowless = 11,
     /// Nothing: an event that is not recorded.
     Ignored = 12,
-    /// A row and a phase of its kernel.
+    /// A row, a channel of it, and a phase of its kernel there.
     Phase = 13,
 }
 
@@ -49,6 +49,10 @@ pub struct Handle(u64);
 pub const NO_SLOT: u32 = (1 << SLOT_BITS) - 1;
 /// Bits of a slot.
 pub const SLOT_BITS: u32 = 18;
+/// Channels of a kernel at most.
+const CHANNELS: u8 = 64;
+/// The highest number of a phase that a handle can have.
+const PHASES: u8 = 3;
 const KIND: u32 = 16;
 const CHANNEL: u32 = 20;
 const SLOT: u32 = 28;
@@ -78,6 +82,21 @@ impl Handle {
     #[inline]
     pub fn renamed(self, kind: HandleKind, channel: u8) -> Handle {
         Handle(self.0 & !((1 << SLOT) - 1) | u64::from(channel) << CHANNEL | (kind as u64) << KIND)
+    }
+
+    /// Names a phase on the channel that this names. NCCL has 64 channels and 3 phases, so both fit into the
+    /// channel's bits.
+    #[inline]
+    pub fn phase(self, number: u8) -> Handle {
+        let both =
+            self.channel() & (CHANNELS - 1) | number.min(PHASES) << CHANNELS.trailing_zeros();
+        self.renamed(HandleKind::Phase, both)
+    }
+
+    /// Which phase it is, of what names one.
+    #[inline]
+    pub fn phase_number(self) -> u8 {
+        self.channel() >> CHANNELS.trailing_zeros()
     }
 
     /// What NCCL handed back.
@@ -220,6 +239,24 @@ mod tests {
         );
         assert_eq!((group.ticket(), group.comm()), (ticket, 65_534));
         assert!(group.is_ticket(ticket + (1 << 28)));
+    }
+
+    #[test]
+    fn a_phase_keeps_its_channel() {
+        let kernel = Handle::new(HandleKind::KernelCh, 63, 9, 5);
+        let phases: Vec<Handle> = (0..3).map(|number| kernel.phase(number)).collect();
+        assert_eq!(
+            phases.iter().map(|p| p.phase_number()).collect::<Vec<_>>(),
+            [0, 1, 2]
+        );
+        assert_ne!(
+            phases[0],
+            Handle::new(HandleKind::KernelCh, 62, 9, 5).phase(0)
+        );
+        assert!(phases.iter().all(|p| p.is(HandleKind::Phase)));
+        assert_eq!((phases[2].slot(), phases[2].generation()), (9, 5));
+        // Numbers that no NCCL has fit, too.
+        assert_eq!(kernel.phase(200).phase_number(), 3);
     }
 
     #[test]

@@ -73,6 +73,9 @@ pub struct Recorder {
     buffers: bool,
     /// Who called NCCL, if that is asked for.
     pub stacks: Option<Stacks>,
+    /// Whether rows take the stamps of kernel events. Not if these are only recorded, because then GPU times
+    /// come from elsewhere.
+    folds_stamps: bool,
     header: &'static Header,
     pub rows: Round<Row>,
     groups: &'static [Group; GROUPS],

@@ -63,6 +63,8 @@ pub struct Settings {
     /// Share of the GPU's time that `Timing::Auto` may take.
     pub budget: f64,
     pub net: Net,
+    /// Events to ask NCCL for beside those that the other settings need; of [`Mode::Callbacks`] only.
+    pub events: u32,
     /// Whether launches of CUDA graphs are counted.
     pub graphs: bool,
     pub windows: When,
@@ -78,6 +80,8 @@ pub struct Settings {
     pub max_size: u64,
     /// Lines for stderr about values that were not used.
     pub complaints: Vec<String>,
+    /// Lines for stderr about what else the values mean, for one rank to say.
+    pub notes: Vec<String>,
 }
 
 impl Settings {
@@ -133,6 +137,9 @@ impl Settings {
             && matches!(timing, Timing::Auto | Timing::Events);
         let stacks =
             choose("NCCLSCOPE_STACKS", "off", &["on", "off"]) == 0 && mode != Mode::Profile;
+        let (events, complaint) =
+            var("NCCLSCOPE_EVENTS").map_or((0, None), |v| more_events(&v, mode));
+        complaints.extend(complaint);
         let mut size = |name: &str, default: u64, least: u64, most: u64| -> u64 {
             let Some(value) = var(name) else {
                 return default;
@@ -203,6 +210,7 @@ impl Settings {
             timing,
             budget,
             net,
+            events,
             graphs,
             windows,
             waits,
@@ -211,6 +219,7 @@ impl Settings {
             memory,
             max_size,
             complaints,
+            notes: Vec::new(),
         }
     }
 
@@ -234,8 +243,92 @@ impl Settings {
                 mask |= KERNEL_PHASE;
             }
         }
-        mask as u32
+        if self.mode == Mode::Callbacks {
+            // Whatever costs the job's streams nothing.
+            mask |= GROUP | GROUP_API | CE_SYNC | CE_BATCH;
+            if self.net == Net::Steps {
+                mask |= PROXY_CTRL | NET_PLUGIN;
+            }
+        }
+        mask as u32 | self.events
     }
+
+    /// The events to ask this release of NCCL for: without those that crash it. Notes which these are, and
+    /// what those that remain cost.
+    pub fn mask_for(&mut self, nccl: Option<i32>) -> u32 {
+        let mut mask = self.mask();
+        for crash in &CRASHES {
+            if mask & crash.event as u32 != 0 && nccl == Some(crash.nccl) {
+                mask &= !(crash.event as u32);
+                let name = event::name(crash.event).unwrap_or("?");
+                self.notes
+                    .push(format!("{name} events are left out: {}", crash.why));
+            }
+        }
+        if mask & self.events & (event::KERNEL_CH | event::KERNEL_PHASE) as u32 != 0 {
+            self.notes.push(COST.to_owned());
+        }
+        mask
+    }
+}
+
+/// An event that crashes a release of NCCL.
+struct Crash {
+    /// As ncclGetVersion gives it.
+    nccl: i32,
+    event: u64,
+    why: &'static str,
+}
+
+/// All of these.
+const CRASHES: [Crash; 1] = [Crash {
+    nccl: 23102,
+    event: event::KERNEL_PHASE,
+    why: "they made NCCL 2.31.2 crash",
+}];
+
+/// What the events cost that `callbacks` mode does not ask for by itself.
+const COST: &str = "NCCLSCOPE_EVENTS has kernel events: each channel of each kernel stamps its start and its \
+                    end, NCCL up to 2.30 takes 34 MB of /dev/shm per communicator and rank for them and \
+                    starts its proxy thread, and a captured CUDA graph gets a host node for each launch";
+
+/// The events of a list such as `KernelCh,KernelPhase` or of `all`, and what is wrong with it.
+fn more_events(value: &str, mode: Mode) -> (u32, Option<String>) {
+    let all = event::ALL.iter().fold(0, |all, event| all | event.bit);
+    let known = |name: &str| {
+        let is = |event: &&event::Event| event.name.eq_ignore_ascii_case(name);
+        let one = || event::ALL.iter().find(is).map(|event| event.bit);
+        if name.eq_ignore_ascii_case("all") {
+            Some(all)
+        } else {
+            one()
+        }
+    };
+    if mode != Mode::Callbacks {
+        let line =
+            format!("NCCLSCOPE_EVENTS={value} has no effect without NCCLSCOPE_MODE=callbacks");
+        return (0, Some(line));
+    }
+    let names = value
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
+    let (mut bits, mut unknown) = (0, Vec::new());
+    for name in names {
+        match known(name) {
+            Some(bit) => bits |= bit,
+            None => unknown.push(name),
+        }
+    }
+    let complaint = (!unknown.is_empty()).then(|| {
+        let names: Vec<&str> = event::ALL.iter().map(|event| event.name).collect();
+        let unknown = unknown.join(", ");
+        format!(
+            "NCCLSCOPE_EVENTS: {unknown} is none of all, {}; left out",
+            names.join(", ")
+        )
+    });
+    (bits as u32, complaint)
 }
 
 /// A line for each of our variables whose value is not text, and is not used therefore.
@@ -362,6 +455,66 @@ mod tests {
         assert_eq!(s.out, "ncclscope-42");
         assert!(s.complaints.is_empty());
         assert_eq!(s.mask(), 0x1e1e);
+    }
+
+    #[test]
+    fn callbacks_mode_asks_for_all_that_costs_the_streams_nothing() {
+        let mask = |vars: &[(&str, &str)]| {
+            let mode = [("NCCLSCOPE_MODE", "callbacks")];
+            settings(&[&mode, vars].concat()).mask()
+        };
+        let kernel = (event::KERNEL_CH | event::KERNEL_PHASE) as u32;
+        assert_eq!(mask(&[]), 0xffff & !kernel);
+        assert_eq!(mask(&[("NCCLSCOPE_EVENTS", "all")]), 0xffff);
+        let one = [("NCCLSCOPE_EVENTS", "coll, kernelch")];
+        assert_eq!(mask(&one), 0xffff & !event::KERNEL_PHASE as u32);
+        // Without steps, nothing that makes NCCL tell of them.
+        let network = event::PROXY_STEP | event::PROXY_CTRL | event::NET_PLUGIN;
+        let ops = mask(&[("NCCLSCOPE_NET", "ops")]);
+        assert_eq!(ops, 0xffff & !kernel & !network as u32);
+        // All means all.
+        assert_eq!(
+            mask(&[("NCCLSCOPE_NET", "off"), ("NCCLSCOPE_EVENTS", "all")]),
+            0xffff
+        );
+    }
+
+    #[test]
+    fn events_that_are_no_use_give_a_line() {
+        let s = settings(&[("NCCLSCOPE_EVENTS", "all")]);
+        assert_eq!((s.mask(), s.complaints.len()), (0x1e1e, 1));
+        let mode = ("NCCLSCOPE_MODE", "callbacks");
+        let s = settings(&[mode, ("NCCLSCOPE_EVENTS", "KernelCh,Kernels")]);
+        assert_eq!(s.events, event::KERNEL_CH as u32);
+        assert!(
+            s.complaints[0].starts_with("NCCLSCOPE_EVENTS: Kernels is none of all, Group, Coll")
+        );
+    }
+
+    #[test]
+    fn an_event_that_crashes_a_release_is_left_out_there() {
+        let all = [("NCCLSCOPE_MODE", "callbacks"), ("NCCLSCOPE_EVENTS", "all")];
+        let left_out = "KernelPhase events are left out: they made NCCL 2.31.2 crash";
+        let asked = |vars: &[(&str, &str)], nccl| {
+            let mut settings = settings(vars);
+            (settings.mask_for(nccl), settings.notes)
+        };
+        let (mask, notes) = asked(&all, Some(23102));
+        assert_eq!(mask, 0xffff & !event::KERNEL_PHASE as u32);
+        assert_eq!(notes, [left_out, COST]);
+        for nccl in [None, Some(23203)] {
+            assert_eq!(asked(&all, nccl), (0xffff, vec![COST.to_owned()]));
+        }
+        let full = [("NCCLSCOPE_MODE", "full"), ("NCCLSCOPE_TIMING", "stamps")];
+        let (mask, notes) = asked(&full, Some(23102));
+        assert_eq!(
+            (mask & event::KERNEL_PHASE as u32, &*notes),
+            (0, &[left_out.to_owned()][..])
+        );
+        // Nothing is said about what nobody asked for.
+        assert!(asked(&[("NCCLSCOPE_MODE", "callbacks")], Some(23102))
+            .1
+            .is_empty());
     }
 
     #[test]

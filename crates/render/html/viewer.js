@@ -152,6 +152,7 @@ const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count ==
 // In a report the viewer has a heading of its own.
 const HEADING = kept ? "h3" : "h2";
 const has_kernels = data.lanes.some((lane) => lane.kernels);
+const has_events = data.lanes.some((lane) => lane.events);
 const button = (text, title, more = {}) => element("button", { type: "button", title, ...more }, text);
 function chooser(label, title, options) {
   const select = element("select", { title });
@@ -167,6 +168,9 @@ const buttons = {
     "aria-pressed": "false",
   }),
   kernels: button("Kernels", "Show what ran in kernel windows (k)", { "aria-pressed": "true" }),
+  events: button("Events", "Show every event that NCCL told the profiler of (e)", {
+    "aria-pressed": "false",
+  }),
 };
 const by = chooser("A row per ", "What a row of the picture is", [
   ["communicator", "communicator"],
@@ -204,6 +208,7 @@ const KEYS = [
   ["host", "no GPU time: the API call"],
   ["open", "not finished at the end"],
   ...(has_kernels ? [["kernel", "compute kernel, in a kernel window"]] : []),
+  ...(has_events ? [["event", "event of NCCL, with its states"]] : []),
 ];
 const legend = element(
   "ul",
@@ -229,6 +234,7 @@ root.append(
     buttons.worst,
     buttons.sort,
     ...(has_kernels ? [buttons.kernels] : []),
+    ...(has_events ? [buttons.events] : []),
     by.label,
     group.label,
     element("label", {}, "Ranks ", search),
@@ -251,6 +257,7 @@ const state = {
   tall: null,
   sort: false,
   kernels: true,
+  events: false,
   by: "communicator",
   group: "",
   words: "",
@@ -273,6 +280,7 @@ function read_address() {
   state.tall = asked.has("tall") ? Math.max(1, Math.floor(number("tall", 1))) : null;
   state.sort = asked.get("sort") === "late";
   state.kernels = asked.get("kernels") !== "off";
+  state.events = asked.get("events") === "on";
   state.by = one_of("by", by.select) ?? "communicator";
   state.group = one_of("group", group.select) ?? "";
   state.words = asked.get("ranks") ?? "";
@@ -284,6 +292,7 @@ function write_address() {
   if (state.tall !== null) [parts.top, parts.tall] = [state.top, state.tall];
   if (state.sort) parts.sort = "late";
   if (!state.kernels) parts.kernels = "off";
+  if (state.events) parts.events = "on";
   if (state.by !== "communicator") parts.by = state.by;
   if (state.group) parts.group = state.group;
   if (state.words) parts.ranks = state.words;
@@ -298,13 +307,13 @@ const KEY = {
   communicator: (lane) => `${lane.who} ${lane.kernels} ${lane.role}`,
   stream: (lane, at) => (lane.stream ? `${lane.who} ${lane.kernels} ${lane.stream}` : at),
   thread: (lane, at) => (lane.thread ? `${lane.who} ${lane.thread}` : at),
-  rank: (lane) => `${lane.who} ${lane.kernels}`,
+  rank: (lane, at) => (lane.events ? at : `${lane.who} ${lane.kernels}`),
 };
 const ROLE = {
   communicator: (lane) => lane.role,
   stream: (lane) => (lane.stream ? `${lane.kernels ? "kernels, " : ""}stream ${lane.stream}` : lane.role),
   thread: (lane) => (lane.thread ? `thread ${lane.thread}` : lane.role),
-  rank: (lane) => (lane.kernels ? "kernels" : ""),
+  rank: (lane) => (lane.events ? lane.role : lane.kernels ? "kernels" : ""),
 };
 
 // Rows from top to bottom: lanes with a title, and headings of groups, which have none.
@@ -318,7 +327,7 @@ function made_rows() {
     .map((part) => new RegExp(`(?<!\\w)${part.replace(/[^\w ]/g, "\\$&")}(?!\\d)`));
   const rows = new Map();
   data.lanes.forEach((lane, at) => {
-    if (lane.kernels && !state.kernels) return;
+    if ((lane.kernels && !state.kernels) || (lane.events && !state.events)) return;
     const text = `${lane.who}: ${lane.role} ${lane.host}`.toLowerCase();
     if (wanted.length && !wanted.some((part) => part.test(text))) return;
     const key = KEY[state.by](lane, at);
@@ -329,10 +338,12 @@ function made_rows() {
         lanes: [at],
         who: lane.who,
         title: role ? `${lane.who}: ${role}` : lane.who,
-        is_kernels: lane.kernels,
+        // Neither waits for anybody.
+        is_kernels: lane.kernels || lane.events,
+        is_events: lane.events,
         waited: lane.waited_us,
         host: lane.host,
-        role: lane.kernels ? "kernels" : lane.role,
+        role: lane.kernels ? "kernels" : lane.events ? "events" : lane.role,
       });
       return;
     }
@@ -626,7 +637,8 @@ function layout() {
   };
 }
 
-const NAMES = ["card", "text", "soft", "line", "wait", "transfer", "other", "host", "kernel", "bad", "ink"];
+const GROUND = ["card", "text", "soft", "line", "bad", "ink"];
+const NAMES = [...GROUND, "wait", "transfer", "other", "host", "kernel", "event"];
 const palette = () => {
   const style = getComputedStyle(root);
   return Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
@@ -680,7 +692,8 @@ function draw() {
 
 function say_where() {
   const lanes = rows.filter((row) => !row.heading).length;
-  const all = new Set(data.lanes.map(KEY.communicator)).size;
+  const seen = data.lanes.filter((lane) => !lane.events || state.events);
+  const all = new Set(seen.map(KEY.communicator)).size;
   const span = `${time(state.from)} to ${time(state.to)} of ${time(whole)}`;
   const parts = [span];
   if (state.by === "communicator")
@@ -817,6 +830,14 @@ function draw_call({ from, to, y, tall, call }, x, colours, open) {
   // The API call is no time on the GPU, so it is lower.
   if (call.kind === "host") return fill(colours.host, from, to, y + tall / 4, tall / 2);
   if (call.kind === "kernel") return fill(colours.kernel, from, to);
+  if (call.kind === "state") return fill(colours.text, from, from + 1, y + tall / 2, tall / 2);
+  if (call.kind === "event") {
+    fill(colours.event, from, to);
+    // Those that lie in each other are told apart by their edges.
+    context.strokeStyle = colours.card;
+    if (to - from > 3 && tall > 3) context.strokeRect(from + 0.5, y + 0.5, to - from - 1, tall - 1);
+    return;
+  }
   if (call.kind === "nccl_kernel") return fill(colours.other, from, to);
   if (call.transfer === null) fill(colours.other, from, to);
   else {
@@ -955,6 +976,8 @@ function words_of(call) {
   if (call.kind === "open")
     lines.push(`Not finished when the recording ended: open for ${time(call.length)} or more`);
   else if (call.kind === "host") lines.push(`API call of ${time(call.length)}; no GPU time`);
+  else if (call.kind === "state") return [`State of an event, at ${time(call.begin)}`];
+  else if (call.kind === "event") lines.push("Event of NCCL");
   else if (call.kind === "kernel" || call.kind === "nccl_kernel")
     lines.push(`Ran for ${time(call.length)}, seen in a kernel window`);
   else if (waited === null)
@@ -972,6 +995,8 @@ function words_of(call) {
 
 // What takes a question: of the operation, and of this rank in it.
 function more_words(of) {
+  if (of.kind === "event" || of.kind === "state")
+    return Object.entries(of.columns).map(([name, value]) => `${name}: ${value}`);
   const mine = of.ranks?.find((r) => r.call === of.call);
   if (!mine) return [];
   const lines = [];
@@ -1021,8 +1046,9 @@ function point(event) {
       title = found.row.title;
       const [from, to] = [heat.begin + bin * heat.width, heat.begin + (bin + 1) * heat.width];
       const all = percent(Math.min(wait + transfer + rest + kernels, 1));
+      const ran = found.row.is_events ? "events" : "kernels ran";
       const what = found.row.is_kernels
-        ? `kernels ran ${all} of the time`
+        ? `${ran} ${all} of the time`
         : `in NCCL ${all} of the time, waiting ${percent(wait)}`;
       lines = [`${time(from)} to ${time(to)}: ${what}`];
       if (loaded.rows.length > tall_px) lines.push("of the rows here, the one that waits least");
@@ -1087,6 +1113,8 @@ function let_go() {
 
 function sentence_of() {
   const who = rank_of(picked.lane);
+  if (picked.kind === "event") return `${who}: an event of NCCL, ${time(picked.length_us)}.`;
+  if (picked.kind === "state") return `${who}: a state of an event, at ${time(picked.begin_us)}.`;
   if (picked.kind === "kernel" || picked.kind === "nccl_kernel")
     return `It ran on the GPU of ${who} for ${time(picked.length_us)}, seen in a kernel window.`;
   if (picked.kind === "open")
@@ -1307,6 +1335,7 @@ const actions = {
   w: () => go("worst"),
   s: () => buttons.sort.click(),
   k: () => has_kernels && buttons.kernels.click(),
+  e: () => has_events && buttons.events.click(),
   "/": () => search.focus(),
   Escape: let_go,
 };
@@ -1333,6 +1362,11 @@ buttons.sort.addEventListener("click", () => {
 buttons.kernels.addEventListener("click", () => {
   state.kernels = !state.kernels;
   toggle("kernels", state.kernels);
+  rearranged();
+});
+buttons.events.addEventListener("click", () => {
+  state.events = !state.events;
+  toggle("events", state.events);
   rearranged();
 });
 for (const [name, { select }] of [
@@ -1376,6 +1410,7 @@ function start() {
   read_address();
   toggle("sort", state.sort);
   toggle("kernels", state.kernels);
+  toggle("events", state.events);
   search.value = state.words;
   by.select.value = state.by;
   group.select.value = state.group;

@@ -21,6 +21,14 @@ use serde_json::{json, Value as Json};
 use std::io::{Result, Write};
 use tables::calls::{CallRef, Value, COLUMNS};
 
+mod events;
+
+pub(crate) use events::make_exact;
+pub use events::{write as write_events, write_gzip as write_events_gzip};
+
+/// Integers up to this one are exact as doubles.
+const EXACT: u64 = 1 << 53;
+
 /// Columns of a call on the GPU; the host's slice has all.
 const ON_GPU: &[&str] = &[
     "ticket",
@@ -338,7 +346,6 @@ impl<W: Write> Events<'_, W> {
     }
 
     fn argument(&mut self, name: &str, value: Value<'_>) -> Result<()> {
-        const EXACT: u64 = 1 << 53;
         let out = &mut *self.out;
         match value {
             Value::Null => Ok(()),

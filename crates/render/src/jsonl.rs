@@ -1,21 +1,20 @@
 //! The callbacks of a capture as JSON lines: one object for each call of the profiler plugin, with every
 //! field.
 //!
-//! Fields of a descriptor keep their names of `nccl-abi`, beside the common ones: `host`, `pid`,
-//! `global_rank` (the launcher's), `thread`, `t_ns` (ns since 1970) and `ticks`, `callback`, `abi`. Handles,
-//! contexts, pointers and masks are hex strings, because JSON numbers lose bits; strings are the text that
-//! the pointer led to.
+//! A line has `host`, `pid`, `global_rank` (the launcher's), the thread by its number in the capture, by the
+//! operating system's (`tid`), by name and by role, `t_ns` (ns since 1970) and `ticks`, `callback` and `abi`.
+//! What the event itself says is in `fields` ([`crate::fields`]). `event` is the number of the event in its
+//! process, and `parent_event` that of its parent.
 //!
-//! Rule: only fields that the event and the ABI version define are written, at the offsets that `nccl-abi`
-//! asserts. A field that a record is too short for is null.
+//! Rule: callbacks go out as they are read. Only what joins them is in memory.
 
+use crate::fields::{self, hex, Texts};
 use capture::callback::{Callback, What};
 use capture::rows::Ticks;
-use nccl_abi::{event, names, state, v1, v2, v3, v4, v5, v6, v7};
+use nccl_abi::{event, state};
 use serde_json::{json, Map, Value};
-use std::collections::HashMap;
 use std::io::Write;
-use std::mem::offset_of;
+use tables::events::{self, Link, OfProcess};
 use tables::{Capture, Process};
 
 /// Writes one line for each callback and returns how many there were.
@@ -24,53 +23,54 @@ use tables::{Capture, Process};
 /// Those of `out`.
 pub fn write(capture: &Capture, out: &mut impl Write) -> std::io::Result<u64> {
     let mut lines = 0;
-    let mut texts: HashMap<u64, String> = HashMap::new();
-    let mut of = None;
-    capture.callbacks(|process, callback| {
-        if of.as_ref() != Some(&process.file) {
-            of = Some(process.file.clone());
-            texts.clear();
-        }
-        if callback.what == What::Text {
-            texts.insert(
-                callback.subject,
-                String::from_utf8_lossy(callback.payload).into_owned(),
-            );
-            return Ok(());
-        }
-        lines += 1;
-        serde_json::to_writer(&mut *out, &object(process, &callback, &texts))?;
-        out.write_all(b"\n")
-    })?;
-    Ok(lines)
-}
-
-fn hex(value: u64) -> Value {
-    if value == 0 {
-        Value::Null
-    } else {
-        Value::String(format!("{value:#x}"))
+    let index = capture.events();
+    let pid_of = |process: usize| Some(capture.processes.get(process)?.pid);
+    for (number, process) in capture.processes.iter().enumerate() {
+        let mut texts = Texts::new();
+        let of = &index.processes[number];
+        capture.follow(number, |callback, link| {
+            match callback.what {
+                What::Text => {
+                    let text = String::from_utf8_lossy(callback.payload).into_owned();
+                    texts.insert(callback.subject, text);
+                    return Ok(());
+                }
+                // Every line has it.
+                What::Thread => return Ok(()),
+                _ => lines += 1,
+            }
+            let line = object(process, of, &pid_of, &callback, link, &texts);
+            serde_json::to_writer(&mut *out, &line)?;
+            out.write_all(b"\n")
+        })?;
     }
+    Ok(lines)
 }
 
 /// One callback as an object.
 fn object(
     process: &Process,
-    callback: &Callback,
-    texts: &HashMap<u64, String>,
+    of: &OfProcess,
+    pid_of: &dyn Fn(usize) -> Option<u32>,
+    callback: &Callback<'_>,
+    link: Link,
+    texts: &Texts,
 ) -> Map<String, Value> {
-    let mut fields = Fields {
-        object: Map::new(),
-        bytes: callback.payload,
-        texts,
+    let mut line = Map::new();
+    let mut put = |name: &str, value: Value| {
+        line.insert(name.to_owned(), value);
     };
-    fields.put("host", process.host.as_str().into());
-    fields.put("pid", process.pid.into());
-    fields.put("global_rank", process.rank.into());
-    fields.put("thread", callback.thread.into());
-    fields.put("t_ns", process.clock.realtime(Ticks(callback.ticks)).into());
-    fields.put("ticks", callback.ticks.into());
-    fields.put("abi", callback.abi.into());
+    let thread = of.threads.get(&callback.thread);
+    put("host", process.host.as_str().into());
+    put("pid", process.pid.into());
+    put("global_rank", process.rank.into());
+    put("thread", callback.thread.into());
+    put("tid", thread.and_then(|t| t.id).into());
+    put("thread_name", thread.and_then(|t| t.name.as_deref()).into());
+    put("role", thread.map(|t| t.role.name()).into());
+    put("t_ns", process.clock.realtime(Ticks(callback.ticks)).into());
+    put("ticks", callback.ticks.into());
+    put("abi", callback.abi.into());
     let name = match callback.what {
         What::Init => "init",
         What::Start => "startEvent",
@@ -78,315 +78,77 @@ fn object(
         What::State => "recordEventState",
         What::Finalize => "finalize",
         What::Text => "text",
+        What::Thread => "thread",
     };
-    fields.put("callback", name.into());
+    put("callback", name.into());
     match callback.what {
-        What::Init => fields.init(callback),
-        What::Start => fields.start(callback),
-        What::State => fields.state(callback),
-        What::Stop => fields.put("handle", hex(callback.subject)),
-        What::Finalize => fields.put("context", hex(callback.subject)),
-        What::Text => {}
-    }
-    fields.object
-}
-
-/// An object being filled from a payload.
-struct Fields<'a> {
-    object: Map<String, Value>,
-    bytes: &'a [u8],
-    texts: &'a HashMap<u64, String>,
-}
-
-/// Appends fields of a union member of a version's descriptor: `name kind`.
-macro_rules! member {
-    ($fields:ident, $v:ident, $member:ident: $($field:ident $kind:ident),* $(,)?) => {
-        { $($fields.$kind(stringify!($field), offset_of!($v::Descr, u.$member.$field));)* }
-    };
-}
-
-/// The same for several versions, by the ABI number.
-macro_rules! versions {
-    ($fields:ident, $abi:expr;
-     $($v:ident $number:pat => $member:ident: $($field:ident $kind:ident),* ;)*) => {
-        match $abi {
-            $($number => member!($fields, $v, $member: $($field $kind),*),)*
-            _ => {}
+        What::Init => put("context", hex(callback.result)),
+        What::Start => {
+            let kind = events::kind(callback);
+            put("event", link.event.into());
+            put("type", event::name(kind).into());
+            put("type_bits", json!(format!("{kind:#x}")));
+            put("context", hex(callback.subject));
+            put("handle", hex(callback.result));
+            put("parent", hex(events::parent(callback)));
+            let elsewhere = link.event.and_then(|number| of.foreign.get(&number));
+            let parent = elsewhere.map_or(link.parent, |of| of.event);
+            put("parent_event", parent.into());
+            // Of another process only: its numbers count apart.
+            if let Some(elsewhere) = elsewhere {
+                put("parent_pid", elsewhere.process.and_then(pid_of).into());
+            }
         }
-    };
-}
-
-impl Fields<'_> {
-    fn put(&mut self, name: &str, value: Value) {
-        self.object.insert(name.to_owned(), value);
-    }
-
-    fn at<const N: usize>(&self, offset: usize) -> Option<[u8; N]> {
-        self.bytes.get(offset..offset + N)?.try_into().ok()
-    }
-
-    fn word(&self, offset: usize) -> Option<u64> {
-        self.at(offset).map(u64::from_le_bytes)
-    }
-
-    fn uint64(&mut self, name: &str, offset: usize) {
-        self.put(name, self.word(offset).into());
-    }
-
-    fn int64(&mut self, name: &str, offset: usize) {
-        self.put(name, self.at(offset).map(i64::from_le_bytes).into());
-    }
-
-    fn uint32(&mut self, name: &str, offset: usize) {
-        self.put(name, self.at(offset).map(u32::from_le_bytes).into());
-    }
-
-    fn int32(&mut self, name: &str, offset: usize) {
-        self.put(name, self.at(offset).map(i32::from_le_bytes).into());
-    }
-
-    fn uint8(&mut self, name: &str, offset: usize) {
-        self.put(name, self.at::<1>(offset).map(|b| b[0]).into());
-    }
-
-    fn flag(&mut self, name: &str, offset: usize) {
-        self.put(name, self.at::<1>(offset).map(|b| b[0] != 0).into());
-    }
-
-    fn pointer(&mut self, name: &str, offset: usize) {
-        self.put(name, self.word(offset).map_or(Value::Null, hex));
-    }
-
-    fn hash(&mut self, name: &str, offset: usize) {
-        self.put(
-            name,
-            self.word(offset)
-                .map_or(Value::Null, |h| format!("{h:016x}").into()),
-        );
-    }
-
-    /// The text behind a pointer; the pointer itself when its text was not recorded.
-    fn text(&mut self, name: &str, offset: usize) {
-        let value =
-            self.word(offset)
-                .map_or(Value::Null, |pointer| match self.texts.get(&pointer) {
-                    Some(text) => text.as_str().into(),
-                    None => hex(pointer),
-                });
-        self.put(name, value);
-    }
-
-    /// ABI v1 has numbers where later ones have strings; the number stays where it has no name.
-    fn number(&mut self, name: &str, offset: usize, to_name: fn(u8) -> Option<&'static str>) {
-        let value = self
-            .at::<1>(offset)
-            .map_or(Value::Null, |[n]| to_name(n).map_or(n.into(), Value::from));
-        self.put(name, value);
-    }
-
-    fn func(&mut self, name: &str, offset: usize) {
-        self.number(name, offset, names::func);
-    }
-
-    fn datatype(&mut self, name: &str, offset: usize) {
-        self.number(name, offset, names::datatype);
-    }
-
-    fn algo(&mut self, name: &str, offset: usize) {
-        self.number(name, offset, names::algo);
-    }
-
-    fn proto(&mut self, name: &str, offset: usize) {
-        self.number(name, offset, names::proto);
-    }
-
-    fn init(&mut self, callback: &Callback) {
-        self.put("context", hex(callback.result));
-        self.hash("comm_id", 0);
-        self.int32("n_nodes", 8);
-        self.int32("n_ranks", 12);
-        self.int32("rank", 16);
-        self.put(
-            "mask",
-            self.at(20)
-                .map(i32::from_le_bytes)
-                .map_or(Value::Null, |m| format!("{m:#x}").into()),
-        );
-        let name = self.bytes.get(24..).unwrap_or(&[]);
-        let name = String::from_utf8_lossy(name)
-            .trim_end_matches('\0')
-            .to_owned();
-        self.put(
-            "name",
-            if name.is_empty() {
-                Value::Null
-            } else {
-                name.into()
-            },
-        );
-    }
-
-    fn state(&mut self, callback: &Callback) {
-        self.put("handle", hex(callback.subject));
-        let number = u32::try_from(callback.result).ok();
-        self.put(
-            "state",
-            number
-                .and_then(state::name)
-                .map_or(Value::Null, Value::from),
-        );
-        self.put("state_number", callback.result.into());
-        self.put("args", (!callback.payload.is_empty()).into());
-        if callback.payload.is_empty() {
-            return;
+        What::Stop => {
+            put("event", link.event.into());
+            put("handle", hex(callback.subject));
         }
-        match (callback.abi, number) {
-            (_, Some(state::PROXY_CTRL_APPEND_END)) => {
-                self.int32(
-                    "appended_proxy_ops",
-                    offset_of!(v1::StateArgs, proxy_ctrl.appended_proxy_ops),
-                );
-            }
-            (1..=3, Some(state::PROXY_OP_SEND_POSTED..=state::PROXY_OP_RECV_DONE)) => {
-                self.uint64("trans_size", offset_of!(v1::StateArgs, proxy_op.trans_size));
-                self.int32("steps", offset_of!(v1::StateArgs, proxy_op.steps));
-            }
-            (
-                4..,
-                Some(
-                    state::PROXY_STEP_SEND_GPU_WAIT..=state::PROXY_STEP_RECV_GPU_WAIT
-                    | state::PROXY_STEP_SEND_PEER_WAIT,
-                ),
-            ) => {
-                self.uint64(
-                    "trans_size",
-                    offset_of!(v4::StateArgs, proxy_step.trans_size),
-                );
-            }
-            (4.., Some(state::NET_PLUGIN_UPDATE)) => {
-                self.pointer("data", offset_of!(v4::StateArgs, net_plugin.data))
-            }
-            (4.., Some(state::KERNEL_CH_STOP | state::KERNEL_PHASE_STOP)) => {
-                self.uint64("p_timer", offset_of!(v4::StateArgs, kernel_ch.p_timer));
-            }
-            _ => {}
+        What::State => {
+            let number = u32::try_from(callback.result).ok();
+            put("event", link.event.into());
+            put("handle", hex(callback.subject));
+            put("state", number.and_then(state::name).into());
+            put("state_number", callback.result.into());
+            put("args", (!callback.payload.is_empty()).into());
         }
+        What::Finalize => put("context", hex(callback.subject)),
+        What::Text | What::Thread => {}
     }
-
-    fn start(&mut self, callback: &Callback) {
-        let abi = callback.abi;
-        self.put("context", hex(callback.subject));
-        self.put("handle", hex(callback.result));
-        // The seven bytes after a type of v1 to v4 are uninitialised.
-        let kind = if abi < 5 {
-            self.at::<1>(0).map(|b| b[0].into())
-        } else {
-            self.word(0)
-        };
-        let kind = kind.unwrap_or(0);
-        self.put("type", event::name(kind).map_or(Value::Null, Value::from));
-        self.put("type_bits", json!(format!("{kind:#x}")));
-        // Parent and rank have the same place in every version.
-        self.pointer("parent", offset_of!(v7::Descr, parent_obj));
-        self.int32("rank", offset_of!(v7::Descr, rank));
-        let f = self;
-        match kind {
-            event::COLL => versions! { f, abi;
-                v1 1 => coll: name text, comm_hash hash, seq_number uint64, func func, send_buff pointer,
-                    recv_buff pointer, count uint64, root int32, datatype datatype, op uint32,
-                    traffic_bytes uint64, n_max_channels uint8, n_warps uint8, algo algo, proto proto,
-                    is_collnet int32, is_nvls int32;
-                v2 2 => coll: name text, comm_hash hash, seq_number uint64, func text, send_buff pointer,
-                    recv_buff pointer, count uint64, root int32, datatype text, traffic_bytes uint64,
-                    n_max_channels uint8, n_warps uint8, algo text, proto text;
-                v3 3 => coll: name text, comm_hash hash, seq_number uint64, func text, send_buff pointer,
-                    recv_buff pointer, count uint64, root int32, datatype text, n_max_channels uint8,
-                    n_warps uint8, algo text, proto text;
-                v4 4 => coll: seq_number uint64, func text, send_buff pointer, recv_buff pointer,
-                    count uint64, root int32, datatype text, n_channels uint8, n_warps uint8, algo text,
-                    proto text;
-                v5 5 | 6 => coll: seq_number uint64, func text, send_buff pointer, recv_buff pointer,
-                    count uint64, root int32, datatype text, n_channels uint8, n_warps uint8, algo text,
-                    proto text, parent_group pointer;
-                v7 7 => coll: seq_number uint64, func text, send_buff pointer, recv_buff pointer,
-                    count uint64, root int32, datatype text, n_channels uint8, n_warps uint8, algo text,
-                    proto text, parent_group pointer, kernel_variant text, is_sym_coll flag, user_tag uint64;
-            },
-            event::P2P => versions! { f, abi;
-                v1 1 => p2p: name text, comm_hash hash, func func, buff pointer, datatype datatype,
-                    count uint64, peer int32;
-                v2 2 | 3 => p2p: name text, comm_hash hash, func text, buff pointer, datatype text,
-                    count uint64, peer int32;
-                v4 4 => p2p: func text, buff pointer, datatype text, count uint64, peer int32,
-                    n_channels uint8;
-                v5 5 | 6 => p2p: func text, buff pointer, datatype text, count uint64, peer int32,
-                    n_channels uint8, parent_group pointer;
-                v7 7 => p2p: func text, buff pointer, datatype text, count uint64, peer int32,
-                    n_channels uint8, parent_group pointer, user_tag uint64;
-            },
-            event::PROXY_OP => {
-                member!(f, v1, proxy_op: pid int32, channel_id uint8, peer int32, n_steps int32,
-                chunk_size int32, is_send int32)
-            }
-            event::PROXY_STEP => member!(f, v1, proxy_step: step int32),
-            event::KERNEL_CH => versions! { f, abi;
-                v3 3 => kernel_ch: channel_id uint8;
-                v4 4.. => kernel_ch: channel_id uint8, p_timer uint64;
-            },
-            event::NET_PLUGIN => member!(f, v3, net_plugin: id int64, data pointer),
-            event::GROUP_API => member!(f, v5, group_api: graph_captured flag, group_depth int32),
-            event::COLL_API => versions! { f, abi;
-                v5 5 | 6 => coll_api: func text, count uint64, datatype text, root int32, stream pointer,
-                    graph_captured flag;
-                v7 7 => coll_api: func text, count uint64, datatype text, root int32, stream pointer,
-                    graph_captured flag, user_tag uint64;
-            },
-            event::P2P_API => versions! { f, abi;
-                v5 5 | 6 => p2p_api: func text, count uint64, datatype text, stream pointer,
-                    graph_captured flag;
-                v7 7 => p2p_api: func text, count uint64, datatype text, stream pointer, graph_captured flag,
-                    user_tag uint64;
-            },
-            event::KERNEL_LAUNCH => member!(f, v5, kernel_launch: stream pointer),
-            event::CE_COLL => versions! { f, abi;
-                v6 6 => ce_coll: seq_number uint64, func text, send_buff pointer, recv_buff pointer,
-                    count uint64, root int32, datatype text, sync_strategy text, intra_batch_sync flag,
-                    batch_size uint32, num_batches uint32, ce_seq_num uint32, stream pointer;
-                v7 7 => ce_coll: seq_number uint64, func text, send_buff pointer, recv_buff pointer,
-                    count uint64, root int32, datatype text, sync_strategy text, intra_batch_sync flag,
-                    batch_size uint32, num_batches uint32, ce_seq_num uint32, stream pointer, user_tag uint64;
-            },
-            event::CE_SYNC => member!(f, v6, ce_coll_sync: is_complete flag, n_ranks int32),
-            event::CE_BATCH => {
-                member!(f, v6, ce_coll_batch: num_ops int32, total_bytes uint64, use_intra_sync flag)
-            }
-            event::KERNEL_PHASE => {
-                member!(f, v7, kernel_phase: channel_id uint8, phase_id uint8, phase_name text,
-                p_timer uint64)
-            }
-            _ => {}
-        }
+    let fields = fields::of(callback, texts);
+    if !fields.is_empty() {
+        put("fields", fields.into());
     }
+    line
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nccl_abi::{event, state};
+    use std::collections::BTreeMap;
+    use tables::events::{Follower, Role, Thread};
 
     fn object_of(callback: &Callback, texts: &[(u64, &str)]) -> Map<String, Value> {
         let texts = texts
             .iter()
             .map(|(at, text)| (*at, (*text).to_owned()))
             .collect();
-        object(
-            &Process {
-                host: "n".into(),
-                pid: 5,
-                ..Process::default()
-            },
-            callback,
-            &texts,
-        )
+        let process = Process {
+            host: "n".into(),
+            pid: 5,
+            ..Process::default()
+        };
+        let thread = Thread {
+            id: Some(77),
+            name: Some("NCCL Progress 0".into()),
+            role: Role::Proxy,
+        };
+        let of = OfProcess {
+            threads: BTreeMap::from([(1, thread)]),
+            ..OfProcess::default()
+        };
+        let link = Follower::new(&process).next(callback);
+        object(&process, &of, &|_| None, callback, link, &texts)
     }
 
     fn callback(what: What, abi: u8, payload: &[u8]) -> Callback<'_> {
@@ -411,13 +173,16 @@ mod tests {
         payload[106] = 1;
         payload[107] = 0;
         let o = object_of(&callback(What::Start, 1, &payload), &[]);
-        let text = |name: &str| o[name].as_str().expect("a string");
+        let text = |name: &str| {
+            let of = o.get(name).unwrap_or_else(|| &o["fields"][name]);
+            of.as_str().expect("a string")
+        };
         assert_eq!(
             (text("type"), text("func"), text("datatype")),
             ("Coll", "AllReduce", "ncclFloat32")
         );
         assert_eq!(
-            (text("algo"), text("proto"), o["count"].as_u64()),
+            (text("algo"), text("proto"), o["fields"]["count"].as_u64()),
             ("RING", "LL", Some(1000))
         );
         assert_eq!((text("context"), text("handle")), ("0xa0", "0xb0"));
@@ -433,11 +198,17 @@ mod tests {
         payload[72..80].copy_from_slice(&77u64.to_le_bytes());
         let o = object_of(&callback(What::Start, 7, &payload), &[(0x10, "Reduce")]);
         assert_eq!(
-            (o["func"].as_str(), o["datatype"].as_str()),
+            (
+                o["fields"]["func"].as_str(),
+                o["fields"]["datatype"].as_str()
+            ),
             (Some("Reduce"), Some("0x20"))
         );
         assert_eq!(
-            (o["graph_captured"].as_bool(), o["user_tag"].as_u64()),
+            (
+                o["fields"]["graph_captured"].as_bool(),
+                o["fields"]["user_tag"].as_u64()
+            ),
             (Some(true), Some(77))
         );
         assert!(o["parent"].is_null());
@@ -457,13 +228,36 @@ mod tests {
     }
 
     #[test]
+    fn the_fields_of_an_event_are_apart_from_those_of_its_line() {
+        let mut payload = vec![0; 112];
+        payload[0] = event::PROXY_OP as u8;
+        payload[24..28].copy_from_slice(&1234i32.to_le_bytes());
+        payload[16..20].copy_from_slice(&3i32.to_le_bytes());
+        let o = object_of(&callback(What::Start, 5, &payload), &[]);
+        assert_eq!(
+            (o["pid"].as_u64(), o["fields"]["origin_pid"].as_u64()),
+            (Some(5), Some(1234))
+        );
+        assert_eq!(
+            (o["tid"].as_u64(), o["role"].as_str()),
+            (Some(77), Some("proxy"))
+        );
+        assert_eq!(
+            (o["event"].as_u64(), o["fields"]["rank"].as_u64()),
+            (Some(1), Some(3))
+        );
+        assert_eq!(o["thread_name"].as_str(), Some("NCCL Progress 0"));
+        assert!(o["fields"].get("pid").is_none());
+    }
+
+    #[test]
     fn a_state_names_its_arguments() {
         let payload = 123u64.to_le_bytes();
         let mut stop = callback(What::State, 5, &payload);
         stop.result = state::KERNEL_CH_STOP.into();
         let o = object_of(&stop, &[]);
         assert_eq!(
-            (o["p_timer"].as_u64(), o["state_number"].as_u64()),
+            (o["fields"]["p_timer"].as_u64(), o["state_number"].as_u64()),
             (Some(123), Some(22))
         );
         assert_eq!(o["handle"].as_str(), Some("0xa0"));

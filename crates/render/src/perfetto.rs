@@ -19,6 +19,10 @@ use std::collections::HashMap;
 use std::io::{Result, Write};
 use tables::calls::{Value, COLUMNS};
 
+mod events;
+
+pub use events::write as write_events;
+
 /// `TracePacket`.
 #[derive(Clone, PartialEq, Message)]
 #[allow(missing_docs)]
@@ -97,6 +101,8 @@ pub struct TrackEvent {
     pub name_iid: Option<u64>,
     #[prost(uint64, optional, tag = "11")]
     pub track_uuid: Option<u64>,
+    #[prost(string, repeated, tag = "22")]
+    pub categories: Vec<String>,
     #[prost(double, optional, tag = "44")]
     pub double_counter_value: Option<f64>,
     #[prost(fixed64, repeated, packed = "false", tag = "47")]
@@ -174,29 +180,7 @@ pub fn write(
         out,
         bytes: Vec::new(),
     };
-    // Events are in CLOCK_REALTIME and Perfetto's own clock is BOOTTIME. That the two are one here lets its
-    // viewer show the time of day.
-    let base = u64::try_from(timeline.base_ns).unwrap_or(0);
-    let clock = |id| Clock {
-        clock_id: Some(id),
-        timestamp: Some(base),
-    };
-    packets.write(&TracePacket {
-        clock_snapshot: Some(ClockSnapshot {
-            clocks: vec![clock(BOOTTIME), clock(REALTIME)],
-        }),
-        sequence_flags: Some(SEQ_INCREMENTAL_STATE_CLEARED),
-        ..packet()
-    })?;
-    // Tracks are numbered through; 0 is what all of them are under.
-    packets.write(&TracePacket {
-        track_descriptor: Some(TrackDescriptor {
-            uuid: Some(0),
-            child_ordering: Some(EXPLICIT),
-            ..TrackDescriptor::default()
-        }),
-        ..packet()
-    })?;
+    packets.begin(timeline.base_ns)?;
     let mut first_track = Vec::new();
     let mut names = Interner::default();
     let over_time = report.and_then(|report| Some((report, report.timeline.as_ref()?)));
@@ -410,6 +394,34 @@ impl<W: Write> Packets<'_, W> {
         self.bytes.clear();
         prost::encoding::message::encode(1, packet, &mut self.bytes);
         self.out.write_all(&self.bytes)
+    }
+
+    /// Writes what comes before all else: how the clocks stand, and the track that all others are under.
+    fn begin(&mut self, base_ns: i64) -> Result<()> {
+        // Events are in CLOCK_REALTIME and Perfetto's own clock is BOOTTIME. That the two are one here lets its
+        // viewer show the time of day.
+        let base = u64::try_from(base_ns).unwrap_or(0);
+        let clock = |id| Clock {
+            clock_id: Some(id),
+            timestamp: Some(base),
+        };
+        self.write(&TracePacket {
+            clock_snapshot: Some(ClockSnapshot {
+                clocks: vec![clock(BOOTTIME), clock(REALTIME)],
+            }),
+            sequence_flags: Some(SEQ_INCREMENTAL_STATE_CLEARED),
+            ..packet()
+        })?;
+        // Tracks are numbered through; 0 is what all of them are under.
+        self.write(&TracePacket {
+            track_descriptor: Some(TrackDescriptor {
+                uuid: Some(0),
+                child_ordering: Some(EXPLICIT),
+                ..TrackDescriptor::default()
+            }),
+            ..packet()
+        })?;
+        Ok(())
     }
 
     /// Writes the tracks of a process; the one with index i has the number `first + i`.

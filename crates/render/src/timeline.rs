@@ -685,11 +685,14 @@ fn size(bytes: u64) -> String {
 
 /// What a communicator is for, in few words: its name, and whose it is.
 fn role(capture: &Capture, shape: &Shape) -> String {
-    let of = shape
-        .communicator
-        .and_then(|c| capture.communicators.get(c as usize));
-    let Some(of) = of else {
-        return format!("communicator number {}", shape.uid);
+    let communicator = shape.communicator.map(|c| c as usize);
+    purpose(capture, communicator, shape.uid)
+}
+
+/// The same, by the communicator's index in the capture and its number in a process.
+pub(crate) fn purpose(capture: &Capture, communicator: Option<usize>, uid: u32) -> String {
+    let Some(of) = communicator.and_then(|c| capture.communicators.get(c)) else {
+        return format!("communicator number {uid}");
     };
     let ranks = of.members.iter().map(|m| capture.processes[m.process].rank);
     let members = match ranks.collect::<Option<Vec<u32>>>() {

@@ -11,6 +11,7 @@
 //! Rule: times go out as µs after [`View::base_ns`], and every figure is one of the capture's, or the
 //! difference of two.
 
+use crate::events::Events;
 use crate::timeline::{Placed, PlacedKernel, Span, Timeline};
 use analyze::Report;
 use pyramid::Level;
@@ -47,6 +48,10 @@ enum Kind {
     Computes,
     /// A kernel of a window that communicates.
     Communicates,
+    /// An event that NCCL told the profiler of.
+    Event,
+    /// A moment in such an event.
+    State,
 }
 
 impl Kind {
@@ -57,11 +62,21 @@ impl Kind {
             Kind::Open => "open",
             Kind::Computes => "kernel",
             Kind::Communicates => "nccl_kernel",
+            Kind::Event => "event",
+            Kind::State => "state",
         }
     }
 
     fn is_kernel(self) -> bool {
         matches!(self, Kind::Computes | Kind::Communicates)
+    }
+
+    fn is_event(self) -> bool {
+        matches!(self, Kind::Event | Kind::State)
+    }
+
+    fn is_call(self) -> bool {
+        !self.is_kernel() && !self.is_event()
     }
 }
 
@@ -73,7 +88,8 @@ struct Seen {
     span: Span,
     /// From the last rank's arrival on, ns; [`NONE`] where waiting is not known.
     transfer: i64,
-    /// The call's ticket in its process, or the number of what ran in windows.
+    /// The call's ticket in its process, the number of what ran in windows, or the index of an event's bar
+    /// and, of a state, its place among the event's states + 1 above bit 40.
     number: u64,
     process: u32,
     lane: u32,
@@ -107,6 +123,7 @@ struct Lane {
     stream: u64,
     thread: Option<u32>,
     is_kernels: bool,
+    is_events: bool,
     waited_ns: i64,
     longest_ns: i64,
     /// Its calls in [`View::by_lane`].
@@ -124,6 +141,8 @@ pub struct View<'a> {
     names: Vec<String>,
     /// What ran in windows, by process.
     kernels: Vec<Vec<PlacedKernel<'a>>>,
+    /// Every event, if they were recorded.
+    events: Option<&'a Events<'a>>,
     /// By begin.
     seen: Vec<Seen>,
     /// Indexes of these, by lane and begin.
@@ -151,6 +170,48 @@ struct Laying {
 }
 
 impl Laying {
+    fn events(&mut self, events: &Events<'_>) {
+        let first = self.lanes.len() as u32;
+        self.lanes.extend(events.lanes.iter().map(|lane| Lane {
+            process: lane.process,
+            role: match lane.further {
+                0 => lane.role.clone(),
+                further => format!("{} ({})", lane.role, further + 1),
+            },
+            stream: 0,
+            thread: None,
+            is_kernels: false,
+            is_events: true,
+            waited_ns: 0,
+            longest_ns: 0,
+            calls: 0..0,
+        }));
+        for (number, bar) in (0u64..).zip(&events.bars) {
+            let of_bar = |span: Span, name: u32, number: u64, kind: Kind| Seen {
+                span,
+                transfer: NONE,
+                number,
+                process: bar.process as u32,
+                lane: first + bar.lane as u32,
+                name,
+                operation: 0,
+                error: 0,
+                kind,
+            };
+            let name = self.name(&events.name(bar));
+            self.seen.push(of_bar(bar.span, name, number, Kind::Event));
+            for (place, state) in (1u64..).zip(&bar.states) {
+                let at = Span {
+                    begin: state.at,
+                    end: state.at,
+                };
+                let name = self.name(&state.name);
+                let number = number | place << BAR_BITS;
+                self.seen.push(of_bar(at, name, number, Kind::State));
+            }
+        }
+    }
+
     fn name(&mut self, name: &str) -> u32 {
         if let Some(known) = self.name_of.get(name) {
             return *known;
@@ -178,6 +239,7 @@ impl Laying {
                 stream: row.shape.stream,
                 thread: row.shape.thread,
                 is_kernels: false,
+                is_events: false,
                 waited_ns: 0,
                 longest_ns: 0,
                 calls: 0..0,
@@ -222,6 +284,7 @@ impl Laying {
                     stream: ran.stream.into(),
                     thread: None,
                     is_kernels: true,
+                    is_events: false,
                     waited_ns: 0,
                     longest_ns: 0,
                     calls: 0..0,
@@ -248,9 +311,21 @@ impl Laying {
     }
 }
 
+/// Of a number of an event, the bits that are the bar's.
+const BAR_BITS: u32 = 40;
+
 impl<'a> View<'a> {
     /// Lays out all calls.
     pub fn new(timeline: &'a Timeline<'a>, report: &'a Report) -> View<'a> {
+        View::with_events(timeline, report, None)
+    }
+
+    /// The same, with lanes of events.
+    pub fn with_events(
+        timeline: &'a Timeline<'a>,
+        report: &'a Report,
+        events: Option<&'a Events<'a>>,
+    ) -> View<'a> {
         let ends = ends(timeline, report);
         let mut laying = Laying::default();
         for placed in timeline.calls() {
@@ -260,6 +335,12 @@ impl<'a> View<'a> {
         let kernels: Vec<Vec<_>> = processes.map(|process| timeline.kernels(process)).collect();
         for (process, of) in kernels.iter().enumerate() {
             laying.kernels(process, of);
+        }
+        let of_calls = laying.seen.iter().map(|call| call.span);
+        let base_ns = of_calls.clone().map(|span| span.begin).min().unwrap_or(0);
+        let end_ns = of_calls.map(|span| span.end).max().unwrap_or(base_ns);
+        if let Some(events) = events {
+            laying.events(events);
         }
         let Laying {
             lanes,
@@ -291,16 +372,15 @@ impl<'a> View<'a> {
         let mut worst: Vec<u32> = indexes.filter(|index| waited(index) > 0).collect();
         worst.sort_by_key(|index| std::cmp::Reverse(waited(index)));
         worst.truncate(MOST_WORST);
-        let from = seen.first().map_or(0, |call| call.span.begin);
-        let to = seen.iter().map(|call| call.span.end).max().unwrap_or(from);
         let mut view = View {
             timeline,
             report,
-            base_ns: from,
-            length_ns: to - from,
+            base_ns,
+            length_ns: end_ns - base_ns,
             lanes,
             names,
             kernels,
+            events,
             seen,
             by_lane,
             by_operation,
@@ -313,7 +393,10 @@ impl<'a> View<'a> {
 
     /// How many calls and kernels are on lanes.
     pub fn calls_in_all(&self) -> usize {
-        self.seen.len()
+        self.seen
+            .iter()
+            .filter(|seen| !seen.kind.is_event())
+            .count()
     }
 
     fn us(&self, ns: i64) -> f64 {
@@ -333,6 +416,7 @@ impl<'a> View<'a> {
                 "stream": (lane.stream != 0).then(|| format!("{:#x}", lane.stream)),
                 "thread": lane.thread,
                 "kernels": lane.is_kernels,
+                "events": lane.is_events,
                 "waited_us": lane.waited_ns as f64 / 1e3,
             })
         };
@@ -354,7 +438,7 @@ impl<'a> View<'a> {
             "verdict": self.report.verdict,
             "length_us": self.levels[0].width_ns as f64 * self.levels[0].bins as f64 / 1e3,
             "base_ns": self.base_ns.to_string(),
-            "calls": self.seen.len(),
+            "calls": self.calls_in_all(),
             "unplaced": self.timeline.unplaced,
             "names": self.names,
             "lanes": self.lanes.iter().map(lane).collect::<Vec<_>>(),
@@ -367,7 +451,10 @@ impl<'a> View<'a> {
 /// Lanes by rank, as these are numbered in exports, and the new place of each.
 fn by_rank(timeline: &Timeline<'_>, lanes: Vec<Lane>) -> (Vec<Lane>, Vec<u32>) {
     let mut order: Vec<(u32, Lane)> = (0..).zip(lanes).collect();
-    order.sort_by_key(|(was, lane)| (timeline.number(lane.process), lane.is_kernels, *was));
+    order.sort_by_key(|(was, lane)| {
+        let number = timeline.number(lane.process);
+        (number, lane.is_events, lane.is_kernels, *was)
+    });
     let mut place = vec![0u32; order.len()];
     for (at, (was, _)) in (0..).zip(&order) {
         place[*was as usize] = at;

@@ -74,3 +74,18 @@ fn every_kind_of_finding_and_every_cause_is_explained() {
     let waits = capture::live::WAITS.into_iter().map(str::to_owned);
     assert_eq!(unexplained(waits), [""; 0]);
 }
+
+#[test]
+fn every_event_and_state_of_nccl_is_explained() {
+    use nccl_abi::{event, state};
+    let events = event::ALL.iter().map(|event| event.name);
+    let names = events.chain(state::ALL.iter().map(|state| state.name));
+    assert_eq!(unexplained(names.map(str::to_owned)), [""; 0]);
+    for name in ["Group", "Coll", "KernelCh"] {
+        let explained = render::explain::explain(name).expect("known");
+        assert!(
+            explained.paragraphs[0].starts_with(&format!("{name}: ")),
+            "{explained:?}"
+        );
+    }
+}

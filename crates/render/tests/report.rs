@@ -351,7 +351,11 @@ fn callbacks_become_lines() {
         .filter(|l| !l.is_empty())
         .map(|l| serde_json::from_slice(l).expect("JSON"))
         .collect();
-    assert_eq!(lines[0]["func"], "AllReduce");
+    assert_eq!(lines[0]["fields"]["func"], "AllReduce");
+    assert_eq!(
+        (&lines[0]["event"], &lines[1]["event"]),
+        (&1.into(), &1.into())
+    );
     assert_eq!(
         (&lines[0]["type"], &lines[0]["handle"], &lines[0]["t_ns"]),
         (&"CollApi".into(), &"0xee".into(), &1_000_050.into())

@@ -16,6 +16,7 @@ pub mod columns;
 pub mod communication;
 pub mod communicators;
 pub mod composites;
+pub mod events;
 mod files;
 mod gpu_clock;
 pub mod graphs;

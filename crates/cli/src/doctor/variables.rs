@@ -16,12 +16,14 @@ enum Takes {
     Seconds(f64, f64),
     /// Percent from, to; the sign may be left out.
     Percent(f64, f64),
+    /// A list of NCCL's events, or all of them.
+    Events,
     /// Anything.
     Any,
 }
 
 /// The settings of recorder and command.
-const SETTINGS: [(&str, Takes); 16] = [
+const SETTINGS: [(&str, Takes); 17] = [
     ("NCCLSCOPE_OUT", Takes::Any),
     (
         "NCCLSCOPE_MODE",
@@ -37,6 +39,7 @@ const SETTINGS: [(&str, Takes); 16] = [
     ("NCCLSCOPE_WAITS", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_STACKS", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_NET", Takes::Words(&["steps", "ops", "off"])),
+    ("NCCLSCOPE_EVENTS", Takes::Events),
     ("NCCLSCOPE_FLUSH", Takes::Seconds(0.05, 3600.0)),
     ("NCCLSCOPE_MEMORY", Takes::Bytes(1 << 20, 64 << 20)),
     ("NCCLSCOPE_MAX_SIZE", Takes::Bytes(64 << 10, 1 << 50)),
@@ -171,6 +174,14 @@ fn expected(takes: &Takes, value: &str) -> Option<String> {
     }
     match takes {
         Takes::Any => None,
+        Takes::Events => {
+            let is_one = |name: &str| {
+                let mut names = nccl_abi::event::ALL.iter().map(|event| event.name);
+                name.eq_ignore_ascii_case("all") || names.any(|n| n.eq_ignore_ascii_case(name))
+            };
+            let fits = value.split(',').all(|name| is_one(name.trim()));
+            (!fits).then(|| "`all`, or a list such as KernelCh,KernelPhase".to_owned())
+        }
         Takes::Words(words) => {
             let fits = words.iter().any(|word| word.eq_ignore_ascii_case(value));
             (!fits).then(|| format!("one of {}", words.join(", ")))
@@ -233,11 +244,13 @@ mod tests {
             ("NCCLSCOPE_FLUSH", "soon"),
             ("NCCLSCOPE_TIMMING", "stamps"),
             ("NCCLSCOPE_TIMING", "Stamps"),
+            ("NCCLSCOPE_EVENTS", "all,Kernels"),
         ]);
         let remedies: Vec<&str> = found.iter().map(|(_, remedy)| remedy.as_str()).collect();
         assert_eq!(
             remedies,
             [
+                "`all`, or a list such as KernelCh,KernelPhase",
                 "seconds from 0.05 to 3600",
                 "a size from 1MiB to 64MiB, like 64MiB",
                 "one of profile, trace, full, callbacks",
@@ -247,6 +260,7 @@ mod tests {
         assert!(warned(&[
             ("NCCLSCOPE_MAX_SIZE", "2g"),
             ("NCCLSCOPE_NET", ""),
+            ("NCCLSCOPE_EVENTS", "kernelch, ProxyCtrl"),
             ("NCCLSCOPE_OUT", "x")
         ])
         .is_empty());
@@ -317,7 +331,7 @@ mod tests {
                     let ends: Vec<Option<u64>> = row[2].split(" to ").map(units::bytes).collect();
                     assert_eq!(ends, [Some(*from), Some(*to)], "{name}");
                 }
-                Takes::Any => {}
+                Takes::Events | Takes::Any => {}
             }
         }
     }

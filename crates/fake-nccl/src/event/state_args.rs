@@ -26,6 +26,11 @@ pub enum StateArgs {
         /// How many.
         appended: i32,
     },
+    /// An address of the network plugin's own data.
+    NetPlugin {
+        /// The address.
+        data: usize,
+    },
     /// The GPU's clock.
     KernelCh {
         /// In nanoseconds.
@@ -43,6 +48,7 @@ impl StateArgs {
             StateArgs::ProxyStep { bytes } => [bytes as u64, fill],
             StateArgs::ProxyOp { bytes, steps } => [bytes as u64, low(steps as u32)],
             StateArgs::ProxyCtrl { appended } => [low(appended as u32), fill],
+            StateArgs::NetPlugin { data } => [data as u64, fill],
             StateArgs::KernelCh { stamp } => [stamp, fill],
         }
     }

@@ -8,8 +8,12 @@ use crate::event::{Event, Handle, StateArgs};
 use crate::plugin::{Identity, Loader, Profiler};
 use crate::script::{Call, Path};
 use std::ffi::CString;
-use std::sync::atomic::AtomicU64;
-use std::time::Instant;
+use std::sync::atomic::{
+    AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed},
+};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// One rank's part in a communicator.
 pub struct Communicator {
@@ -25,8 +29,9 @@ pub struct Communicator {
     pub(super) timeline: Timeline,
     pub(super) seq: [AtomicU64; 15],
     pub(super) ce_seq: AtomicU64,
-    pub(super) proxy: Option<Worker>,
-    pub(super) profiler_thread: Option<Worker>,
+    pub(super) progress: Option<Arc<Progress>>,
+    pub(super) proxy: Option<Arc<Worker>>,
+    pub(super) profiler_thread: Option<Arc<Worker>>,
     pub(super) version: u32,
     pub(super) native: u8,
     pub(super) all_gather_v: bool,
@@ -35,7 +40,9 @@ pub struct Communicator {
 impl Communicator {
     /// ncclCommInit: calls the plugin's `init`, then starts the threads.
     ///
-    /// `hosts` has the host of each member.
+    /// `hosts` has the host of each member. `net_plugin`: the network plugin has events of its own. `parent`
+    /// lends its threads.
+    #[allow(clippy::too_many_arguments)]
     pub fn init(
         loader: &Loader,
         id: usize,
@@ -43,25 +50,38 @@ impl Communicator {
         identity: Identity,
         hosts: Vec<usize>,
         timeline: Timeline,
+        net_plugin: bool,
+        parent: Option<&Communicator>,
     ) -> Communicator {
         let (version, native) = (loader.version().0, loader.native());
         let profiler = loader.init(&identity);
-        let progress = profiler.clone().map(|profiler| Progress {
-            version,
-            native,
-            profiler,
-            rank: identity.rank,
-            timeline: timeline.clone(),
+        let progress = profiler.clone().map(|profiler| {
+            Arc::new(Progress {
+                version,
+                native,
+                profiler,
+                rank: identity.rank,
+                net_plugin,
+                timeline: timeline.clone(),
+                pending: AtomicUsize::new(0),
+            })
         });
         let spawn = |name: &str, network: bool| {
-            let progress = progress.as_ref().map(|p| Progress {
-                profiler: p.profiler.clone(),
-                timeline: p.timeline.clone(),
-                ..*p
-            })?;
+            let progress = progress.clone()?;
             Some(Worker::spawn(name, move |works| {
                 progress.run(works, network)
             }))
+        };
+        let lent = |worker: &Option<Arc<Worker>>| worker.as_ref().map(Worker::share);
+        let (proxy, profiler_thread) = match parent {
+            Some(parent) => (lent(&parent.proxy), lent(&parent.profiler_thread)),
+            // The profiler thread has no name of its own in NCCL either; it inherits the creator's.
+            None => (
+                spawn("NCCL Progress", true),
+                (version >= 23100)
+                    .then(|| spawn("fake-nccl", false))
+                    .flatten(),
+            ),
         };
         Communicator {
             id,
@@ -71,11 +91,9 @@ impl Communicator {
             timeline,
             seq: Default::default(),
             ce_seq: AtomicU64::new(0),
-            proxy: spawn("NCCL Progress", true),
-            // No name of its own in NCCL either; it inherits the creator's.
-            profiler_thread: (version >= 23100)
-                .then(|| spawn("fake-nccl", false))
-                .flatten(),
+            progress,
+            proxy,
+            profiler_thread,
             profiler,
             identity,
             version,
@@ -95,7 +113,16 @@ impl Communicator {
     /// Waits until GPU and network have delivered everything, and ends the threads.
     pub fn drain(&self) {
         for worker in [&self.proxy, &self.profiler_thread].into_iter().flatten() {
-            worker.join();
+            worker.leave();
+        }
+        // Others may go on using the threads.
+        let pending = || {
+            self.progress
+                .as_ref()
+                .map_or(0, |of| of.pending.load(Acquire))
+        };
+        while pending() > 0 {
+            std::thread::sleep(Duration::from_micros(200));
         }
     }
 
@@ -108,22 +135,28 @@ impl Communicator {
     /// if there is one.
     pub(super) fn post(&self, work: Work) {
         let seen = work.kernel.is_some();
+        let pending = &work.of.clone().pending;
         match (&self.proxy, &self.profiler_thread) {
             (Some(proxy), Some(profiler)) => {
                 if !work.sides.is_empty() {
+                    pending.fetch_add(1, Relaxed);
                     proxy.send(Work {
                         kernel: None,
                         ..work.clone()
                     });
                 }
                 if seen {
+                    pending.fetch_add(1, Relaxed);
                     profiler.send(Work {
                         sides: Vec::new(),
                         ..work
                     });
                 }
             }
-            (Some(proxy), None) if seen || !work.sides.is_empty() => proxy.send(work),
+            (Some(proxy), None) if seen || !work.sides.is_empty() => {
+                pending.fetch_add(1, Relaxed);
+                proxy.send(work);
+            }
             _ => {}
         }
     }

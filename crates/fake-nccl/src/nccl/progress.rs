@@ -1,7 +1,8 @@
 //! What NCCL's own threads do: the proxy's progress thread, and the profiler thread of 2.31 and later.
 //!
 //! [`Progress::run`] takes [`Work`] from the launching threads. It plays ProxyCtrl events around it;
-//! `kernel_channels` and `proxy` play the rest.
+//! `kernel_channels` and `proxy` play the rest, with the link to the plugin of the work's communicator.
+//! ProxyCtrl events are those of the communicator that made the thread.
 
 use super::timeline::Timeline;
 use super::work::Work;
@@ -9,6 +10,7 @@ use crate::event::{Event, Handle, StateArgs};
 use crate::plugin::Profiler;
 use nccl_abi::event::PROXY_CTRL;
 use nccl_abi::state;
+use std::sync::atomic::{AtomicUsize, Ordering::Release};
 use std::sync::mpsc::Receiver;
 
 /// What a thread needs to call the plugin.
@@ -17,11 +19,15 @@ pub(super) struct Progress {
     pub(super) native: u8,
     pub(super) profiler: Profiler,
     pub(super) rank: i32,
+    /// Whether the network plugin has events of its own.
+    pub(super) net_plugin: bool,
     pub(super) timeline: Timeline,
+    /// Work of this communicator that its threads have not done.
+    pub(super) pending: AtomicUsize,
 }
 
 impl Progress {
-    pub(super) fn run(self, works: Receiver<Work>, network: bool) {
+    pub(super) fn run(&self, works: Receiver<Work>, network: bool) {
         let control = |value: u32, args: StateArgs| {
             if network && self.profiler.mask() & PROXY_CTRL != 0 {
                 // NCCL passes the address of an uninitialised variable here.
@@ -40,7 +46,8 @@ impl Progress {
                     state::PROXY_CTRL_APPEND_END,
                     StateArgs::ProxyCtrl { appended: 1 },
                 );
-                self.work(&work);
+                work.of.work(&work);
+                work.of.pending.fetch_sub(1, Release);
             }
             control(state::PROXY_CTRL_IDLE, StateArgs::Null);
             control(state::PROXY_CTRL_SLEEP, StateArgs::Null);

@@ -5,8 +5,11 @@ use super::progress::Progress;
 use super::work::{Side, Work};
 use crate::event::{Event, Handle, StateArgs};
 use crate::stuck::{Stop, Wait};
+use nccl_abi::event::NET_PLUGIN;
 use nccl_abi::state;
 
+/// What kind of event a network plugin of sockets says its own is: the kind, and the version of its data.
+const NET_ID: i64 = 2 << 16 | 1;
 /// Bytes of one step.
 const CHUNK: u64 = 512 << 10;
 
@@ -187,6 +190,10 @@ impl<'w> NetworkOp<'w> {
                 _ => StateArgs::ProxyStep { bytes: *told },
             };
             table.state(handle, *value, args);
+            let is_sending = *value == state::PROXY_STEP_SEND_WAIT;
+            if is_sending || *value == state::PROXY_STEP_RECV_WAIT {
+                self.net_plugin(handle, step);
+            }
             if pause == Some(*value) {
                 let states = at + 1;
                 return Some(Step { handle, states });
@@ -201,6 +208,24 @@ impl<'w> NetworkOp<'w> {
         }
         table.stop(handle);
         None
+    }
+
+    /// The network plugin's own event of a step.
+    fn net_plugin(&self, step: Handle, number: u64) {
+        let progress = self.progress;
+        if !progress.net_plugin || progress.native < 3 || self.mask & NET_PLUGIN == 0 {
+            return;
+        }
+        let data = number as usize + 1;
+        let event = Event::NetPlugin { id: NET_ID, data };
+        let mut handle = Handle::NULL;
+        progress.start(&event, step, progress.rank, &mut handle);
+        let table = &progress.profiler.table;
+        if progress.native >= 4 {
+            let args = StateArgs::NetPlugin { data };
+            table.state(handle, state::NET_PLUGIN_UPDATE, args);
+        }
+        table.stop(handle);
     }
 
     /// The states of a step, in order.

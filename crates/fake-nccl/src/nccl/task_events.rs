@@ -7,12 +7,14 @@ use super::plan::{
     channels, count, func, launched_count, proto, sides, suffix, told_channels, variant, Planned,
     Play, Task, TaskPart,
 };
+use super::progress::Progress;
 use super::work::Work;
 use crate::announced::Times;
 use crate::event::{Coll, Event, Handle, P2p};
 use nccl_abi::event::*;
 use std::ffi::c_char;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
 
 /// One part of a plan that is launched, captured or replayed.
 pub(super) struct TaskEvent<'c> {
@@ -54,8 +56,9 @@ impl Launcher {
                 self.count(&of.task, times, &[func]);
             }
         }
-        if of.play != Play::Capture && !of.hidden {
-            comm.post(of.work(handle));
+        let progress = comm.progress.as_ref();
+        if let Some(progress) = progress.filter(|_| of.play != Play::Capture && !of.hidden) {
+            comm.post(of.work(progress.clone(), handle));
         }
         if told || (comm.version < 22600 && !of.hidden) {
             comm.stop(handle);
@@ -167,7 +170,7 @@ impl TaskEvent<'_> {
     }
 
     /// What the communicator's threads do for it, under the event `parent`.
-    fn work(&self, parent: Handle) -> Work {
+    fn work(&self, of: Arc<Progress>, parent: Handle) -> Work {
         let (comm, part) = (self.comm, self.planned.part);
         let (version, own) = (comm.version, comm.rank());
         let to_self = matches!(part, TaskPart::Send(peer) | TaskPart::Recv(peer) if peer == own);
@@ -183,6 +186,7 @@ impl TaskEvent<'_> {
             && (symmetric || version < 23200);
         let kernel = self.task.kernel;
         Work {
+            of,
             parent,
             first_channel: match part {
                 TaskPart::Coll => 0,

@@ -1,8 +1,10 @@
 //! What a launch hands to a communicator's threads.
 
+use super::progress::Progress;
 use crate::event::Handle;
 use crate::schedule::Kernel;
 use crate::stuck::{Drag, Held};
+use std::sync::Arc;
 
 /// Sends, or receives, of one operation over the network.
 #[derive(Clone, Copy, Debug)]
@@ -13,8 +15,10 @@ pub(super) struct Side {
 }
 
 /// What a communicator's threads get for one operation.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Work {
+    /// The communicator's link to the plugin, because communicators may share their threads.
+    pub(super) of: Arc<Progress>,
     pub(super) parent: Handle,
     pub(super) first_channel: u8,
     pub(super) channels: u8,

@@ -24,6 +24,10 @@ impl Driver<'_> {
                 rank: index as i32,
             };
             let hosts = of.members.iter().map(|m| script.host(*m)).collect();
+            let parent = comm
+                .shares
+                .and_then(|parent| self.open.get(&(parent, rank)));
+            let parent = parent.map(|index| self.launcher.comms[*index].clone());
             let made = Communicator::init(
                 &self.job.loader,
                 id,
@@ -31,6 +35,8 @@ impl Driver<'_> {
                 identity,
                 hosts,
                 self.timeline(rank),
+                script.net_plugin,
+                parent.as_deref(),
             );
             self.open.insert((id, rank), self.launcher.comms.len());
             self.launcher.comms.push(Arc::new(made));

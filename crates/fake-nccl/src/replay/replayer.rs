@@ -93,6 +93,8 @@ impl Replayer {
                     std::mem::forget(self.texts.insert(record.subject, fresh));
                 }
             }
+            // Threads of this process stand for those that were recorded.
+            What::Thread => {}
         }
     }
 

@@ -42,12 +42,13 @@ const fn does(word: &'static str, read: fn(&mut Parser) -> Said) -> Word {
 }
 
 /// Every statement but the calls. The words of calls are in [`Op`].
-const STATEMENTS: [Word; 26] = [
+const STATEMENTS: [Word; 27] = [
     setting("nccl", settings::nccl),
     setting("ranks", settings::ranks),
     setting("hosts", settings::hosts),
     setting("per_process", settings::per_process),
     setting("one_thread", settings::one_thread),
+    setting("net_plugin", settings::net_plugin),
     setting("cuda", settings::cuda),
     setting("gpu_offset", settings::gpu_offset),
     setting("host_clock", settings::host_clock),

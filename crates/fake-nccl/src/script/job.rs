@@ -16,6 +16,8 @@ pub struct Script {
     pub per_process: usize,
     /// The ranks of a process are driven by one thread, in one group per call.
     pub one_thread: bool,
+    /// The network plugin has events of its own: one for each network step.
+    pub net_plugin: bool,
     /// How far the virtual GPU runs behind the host, so that a late process still launches before its stamps.
     pub lead_ns: u64,
     /// How long ranks that wait for ever are left alone. Then they are ended.
@@ -45,6 +47,9 @@ pub struct Comm {
     pub name: String,
     /// commName, if any.
     pub label: Option<String>,
+    /// The communicator that it was split or shrunk from, if it uses that one's threads (splitShare,
+    /// shrinkShare).
+    pub shares: Option<usize>,
     /// Communicators.
     pub instances: Vec<Instance>,
 }
@@ -67,6 +72,7 @@ impl Default for Script {
             hosts: 1,
             per_process: 1,
             one_thread: false,
+            net_plugin: false,
             cuda: false,
             lead_ns: 50_000_000,
             linger_ns: 0,

@@ -169,6 +169,7 @@ impl Parser {
         let comm = Comm {
             name: name.clone(),
             label,
+            shares: None,
             instances,
         };
         self.names.insert(name, id);

@@ -189,8 +189,9 @@ unsafe extern "C" fn start_slowly<A: Abi>(
         let kind = unsafe { A::kind(d) };
         // SAFETY: as above.
         let (parent, event) = unsafe { A::read(recorder, d, kind) };
-        let handle = recorder.start(context as u64, kind, parent, event);
+        let mut handle = recorder.start(context as u64, kind, parent, event);
         if let Some(callbacks) = &recorder.callbacks {
+            handle = recorder.told_apart(handle, callbacks.next_number());
             let (version, ticks) = (A::VERSION, recorder.clock.ticks());
             // SAFETY: as above; what comes back is the part of the descriptor that this event's type defines.
             let bytes = unsafe { &*A::raw(d, &mut |text| callbacks.text(version, ticks, text)) };

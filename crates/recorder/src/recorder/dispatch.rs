@@ -63,7 +63,7 @@ impl Receive for Recorder {
             Event::KernelPhase { phase } => {
                 let kernel = self.read(parent);
                 if kernel.is(HandleKind::KernelCh) {
-                    self.give(kernel.renamed(HandleKind::Phase, phase))
+                    self.give(kernel.phase(phase))
                 } else {
                     self.unowned(parent, false)
                 }
@@ -122,11 +122,12 @@ impl Receive for Recorder {
                     op.begun.store(1, Relaxed);
                 }
             }
+            State::PhaseStop { .. } if handle.is(HandleKind::Phase) && !self.folds_stamps => {}
             State::PhaseStop { stamp } if handle.is(HandleKind::Phase) => {
                 let inside = self.inside();
                 if let Some(phase) = self
                     .row(&inside, handle)
-                    .and_then(|row| row.phase_stop.get(usize::from(handle.channel())))
+                    .and_then(|row| row.phase_stop.get(usize::from(handle.phase_number())))
                 {
                     phase.store(phase.load(Relaxed).max(stamp), Relaxed);
                 }
@@ -145,6 +146,24 @@ impl Receive for Recorder {
 impl Recorder {
     pub(super) fn ignored(&self) -> u64 {
         self.encode(HandleKind::Ignored, 0, 0, 0)
+    }
+
+    /// A handle that means the same, and differs from those of other events by `number`: for readers of
+    /// callbacks, who tell events apart by their handles.
+    pub fn told_apart(&self, given: u64, number: u64) -> u64 {
+        let handle = self.read(given);
+        match handle.kind() {
+            Some(kind @ (HandleKind::Ignored | HandleKind::Rowless)) => self.give(Handle::new(
+                kind,
+                number as u8,
+                (number >> 8) as u32,
+                number >> 26,
+            )),
+            Some(HandleKind::Plan) => {
+                self.give(Handle::of_ticket(HandleKind::Plan, handle.comm(), number))
+            }
+            _ => given,
+        }
     }
 
     /// Counts a handle that this process did not give out, or a null one.

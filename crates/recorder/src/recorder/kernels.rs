@@ -17,6 +17,9 @@ impl Recorder {
         if !task.is(HandleKind::Task) {
             return self.unowned(parent, true);
         }
+        if !self.folds_stamps {
+            return self.give(task.renamed(HandleKind::KernelCh, channel));
+        }
         let inside = self.inside();
         let Some(row) = self.row(&inside, task) else {
             return self.ignored();
@@ -84,6 +87,9 @@ impl Recorder {
 
     #[inline]
     pub(super) fn kernel_stopped(&self, handle: Handle, stamp: u64) {
+        if !self.folds_stamps {
+            return;
+        }
         let inside = self.inside();
         let Some(row) = self.row(&inside, handle) else {
             return;
@@ -122,6 +128,9 @@ impl Recorder {
 
     #[inline]
     pub(super) fn stop_kernel(&self, handle: Handle) {
+        if !self.folds_stamps {
+            return;
+        }
         let inside = self.inside();
         let Some(row) = self.row(&inside, handle) else {
             return;

@@ -7,6 +7,7 @@ use crate::array;
 use crate::callbacks::{self, Callbacks};
 use crate::clock::Clock;
 use crate::control::Control;
+use crate::cuda;
 use crate::free_ring::FreeRing;
 use crate::gpu_events::{Rings, Switch};
 use crate::graphs::Graphs;
@@ -35,7 +36,8 @@ impl Recorder {
         is_first_try: bool,
         watch_driver: fn(Watch, again: bool),
     ) -> std::io::Result<&'static Recorder> {
-        let settings = Settings::from_env();
+        let mut settings = Settings::from_env();
+        let mask = settings.mask_for(cuda::nccl_version());
         if is_first_try {
             settings.complaints.iter().for_each(|line| say(line));
         }
@@ -110,7 +112,9 @@ impl Recorder {
             network: Network::new(live.net_ops()).ok_or_else(odd_size)?,
             interner: Interner::new(),
             known,
-            mask: settings.mask(),
+            mask,
+            folds_stamps: settings.timing == Timing::Stamps
+                || mask & nccl_abi::event::KERNEL_CH as u32 == 0,
             driver: OnceLock::new(),
             rings: Rings::new(),
             waits: StreamWaits::new(settings.waits),

@@ -66,6 +66,7 @@ pub fn hello(recorder: &Recorder) {
             format!("{:?}", settings.mode).to_lowercase(),
             times(recorder)
         ));
+        settings.notes.iter().for_each(|note| say(note));
     }
 }
 

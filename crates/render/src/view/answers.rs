@@ -2,7 +2,7 @@
 
 use super::parts;
 use super::pyramid::Level;
-use super::{Kind, Seen, View, NONE};
+use super::{Kind, Seen, View, BAR_BITS, NONE};
 use analyze::bandwidth::Bandwidth;
 use serde_json::{json, Map, Value};
 use tables::calls::{CallRef, Value as Cell, COLUMNS};
@@ -152,6 +152,9 @@ impl View<'_> {
     /// The columns of a call or a kernel, and the parts of a call.
     pub(super) fn detail(&self, index: usize) -> Option<Value> {
         let call = self.seen.get(index)?;
+        if call.kind.is_event() {
+            return Some(json!({ "columns": self.event(call)? }));
+        }
         if call.kind.is_kernel() {
             return Some(json!({ "columns": self.kernel(call)? }));
         }
@@ -162,9 +165,27 @@ impl View<'_> {
         }))
     }
 
-    /// The operation of a call on all ranks, by arrival; `None` of a kernel.
+    /// Everything that is known of an event, or of one of its states.
+    fn event(&self, seen: &Seen) -> Option<Map<String, Value>> {
+        let events = self.events?;
+        let bar = (seen.number & ((1 << BAR_BITS) - 1)) as usize;
+        let bar = events.bars.get(bar)?;
+        let mut columns = match (seen.number >> BAR_BITS) as usize {
+            0 => events.arguments(bar),
+            place => {
+                let state = bar.states.get(place - 1)?;
+                let mut fields = state.fields.clone();
+                fields.insert("event".to_owned(), bar.number.into());
+                fields
+            }
+        };
+        crate::chrome::make_exact(&mut columns);
+        Some(columns)
+    }
+
+    /// The operation of a call on all ranks, by arrival; `None` of a kernel or an event.
     pub(super) fn arrivals(&self, index: usize) -> Option<Value> {
-        let call = self.seen.get(index).filter(|call| !call.kind.is_kernel())?;
+        let call = self.seen.get(index).filter(|call| call.kind.is_call())?;
         let row = self.call_ref(call)?;
         let alone = [index as u32];
         let all = match call.operation {

@@ -219,7 +219,7 @@ fn pack(view: &View<'_>, chunk: &Chunk) -> Packed {
             0 => format!("call {index}"),
             operation => operation.to_string(),
         };
-        if !call.kind.is_kernel() && !operations.contains_key(&name) {
+        if call.kind.is_call() && !operations.contains_key(&name) {
             operations.extend(view.arrivals(*index as usize).map(|found| (name, found)));
         }
     }

@@ -48,8 +48,9 @@ fn finest(view: &View<'_>, bins: usize) -> Level {
         sums.fill([0; 3]);
         for index in &view.by_lane[lane.calls.clone()] {
             let call = &view.seen[*index as usize];
-            let begin = call.span.begin - view.base_ns;
-            let end = call.span.end - view.base_ns;
+            // Events may lie before the first call or behind the last.
+            let inside = |ns: i64| (ns - view.base_ns).clamp(0, view.length_ns);
+            let (begin, end) = (inside(call.span.begin), inside(call.span.end));
             let arrived = begin + call.waited_ns();
             let rest = match call.kind {
                 Kind::Timed if call.transfer != NONE => 1,

@@ -8,23 +8,31 @@ use crate::script::statement::Statement;
 use crate::script::values::{count, name, rank_list};
 
 const HOW: &str = "ranks LIST, split COMM colors LIST, split COMM every N, split COMM stride N, \
-                   shrink COMM without LIST, name \"…\" or hash 0x…";
+                   shrink COMM without LIST, share, name \"…\" or hash 0x…";
 
-/// `comm NAME [ranks RANKS | split COMM … | shrink COMM …] [name "…"] [hash 0x…]`
+/// `comm NAME [ranks RANKS | split COMM … | shrink COMM …] [share] [name "…"] [hash 0x…]`
 pub(super) fn comm(parser: &mut Parser) -> Said {
     let name = parser.word("the communicator's name", name)?;
     if parser.names.contains_key(&name) {
         return parser.fail(parser.line(), "a new communicator name", &name);
     }
     let (mut instances, mut label, mut hash) = (None, None, None);
+    let (mut parent, mut shares) = (None, None);
     while let Some(token) = parser.more() {
         match token.text.as_str() {
             "ranks" => {
                 let members = parser.ranks()?;
                 instances = Some(vec![parser.rooted(members)]);
             }
-            "split" => instances = Some(split(parser, token.line)?),
-            "shrink" => instances = Some(shrink(parser, token.line)?),
+            "split" | "shrink" => {
+                let id = parser.known_comm()?;
+                parent = Some(id);
+                instances = Some(match token.text.as_str() {
+                    "split" => split(parser, id, token.line)?,
+                    _ => shrink(parser, id, token.line)?,
+                });
+            }
+            "share" if parent.is_some() => shares = parent,
             "name" => {
                 label = Some(parser.word("a name in quotes", |w| {
                     let inner = w.strip_prefix('"')?.strip_suffix('"')?;
@@ -44,6 +52,7 @@ pub(super) fn comm(parser: &mut Parser) -> Said {
         None => vec![parser.rooted((0..parser.script.ranks).collect())],
     };
     let id = parser.add(name, label, instances);
+    parser.script.comms[id].shares = shares;
     if let Some(hash) = hash {
         for instance in &mut parser.script.comms[id].instances {
             instance.hash = hash;
@@ -52,9 +61,8 @@ pub(super) fn comm(parser: &mut Parser) -> Said {
     parser.ends(Statement::Create(id))
 }
 
-/// `COMM colors LIST`, `COMM every N`, `COMM stride N`
-fn split(parser: &mut Parser, line: usize) -> Result<Vec<Instance>, Error> {
-    let id = parser.known_comm()?;
+/// `colors LIST`, `every N`, `stride N`, of communicator `id`
+fn split(parser: &mut Parser, id: usize, line: usize) -> Result<Vec<Instance>, Error> {
     let parents = parser.script.comms[id].instances.clone();
     let of: Vec<usize> = parents.iter().flat_map(|i| i.members.clone()).collect();
     let splits = parser.splits.entry(id).or_insert(0);
@@ -67,9 +75,8 @@ fn split(parser: &mut Parser, line: usize) -> Result<Vec<Instance>, Error> {
     }
 }
 
-/// `COMM without RANKS`
-fn shrink(parser: &mut Parser, line: usize) -> Result<Vec<Instance>, Error> {
-    let id = parser.known_comm()?;
+/// `without RANKS`, of communicator `id`
+fn shrink(parser: &mut Parser, id: usize, line: usize) -> Result<Vec<Instance>, Error> {
     let parents = parser.script.comms[id].instances.clone();
     parser.word("`without`", |w| (w == "without").then_some(()))?;
     let limit = parser.script.ranks;

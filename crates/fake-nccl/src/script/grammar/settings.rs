@@ -51,6 +51,12 @@ pub(super) fn one_thread(parser: &mut Parser) -> Said {
     parser.ends(None)
 }
 
+/// `net_plugin`
+pub(super) fn net_plugin(parser: &mut Parser) -> Said {
+    parser.script.net_plugin = true;
+    parser.ends(None)
+}
+
 /// `cuda`
 pub(super) fn cuda(parser: &mut Parser) -> Said {
     parser.script.cuda = true;
