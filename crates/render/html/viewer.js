@@ -304,7 +304,7 @@ function write_address() {
 
 // What lanes of a row have in common.
 const KEY = {
-  communicator: (lane) => `${lane.who} ${lane.kernels} ${lane.role}`,
+  communicator: (lane, at) => (lane.events ? at : `${lane.who} ${lane.kernels} ${lane.role}`),
   stream: (lane, at) => (lane.stream ? `${lane.who} ${lane.kernels} ${lane.stream}` : at),
   thread: (lane, at) => (lane.thread ? `${lane.who} ${lane.thread}` : at),
   rank: (lane, at) => (lane.events ? at : `${lane.who} ${lane.kernels}`),
