@@ -544,8 +544,8 @@ fn paths_of_pages_that_code_names_are_there() {
 #[test]
 fn files_that_pages_name_are_there() {
     let endings = [".rs", ".py", ".sh", ".md", ".js", ".story", ".yml", ".c"];
-    // Recipes name files that are to be made.
-    let placeholders = ["NAME", "v8.rs", "what_it_shows"];
+    // Files that a recipe makes, and a script of the user.
+    let placeholders = ["NAME", "v8.rs", "what_it_shows", "train.py"];
     let mut there = files(&endings);
     there.extend(pages());
     let (mut missing, mut found) = (BTreeSet::new(), 0);
