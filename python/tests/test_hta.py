@@ -4,10 +4,10 @@ Each rank's windows are written as a torch.profiler trace would have them: laid 
 report counts. The report and HTA find the parts independently.
 
 What that can't show is whether CUPTI recorded the same kernels as torch.profiler did. ``bench/gpu/jobs.py
---torch-profiler TRACE`` records both in one job, on GPUs, at different steps: only one of them can use CUPTI at
-a time. The job must be bound by its GPU, because torch.profiler slows hosts. A pair is a capture and TRACE: put
-it into ``data/NAME`` and ``data/torch_profiler/NAME.RANK.json.gz``, or name it in ``NCCLSCOPE_TRACED`` as
-``CAPTURE:TRACE``.
+--torch-profiler TRACE`` records both in one job, on GPUs, at different steps: only one of them can use CUPTI
+at a time. The job must be bound by its GPU, because torch.profiler slows hosts. A pair is a capture and
+TRACE: put it into ``data/NAME`` and ``data/torch_profiler/NAME.RANK.json.gz``, or name it in
+``NCCLSCOPE_TRACED`` as ``CAPTURE:TRACE``.
 """
 
 from __future__ import annotations
@@ -91,8 +91,9 @@ def pairs() -> list[tuple[Path, list[Path]]]:
 
 
 def whole_steps(trace: dict[str, Any], steps: int) -> None:
-    """Cuts a trace of so many steps to whole ones, from the second on: the first is late, because the profiler
-    begins in it.
+    """Cuts a trace of so many steps to whole ones, from the second on.
+
+    The first step is late, because the profiler begins in it.
     """
 
     def on_gpu(event: dict[str, Any]) -> bool:

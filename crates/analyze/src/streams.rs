@@ -387,8 +387,8 @@ impl Calls {
         }
     }
 
-    /// Adds an execution of a process, if it was launched in a window, or ran in another process's. `devices` are
-    /// those of the process's communicators, by place.
+    /// Adds an execution of a process, if it was launched in a window, or ran in another process's. `devices`
+    /// are those of the process's communicators, by place.
     #[inline]
     pub fn add(&mut self, process: &Process, devices: &[u32], execution: &Execution) {
         if execution.captured || (self.looked_at.is_empty() && self.spans.is_empty()) {

@@ -817,11 +817,11 @@ fn gpu(lane: &Lane) -> Gpu<'_> {
     }
 }
 
-/// The time in NCCL by bucket: in each what was timed there, and the rest of `in_all` by how many calls had no
-/// time. A bucket is filled up to `width` before what is left goes to others, as long as there is room.
+/// The time in NCCL by bucket: in each what was timed there, and the rest of `in_all` by how many calls had
+/// no time. A bucket is filled up to `width` before what is left goes to others, as long as there is room.
 ///
-/// Buckets in which every call was timed keep their own time. They do not if no bucket has an untimed call, or
-/// the estimate `in_all` is less than what was timed: then all buckets change by one factor.
+/// Buckets in which every call was timed keep their own time. They do not if no bucket has an untimed call,
+/// or the estimate `in_all` is less than what was timed: then all buckets change by one factor.
 fn with_untimed(own: &[u64], in_all: f64, untimed: &[u64], width: f64) -> Vec<f64> {
     let mut all: Vec<f64> = own.iter().map(|ns| *ns as f64).collect();
     let timed: f64 = all.iter().sum();

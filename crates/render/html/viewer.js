@@ -1249,8 +1249,10 @@ function describe() {
   );
   const inside = [element(HEADING, {}, picked.name), element("p", {}, sentence_of())];
   if (picked.ranks) inside.push(facts(figures()), table_of_ranks());
-  if (picked.parts?.length)
-    inside.push(element(HEADING, {}, `The parts of the call on ${rank_of(picked.lane)}`), tree_of(picked.parts));
+  if (picked.parts?.length) {
+    const heading = element(HEADING, {}, `The parts of the call on ${rank_of(picked.lane)}`);
+    inside.push(heading, tree_of(picked.parts));
+  }
   detail.replaceChildren(...inside, everything);
 }
 

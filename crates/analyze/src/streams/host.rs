@@ -62,8 +62,8 @@ fn is_own(ran: &tables::windows::Ran, names: &Names) -> bool {
     ran.kind == ActivityKind::Kernel && ran.graph == 0 && names.does(ran.name) != Does::Nccl
 }
 
-/// How far a GPU came in each cycle of a window, or in all of it if no cycles were found; `ran` is what ran on
-/// it.
+/// How far a GPU came in each cycle of a window, or in all of it if no cycles were found; `ran` is what ran
+/// on it.
 pub fn ran(ran: &[tables::windows::Ran], names: &Names, seen: &Seen) -> Vec<Ran> {
     let ends = match seen.marks.len() {
         0 | 1 => vec![seen.span.0, seen.span.1],
@@ -148,9 +148,9 @@ fn waited(window: &Window) -> Union {
 }
 
 /// By which part of the time a host could be faster. Two things say so: for how long it waited in windows,
-/// and what it needs for the work of its GPU, by what the GPU takes for that. A queue takes up a hundred steps
-/// and more, so a host waits seldom and then for long: the first differs much from window to window. The
-/// second differs where launches take differently long. They count by how sure they are.
+/// and what it needs for the work of its GPU, by what the GPU takes for that. A queue takes up a hundred
+/// steps and more, so a host waits seldom and then for long: the first differs much from window to window.
+/// The second differs where launches take differently long. They count by how sure they are.
 pub fn ahead(host: &[Piece], gpu: &[Ran]) -> Option<Share> {
     let sum = |unit: usize| host.iter().map(|piece| piece.launched[unit]).sum::<f64>();
     // The unit that comes more often.
@@ -255,8 +255,8 @@ mod tests {
 
     #[test]
     fn a_host_that_waits_seldom_and_long_is_known_by_what_it_needs() {
-        // It needs 10 µs for each of 1000 launches of 15 ms, and waits for all that it is ahead in one piece of
-        // eight.
+        // It needs 10 µs for each of 1000 launches of 15 ms, and waits for all that it is ahead in one piece
+        // of eight.
         let piece = |n: u32| Piece {
             length: 15e6,
             own: if n.is_multiple_of(8) { 1e6 } else { 13e6 },

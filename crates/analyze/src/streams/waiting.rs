@@ -395,8 +395,8 @@ impl Waits {
         })
     }
 
-    /// What the collectives of an own piece that were found on all ranks stand for: events may leave some out.
-    /// `None` if less than half of what the piece communicates was found.
+    /// What the collectives of an own piece that were found on all ranks stand for: events may leave some
+    /// out. `None` if less than half of what the piece communicates was found.
     fn weight(&self, lane: usize, piece: usize) -> Option<f64> {
         let found = self.found.get(&(lane, piece)).copied().unwrap_or_default();
         let most = 2 * (found.on_all + found.sent) >= found.collectives + found.receives;

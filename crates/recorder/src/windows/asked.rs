@@ -40,9 +40,9 @@ static WAITED: AtomicU64 = AtomicU64::new(0);
 
 /// Whether they are counted.
 static COUNTS: AtomicBool = AtomicBool::new(true);
-/// Threads that launched kernels, each at the place of its number. A thread may push another one out: which of
-/// two such threads waits is then known in part. Thread-local storage would be allocated at its first use, in
-/// front of the driver.
+/// Threads that launched kernels, each at the place of its number. A thread may push another one out: which
+/// of two such threads waits is then known in part. Thread-local storage would be allocated at its first use,
+/// in front of the driver.
 static LAUNCHERS: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
 
 /// The place of the calling thread, and its number.

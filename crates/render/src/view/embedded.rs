@@ -1,8 +1,8 @@
 //! As much of a [`View`] as fits into a page: lanes, levels of the heat map, and calls of the worst spans.
 //!
 //! What goes in first is what the page can't do without: lanes and the coarsest level. Then come finer
-//! levels, in [`LEVELS_SHARE`] of the bytes. Then come the calls of those steps in which ranks waited longest,
-//! with all that is known of them, as long as they fit. A job without steps is cut into equal spans.
+//! levels, in [`LEVELS_SHARE`] of the bytes. Then come the calls of those steps in which ranks waited
+//! longest, with all that is known of them, as long as they fit. A job without steps is cut into equal spans.
 //!
 //! Rule: the text of [`within`] has no more bytes than it was given.
 
