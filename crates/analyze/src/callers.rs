@@ -213,7 +213,7 @@ pub(crate) fn notes(callers: &[CallerRow]) -> Vec<String> {
 }
 
 /// What a caller has of an operation.
-struct Part<'a> {
+struct SitePart<'a> {
     caller: Name,
     calls: u64,
     gpu_us: Option<f64>,
@@ -224,7 +224,7 @@ struct Part<'a> {
 }
 
 /// Deals an operation out to its callers; what is left is nobody's.
-fn parts<'a>(operation: &Operation, sites: &[&'a Site], waits: &Waits) -> Vec<Part<'a>> {
+fn parts<'a>(operation: &Operation, sites: &[&'a Site], waits: &Waits) -> Vec<SitePart<'a>> {
     let sum = operation.gpu_sum_us();
     let host = operation.host_us.map(|host| host.sum);
     let mean_ns = {
@@ -248,14 +248,14 @@ fn parts<'a>(operation: &Operation, sites: &[&'a Site], waits: &Waits) -> Vec<Pa
     };
     let all = weights + of_left;
     let share = |weight: f64| sum.map(|sum| if all > 0.0 { sum * weight / all } else { 0.0 });
-    let mut parts: Vec<Part> = sites
+    let mut parts: Vec<SitePart> = sites
         .iter()
         .filter(|site| site.calls > 0)
         .map(|site| {
             let (known, exposed) = site.exposed;
             let more = |n: u64| site.counted as f64 / n as f64;
             let wait = waits.get(&(site.row, site.caller));
-            Part {
+            SitePart {
                 caller: site.caller,
                 calls: site.calls,
                 gpu_us: share(weight(site)),
@@ -277,7 +277,7 @@ fn parts<'a>(operation: &Operation, sites: &[&'a Site], waits: &Waits) -> Vec<Pa
         (host - of_sites as f64 / 1e3).max(0.0)
     });
     if left > 0 {
-        parts.push(Part {
+        parts.push(SitePart {
             caller: Name::NONE,
             calls: left,
             gpu_us: share(of_left),
@@ -306,7 +306,7 @@ fn empty(caller: Option<&str>, function: Option<&str>) -> CallerRow {
     }
 }
 
-fn add(row: &mut CallerRow, operation: &Operation, part: &Part) {
+fn add(row: &mut CallerRow, operation: &Operation, part: &SitePart) {
     row.calls = row.calls.saturating_add(part.calls);
     row.bytes = row
         .bytes

@@ -223,7 +223,7 @@ struct UnderWay {
     in_windows: streams::Calls,
     cost: cost::ProcessSpells,
     waits: stream_waits::ProcessWaits,
-    timeline: timeline::Plan,
+    timeline: timeline::ProcessBins,
 }
 
 impl Default for Analysis {
@@ -296,7 +296,7 @@ impl Analysis {
                 in_windows: streams::Calls::new(capture, process),
                 cost: cost::ProcessSpells::new(process),
                 waits: stream_waits::ProcessWaits::new(capture, process, &walk),
-                timeline: timeline::Plan::new(capture, process, &walk, &rows),
+                timeline: timeline::ProcessBins::new(capture, process, &walk, &rows),
             });
         }
         let Some(mut now) = self.under_way.take() else {

@@ -1,8 +1,8 @@
 //! The run over time: what happened in each of some 200 buckets, over all ranks.
 //!
-//! A [`Gatherer`] takes one process at a time, by a [`Plan`] that adds its calls to the bins of their GPUs;
-//! [`Gatherer::finish`] puts all of them on the clock of the first host and into buckets of one width, which
-//! is a power of two ns.
+//! A [`Gatherer`] takes one process at a time, by a [`ProcessBins`] that adds its calls to the bins of their
+//! GPUs; [`Gatherer::finish`] puts all of them on the clock of the first host and into buckets of one width,
+//! which is a power of two ns.
 //!
 //! Calls are counted at their begin. Bytes and times are split over the buckets in which the call's kernel
 //! ran, by their share of time. If the kernel's time on the host's clock is not known, the call lies where
@@ -229,7 +229,7 @@ pub struct Gatherer {
 
 /// What the calls of a place are.
 #[derive(Clone, Copy)]
-struct Kind {
+struct KindOfCall {
     lane: usize,
     /// [`Sum::Collectives`], sends, receives.
     of: [bool; 3],
@@ -237,14 +237,14 @@ struct Kind {
 }
 
 /// One process under way.
-pub struct Plan {
+pub struct ProcessBins {
     lanes: Vec<Lane>,
-    kinds: Vec<Kind>,
+    kinds: Vec<KindOfCall>,
 }
 
-impl Plan {
+impl ProcessBins {
     /// Prepares for a process; `rows` are those of its places in the operations table.
-    pub fn new(capture: &Capture, process: &Process, walk: &Walk, rows: &[u32]) -> Plan {
+    pub fn new(capture: &Capture, process: &Process, walk: &Walk, rows: &[u32]) -> ProcessBins {
         let mut devices: BTreeMap<Option<u32>, Bins<SUMS>> = BTreeMap::new();
         for local in &process.communicators {
             let bins = devices.entry(local.device).or_default();
@@ -274,7 +274,7 @@ impl Plan {
         let kind = |place: &crate::executions::Place| {
             let function = capture.names.get(place.function).unwrap_or("");
             let of = device(place.shape.uid);
-            Kind {
+            KindOfCall {
                 lane: numbers.iter().position(|d| *d == of).unwrap_or(0),
                 of: [
                     !is_p2p(function),
@@ -284,7 +284,7 @@ impl Plan {
                 bytes: capture.bytes_as(place.shape, place.function),
             }
         };
-        Plan {
+        ProcessBins {
             kinds: walk.places().iter().map(kind).collect(),
             lanes: devices.into_iter().map(lane).collect(),
         }
@@ -428,7 +428,7 @@ fn extras<'a>(process: &'a Process, call: &'a Call) -> impl Iterator<Item = &'a 
 
 impl Gatherer {
     /// Takes in a process.
-    pub fn add(&mut self, plan: Plan) {
+    pub fn add(&mut self, plan: ProcessBins) {
         self.lanes.extend(plan.lanes);
     }
 

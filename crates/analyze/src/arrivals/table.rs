@@ -14,7 +14,7 @@ use tables::columns::{known, moment, text, Value};
 use tables::{Call, Capture, Name, Process, Shape};
 
 /// A rank's part in an operation.
-pub struct Row<'a> {
+pub struct ArrivalRow<'a> {
     /// Its capture.
     pub capture: &'a Capture,
     /// Its process.
@@ -37,14 +37,14 @@ pub struct Row<'a> {
     pub last: bool,
 }
 
-impl<'a> Row<'a> {
+impl<'a> ArrivalRow<'a> {
     fn communicator(&self) -> Option<&'a tables::Communicator> {
         let index = self.shape.communicator?;
         self.capture.communicators.get(index as usize)
     }
 }
 
-tables::columns! { Row:
+tables::columns! { ArrivalRow:
     "operation_id" "int" "" |r| Value::Unsigned(r.operation);
     "communicator" "text" "" |r| text(r.communicator().map(|c| c.id.as_str()));
     "communicator_name" "text" "" |r| text(r.communicator().and_then(|c| c.name.as_deref()));
@@ -64,7 +64,7 @@ tables::columns! { Row:
 }
 
 /// One rank's part, and what must be equal on all ranks.
-struct Part {
+struct TimedPart {
     operation: u64,
     process: u32,
     /// Which GPU of the process; each takes part once.
@@ -76,10 +76,10 @@ struct Part {
 }
 
 /// The rows: by operation, then process.
-pub fn rows(capture: &Capture) -> Vec<Row<'_>> {
+pub fn rows(capture: &Capture) -> Vec<ArrivalRow<'_>> {
     let ids = OperationIds::of(capture);
     let mut kinds = operations::Gatherer::default();
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts: Vec<TimedPart> = Vec::new();
     for (index, process) in capture.processes.iter().enumerate() {
         let walk = Walk::new(process);
         let kinds = kinds.plan(capture, &walk);
@@ -94,7 +94,7 @@ pub fn rows(capture: &Capture) -> Vec<Row<'_>> {
                 return;
             };
             if all && !execution.captured && !execution.warmup {
-                parts.push(Part {
+                parts.push(TimedPart {
                     operation,
                     process: index as u32,
                     device: execution.shape.device,
@@ -115,7 +115,7 @@ pub fn rows(capture: &Capture) -> Vec<Row<'_>> {
             .communicator
             .map(|c| &capture.communicators[c as usize]);
         let nranks = communicator.map_or(0, |c| c.nranks.map_or(c.members.len(), |n| n as usize));
-        let twice = |w: &[Part]| (w[0].process, w[0].device) == (w[1].process, w[1].device);
+        let twice = |w: &[TimedPart]| (w[0].process, w[0].device) == (w[1].process, w[1].device);
         if of.len() != nranks
             || of.len() < 2
             || of.windows(2).any(twice)
@@ -131,7 +131,7 @@ pub fn rows(capture: &Capture) -> Vec<Row<'_>> {
         rows.extend(of.iter().map(|part| {
             let process = &capture.processes[part.process as usize];
             let call = &process.calls[part.call as usize];
-            Row {
+            ArrivalRow {
                 capture,
                 process,
                 index: part.process as usize,
