@@ -125,8 +125,8 @@ def export(
 
     Parquet needs a new or an empty folder. ``table`` chooses the table for ``parquet`` (calls by default) and
     ``jsonl`` (every callback by default). ``events`` draws every event of NCCL with ``perfetto`` and
-    ``chrome``, if the capture was made in mode ``callbacks``. Raises ``ValueError`` for what can't be written so, and ``OSError``
-    if the file can't be.
+    ``chrome``, if the capture was made in mode ``callbacks``. Raises ``ValueError`` for what can't be written
+    so, and ``OSError`` if the file can't be.
 
         >>> ncclscope.export("run-0412", "perfetto", "run-0412.pftrace")
     """

@@ -1,5 +1,5 @@
-//! Mode `callbacks` records what NCCL sends, no more and no less: its counts equal those of a logger that sees
-//! the same calls and shares no code with the recorder.
+//! Mode `callbacks` records what NCCL sends, no more and no less: its counts equal those of a logger that
+//! sees the same calls and shares no code with the recorder.
 //!
 //! The logger is the example `log_plugin`. It hands every call on to the recorder, so both see one job.
 

@@ -398,8 +398,8 @@ impl<W: Write> Packets<'_, W> {
 
     /// Writes what comes before all else: how the clocks stand, and the track that all others are under.
     fn begin(&mut self, base_ns: i64) -> Result<()> {
-        // Events are in CLOCK_REALTIME and Perfetto's own clock is BOOTTIME. That the two are one here lets its
-        // viewer show the time of day.
+        // Events are in CLOCK_REALTIME and Perfetto's own clock is BOOTTIME. That the two are one here lets
+        // its viewer show the time of day.
         let base = u64::try_from(base_ns).unwrap_or(0);
         let clock = |id| Clock {
             clock_id: Some(id),

@@ -1,4 +1,5 @@
-//! Every event on a time line: its parent, its states, the operation that it is a part of, and for whom it is.
+//! Every event on a time line: its parent, its states, the operation that it is a part of, and for whom it
+//! is.
 
 use capture::block::{self, BlockKind};
 use capture::callback::{record_bytes, Callback, What};

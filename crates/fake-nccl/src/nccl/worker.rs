@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::AcqRel};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 
-/// A thread of NCCL: the proxy's progress thread, or the profiler thread of 2.31 and later. Communicators that
-/// share resources share it.
+/// A thread of NCCL: the proxy's progress thread, or the profiler thread of 2.31 and later. Communicators
+/// that share resources share it.
 pub(super) struct Worker {
     sender: Mutex<Option<Sender<Work>>>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,

@@ -1,9 +1,9 @@
 //! Every event of a capture as a Perfetto trace.
 //!
 //! Each process is a track, and its lanes ([`crate::events`]) are tracks under it; lanes with one name are
-//! drawn as one. A bar is a slice of the category `event`, and a state an instant of the category `state`. A flow
-//! leads from each parent to each of its children, and another one through the parts of an operation on all
-//! ranks. What is known of an event are its annotations.
+//! drawn as one. A bar is a slice of the category `event`, and a state an instant of the category `state`. A
+//! flow leads from each parent to each of its children, and another one through the parts of an operation on
+//! all ranks. What is known of an event are its annotations.
 //!
 //! Rule: packets of a track are in order, so that slices nest as they lie.
 
