@@ -74,7 +74,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         write_html(&mut page)?;
         replace(file, &page)?;
         tell!("The report is in {}", file.display());
-        return print(|out| writeln!(out, "{}", report.summary));
+        return print(|out| writeln!(out, "{}", report.verdict));
     }
     let options = Options {
         all: args.all,

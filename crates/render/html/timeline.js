@@ -80,7 +80,7 @@ function durations() {
 const who = (row) =>
   row.rank === null
     ? `pid ${row.pid} on ${row.host}`
-    : `Rank ${row.rank}${row.device === null ? "" : ` (GPU ${row.device} of ${row.host})`}`;
+    : `Rank ${row.rank}${row.device === null ? "" : ` (GPU ${row.device} on ${row.host})`}`;
 
 const late = timeline.late
   .filter((row) => row.held_up_us.some((us) => us > 0))

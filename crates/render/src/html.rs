@@ -265,9 +265,9 @@ impl<'a> Page<'a> {
     fn body(mut self) -> String {
         self.header();
         self.html += "<main>\n";
+        self.findings();
         self.timeline();
         self.lanes();
-        self.findings();
         self.job();
         self.completeness();
         self.steps();
@@ -358,11 +358,20 @@ impl<'a> Page<'a> {
             ),
             None => ("In NCCL, median rank", share, small(&spread)),
         };
-        let wall = job.wall_us.map_or("-".to_owned(), time);
-        let end = match job.exit_status {
-            Some(status) => format!("exit status {status}"),
-            None => "end not recorded".to_owned(),
-        };
+        // All % are of the first.
+        let wall = report
+            .ranks
+            .wall_us
+            .map_or("-".to_owned(), |wall| time(wall.max));
+        let mut end = "from the first communicator to the last call".to_owned();
+        if let (Some(_), Some(_), Some(all)) = (&job.started, &job.ended, job.wall_us) {
+            end += &format!("; {} from launch to exit", time(all));
+        }
+        match job.exit_status {
+            Some(0) => {}
+            Some(status) => end += &format!(", exit status {status}"),
+            None => {}
+        }
         let tiles = [
             (
                 "Calls recorded",
@@ -376,7 +385,7 @@ impl<'a> Page<'a> {
             ),
             in_nccl,
             ("Processes", job.nprocesses.to_string(), small(&hosts)),
-            ("Run", wall, small(&end)),
+            ("Time", wall, small(&end)),
         ];
         self.html += "<dl class=\"tiles\">\n";
         for (name, figure, below) in tiles {
@@ -389,9 +398,9 @@ impl<'a> Page<'a> {
         self.html += "</dl>\n</header>\n<nav aria-label=\"Sections\"><ul>\n";
         let there = |there: bool, id: &'static str, name: &'static str| there.then_some((id, name));
         let sections = [
+            there(!report.findings.is_empty(), "findings", "Evidence"),
             there(report.timeline.is_some(), "timeline", "Over time"),
             there(self.has_lanes, "lanes", "Lanes"),
-            there(!report.findings.is_empty(), "findings", "Evidence"),
             Some(("job", "Job")),
             Some(("completeness", "Completeness")),
             there(report.steps.is_some(), "steps", "Steps"),
