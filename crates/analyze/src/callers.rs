@@ -68,6 +68,8 @@ pub struct Gatherer {
     sites: Vec<Site>,
 }
 
+/// Caller and function of a row.
+type Key<'a> = (Option<&'a str>, Option<&'a str>);
 /// A place without a caller.
 const NOWHERE: u32 = u32::MAX;
 
@@ -158,8 +160,7 @@ impl Gatherer {
         if self.sites.iter().all(|site| site.calls == 0) {
             return Vec::new();
         }
-        let mut table: BTreeMap<(Option<&str>, Option<&str>), (CallerRow, Vec<Name>)> =
-            BTreeMap::new();
+        let mut table: BTreeMap<Key, (CallerRow, Vec<Name>)> = BTreeMap::new();
         for operation in operations.iter().filter(|o| o.calls > 0) {
             let sites = by_row.get(&operation.gathered_as);
             for part in parts(operation, sites.map_or(&[], Vec::as_slice), waits) {
