@@ -99,8 +99,11 @@ def whole_steps(trace: dict[str, Any], steps: int) -> None:
     def on_gpu(event: dict[str, Any]) -> bool:
         return event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")
 
+    def key(event: dict[str, Any]) -> tuple[str, str, int]:
+        args = event["args"]
+        return event["name"], str(args.get("grid")), args["stream"]
+
     kernels = [event for event in trace["traceEvents"] if event.get("cat") == "kernel"]
-    key = lambda event: (event["name"], str(event["args"].get("grid")), event["args"]["stream"])  # noqa: E731
     once = {each for each, times in Counter(map(key, kernels)).items() if times == steps}
     marks = sorted(event["ts"] for event in kernels if key(event) == min(once))
     begin, end = marks[1], marks[-1]
