@@ -36,7 +36,13 @@ fn losses(name: &str, late: u32, without: &[u32]) -> [WaitedFor; 2] {
 
 #[test]
 fn a_late_rank_without_windows_costs_what_it_costs_with_them() {
-    for name in ["ddp_slow_gpu", "fsdp2_slow_gpu"] {
+    for name in [
+        "ddp_slow_gpu",
+        "ddp_late_host",
+        "fsdp2_slow_gpu",
+        "pipe_slow_gpu",
+        "grid_slow_host",
+    ] {
         let [both, one] = losses(name, 1, &[1]);
         assert!(!both.by_events && one.by_events);
         let (low, high) = one.loss_interval_us.expect("enough");
