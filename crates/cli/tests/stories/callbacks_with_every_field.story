@@ -19,9 +19,9 @@ announced 2, ABI v7
       2 startEvent KernelCh
       2 startEvent KernelLaunch
      12 stopEvent
---- ncclscope export capture --to jsonl | grep -m1 CollApi
-{"host":"<host>","pid":<pid>,"global_rank":0,"thread":0,"t_ns":<ns>,"ticks":<ticks>,"abi":7,"callback":"startEvent","context":"0x<address>","handle":"0x<address>","type":"CollApi","type_bits":"0x200","parent":"0x<address>","rank":0,"func":"AllReduce","count":256,"datatype":"ncclFloat32","root":0,"stream":"0x<address>","graph_captured":false,"user_tag":42}
---- ncclscope export capture --to jsonl | jq -c 'select(.type == "Coll") | [.func, .count, .kernel_variant, .user_tag, .n_channels]'
+--- ncclscope export capture --to jsonl | grep -m1 CollApi | sed 's/"tid":[0-9]*/"tid":<tid>/'
+{"host":"<host>","pid":<pid>,"global_rank":0,"thread":0,"tid":<tid>,"thread_name":"fake-nccl","role":"caller","t_ns":<ns>,"ticks":<ticks>,"abi":7,"callback":"startEvent","event":2,"type":"CollApi","type_bits":"0x200","context":"0x<address>","handle":"0x<address>","parent":"0x<address>","parent_event":1,"fields":{"rank":0,"func":"AllReduce","count":256,"datatype":"ncclFloat32","root":0,"stream":"0x<address>","graph_captured":false,"user_tag":42}}
+--- ncclscope export capture --to jsonl | jq -c 'select(.type == "Coll") | [.fields | .func, .count, .kernel_variant, .user_tag, .n_channels]'
 ["AllReduce",256,"AllReduce_RSxLDMC_AGxSTMC",42,1]
 ["AllReduce",256,"AllReduce_RSxLDMC_AGxSTMC",42,1]
 --- NCCL_PROFILER_PLUGIN=none fake-nccl replay capture
