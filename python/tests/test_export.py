@@ -360,7 +360,8 @@ def test_each_line_is_a_callback(tmp_path: Path) -> None:
     callbacks = [json.loads(line) for line in Path(path).read_text().splitlines()]
     assert all(callback["callback"] for callback in callbacks)
     calls = [c for c in callbacks if c.get("type") == "CollApi"]
-    assert Counter(call["fields"]["func"] for call in calls) == Counter(row["function"] for row in rows_of("ddp4"))
+    functions = Counter(call["fields"]["func"] for call in calls)
+    assert functions == Counter(row["function"] for row in rows_of("ddp4"))
     frame = polars.read_ndjson(path, infer_schema_length=None)
     assert len(frame) == len(callbacks)
     assert duckdb.execute(f"select count(*) from read_json('{path}') where type = 'CollApi'").fetchall() == [
