@@ -223,7 +223,9 @@ def test_a_click_marks_the_operation_on_every_rank(view: Callable[..., Any]) -> 
             const call = await (await fetch(`call?call=${place.get("call")}`)).json();
             const [from, to] = [+place.get("from"), +place.get("to")];
             const share = (call.begin_us + 0.1 * call.length_us - from) / (to - from);
-            return [share, call.lane, data.lanes.length];
+            // Lanes of events are not shown at first.
+            const shown = [...data.lanes.keys()].filter((lane) => !data.lanes[lane].events);
+            return [share, shown.indexOf(call.lane), shown.length];
         }"""
     )
     page.keyboard.press("Escape")
