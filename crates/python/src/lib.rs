@@ -169,7 +169,7 @@ impl Capture {
         };
         let given = match Given::read(&offsets) {
             Ok(given) => Some(given),
-            Err(error) => return Err(unreadable(py, error.to_string(), &error.hint())?),
+            Err(error) => return Err(unreadable(py, error.to_string(), error.hint())?),
         };
         let report = py.detach(|| analyze::report_with(&self.inner.capture, given));
         Ok(Report(Arc::new(report)))
