@@ -70,7 +70,10 @@ fn four_threads_on_64_communicators_with_groups_of_1000_calls_lose_nothing() {
         );
         assert!(c.lost.keys().all(|cause| cause == "rows_full"), "{c:#?}");
         let callers: BTreeSet<_> = capture.rows().map(|row| row.shape.thread).collect();
-        assert_eq!((callers.len(), callers.contains(&None)), (THREADS, false));
+        assert!(!callers.contains(&None));
+        // Threads whose calls all came when there was no room have none in the capture.
+        let rows_of_all = c.lost.is_empty();
+        assert!(callers.len() == THREADS || !rows_of_all && callers.len() <= THREADS);
     }
 }
 

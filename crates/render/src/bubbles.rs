@@ -2,6 +2,7 @@
 
 use crate::layout::{plural, Page, Table};
 use crate::text::FEW_RANKS;
+use analyze::spelling::three;
 use analyze::streams::bubbles::{Bubble, For};
 use analyze::streams::Streams;
 
@@ -111,8 +112,16 @@ pub(crate) fn bubbles(streams: Option<&Streams>, page: &mut Page) {
         "behind",
     ];
     let mut table = Table::new(names, ">>>>>>>>>>>");
+    table.squeeze = &[
+        "transfer",
+        "collective",
+        "idle",
+        "bubble",
+        "behind",
+        "run_s",
+    ];
     for bubble in &streams.bubbles {
-        let ms = |us: f64| format!("{:.3}", us / 1e3);
+        let ms = |us: f64| three(us / 1e3);
         let error = bubble.bubble.interval.map_or(String::new(), |(low, high)| {
             format!("±{:.1}", 50.0 * (high - low))
         });
@@ -133,7 +142,7 @@ pub(crate) fn bubbles(streams: Option<&Streams>, page: &mut Page) {
             ms(bubble.collective_us),
             ms(bubble.transfer_us),
             ms(bubble.idle_us),
-            format!("{:.2}", bubble.bubble_run_us / 1e6),
+            three(bubble.bubble_run_us / 1e6),
             number(bubble.waits_for.first()),
             number(behind(bubble)),
         ]);

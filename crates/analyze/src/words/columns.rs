@@ -47,6 +47,10 @@ pub const COLUMNS: &[Word] = &[
     word("replay_us", "how long one replay of the graph took on the GPU, µs."),
     word("communication_us", "how much of one replay or step was communication, µs."),
     word("exposed_us", "how much of that communication was exposed: nothing computed beside it, µs."),
+    word("run_s", "the rank's bubble over the whole run, s."),
+    word("waits_for", "the rank that this one waits for longest in its bubble."),
+    word("behind", "the rank that stands behind most of this rank's waiting: the one that it waits for may \
+          wait itself."),
     word("saves_wall",
         "what operations would have ended earlier with this rank on time; other work may hide a part."),
     word("loses_wall",
