@@ -241,7 +241,7 @@ def query(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, s
 def test_chrome_has_the_counters_of_perfetto(query: Callable[[str, str], list[list[Any]]]) -> None:
     sql = """select {name}, value from counter join {track} as track on track_id = track.id
         where track.name glob '*mean of ranks*' order by 1, ts"""
-    found = {}
+    found: dict[str, dict[str, list[float]]] = {}
     for trace, track in (("slow_host.pftrace", "track"), ("slow_host.json.gz", "process_counter_track")):
         # Chrome's counters have their unit in the name.
         rows = query(trace, sql.format(name="track.name", track=track))
