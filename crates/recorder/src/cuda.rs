@@ -74,7 +74,7 @@ pub struct Driver {
     id: Option<unsafe extern "C" fn(u64, *mut u64) -> c_int>,
     stream_context: Option<unsafe extern "C" fn(u64, *mut u64) -> c_int>,
     /// From CUDA 12 on.
-    stream_id: Option<unsafe extern "C" fn(u64, *mut u64) -> c_int>,
+    streams: Option<StreamQuery>,
 }
 
 /// A context of CUDA.
@@ -85,6 +85,52 @@ pub struct Context {
     pub handle: u64,
     /// Differs for all contexts that the process ever had; the same as `handle` before CUDA 12.
     pub id: u64,
+}
+
+/// The handles of CUDA's default streams: the one that all threads share, and the calling thread's own.
+pub const SHARED_STREAM: u64 = 1;
+pub const OWN_STREAM: u64 = 2;
+
+/// Asks for the ids of streams.
+pub struct StreamQuery {
+    capturing: IsCapturing,
+    id: GetId,
+}
+
+type IsCapturing = unsafe extern "C" fn(u64, *mut c_int) -> c_int;
+type GetId = unsafe extern "C" fn(u64, *mut u64) -> c_int;
+
+impl StreamQuery {
+    /// The driver's functions, if it is loaded and has them.
+    pub fn find() -> Option<StreamQuery> {
+        let capturing = driver_function(c"cuStreamIsCapturing")?;
+        let id = driver_function(c"cuStreamGetId")?;
+        // SAFETY: the functions' signatures since CUDA 10.0 and 12.0.
+        unsafe {
+            Some(StreamQuery {
+                capturing: std::mem::transmute::<*mut c_void, IsCapturing>(capturing),
+                id: std::mem::transmute::<*mut c_void, GetId>(id),
+            })
+        }
+    }
+
+    /// CUDA's id of a stream, as in CUPTI's records; 0 if the driver does not say. `None` while the stream is
+    /// captured: to ask for its id would end the capture (measured: bench/gpu/capture_questions.py).
+    pub fn id(&self, stream: u64) -> Option<u32> {
+        let (mut capturing, mut id) = (0, 0);
+        // SAFETY: a stream that the program uses at this moment; fills in one number each. The shared stream
+        // can't be captured, nor be asked about it while another one is.
+        unsafe {
+            let asks = stream > SHARED_STREAM;
+            if asks && ((self.capturing)(stream, &mut capturing), capturing) != (0, 0) {
+                return None;
+            }
+            match (self.id)(stream, &mut id) {
+                0 => Some(id as u32),
+                _ => Some(0),
+            }
+        }
+    }
 }
 
 /// Asks which graph a stream is captured into.
@@ -151,7 +197,7 @@ impl Driver {
         type Exchange = unsafe extern "C" fn(*mut c_int) -> c_int;
         type Id = unsafe extern "C" fn(u64, *mut u64) -> c_int;
         let optional = |name| {
-            // SAFETY: as above; the three have the same one.
+            // SAFETY: as above; both have the same one.
             symbol(cuda, name).map(|found| unsafe { std::mem::transmute::<*mut c_void, Id>(found) })
         };
         Some(Driver {
@@ -166,7 +212,7 @@ impl Driver {
             exchange: function!(c"cuThreadExchangeStreamCaptureMode", Exchange),
             id: optional(c"cuCtxGetId"),
             stream_context: optional(c"cuStreamGetCtx"),
-            stream_id: optional(c"cuStreamGetId"),
+            streams: StreamQuery::find(),
         })
     }
 
@@ -265,17 +311,10 @@ impl Driver {
     }
 
     /// CUDA's id of a stream, as in CUPTI's records; 0 if the driver is too old to tell, or if the stream is
-    /// captured: the question would end the capture.
+    /// captured.
     pub fn stream_id(&self, stream: u64) -> u32 {
-        let Some(ask) = self.stream_id.filter(|_| !self.is_capturing(stream)) else {
-            return 0;
-        };
-        let mut id = 0;
-        // SAFETY: a stream that the program uses at this moment; fills in one number.
-        match unsafe { ask(stream, &mut id) } {
-            0 => id as u32,
-            _ => 0,
-        }
+        let streams = self.streams.as_ref();
+        streams.and_then(|streams| streams.id(stream)).unwrap_or(0)
     }
 
     /// Lets the calling thread, for good, ask for events while others capture graphs.

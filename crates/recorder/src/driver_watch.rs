@@ -11,7 +11,7 @@
 //! before it is taken back if the driver refuses. A process without a recorder (a forked child, or one that
 //! is ending) calls straight on. A panic in here turns recording off and reaches nobody.
 
-use crate::cuda::driver_function;
+use crate::cuda::{driver_function, StreamQuery};
 use crate::guard::guard;
 use crate::interpose::{interposed, Interposed};
 use crate::recorder::fork_page::get;
@@ -281,66 +281,19 @@ fn note(kind: Ask, stream: u64, object: u64, call: impl FnOnce() -> c_int) -> c_
 
 /// What a synchronisation is of, if not of a stream.
 const WHOLE_CONTEXT: u64 = u64::MAX;
-/// Handles of the streams that the driver makes: the one that all threads share, and each thread's own.
-const SHARED_STREAM: u64 = 1;
-const OWN_STREAM: u64 = 2;
 
 /// The handle of a stream, from a function for which 0 is the calling thread's own.
 fn own(stream: u64) -> u64 {
-    if stream == 0 {
-        OWN_STREAM
-    } else {
-        stream
-    }
-}
-
-type IsCapturing = unsafe extern "C" fn(u64, *mut c_int) -> c_int;
-type GetId = unsafe extern "C" fn(u64, *mut u64) -> c_int;
-
-/// Questions about a stream.
-struct Questions {
-    capturing: IsCapturing,
-    id: GetId,
-}
-
-impl Questions {
-    /// `None` if the driver is too old to answer.
-    fn find() -> Option<Questions> {
-        let capturing = driver_function(c"cuStreamIsCapturing")?;
-        let id = driver_function(c"cuStreamGetId")?;
-        // SAFETY: the functions' signatures since CUDA 10.0 and 12.0.
-        unsafe {
-            Some(Questions {
-                capturing: std::mem::transmute::<*mut c_void, IsCapturing>(capturing),
-                id: std::mem::transmute::<*mut c_void, GetId>(id),
-            })
-        }
-    }
+    Stream::per_thread(stream).handle
 }
 
 /// CUDA's id of a stream, as in CUPTI's records; 0 if the driver is too old to tell. `None` while the stream
-/// is captured: what it is given is not done yet, and to ask for its id would end the capture (measured:
-/// bench/gpu/capture_questions.py).
+/// is captured: what it is given is not done yet.
 fn stream_id(stream: u64) -> Option<u32> {
-    static QUESTIONS: OnceLock<Option<Questions>> = OnceLock::new();
-    let (Some(ask), true) = (
-        QUESTIONS.get_or_init(Questions::find),
-        stream != WHOLE_CONTEXT,
-    ) else {
-        return Some(0);
-    };
-    let (mut capturing, mut id) = (0, 0);
-    // SAFETY: a stream that the program uses at this moment; fills in one number each. The shared stream
-    // can't be captured, nor be asked about it while another one is.
-    unsafe {
-        if stream > SHARED_STREAM && ((ask.capturing)(stream, &mut capturing), capturing) != (OK, 0)
-        {
-            return None;
-        }
-        match (ask.id)(stream, &mut id) {
-            OK => Some(id as u32),
-            _ => Some(0),
-        }
+    static STREAMS: OnceLock<Option<StreamQuery>> = OnceLock::new();
+    match STREAMS.get_or_init(StreamQuery::find) {
+        Some(streams) if stream != WHOLE_CONTEXT => streams.id(stream),
+        _ => Some(0),
     }
 }
 

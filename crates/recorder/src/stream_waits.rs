@@ -20,17 +20,13 @@
 //! Rule: an event or a stream that is not in the tables costs one failed look-up. The tables have a fixed
 //! size and take no lock. An entry that another one replaces is a wait that is not seen.
 
-use crate::cuda::Driver;
+use crate::cuda::{Driver, OWN_STREAM, SHARED_STREAM};
 use crate::gpu_events::{Awaited, Rings, Switch};
 use crate::seats::thread;
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-
-/// The handles of CUDA's default streams.
-const LEGACY: u64 = 1;
-const PER_THREAD: u64 = 2;
 
 /// A stream as the driver was told of it.
 #[derive(Clone, Copy, Debug)]
@@ -44,17 +40,17 @@ pub struct Stream {
 impl Stream {
     /// From a function for which 0 is the stream that all threads share.
     pub fn legacy(handle: u64) -> Stream {
-        Stream::of(if handle == 0 { LEGACY } else { handle })
+        Stream::of(if handle == 0 { SHARED_STREAM } else { handle })
     }
 
     /// From a function for which 0 is the calling thread's own stream.
     pub fn per_thread(handle: u64) -> Stream {
-        Stream::of(if handle == 0 { PER_THREAD } else { handle })
+        Stream::of(if handle == 0 { OWN_STREAM } else { handle })
     }
 
     fn of(handle: u64) -> Stream {
-        let key = if handle == PER_THREAD {
-            thread() | PER_THREAD
+        let key = if handle == OWN_STREAM {
+            thread() | OWN_STREAM
         } else {
             handle
         };
