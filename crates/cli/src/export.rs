@@ -147,20 +147,19 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
         }
         Format::Chrome => {
             has_calls(&capture)?;
+            if let Some(folder) = args.output.as_deref().filter(|path| is_folder(path)) {
+                let clocks = analyze::clocks_of(&capture, given);
+                let clocks = clocks.as_ref();
+                let timeline = checked(Timeline::new(&capture, clocks), clocks)?;
+                return chrome_by_rank(&timeline, folder).with_context(|| unwritten(folder));
+            }
             let report = analyze::report_with(&capture, given);
             let clocks = report.clocks.as_ref();
             let timeline = checked(Timeline::new(&capture, clocks), clocks)?;
-            match &args.output {
-                Some(folder) if is_folder(folder) => {
-                    chrome_by_rank(&timeline, folder).with_context(|| unwritten(folder))
-                }
-                output => {
-                    let plain = is_plain(output.as_deref());
-                    to_file(&args, "slices", |out| {
-                        chrome(&timeline, Some(&report), None, plain, out)
-                    })
-                }
-            }
+            let plain = is_plain(args.output.as_deref());
+            to_file(&args, "slices", |out| {
+                chrome(&timeline, Some(&report), None, plain, out)
+            })
         }
         Format::Perfetto => {
             has_calls(&capture)?;
