@@ -43,6 +43,14 @@ const MOST_OF_TABLES: usize = MOST_BYTES / 2;
 const MOST_ROWS: usize = 2000;
 const FEWEST_ROWS: usize = 8;
 
+/// What tables of functions sum.
+const SUMS: &[&str] = &[
+    "calls",
+    "bytes",
+    "sum_over_ranks_us",
+    "host_sum_over_ranks_us",
+];
+
 /// Writes `report`, without single calls.
 ///
 /// # Errors
@@ -800,12 +808,7 @@ impl<'a> Page<'a> {
             from: Some("functions"),
             rows,
             sorted: "sum_over_ranks_us",
-            sums: &[
-                "calls",
-                "bytes",
-                "sum_over_ranks_us",
-                "host_sum_over_ranks_us",
-            ],
+            sums: SUMS,
             ..Table::new("Functions", &[FUNCTION])
         });
         self.html += "<h3>Parts of one call, by function and size</h3>\n";
@@ -815,12 +818,7 @@ impl<'a> Page<'a> {
         self.table(&Table {
             from: Some("kinds"),
             rows,
-            sums: &[
-                "calls",
-                "bytes",
-                "sum_over_ranks_us",
-                "host_sum_over_ranks_us",
-            ],
+            sums: SUMS,
             ..Table::new("Collectives against point-to-point", &[KIND])
         });
         self.end();
