@@ -92,8 +92,14 @@ unsafe impl Send for Kernel {}
 const NCCL: &std::ffi::CStr =
     c"_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
 
+/// A thread that launches waits inside the driver, and keeps its lock.
+static STUCK: AtomicBool = AtomicBool::new(false);
+
 fn driver() -> MutexGuard<'static, Driver> {
     static DRIVER: OnceLock<Mutex<Driver>> = OnceLock::new();
+    while STUCK.load(Relaxed) {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
     let driver = DRIVER.get_or_init(Mutex::default);
     driver
         .lock()
@@ -787,6 +793,12 @@ exported! {
     /// Questions about events return this from now on.
     fn fake_cuda_ask_fail(code: c_int) {
         driver().ask_fails = code;
+    }
+
+    /// No call returns as long as this is on: a launch waits for room in its stream, and keeps the driver's
+    /// lock.
+    fn fake_cuda_stick(on: bool) {
+        STUCK.store(on, Relaxed);
     }
 
     /// All contexts are destroyed with their events, and are made again at the same addresses.

@@ -7,11 +7,11 @@
 //! - The first stream that is made to wait for a timed launch gets an event just before it waits
 //!   ([`crate::stream_waits`], [`Ring::awaited`]): the poller tells how long that stream stood still.
 //! - `sampling`: before that, the launching thread asks the [`Switch`] whether this launch is in the sample.
-//!   The recorder's thread sets how sparse the sample is, so that timing keeps to its budget.
-//! - `poller`: the recorder's thread asks for the oldest pairs of each ring, in order, and keeps their times:
+//!   The poller sets how sparse the sample is, so that timing keeps to its budget.
+//! - `poller`: a thread of the recorder's (`writer::gpu_thread`) asks for the oldest pairs of each ring, in order, and keeps their times:
 //!   [`Poller::poll`].
 //! - `lead`: from these times it is seen whether the host is ahead of its GPU.
-//! - `anchor`: times are on the host's clock. Now and then the recorder's thread records an event on a stream
+//! - `anchor`: times are on the host's clock. Now and then the poller records an event on a stream
 //!   of our own, which is always idle, between two reads of the host's clock (an anchor).
 //!   `cuEventElapsedTime` to the newest anchor gives the rest. The error of a time is half the bracket, what
 //!   the two clocks may drift apart until then, and what a float can tell.

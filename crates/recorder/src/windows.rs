@@ -3,7 +3,7 @@
 //! NCCL announces its calls and nothing around them. In a window, CUPTI records every kernel, copy and fill
 //! ([`store`]), and functions before the driver's note what the host asks for ([`asked`]). From both, a
 //! reader finds which communication was exposed, and what a late rank costs. Windows are opened and closed by
-//! the recorder's thread:
+//! the recorder's second thread (`writer::gpu_thread`):
 //!
 //! ```text
 //!            a point, budget allows            as long as planned,         all records came,
@@ -77,7 +77,7 @@ pub mod off {
     pub const TOO_DEAR: u32 = 7;
 }
 
-/// Switching on and off is done by the recorder's thread, and off also by the thread of another profiler.
+/// Switching on and off is done by the recorder's second thread, and off also by the thread of another profiler.
 static SWITCH: Lock = Lock::new();
 struct Shared(UnsafeCell<Open>);
 // SAFETY: only touched under SWITCH.
@@ -136,7 +136,7 @@ pub struct Progress {
     pub last: bool,
 }
 
-/// The windows of a process: owned by the recorder's thread.
+/// The windows of a process: used by one thread at a time.
 pub struct Windows {
     schedule: Schedule,
     felt: Felt,
@@ -191,7 +191,7 @@ impl Windows {
         }
     }
 
-    /// How long the recorder's thread may sleep.
+    /// How long may pass until the next look.
     pub fn patience(&self) -> Duration {
         match &self.now {
             State::Closed => self
@@ -207,6 +207,11 @@ impl Windows {
             State::Draining(..) => DRAIN,
             State::Off => Duration::MAX,
         }
+    }
+
+    /// Whether there will be none any more.
+    pub fn are_off(&self) -> bool {
+        matches!(self.now, State::Off)
     }
 
     /// Whether no CUDA events are to be recorded now.
@@ -526,11 +531,11 @@ impl Windows {
         }
         blocks
     }
+}
 
-    /// The names again, because a trace file begins anew.
-    pub fn names(&self) -> Vec<Block> {
-        names_in_blocks(store::names())
-    }
+/// The names again, because a trace file begins anew. On any thread: it asks nobody.
+pub fn names() -> Vec<Block> {
+    names_in_blocks(store::names())
 }
 
 /// Entries in a block: it then fits in the staging area.

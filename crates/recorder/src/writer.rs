@@ -1,4 +1,4 @@
-//! The recorder's own thread: it seals finished rows into the trace file and keeps everything durable.
+//! The recorder's thread: it seals finished rows into the trace file and keeps everything durable.
 //!
 //! Every few milliseconds it looks at the rows born since, in order of ticket, and queues each at its
 //! communicator. It seals rows at a flush, or earlier if many wait: it encodes them into a block, stages the
@@ -12,7 +12,7 @@
 //! Rule: a row is retired only after its call is in a block or in the totals. So no call is ever nowhere. And
 //! it serves another call only after every callback that may have found it is over ([`crate::seats`]).
 
-use crate::gpu_events::{Poller, PAIRS};
+use crate::gpu_events::PAIRS;
 use crate::recorder::messages::say;
 use crate::recorder::Recorder;
 use crate::rotation::Rotation;
@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 
 mod files;
 mod folding;
+mod gpu_thread;
 mod graphs;
 mod net_totals;
 mod sealing;
@@ -41,6 +42,7 @@ mod stacks;
 mod windows;
 
 use folding::Totals;
+use gpu_thread::GpuThread;
 use sealing::Queue;
 use snapshots::{changes, NOTHING};
 
@@ -88,9 +90,8 @@ struct Writer {
     snapshots_spared: u32,
     ns_per_tick: f64,
     started: (Instant, u64),
-    poller: Poller,
+    gpu: GpuThread,
     graphs: graphs::GraphState,
-    windows: Windows,
     steps: Steps,
     traffic: windows::Traffic,
     stacks: stacks::Written,
@@ -188,9 +189,8 @@ impl Writer {
             snapshots_spared: 0,
             ns_per_tick: 1.0,
             started: (Instant::now(), recorder.clock.ticks()),
-            poller: Poller::default(),
+            gpu: GpuThread::new(recorder, Windows::new(settings.windows, settings.budget)),
             graphs: graphs::GraphState::default(),
-            windows: Windows::new(settings.windows, settings.budget),
             steps: Steps::default(),
             traffic: windows::Traffic::default(),
             stacks: stacks::Written::default(),
@@ -242,7 +242,8 @@ impl Writer {
             let flush = end || Instant::now() >= due;
             // When rows fill up, the times of launches are confirmed at once.
             let filling = self.waiting > self.recorder.live.rows().len() as u64 / 2;
-            let under_way = self.time_launches(end || filling);
+            let under_way = self.ask_gpu(end || filling, end);
+            self.join_times();
             if flush || self.waiting > self.recorder.live.rows().len() as u64 / 4 {
                 self.seal(end);
             }
@@ -251,7 +252,6 @@ impl Writer {
             self.drain_callbacks();
             self.give_slots();
             self.write_graphs(flush);
-            self.write_windows(end);
             if flush {
                 self.write_net_totals(end);
                 self.flush(anchor, end);
@@ -279,7 +279,9 @@ impl Writer {
             } else {
                 Duration::from_millis(10)
             };
-            pause = pause.min(self.windows.patience());
+            if let Some(windows) = self.gpu.windows() {
+                pause = pause.min(windows.patience());
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 mod job;
 
 use capture::live::part;
-use job::{out, recorded, Driver, Job};
+use job::{flushed, out, recorded, Driver, Job};
 use nccl_abi::{event, state};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -45,6 +45,7 @@ impl Cuda {
     function!(drift(ppm: i64));
     function!(fail(code: i32));
     function!(ask_fail(code: i32));
+    function!(stick(on: bool));
     function!(reset());
     function!(records() -> u64);
     function!(violations() -> u64);
@@ -438,6 +439,46 @@ fn an_exit_without_destroy_keeps_the_times_that_were_known() {
     let timed = p.calls.iter().filter(|c| time(p, c).is_ok()).count();
     assert!((30..=100).contains(&timed), "{timed}");
     assert!(time(p, &p.calls[100]).is_err());
+}
+
+#[test]
+#[ignore = "played by the tests below"]
+fn job_whose_driver_keeps_its_lock() {
+    let cuda = Cuda::load();
+    let mut comm = Driver::new(1);
+    for _ in 0..20 {
+        all_reduce(&cuda, &mut comm, 256, 10_000);
+    }
+    recorded(has_times(20));
+    // This one never ends, so the recorder asks for its end again and again.
+    all_reduce(&cuda, &mut comm, 256, 60_000_000_000);
+    cuda.stick(true);
+    let group = comm.group(false);
+    comm.coll_api(group, 256, false);
+    flushed();
+    if std::env::var("END").as_deref() == Ok("kill") {
+        // SAFETY: ends this very process.
+        unsafe { libc::raise(libc::SIGKILL) };
+    }
+    std::process::exit(0);
+}
+
+#[test]
+fn a_driver_that_keeps_its_lock_holds_up_neither_the_capture_nor_the_exit() {
+    for end in ["exit", "kill"] {
+        let mut job = Job::new("job_whose_driver_keeps_its_lock").env("END", end);
+        let status = job.run();
+        assert_eq!(status.success(), end == "exit");
+        let capture = job.capture();
+        let p = process(&capture);
+        assert_eq!(p.ended, end == "exit");
+        assert_eq!(p.calls.len(), 22, "{end}");
+        assert!(p.calls[..20].iter().all(|call| time(p, call).is_ok()));
+        assert!(p.calls[20..].iter().all(|call| time(p, call).is_err()));
+        // The clock went on: two flushes come after the last call.
+        let newest = p.clock.newest().expect("known");
+        assert!(newest - p.calls[21].api_ns > 500_000_000, "{end}");
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The recorder's thread's part: it asks which launches have ended, and keeps their times.
+//! It asks which launches have ended, and keeps their times: on the one thread that asks CUDA.
 
 use super::anchor::{measure, refresh, GpuAnchor, HostClock, Measured};
 use super::lead::{Launch, Lead};

@@ -14,8 +14,9 @@
 //!                      '─────────────────▶ ENDED or UNTIMED, marked ──'
 //! ```
 //!
-//! Rule: only the launching thread moves `pushed`, and only the recorder's thread moves `done` and `sure`. A
-//! pair is recorded again only after it is done, and while no thread has claimed it.
+//! Rule: only the launching thread moves `pushed`, and only the poller's moves `done` and `sure`; the
+//! recorder's thread reads. A pair is recorded again only after it is done, and while no thread has claimed
+//! it.
 
 use super::sampling::Switch;
 use crate::array;
@@ -23,7 +24,7 @@ use crate::clock::Clock;
 use crate::cuda::{Context, Driver};
 use crate::stream_waits::{Call, Stream};
 use std::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
+    fence, AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
@@ -187,6 +188,19 @@ struct Kept {
     waiter: AtomicU32,
     /// As [`Waited::For`].
     waited_for: AtomicI64,
+}
+
+impl Kept {
+    /// What `load` finds, if it is of the launch with this number, from beginning to end.
+    fn read<T>(&self, number: u32, load: impl FnOnce() -> T) -> Option<T> {
+        let is_its = |found: u64| found == u64::from(number) + 1;
+        if !is_its(self.number.load(Acquire)) {
+            return None;
+        }
+        let found = load();
+        fence(Acquire);
+        is_its(self.number.load(Relaxed)).then_some(found)
+    }
 }
 
 /// The bit of a function in [`Ring::silent`]; those without a number of their own share one.
@@ -434,22 +448,24 @@ impl Ring {
         };
         kept.waited_for.store(length, Relaxed);
         kept.waiter.store(waiter, Relaxed);
-        kept.wait.store(state as u8, Relaxed);
+        // Meets the Acquire in `waited`.
+        kept.wait.store(state as u8, Release);
     }
 
-    /// What is known of a stream that waited for a launch. For the recorder's thread, which also keeps it.
+    /// What is known of a stream that waited for a launch.
     pub fn waited(&self, number: u32) -> Waited {
         let kept = &self.spans[number as usize % KEPT];
-        if kept.number.load(Relaxed) != u64::from(number) + 1 {
-            return Waited::Not;
-        }
-        let waiter = kept.waiter.load(Relaxed);
-        match u64::from(kept.wait.load(Relaxed)) {
-            RECORDED => Waited::For(kept.waited_for.load(Relaxed), waiter),
-            ENDED => Waited::Ended(waiter),
-            UNTIMED => Waited::Untimed(waiter),
-            _ => Waited::Not,
-        }
+        let waited = kept.read(number, || {
+            let state = u64::from(kept.wait.load(Acquire));
+            let waiter = kept.waiter.load(Relaxed);
+            match state {
+                RECORDED => Waited::For(kept.waited_for.load(Relaxed), waiter),
+                ENDED => Waited::Ended(waiter),
+                UNTIMED => Waited::Untimed(waiter),
+                _ => Waited::Not,
+            }
+        });
+        waited.unwrap_or(Waited::Not)
     }
 
     /// A call's group begins on this thread.
@@ -558,8 +574,7 @@ impl Ring {
             return switch.is_off().then_some(None);
         }
         let kept = &self.spans[number as usize % KEPT];
-        let known = kept.number.load(Acquire) == u64::from(number) + 1;
-        Some(known.then(|| Span {
+        Some(kept.read(number, || Span {
             start: kept.start.load(Relaxed),
             length: kept.length.load(Relaxed),
             error: kept.error.load(Relaxed),
@@ -573,6 +588,8 @@ impl Ring {
     pub(super) fn keep(&self, number: u32, span: &Span) {
         let kept = &self.spans[number as usize % KEPT];
         kept.number.store(0, Relaxed);
+        // Whoever sees one of the new values sees that the number is gone.
+        fence(Release);
         kept.start.store(span.start, Relaxed);
         kept.length.store(span.length, Relaxed);
         kept.error.store(span.error, Relaxed);

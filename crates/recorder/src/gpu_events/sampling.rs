@@ -1,7 +1,7 @@
 //! Which launches are timed, so that timing them keeps to its budget.
 //!
 //! One in `1 << level` launches is timed. The launching thread asks [`Switch::wants`] for each launch; it
-//! notices a flood at once, because its credit runs out. The recorder's thread looks at the rate of launches
+//! notices a flood at once, because its credit runs out. The poller looks at the rate of launches
 //! some milliseconds later, and sets level and credit by it ([`Pace::keep`]).
 //!
 //! The switch also says whether CUDA may be called at all.
@@ -36,11 +36,11 @@ pub struct Switch {
     quiet: AtomicBool,
     /// CUDA's error that ended it; 0 none.
     pub error: AtomicU32,
-    /// The recorder's thread is in a CUDA function.
+    /// The poller is in a CUDA function.
     pub(super) polling: AtomicBool,
     /// One in `1 << level` launches is timed.
     level: AtomicU32,
-    /// Launches that may be timed before the recorder's thread looks again.
+    /// Launches that may be timed before the poller looks again.
     credit: AtomicU32,
     /// Launches that were timed, and events that were recorded on streams that wait for them; both wrap
     /// round.
@@ -77,7 +77,7 @@ impl Switch {
         self.off.load(Acquire)
     }
 
-    /// From now on no CUDA function is called. Waits until the recorder's thread is out of CUDA, at most 100
+    /// From now on no CUDA function is called. Waits until the poller is out of CUDA, at most 100
     /// ms.
     pub fn end(&self) {
         self.off.store(true, Release);
@@ -123,7 +123,7 @@ impl Switch {
     }
 
     /// Whether an event may be recorded on a stream that waits for a launch of the sample. There is at most
-    /// one for each launch, so a flood costs half as much again until the recorder's thread looks at the
+    /// one for each launch, so a flood costs half as much again until the poller looks at the
     /// rate.
     pub(super) fn wants_wait(&self) -> bool {
         if self.limit == 0.0 {
@@ -152,7 +152,7 @@ impl Switch {
     }
 }
 
-/// The recorder's thread's part: it looks at the rate of launches, and sets the level by it.
+/// The poller's part: it looks at the rate of launches, and sets the level by it.
 #[derive(Default)]
 pub(super) struct Pace {
     /// Since when launches are counted for the rate, and how many there were then.

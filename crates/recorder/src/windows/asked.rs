@@ -3,7 +3,7 @@
 //! Functions of ours before the driver's ([`crate::driver_watch`]) note each call in a [`Log`] of fixed size.
 //! Outside of windows they only look at [`OPEN`], count for [`super::price`], and call on.
 //!
-//! Rule: any thread may note a call; the recorder's thread reads the log after the window is closed and its
+//! Rule: any thread may note a call; the recorder reads the log after the window is closed and its
 //! last writers have had time to finish.
 
 use crate::{pages, seats};

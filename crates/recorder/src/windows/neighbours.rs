@@ -13,8 +13,8 @@
 //! window waits for [`SILENCE`]. Asking CUPTI by a subscription would be simpler, and must not be done:
 //! torch.profiler gives up for good if it finds one, though it be for microseconds (seen).
 //!
-//! A search for these pointers takes some 100 ms in a process with torch, on the recorder's thread. It is
-//! made again only if a library was loaded since.
+//! A search for these pointers takes some 100 ms in a process with torch, on the recorder's second thread. It
+//! is made again only if a library was loaded since.
 //!
 //! Rule: a call of another profiler's always reaches CUPTI, with what it passed, after ours has given up.
 

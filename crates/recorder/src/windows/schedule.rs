@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 const STEPS: u32 = 4;
 /// As long as no step is known, and for short steps.
 const USUAL: Duration = Duration::from_millis(200);
-/// Shorter ones might miss each other: the recorder's thread sees a call some milliseconds later.
+/// Shorter ones might miss each other: the recorder sees a call some milliseconds later.
 const SHORTEST: Duration = Duration::from_millis(20);
 /// Kernels, copies and fills that tell enough of steps that the window has.
 const ENOUGH: usize = 8192;

@@ -8,7 +8,7 @@
 use super::folding::key_of_record;
 use super::{Writer, NONE};
 use crate::control::lock;
-use crate::gpu_events::{HostClock, Ring, Waited};
+use crate::gpu_events::{Ring, Waited};
 use crate::recorder::{Recorder, Returned};
 use crate::settings::{Mode, Timing};
 use capture::block::{self, BlockKind};
@@ -96,23 +96,14 @@ impl Writer {
         recorder.header().drained.store(self.drained, Release);
     }
 
-    /// Takes in the GPU times of launches that have ended since, and joins rows with them; returns how many
-    /// are under way.
-    pub(super) fn time_launches(&mut self, last: bool) -> usize {
-        let recorder = self.recorder;
-        let Some(driver) = recorder.driver() else {
-            return 0;
-        };
-        self.learn_rate();
-        let clock = HostClock {
-            ticks: &|| recorder.clock.ticks(),
-            ns_per_tick: self.ns_per_tick,
-        };
-        let (rings, switch) = (&recorder.rings, &recorder.switch);
-        let under_way = self.poller.poll(driver, rings, switch, &clock, last);
-        let error = switch.error.load(Relaxed);
-        if error != recorder.header().cuda_error.load(Relaxed) {
-            recorder.header().cuda_error.store(error, Relaxed);
+    /// Joins rows with the GPU times that came since.
+    pub(super) fn join_times(&mut self) {
+        if self.recorder.driver().is_none() {
+            return;
+        }
+        let error = self.recorder.switch.error.load(Relaxed);
+        if error != self.recorder.header().cuda_error.load(Relaxed) {
+            self.recorder.header().cuda_error.store(error, Relaxed);
         }
         // At once, and not only when a row is sealed, so that a process that is killed leaves its times with
         // its calls.
@@ -126,7 +117,7 @@ impl Writer {
             while slot != NONE {
                 let row = &self.rows()[slot as usize];
                 // Until a call has returned, its launch may still be timed.
-                let under_way = recorder.returned(row) == Returned::NotYet;
+                let under_way = self.recorder.returned(row) == Returned::NotYet;
                 if under_way || !self.join(at, row) {
                     break;
                 }
@@ -134,7 +125,6 @@ impl Writer {
             }
             self.queues[at].timed = newest;
         }
-        under_way
     }
 
     /// Gives a row the times of its launch. False as long as they may still come.
@@ -169,7 +159,7 @@ impl Writer {
         }
     }
 
-    fn learn_rate(&mut self) {
+    pub(super) fn learn_rate(&mut self) {
         let now = self.recorder.clock.ticks();
         let elapsed = self.started.0.elapsed().as_nanos() as f64;
         let ticks = now.wrapping_sub(self.started.1) as f64;

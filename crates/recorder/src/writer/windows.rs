@@ -1,7 +1,8 @@
-//! Kernel windows, as a part of each turn of the recorder's thread.
+//! Kernel windows and the GPU times of launches, as a part of each turn of the recorder's thread.
 
+use super::gpu_thread::Turn;
 use super::Writer;
-use crate::windows::Progress;
+use crate::windows::{self, Progress};
 use capture::graphs::Launched;
 use capture::rows::Ticks;
 use std::sync::atomic::Ordering::Relaxed;
@@ -66,17 +67,21 @@ impl Traffic {
 }
 
 impl Writer {
-    /// Opens or closes a window if it is time, and stages what the last one had.
-    pub(super) fn write_windows(&mut self, last: bool) {
-        if let Some(step) = self.steps.longest(self.ns_per_tick) {
-            self.windows.step(step);
+    /// Has the driver asked for the times of launches, and for what the newest window had; stages the latter.
+    /// Returns how many launches have no times yet.
+    pub(super) fn ask_gpu(&mut self, at_once: bool, last: bool) -> usize {
+        self.learn_rate();
+        let step = self.steps.longest(self.ns_per_tick);
+        if let Some(windows) = self.gpu.windows() {
+            if let Some(step) = step {
+                windows.step(step);
+            }
+            if !self.traffic.by_time && self.traffic.is_pipeline() {
+                self.traffic.by_time = true;
+                windows.recount();
+            }
         }
-        if !self.traffic.by_time && self.traffic.is_pipeline() {
-            self.traffic.by_time = true;
-            self.windows.recount();
-        }
-        let header = self.recorder.header();
-        let launches = header.graph_launches.load(Relaxed);
+        let launches = self.recorder.header().graph_launches.load(Relaxed);
         let calls = self.traffic.shared().saturating_add(launches);
         let at = if self.traffic.by_time {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -84,31 +89,41 @@ impl Writer {
         } else {
             calls
         };
-        let clock = self.recorder.clock;
-        let progress = Progress {
-            calls,
-            at,
-            ahead: self.poller.is_ahead(),
-            last,
+        let turn = Turn {
+            ns_per_tick: self.ns_per_tick,
+            at_once,
+            progress: Progress {
+                calls,
+                at,
+                ahead: false,
+                last,
+            },
         };
-        let blocks = self.windows.poll(header, clock, progress);
-        self.recorder.switch.quiet(self.windows.is_quiet());
+        let answer = self.gpu.take_turn(turn);
+        let missed = match self.gpu.windows() {
+            Some(windows) => {
+                self.recorder.switch.quiet(windows.is_quiet());
+                windows.misses_callers()
+            }
+            None => false,
+        };
         // cuBLAS and others look the driver's functions up when they are first used, long after they were
         // loaded.
-        if self.windows.misses_callers() && self.traffic.searches < MOST_SEARCHES && !last {
+        if missed && self.traffic.searches < MOST_SEARCHES && !last {
             self.traffic.searches += 1;
             self.recorder.look_for_callers(true);
         }
-        for (kind, payload) in blocks {
+        for (kind, payload) in answer.blocks {
             if self.size() < self.recorder.settings.max_size {
                 self.block(kind, |out| out.extend(payload));
             }
         }
+        answer.under_way
     }
 
     /// A new trace file begins: windows in it use names that were written before.
     pub(super) fn begin_windows(&mut self) {
-        for (kind, payload) in self.windows.names() {
+        for (kind, payload) in windows::names() {
             self.block(kind, |out| out.extend(payload));
         }
     }
