@@ -4,12 +4,11 @@
 #     bench/gpu/events.sh OUT
 #
 # `shared`: a split and a shrunk communicator use the proxy threads of their parent. `all_one_host`: the same
-# with kernel events. `pxn`: one process's proxy does another's sends, because a topology file says that the
-# network interface is beside the first GPU. Needs two GPUs with NVLink, python3, `make` first; two minutes.
+# with kernel events. Needs two GPUs with NVLink, python3, `make` first; one minute.
 set -u
 cd "$(dirname "$0")/../.."
 out=${1:?folder for captures}
-scope=${NCCLSCOPE:-target/release/ncclscope}
+scope=${SCOPE:-target/release/ncclscope}
 export NCCL_NVLS_ENABLE=0 NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1
 calls="python3 bench/gpu/nccl_calls.py mix --ranks 4"
 mkdir -p "$out"
@@ -35,14 +34,8 @@ print("  ", dict(starts), "; ProxyOps for other processes:", foreign)'
 }
 
 record shared $calls --hosts 2 --parts shared
-NCCLSCOPE_EVENTS=all record all_one_host $calls --parts fused,shared
-NCCL_TOPO_DUMP_FILE="$out/topology.xml" NCCL_TOPO_DUMP_FILE_RANK=0 timeout 60 $calls --hosts 2 --parts ring \
-    >"$out/dump.out" 2>&1
-python3 bench/gpu/nic_beside_gpu.py "$out/topology.xml" "$out/pxn.xml" &&
-    NCCL_TOPO_FILE="$out/pxn.xml" NCCL_P2P_PXN_LEVEL=2 NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET \
-        NCCL_DEBUG_FILE="$out/pxn.log.%p" record pxn $calls --hosts 2 --parts ring,alltoall,after
-grep -ho 'PXN\|via NET.*' "$out"/pxn.log.* 2>/dev/null | sort | uniq -c | sort -rn | head -8
-for name in shared all_one_host pxn; do
-    [ -d "$out/$name" ] && find "$out/$name" -name '*.trace' -exec zstd -q -19 --rm {} +
+NCCLSCOPE_EVENTS=all record all_one_host python3 bench/gpu/nccl_calls.py mix --ranks 2 --parts fused,shared
+for name in shared all_one_host; do
+    [ -d "$out/$name" ] && command -v zstd >/dev/null && find "$out/$name" -name '*.trace' -exec zstd -q -19 --rm {} +
 done
 du -sh "$out"/*/

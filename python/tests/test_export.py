@@ -385,7 +385,11 @@ def lines_of(name: str, tmp_path: Path) -> list[Row]:
 
 @pytest.mark.parametrize(
     ("name", "bars", "parents", "states", "operations", "ranks"),
-    [("ddp8_two_hosts", 5720, 5176, 12352, 34, 8), ("mix_two_hosts_228", 16135, 14305, 24798, None, 4)],
+    [
+        ("ddp8_two_hosts", 5720, 5176, 12352, 34, 8),
+        ("mix_two_hosts_228", 16135, 14305, 24798, None, 4),
+        ("shared_two_hosts_228", 2743, 1513, 4784, None, 4),
+    ],
 )
 @pytest.mark.parametrize("to", ["pftrace", "json.gz"])
 def test_every_event_is_a_bar_with_its_parent_states_and_operation(

@@ -6,7 +6,7 @@ use capture::callback::{record_bytes, Callback, What};
 use nccl_abi::event;
 use render::events::{Bar, Events};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use tables::Capture;
 
@@ -20,6 +20,7 @@ fn every_start_is_a_bar_with_its_parent_and_states() {
     for (name, bars, links, states, operations) in [
         ("ddp8_two_hosts", 5720, 5176, 12_352, 34),
         ("ddp4", 3684, 3332, 3156, 44),
+        ("events_228", 767, 660, 398, 93),
     ] {
         let capture = recorded(name);
         let events = Events::new(&capture, None);
@@ -38,12 +39,40 @@ fn every_start_is_a_bar_with_its_parent_and_states() {
 }
 
 #[test]
+fn communicators_that_share_proxies_keep_their_operations_apart() {
+    let capture = recorded("shared_two_hosts_228");
+    let events = Events::new(&capture, None);
+    let of = |kind: u64| events.bars.iter().filter(move |bar| bar.kind == kind);
+    assert_eq!(of(event::PROXY_CTRL).count(), 1080);
+    assert_eq!(
+        (of(event::COLL).count(), of(event::PROXY_OP).count()),
+        (75, 224)
+    );
+    // A split and a shrunk communicator have no proxy of their own, and each of their operations is a part of
+    // its own call: as many on each call of two hosts, to and from the rank beside it.
+    let mut parts: BTreeMap<usize, u32> = BTreeMap::new();
+    for op in of(event::PROXY_OP) {
+        let parent = op.parent.expect("a proxy operation has a parent");
+        assert_eq!(events.bars[parent].kind, event::COLL);
+        *parts.entry(parent).or_default() += 1;
+    }
+    assert_eq!(parts.values().sum::<u32>(), 224);
+    let communicators: BTreeSet<u32> = capture
+        .processes
+        .iter()
+        .flat_map(|process| process.shapes.iter().map(|shape| shape.uid))
+        .collect();
+    assert!(communicators.len() >= 3, "{communicators:?}");
+}
+
+#[test]
 fn bars_of_a_lane_follow_each_other_or_lie_in_each_other() {
     for name in [
         "ddp8_two_hosts",
         "mix_two_hosts_228",
         "killed_228",
         "zero_cta_232",
+        "shared_two_hosts_228",
     ] {
         let capture = recorded(name);
         let events = Events::new(&capture, None);
