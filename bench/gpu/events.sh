@@ -36,6 +36,6 @@ print("  ", dict(starts), "; ProxyOps for other processes:", foreign)'
 record shared $calls --hosts 2 --parts shared
 NCCLSCOPE_EVENTS=all record all_one_host python3 bench/gpu/nccl_calls.py mix --ranks 2 --parts fused,shared
 for name in shared all_one_host; do
-    [ -d "$out/$name" ] && command -v zstd >/dev/null && find "$out/$name" -name '*.trace' -exec zstd -q -19 --rm {} +
+    command -v zstd >/dev/null && find "$out/$name" -name '*.trace' -exec zstd -q -19 --rm {} +
 done
 du -sh "$out"/*/

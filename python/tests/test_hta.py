@@ -121,7 +121,8 @@ def same_parts(ours: Any, theirs: Any) -> None:
         "idle_time(us)": ours.idle.share,
     }
     for column, share in parts.items():
-        assert theirs[column] / theirs["kernel_time(us)"] == pytest.approx(share, abs=0.01), (ours.rank, column)
+        known = theirs[column] / theirs["kernel_time(us)"]
+        assert known == pytest.approx(share, abs=0.01), (ours.rank, column)
 
 
 @pytest.mark.parametrize("pair", pairs(), ids=lambda pair: pair[0].name)

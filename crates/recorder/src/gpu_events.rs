@@ -8,8 +8,8 @@
 //!   ([`crate::stream_waits`], [`Ring::awaited`]): the poller tells how long that stream stood still.
 //! - `sampling`: before that, the launching thread asks the [`Switch`] whether this launch is in the sample.
 //!   The poller sets how sparse the sample is, so that timing keeps to its budget.
-//! - `poller`: a thread of the recorder's (`writer::gpu_thread`) asks for the oldest pairs of each ring, in order, and keeps their times:
-//!   [`Poller::poll`].
+//! - `poller`: a thread of the recorder's (`writer::gpu_thread`) asks for the oldest pairs of each ring, in
+//!   order, and keeps their times: [`Poller::poll`].
 //! - `lead`: from these times it is seen whether the host is ahead of its GPU.
 //! - `anchor`: times are on the host's clock. Now and then the poller records an event on a stream
 //!   of our own, which is always idle, between two reads of the host's clock (an anchor).

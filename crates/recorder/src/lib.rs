@@ -3,8 +3,8 @@
 //! [`abi`] exports one table of entry points for each profiler ABI, v1 to v7. An entry point reads what NCCL
 //! passed as an event of [`events`], and hands it through [`guard`] to the process's [`recorder::Recorder`].
 //! The recorder writes it into the live part (`capture::live`), which outlives the process. [`writer`] has
-//! the two threads of our own: it seals finished rows into the trace file, and asks CUDA. [`startup`] makes all this at the first
-//! init. `docs/decisions/0001-recorder.md` says why it is so.
+//! the two threads of our own: one seals finished rows into the trace file, and one asks CUDA. [`startup`]
+//! makes all this at the first init. `docs/decisions/0001-recorder.md` says why it is so.
 //!
 //! Rules:
 //!

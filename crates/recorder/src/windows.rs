@@ -77,7 +77,8 @@ pub mod off {
     pub const TOO_DEAR: u32 = 7;
 }
 
-/// Switching on and off is done by the recorder's second thread, and off also by the thread of another profiler.
+/// Switching on and off is done by the recorder's second thread, and off also by the thread of another
+/// profiler.
 static SWITCH: Lock = Lock::new();
 struct Shared(UnsafeCell<Open>);
 // SAFETY: only touched under SWITCH.
