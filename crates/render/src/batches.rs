@@ -242,10 +242,10 @@ pub fn findings(report: &Report) -> Result<RecordBatch, ArrowError> {
 /// # Errors
 /// When there are more than 2 GiB of host names.
 pub fn steps(report: &Report) -> Result<RecordBatch, ArrowError> {
-    type Row<'a> = (&'a StepsRow, usize, &'a Step);
+    type NumberedStep<'a> = (&'a StepsRow, usize, &'a Step);
     let rows = report.steps.iter().flat_map(|steps| &steps.rows);
     let rows = rows.flat_map(|row| row.each.iter().enumerate().map(move |(n, s)| (row, n, s)));
-    let rows: Vec<Row<'_>> = rows.collect();
+    let rows: Vec<NumberedStep<'_>> = rows.collect();
     const COLUMNS: [(&str, &str, &str); 7] = [
         ("launcher_rank", "int", ""),
         ("host", "text", ""),
@@ -287,11 +287,11 @@ pub fn arrivals(capture: &Capture) -> Result<RecordBatch, ArrowError> {
 /// # Errors
 /// When there are more than 2 GiB of host names.
 pub fn graph_launches(capture: &Capture) -> Result<RecordBatch, ArrowError> {
-    type Row<'a> = (&'a tables::Process, &'a tables::graphs::Launch);
+    type GraphLaunch<'a> = (&'a tables::Process, &'a tables::graphs::Launch);
     let processes = capture.processes.iter();
     let rows =
         processes.flat_map(|process| process.graphs.launches.iter().map(move |l| (process, l)));
-    let rows: Vec<Row<'_>> = rows.collect();
+    let rows: Vec<GraphLaunch<'_>> = rows.collect();
     const COLUMNS: [(&str, &str, &str); 8] = [
         ("launcher_rank", "int", ""),
         ("host", "text", ""),

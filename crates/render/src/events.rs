@@ -117,11 +117,11 @@ struct LaneKey {
     /// Of which process its communicator is.
     of: usize,
     communicator: Option<u32>,
-    place: Place,
+    runner: Runner,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum Runner {
     Thread(Role, u32),
     Gpu,
 }
@@ -411,9 +411,9 @@ impl<'a> Events<'a> {
                 process: bar.process,
                 of,
                 communicator,
-                place: match is_placed {
-                    true => Place::Gpu,
-                    false => Place::Thread(role, bar.thread),
+                runner: match is_placed {
+                    true => Runner::Gpu,
+                    false => Runner::Thread(role, bar.thread),
                 },
             };
             lanes.entry(key).or_default().push(number);
@@ -525,9 +525,9 @@ impl<'a> Events<'a> {
             }
             None => "no communicator".to_owned(),
         };
-        let thread = match key.place {
-            Place::Gpu => device.map_or("GPU".to_owned(), |device| format!("GPU {device}")),
-            Place::Thread(role, number) => {
+        let thread = match key.runner {
+            Runner::Gpu => device.map_or("GPU".to_owned(), |device| format!("GPU {device}")),
+            Runner::Thread(role, number) => {
                 let threads = &self.index.processes[key.process].threads;
                 let id = threads.get(&number).and_then(|t| t.id);
                 let id = id.map_or(format!("number {number}"), |id| id.to_string());
