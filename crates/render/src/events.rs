@@ -188,7 +188,7 @@ impl<'a> Events<'a> {
     ) -> HashMap<u64, usize> {
         let of = &self.capture.processes[process];
         let on_one_clock = |ns: i64| line.map_or(ns, |line| line.on_reference(ns));
-        let at = |ticks: u64| of.clock.realtime(Ticks(ticks)).map(on_one_clock);
+        let at = |ticks: Ticks| of.clock.realtime(ticks).map(on_one_clock);
         let first = self.bars.len();
         let mut place = HashMap::new();
         self.texts.push(Texts::new());
@@ -331,7 +331,7 @@ impl<'a> Events<'a> {
             what: What::Start,
             abi: bar.abi,
             thread: bar.thread,
-            ticks: 0,
+            ticks: Ticks(0),
             subject: bar.context,
             result: bar.handle,
             payload: &bar.descriptor,

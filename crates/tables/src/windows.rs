@@ -206,7 +206,7 @@ impl Gathered {
             let ran = self.ran.remove(&number).unwrap_or_default();
             let asked = self.asked.remove(&number).unwrap_or_default();
             let whole = ran.len() == raw.ran as usize && asked.len() == raw.asked as usize;
-            let mut at = |ticks: u64| cursor.realtime(Ticks(ticks));
+            let mut at = |ticks: Ticks| cursor.realtime(ticks);
             let times = [raw.opening, raw.open, raw.closing, raw.closed].map(&mut at);
             let [Some(opening), Some(open), Some(closing), Some(closed)] = times else {
                 lost += 1;

@@ -19,6 +19,7 @@ use super::{Cause, Page, Row, Total, Undo};
 use crate::format::{Format, Stated};
 use crate::graphs::{Exec, Launch};
 use crate::net_op::NetOp;
+use crate::rows::AtomicTicks;
 use std::mem::offset_of;
 use std::sync::atomic::{
     AtomicU16, AtomicU32, AtomicU64, AtomicU8,
@@ -33,7 +34,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"NCSLIVE1");
 #[derive(Debug, Default)]
 pub struct LiveAnchor {
     /// The recorder's clock: TSC ticks, or ns of CLOCK_MONOTONIC if the TSC is not used.
-    pub ticks: AtomicU64,
+    pub ticks: AtomicTicks,
     /// CLOCK_MONOTONIC, ns.
     pub monotonic: AtomicU64,
     /// CLOCK_REALTIME, ns since 1970.
@@ -262,9 +263,9 @@ pub struct Comm {
     /// 1 once its finalize was called.
     pub finalized: AtomicU32,
     /// Init time, ticks.
-    pub t_init: AtomicU64,
+    pub t_init: AtomicTicks,
     /// Finalize time, ticks; 0 while alive.
-    pub t_final: AtomicU64,
+    pub t_final: AtomicTicks,
     /// The GPU's UUID, 16 bytes; 0 if it is not known.
     pub gpu: [AtomicU64; 2],
     /// Bytes of `name`.
@@ -285,11 +286,11 @@ pub struct Group {
     /// Calls in it so far.
     pub calls: AtomicU32,
     /// GroupApi start, ticks.
-    pub t_start: AtomicU64,
+    pub t_start: AtomicTicks,
     /// State 24: ncclGroupEnd begun, ticks; 0 if not yet.
-    pub t_closing: AtomicU64,
+    pub t_closing: AtomicTicks,
     /// GroupApi stop, ticks; 0 if not yet.
-    pub t_stop: AtomicU64,
+    pub t_stop: AtomicTicks,
     /// Slot of its first row + 1.
     pub first_row: AtomicU32,
     /// Kernel launches begun.
@@ -299,7 +300,7 @@ pub struct Group {
     /// Depth as NCCL gives it.
     pub depth: AtomicU8,
     /// Start and end of its newest launch, ticks.
-    pub t_launch: [AtomicU64; 2],
+    pub t_launch: [AtomicTicks; 2],
 }
 
 const _: () = assert!(std::mem::size_of::<Group>() == 64);

@@ -23,6 +23,7 @@ use crate::array;
 use crate::clock::Clock;
 use crate::cuda::{Context, Driver};
 use crate::stream_waits::{Call, Stream};
+use capture::rows::{AtomicTicks, Ticks};
 use std::sync::atomic::{
     fence, AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -72,8 +73,8 @@ impl Timed {
 /// What is known of a launch that was timed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
-    /// Start on the host's clock, ticks.
-    pub start: u64,
+    /// Start on the host's clock.
+    pub start: Ticks,
     /// Its length, ns.
     pub length: u64,
     /// Error of `start`, ns.
@@ -100,8 +101,8 @@ pub(super) struct Pair {
     pub(super) before: AtomicU64,
     pub(super) after: AtomicU64,
     pub(super) wait: AtomicU64,
-    /// When the host launched it, ticks.
-    pub(super) launched: AtomicU64,
+    /// When the host launched it.
+    pub(super) launched: AtomicTicks,
     /// The key of the launch's stream.
     stream: AtomicU64,
     /// The pair's number << 3 | what is known of a stream that waits.
@@ -180,7 +181,7 @@ pub struct Ring {
 struct Kept {
     /// The pair's number + 1; 0 none, or being written.
     number: AtomicU64,
-    start: AtomicU64,
+    start: AtomicTicks,
     length: AtomicU64,
     error: AtomicU32,
     /// State of the wait, as in `Pair::waited`; `RECORDED` with the time in `waited_for`.

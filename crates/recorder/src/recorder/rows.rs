@@ -95,11 +95,12 @@ use crate::handle::{Handle, HandleKind};
 use crate::seats::Inside;
 use crate::totals;
 use capture::live::{row_state, Cause, Odd, Row};
+use capture::rows::Ticks;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// What is known of a call when it is announced.
 pub struct Birth {
-    pub t: u64,
+    pub t: Ticks,
     pub count: u64,
     pub group: u64,
     pub stream: u64,
@@ -172,7 +173,7 @@ impl Recorder {
         if call.stack != 0 {
             row.stack.store(call.stack, Relaxed);
         }
-        row.t_end.store(0, Relaxed);
+        row.t_end.store(Ticks(0), Relaxed);
         row.thread.store(call.thread, Relaxed);
         if call.user_tag != 0 {
             row.user_tag.store(call.user_tag, Relaxed);

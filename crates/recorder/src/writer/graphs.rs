@@ -9,6 +9,7 @@ use super::Writer;
 use crate::graphs::New;
 use capture::block::BlockKind;
 use capture::graphs::{self, Exec, Executable, Folded, Launched, Record};
+use capture::rows::Ticks;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{
     fence,
@@ -208,7 +209,7 @@ impl Writer {
         for (at, entry) in entries.iter().enumerate() {
             let staged = self.graphs.staged[at];
             // Once it is gone, nobody launches it any more.
-            if staged.destroyed != 0 && staged == Executable::load(entry) {
+            if staged.destroyed != Ticks(0) && staged == Executable::load(entry) {
                 self.graphs.keep(staged);
                 self.graphs.staged[at] = Executable::default();
                 self.recorder.graphs.free(entry);
