@@ -31,8 +31,8 @@
 //! A moment on the host is in [`Ticks`], and a moment on the GPU's own clock is a [`GpuTime`]. So the
 //! compiler keeps the two clocks apart, and both from lengths in ns.
 //!
-//! To add a field: find the cache line of the thread that writes it, put the field where a `spare` is, give
-//! it the next free column number and `plain`, and say in `SPEC.md` what it means. Nothing else needs to
+//! To add a field: find the cache line of the thread that writes it, and put the field where a `spare` is.
+//! Give it the next free column number and `plain`, and say in `SPEC.md` what it means. Nothing else needs to
 //! change: a block says how many columns it has, so readers of the same major number leave out what they do
 //! not know.
 //!

@@ -2,9 +2,9 @@
 //!
 //! A [`Shape`] is what captured calls have in common; [`Contents`] is what one launch executes, as shapes in
 //! the order of capture. An executable graph ([`Exec`] in the live part, [`Executable`] in blocks) has
-//! contents and counts its launches. Those that are gone may be folded into one count for their contents
-//! ([`Folded`]), so that a program that makes graphs all the time takes no more and no more memory. A block
-//! of [`launches`](put_launches) has the launches one by one.
+//! contents and counts its launches. Graphs that are gone may be folded into one count for their contents
+//! ([`Folded`]). So a program that makes graphs all the time needs no more and no more memory. A block of
+//! [`launches`](put_launches) has the launches one by one.
 //!
 //! ```text
 //! Graphs: records one after the other until the payload ends, all integers base-128

@@ -1,7 +1,7 @@
 //! Kernel windows: for a few steps at a time, everything that ran on a GPU and everything that the host asked
 //! it for.
 //!
-//! While a window is open, CUPTI hands out a record of each kernel, copy and fill ([`Ran`]), and the recorder
+//! While a window is open, CUPTI hands out a record of each kernel, copy and fill ([`Ran`]). The recorder
 //! notes the host's calls of the driver that launch, order or wait for such work ([`Asked`]). [`Window`] says
 //! from when to when, and how the window ended. Names of kernels are numbered through all windows of a
 //! process.

@@ -1,7 +1,7 @@
 //! `callbacks` mode: every callback verbatim, through a byte ring to the recorder's thread.
 //!
 //! A caller reserves its record's place with a compare-and-swap, fills it in, and stores the first word last
-//! (Release); the thread takes records in order and stops at the first that is not committed. A full ring
+//! (Release). The thread takes records in order, and stops at the first that is not committed. A full ring
 //! drops the record and counts it: this mode may be slower than the others but still never waits.
 
 use crate::intern::read;

@@ -1,10 +1,10 @@
 //! CUDA graphs: which captured calls an executable graph has, and how often it is launched.
 //!
 //! NCCL announces a captured call once, and no replay of it. So the recorder watches the driver's functions
-//! that make and launch graphs: [`crate::driver_watch`] has a function of ours before each, which calls the
-//! driver and then tells [`Graphs`]. [`contents`] follows what is in a graph. Executable graphs have entries
-//! in the live part, where each launch is counted; the recorder's thread writes them and the launches to
-//! blocks.
+//! that make and launch graphs. Before each of them, [`crate::driver_watch`] has a function of ours, which
+//! calls the driver and then tells [`Graphs`]. [`contents`] follows what is in a graph. Executable graphs
+//! have entries in the live part, where each launch is counted; the recorder's thread writes them and the
+//! launches to blocks.
 //!
 //! ```text
 //! NCCL, captured call ──▶ Graphs::captured   ─┐ by the graph's handle
@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Rule: a graph without captured calls costs its launches one failed look-up, and nothing else. Nothing here
-//! fails a call of the driver. What could not be followed is never taken for zero launches: a captured call
+//! fails a call of the driver. What could not be followed is never taken for zero launches. A captured call
 //! stays *unplaced* in [`Header::unplaced`] until its graph is instantiated or destroyed in our sight, and a
 //! reader says so.
 

@@ -239,8 +239,8 @@ impl Network {
         op.held.store(held, Relaxed);
     }
 
-    /// Tells the row of an operation that is over, if it was in the network's hands longer than all others of
-    /// the row.
+    /// If an operation that is over was in the network's hands longer than all others of its row, stores that
+    /// in the row.
     #[inline]
     pub fn account(op: &NetOp, row: &Row) {
         let held = op.held.load(Relaxed);

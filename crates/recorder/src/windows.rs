@@ -224,8 +224,8 @@ impl Windows {
         self.schedule.step(step);
     }
 
-    /// Whether callers of the driver are to be searched for: the newest window has kernels that were launched
-    /// by calls that were not seen, or all launches must be seen now. Says so once.
+    /// Whether to search for callers of the driver. That is so if the newest window has kernels that unseen
+    /// calls launched, or if all launches must be seen now. Says so once.
     pub fn misses_callers(&mut self) -> bool {
         std::mem::take(&mut self.misses_callers)
     }

@@ -1,12 +1,12 @@
 //! Where every event lies on a time line: what the exports of events have in common.
 //!
-//! An [`Events`] has a [`Bar`] for each event of a capture in `callbacks` mode, with its states as moments in
-//! time, its parent, and the operation that it is a part of on other ranks. Bars lie on [`Lane`]s: one for
-//! each process, communicator and thread, and further ones of the same name if bars cross.
+//! An [`Events`] has a [`Bar`] for each event of a capture in `callbacks` mode. A bar has its states as
+//! moments in time, its parent, and the operation that it is a part of on other ranks. Bars lie on [`Lane`]s:
+//! one for each process, communicator and thread, and further ones of the same name if bars cross.
 //!
 //! A bar goes from the callback of the start to that of the stop. Kernel events are the exception: NCCL tells
 //! of them late, so they lie where their stamps say, on lanes of the GPU. The stamps are in the clock of the
-//! GPU. They are moved by the smallest distance from a stop's stamp to its callback in the process, so their
+//! GPU. They are moved by the smallest distance from a stop's stamp to its callback in the process. So their
 //! lengths are exact, and they lie late by the smallest delay of a callback.
 //!
 //! Rule: each start is one bar. An event that was never stopped goes to the end of its process, and says so.

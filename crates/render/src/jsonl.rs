@@ -1,10 +1,10 @@
 //! The callbacks of a capture as JSON lines: one object for each call of the profiler plugin, with every
 //! field.
 //!
-//! A line has `host`, `pid`, `global_rank` (the launcher's), the thread by its number in the capture, by the
-//! operating system's (`tid`), by name and by role, `t_ns` (ns since 1970) and `ticks`, `callback` and `abi`.
-//! What the event itself says is in `fields` ([`crate::fields`]). `event` is the number of the event in its
-//! process, and `parent_event` that of its parent.
+//! A line has `host`, `pid` and `global_rank` (the launcher's). It has the thread by its number in the
+//! capture, by the operating system's (`tid`), by name and by role. And it has `t_ns` (ns since 1970),
+//! `ticks`, `callback` and `abi`. What the event itself says is in `fields` ([`crate::fields`]). `event` is
+//! the number of the event in its process, and `parent_event` that of its parent.
 //!
 //! Rule: callbacks go out as they are read. Only what joins them is in memory.
 

@@ -1,9 +1,8 @@
 //! What lies where in a live part: its [`Header`], and the sections that a [`Layout`] sizes.
 //!
-//! A section begins at a multiple of 4096. A live part in use keeps room behind communicators and rows, of
-//! which there may be more later ([`Layout::growing`]): the header says how many there are, and nobody
-//! touches the room before. A copy has none ([`dense`]). `Layout::for_memory(0)`, the smallest standard
-//! layout, has these:
+//! A section begins at a multiple of 4096. A live part in use keeps room behind communicators and rows for
+//! more of them ([`Layout::growing`]). The header says how many there are, and nobody touches the room
+//! before. A copy has none ([`dense`]). `Layout::for_memory(0)`, the smallest standard layout, has these:
 //!
 //! ```text
 //!       0   Header                         872448   Network operations, 512 of 192
@@ -129,8 +128,8 @@ pub struct Header {
     /// Executable graphs with captured calls that found no entry: their launches are not counted.
     pub graphs_full: AtomicU32,
     /// Why there are no kernel windows, or no more: 0 there are, 1 not asked for, 2 no CUPTI, 3 a tool that
-    /// brings a CUPTI of its own, 4 an error of CUPTI, 5 no memory, 6 no CUDA driver, 7 CUPTI would be too
-    /// dear: the GPU waits for its host.
+    /// brings a CUPTI of its own, 4 an error of CUPTI, 5 no memory, 6 no CUDA driver, 7 CUPTI would cost too
+    /// much, because the GPU waits for its host.
     pub windows_off: AtomicU32,
     /// CUPTI's error that ended them; for 7, by how much of the time it would slow the job at most, in units
     /// of 0.01 %.
@@ -378,8 +377,8 @@ pub(crate) const SECTIONS: usize = 10;
 
 /// The sections in the order of their offsets. Staging is last because its end is seldom used, and the end of
 /// a mapping may go away in a forked child. That happens if another thread of the parent was looking up a
-/// library at the fork: glibc's first look-up in the child unmaps the place that ld.so.cache had in the
-/// parent, and the end of a new mapping may be there.
+/// library at the fork. Then glibc's first look-up in the child unmaps the place that ld.so.cache had in the
+/// parent, and by now the end of a new mapping may be there.
 const ORDER: [Section; SECTIONS] = [
     Section::Strings,
     Section::Comms,

@@ -93,9 +93,9 @@ fn rounded_up(error: u32) -> u32 {
 /// Times are kept in steps of so many ticks and ns. Events resolve much less.
 const GRAIN: u64 = 16;
 
-/// Makes a new anchor if the newest is old, or `at_once`. The new anchor then confirms the times of the
-/// launches that ended since the one before, if the GPU's clock and the host's went on alike; else these
-/// times are forgotten.
+/// Makes a new anchor if the newest is old, or `at_once`. If the GPU's clock and the host's went on alike,
+/// the new anchor confirms the times of the launches that ended since the one before. If not, these times are
+/// forgotten.
 pub(super) fn refresh(
     anchor: &mut GpuAnchor,
     driver: &Driver,

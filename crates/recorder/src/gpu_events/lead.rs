@@ -5,11 +5,11 @@
 //!   GPU                                      begins i ── …
 //! ```
 //!
-//! If the GPU begins a launch only after the host has made the next one, all that the host launched between
-//! them was there before the GPU came to it: the GPU did not wait for the host in that time. If that is so
-//! for nearly all of the time, the host could be slower without anybody noticing. To be far behind at the
-//! launches themselves is not enough: in a step of DDP the host is ahead in the backward pass, where the
-//! AllReduces are, and not in the optimizer.
+//! If the GPU begins a launch only after the host has made the next one, the GPU found all work between them
+//! ready: it did not wait for the host in that time. If that is so for nearly all of the time, the host could
+//! be slower without anybody noticing. It is not enough if the GPU is far behind at the launches themselves.
+//! In a step of DDP the host is ahead in the backward pass, where the AllReduces are, but not in the
+//! optimizer.
 
 use capture::rows::Ticks;
 

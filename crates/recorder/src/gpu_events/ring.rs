@@ -1,8 +1,7 @@
 //! The event pairs of a communicator, and the times of its newest launches.
 //!
-//! A pair goes through three counts, each of which follows the one before: `pushed` (the launching thread
-//! recorded both events), `done` (the poller saw them end and kept their [`Span`]), `sure` (an anchor behind
-//! them confirmed the time).
+//! A pair goes through three counts, in this order. `pushed`: the launching thread recorded both events.
+//! `done`: the poller saw them end and kept their [`Span`]. `sure`: an anchor behind them confirmed the time.
 //!
 //! The first stream that is made to wait for the launch gets an event of the pair's, just before it waits
 //! ([`Ring::awaited`]). Its thread marks the pair in `marked`, and the poller finds it there
@@ -390,7 +389,7 @@ impl Ring {
         self.marked.iter().any(|word| word.load(Relaxed) != 0)
     }
 
-    /// Keeps what is known of streams that wait for launches that have ended; `measure` tells the time from
+    /// Keeps what is known of streams that wait for launches that have ended. `measure` gives the time from
     /// the event of such a stream to the launch's end, if the stream has come to it.
     pub(super) fn take_waits(
         &self,

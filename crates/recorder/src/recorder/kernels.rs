@@ -58,9 +58,10 @@ impl Recorder {
         handle
     }
 
-    /// Two calls of a communicator overlap on a channel. NCCL runs calls there one after the other, but for
-    /// calls that it fused into one batch of a launch: their stamps lie some 160 ns apart, and all span the
-    /// batch (seen on H200). Any other overlap means that at least one of the stamps is another call's.
+    /// Two calls of a communicator overlap on a channel. NCCL runs calls there one after the other. Calls
+    /// that it fused into one batch of a launch are the exception: their stamps lie some 160 ns apart, and
+    /// all span the batch (seen on H200). Any other overlap means that at least one of the stamps is another
+    /// call's.
     #[cold]
     fn overlap(&self, inside: &Inside, row: &Row, group: u64, last: &Channel, equal: bool) {
         // Below ABI v5 a call's group is not known. Two calls that start at the same moment are then taken

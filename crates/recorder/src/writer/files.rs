@@ -54,8 +54,8 @@ impl Writer {
 
     /// Begins another trace file, with the account of the one that is removed for it.
     ///
-    /// If the process ends meanwhile, each call is in one place: the account counts once it is whole in the
-    /// new file, and nothing is staged until the header has the new file's number.
+    /// If the process ends meanwhile, each call is still in one place. The account counts once it is whole in
+    /// the new file, and nothing is staged until the header has the new file's number.
     fn next_file(&mut self) -> io::Result<()> {
         let header = self.recorder.header();
         let first_block = header.block_number.load(Relaxed);

@@ -2,8 +2,8 @@
 //!
 //! Shapes and contents are staged as soon as they are known, because a process that is killed leaves its
 //! counts in the live part, which only has their numbers. Executable graphs are staged at flushes, when they
-//! have changed. Those that are gone are kept here until there are [`GONE`] of them; the oldest are then
-//! folded into counts, so that a program that makes a graph for each step takes no more and no more memory.
+//! have changed. Graphs that are gone are kept here until there are [`GONE`] of them. Then the oldest are
+//! folded into counts. So memory stays bounded in a program that makes a graph for each step.
 
 use super::Writer;
 use crate::graphs::New;
