@@ -17,7 +17,7 @@
 //! rank's own GPU. [`InheritedFrom`] says on which communicator it was, and for whom it waited there.
 //!
 //! **Proof.** Over hosts, `last_proved` counts the operations in which the hosts' clocks prove that the rank
-//! arrived last: it began after every other rank, for every offset of the clocks within its bounds
+//! arrived last: it began after every other rank, whatever the offset of the clocks within its bounds
 //! ([`crate::clocks`]). Of the rest it rests on common ends.
 //!
 //! Rule: the sum of `cost_rank_us` over ranks is the sum of `wait_rank_us`, and `inherited_rank_us` is a part
@@ -64,8 +64,8 @@ pub struct Arrivals {
     pub wait_rank_us: f64,
     /// What each operation would have ended earlier with its last rank on time, µs of the wall.
     pub saving_wall_us: f64,
-    /// Of all operations, where launches were left out of the sample that is timed; all other figures are of
-    /// those that were timed.
+    /// Of all operations, also if launches were left out of the sample that is timed. All other figures are
+    /// of the timed ones only.
     pub sampled: Option<SampledArrivals>,
     /// By largest own saving.
     pub ranks: Vec<RankArrivals>,

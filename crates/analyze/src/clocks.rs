@@ -185,8 +185,8 @@ pub(crate) struct Offsets {
 }
 
 impl Offsets {
-    /// Bounds on the clock of `host` less that of `base`, whose index is lower, at an operation that ended at
-    /// `at` on `base`, ns.
+    /// Bounds on the clock of `host` less that of `base`, ns, at an operation that ended at `at` on `base`.
+    /// The index of `base` is the lower one.
     pub fn between(&self, base: u32, host: u32, at: i64) -> Option<(i64, i64)> {
         if base == host {
             return Some((0, 0));

@@ -14,8 +14,9 @@
 //! - `in_birth`: its number was taken and its row not there yet when the process ended or was stopped;
 //! - `unexplained`: none of the above, so the figures do not add up, and the report says so.
 //!
-//! Calls that no recorder here knows of are counted apart, in `missing_at_least`: calls of ranks that are not
-//! here, and calls that a rank made after the end of its recording. Other ranks' operations prove them.
+//! Calls that no recorder here knows of are counted apart, in `missing_at_least`. These are calls of ranks
+//! that are not here, and calls that a rank made after the end of its recording. Other ranks' operations
+//! prove them.
 //!
 //! Rule: `announced` = `recorded` + all of `lost`, for each process and for the job. Where more is recorded
 //! than was announced, `adds_up` is false.
@@ -139,8 +140,8 @@ impl Completeness {
         absent.chain(partial).collect()
     }
 
-    /// What ranks lack that are here, as a sentence: calls in damaged files, and such that were only in a
-    /// memory that is not here. `None` if no rank lacks a part of its calls that matters.
+    /// What the ranks that are here lack, as a sentence: calls in damaged files, and calls that were only in
+    /// a memory that is not here. `None` if no rank lacks a part of its calls that matters.
     pub fn not_here(&self) -> Option<String> {
         let missing = |rank: &RankCompleteness| -> u64 {
             let causes = NOT_HERE.iter().filter_map(|cause| rank.lost.get(*cause));

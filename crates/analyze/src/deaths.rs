@@ -4,9 +4,8 @@
 //! a process that did not end its recording with the others of its communicators. It is a [`Death`] if its
 //! recorder stopped before theirs, and if others made later calls there, which now can't complete.
 //!
-//! Rule: a process that may still live is no death. After a wait that lasted, the order in which processes
-//! were ended proves nothing, so the others must have made a call shortly before the end of the first, or
-//! later.
+//! Rule: a process that may still live is no death. After a long wait, the order in which processes were
+//! ended proves nothing. So the others must have made a call shortly before the end of the first, or later.
 
 use crate::executions::{Execution, Walk};
 use crate::job::ranges;

@@ -1,7 +1,7 @@
 //! Two runs side by side: what became slower or faster, what changed around it, what appeared or vanished.
 //!
-//! [`Run::of`] takes from a capture what a comparison needs, so that one capture is in memory at a time;
-//! [`diff`] sets two of them side by side and judges [`Criterion`]s.
+//! [`Run::of`] takes from a capture what a comparison needs, so that only one capture is in memory at a time.
+//! [`diff`] compares two of them and judges [`Criterion`]s.
 //!
 //! Operations are compared by kind: function, datatype, bytes, ranks and the communicator's [`Role`]. Another
 //! algorithm, protocol or number of channels is a change of the kind, not another kind. Compared is the time

@@ -1,8 +1,8 @@
 //! What a job ran in, and how two jobs differ in it.
 //!
 //! [`facts`] gathers what the recorder wrote about each process, with its variables and the topology, into
-//! one value per key (`8.8 (2 of 8 processes)` where processes differ); [`changes`] lists the keys whose
-//! values differ.
+//! one value per key. If processes differ, the value says so: `8.8 (2 of 8 processes)`. [`changes`] lists the
+//! keys that differ between two runs.
 //!
 //! Rule: what differs in any two runs (process ids, times, the capture's own folder, addresses) is no fact of
 //! the environment. Which hosts and GPUs it was is one, of the kind [`Kind::Placement`].

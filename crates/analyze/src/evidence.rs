@@ -1,11 +1,11 @@
 //! What the operations of the ranks that are here prove of the calls of those that are not.
 //!
 //! Every rank of a communicator takes part in each of its collectives. So if a rank has an AllReduce that
-//! ended, all ranks of the communicator have made that call and all collectives before it, whether or not
-//! anything of them is here. A [`Gatherer`] counts for each [`Member`] (a rank of a communicator that is
-//! here) how many collectives it made there, and how many of these all ranks have made for certain.
-//! [`Gatherer::finish`] compares the members of a communicator, and finds how many calls of each rank are
-//! missing at least.
+//! ended, all ranks of the communicator have made that call and all collectives before it. That holds even
+//! for ranks of which nothing is here. A [`Gatherer`] counts two things for each [`Member`] (a rank of a
+//! communicator that is here): how many collectives it made there, and how many of these all ranks have made
+//! for certain. [`Gatherer::finish`] compares the members of a communicator, and finds how many calls of each
+//! rank are missing at least.
 //!
 //! What proves a collective to be everybody's:
 //!

@@ -7,14 +7,14 @@
 //!    these.
 //! 2. `waits` finds operations that some ranks are in and others lack, and operations that all are in and
 //!    that do not end.
-//! 3. `wait_for` follows ranks that wait to those that wait for nobody, and `network` does the same with the
-//!    network operations of a call that does not end; `mismatch` finds calls that do not fit.
+//! 3. `wait_for` follows ranks that wait to those that wait for nobody. `network` does the same with the
+//!    network operations of a call that does not end. `mismatch` finds calls that do not fit.
 //! 4. `decide` chooses the [`Verdict`]. What can't end by itself is a hang at once: a rank that is dead or
 //!    has left, calls that do not fit. All else is a hang only by time (`limits`).
 //!
 //! Rule: the verdict is a function of the capture and its [`Conditions`], and it is facts, not words. Nobody
-//! is named for want of evidence: what may be hidden by a missing file, lost rows or host timing is a fact of
-//! its own, and [`Verdict::certain`] is then false.
+//! is named for lack of evidence. What a missing file, lost rows or host timing may hide is a fact of its
+//! own, and [`Verdict::certain`] is then false.
 
 mod alignment;
 mod calls;

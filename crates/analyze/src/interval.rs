@@ -9,8 +9,9 @@
 //! batch. The spread of the batches' means gives the error of the whole, by Student's t. Where neighbouring
 //! batches are still alike, the error is widened by their correlation; that estimate is rough too, so half of
 //! the batches − 1 degrees of freedom count. Two runs are compared by the logarithm of the ratio (delta
-//! method), with Welch's degrees of freedom. A block bootstrap would say the same with random numbers, a seed
-//! and a thousand times the work, and its percentiles are too narrow for few blocks, which t is not.
+//! method), with Welch's degrees of freedom. A block bootstrap would give the same with random numbers, a
+//! seed and a thousand times the work. And for few blocks its percentiles are too narrow, while those of t
+//! are not.
 //!
 //! What the tests hold it to, on synthetic AR(1) durations: a 95 % interval covers the truth in at least 90 %
 //! of the runs up to a correlation of 0.8 between neighbours (0.9 from 100 operations on).

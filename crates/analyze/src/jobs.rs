@@ -2,8 +2,8 @@
 //!
 //! Processes that share a communicator are of one job. Groups of processes that share none are put together
 //! unless something shows that they are not of one job. Such signs are the same rank of the launcher in both,
-//! different batch jobs or numbers of ranks, or, if ranks are not known, that one ended before the other
-//! began.
+//! different batch jobs, or different numbers of ranks. If ranks are not known, it is a sign that one ended
+//! before the other began.
 //!
 //! Rule: two jobs are never taken for one because their figures fit together. Programs that a rank runs one
 //! after the other count as two jobs.

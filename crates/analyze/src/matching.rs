@@ -1,6 +1,6 @@
 //! Matches the calls of many ranks into operations, to find each operation's shortest rank.
 //!
-//! A [`Matcher`] takes the executions of one process after another, in any order of processes, and keeps one
+//! A [`Matcher`] takes the executions of one process after another, in any order of processes. It keeps one
 //! [`Slot`] for each operation: how many ranks have a GPU time, their sum, and the shortest one. The rank
 //! that arrives last waits for nobody, so its time is the shortest, and closest to the transfer.
 //!
@@ -209,8 +209,8 @@ impl Matcher {
         keys.into_iter().map(|(_, key)| key).collect()
     }
 
-    /// Hands the row of every operation that has a GPU time on each of its communicator's ranks to `each`,
-    /// with the shortest time and the mean over ranks, ns; in no order.
+    /// Hands the rows of operations to `each`, in no order, with the shortest time and the mean over ranks,
+    /// ns. Only operations with a GPU time on each of their communicator's ranks are handed over.
     pub fn whole(&self, capture: &Capture, mut each: impl FnMut(u32, u64, u64)) {
         for (key, index) in &self.known {
             let communicator = capture.communicators.get(key.communicator as usize);

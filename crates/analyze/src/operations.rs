@@ -5,10 +5,11 @@
 //! here. Calls captured into a CUDA graph are templates, counted as `captured`; their replays are calls, each
 //! launch of the graph one of each.
 //!
-//! Two times are kept apart. `time_us` is GPU time, from NCCL's stamps or from CUDA events, of calls whose
-//! time can be believed; a call of a fused batch has none, because the stamps are the batch's, unless the
-//! batch is one operation. `host_us` is the time the program spent in the call, from API entry to return. The
-//! first call of each rank on a communicator, its warm-up, is counted in both and is in neither's statistics.
+//! Two times are kept apart. `time_us` is GPU time: from NCCL's stamps or from CUDA events, and only of calls
+//! that have a time worth believing. A call of a fused batch has none, because the stamps are the batch's.
+//! The exception is a batch that is one operation. `host_us` is the time the program spent in the call, from
+//! API entry to return. The first call of each rank on a communicator, its warm-up, is counted in both and is
+//! in neither's statistics.
 //!
 //! Two bandwidths are kept apart, too. `algbw_gb_per_s` and `busbw_gb_per_s` are of the operation: its size
 //! by the time of its shortest rank, which waited least; the row gives that of the median operation.

@@ -1,13 +1,13 @@
 //! How much of the run each rank spent in NCCL, and which ranks differ from the rest.
 //!
-//! [`add`] takes one process and gives a [`RankRow`] for each GPU that it drives; [`finish`] says what is
-//! usual over all ranks and names those that are not. A rank that spends less time in NCCL than the others is
-//! the one they wait for: it arrives last.
+//! [`add`] takes one process and gives a [`RankRow`] for each GPU that it drives. [`finish`] works out what
+//! is usual over all ranks, and names the ranks that differ. A rank that spends less time in NCCL than the
+//! others is the one they wait for: it arrives last.
 //!
 //! Rule: `nccl_us` is the length of the union of a rank's intervals, so that calls at the same time count
 //! once, and `share` is never above 1. `sum_us` is the plain sum and may exceed both. Of a sample (`basis` is
-//! `sample`) both are estimates: each kind of call counts as often as it was made for each time that it was
-//! timed, and calls at the same time may count twice.
+//! `sample`), both are estimates. Each time stands for as many calls of its kind as were made for one that
+//! was timed, and calls at the same time may count twice.
 
 use crate::coverage::Coverage;
 use crate::executions::{Execution, Place, Walk};

@@ -1,11 +1,11 @@
 //! What a communicator is for, so that communicators of two runs can be set side by side.
 //!
 //! NCCL's hash is another one in every run. A [`Role`] is what stays: name, ranks, nodes, and which of the
-//! job's ranks are members, relative to the first: the eight tensor-parallel groups of a job are one role,
-//! its data-parallel groups another. Communicators that live at the same time with the very same members are
-//! different roles (the first, the second, …); one that is made anew after its predecessor has ended keeps
-//! the role. [`align`] pairs the roles of two runs, by all of this first and by less where that finds no
-//! partner, and says by what.
+//! job's ranks are members, relative to the first. The eight tensor-parallel groups of a job are one role,
+//! and its data-parallel groups are another. Communicators that live at the same time with the very same
+//! members are different roles (the first, the second, …). One that is made anew after its predecessor has
+//! ended keeps the role. [`align`] pairs the roles of two runs, by all of this first and by less where that
+//! finds no partner, and says by what.
 //!
 //! Rule: a role has at most one partner, and the same two captures always give the same pairs.
 

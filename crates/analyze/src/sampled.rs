@@ -1,9 +1,9 @@
 //! What a sample of calls says of all of them.
 //!
-//! A [`Stretches`] takes the times of a rank's sampled calls in their order, summed up in equal stretches of
-//! the run, few enough to be kept for every row of a table. Stretches of several ranks are laid on each
-//! other, because a slow moment is slow for all. [`Sampled`] is the estimate for all calls, with its 95 %
-//! interval by [`crate::interval`].
+//! A [`Stretches`] takes the times of a rank's sampled calls in their order, and adds them up in equal
+//! stretches of the run. There are few enough of these to keep them for every row of a table. Stretches of
+//! several ranks are laid on each other, because a slow moment is slow for all. [`Sampled`] is the estimate
+//! for all calls, with its 95 % interval by [`crate::interval`].
 //!
 //! Rule: an estimate is given beside the figures of the calls that were timed, never in their place.
 

@@ -1,7 +1,7 @@
 //! Which NCCL_ALGO and NCCL_PROTO settings took effect.
 //!
-//! What was asked for is read from the environment that the recorder saw, and what was done from the
-//! algorithm and protocol that NCCL told of each call; kernel names say neither.
+//! What was asked for is read from the environment that the recorder saw. What was done is read from the
+//! algorithm and protocol that NCCL reported for each call. Kernel names show neither.
 //!
 //! Rule: a call whose algorithm NCCL did not tell is counted as not told, never as obeyed. A reason is only
 //! given where it is a property of the algorithm.

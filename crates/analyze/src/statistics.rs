@@ -4,8 +4,8 @@
 //! for plots, as a [`Histogram`].
 //!
 //! Rule: a percentile is a value that was observed (nearest rank), or the middle of the histogram bucket that
-//! holds it; the median of an even number is the mean of the two in the middle. p99 of fewer than 100
-//! durations would be the largest, so it is not given.
+//! holds it. The median of an even number of values is the mean of the two in the middle. p99 of fewer than
+//! 100 durations would be the largest, so it is not given.
 //!
 //! Source: nearest rank is definition 1 of R. J. Hyndman and Y. Fan, "Sample quantiles in statistical
 //! packages", The American Statistician 50(4), 1996.

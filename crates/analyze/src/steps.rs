@@ -4,10 +4,10 @@
 //! number of calls after which the same calls (communicator, function, datatype, count) come again.
 //! Candidates are the distances between equal stretches of calls; one is judged by how many of all calls it
 //! explains. What lies in between (start-up, checkpoints, evaluation) explains nothing and breaks nothing.
-//! Loops nest: layers repeat in a step, steps between two evaluations. The shortest period is taken that
-//! explains nearly as much as the best and in which at least three calls differ, as those of a layer seldom
-//! do; without such a one, that with the most different calls. If more time lies between its occurrences than
-//! in them, a longer one is looked for.
+//! Loops nest: layers repeat in a step, steps between two evaluations. Of the periods that explain nearly as
+//! much as the best, the shortest is taken in which at least three calls differ: the calls of a layer seldom
+//! do. If there is none, the one with the most different calls is taken. If more time lies between its
+//! occurrences than in them, a longer one is looked for.
 //!
 //! A step begins after the longest pause of the pattern, where the host waits or computes.
 //!

@@ -5,9 +5,9 @@
 //! the stream stood still: that time of the call is *exposed*. A [`Gatherer`] adds it up by operation and
 //! by rank; what was timed stands for all calls of its kind.
 //!
-//! It is a lower end. A call that no other stream waits for may run on the compute stream itself, and stop
-//! it for as long as it runs: the GPU time of these calls is `unwaited_us`, and exposed and this together
-//! are the upper end.
+//! It is a lower end. A call that no other stream waits for may run on the compute stream itself. Then it
+//! stops that stream for as long as it runs. `unwaited_us` is the GPU time of these calls. The upper end is
+//! the sum of exposed time and this.
 //!
 //! Rule: a call counts once, by the first stream that waited. Calls of one launch have one wait, which is the
 //! first one's.

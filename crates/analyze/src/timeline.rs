@@ -1,8 +1,8 @@
 //! The run over time: what happened in each of some 200 buckets, over all ranks.
 //!
-//! A [`Gatherer`] takes one process at a time, by a [`ProcessBins`] that adds its calls to the bins of their
-//! GPUs; [`Gatherer::finish`] puts all of them on the clock of the first host and into buckets of one width,
-//! which is a power of two ns.
+//! A [`Gatherer`] takes one process at a time: a [`ProcessBins`] adds the process's calls to the bins of
+//! their GPUs. [`Gatherer::finish`] puts all bins on the clock of the first host, and joins them to buckets
+//! of one width. The width in ns is a power of two.
 //!
 //! Calls are counted at their begin. Bytes and times are split over the buckets in which the call's kernel
 //! ran, by their share of time. If the kernel's time on the host's clock is not known, the call lies where
@@ -376,8 +376,8 @@ impl ProcessBins {
 }
 
 impl Lane {
-    /// A kernel's time on the host's clock. One that is on the GPU's own clock is moved by the least that the
-    /// host was behind in seeing an end, and lies within what is seen of the process.
+    /// A kernel's time on the host's clock. A call that is on the GPU's own clock is moved by the least delay
+    /// with which the host saw an end. It then lies within what is seen of the process.
     fn on_host(&self, ns: u64) -> i64 {
         let ns = i64::try_from(ns).unwrap_or(i64::MAX);
         let Some((from, to)) = self.bins.range() else {

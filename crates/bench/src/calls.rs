@@ -1,7 +1,8 @@
 //! Every call as a Parquet file.
 //!
-//! One row for each call of each rank, in the order of the run: also those that are not timed, so that a
-//! profiler's count can be held against them. `mode` tells them apart: `warmup` and `check` have no time.
+//! One row for each call of each rank, in the order of the run. Calls that are not timed have rows, too, so
+//! that a profiler's count can be compared with them. `mode` tells them apart: `warmup` and `check` have no
+//! time.
 //!
 //! Rule: one batch of rows is in memory at a time, so memory does not grow with the calls.
 

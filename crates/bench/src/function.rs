@@ -1,7 +1,7 @@
 //! What is measured: functions, and how many elements each rank sends and receives for a size.
 //!
-//! Sizes and counts follow nccl-tests: the size of AllGather, ReduceScatter, AlltoAll, Gather and Scatter is
-//! that of the larger buffer, and their count is what the API takes, for each rank.
+//! Sizes and counts follow nccl-tests. The size of AllGather, ReduceScatter, AlltoAll, Gather and Scatter is
+//! that of the larger buffer. Their count is what the API takes, for each rank.
 //!
 //! Rule: [`Shape`] alone knows where a rank's data lies; the calls and the check both ask it.
 

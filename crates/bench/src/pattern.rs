@@ -1,8 +1,8 @@
 //! The data that ranks send, and what must arrive.
 //!
-//! An element's value depends on its rank, its index and the case, and repeats after [`PERIOD`] elements: a
-//! prime, so that data moved by any of NCCL's chunk sizes is noticed, and buffers of gigabytes are filled and
-//! compared at the speed of a copy.
+//! An element's value depends on its rank, its index and the case. Values repeat after [`PERIOD`] elements.
+//! The period is a prime, so that data that NCCL moved by a whole chunk is noticed, whatever the chunk's
+//! size. And because values repeat, buffers of gigabytes are filled and compared at the speed of a copy.
 //!
 //! Rule: every value and every partial reduction is exact in the datatype.
 

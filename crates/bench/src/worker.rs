@@ -1,6 +1,6 @@
 //! One rank: it does what the lead orders, on one GPU.
 //!
-//! A second thread tells the lead where the rank is, also while the first one is stuck in NCCL, and ends the
+//! A second thread tells the lead where the rank is, even while the first one is stuck in NCCL. It ends the
 //! process when the lead is gone.
 //!
 //! Rule: between the start and the end of what is timed there are NCCL's calls, event records and clock

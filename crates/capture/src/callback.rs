@@ -12,6 +12,8 @@
 //! A descriptor's pointers to strings are kept as they were; the [`What::Text`] record that gives a pointer's
 //! text comes before its first use.
 
+use crate::rows::Ticks;
+
 /// Bytes before the payload.
 pub const HEADER: usize = 32;
 
@@ -54,7 +56,7 @@ pub struct Callback<'a> {
     pub abi: u8,
     /// Number of the calling thread, from 0 in order of first call.
     pub thread: u32,
-    pub ticks: u64,
+    pub ticks: Ticks,
     pub subject: u64,
     pub result: u64,
     pub payload: &'a [u8],
@@ -73,7 +75,7 @@ impl Callback<'_> {
         out[2] = self.what as u8;
         out[3] = self.abi;
         out[4..8].copy_from_slice(&self.thread.to_le_bytes());
-        out[8..16].copy_from_slice(&self.ticks.to_le_bytes());
+        out[8..16].copy_from_slice(&self.ticks.0.to_le_bytes());
         out[16..24].copy_from_slice(&self.subject.to_le_bytes());
         out[24..32].copy_from_slice(&self.result.to_le_bytes());
         out
@@ -88,7 +90,7 @@ pub fn read(payload: &[u8]) -> impl Iterator<Item = Callback<'_>> {
         let head = u64_at(0)?;
         let len = (head & 0xffff) as usize;
         let fields = rest.get(..len)?.get(HEADER..)?;
-        let (ticks, subject, result) = (u64_at(8)?, u64_at(16)?, u64_at(24)?);
+        let (ticks, subject, result) = (Ticks(u64_at(8)?), u64_at(16)?, u64_at(24)?);
         rest = rest.get(len.next_multiple_of(8)..).unwrap_or(&[]);
         let Some(what) = What::from_u8((head >> 16) as u8) else {
             continue;
@@ -116,7 +118,7 @@ mod tests {
                 what: What::Text,
                 abi: 5,
                 thread: 0,
-                ticks: 1,
+                ticks: Ticks(1),
                 subject: 0xdead,
                 result: 0,
                 payload: b"AllReduce",
@@ -125,7 +127,7 @@ mod tests {
                 what: What::Start,
                 abi: 5,
                 thread: 3,
-                ticks: 2,
+                ticks: Ticks(2),
                 subject: 9,
                 result: 77,
                 payload: &[1; 112],
@@ -134,7 +136,7 @@ mod tests {
                 what: What::Stop,
                 abi: 5,
                 thread: 3,
-                ticks: 3,
+                ticks: Ticks(3),
                 subject: 77,
                 result: 0,
                 payload: &[],

@@ -31,15 +31,18 @@
 //! A moment on the host is in [`Ticks`], and a moment on the GPU's own clock is a [`GpuTime`]. So the
 //! compiler keeps the two clocks apart, and both from lengths in ns.
 //!
-//! To add a field: find the cache line of the thread that writes it, put the field where a `spare` is, give
-//! it the next free column number and `plain`, and say in `SPEC.md` what it means. Nothing else needs to
+//! To add a field: find the cache line of the thread that writes it, and put the field where a `spare` is.
+//! Give it the next free column number and `plain`, and say in `SPEC.md` what it means. Nothing else needs to
 //! change: a block says how many columns it has, so readers of the same major number leave out what they do
 //! not know.
 //!
 //! Rule: the order is that of the bytes in a live row, and a column keeps its number. Both are the format.
 
 use crate::varint::{unzigzag, zigzag};
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU16, AtomicU32, AtomicU64, AtomicU8,
+    Ordering::{self, Relaxed},
+};
 
 /// Calls the macro `$make` with the fields of a call.
 macro_rules! call_fields {
@@ -187,6 +190,18 @@ impl Ticks {
     pub fn since(self, then: Ticks) -> u64 {
         self.0.saturating_sub(then.0)
     }
+
+    /// How many ticks this is after the other; negative if it is before.
+    #[inline]
+    pub fn after(self, other: Ticks) -> i64 {
+        self.0.wrapping_sub(other.0) as i64
+    }
+
+    /// So many ticks later; earlier if negative.
+    #[inline]
+    pub fn plus(self, ticks: i64) -> Ticks {
+        Ticks(self.0.wrapping_add_signed(ticks))
+    }
 }
 
 /// A moment on the GPU's clock, in its nanoseconds, which begin anywhere; 0 is not known.
@@ -194,13 +209,44 @@ impl Ticks {
 pub struct GpuTime(pub u64);
 
 macro_rules! moments {
-    ($($type:ident)*) => { $(
+    ($($type:ident $live:ident;)*) => { $(
+        #[doc = concat!("A [`", stringify!($type), "`] in memory that several threads and processes use.")]
+        #[derive(Debug, Default)]
+        #[repr(transparent)]
+        pub struct $live(AtomicU64);
+
+        impl $live {
+            /// As of an atomic integer.
+            #[inline]
+            pub fn load(&self, order: Ordering) -> $type {
+                $type(self.0.load(order))
+            }
+
+            /// As of an atomic integer.
+            #[inline]
+            pub fn store(&self, time: $type, order: Ordering) {
+                self.0.store(time.0, order);
+            }
+
+            /// As of an atomic integer; a failure to exchange is relaxed.
+            #[inline]
+            pub fn compare_exchange(
+                &self,
+                current: $type,
+                new: $type,
+                success: Ordering,
+            ) -> Result<$type, $type> {
+                let found = self.0.compare_exchange(current.0, new.0, success, Relaxed);
+                found.map($type).map_err($type)
+            }
+        }
+
         impl Field for $type {
-            type Live = AtomicU64;
+            type Live = $live;
             const COLUMNS: usize = 1;
             #[inline]
-            fn load(live: &AtomicU64) -> $type {
-                $type(live.load(Relaxed))
+            fn load(live: &$live) -> $type {
+                live.load(Relaxed)
             }
             #[inline]
             fn number(&self, _: usize) -> u64 {
@@ -214,7 +260,10 @@ macro_rules! moments {
     )* };
 }
 
-moments! { Ticks GpuTime }
+moments! {
+    Ticks AtomicTicks;
+    GpuTime AtomicGpuTime;
+}
 
 /// A type that a field may have.
 pub trait Field: Copy {
@@ -230,7 +279,7 @@ pub trait Field: Copy {
     fn from_numbers(number: impl Fn(usize) -> u64) -> Self;
 }
 
-/// What a live row has in place of a `T`: the atomic integer of the same size, or an array of them.
+/// What a live row has in place of a `T`: the atomic value of the same size, or an array of them.
 pub type Live<T> = <T as Field>::Live;
 
 macro_rules! unsigned {

@@ -34,10 +34,10 @@ pub const FORMAT: Format = Format { major: 2, minor: 0 };
 /// The oldest major number that is read.
 pub const OLDEST: u16 = 1;
 
-/// Features that this reader knows, a bit each: those that must be known, and those that may be left out.
-/// There are none yet.
+/// The features that a reader must know to read a file, a bit each. This reader knows these; there are none
+/// yet.
 pub const REQUIRED: u32 = 0;
-/// See [`REQUIRED`].
+/// The features that a reader may leave out, as [`REQUIRED`].
 pub const OPTIONAL: u32 = 0;
 
 /// What a header says of its format.

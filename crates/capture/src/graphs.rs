@@ -2,9 +2,9 @@
 //!
 //! A [`Shape`] is what captured calls have in common; [`Contents`] is what one launch executes, as shapes in
 //! the order of capture. An executable graph ([`Exec`] in the live part, [`Executable`] in blocks) has
-//! contents and counts its launches. Those that are gone may be folded into one count for their contents
-//! ([`Folded`]), so that a program that makes graphs all the time takes no more and no more memory. A block
-//! of [`launches`](put_launches) has the launches one by one.
+//! contents and counts its launches. Graphs that are gone may be folded into one count for their contents
+//! ([`Folded`]). So a program that makes graphs all the time needs no more and no more memory. A block of
+//! [`launches`](put_launches) has the launches one by one.
 //!
 //! ```text
 //! Graphs: records one after the other until the payload ends, all integers base-128
@@ -21,6 +21,7 @@
 //! Rule: a later record of an executable graph, or of what was folded, replaces an earlier one. One without
 //! contents takes the earlier one back, because the graph was folded.
 
+use crate::rows::{AtomicTicks, Ticks};
 use crate::v1;
 use crate::varint::{put, put_column, unzigzag, zigzag, Reader};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -48,15 +49,15 @@ pub struct Exec {
     /// Launches that CUDA accepted. Threads may launch at the same time: each adds one.
     pub launches: AtomicU64,
     /// When the newest launch was called, ticks.
-    pub entered: AtomicU64,
+    pub entered: AtomicTicks,
     /// When the newest launch returned, ticks; before `entered` while one is under way.
-    pub returned: AtomicU64,
+    pub returned: AtomicTicks,
     /// The stream of the newest launch.
     pub stream: AtomicU64,
     /// When it was instantiated, or updated to these contents, ticks.
-    pub instantiated: AtomicU64,
+    pub instantiated: AtomicTicks,
     /// When it was destroyed or updated to something else, ticks; 0 while it is there.
-    pub destroyed: AtomicU64,
+    pub destroyed: AtomicTicks,
     /// Calls that one launch executes.
     pub calls: AtomicU32,
     /// The number that the same executable graph had with other contents; 0 none.
@@ -71,7 +72,7 @@ pub struct Launch {
     /// Launch + 1; 0 never used. Stored (Release) last.
     pub word: AtomicU64,
     /// When it was called, ticks.
-    pub entered: AtomicU64,
+    pub entered: AtomicTicks,
     /// The stream.
     pub stream: AtomicU64,
     /// Number of the executable graph.
@@ -119,12 +120,12 @@ pub struct Executable {
     pub contents: u32,
     pub before: u32,
     /// These as in [`Exec`].
-    pub instantiated: u64,
+    pub instantiated: Ticks,
     pub launches: u64,
-    pub entered: u64,
-    pub returned: u64,
+    pub entered: Ticks,
+    pub returned: Ticks,
     pub stream: u64,
-    pub destroyed: u64,
+    pub destroyed: Ticks,
 }
 
 impl Executable {
@@ -150,12 +151,12 @@ impl Executable {
             number: small(reader)?,
             contents: small(reader)?,
             before: small(reader)?,
-            instantiated: reader.get()?,
+            instantiated: Ticks(reader.get()?),
             launches: reader.get()?,
-            entered: reader.get()?,
-            returned: reader.get()?,
+            entered: Ticks(reader.get()?),
+            returned: Ticks(reader.get()?),
             stream: reader.get()?,
-            destroyed: reader.get()?,
+            destroyed: Ticks(reader.get()?),
         })
     }
 }
@@ -190,7 +191,7 @@ pub struct Launched {
     /// Number of the executable graph.
     pub exec: u32,
     /// When it was called, ticks.
-    pub entered: u64,
+    pub entered: Ticks,
     /// How long the call took, ticks.
     pub took: u32,
     /// The stream.
@@ -225,9 +226,16 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record) {
         }
         Record::Executable(e) => {
             let numbers = [e.number, e.contents, e.before].map(u64::from);
-            let times = [e.instantiated, e.launches, e.entered, e.returned];
+            let (begun, ended) = (e.instantiated.0, e.destroyed.0);
             all(5, &numbers);
-            for value in times.into_iter().chain([e.stream, e.destroyed]) {
+            for value in [
+                begun,
+                e.launches,
+                e.entered.0,
+                e.returned.0,
+                e.stream,
+                ended,
+            ] {
                 put(out, value);
             }
         }
@@ -288,7 +296,7 @@ pub fn record(reader: &mut Reader<'_>) -> Option<Record> {
 pub fn put_launches(out: &mut Vec<u8>, launches: &[Launched]) {
     let mut streams: Vec<u64> = Vec::new();
     let mut columns: [Vec<u64>; 4] = Default::default();
-    let first = launches.first().map_or(0, |l| l.entered);
+    let first = launches.first().map_or(Ticks(0), |l| l.entered);
     let mut last = first;
     for launch in launches {
         let known = streams.iter().position(|s| *s == launch.stream);
@@ -297,7 +305,7 @@ pub fn put_launches(out: &mut Vec<u8>, launches: &[Launched]) {
             streams.len() - 1
         });
         columns[0].push(launch.exec.into());
-        columns[1].push(zigzag(launch.entered.wrapping_sub(last) as i64));
+        columns[1].push(zigzag(launch.entered.after(last)));
         columns[2].push(launch.took.into());
         columns[3].push(stream as u64);
         last = launch.entered;
@@ -307,7 +315,7 @@ pub fn put_launches(out: &mut Vec<u8>, launches: &[Launched]) {
     for stream in streams {
         put(out, stream);
     }
-    put(out, first);
+    put(out, first.0);
     for column in &columns {
         put_column(out, column);
     }
@@ -322,7 +330,7 @@ pub fn launches(payload: &[u8]) -> Option<Vec<Launched>> {
         return None;
     }
     let streams: Vec<u64> = (0..streams).map(|_| reader.get()).collect::<Option<_>>()?;
-    let mut entered = reader.get()?;
+    let mut entered = Ticks(reader.get()?);
     let mut values = Vec::new();
     let mut columns = [const { None }; 4];
     for column in &mut columns {
@@ -331,7 +339,7 @@ pub fn launches(payload: &[u8]) -> Option<Vec<Launched>> {
     let [exec, since, took, stream] = columns.map(|c| c.expect("read above"));
     (0..n)
         .map(|i| {
-            entered = entered.wrapping_add(unzigzag(since.at(&values, i)) as u64);
+            entered = entered.plus(unzigzag(since.at(&values, i)));
             Some(Launched {
                 exec: u32::try_from(exec.at(&values, i)).ok()?,
                 entered,
@@ -388,12 +396,12 @@ mod tests {
                 number: 2,
                 contents: 1,
                 before: 1,
-                instantiated: u64::MAX,
+                instantiated: Ticks(u64::MAX),
                 launches: 1000,
-                entered: 5,
-                returned: 6,
+                entered: Ticks(5),
+                returned: Ticks(6),
                 stream: 0x57,
-                destroyed: 0,
+                destroyed: Ticks(0),
             }),
             Record::Folded(Folded {
                 contents: 1,
@@ -418,7 +426,7 @@ mod tests {
         )) {
             let launches: Vec<Launched> = launches
                 .into_iter()
-                .map(|(exec, entered, took, stream)| Launched { exec, entered, took, stream })
+                .map(|(exec, entered, took, stream)| Launched { exec, entered: Ticks(entered), took, stream })
                 .collect();
             let mut bytes = Vec::new();
             put_launches(&mut bytes, &launches);

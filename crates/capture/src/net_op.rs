@@ -7,6 +7,7 @@
 //! Rule: NCCL ends the steps of an operation in order, so the oldest open one is what the operation waits
 //! for.
 
+use crate::rows::{AtomicTicks, Ticks};
 use std::sync::atomic::{
     AtomicU32, AtomicU64, AtomicU8,
     Ordering::{Acquire, Relaxed},
@@ -37,9 +38,9 @@ pub struct NetOp {
     /// Which row it belongs to: generation << 46 | index << 28 | 28 bits of no meaning.
     pub row: AtomicU64,
     /// Started, ticks.
-    pub t_start: AtomicU64,
+    pub t_start: AtomicTicks,
     /// The newest stop of a step, ticks; 0 none yet.
-    pub t_step: AtomicU64,
+    pub t_step: AtomicTicks,
     /// ABI v1 to v3: bytes reported so far.
     pub bytes: AtomicU64,
     /// Peer's rank in the communicator, as a 32-bit number with sign.
@@ -56,9 +57,9 @@ pub struct NetOp {
     pub begun: AtomicU8,
     /// Which of `steps` are open, a bit each.
     pub open: AtomicU8,
-    /// For how long at least one of its steps was in the network's hands (a send accepted and not done, a
-    /// receive being flushed), ticks << 4 | steps that are now; while there are any, less the ticks of when
-    /// that began.
+    /// For how long at least one of its steps was in the network's hands (a send accepted and not done, or a
+    /// receive being flushed): ticks << 4 | the number of steps that are now. While there are any, the ticks
+    /// at which that began are subtracted.
     pub held: AtomicU64,
     /// By number modulo 8.
     pub steps: [Step; STEPS],
@@ -87,9 +88,9 @@ pub struct OpenNetOp {
     /// Steps done.
     pub done: u32,
     /// When it was started.
-    pub t_start: u64,
+    pub t_start: Ticks,
     /// When a step of it ended last.
-    pub t_step: Option<u64>,
+    pub t_step: Option<Ticks>,
     /// The oldest open step, if there is one.
     pub oldest: Option<OpenStep>,
 }
@@ -100,7 +101,7 @@ pub struct OpenStep {
     /// Its wait, an index into [`crate::live::WAITS`]; `None` when it was only started.
     pub wait: Option<u8>,
     /// Since when, ticks.
-    pub since: u64,
+    pub since: Ticks,
 }
 
 impl NetOp {
@@ -123,7 +124,7 @@ impl NetOp {
                 let wait = step.wait.load(Relaxed);
                 OpenStep {
                     wait: ((wait & 7) as u8).checked_sub(1).filter(|w| *w < 6),
-                    since: wait >> 3,
+                    since: Ticks(wait >> 3),
                 }
             });
         let t_step = self.t_step.load(Relaxed);
@@ -137,7 +138,7 @@ impl NetOp {
             steps: self.nsteps.load(Relaxed),
             done,
             t_start: self.t_start.load(Relaxed),
-            t_step: (t_step != 0).then_some(t_step),
+            t_step: (t_step != Ticks(0)).then_some(t_step),
             oldest,
         })
     }
@@ -169,7 +170,7 @@ mod tests {
         let open = op.open().expect("open");
         let oldest = OpenStep {
             wait: Some(3),
-            since: 190,
+            since: Ticks(190),
         };
         assert_eq!((open.oldest, open.begun), (Some(oldest), true));
     }
@@ -177,9 +178,9 @@ mod tests {
     #[test]
     fn any_bytes_are_read() {
         let op = NetOp::default();
-        for word in [&op.word, &op.row, &op.t_start] {
-            word.store(u64::MAX, Relaxed);
-        }
+        op.word.store(u64::MAX, Relaxed);
+        op.row.store(u64::MAX, Relaxed);
+        op.t_start.store(Ticks(u64::MAX), Relaxed);
         op.open.store(255, Relaxed);
         op.peer.store(u32::MAX, Relaxed);
         op.steps[0].wait.store(u64::MAX, Relaxed);

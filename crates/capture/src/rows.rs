@@ -26,7 +26,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub use crate::fields::{GpuTime, Ticks};
+pub use crate::fields::{AtomicGpuTime, AtomicTicks, GpuTime, Ticks};
 pub use decode::{Decoder, Outline, Shapes};
 pub use encode::Encoder;
 pub use record::{Record, Rest, Sealed, Shape};

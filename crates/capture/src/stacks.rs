@@ -84,9 +84,9 @@ impl Why {
     }
 }
 
-/// Where a frame is.
+/// The code that a frame runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place<'a> {
+pub enum Code<'a> {
     /// A Python function. The texts are UTF-8, but nobody checked that.
     Python {
         /// The line that the function is in; 0 not known.
@@ -121,8 +121,8 @@ pub enum Record<'a> {
     Frame {
         /// From 1.
         number: u32,
-        /// Where it is.
-        place: Place<'a>,
+        /// The code that it runs.
+        code: Code<'a>,
     },
     /// A stack.
     Stack {
@@ -163,10 +163,10 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record) {
             put_text(&mut body, path);
             1
         }
-        Record::Frame { number, place } => {
+        Record::Frame { number, code } => {
             put(&mut body, (*number).into());
-            match place {
-                Place::Python {
+            match code {
+                Code::Python {
                     line,
                     file,
                     function,
@@ -176,7 +176,7 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record) {
                     put_text(&mut body, file);
                     put_text(&mut body, function);
                 }
-                Place::Native { module, offset } => {
+                Code::Native { module, offset } => {
                     put(&mut body, 2);
                     put(&mut body, (*module).into());
                     put(&mut body, *offset);
@@ -230,13 +230,13 @@ fn record<'a>(kind: u64, body: &mut Reader<'a>) -> Option<Option<Record<'a>>> {
         },
         2 => {
             let frame = number(body)?;
-            let place = match body.get()? {
-                1 => Place::Python {
+            let code = match body.get()? {
+                1 => Code::Python {
                     line: number(body)?,
                     file: text(body)?,
                     function: text(body)?,
                 },
-                2 => Place::Native {
+                2 => Code::Native {
                     module: number(body)?,
                     offset: body.get()?,
                 },
@@ -244,7 +244,7 @@ fn record<'a>(kind: u64, body: &mut Reader<'a>) -> Option<Option<Record<'a>>> {
             };
             Record::Frame {
                 number: frame,
-                place,
+                code,
             }
         }
         3 => {
@@ -280,7 +280,7 @@ mod tests {
         vec![
             Record::Frame {
                 number: 1,
-                place: Place::Python {
+                code: Code::Python {
                     line: 12,
                     file: b"train.py",
                     function: b"step",
@@ -300,7 +300,7 @@ mod tests {
             },
             Record::Frame {
                 number: 2,
-                place: Place::Native {
+                code: Code::Native {
                     module: 300,
                     offset: 0x1234,
                 },

@@ -1,7 +1,7 @@
 //! Kernel windows: for a few steps at a time, everything that ran on a GPU and everything that the host asked
 //! it for.
 //!
-//! While a window is open, CUPTI hands out a record of each kernel, copy and fill ([`Ran`]), and the recorder
+//! While a window is open, CUPTI hands out a record of each kernel, copy and fill ([`Ran`]). The recorder
 //! notes the host's calls of the driver that launch, order or wait for such work ([`Asked`]). [`Window`] says
 //! from when to when, and how the window ended. Names of kernels are numbered through all windows of a
 //! process.
@@ -25,6 +25,7 @@
 //! Rule: a launch that was called between `open` and `closing` is in the window with all that it executed,
 //! however late that ran. What was launched before may run in the window and is not in it.
 
+use crate::rows::Ticks;
 use crate::varint::{put, put_column, unzigzag, zigzag, Reader};
 
 /// A window.
@@ -36,13 +37,13 @@ pub struct Window {
     /// launches of graphs. The same on all ranks.
     pub planned: u64,
     /// CUPTI was being switched on, ticks.
-    pub opening: u64,
+    pub opening: Ticks,
     /// CUPTI was on, ticks.
-    pub open: u64,
+    pub open: Ticks,
     /// CUPTI was being switched off, ticks.
-    pub closing: u64,
+    pub closing: Ticks,
     /// CUPTI was off, ticks.
-    pub closed: u64,
+    pub closed: Ticks,
     /// Kernels, copies and fills in it.
     pub ran: u32,
     /// Calls of the driver in it.
@@ -93,9 +94,9 @@ impl End {
 
 /// What ran on a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ran {
-    /// When it began, ticks.
-    pub start: u64,
+pub struct Ran<Time = Ticks> {
+    /// When it began.
+    pub start: Time,
     /// For how long, ns.
     pub ns: u64,
     /// Id of its name; 0 for copies and fills.
@@ -129,7 +130,7 @@ pub enum ActivityKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
     /// When it was called, ticks.
-    pub at: u64,
+    pub at: Ticks,
     /// How long it took, ticks.
     pub took: u64,
     /// What was asked.
@@ -173,10 +174,12 @@ impl Ask {
 /// Appends a window to a block of windows.
 pub fn put_window(out: &mut Vec<u8>, w: &Window) {
     put(out, w.number.into());
-    let times = [w.planned, w.opening, w.open, w.closing, w.closed];
-    let counts = [w.ran, w.asked, w.dropped, w.error].map(u64::from);
-    for value in times.into_iter().chain(counts) {
-        put(out, value);
+    put(out, w.planned);
+    for time in [w.opening, w.open, w.closing, w.closed] {
+        put(out, time.0);
+    }
+    for count in [w.ran, w.asked, w.dropped, w.error] {
+        put(out, count.into());
     }
     put(out, w.end as u64);
     put(out, w.code.into());
@@ -191,10 +194,10 @@ pub fn windows(payload: &[u8]) -> Option<Vec<Window>> {
         windows.push(Window {
             number: small(reader)?,
             planned: reader.get()?,
-            opening: reader.get()?,
-            open: reader.get()?,
-            closing: reader.get()?,
-            closed: reader.get()?,
+            opening: Ticks(reader.get()?),
+            open: Ticks(reader.get()?),
+            closing: Ticks(reader.get()?),
+            closed: Ticks(reader.get()?),
             ran: small(reader)?,
             asked: small(reader)?,
             dropped: small(reader)?,
@@ -227,13 +230,13 @@ pub fn names(payload: &[u8]) -> Option<Vec<(u32, &[u8])>> {
 
 /// Appends what ran on a device in a window.
 pub fn put_ran(out: &mut Vec<u8>, window: u32, device: u32, ran: &[Ran]) {
-    let first = ran.first().map_or(0, |r| r.start);
+    let first = ran.first().map_or(Ticks(0), |r| r.start);
     let mut columns: [Vec<u64>; 9] = Default::default();
     let (mut start, mut correlation, mut node) = (first, 0, 0);
     for r in ran {
         let since = |now: u64, last: u64| zigzag(now.wrapping_sub(last) as i64);
         let values = [
-            since(r.start, start),
+            zigzag(r.start.after(start)),
             r.ns,
             r.name.into(),
             r.stream.into(),
@@ -248,7 +251,7 @@ pub fn put_ran(out: &mut Vec<u8>, window: u32, device: u32, ran: &[Ran]) {
         }
         (start, correlation, node) = (r.start, r.correlation.into(), r.node);
     }
-    for value in [window.into(), device.into(), ran.len() as u64, first] {
+    for value in [window.into(), device.into(), ran.len() as u64, first.0] {
         put(out, value);
     }
     for column in &columns {
@@ -261,14 +264,14 @@ pub fn ran(payload: &[u8]) -> Option<(u32, u32, Vec<Ran>)> {
     let mut reader = Reader::new(payload);
     let (window, device) = (small(&mut reader)?, small(&mut reader)?);
     let n = number(&mut reader)?;
-    let mut start = reader.get()?;
+    let mut start = Ticks(reader.get()?);
     let mut values = Vec::new();
     let columns = columns::<9>(&mut reader, n, &mut values)?;
     let (mut correlation, mut node) = (0u64, 0u64);
     let all = (0..n).map(|i| {
         let at = |column: usize| columns[column].at(&values, i);
         let since = |last: u64, by: u64| last.wrapping_add(unzigzag(by) as u64);
-        start = since(start, at(0));
+        start = start.plus(unzigzag(at(0)));
         correlation = since(correlation, at(4));
         node = since(node, at(6));
         Some(Ran {
@@ -294,7 +297,7 @@ pub fn ran(payload: &[u8]) -> Option<(u32, u32, Vec<Ran>)> {
 /// Appends what the driver was asked for in a window.
 pub fn put_asked(out: &mut Vec<u8>, window: u32, asked: &[Asked]) {
     let mut threads: Vec<u32> = Vec::new();
-    let first = asked.first().map_or(0, |a| a.at);
+    let first = asked.first().map_or(Ticks(0), |a| a.at);
     let mut last = first;
     let mut columns: [Vec<u64>; 6] = Default::default();
     for a in asked {
@@ -304,7 +307,7 @@ pub fn put_asked(out: &mut Vec<u8>, window: u32, asked: &[Asked]) {
             threads.len() - 1
         });
         let values = [
-            zigzag(a.at.wrapping_sub(last) as i64),
+            zigzag(a.at.after(last)),
             a.took,
             a.kind as u64,
             thread as u64,
@@ -322,7 +325,7 @@ pub fn put_asked(out: &mut Vec<u8>, window: u32, asked: &[Asked]) {
         put(out, thread.into());
     }
     put(out, asked.len() as u64);
-    put(out, first);
+    put(out, first.0);
     for column in &columns {
         put_column(out, column);
     }
@@ -337,12 +340,12 @@ pub fn asked(payload: &[u8]) -> Option<(u32, Vec<Asked>)> {
         .map(|_| small(&mut reader))
         .collect::<Option<_>>()?;
     let n = number(&mut reader)?;
-    let mut last = reader.get()?;
+    let mut last = Ticks(reader.get()?);
     let mut values = Vec::new();
     let columns = columns::<6>(&mut reader, n, &mut values)?;
     let all = (0..n).map(|i| {
         let at = |column: usize| columns[column].at(&values, i);
-        last = last.wrapping_add(unzigzag(at(0)) as u64);
+        last = last.plus(unzigzag(at(0)));
         Some(Asked {
             at: last,
             took: at(1),
@@ -399,10 +402,10 @@ mod tests {
         let window = Window {
             number: 7,
             planned: 1 << 60,
-            opening: 1,
-            open: 2,
-            closing: 3,
-            closed: u64::MAX,
+            opening: Ticks(1),
+            open: Ticks(2),
+            closing: Ticks(3),
+            closed: Ticks(u64::MAX),
             ran: 5,
             asked: 6,
             dropped: 7,
@@ -424,7 +427,7 @@ mod tests {
         // A decode step: kernels in one graph, back to back, of five names.
         let ran: Vec<Ran> = (0..5000)
             .map(|i| Ran {
-                start: 1_000_000_000 + 8_000 * i,
+                start: Ticks(1_000_000_000 + 8_000 * i),
                 ns: 2_000 + 37 * (i % 50),
                 name: (i % 5) as u32 + 1,
                 stream: 7,
@@ -451,7 +454,7 @@ mod tests {
             let all: Vec<Ran> = all.into_iter().map(|ran| {
                 let (start, ns, name, stream, correlation, graph, node, kind) = ran;
                 let kind = [ActivityKind::Kernel, ActivityKind::Copy, ActivityKind::Fill][usize::from(kind)];
-                Ran { start, ns, name, stream, correlation, graph, node, kind, size: ns / 3 }
+                Ran { start: Ticks(start), ns, name, stream, correlation, graph, node, kind, size: ns / 3 }
             }).collect();
             let mut bytes = Vec::new();
             put_ran(&mut bytes, 3, 1, &all);
@@ -464,7 +467,7 @@ mod tests {
             0..100,
         )) {
             let all: Vec<Asked> = all.into_iter().map(|(at, took, kind, thread, stream, object)| Asked {
-                at, took, kind: Ask::from_u64(kind).expect("a kind"), thread, stream, object,
+                at: Ticks(at), took, kind: Ask::from_u64(kind).expect("a kind"), thread, stream, object,
             }).collect();
             let mut bytes = Vec::new();
             put_asked(&mut bytes, 9, &all);

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Rule: what was counted is there whatever becomes of the process, because the mapping is shared with the
-//! file; and a call that found no room is counted as lost, never dropped silently.
+//! file. A call that found no room is counted as lost, never dropped silently.
 
 use std::ffi::CStr;
 use std::os::fd::AsRawFd;

@@ -48,12 +48,12 @@ fn plugin() -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// What a call is, in words and numbers that do not depend on this run's host clock or string ids.
-/// What was recorded of a call, and its stamps.
-type Row = (Vec<String>, (u64, u64));
+/// What was recorded of a call, in words and numbers, and its GPU time stamps. Nothing in it depends on this
+/// run's host clock or string ids.
+type RecordedCall = (Vec<String>, (u64, u64));
 
 /// The calls of each process, by launcher's rank.
-fn rows(capture: &tables::Capture) -> BTreeMap<Option<u32>, Vec<Row>> {
+fn rows(capture: &tables::Capture) -> BTreeMap<Option<u32>, Vec<RecordedCall>> {
     // Host times and network waits are this run's; verdicts are judged by the recorder of the day.
     let columns: Vec<_> = tables::calls::COLUMNS
         .iter()
@@ -73,7 +73,7 @@ fn rows(capture: &tables::Capture) -> BTreeMap<Option<u32>, Vec<Row>> {
             !of_this_run && !of_network && !column.name.ends_with("_ns")
         })
         .collect();
-    let mut all: BTreeMap<_, Vec<Row>> = BTreeMap::new();
+    let mut all: BTreeMap<_, Vec<RecordedCall>> = BTreeMap::new();
     for row in capture.rows() {
         let values = columns
             .iter()

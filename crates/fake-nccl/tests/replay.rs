@@ -4,6 +4,7 @@ mod common;
 
 use capture::block::{self, BlockKind};
 use capture::callback::{record_bytes, Callback, What};
+use capture::rows::Ticks;
 use common::{log_plugin, program, Log};
 use fake_nccl::event::{Descr, Event, Handle, Seat};
 use fake_nccl::{replay::replay, Options};
@@ -16,7 +17,7 @@ struct Recording {
 
 impl Recording {
     fn add(&mut self, what: What, thread: u32, subject: u64, result: u64, payload: &[u8]) {
-        let ticks = self.bytes.len() as u64;
+        let ticks = Ticks(self.bytes.len() as u64);
         let record = Callback {
             what,
             abi: self.abi,

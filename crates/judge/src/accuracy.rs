@@ -1,10 +1,10 @@
 //! A profiler's times against the work's own times of the same calls.
 //!
 //! [`judge`] takes a run's accepted records and the calls that the work timed, function by function and size
-//! by size. *Paired*, each record is held against the call that it is of: by order where all calls of the key
-//! are there, else by sequence number where every call of the function is known. *Unpaired*, the two sets of
-//! times are compared as a whole: the Wasserstein-1 distance is the mean amount by which a time has to be
-//! moved to make one set the other.
+//! by size. *Paired*, each record is compared with the call that it is of. They are paired by order if all
+//! calls of the key are there, else by sequence number if every call of the function is known. *Unpaired*,
+//! the two sets of times are compared as a whole by the Wasserstein-1 distance. That is the mean amount by
+//! which a time has to be moved to make one set the other.
 //!
 //! Rule: calls that were not recorded, or without a time, are in no figure here; how many there are stands
 //! beside it. The error is the profiler's time less the work's.
@@ -97,8 +97,7 @@ pub fn collect(
     }
 }
 
-/// Times by the profiler and by the work of the calls of a key, where it is known which record is of which
-/// call.
+/// Times of the calls of a key by the profiler and by the work, if it is known which record is of which call.
 fn pairs(truth: &Truth, key: &Key, completeness: &Completeness) -> Option<Vec<(f64, f64)>> {
     let (calls, records) = (&truth.calls[key], &completeness.accepted[key]);
     let both = |told: Option<u64>, own: Option<u64>| Some((told? as f64, own? as f64));

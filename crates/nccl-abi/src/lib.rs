@@ -1,17 +1,16 @@
 //! The C layouts of NCCL's profiler plugin API, ABI versions 1 to 7, and the tables that name their values.
 //!
 //! A plugin exports one [`v1::Profiler`] … [`v7::Profiler`] static for each name in [`SYMBOLS`]; NCCL takes
-//! the newest it knows. NCCL hands `start_event` a `Descr` of that version, whose `type_` is one bit of
-//! [`event`] and selects the member of the union `u`; it hands `record_event_state` one value of [`state`],
-//! which selects the member of `StateArgs`. Each module `vN` is complete: a type whose bytes didn't change is
-//! a re-export of the version that introduced it, and every offset is asserted again in each module that
-//! offers it.
+//! the newest it knows. NCCL hands `start_event` a `Descr` of that version. Its `type_` is one bit of
+//! [`event`], and selects the member of the union `u`. NCCL hands `record_event_state` one value of
+//! [`state`], which selects the member of `StateArgs`. Each module `vN` is complete. A type that kept its
+//! bytes is a re-export of the version that introduced it, and each module asserts every offset again.
 //!
 //! Rule: read the field that the event and the version define, through the pointer NCCL gave, and nothing
 //! else. In v1 to v4 the seven bytes after `type_` are uninitialised, and NCCL's own compatibility shims
 //! leave union bytes that the event doesn't use as stack garbage. So a `Descr` or a union is never copied
-//! whole, compared or hashed, and its width is never guessed: the symbol NCCL looked up is the only thing
-//! that tells the version.
+//! whole, compared or hashed, and its width is never guessed: only the symbol that NCCL looked up says which
+//! version it is.
 //!
 //! C `bool` is `u8` here (non-zero is true), because a byte other than 0 or 1 in a Rust `bool` is undefined
 //! behaviour and the byte comes from another library. Any pointer may be null. Handles and contexts may be

@@ -1,8 +1,8 @@
 //! Which NCCL release looks up which plugin symbols.
 //!
 //! [`ALL`] lists the releases that were examined, and [`Release::symbols`] what each looks up. A release
-//! calls the newest symbol it finds, through a shim of its own if that is older than its native ABI; shims
-//! lose events and fields, so a plugin that exports all of [`SYMBOLS`] is served best.
+//! calls the newest symbol that it finds, through a shim of its own if that is older than its native ABI.
+//! Shims lose events and fields, so a plugin should export all of [`SYMBOLS`].
 //!
 //! Rule: only what was examined is listed. A release that isn't here is `None`, also between two that agree.
 //!

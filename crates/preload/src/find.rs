@@ -81,8 +81,8 @@ impl Cached {
     }
 }
 
-/// NCCL's own function: where the program opened it, in a library loaded after this one, or in a libnccl that
-/// only some other library can see (as an extension of Python's).
+/// NCCL's own function: in the libnccl that the program opened, in a library loaded after this one, or in a
+/// libnccl that only some other library can see (for example one of Python's extensions).
 fn real(name: &CStr) -> Option<*mut c_void> {
     let opened = OPENED.load(Relaxed);
     let own = super::ours(name);

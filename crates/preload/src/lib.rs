@@ -8,8 +8,8 @@
 //!
 //! `NCCLSCOPE_COUNTER_DIR` is the folder for the files (crate `counter`); without it nothing is counted.
 //!
-//! Rule: a call that NCCL makes on behalf of another (an AlltoAll its sends) is not counted, and neither is
-//! one that failed; a program that can't be counted runs as it would have.
+//! Rule: a call that NCCL makes on behalf of another (for example the sends of an AlltoAll) is not counted,
+//! and neither is one that failed. A program that can't be counted runs as it would have.
 
 use counter::{CallShape, Counter};
 use std::cell::Cell;

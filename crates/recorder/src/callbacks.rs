@@ -1,12 +1,13 @@
 //! `callbacks` mode: every callback verbatim, through a byte ring to the recorder's thread.
 //!
 //! A caller reserves its record's place with a compare-and-swap, fills it in, and stores the first word last
-//! (Release); the thread takes records in order and stops at the first that is not committed. A full ring
+//! (Release). The thread takes records in order, and stops at the first that is not committed. A full ring
 //! drops the record and counts it: this mode may be slower than the others but still never waits.
 
 use crate::intern::read;
 use crate::pages;
 use capture::callback::{record_bytes, Callback, What, HEADER};
+use capture::rows::Ticks;
 use std::cell::Cell;
 use std::ffi::c_char;
 use std::sync::atomic::{
@@ -76,7 +77,7 @@ impl Callbacks {
     }
 
     /// The calling thread's number. Its first record is its id and name: two system calls for each thread.
-    fn thread(&self, abi: u8, ticks: u64) -> u32 {
+    fn thread(&self, abi: u8, ticks: Ticks) -> u32 {
         let ring = self.words.as_ptr() as usize;
         let mut caller = THREAD.get();
         if caller.ring != ring {
@@ -107,7 +108,7 @@ impl Callbacks {
         &self,
         what: What,
         abi: u8,
-        ticks: u64,
+        ticks: Ticks,
         subject: u64,
         result: u64,
         payload: &[u8],
@@ -122,7 +123,7 @@ impl Callbacks {
         what: What,
         abi: u8,
         thread: u32,
-        ticks: u64,
+        ticks: Ticks,
         subject: u64,
         result: u64,
         payload: &[u8],
@@ -167,7 +168,7 @@ impl Callbacks {
     }
 
     /// Records the text behind a pointer, once in a while again.
-    pub fn text(&self, abi: u8, ticks: u64, pointer: *const c_char) {
+    pub fn text(&self, abi: u8, ticks: Ticks, pointer: *const c_char) {
         let address = pointer as u64;
         if address == 0 {
             return;
@@ -225,10 +226,10 @@ mod tests {
         for payload in [60_000, 0] {
             let before = ring.dropped.load(Relaxed);
             while ring.dropped.load(Relaxed) == before {
-                ring.push(What::Stop, 5, 1, 2, 3, &vec![0; payload]);
+                ring.push(What::Stop, 5, Ticks(1), 2, 3, &vec![0; payload]);
             }
         }
-        let text = || ring.text(5, 1, c"AllReduce".as_ptr());
+        let text = || ring.text(5, Ticks(1), c"AllReduce".as_ptr());
         text();
         let mut out = Vec::new();
         while ring.take(&mut out, 1 << 20) != 0 {}
@@ -243,8 +244,8 @@ mod tests {
     fn each_thread_says_once_who_it_is() {
         let ring = Callbacks::new().expect("memory");
         let twice = || {
-            ring.push(What::Stop, 5, 1, 2, 3, &[]);
-            ring.push(What::Stop, 5, 1, 2, 3, &[]);
+            ring.push(What::Stop, 5, Ticks(1), 2, 3, &[]);
+            ring.push(What::Stop, 5, Ticks(1), 2, 3, &[]);
         };
         twice();
         std::thread::scope(|scope| {

@@ -4,6 +4,7 @@
 //! for one register read only.
 
 use capture::live::LiveAnchor;
+use capture::rows::Ticks;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -63,8 +64,8 @@ impl Clock {
 
     /// Now. Never 0, which stands for "not known".
     #[inline]
-    pub fn ticks(self) -> u64 {
-        match self {
+    pub fn ticks(self) -> Ticks {
+        Ticks(match self {
             Clock::Monotonic => monotonic(),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: every x86-64 CPU has the instruction; Linux leaves it enabled for user space.
@@ -78,33 +79,48 @@ impl Clock {
                 };
                 ticks
             }
-        }
+        })
     }
 
-    /// The three clocks as close to one moment as a few tries get them: ticks, monotonic ns, realtime ns.
-    pub fn anchor(self) -> [u64; 3] {
-        let mut best = ([0; 3], u64::MAX);
+    /// The three clocks as close to one moment as a few tries get them.
+    pub fn anchor(self) -> HostAnchor {
+        let mut best = (HostAnchor::default(), u64::MAX);
         for _ in 0..5 {
             let before = self.ticks();
             let monotonic = nanoseconds(libc::CLOCK_MONOTONIC);
             let realtime = nanoseconds(libc::CLOCK_REALTIME);
             let after = self.ticks();
-            let width = after.wrapping_sub(before);
+            let width = after.0.wrapping_sub(before.0);
             if width < best.1 {
-                best = ([before + width / 2, monotonic, realtime], width);
+                let anchor = HostAnchor {
+                    ticks: before.plus(width as i64 / 2),
+                    monotonic,
+                    realtime,
+                };
+                best = (anchor, width);
             }
         }
         best.0
     }
 }
 
+/// The clocks of the host at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HostAnchor {
+    pub ticks: Ticks,
+    /// CLOCK_MONOTONIC, ns.
+    pub monotonic: u64,
+    /// CLOCK_REALTIME, ns since 1970.
+    pub realtime: u64,
+}
+
 /// Stores an anchor; `version` is odd meanwhile.
-pub fn store(anchor: &LiveAnchor, version: &AtomicU64, [ticks, monotonic, realtime]: [u64; 3]) {
+pub fn store(anchor: &LiveAnchor, version: &AtomicU64, now: HostAnchor) {
     let before = version.load(Relaxed);
     version.store(before + 1, Release);
-    anchor.ticks.store(ticks, Release);
-    anchor.monotonic.store(monotonic, Release);
-    anchor.realtime.store(realtime, Release);
+    anchor.ticks.store(now.ticks, Release);
+    anchor.monotonic.store(now.monotonic, Release);
+    anchor.realtime.store(now.realtime, Release);
     version.store(before + 2, Release);
 }
 

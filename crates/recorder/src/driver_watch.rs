@@ -20,6 +20,7 @@ use crate::stream_waits::Stream;
 use crate::watch::Watch;
 use crate::windows::asked;
 use capture::graphs::sight;
+use capture::rows::Ticks;
 use capture::windows::Ask;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering::Relaxed;
@@ -256,7 +257,7 @@ fn noted(kind: Ask, stream: u64, object: u64, call: impl FnOnce() -> c_int) -> c
 /// Makes a call of the driver while no window is open.
 #[inline(always)]
 fn passed(kind: Ask, call: impl FnOnce() -> c_int) -> c_int {
-    let ticks = || get().map_or(0, |recorder| recorder.clock.ticks());
+    let ticks = || get().map_or(Ticks(0), |recorder| recorder.clock.ticks());
     asked::pass(kind, ticks, call)
 }
 
@@ -267,7 +268,7 @@ fn note(kind: Ask, stream: u64, object: u64, call: impl FnOnce() -> c_int) -> c_
     };
     let at = recorder.clock.ticks();
     let result = call();
-    let took = recorder.clock.ticks().saturating_sub(at);
+    let took = recorder.clock.ticks().since(at);
     guard((), || {
         let Some(stream) = stream_id(stream) else {
             return;

@@ -4,6 +4,7 @@
 //! pointers, 0 counts, -1 ranks. Pointers to strings are NCCL's static literals and are read once, when
 //! interned.
 
+use capture::rows::GpuTime;
 use std::ffi::c_char;
 
 /// What a plugin's init was told.
@@ -98,7 +99,7 @@ pub enum Event {
     },
     KernelCh {
         channel: u8,
-        stamp: u64,
+        stamp: GpuTime,
     },
     KernelPhase {
         phase: u8,
@@ -116,9 +117,9 @@ pub enum State {
     /// ncclGroupEnd has begun (24).
     GroupClosing,
     /// A channel of the kernel stopped (22).
-    KernelStop { stamp: u64 },
+    KernelStop { stamp: GpuTime },
     /// A phase of the kernel stopped (31).
-    PhaseStop { stamp: u64 },
+    PhaseStop { stamp: GpuTime },
     /// A network step goes into one of the waits of `live::WAITS`, with the size of its newest chunk.
     Step { wait: u8, bytes: u64 },
     /// The proxy has begun a ProxyOp (19).

@@ -202,8 +202,8 @@ pub fn process_lines(recorder: &Recorder, live: &str, started: u64) -> String {
     lines
 }
 
-/// Lines with the driver's version and the GPUs of this host by model, as the kernel module tells them
-/// without asking CUDA; empty where it doesn't.
+/// Lines with the driver's version and the models of this host's GPUs, from the kernel module and without
+/// CUDA. Empty if the module does not say.
 pub fn host_gpus(proc: &Path) -> String {
     use std::fmt::Write;
     let mut lines = String::new();

@@ -5,7 +5,7 @@
 //!   there. The launching thread takes the next pair, records its two events and goes on: [`Ring::begin`] and
 //!   [`Ring::end`].
 //! - The first stream that is made to wait for a timed launch gets an event just before it waits
-//!   ([`crate::stream_waits`], [`Ring::awaited`]): the poller tells how long that stream stood still.
+//!   ([`crate::stream_waits`], [`Ring::awaited`]). From it the poller knows how long that stream stood still.
 //! - `sampling`: before that, the launching thread asks the [`Switch`] whether this launch is in the sample.
 //!   The poller sets how sparse the sample is, so that timing keeps to its budget.
 //! - `poller`: a thread of the recorder's (`writer::gpu_thread`) asks for the oldest pairs of each ring, in
@@ -16,9 +16,9 @@
 //!   `cuEventElapsedTime` to the newest anchor gives the rest. The error of a time is half the bracket, what
 //!   the two clocks may drift apart until then, and what a float can tell.
 //!
-//! So a time goes from the launching thread to the ring as two recorded events, from the poller back to the
-//! ring as a `Span`, and the writer joins the row with it (`Ring::span`) when an anchor behind it has
-//! confirmed it.
+//! So a time goes from the launching thread to the ring as two recorded events, and from the poller back to
+//! the ring as a `Span`. When an anchor behind it has confirmed it, the writer joins it with the row
+//! (`Ring::span`).
 //!
 //! No other thread calls CUDA for this but those that make streams wait. A callback never waits.
 //!

@@ -1,10 +1,10 @@
 //! CUDA graphs: which captured calls an executable graph has, and how often it is launched.
 //!
 //! NCCL announces a captured call once, and no replay of it. So the recorder watches the driver's functions
-//! that make and launch graphs: [`crate::driver_watch`] has a function of ours before each, which calls the
-//! driver and then tells [`Graphs`]. [`contents`] follows what is in a graph. Executable graphs have entries
-//! in the live part, where each launch is counted; the recorder's thread writes them and the launches to
-//! blocks.
+//! that make and launch graphs. Before each of them, [`crate::driver_watch`] has a function of ours, which
+//! calls the driver and then tells [`Graphs`]. [`contents`] follows what is in a graph. Executable graphs
+//! have entries in the live part, where each launch is counted; the recorder's thread writes them and the
+//! launches to blocks.
 //!
 //! ```text
 //! NCCL, captured call ──▶ Graphs::captured   ─┐ by the graph's handle
@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Rule: a graph without captured calls costs its launches one failed look-up, and nothing else. Nothing here
-//! fails a call of the driver. What could not be followed is never taken for zero launches: a captured call
+//! fails a call of the driver. What could not be followed is never taken for zero launches. A captured call
 //! stays *unplaced* in [`Header::unplaced`] until its graph is instantiated or destroyed in our sight, and a
 //! reader says so.
 
@@ -24,6 +24,7 @@ mod execs;
 use crate::lock::Lock;
 use capture::graphs::{sight, Exec, Launch, Shape};
 use capture::live::{Header, View};
+use capture::rows::Ticks;
 use contents::{Content, Contents};
 use execs::Execs;
 use std::cell::UnsafeCell;
@@ -179,7 +180,7 @@ impl Graphs {
     }
 
     /// An executable graph was made of a graph, or updated to it. `by_device`: the GPU may launch it.
-    pub fn instantiated(&self, exec: u64, graph: u64, by_device: bool, now: u64) {
+    pub fn instantiated(&self, exec: u64, graph: u64, by_device: bool, now: Ticks) {
         self.with(|s| {
             let mut content = s.contents.of(graph);
             content.uncountable |= by_device && !content.is_empty();
@@ -192,7 +193,7 @@ impl Graphs {
     }
 
     /// A part of an executable graph was replaced by a graph. What it executes now is not followed.
-    pub fn edited(&self, exec: u64, part: u64, now: u64) {
+    pub fn edited(&self, exec: u64, part: u64, now: Ticks) {
         self.with(|s| {
             let mut content = self.execs.content(exec).unwrap_or_default();
             content.add(&s.contents.of(part));
@@ -203,7 +204,7 @@ impl Graphs {
     }
 
     /// An executable graph was destroyed.
-    pub fn exec_destroyed(&self, exec: u64, now: u64) {
+    pub fn exec_destroyed(&self, exec: u64, now: Ticks) {
         // Most graphs have no captured calls.
         if self.has(exec) {
             self.with(|s| self.replace(s, exec, Content::default(), now));
@@ -212,7 +213,7 @@ impl Graphs {
 
     /// Gives an executable graph other contents: its entry ends, and a new one begins unless nothing is in
     /// it.
-    fn replace(&self, state: &mut State, exec: u64, content: Content, now: u64) {
+    fn replace(&self, state: &mut State, exec: u64, content: Content, now: Ticks) {
         if !content.is_empty() && self.execs.content(exec).as_ref() == Some(&content) {
             // Updated to the same: the graph is what it was, and so is its number.
             return;
@@ -241,15 +242,10 @@ impl Graphs {
             return;
         }
         state.executables += 1;
-        let fresh = [
-            &entry.launches,
-            &entry.entered,
-            &entry.returned,
-            &entry.stream,
-            &entry.destroyed,
-        ];
-        for field in fresh {
-            field.store(0, Relaxed);
+        entry.launches.store(0, Relaxed);
+        entry.stream.store(0, Relaxed);
+        for time in [&entry.entered, &entry.returned, &entry.destroyed] {
+            time.store(Ticks(0), Relaxed);
         }
         entry.instantiated.store(now, Relaxed);
         entry.contents.store(contents, Relaxed);
@@ -269,7 +265,7 @@ impl Graphs {
 
     /// A graph is about to be launched; what [`Graphs::launched`] needs, if it has captured calls.
     #[inline]
-    pub fn launching(&self, exec: u64, stream: u64, now: u64) -> Option<&'static Exec> {
+    pub fn launching(&self, exec: u64, stream: u64, now: Ticks) -> Option<&'static Exec> {
         let entry = &self.entries[self.execs.find(exec)? as usize];
         entry.stream.store(stream, Relaxed);
         entry.entered.store(now, Release);
@@ -277,7 +273,7 @@ impl Graphs {
     }
 
     /// The driver accepted a launch.
-    pub fn launched(&self, entry: &Exec, stream: u64, [entered, returned]: [u64; 2]) {
+    pub fn launched(&self, entry: &Exec, stream: u64, [entered, returned]: [Ticks; 2]) {
         entry.launches.fetch_add(1, Relaxed);
         entry.returned.store(returned, Release);
         let number = self.header.graph_launches.fetch_add(1, Relaxed);
@@ -292,7 +288,7 @@ impl Graphs {
         launch.entered.store(entered, Relaxed);
         launch.stream.store(stream, Relaxed);
         launch.exec.store(entry.number.load(Relaxed), Relaxed);
-        let took = returned.saturating_sub(entered).min(u32::MAX.into());
+        let took = returned.since(entered).min(u32::MAX.into());
         launch.took.store(took as u32, Relaxed);
         // Meets the Acquire of the recorder's thread.
         launch.word.store(number + 1, Release);

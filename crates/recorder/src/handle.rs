@@ -5,8 +5,8 @@
 //! bits 63..36 ticket │ 35..20 communicator slot, for what names a group
 //! ```
 //!
-//! All ranks of a job run the same allocator, so another process's handle would else name a row of ours (PXN
-//! passes such handles): the salt, drawn at init, tells them apart. Kind and salt lie side by side so that
+//! All ranks of a job run the same allocator, so another process's handle could name a row of ours (PXN
+//! passes such handles). The salt, drawn at init, keeps them apart. Kind and salt lie side by side so that
 //! one comparison asks for both, and a row's generation lies where it lies in the row's word.
 
 /// What a handle names. No kind is 0, so no handle is NULL.

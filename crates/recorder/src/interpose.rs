@@ -11,9 +11,9 @@
 //!                  [ ours          ] ──▶ ours ──▶ libcuda   after
 //! ```
 //!
-//! [`objects`] lists the loaded libraries, [`relocations`] the pointers that the dynamic linker fills in,
-//! found by the name of their symbol, and [`words`] those that a library has looked up by itself, found by
-//! their value.
+//! [`objects`] lists the loaded libraries. [`relocations`] finds the pointers that the dynamic linker fills
+//! in, by the name of their symbol. [`words`] finds those that a library has looked up by itself, by their
+//! value.
 //!
 //! Measured on CUDA 13.0 (driver 580): all launches of torch, CuPy, JAX, and of programs with a static and a
 //! shared libcudart and with the driver's API were seen.
@@ -140,7 +140,7 @@ impl Interposed {
     ///
     /// Each library is searched once; with `again`, all of them are: one may have looked up an address since.
     /// A search of all takes 50 to 100 ms in a process with torch, and the job's launches may stall for half
-    /// of that (measured on two H200), so it belongs into the start of a job.
+    /// of that (measured on two H200). So it belongs at the start of a job.
     pub fn install(
         &self,
         tables: &[&[Function]],

@@ -17,6 +17,7 @@ use crate::round::Round;
 use crate::seats::{Inside, Seats};
 use capture::live::Row;
 use capture::net_op::{NetOp, Step, STEPS};
+use capture::rows::Ticks;
 use std::sync::atomic::{
     fence, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
@@ -53,7 +54,7 @@ pub struct Start {
     pub send: bool,
     pub peer: i32,
     pub steps: i32,
-    pub now: u64,
+    pub now: Ticks,
 }
 
 /// What came of [`Network::begin`].
@@ -154,7 +155,7 @@ impl Network {
         fence(Release);
         op.row.store(start.row.raw(), Relaxed);
         op.t_start.store(start.now, Relaxed);
-        op.t_step.store(0, Relaxed);
+        op.t_step.store(Ticks(0), Relaxed);
         op.bytes.store(0, Relaxed);
         op.held.store(0, Relaxed);
         op.peer.store(start.peer as u32, Relaxed);
@@ -189,7 +190,7 @@ impl Network {
 
     /// Opens step `number` of a network operation; gives its name.
     #[inline]
-    pub fn begin_step(owner: Handle, op: &NetOp, number: i32, now: u64) -> Handle {
+    pub fn begin_step(owner: Handle, op: &NetOp, number: i32, now: Ticks) -> Handle {
         let at = number as usize % STEPS;
         // Eight bits of the operation's generation tell a step from one of the entry's last operation.
         let turn = u64::from(owner.generation()) << 10 | (number as u64 / STEPS as u64) & 1023;
@@ -200,7 +201,7 @@ impl Network {
         // Started again it has waited since its first start.
         if open >> at & 1 == 0 || step.word.load(Relaxed) != name.raw() {
             step.word.store(name.raw(), Relaxed);
-            step.wait.store(now << 3, Relaxed);
+            step.wait.store(now.0 << 3, Relaxed);
             op.open.store(open | 1 << at, Release);
         }
         name
@@ -220,7 +221,7 @@ impl Network {
     /// A step goes from one wait to the next, `None` before the first and behind the last: for how long some
     /// step of the operation is in the network's hands.
     #[inline]
-    pub fn hold(op: &NetOp, from: Option<u64>, to: Option<u8>, now: u64) {
+    pub fn hold(op: &NetOp, from: Option<u64>, to: Option<u8>, now: Ticks) {
         let is = |wait: u64| wait == SEND_NETWORK.into() || wait == RECV_FLUSH.into();
         let (was, will) = (from.is_some_and(is), to.is_some_and(|to| is(to.into())));
         if was == will {
@@ -230,16 +231,16 @@ impl Network {
         let held = match (will, held & 15) {
             // A step that was never begun, or begun twice, can't be accounted for.
             (false, 0) | (true, 15) => return,
-            (true, 0) => held.wrapping_sub(now << 4) + 1,
+            (true, 0) => held.wrapping_sub(now.0 << 4) + 1,
             (true, _) => held + 1,
-            (false, 1) => (held - 1).wrapping_add(now << 4),
+            (false, 1) => (held - 1).wrapping_add(now.0 << 4),
             (false, _) => held - 1,
         };
         op.held.store(held, Relaxed);
     }
 
-    /// Tells the row of an operation that is over, if it was in the network's hands longer than all others of
-    /// the row.
+    /// If an operation that is over was in the network's hands longer than all others of its row, stores that
+    /// in the row.
     #[inline]
     pub fn account(op: &NetOp, row: &Row) {
         let held = op.held.load(Relaxed);
@@ -254,7 +255,7 @@ impl Network {
 
     /// Closes the step that a handle names.
     #[inline]
-    pub fn end_step(handle: Handle, op: &NetOp, now: u64) {
+    pub fn end_step(handle: Handle, op: &NetOp, now: Ticks) {
         let open = op.open.load(Relaxed);
         let at = handle.slot() as usize % STEPS;
         op.t_step.store(now, Relaxed);
@@ -303,7 +304,7 @@ mod tests {
             send: false,
             peer: 6,
             steps: 20,
-            now: 100,
+            now: Ticks(100),
         };
         let inside = table.seats.enter();
         table
@@ -327,18 +328,24 @@ mod tests {
         let network = network();
         let (name, _) = begin(&network);
         let op = network.op(name).expect("open");
-        let step = Network::begin_step(name, op, 9, 200);
+        let step = Network::begin_step(name, op, 9, Ticks(200));
         for now in [300, 400] {
-            assert_eq!(Network::begin_step(name, op, 9, now), step);
+            assert_eq!(Network::begin_step(name, op, 9, Ticks(now)), step);
         }
         let open = op.open().expect("open");
         assert_eq!((open.row, open.generation), (77, 5));
         assert_eq!((open.peer, open.channel, open.send), (Some(6), 3, false));
-        assert_eq!(open.oldest.map(|s| (s.wait, s.since)), Some((None, 200)));
-        Network::end_step(step, op, 500);
+        assert_eq!(
+            open.oldest.map(|s| (s.wait, s.since)),
+            Some((None, Ticks(200)))
+        );
+        Network::end_step(step, op, Ticks(500));
         assert!(network.step(step).is_none(), "it is over");
         let open = op.open().expect("open");
-        assert_eq!((open.done, open.t_step, open.oldest), (1, Some(500), None));
+        assert_eq!(
+            (open.done, open.t_step, open.oldest),
+            (1, Some(Ticks(500)), None)
+        );
     }
 
     #[test]
@@ -350,7 +357,7 @@ mod tests {
             let (name, _) = begin(&network);
             let op = network.op(name).expect("open");
             for (from, to, now) in moves {
-                Network::hold(op, from.map(u64::from), *to, *now << 6);
+                Network::hold(op, from.map(u64::from), *to, Ticks(*now << 6));
             }
             Network::account(op, &row);
             end(&network, name);
@@ -382,7 +389,7 @@ mod tests {
         let network = network();
         let (first, _) = begin(&network);
         let op = network.op(first).expect("open");
-        let step = Network::begin_step(first, op, 0, 200);
+        let step = Network::begin_step(first, op, 0, Ticks(200));
         let (second, _) = begin(&network);
         end(&network, first);
         end(&network, second);
@@ -391,7 +398,7 @@ mod tests {
         assert_eq!((third.slot(), unstopped), (first.slot(), 0));
         assert!(network.op(first).is_none() && network.step(step).is_none());
         let op = network.op(third).expect("open");
-        let again = Network::begin_step(third, op, 0, 300);
+        let again = Network::begin_step(third, op, 0, Ticks(300));
         assert!(network.step(step).is_none() && network.step(again).is_some());
     }
 

@@ -1,9 +1,9 @@
 //! Which trace files a process has, so that together they stay within `NCCLSCOPE_MAX_SIZE`.
 //!
-//! Four files may be there at a time, each a quarter of the limit at most: `NAME.trace`, which is never
-//! removed because it has the start of the job, and the three newest of `NAME.1.trace`, `NAME.2.trace` …. A
-//! [`Rotation`] keeps an account of the calls in each file that may be removed, so that they can be counted
-//! when it is.
+//! Up to four files may be there at a time, and each is at most a quarter of the limit. `NAME.trace` is never
+//! removed, because it has the start of the job. The others are the three newest of `NAME.1.trace`,
+//! `NAME.2.trace` …. A [`Rotation`] keeps an account of the calls in each file that may be removed, so that
+//! they can be counted when it is.
 //!
 //! Rule: every call that goes into a later file is added to that file's account, and an account is given up
 //! only to the account of what was removed.

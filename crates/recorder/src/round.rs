@@ -1,7 +1,7 @@
 //! Tables that are indexed round.
 //!
-//! Rule: the length is a power of two, so that any number finds an entry: a callback neither divides nor has
-//! a way to panic, whatever number a handle carries.
+//! Rule: the length is a power of two, so that any number finds an entry. A callback then neither divides nor
+//! can panic, whatever number a handle carries.
 
 use std::sync::atomic::{
     AtomicUsize,

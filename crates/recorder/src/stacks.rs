@@ -6,7 +6,7 @@
 //! the capture (`writer/stacks.rs`). Threads without Python frames are described by their return addresses
 //! ([`native`]) and their names.
 //!
-//! Rule: the callback never takes Python's GIL, a lock or memory, does a bounded amount of work, and reads
+//! Rule: the callback never takes Python's GIL, a lock or memory, and does a bounded amount of work. It reads
 //! nothing that another thread may unmap, unless the kernel does the reading ([`memory`]).
 //! `docs/decisions/0007-stacks.md` has the proof and the costs.
 

@@ -77,7 +77,7 @@ fn fill_in_header(recorder: &Recorder, trace_id: u64) {
     let anchor = recorder.clock.anchor();
     clock::store(&header.first, &header.anchor_version, anchor);
     clock::store(&header.last, &header.anchor_version, anchor);
-    let process = facts::process_lines(recorder, recorder.live_place(), anchor[2]);
+    let process = facts::process_lines(recorder, recorder.live_place(), anchor.realtime);
     for (to, from) in header.process.iter().zip(process.bytes()) {
         to.store(from, Relaxed);
     }

@@ -1,7 +1,7 @@
 //! Streams that wait for collectives: since when a stream had nothing to do but to wait for a call.
 //!
-//! A program makes a compute stream wait for a collective with an event: it records the event on the
-//! collective's stream, behind the collective, and lets the compute stream wait for it.
+//! A program makes a compute stream wait for a collective with an event. It records the event on the
+//! collective's stream, behind the collective. Then it lets the compute stream wait for the event.
 //! [`crate::driver_watch`] sees both, and tells [`StreamWaits`]:
 //!
 //! ```text

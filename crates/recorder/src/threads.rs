@@ -1,8 +1,8 @@
 //! Which thread calls, by Linux's number: [`Threads`].
 //!
 //! The number is asked of the kernel at a thread's first call. From then on it is the thread's value of a key
-//! of pthread, which costs a few loads. A seat ([`crate::seats`]) cannot keep it: a later thread whose stack
-//! is in the same place has the same seat, and another number.
+//! of pthread, which costs a few loads. A seat ([`crate::seats`]) cannot keep it: a later thread with its
+//! stack in the same place has the same seat, and another number.
 //!
 //! Rule: nothing here allocates. glibc keeps the values of the first 32 keys inside the thread, and allocates
 //! for later ones. If the process had used up those 32 before, the threads of its calls are not known.

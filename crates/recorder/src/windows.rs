@@ -45,8 +45,8 @@ use crate::settings::When;
 use capture::block::BlockKind;
 use capture::live::Header;
 use capture::rows::Ticks;
-use capture::windows::{self, ActivityKind as Ran, Ask, End, Window};
-use cupti::Cupti;
+use capture::windows::{self, ActivityKind, Ask, End, Ran, Window};
+use cupti::{Cupti, CuptiTime};
 use felt::Felt;
 use price::{Answer, Price};
 use schedule::{Due, Schedule};
@@ -93,7 +93,7 @@ enum Open {
     /// Switched off, and CUPTI still has buffers of ours.
     Draining(&'static Cupti),
     /// Switched off by another profiler's thread: since when, and the error that this gave.
-    GivenUp([u64; 2], u32),
+    GivenUp([Ticks; 2], u32),
     /// The buffers were taken back by another profiler's thread, with this error.
     TakenBack(u32),
 }
@@ -225,8 +225,8 @@ impl Windows {
         self.schedule.step(step);
     }
 
-    /// Whether callers of the driver are to be searched for: the newest window has kernels that were launched
-    /// by calls that were not seen, or all launches must be seen now. Says so once.
+    /// Whether to search for callers of the driver. That is so if the newest window has kernels that unseen
+    /// calls launched, or if all launches must be seen now. Says so once.
     pub fn misses_callers(&mut self) -> bool {
         std::mem::take(&mut self.misses_callers)
     }
@@ -486,11 +486,11 @@ impl Windows {
         });
         // What was launched in the window began in it or since, unless CUPTI's clock is not the one that was
         // looked at.
-        let slack = (CLOCK_SLACK as f64 * per_ns) as u64;
-        let (first, latest) = (window.opening.saturating_sub(slack), last.ticks.0 + slack);
+        let slack = (CLOCK_SLACK as f64 * per_ns) as i64;
+        let (first, latest) = (window.opening.plus(-slack), last.ticks.plus(slack));
         let fits = map.is_some_and(|map| {
             let mut ran = ran.values().flatten();
-            ran.all(|ran| (first..=latest).contains(&map.ticks(CuptiTime(ran.start)).0))
+            ran.all(|ran| (first..=latest).contains(&map.ticks(ran.start)))
         });
         if !fits && window.ran > 0 {
             window.end = End::ClockSet;
@@ -498,19 +498,17 @@ impl Windows {
             window.ran = 0;
         }
         let kernels = ran.values().flatten();
-        let kernels = kernels.filter(|r| r.kind == Ran::Kernel && r.graph == 0);
+        let kernels = kernels.filter(|r| r.kind == ActivityKind::Kernel && r.graph == 0);
         let launches = asked.iter().filter(|a| a.kind == Ask::Launch).count();
         self.misses_callers = misses_launches(kernels.count(), launches);
-        for (device, mut of) in ran.into_iter().filter(|_| fits) {
-            for ran in &mut of {
-                // From CUPTI's clock to the recorder's.
-                let start = CuptiTime(ran.start);
-                (ran.start, ran.ns) = map.map_or((0, 0), |m| (m.ticks(start).0, m.ns(ran.ns)));
-            }
-            for chunk in of.chunks(CHUNK) {
-                let mut payload = Vec::new();
-                windows::put_ran(&mut payload, window.number, device, chunk);
-                blocks.push((BlockKind::Ran, payload));
+        if let Some(map) = map.filter(|_| fits) {
+            for (device, of) in &ran {
+                for chunk in of.chunks(CHUNK) {
+                    let chunk: Vec<Ran> = chunk.iter().map(|ran| map.ran(ran)).collect();
+                    let mut payload = Vec::new();
+                    windows::put_ran(&mut payload, window.number, *device, &chunk);
+                    blocks.push((BlockKind::Ran, payload));
+                }
             }
         }
         for chunk in asked.chunks(CHUNK) {
@@ -593,10 +591,6 @@ fn close(window: &mut Window, over: bool) -> bool {
     })
 }
 
-/// A moment on CUPTI's clock, in its units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct CuptiTime(u64);
-
 /// The clock of CUPTI's times beside ticks, at one moment.
 #[derive(Clone, Copy, Debug)]
 struct CuptiAnchor {
@@ -608,23 +602,23 @@ struct CuptiAnchor {
 
 impl CuptiAnchor {
     fn now(clock: Clock) -> CuptiAnchor {
-        let mut best = (u64::MAX, 0, 0);
+        let mut best = (u64::MAX, Ticks(0), 0);
         for _ in 0..5 {
             let before = clock.ticks();
             let Some(cupti) = neighbours::foreign_clock() else {
-                let [ticks, _, cupti] = clock.anchor();
+                let now = clock.anchor();
                 return CuptiAnchor {
-                    ticks: Ticks(ticks),
-                    cupti: CuptiTime(cupti),
+                    ticks: now.ticks,
+                    cupti: CuptiTime(now.realtime),
                     foreign: false,
                 };
             };
-            let took = clock.ticks() - before;
-            best = best.min((took, before + took / 2, cupti));
+            let took = clock.ticks().since(before);
+            best = best.min((took, before.plus(took as i64 / 2), cupti));
         }
         let (_, ticks, cupti) = best;
         CuptiAnchor {
-            ticks: Ticks(ticks),
+            ticks,
             cupti: CuptiTime(cupti),
             foreign: true,
         }
@@ -661,8 +655,22 @@ impl ToTicks {
 
     fn ticks(&self, time: CuptiTime) -> Ticks {
         let since = time.0.wrapping_sub(self.last.cupti.0) as i64 as f64;
-        let ticks = (since * self.ticks) as i64 as u64;
-        Ticks(self.last.ticks.0.wrapping_add(ticks))
+        self.last.ticks.plus((since * self.ticks) as i64)
+    }
+
+    /// What ran, on the recorder's clock.
+    fn ran(&self, ran: &Ran<CuptiTime>) -> Ran {
+        Ran {
+            start: self.ticks(ran.start),
+            ns: self.ns(ran.ns),
+            name: ran.name,
+            stream: ran.stream,
+            correlation: ran.correlation,
+            graph: ran.graph,
+            node: ran.node,
+            kind: ran.kind,
+            size: ran.size,
+        }
     }
 
     fn ns(&self, duration: u64) -> u64 {
@@ -684,8 +692,8 @@ fn misses_launches(kernels: usize, launches: usize) -> bool {
 fn ticks_per_ns(header: &Header, clock: Clock) -> f64 {
     let now = clock.anchor();
     let first = &header.first;
-    let ticks = now[0].saturating_sub(first.ticks.load(Relaxed));
-    let ns = now[1].saturating_sub(first.monotonic.load(Relaxed));
+    let ticks = now.ticks.since(first.ticks.load(Relaxed));
+    let ns = now.monotonic.saturating_sub(first.monotonic.load(Relaxed));
     if ns > 0 {
         ticks as f64 / ns as f64
     } else {
@@ -695,6 +703,6 @@ fn ticks_per_ns(header: &Header, clock: Clock) -> f64 {
 
 /// By how much CLOCK_REALTIME is ahead of CLOCK_MONOTONIC, ns: it changes only if the clock is set.
 fn ahead(clock: Clock) -> u64 {
-    let [_, monotonic, realtime] = clock.anchor();
-    realtime.wrapping_sub(monotonic)
+    let now = clock.anchor();
+    now.realtime.wrapping_sub(now.monotonic)
 }

@@ -23,7 +23,7 @@ use crate::windows::{off, Windows};
 use crate::{clock, cpus};
 use capture::left::{self, Here, Mounts};
 use capture::live::Row;
-use capture::rows::{Encoder, Record};
+use capture::rows::{Encoder, Record, Ticks};
 use std::fs::File;
 use std::sync::atomic::{
     AtomicBool,
@@ -89,7 +89,7 @@ struct Writer {
     /// Flushes since the newest snapshot at which nothing had changed.
     snapshots_spared: u32,
     ns_per_tick: f64,
-    started: (Instant, u64),
+    started: (Instant, Ticks),
     gpu: GpuThread,
     graphs: graphs::GraphState,
     steps: Steps,

@@ -3,8 +3,8 @@
 //!
 //! A [`Calls`] is a choice of columns of the table of calls, made into batches of a range of rows. The other
 //! tables are one batch each. [`operations`], [`ranks`], [`findings`] and [`graphs`] have the columns that
-//! the report's JSON Schema gives them: statistics are flattened (`time_ns_p50`), maps stay maps, an interval
-//! is two columns (`wall_low_ns`), and a span too (`from_ns`).
+//! the report's JSON Schema gives them. Statistics are flattened (`time_ns_p50`), and maps stay maps. An
+//! interval is two columns (`wall_low_ns`), and so is a span (`from_ns`).
 //!
 //! Rule: a column's type depends on its declaration alone, never on the values of a capture. A moment is a
 //! `timestamp[ns, UTC]` and a number is signed, so that no difference wraps; only bit patterns (`uint`) are
@@ -242,10 +242,10 @@ pub fn findings(report: &Report) -> Result<RecordBatch, ArrowError> {
 /// # Errors
 /// When there are more than 2 GiB of host names.
 pub fn steps(report: &Report) -> Result<RecordBatch, ArrowError> {
-    type Row<'a> = (&'a StepsRow, usize, &'a Step);
+    type NumberedStep<'a> = (&'a StepsRow, usize, &'a Step);
     let rows = report.steps.iter().flat_map(|steps| &steps.rows);
     let rows = rows.flat_map(|row| row.each.iter().enumerate().map(move |(n, s)| (row, n, s)));
-    let rows: Vec<Row<'_>> = rows.collect();
+    let rows: Vec<NumberedStep<'_>> = rows.collect();
     const COLUMNS: [(&str, &str, &str); 7] = [
         ("launcher_rank", "int", ""),
         ("host", "text", ""),
@@ -287,11 +287,11 @@ pub fn arrivals(capture: &Capture) -> Result<RecordBatch, ArrowError> {
 /// # Errors
 /// When there are more than 2 GiB of host names.
 pub fn graph_launches(capture: &Capture) -> Result<RecordBatch, ArrowError> {
-    type Row<'a> = (&'a tables::Process, &'a tables::graphs::Launch);
+    type GraphLaunch<'a> = (&'a tables::Process, &'a tables::graphs::Launch);
     let processes = capture.processes.iter();
     let rows =
         processes.flat_map(|process| process.graphs.launches.iter().map(move |l| (process, l)));
-    let rows: Vec<Row<'_>> = rows.collect();
+    let rows: Vec<GraphLaunch<'_>> = rows.collect();
     const COLUMNS: [(&str, &str, &str); 8] = [
         ("launcher_rank", "int", ""),
         ("host", "text", ""),

@@ -8,9 +8,9 @@
 //!
 //! Rule: integers beyond 2^53 are decimal strings, because readers keep JSON numbers as doubles.
 //!
-//! HolisticTraceAnalysis tells GPU slices by an argument `stream`, which therefore only they have (on the
-//! host it is `cuda_stream`), and those of communication by `ncclKernel` in their name, which therefore is
-//! not the kernel's symbol.
+//! HolisticTraceAnalysis takes a slice for one of a GPU if it has the argument `stream`. So only slices of
+//! GPUs have it; on the host it is `cuda_stream`. It takes a slice for communication if its name contains
+//! `ncclKernel`. So that is the name, and not the kernel's symbol.
 
 use crate::timeline::{communicator, Placed, PlacedKernel, Slice, Span, Timeline, GPU_CLOCK};
 use analyze::streams::kernels;

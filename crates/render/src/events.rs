@@ -1,12 +1,12 @@
 //! Where every event lies on a time line: what the exports of events have in common.
 //!
-//! An [`Events`] has a [`Bar`] for each event of a capture in `callbacks` mode, with its states as moments in
-//! time, its parent, and the operation that it is a part of on other ranks. Bars lie on [`Lane`]s: one for
-//! each process, communicator and thread, and further ones of the same name if bars cross.
+//! An [`Events`] has a [`Bar`] for each event of a capture in `callbacks` mode. A bar has its states as
+//! moments in time, its parent, and the operation that it is a part of on other ranks. Bars lie on [`Lane`]s:
+//! one for each process, communicator and thread, and further ones of the same name if bars cross.
 //!
 //! A bar goes from the callback of the start to that of the stop. Kernel events are the exception: NCCL tells
 //! of them late, so they lie where their stamps say, on lanes of the GPU. The stamps are in the clock of the
-//! GPU. They are moved by the smallest distance from a stop's stamp to its callback in the process, so their
+//! GPU. They are moved by the smallest distance from a stop's stamp to its callback in the process. So their
 //! lengths are exact, and they lie late by the smallest delay of a callback.
 //!
 //! Rule: each start is one bar. An event that was never stopped goes to the end of its process, and says so.
@@ -117,11 +117,11 @@ struct LaneKey {
     /// Of which process its communicator is.
     of: usize,
     communicator: Option<u32>,
-    place: Place,
+    runner: Runner,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum Runner {
     Thread(Role, u32),
     Gpu,
 }
@@ -188,7 +188,7 @@ impl<'a> Events<'a> {
     ) -> HashMap<u64, usize> {
         let of = &self.capture.processes[process];
         let on_one_clock = |ns: i64| line.map_or(ns, |line| line.on_reference(ns));
-        let at = |ticks: u64| of.clock.realtime(Ticks(ticks)).map(on_one_clock);
+        let at = |ticks: Ticks| of.clock.realtime(ticks).map(on_one_clock);
         let first = self.bars.len();
         let mut place = HashMap::new();
         self.texts.push(Texts::new());
@@ -331,7 +331,7 @@ impl<'a> Events<'a> {
             what: What::Start,
             abi: bar.abi,
             thread: bar.thread,
-            ticks: 0,
+            ticks: Ticks(0),
             subject: bar.context,
             result: bar.handle,
             payload: &bar.descriptor,
@@ -411,9 +411,9 @@ impl<'a> Events<'a> {
                 process: bar.process,
                 of,
                 communicator,
-                place: match is_placed {
-                    true => Place::Gpu,
-                    false => Place::Thread(role, bar.thread),
+                runner: match is_placed {
+                    true => Runner::Gpu,
+                    false => Runner::Thread(role, bar.thread),
                 },
             };
             lanes.entry(key).or_default().push(number);
@@ -525,9 +525,9 @@ impl<'a> Events<'a> {
             }
             None => "no communicator".to_owned(),
         };
-        let thread = match key.place {
-            Place::Gpu => device.map_or("GPU".to_owned(), |device| format!("GPU {device}")),
-            Place::Thread(role, number) => {
+        let thread = match key.runner {
+            Runner::Gpu => device.map_or("GPU".to_owned(), |device| format!("GPU {device}")),
+            Runner::Thread(role, number) => {
                 let threads = &self.index.processes[key.process].threads;
                 let id = threads.get(&number).and_then(|t| t.id);
                 let id = id.map_or(format!("number {number}"), |id| id.to_string());

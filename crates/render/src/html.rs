@@ -4,9 +4,9 @@
 //! without JavaScript. The page carries the JSON report, from which `tables.js` sorts and `plots.js` draws,
 //! and the histograms, which the JSON report has not.
 //!
-//! Rule: whatever a program, a user or a host chose is escaped where it is written, by [`escaped`] in the
-//! page and by [`embedded_json`] in its data; and the page's policy runs the scripts that are hashed in it
-//! and no other.
+//! Rule: whatever a program, a user or a host chose is escaped where it is written: by [`escaped`] in the
+//! page, and by [`embedded_json`] in its data. The page's policy runs the scripts that it lists by their
+//! hashes, and no other.
 
 use crate::layout::{plural, short_ids};
 use crate::text::{begun, counts, outlier};

@@ -1,16 +1,15 @@
 //! The callbacks of a capture as JSON lines: one object for each call of the profiler plugin, with every
 //! field.
 //!
-//! A line has `host`, `pid`, `global_rank` (the launcher's), the thread by its number in the capture, by the
-//! operating system's (`tid`), by name and by role, `t_ns` (ns since 1970) and `ticks`, `callback` and `abi`.
-//! What the event itself says is in `fields` ([`crate::fields`]). `event` is the number of the event in its
-//! process, and `parent_event` that of its parent.
+//! A line has `host`, `pid` and `global_rank` (the launcher's). It has the thread by its number in the
+//! capture, by the operating system's (`tid`), by name and by role. And it has `t_ns` (ns since 1970),
+//! `ticks`, `callback` and `abi`. What the event itself says is in `fields` ([`crate::fields`]). `event` is
+//! the number of the event in its process, and `parent_event` that of its parent.
 //!
 //! Rule: callbacks go out as they are read. Only what joins them is in memory.
 
 use crate::fields::{self, hex, Texts};
 use capture::callback::{Callback, What};
-use capture::rows::Ticks;
 use nccl_abi::{event, state};
 use serde_json::{json, Map, Value};
 use std::io::Write;
@@ -68,8 +67,8 @@ fn object(
     put("tid", thread.and_then(|t| t.id).into());
     put("thread_name", thread.and_then(|t| t.name.as_deref()).into());
     put("role", thread.map(|t| t.role.name()).into());
-    put("t_ns", process.clock.realtime(Ticks(callback.ticks)).into());
-    put("ticks", callback.ticks.into());
+    put("t_ns", process.clock.realtime(callback.ticks).into());
+    put("ticks", callback.ticks.0.into());
     put("abi", callback.abi.into());
     let name = match callback.what {
         What::Init => "init",
@@ -124,6 +123,7 @@ fn object(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use capture::rows::Ticks;
     use nccl_abi::{event, state};
     use std::collections::BTreeMap;
     use tables::events::{Follower, Role, Thread};
@@ -156,7 +156,7 @@ mod tests {
             what,
             abi,
             thread: 1,
-            ticks: 9,
+            ticks: Ticks(9),
             subject: 0xa0,
             result: 0xb0,
             payload,

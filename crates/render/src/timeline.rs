@@ -16,8 +16,8 @@
 //! ([`analyze::clocks`]), all times are moved onto the clock of one host. [`Timeline::clock`] says by how
 //! much, and how wrong that may be.
 //!
-//! Of an operation that nobody can leave before its last rank has arrived, a [`Placed`] says for how long its
-//! rank waited and for whom ([`Waited`]), if every rank has a GPU time.
+//! If nobody can leave an operation before its last rank has arrived, and every rank has a GPU time, a
+//! [`Placed`] says for how long its rank waited and for whom ([`Waited`]).
 //!
 //! Kernels of windows have tracks of their own, for each GPU and stream ([`Timeline::kernels`]).
 //!
@@ -625,7 +625,7 @@ fn trim(spans: &mut [(Span, u64)], error: impl Fn(u64) -> i64, trimmed: &mut Has
 }
 
 /// Lays intervals, each with its ticket, on as few tracks as go without crossing, or without nesting too.
-/// Tells `further` those that are not on the first, and returns how many tracks there are.
+/// Calls `further` for those that are not on the first track, and returns how many tracks there are.
 ///
 /// Files have slices in the order of tickets and readers sort them by time, so where times are equal it is
 /// the tickets that decide what comes first.

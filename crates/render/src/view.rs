@@ -88,8 +88,9 @@ struct Seen {
     span: Span,
     /// From the last rank's arrival on, ns; [`NONE`] where waiting is not known.
     transfer: i64,
-    /// The call's ticket in its process, the number of what ran in windows, or the index of an event's bar
-    /// and, of a state, its place among the event's states + 1 above bit 40.
+    /// One of three numbers: the call's ticket in its process, the number of what ran in windows, or the
+    /// index of an event's bar. For a state of an event, its place among the event's states + 1 is above bit
+    /// 40.
     number: u64,
     process: u32,
     lane: u32,

@@ -3,6 +3,7 @@
 
 use capture::block::{self, BlockKind};
 use capture::callback::{record_bytes, Callback, What};
+use capture::rows::Ticks;
 use nccl_abi::event;
 use render::events::{Bar, Events};
 use serde_json::Value;
@@ -147,7 +148,7 @@ impl Recording {
             what,
             abi: 5,
             thread,
-            ticks: self.ticks,
+            ticks: Ticks(self.ticks),
             subject,
             result,
             payload,

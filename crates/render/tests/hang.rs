@@ -11,6 +11,7 @@ mod ring;
 
 use analyze::hang::{hang, Cause, Conditions, Life, VerdictKind};
 use capture::live::{flag, part, ODDS};
+use capture::rows::Ticks;
 use render::hang::Answer;
 use ring::{Channel, Stuck};
 use std::collections::HashMap;
@@ -517,7 +518,7 @@ fn id(comm: usize) -> String {
 /// A clock whose newest anchor is at `until`.
 fn clock(until: i64) -> Clock {
     let anchor = |time: i64| Anchor {
-        ticks: (time - START + 2 * SECOND) as u64,
+        ticks: Ticks((time - START + 2 * SECOND) as u64),
         realtime: time as u64,
         monotonic: 0,
     };

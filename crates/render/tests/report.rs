@@ -59,9 +59,9 @@ fn live_part(rank: u32, trace_id: u64, announced: u64) -> Vec<u8> {
     comm.hash.store(0xabcd_ef01_2345_6789, Relaxed);
     comm.nranks.store(2, Relaxed);
     comm.rank.store(rank, Relaxed);
-    comm.t_init.store(1_000, Relaxed);
+    comm.t_init.store(Ticks(1_000), Relaxed);
     comm.uid.store(1, Relaxed);
-    header.first.ticks.store(1_000, Relaxed);
+    header.first.ticks.store(Ticks(1_000), Relaxed);
     header.first.realtime.store(1_000_000, Relaxed);
     header.born.store(announced, Relaxed);
     header.magic.store(live::MAGIC, Relaxed);
@@ -313,7 +313,7 @@ fn callbacks_become_lines() {
             what,
             abi: 5,
             thread: 2,
-            ticks: 50,
+            ticks: Ticks(50),
             subject,
             result,
             payload: content,

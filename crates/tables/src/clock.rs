@@ -1,8 +1,8 @@
 //! From the recorder's ticks to CLOCK_REALTIME.
 //!
 //! A [`Clock`] is a list of anchors, moments at which both clocks were read. Between two anchors time is
-//! linear; before the first and after the last it goes on at the rate of the whole capture, because two
-//! anchors that are close together give a rate of no use.
+//! linear. Before the first and after the last it goes on at the rate of the whole capture, because the rate
+//! of two anchors that are close together would be too rough.
 //!
 //! A clock that was set while the job ran (back, or by hours) must not bend the times between.
 //! CLOCK_MONOTONIC was read at every anchor, too. Nobody can set it, so it shows such a step.
@@ -16,7 +16,7 @@ use capture::rows::Ticks;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Anchor {
     /// The recorder's clock.
-    pub ticks: u64,
+    pub ticks: Ticks,
     /// CLOCK_REALTIME, ns since 1970.
     pub realtime: u64,
     /// CLOCK_MONOTONIC, ns; 0 when not known.
@@ -43,7 +43,7 @@ impl Clock {
     pub fn new(anchors: impl IntoIterator<Item = Anchor>, nanoseconds: bool) -> Clock {
         let mut anchors: Vec<Anchor> = anchors
             .into_iter()
-            .filter(|a| a.ticks != 0 && a.realtime != 0)
+            .filter(|a| a.ticks != Ticks(0) && a.realtime != 0)
             .collect();
         anchors.sort_unstable();
         anchors.dedup_by_key(|a| a.ticks);
@@ -61,8 +61,8 @@ impl Clock {
 
     /// The moment of `ticks`, ns since 1970; `None` for 0, which stands for "not known", and when there are
     /// no anchors.
-    pub fn realtime(&self, Ticks(ticks): Ticks) -> Option<i64> {
-        if ticks == 0 || !self.is_known() {
+    pub fn realtime(&self, ticks: Ticks) -> Option<i64> {
+        if ticks == Ticks(0) || !self.is_known() {
             return None;
         }
         let after = self.anchors.partition_point(|a| a.ticks <= ticks);
@@ -71,7 +71,7 @@ impl Clock {
             n if n == self.anchors.len() => (self.anchors[n - 1], self.whole()),
             n => (self.anchors[n - 1], (self.anchors[n - 1], self.anchors[n])),
         };
-        let moved = i128::from(ticks) - i128::from(base.ticks);
+        let moved = i128::from(ticks.0) - i128::from(base.ticks.0);
         i64::try_from(i128::from(base.realtime) + scale(moved, from, to)).ok()
     }
 
@@ -79,7 +79,7 @@ impl Clock {
     pub fn cursor(&self) -> Cursor<'_> {
         Cursor {
             clock: self,
-            from: 0,
+            from: Ticks(0),
             length: 0,
             base: 0,
             rate: 0,
@@ -119,12 +119,12 @@ impl Clock {
             (Some(first), Some(last)) if first.ticks < last.ticks => (*first, *last),
             _ => (
                 Anchor {
-                    ticks: 0,
+                    ticks: Ticks(0),
                     realtime: 0,
                     monotonic: 0,
                 },
                 Anchor {
-                    ticks: 1,
+                    ticks: Ticks(1),
                     realtime: 1,
                     monotonic: 0,
                 },
@@ -141,7 +141,7 @@ const EXACT: u64 = 1 << 53;
 pub struct Cursor<'a> {
     clock: &'a Clock,
     /// The stretch at hand: its first tick and how many there are; none at first.
-    from: u64,
+    from: Ticks,
     length: u64,
     base: i64,
     /// It moves on by `rate` ns in `span` ticks.
@@ -153,8 +153,8 @@ pub struct Cursor<'a> {
 impl Cursor<'_> {
     /// As [`Clock::realtime`].
     #[inline]
-    pub fn realtime(&mut self, Ticks(ticks): Ticks) -> Option<i64> {
-        let moved = ticks.wrapping_sub(self.from);
+    pub fn realtime(&mut self, ticks: Ticks) -> Option<i64> {
+        let moved = ticks.after(self.from) as u64;
         if moved >= self.length {
             return self.moved_out(ticks);
         }
@@ -176,21 +176,24 @@ impl Cursor<'_> {
 
     /// Takes up the stretch of `ticks`, where it is one that is quick to reckon with.
     #[cold]
-    fn moved_out(&mut self, ticks: u64) -> Option<i64> {
+    fn moved_out(&mut self, ticks: Ticks) -> Option<i64> {
         let anchors = &self.clock.anchors;
         let after = anchors.partition_point(|a| a.ticks <= ticks);
         let (from, to) = match anchors.get(after) {
             Some(next) if after > 0 => (anchors[after - 1], *next),
             _ => self.clock.whole(),
         };
-        if let (Some(base), true) = (after.checked_sub(1), ticks != 0 && self.clock.is_known()) {
+        if let (Some(base), true) = (
+            after.checked_sub(1),
+            ticks != Ticks(0) && self.clock.is_known(),
+        ) {
             let base = anchors[base];
             let length = match anchors.get(after) {
-                Some(next) => next.ticks - base.ticks,
-                None => EXACT.min(u64::MAX - base.ticks),
+                Some(next) => next.ticks.since(base.ticks),
+                None => EXACT.min(u64::MAX - base.ticks.0),
             };
             let rate = to.realtime.checked_sub(from.realtime);
-            let span = to.ticks - from.ticks;
+            let span = to.ticks.since(from.ticks);
             let realtime = i64::try_from(base.realtime).ok();
             if let (Some(rate), Some(realtime)) = (rate, realtime) {
                 // The product of length and ratio must be exact and leave room above `base`.
@@ -202,7 +205,7 @@ impl Cursor<'_> {
                 }
             }
         }
-        self.clock.realtime(Ticks(ticks))
+        self.clock.realtime(ticks)
     }
 }
 
@@ -230,7 +233,7 @@ fn ignore_steps(anchors: &mut [Anchor]) {
 fn scale(ticks: i128, from: Anchor, to: Anchor) -> i128 {
     let rate = i128::from(to.realtime) - i128::from(from.realtime);
     // Both factors are below 2^64 in size, so the product fits but for the sign's bit.
-    ticks.saturating_mul(rate) / (i128::from(to.ticks) - i128::from(from.ticks)).max(1)
+    ticks.saturating_mul(rate) / (i128::from(to.ticks.0) - i128::from(from.ticks.0)).max(1)
 }
 
 #[cfg(test)]
@@ -262,7 +265,7 @@ mod tests {
 
     fn anchor(ticks: u64, realtime: u64) -> Anchor {
         Anchor {
-            ticks,
+            ticks: Ticks(ticks),
             realtime,
             monotonic: 0,
         }
@@ -273,7 +276,7 @@ mod tests {
         const S: u64 = 1_000_000_000;
         let set = |steps: [u64; 4]| {
             let anchors = (0..4u64).map(|i| Anchor {
-                ticks: 1 + i * 2 * S,
+                ticks: Ticks(1 + i * 2 * S),
                 monotonic: 7 + i * S,
                 realtime: 5000 * S + i * S - steps[i as usize],
             });

@@ -3,7 +3,7 @@
 //! Every process tells its own view, a [`Local`]; those that belong together become one [`Communicator`].
 //! They share NCCL's hash, the size, the generation (how often their process had that rank of that hash
 //! before) and the restart of the job, and have different ranks. A hash comes back when a communicator is
-//! made anew or shrunk twice, so views whose ranks clash, or that begin after all others have ended, are
+//! made anew or shrunk twice. So views with ranks that clash, or that begin after all others have ended, are
 //! another communicator.
 //!
 //! Rule: an id names one communicator of the capture, over hosts and time.

@@ -103,8 +103,8 @@ pub struct OfProcess {
     pub foreign: HashMap<u64, Elsewhere>,
     /// Numbers of communicators by context.
     pub communicators: HashMap<u64, u32>,
-    /// The newest time, ticks.
-    pub last_ticks: u64,
+    /// The newest time.
+    pub last_ticks: Ticks,
 }
 
 /// What is known of all processes.
@@ -306,7 +306,7 @@ impl Capture {
                     number,
                     origin: self.processes.iter().position(is),
                     parent: parent(&callback),
-                    at: of.clock.realtime(Ticks(callback.ticks)),
+                    at: of.clock.realtime(callback.ticks),
                 });
             }
             Ok::<(), std::convert::Infallible>(())
@@ -333,7 +333,7 @@ impl Capture {
             let Ok(()) = self.follow(process, |callback, link| {
                 if let (What::Start, Some(number)) = (callback.what, link.event) {
                     if let Some(list) = starts.get_mut(&(process, callback.result)) {
-                        list.push((of.clock.realtime(Ticks(callback.ticks)), number));
+                        list.push((of.clock.realtime(callback.ticks), number));
                     }
                 }
                 Ok::<(), std::convert::Infallible>(())

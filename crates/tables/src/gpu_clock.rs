@@ -2,7 +2,7 @@
 //!
 //! Nobody reads both clocks at once, but every call bounds the distance between them (host less GPU). A
 //! kernel can't have ended after the host heard of its end, and can't have begun before its launch.
-//! [`Bounds`] keeps the two tightest of every window of time, and [`GpuClock`] joins them: at any moment the
+//! [`Bounds`] keeps the two tightest of every window of time, and [`GpuClock`] joins them. At any moment the
 //! distance lies between what its neighbours allow, if the clocks drift apart by no more than [`DRIFT_PPM`].
 //! Where they allow nothing, or stamps go back, the GPU's clock stepped, and what lies on the two sides is
 //! kept apart.

@@ -257,7 +257,7 @@ impl Gathered {
             })
             .collect();
         let content = |number: u32| numbers.binary_search(&number).ok();
-        let at = |ticks: u64| clock.realtime(Ticks(ticks));
+        let at = |ticks: Ticks| clock.realtime(ticks);
         let executables: Vec<Graph> = self
             .executables
             .into_values()

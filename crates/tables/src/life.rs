@@ -210,6 +210,7 @@ pub(crate) fn newest(of: &Evidence) -> Newest {
 mod tests {
     use super::*;
     use crate::clock::{Anchor, Clock};
+    use capture::rows::Ticks;
 
     fn facts(list: &[(&str, &str)]) -> BTreeMap<String, String> {
         let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
@@ -327,7 +328,7 @@ mod tests {
         };
         let life_of = |boot: &str, seen_ns: u64| {
             let anchor = Anchor {
-                ticks: 1,
+                ticks: Ticks(1),
                 realtime: seen_ns,
                 monotonic: 1,
             };

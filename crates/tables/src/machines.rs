@@ -91,6 +91,7 @@ fn shortest<'b>(boot: &'b str, boots: &BTreeSet<String>) -> &'b str {
 mod tests {
     use super::*;
     use crate::clock::{Anchor, Clock};
+    use capture::rows::Ticks;
 
     fn named(processes: &[(&str, &str)]) -> Vec<String> {
         let process = |(host, boot): &(&str, &str)| Process {
@@ -122,7 +123,7 @@ mod tests {
                 facts: BTreeMap::from([("boot_id".to_owned(), (*boot).to_owned())]),
                 clock: Clock::new(
                     [5, 9].map(|ticks| Anchor {
-                        ticks,
+                        ticks: Ticks(ticks),
                         realtime: 1000 * ticks + ahead,
                         monotonic: 1000 * ticks,
                     }),

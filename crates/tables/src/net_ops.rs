@@ -7,7 +7,6 @@
 
 use crate::clock::Clock;
 use capture::live::{row_state, View, WAITS};
-use capture::rows::Ticks;
 use std::sync::atomic::Ordering::Acquire;
 
 /// A network operation that is not over: one channel of one call, to or from one peer.
@@ -62,7 +61,7 @@ pub(crate) fn open(view: &View, clock: &Clock) -> Vec<NetOp> {
             steps: open.steps,
             done: open.done,
             wait: open.oldest.and_then(|step| step.wait),
-            since_ns: clock.realtime(Ticks(since)).unwrap_or(0),
+            since_ns: clock.realtime(since).unwrap_or(0),
         })
     };
     let mut found: Vec<NetOp> = view.net_ops().iter().filter_map(of).collect();

@@ -91,7 +91,7 @@ pub struct Counters {
     pub announced: u64,
     /// Calls without a row by [`capture::live::CAUSES`].
     pub lost: Vec<u64>,
-    /// Calls whose numbers were taken and whose rows were not there yet when the live part was left.
+    /// Calls that had their numbers, but not yet their rows, when the live part was left.
     pub in_birth: u64,
     /// Callbacks without effect by [`capture::live::ODDS`].
     pub odd: Vec<u64>,

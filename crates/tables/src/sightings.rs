@@ -242,6 +242,7 @@ fn names(folder: &Path) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::clock::{Anchor, Clock};
+    use capture::rows::Ticks;
 
     const AT: i64 = 1_800_000_000_000_000_000;
 
@@ -292,7 +293,7 @@ mod tests {
             ("pid_namespace", "3"),
         ];
         let anchor = Anchor {
-            ticks: 1,
+            ticks: Ticks(1),
             realtime: (AT + after_ns) as u64,
             monotonic: 1,
         };

@@ -1,9 +1,9 @@
 //! A capture whose calls stay in their files until they are asked for, process by process.
 //!
 //! [`Source::open`] learns everything else: who the processes are, their communicators, their clocks, and
-//! where which calls lie. Then either [`Source::load`] brings all calls into memory, which is what
-//! [`Capture::open`] does, or [`Source::fold`] shows them to an analysis, a process or a part of one at a
-//! time, on all cores.
+//! where which calls lie. Then there are two ways. [`Source::load`] brings all calls into memory;
+//! [`Capture::open`] does that. [`Source::fold`] shows them to an analysis on all cores, a process or a part
+//! of one at a time.
 //!
 //! Rule: what is shown is the same either way, and whatever the number of threads. A process that makes sends
 //! or receives is shown whole, because its operations are put together from calls that may lie far apart; so
@@ -331,8 +331,8 @@ impl Source {
         by_process
     }
 
-    /// Shows the calls of all processes to analyses made by `new`, each of which sees some consecutive
-    /// processes, and returns these in order, and the capture without calls.
+    /// Shows the calls of all processes to analyses made by `new`. Each of them sees some consecutive
+    /// processes. Returns the analyses in order, and the capture without calls.
     ///
     /// `add` is given the analysis, the capture without calls, the process with the calls that are shown, by
     /// ticket, and which part of it this is. Counts of damaged rows are whole at the last part.
@@ -511,8 +511,8 @@ impl Source {
 /// A process, or what is known of one of which nothing is sound; nothing of a copy.
 type Scanned = (Result<Scan, Option<Unreadable>>, Vec<Problem>);
 
-/// Leaves out all but the best copy of each process, which its trace id tells, and says so: counted twice,
-/// every sum would be twice as large.
+/// Leaves out all but the best copy of each process, and says so. Copies have the same trace id. Counted
+/// twice, they would double every sum.
 fn without_copies(mut scanned: Vec<Scanned>, root: &Path) -> Vec<Scanned> {
     let mut best: HashMap<u64, usize> = HashMap::new();
     for index in 0..scanned.len() {

@@ -9,7 +9,7 @@
 //! guessed.
 
 use crate::symbols::{Module, Symbols};
-use capture::stacks::{self, Place, Record, Why, DEEPER};
+use capture::stacks::{self, Code, Record, Why, DEEPER};
 use std::collections::BTreeMap;
 
 /// A stack, ready to be printed.
@@ -87,9 +87,9 @@ impl Gathered {
                     };
                     self.modules.insert(number, module);
                 }
-                Record::Frame { number, place } => {
-                    let frame = match place {
-                        Place::Python {
+                Record::Frame { number, code } => {
+                    let frame = match code {
+                        Code::Python {
                             line,
                             file,
                             function,
@@ -98,7 +98,7 @@ impl Gathered {
                             file: text(file),
                             function: text(function),
                         },
-                        Place::Native { module, offset } => Frame::Native { module, offset },
+                        Code::Native { module, offset } => Frame::Native { module, offset },
                     };
                     self.frames.insert(number, frame);
                 }
@@ -291,12 +291,12 @@ mod tests {
         file: &'static str,
         function: &'static str,
     ) -> Record<'static> {
-        let place = Place::Python {
+        let code = Code::Python {
             line,
             file: file.as_bytes(),
             function: function.as_bytes(),
         };
-        Record::Frame { number, place }
+        Record::Frame { number, code }
     }
 
     fn stack(id: u32, why: Why, thread: &'static str, frames: &[u32]) -> Record<'static> {

@@ -5,8 +5,9 @@
 //! delivered without a word. Calls made after such a one are marked [`DESYNCHRONISED`].
 //!
 //! Two bounds find others: a kernel can't end after the host was told of its end, and can't start before its
-//! launch. The first gives, by GPU and window of time, the smallest distance of the clocks that the host saw;
-//! with it, a start well before the launch is another kernel's, or the GPU's timer stepped: [`STALE`].
+//! launch. The first gives, by GPU and window of time, the smallest distance of the clocks that the host saw.
+//! With it, a start well before the launch shows that the stamp is another kernel's, or that the GPU's timer
+//! stepped: [`STALE`].
 //!
 //! Rule: the distance is taken too large rather than too small, so a sound stamp is never called stale by a
 //! late poll. Replays of CUDA graphs have no launch to compare with and are left to the checks that the

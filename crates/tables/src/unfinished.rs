@@ -1,8 +1,9 @@
 //! Calls that can't have completed, because another rank never made them.
 //!
 //! A recorder writes a call as finished once NCCL has returned from it, and the GPU may wait for ever then.
-//! [`mark`] compares the ranks of each communicator: from the first AllReduce, AllGather or ReduceScatter on
-//! that some rank did not make, nothing on the communicator completes, because NCCL runs its calls in order.
+//! [`mark`] compares the ranks of each communicator. It looks for the first AllReduce, AllGather or
+//! ReduceScatter that some rank did not make. From there on nothing on the communicator completes, because
+//! NCCL runs its calls in order.
 //!
 //! Rule: only what is proved. All ranks of the communicator must be in the capture, with all their calls.
 

@@ -206,7 +206,7 @@ impl Gathered {
             let ran = self.ran.remove(&number).unwrap_or_default();
             let asked = self.asked.remove(&number).unwrap_or_default();
             let whole = ran.len() == raw.ran as usize && asked.len() == raw.asked as usize;
-            let mut at = |ticks: u64| cursor.realtime(Ticks(ticks));
+            let mut at = |ticks: Ticks| cursor.realtime(ticks);
             let times = [raw.opening, raw.open, raw.closing, raw.closed].map(&mut at);
             let [Some(opening), Some(open), Some(closing), Some(closed)] = times else {
                 lost += 1;
@@ -284,8 +284,8 @@ impl Gathered {
     }
 }
 
-/// Leaves out the last launch of a graph on each device: CUPTI is switched off after it, and tells the ends
-/// of its kernels wrong, all by the same 25 ms (seen in every window with graphs, CUPTI 13.0).
+/// Leaves out the last launch of a graph on each device. CUPTI is switched off after it, and then reports
+/// wrong ends for its kernels, all by the same 25 ms (seen in every window with graphs, CUPTI 13.0).
 fn leave_out_last_launch(ran: &mut Vec<Ran>) {
     let mut last: BTreeMap<u32, u32> = BTreeMap::new();
     for r in ran.iter().filter(|r| r.graph != 0) {

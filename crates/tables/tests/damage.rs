@@ -49,9 +49,9 @@ fn live_part(announced: u64) -> Image {
     comm.hash.store(0xabc, Relaxed);
     comm.nranks.store(2, Relaxed);
     comm.rank.store(1, Relaxed);
-    comm.t_init.store(1_000, Relaxed);
+    comm.t_init.store(Ticks(1_000), Relaxed);
     comm.uid.store(1, Relaxed);
-    header.first.ticks.store(1_000, Relaxed);
+    header.first.ticks.store(Ticks(1_000), Relaxed);
     header.first.realtime.store(1_000_000, Relaxed);
     header.born.store(announced, Relaxed);
     let row = &view.rows()[6];
@@ -59,7 +59,7 @@ fn live_part(announced: u64) -> Image {
     row.func.store(1, Relaxed);
     row.datatype.store(2, Relaxed);
     row.count.store(100, Relaxed);
-    row.t_api.store(5_000, Relaxed);
+    row.t_api.store(Ticks(5_000), Relaxed);
     row.word
         .store(row_state::word(0, 6, row_state::ALIVE), Relaxed);
     header.magic.store(live::MAGIC, Relaxed);

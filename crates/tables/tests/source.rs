@@ -78,8 +78,8 @@ fn live_part(id: u64, tickets: &[u64]) -> Vec<u8> {
     view.header().trace_id.store(id, Relaxed);
     for (row, ticket) in view.rows().iter().zip(tickets) {
         row.comm.store(1, Relaxed);
-        row.t_api.store(2_000 + 160 * ticket, Relaxed);
-        row.t_end.store(2_000 + 176 * ticket, Relaxed);
+        row.t_api.store(Ticks(2_000 + 160 * ticket), Relaxed);
+        row.t_end.store(Ticks(2_000 + 176 * ticket), Relaxed);
         row.user_tag.store(77, Relaxed);
         let word = row_state::word(0, *ticket, row_state::ALIVE);
         row.word.store(word, Relaxed);

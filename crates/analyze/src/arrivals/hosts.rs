@@ -218,8 +218,8 @@ impl Proof {
         }
     }
 
-    /// The clock of `other` less that of `host`, in an operation of which `base` is the first host: at least
-    /// and at most.
+    /// Least and greatest value of the clock of `other` less that of `host`, in an operation that has `base`
+    /// as its first host.
     fn apart(&self, base: u32, at: i64, host: u32, other: u32) -> Option<(i64, i64)> {
         if host == other {
             return Some((0, 0));

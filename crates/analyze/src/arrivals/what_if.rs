@@ -8,9 +8,9 @@
 //! its transfer took. What of that arrives at the end of the run is the loss.
 //!
 //! **Ready.** Where a kernel began some time after everything before it had ended, its rank was ready then.
-//! If it began as soon as the one before it was over, it had been queued. Since when is inferred: not before
-//! it was launched, and not before as much work was done as a rank did that was neither queued nor held up by
-//! its host.
+//! If it began as soon as the one before it was over, it had been queued. Then the moment at which its rank
+//! was ready is inferred: not before the launch, and not before as much work was done as a rank did that was
+//! neither queued nor held up by its host.
 //!
 //! **Anchor.** What a rank computes may depend on the end of an operation, and then moves forward with it, or
 //! run beside it. That shows over the steps at the same place of the pattern: most take the same time,
@@ -456,8 +456,8 @@ impl WhatIf {
         others.get(others.len() / 2).copied().unwrap_or(i64::MAX)
     }
 
-    /// By how much each operation would have ended earlier, ns by operation, had the rank of `lane` been as
-    /// early as the median of the others, or had its transfer been shorter by `shorter`.
+    /// By how much each operation would have ended earlier, ns by operation, if the rank of `lane` had been
+    /// as early as the median of the others, or if its transfer had been shorter by `shorter`.
     fn without(&self, lane: u32, shorter: Option<&[i64]>) -> Vec<i64> {
         self.without_in(lane, shorter, None)
     }
@@ -546,8 +546,8 @@ impl WhatIf {
         }
     }
 
-    /// What the run loses by the rank of `lane` in the operations of `only`, and in those that follow as
-    /// parts of the same work, ns.
+    /// What the run loses by the rank of `lane`, ns: in the operations of `only`, and in the ones after them
+    /// that are parts of the same work.
     pub(super) fn loss_in(&self, lane: u32, only: &[bool]) -> f64 {
         let mut with = only.to_vec();
         let mut since = None;

@@ -5,9 +5,9 @@
 
 use super::{drift, Offset, Offsets, FREQUENCY_ERROR_PPM, WINDOW_NS};
 
-/// The windows on the way from the first host of `path` to its last, as moments on the first one's clock: the
-/// last one's clock less the first one's, and how many operations the last leg has. A leg counts where the
-/// one before it has a window at that time.
+/// The windows on the way from the first host of `path` to its last, as moments on the first one's clock.
+/// With each come the last one's clock less the first one's, and how many operations the last leg has. A leg
+/// counts where the one before it has a window at that time.
 pub(super) fn along(offsets: &Offsets, path: &[u32]) -> Vec<(i64, Offset, u64)> {
     let mut legs = path.windows(2).map(|leg| offsets.stretch(leg[0], leg[1]));
     let mut known = legs.next().unwrap_or_default();

@@ -1,10 +1,11 @@
 //! Puts the calls of ranks with lost rows beside those of the other ranks.
 //!
-//! [`align`] gives every rank the ordinal of its first call: by order if all its calls are known, else by
-//! NCCL's sequence numbers, which count the calls of each function on a communicator.
+//! [`align`] gives every rank the ordinal of its first call. If all its calls are known, that is by order;
+//! else by NCCL's sequence numbers, which count the calls of each function on a communicator.
 //!
-//! Rule: a call has an ordinal only if no call between it and the rank's newest one is missing, and if the
-//! rank shares a sequence number with the reference: the rank of which most is known.
+//! Rule: a call has an ordinal only if two things hold. No call between it and the rank's newest call is
+//! missing. And the rank shares a sequence number with the reference, which is the rank of which most is
+//! known.
 
 use super::calls::{Calls, CommunicatorCalls, RankCalls};
 use std::collections::HashMap;

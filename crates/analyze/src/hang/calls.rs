@@ -1,9 +1,9 @@
 //! Every rank's calls in the order in which it made them, beside those of the other ranks.
 //!
-//! [`Calls`] has a [`CommunicatorCalls`] for each communicator of the capture, and that a [`RankCalls`] for
-//! each of its ranks that the capture holds; the index of a rank there is its *member*. A rank's collectives
-//! stand in one [`Lane`], and its replays of captured calls in another, because NCCL shows replays only when
-//! the GPU reaches them. Sends and receives stand by peer.
+//! [`Calls`] has a [`CommunicatorCalls`] for each communicator of the capture. That has a [`RankCalls`] for
+//! each of the communicator's ranks that the capture holds. The index of a rank there is its *member*. A
+//! rank's collectives stand in one [`Lane`], and its replays of captured calls in another, because NCCL shows
+//! replays only when the GPU reaches them. Sends and receives stand by peer.
 //!
 //! Rule: calls with the same ordinal on the same lane are one operation, because NCCL requires all ranks of a
 //! communicator to make their calls in one order. The k-th send from a to b meets the k-th receive at b from

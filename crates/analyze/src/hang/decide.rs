@@ -1,7 +1,7 @@
 //! Chooses the verdict.
 //!
-//! [`decide`] asks in this order: do ranks make different calls; where does the wait-for graph end, in sinks,
-//! in operations that do not end, or in a cycle; and if nobody is seen to wait, why not. Each answer is a
+//! [`decide`] asks in this order. Do ranks make different calls? Where does the wait-for graph end: in sinks,
+//! in operations that do not end, or in a cycle? And if nobody is seen to wait, why not? Each answer is a
 //! [`Verdict`] with its evidence.
 //!
 //! Rule: of several answers the first that is a hang is chosen, then the first that is undecided, then what
@@ -227,8 +227,8 @@ fn may_wait_in(case: &Case, wait: &Wait, member: usize) -> Option<CallRow> {
     })
 }
 
-/// Whether a member may lack an earlier call on another communicator: one that it has not left and of which
-/// not all is known.
+/// Whether a member may lack an earlier call on another communicator: one that the member has not left, and
+/// on which not all of its calls are known.
 fn may_lack_earlier(case: &Case, wait: &Wait, member: usize) -> bool {
     let vertex = case.member(wait.communicator, member).vertex;
     let mut all = case.calls.communicators.iter().enumerate();

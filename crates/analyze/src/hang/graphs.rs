@@ -1,8 +1,8 @@
 //! How far ranks got with launches of CUDA graphs.
 //!
-//! NCCL tells nothing of a call that runs in a graph, so how far a launch came on the GPU is not known. How
-//! often each rank launched is: ranks of a job that launches graphs in step have launched equally often, and
-//! one that lacks launches is waited for.
+//! NCCL reports nothing of a call that runs in a graph, so it is not known how far a launch came on the GPU.
+//! How often each rank launched is: ranks of a job that launches graphs in step have launched equally often,
+//! and one that lacks launches is waited for.
 
 use tables::Capture;
 

@@ -4,7 +4,7 @@
 //! evidence of it is.
 //!
 //! What `ncclscope hang` saw of a process while it was there stays true after its end, as long as it wrote
-//! nothing more: a process that was stopped and then killed with all others did not die first.
+//! nothing more. For example, a process that was stopped, and then killed with all others, did not die first.
 //!
 //! Rule: a process is dead only if the system says that it is gone and its evidence ends before that of
 //! others. All processes of a job that is over count as running up to its end, but for those that died first.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::fixtures::communicator;
 use capture::live::{part, WAITS};
+use capture::rows::Ticks;
 use tables::clock::{Anchor, Clock};
 use tables::communicators::Local;
 use tables::{Call, LiveSource, Process, Shape};
@@ -24,7 +25,7 @@ fn job(members: &[&[usize]], calls: &[&[Made]]) -> Capture {
     }
     for (rank, calls) in calls.iter().enumerate() {
         let anchor = |time: i64| Anchor {
-            ticks: (time - START + SECOND) as u64,
+            ticks: Ticks((time - START + SECOND) as u64),
             realtime: time as u64,
             monotonic: 0,
         };

@@ -242,8 +242,8 @@ fn is_expected(case: &Case, wait: &Wait, process: usize) -> bool {
     fits && theirs.communicator == Some(wait.communicator as u32) && theirs.count == ours.count
 }
 
-/// Whether the rank that waits in `step` came to that call in a new order, since its last call on the
-/// communicator of the step `before`, in which others wait for it.
+/// Whether the rank that waits in `step` came to that call in a new order. Only calls since its last one on
+/// the communicator of the step `before` count, because others wait for it there.
 pub(super) fn is_astray(case: &Case, step: Step, before: Step) -> bool {
     let wait = &case.waits[step.wait];
     let own = case.member(wait.communicator, step.waiting);

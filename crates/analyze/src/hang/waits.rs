@@ -361,8 +361,8 @@ impl<'c> Search<'c, '_> {
         by_rank.collect()
     }
 
-    /// Sends and receives whose other half came only after a collective that does not end: what came before
-    /// it on the one rank, and behind it on the other, can't meet.
+    /// Sends and receives that can't meet, because a collective that does not end stands between them: one
+    /// half came before it on one rank, and the other half behind it on the other.
     fn crossed(&mut self, communicator: usize) {
         let stalled = |stall: &Stall| match (stall.lane, stall.ordinal) {
             (Lane::Eager, Some(ordinal)) if stall.communicator == communicator => Some(ordinal),

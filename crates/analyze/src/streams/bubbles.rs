@@ -2,8 +2,8 @@
 //!
 //! A pipeline's stage has a *bubble* while its GPU computes nothing. [`bubbles`] cuts it into waiting for
 //! late senders, for late receivers and in collectives, transfers, and the rest, in which nothing ran. It
-//! also says for whom: [`For::late_sender_us`] and [`For::late_receiver_us`] are of the rank at the other
-//! end, and [`For::behind_us`] is of the rank by whose own work that is ([`super::causes`]).
+//! also says for whom. [`For::late_sender_us`] and [`For::late_receiver_us`] name the rank at the other end.
+//! [`For::behind_us`] names the rank that was behind by its own work ([`super::causes`]).
 //!
 //! Rule: the parts of a bubble sum to it, and with the time in which the GPU computed to the step. Time that
 //! is in two parts counts in the first.

@@ -1,9 +1,9 @@
 //! How much faster a GPU's host could have been.
 //!
 //! If the rank that the others wait for were in time, a step could still take no less than any host needs for
-//! it. A host that is ahead of its GPU shows how much less that is: the driver makes it wait, in launches
-//! because its queue is full, or because the program asked to wait. A host that never waits is what limits
-//! its rank, whatever its GPU waits for.
+//! it. If a host is ahead of its GPU, its waits show how much shorter that is: the driver makes it wait, in
+//! launches because its queue is full, or because the program asked to wait. A host that never waits is what
+//! limits its rank, whatever its GPU waits for.
 //!
 //! Rule: this is known only for windows in which all launches were seen.
 

@@ -1,8 +1,9 @@
 //! How much longer kernels take beside communication than the same kernels take without.
 //!
-//! Two kernels are the same if their name, size and the two kernels before them on the stream are: a matrix
-//! product of another layer's shape often has the same name and size. A rank that waits all the time has none
-//! without communication; then it is compared with the same kernels of the other ranks.
+//! Two kernels are the same if they have the same name, the same size, and the same two kernels before them
+//! on the stream. Name and size alone do not do: a matrix product of another layer's shape often has both. A
+//! rank that waits all the time has none without communication; then it is compared with the same kernels of
+//! the other ranks.
 //!
 //! Beside a kernel of NCCL that waits it is another ratio than beside one that moves data: both take
 //! streaming multiprocessors away, and only the second takes memory bandwidth.

@@ -154,10 +154,10 @@ impl Losses<'_> {
         times as f64 * ENDS_NS / length.max(1) as f64
     }
 
-    /// Whether a lane without windows was late because its host was. Its GPU was, if the kernel that others
-    /// waited for had been launched as long before as they waited, or if the GPU fell further behind the host
-    /// since the kernel before. A kernel that was queued behind another one does not say since when its rank
-    /// was ready, so it is not asked.
+    /// Whether a lane without windows was late because its host was. Its GPU was the reason in two cases: the
+    /// kernel that others waited for had been launched at least as long before as they waited, or the GPU
+    /// fell further behind the host since the kernel before. A kernel that was queued behind another one does
+    /// not say since when its rank was ready, so it is not asked.
     fn launched_late(&self, late: usize) -> bool {
         let Some(timed) = &self.lanes[late].timed else {
             return false;

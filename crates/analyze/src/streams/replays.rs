@@ -1,9 +1,9 @@
 //! What communication takes in one replay of a CUDA graph: for a decode graph, in one token.
 //!
-//! All that one launch of a graph runs has one number in a window, so a replay is whole if all of it ran in
-//! the time that the window shows. [`of_device`] finds the replays of a device, and [`rows`] sums those up
-//! whose communication is of the same calls: an engine has a graph for each batch size, and often one for
-//! each layer.
+//! All that one launch of a graph runs has one number in a window. So a replay is whole if all of it ran in
+//! the time that the window shows. [`of_device`] finds the replays of a device. [`rows`] adds up those with
+//! communication of the same calls, because an engine has a graph for each batch size, and often one for each
+//! layer.
 //!
 //! Rule: graphs without communication have no row.
 

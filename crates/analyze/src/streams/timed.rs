@@ -1,8 +1,9 @@
 //! NCCL's kernels that CUDA events timed, where no window shows them.
 //!
-//! A GPU without windows (its process is bound by its host, or has no CUPTI) still has GPU times of its
-//! calls, and so has a GPU at a time at which only others have a window. From these it is known when it came
-//! to an operation that a window of another GPU shows. What it computed beside is not known.
+//! Some GPUs have no windows, because their process is bound by its host or has no CUPTI. Such a GPU still
+//! has GPU times of its calls. So has every GPU at times at which only others have a window. From these it is
+//! known when it came to an operation that a window of another GPU shows. What it computed beside is not
+//! known.
 //!
 //! Rule: a kernel is in a window or here, never in both.
 

@@ -23,13 +23,13 @@
 //! Of a wait, the part counts beside which the GPU computed nothing: that much later the rank went on. The
 //! rest is hidden, and slows the computing beside it.
 //!
-//! **When.** Of each GPU the whole cycles of its windows count, cut into [`Waits::own`] pieces, whose shares
-//! make the intervals; if windows of all GPUs show most of that together, only what they show together. Where
-//! no cycles are found nothing counts: what a window shows of a part of a step says nothing about steps. When
-//! the others came to its operations is known from their windows, or else from CUDA events
-//! ([`super::timed`]). A piece counts if that is known for most of its operations ([`Waits::weight`]).
-//! Bubbles need to know what all GPUs computed at the same time: only [`Waits::pieces`] count for them, which
-//! windows of all GPUs show.
+//! **When.** Only the whole cycles of a GPU's windows count. They are cut into [`Waits::own`] pieces, and the
+//! pieces' shares make the intervals. If windows of all GPUs show most of that time together, only the time
+//! that they show together counts. Where no cycles are found nothing counts: what a window shows of a part of
+//! a step says nothing about steps. When the others came to its operations is known from their windows, or
+//! else from CUDA events ([`super::timed`]). A piece counts if that is known for most of its operations
+//! ([`Waits::weight`]). Bubbles need to know what all GPUs computed at the same time: only [`Waits::pieces`]
+//! count for them, which windows of all GPUs show.
 //!
 //! Rule: no rank's exposed waiting is more than its exposed communication, so no loss is more than the
 //! windows show.

@@ -3,9 +3,9 @@
 //! **Which part of a window counts.** A window has what was launched in it. What was launched before may
 //! still run at its beginning, and what is launched after it may run before its last kernel ends. So on each
 //! stream only the time from its first record to its last is known, and on all of them the time that is
-//! common ([`known`]). Of that, whole cycles are taken: from one occurrence of a kernel to the last one of
-//! the same, for the kernel that comes back most slowly and at equal distances, with as many kernels in
-//! between. That is once a step, where steps have such a kernel; at least two steps are needed to know it.
+//! common ([`known`]). Of that, whole cycles are taken, from one occurrence of a kernel to the last one of
+//! the same kernel. It is the kernel that comes back most slowly, at equal distances and with as many kernels
+//! in between. That is once a step, where steps have such a kernel; at least two steps are needed to know it.
 
 use super::intervals::{Span, Union};
 use super::kinds::{Does, Names};

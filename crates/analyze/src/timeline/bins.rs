@@ -4,7 +4,7 @@
 //! next width exactly. When a time lies too far from the others, the width doubles until all fit into
 //! [`MOST`] bins.
 //!
-//! What lasts is split over the bins by its share of time, in whole units: the part up to a moment is rounded
+//! What lasts is split over the bins by its share of time, in whole units. The part up to a moment is rounded
 //! down, and a bin gets the difference of two such parts.
 //!
 //! Rule: the sums of all bins are what was added, and they are the same in whatever order it came.

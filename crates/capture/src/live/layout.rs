@@ -1,9 +1,8 @@
 //! What lies where in a live part: its [`Header`], and the sections that a [`Layout`] sizes.
 //!
-//! A section begins at a multiple of 4096. A live part in use keeps room behind communicators and rows, of
-//! which there may be more later ([`Layout::growing`]): the header says how many there are, and nobody
-//! touches the room before. A copy has none ([`dense`]). `Layout::for_memory(0)`, the smallest standard
-//! layout, has these:
+//! A section begins at a multiple of 4096. A live part in use keeps room behind communicators and rows for
+//! more of them ([`Layout::growing`]). The header says how many there are, and nobody touches the room
+//! before. A copy has none ([`dense`]). `Layout::for_memory(0)`, the smallest standard layout, has these:
 //!
 //! ```text
 //!       0   Header                         872448   Network operations, 512 of 192
@@ -19,6 +18,7 @@ use super::{Cause, Page, Row, Total, Undo};
 use crate::format::{Format, Stated};
 use crate::graphs::{Exec, Launch};
 use crate::net_op::NetOp;
+use crate::rows::AtomicTicks;
 use std::mem::offset_of;
 use std::sync::atomic::{
     AtomicU16, AtomicU32, AtomicU64, AtomicU8,
@@ -33,7 +33,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"NCSLIVE1");
 #[derive(Debug, Default)]
 pub struct LiveAnchor {
     /// The recorder's clock: TSC ticks, or ns of CLOCK_MONOTONIC if the TSC is not used.
-    pub ticks: AtomicU64,
+    pub ticks: AtomicTicks,
     /// CLOCK_MONOTONIC, ns.
     pub monotonic: AtomicU64,
     /// CLOCK_REALTIME, ns since 1970.
@@ -128,8 +128,8 @@ pub struct Header {
     /// Executable graphs with captured calls that found no entry: their launches are not counted.
     pub graphs_full: AtomicU32,
     /// Why there are no kernel windows, or no more: 0 there are, 1 not asked for, 2 no CUPTI, 3 a tool that
-    /// brings a CUPTI of its own, 4 an error of CUPTI, 5 no memory, 6 no CUDA driver, 7 CUPTI would be too
-    /// dear: the GPU waits for its host.
+    /// brings a CUPTI of its own, 4 an error of CUPTI, 5 no memory, 6 no CUDA driver, 7 CUPTI would cost too
+    /// much, because the GPU waits for its host.
     pub windows_off: AtomicU32,
     /// CUPTI's error that ended them; for 7, by how much of the time it would slow the job at most, in units
     /// of 0.01 %.
@@ -262,9 +262,9 @@ pub struct Comm {
     /// 1 once its finalize was called.
     pub finalized: AtomicU32,
     /// Init time, ticks.
-    pub t_init: AtomicU64,
+    pub t_init: AtomicTicks,
     /// Finalize time, ticks; 0 while alive.
-    pub t_final: AtomicU64,
+    pub t_final: AtomicTicks,
     /// The GPU's UUID, 16 bytes; 0 if it is not known.
     pub gpu: [AtomicU64; 2],
     /// Bytes of `name`.
@@ -285,11 +285,11 @@ pub struct Group {
     /// Calls in it so far.
     pub calls: AtomicU32,
     /// GroupApi start, ticks.
-    pub t_start: AtomicU64,
+    pub t_start: AtomicTicks,
     /// State 24: ncclGroupEnd begun, ticks; 0 if not yet.
-    pub t_closing: AtomicU64,
+    pub t_closing: AtomicTicks,
     /// GroupApi stop, ticks; 0 if not yet.
-    pub t_stop: AtomicU64,
+    pub t_stop: AtomicTicks,
     /// Slot of its first row + 1.
     pub first_row: AtomicU32,
     /// Kernel launches begun.
@@ -299,7 +299,7 @@ pub struct Group {
     /// Depth as NCCL gives it.
     pub depth: AtomicU8,
     /// Start and end of its newest launch, ticks.
-    pub t_launch: [AtomicU64; 2],
+    pub t_launch: [AtomicTicks; 2],
 }
 
 const _: () = assert!(std::mem::size_of::<Group>() == 64);
@@ -377,8 +377,8 @@ pub(crate) const SECTIONS: usize = 10;
 
 /// The sections in the order of their offsets. Staging is last because its end is seldom used, and the end of
 /// a mapping may go away in a forked child. That happens if another thread of the parent was looking up a
-/// library at the fork: glibc's first look-up in the child unmaps the place that ld.so.cache had in the
-/// parent, and the end of a new mapping may be there.
+/// library at the fork. Then glibc's first look-up in the child unmaps the place that ld.so.cache had in the
+/// parent, and by now the end of a new mapping may be there.
 const ORDER: [Section; SECTIONS] = [
     Section::Strings,
     Section::Comms,

@@ -201,13 +201,13 @@ mod tests {
         let row: Row = unsafe { std::mem::zeroed() };
         row.word
             .store(row_state::word(0, 5, row_state::ALIVE), Relaxed);
-        row.t_api.store(0x10000, Relaxed);
+        row.t_api.store(Ticks(0x10000), Relaxed);
         row.count.store(1024, Relaxed);
         row.group.store(6, Relaxed);
         row.comm.store(1, Relaxed);
         row.root.store(-1i32 as u32, Relaxed);
         row.func.store(1, Relaxed);
-        row.t_end.store(0x10100, Relaxed);
+        row.t_end.store(Ticks(0x10100), Relaxed);
         // SAFETY: as above.
         let bytes: [u8; 320] = unsafe { std::mem::transmute(row) };
         let example = include_str!("row.rs").lines().filter_map(|line| {

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Host times are in units of `1 << shift` ticks. NCCL's stamps are in units that divide all stamps of the
-//! block, so they lose nothing. The columns behind the last one that has a value are left out: a reader takes
-//! a column that is not there for 0, and leaves out one that it does not know.
+//! block, so they lose nothing. The columns behind the last one that has a value are left out. A reader takes
+//! a column that is not there for 0, and skips a column that it does not know.
 //!
 //! Example: one AllReduce of 1024 elements on 2 channels, ticket 5. It is entered at tick 0x10000, launched
 //! at 0x10020, and returns at 0x10100. Of the CUDA events around its launch, the first runs at 0x10400, which

@@ -99,10 +99,10 @@ impl Record {
         // The fields that say that a part of the call has ended are read before all others. Each Acquire
         // meets the Release of the thread that ended the part, so whatever that thread wrote before is
         // seen. A call returns last of all on its thread: its end is read before what it was told to be.
-        let t_end = Ticks(row.t_end.load(Acquire));
+        let t_end = row.t_end.load(Acquire);
         let k_stopped = row.k_stopped.load(Acquire);
         let ops_stopped = row.ops_stopped.load(Acquire);
-        let event_start = Ticks(row.event_start.load(Acquire));
+        let event_start = row.event_start.load(Acquire);
         let parts = row.parts.load(Acquire);
         let mut record = Record::of_fields(row_state::ticket(word), row);
         record.shape.parts = parts;

@@ -289,15 +289,15 @@ fn a_record_that_has_returned_has_all_that_came_before() {
             while going.load(Relaxed) {
                 // NCCL enqueues the call, and it returns; then the test begins anew.
                 row.parts.store(1, Release);
-                row.t_end.store(1, Release);
-                while row.t_end.load(Acquire) != 0 && going.load(Relaxed) {
+                row.t_end.store(Ticks(1), Release);
+                while row.t_end.load(Acquire) != Ticks(0) && going.load(Relaxed) {
                     std::thread::yield_now();
                 }
             }
         });
         let begin_anew = || {
             row.parts.store(0, Relaxed);
-            row.t_end.store(0, Release);
+            row.t_end.store(Ticks(0), Release);
         };
         for _ in 0..if cfg!(miri) { 50 } else { 20_000 } {
             let record = loop {

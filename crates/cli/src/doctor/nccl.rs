@@ -2,8 +2,8 @@
 //!
 //! [`find`] looks where programs get NCCL from; [`delivers`] has what is known of a release.
 //!
-//! Rule: what a release can't tell is no fault of this machine, so it stands in a table of its own, with the
-//! way round where there is one, and fails no check.
+//! Rule: if a release can't give something, that is no fault of this machine. So it stands in a table of its
+//! own, with the way round if there is one, and fails no check.
 
 use super::{Check, Checks, Machine, Status};
 use nccl_abi::release;

@@ -1,8 +1,7 @@
 //! Keeps what the program's processes leave: while it runs, and when it has ended.
 //!
-//! A [`Keeper`] is a thread that looks, now and then, for live parts of this capture on this node whose
-//! processes have died, and adopts them. So a job that is restarted many times does not fill this node's
-//! memory.
+//! A [`Keeper`] is a thread. Now and then it looks for live parts of this capture on this node that belong to
+//! dead processes, and adopts them. So a job that is restarted many times does not fill this node's memory.
 //!
 //! Rule: nothing is lost when this process dies with the program. The live parts are files that belong to
 //! nobody, and `ncclscope collect` finds them.

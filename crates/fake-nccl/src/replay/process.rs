@@ -8,6 +8,7 @@ use crate::lock::lock;
 use crate::plugin::{Choice, Loader, Version};
 use anyhow::Context;
 use capture::callback::{self, What};
+use capture::rows::Ticks;
 use serde_json::{json, Value};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -127,7 +128,7 @@ fn loaded(replayer: &Replayer, abi: u8) -> Result<(), String> {
 /// Keeps the recorded times between calls.
 struct Pace {
     began: Instant,
-    first_tick: u64,
+    first: Ticks,
     /// Nanoseconds for each tick.
     scale: f64,
 }
@@ -136,16 +137,16 @@ impl Pace {
     fn new(trace: &Trace) -> anyhow::Result<Pace> {
         let scale = scale(&trace.anchors)
             .context("expected two clock anchors for `--pace real`, found fewer")?;
-        let first_tick = callback::read(&trace.records).map(|r| r.ticks).min();
+        let first = callback::read(&trace.records).map(|r| r.ticks).min();
         Ok(Pace {
             began: Instant::now(),
-            first_tick: first_tick.unwrap_or(0),
+            first: first.unwrap_or_default(),
             scale,
         })
     }
 
-    fn wait(&self, ticks: u64) {
-        let since = ticks.saturating_sub(self.first_tick) as f64 * self.scale;
+    fn wait(&self, ticks: Ticks) {
+        let since = ticks.since(self.first) as f64 * self.scale;
         let left = Duration::from_nanos(since as u64).saturating_sub(self.began.elapsed());
         if left > Duration::from_micros(200) {
             std::thread::sleep(left);

@@ -25,8 +25,8 @@ pub const CASES: [(&str, &[&str]); 4] = [
     ("graph", &["--mode", "back-to-back", "--graph", "16"]),
 ];
 
-/// An operation whose ranks began further apart is in no figure, where others are: it says when they began,
-/// not what it took. As the benchmark's own default.
+/// An operation with ranks that began further apart is left out if there are others, because its time shows
+/// when ranks began, not what it took. As the benchmark's own default.
 const MOST_SKEW_NS: i64 = 10_000;
 
 /// One run of the benchmark.

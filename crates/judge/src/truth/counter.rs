@@ -1,7 +1,7 @@
 //! Calls done as the preloaded counter saw them, in any program that uses NCCL.
 //!
-//! [`preload`] puts the library into a command's environment; each process then counts its calls in a file,
-//! whose layout is in the counter's own crate.
+//! [`preload`] puts the library into a command's environment. Each process then counts its calls in a file;
+//! the counter's own crate has the file's layout.
 //!
 //! Rule: a file of another version, or one that was too small for all kinds of calls, is an error: a wrong
 //! truth is worse than none.

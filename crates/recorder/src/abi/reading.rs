@@ -127,7 +127,7 @@ macro_rules! api_events {
             }
             event::KERNEL_CH => {
                 let k = &raw const (*$d).u.kernel_ch;
-                Event::KernelCh { channel: (*k).channel_id, stamp: (*k).p_timer }
+                Event::KernelCh { channel: (*k).channel_id, stamp: capture::rows::GpuTime((*k).p_timer) }
             }
             event::NET_PLUGIN => Event::Ignored,
             _ => proxy_events!($d, $kind),

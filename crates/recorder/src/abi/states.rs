@@ -1,6 +1,7 @@
 //! What the number of a state means, up to v3 and from v4 on.
 
 use crate::events::State;
+use capture::rows::GpuTime;
 use nccl_abi::state;
 
 /// A step's state as an index into `live::WAITS`.
@@ -39,11 +40,15 @@ pub(super) fn new_state(number: u32, args: Option<u64>, newest: u32) -> State {
         return State::Unknown;
     }
     match number {
-        state::KERNEL_CH_STOP => State::KernelStop { stamp: value },
+        state::KERNEL_CH_STOP => State::KernelStop {
+            stamp: GpuTime(value),
+        },
         state::PROXY_OP_IN_PROGRESS => State::OpBegun,
         state::GROUP_START_API_STOP => State::GroupOpened,
         state::GROUP_END_API_START => State::GroupClosing,
-        31 => State::PhaseStop { stamp: value },
+        31 => State::PhaseStop {
+            stamp: GpuTime(value),
+        },
         _ => match wait(number) {
             Some(wait) => State::Step { wait, bytes: value },
             None => State::Ignored,

@@ -5,6 +5,7 @@ use super::states::old_state;
 use super::Abi;
 use crate::events::{Event, Init, Name, State, Task};
 use crate::recorder::Recorder;
+use capture::rows::GpuTime;
 use nccl_abi::{event, v3 as abi};
 use std::ffi::{c_char, c_int, c_void};
 
@@ -25,7 +26,7 @@ adapter!(
                     p2p_task!(p, hash: (*p).comm_hash, rank: (*d).rank, channels: 0, tag: 0)
                 }
                 // This version has no stamps.
-                event::KERNEL_CH => Event::KernelCh { channel: (*d).u.kernel_ch.channel_id, stamp: 0 },
+                event::KERNEL_CH => Event::KernelCh { channel: (*d).u.kernel_ch.channel_id, stamp: GpuTime(0) },
                 event::NET_PLUGIN => Event::Ignored,
                 _ => proxy_events!(d, kind),
             };

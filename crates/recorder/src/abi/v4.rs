@@ -5,6 +5,7 @@ use super::states::new_state;
 use super::Abi;
 use crate::events::{Event, Init, Name, State, Task};
 use crate::recorder::Recorder;
+use capture::rows::GpuTime;
 use nccl_abi::{event, state, v4 as abi};
 use std::ffi::{c_char, c_int, c_void};
 
@@ -53,7 +54,7 @@ adapter!(
                     let k = &raw const (*d).u.kernel_ch;
                     Event::KernelCh {
                         channel: (*k).channel_id,
-                        stamp: (*k).p_timer,
+                        stamp: GpuTime((*k).p_timer),
                     }
                 }
                 event::NET_PLUGIN => Event::Ignored,

@@ -8,6 +8,7 @@
 
 use super::ring::{Rings, Span};
 use crate::cuda::{Context, Driver};
+use capture::rows::Ticks;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::{Duration, Instant};
 
@@ -28,17 +29,17 @@ pub(super) struct GpuAnchor {
     /// Two, so that an anchor can be compared with the one before it.
     pub(super) events: [u64; 2],
     pub(super) newest: usize,
-    pub(super) ticks: u64,
+    pub(super) ticks: Ticks,
     /// Half the bracket, ns; infinite before the first anchor.
     pub(super) half: f64,
     pub(super) at: Instant,
-    /// The newest anchor that showed a step of the GPU's clock, ticks: times before it are not believed.
-    pub(super) stepped: u64,
+    /// The newest anchor that showed a step of the GPU's clock: times before it are not believed.
+    pub(super) stepped: Ticks,
 }
 
 /// The host's clock: how to read it, and its rate.
 pub struct HostClock<'a> {
-    pub ticks: &'a dyn Fn() -> u64,
+    pub ticks: &'a dyn Fn() -> Ticks,
     pub ns_per_tick: f64,
 }
 
@@ -67,16 +68,16 @@ pub(super) fn measure(
     let seen = (clock.ticks)();
     let error = anchor.half + since.abs() * (DRIFT + f64::from(f32::EPSILON));
     let ticks = |ns: f64| (ns / clock.ns_per_tick) as i64;
-    let start = anchor.ticks.wrapping_add_signed(ticks(since));
-    let least_end = start.wrapping_add_signed(ticks(length - error));
+    let start = anchor.ticks.plus(ticks(since));
+    let least_end = start.plus(ticks(length - error));
     // Nothing ends after it was seen to have ended.
-    let possible = length >= 0.0 && least_end.wrapping_sub(seen) as i64 <= 0;
-    let unspoilt = start.wrapping_sub(anchor.stepped) as i64 > 0;
+    let possible = length >= 0.0 && least_end.after(seen) <= 0;
+    let unspoilt = start.after(anchor.stepped) > 0;
     if !possible || !unspoilt {
         return Ok(Measured::Impossible);
     }
     Ok(Measured::Span(Span {
-        start: start & !(GRAIN - 1),
+        start: Ticks(start.0 & !(GRAIN - 1)),
         length: ((length as u64 + GRAIN / 2) & !(GRAIN - 1)).max(GRAIN),
         error: rounded_up(error.min(1e9) as u32),
     }))
@@ -92,9 +93,9 @@ fn rounded_up(error: u32) -> u32 {
 /// Times are kept in steps of so many ticks and ns. Events resolve much less.
 const GRAIN: u64 = 16;
 
-/// Makes a new anchor if the newest is old, or `at_once`. The new anchor then confirms the times of the
-/// launches that ended since the one before, if the GPU's clock and the host's went on alike; else these
-/// times are forgotten.
+/// Makes a new anchor if the newest is old, or `at_once`. If the GPU's clock and the host's went on alike,
+/// the new anchor confirms the times of the launches that ended since the one before. If not, these times are
+/// forgotten.
 pub(super) fn refresh(
     anchor: &mut GpuAnchor,
     driver: &Driver,
@@ -122,13 +123,13 @@ pub(super) fn refresh(
             }
             // Launches need the driver's lock, too.
             let asked = (clock.ticks)();
-            while ((clock.ticks)().wrapping_sub(asked) as f64 * clock.ns_per_tick) < BETWEEN_NS {
+            while ((clock.ticks)().after(asked) as f64 * clock.ns_per_tick) < BETWEEN_NS {
                 std::hint::spin_loop();
             }
         }
-        let width = (clock.ticks)().wrapping_sub(before);
+        let width = (clock.ticks)().after(before);
         let half = width as f64 * clock.ns_per_tick / 2.0;
-        found = Some((before.wrapping_add(width / 2), half));
+        found = Some((before.plus(width / 2), half));
         if half * 2.0 < BRACKET_NS {
             break;
         }
@@ -140,7 +141,7 @@ pub(super) fn refresh(
         let Some(by_gpu) = driver.elapsed_ns(anchor.events[anchor.newest], event)? else {
             return Ok(());
         };
-        let by_host = ticks.wrapping_sub(anchor.ticks) as f64 * clock.ns_per_tick;
+        let by_host = ticks.after(anchor.ticks) as f64 * clock.ns_per_tick;
         let allowed = half + anchor.half + by_host * (DRIFT + f64::from(f32::EPSILON));
         if (by_gpu - by_host).abs() > allowed {
             anchor.stepped = ticks;

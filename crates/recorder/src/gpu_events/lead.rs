@@ -5,11 +5,13 @@
 //!   GPU                                      begins i ── …
 //! ```
 //!
-//! If the GPU begins a launch only after the host has made the next one, all that the host launched between
-//! them was there before the GPU came to it: the GPU did not wait for the host in that time. If that is so
-//! for nearly all of the time, the host could be slower without anybody noticing. To be far behind at the
-//! launches themselves is not enough: in a step of DDP the host is ahead in the backward pass, where the
-//! AllReduces are, and not in the optimizer.
+//! If the GPU begins a launch only after the host has made the next one, the GPU found all work between them
+//! ready: it did not wait for the host in that time. If that is so for nearly all of the time, the host could
+//! be slower without anybody noticing. It is not enough if the GPU is far behind at the launches themselves.
+//! In a step of DDP the host is ahead in the backward pass, where the AllReduces are, but not in the
+//! optimizer.
+
+use capture::rows::Ticks;
 
 /// So many launches decide, and count half as much when there are twice as many.
 const ENOUGH: u32 = 64;
@@ -19,13 +21,13 @@ const SLOWER: f64 = 1.0 / 8.0;
 /// makes the job 0.6 % slower.
 const REST: f64 = 1.0 / 20.0;
 
-/// A launch that was timed, in ticks.
+/// A launch that was timed.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch {
     /// When the host made it.
-    pub launched: u64,
+    pub launched: Ticks,
     /// When the GPU began it.
-    pub began: u64,
+    pub began: Ticks,
 }
 
 /// In which part of the time the newest launches of a communicator show that the GPU did not wait.
@@ -43,8 +45,8 @@ impl Lead {
         let Some(launch) = self.newest.replace(next) else {
             return;
         };
-        let between = next.launched.saturating_sub(launch.launched) as f64;
-        let behind = launch.began.saturating_sub(launch.launched) as f64;
+        let between = next.launched.since(launch.launched) as f64;
+        let behind = launch.began.since(launch.launched) as f64;
         self.launches += 1;
         self.time += between;
         if behind >= between * (1.0 + SLOWER) {
@@ -71,8 +73,8 @@ mod tests {
     fn lead(launches: impl IntoIterator<Item = (u64, u64)>) -> Lead {
         let mut lead = Lead::default();
         let launch = |(launched, behind)| Launch {
-            launched,
-            began: launched + behind,
+            launched: Ticks(launched),
+            began: Ticks(launched + behind),
         };
         launches.into_iter().map(launch).for_each(|l| lead.add(l));
         lead

@@ -5,6 +5,7 @@ use super::lead::{Launch, Lead};
 use super::ring::{Ring, Rings, PAIRS};
 use super::sampling::{Pace, Switch};
 use crate::cuda::{Context, Driver};
+use capture::rows::Ticks;
 use std::sync::atomic::{
     fence,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
@@ -164,10 +165,10 @@ impl Poller {
             stream,
             events: [first, second],
             newest: 0,
-            ticks: 0,
+            ticks: Ticks(0),
             half: f64::INFINITY,
             at: Instant::now(),
-            stepped: 0,
+            stepped: Ticks(0),
         });
         let newest = self.anchors.len() - 1;
         Ok(&mut self.anchors[newest])

@@ -1,8 +1,7 @@
 //! The event pairs of a communicator, and the times of its newest launches.
 //!
-//! A pair goes through three counts, each of which follows the one before: `pushed` (the launching thread
-//! recorded both events), `done` (the poller saw them end and kept their [`Span`]), `sure` (an anchor behind
-//! them confirmed the time).
+//! A pair goes through three counts, in this order. `pushed`: the launching thread recorded both events.
+//! `done`: the poller saw them end and kept their [`Span`]. `sure`: an anchor behind them confirmed the time.
 //!
 //! The first stream that is made to wait for the launch gets an event of the pair's, just before it waits
 //! ([`Ring::awaited`]). Its thread marks the pair in `marked`, and the poller finds it there
@@ -23,6 +22,7 @@ use crate::array;
 use crate::clock::Clock;
 use crate::cuda::{Context, Driver};
 use crate::stream_waits::{Call, Stream};
+use capture::rows::{AtomicTicks, Ticks};
 use std::sync::atomic::{
     fence, AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -72,8 +72,8 @@ impl Timed {
 /// What is known of a launch that was timed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
-    /// Start on the host's clock, ticks.
-    pub start: u64,
+    /// Start on the host's clock.
+    pub start: Ticks,
     /// Its length, ns.
     pub length: u64,
     /// Error of `start`, ns.
@@ -100,8 +100,8 @@ pub(super) struct Pair {
     pub(super) before: AtomicU64,
     pub(super) after: AtomicU64,
     pub(super) wait: AtomicU64,
-    /// When the host launched it, ticks.
-    pub(super) launched: AtomicU64,
+    /// When the host launched it.
+    pub(super) launched: AtomicTicks,
     /// The key of the launch's stream.
     stream: AtomicU64,
     /// The pair's number << 3 | what is known of a stream that waits.
@@ -180,7 +180,7 @@ pub struct Ring {
 struct Kept {
     /// The pair's number + 1; 0 none, or being written.
     number: AtomicU64,
-    start: AtomicU64,
+    start: AtomicTicks,
     length: AtomicU64,
     error: AtomicU32,
     /// State of the wait, as in `Pair::waited`; `RECORDED` with the time in `waited_for`.
@@ -389,7 +389,7 @@ impl Ring {
         self.marked.iter().any(|word| word.load(Relaxed) != 0)
     }
 
-    /// Keeps what is known of streams that wait for launches that have ended; `measure` tells the time from
+    /// Keeps what is known of streams that wait for launches that have ended. `measure` gives the time from
     /// the event of such a stream to the launch's end, if the stream has come to it.
     pub(super) fn take_waits(
         &self,

@@ -4,8 +4,8 @@
 //! a copy of another. [`Contents`] follows each way by the graph's handle. When a graph is instantiated, what
 //! it executes is settled: CUDA copies the graph then, so later changes of the graph don't count.
 //!
-//! Rule: what can't be followed is never taken for nothing. A graph whose calls can't be counted is
-//! [`Content::uncountable`], and a captured call that was never seen in an executable graph stays unseen.
+//! Rule: what can't be followed is never taken for nothing. A graph with calls that can't be counted is
+//! [`Content::uncountable`]. A captured call that was never seen in an executable graph stays unseen.
 
 use capture::graphs::UNCOUNTABLE;
 use std::collections::HashMap;

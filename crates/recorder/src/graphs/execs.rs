@@ -2,8 +2,8 @@
 //!
 //! A launch looks its graph up in a table that is never locked; graphs are made and destroyed under the lock
 //! of [`super::Graphs`]. The table is open addressed, with linear probing. A handle that is removed leaves a
-//! mark, so that those behind it are still found; a new handle takes the first mark on its way, and marks
-//! with nothing behind them are cleared.
+//! mark, so that the handles behind it are still found. A new handle takes the first mark on its way, and
+//! marks with nothing behind them are cleared.
 //!
 //! Rule: a handle is in the table once at most, and only the holder of the lock changes it.
 

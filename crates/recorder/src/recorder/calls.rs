@@ -13,14 +13,15 @@ use crate::handle::{Handle, HandleKind};
 use crate::seats::{thread, Inside};
 use capture::graphs::Shape;
 use capture::live::{flag, part, Cause, Group, Odd, Row, GROUPS};
+use capture::rows::Ticks;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// What is known of a call's return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Returned {
     NotYet,
-    /// At that time, ticks.
-    At(u64),
+    /// At that time.
+    At(Ticks),
     /// NCCL announced no group for the call, so it does not tell.
     NeverTold,
     /// So long ago that the group's entry serves another group.
@@ -42,9 +43,9 @@ impl Recorder {
         prefetch(&self.groups[(ticket as usize + 1) % GROUPS]);
         group.comm.store(comm.uid.load(Relaxed), Relaxed);
         group.calls.store(0, Relaxed);
-        group.t_start.store(0, Relaxed);
-        group.t_closing.store(0, Relaxed);
-        group.t_stop.store(0, Relaxed);
+        group.t_start.store(Ticks(0), Relaxed);
+        group.t_closing.store(Ticks(0), Relaxed);
+        group.t_stop.store(Ticks(0), Relaxed);
         group.first_row.store(0, Relaxed);
         group.launches.store(0, Relaxed);
         group.captured.store(captured.into(), Relaxed);
@@ -302,7 +303,7 @@ impl Recorder {
     /// Whether and when a call returned to the program.
     pub fn returned(&self, row: &Row) -> Returned {
         let t_end = row.t_end.load(Acquire);
-        if t_end != 0 {
+        if t_end != Ticks(0) {
             return Returned::At(t_end);
         }
         if row.flags.load(Relaxed) & flag::UNGROUPED != 0 {
@@ -318,7 +319,7 @@ impl Recorder {
             return Returned::Forgotten;
         }
         // An earlier time is the end of the group that had the entry before.
-        if t_stop == 0 || t_stop < row.t_api.load(Relaxed) {
+        if t_stop == Ticks(0) || t_stop < row.t_api.load(Relaxed) {
             return Returned::NotYet;
         }
         Returned::At(t_stop)
@@ -448,8 +449,8 @@ impl Recorder {
     /// meanwhile. Then `now` is earlier than all of that group's times. Nobody takes it for that group's end,
     /// and it does not replace the end.
     #[inline(never)]
-    fn several_return(group: &Group, now: u64) {
-        let found = group.t_stop.compare_exchange(0, now, Release, Relaxed);
+    fn several_return(group: &Group, now: Ticks) {
+        let found = group.t_stop.compare_exchange(Ticks(0), now, Release);
         if found.is_err_and(|other| other < group.t_start.load(Relaxed)) {
             group.t_stop.store(now, Release);
         }

@@ -16,6 +16,7 @@ use crate::handle::{HandleKind, NO_SLOT};
 use crate::intern::read;
 use crate::lock::INIT;
 use capture::live::{Cause, Comm, Odd, Section};
+use capture::rows::{AtomicGpuTime, AtomicTicks, GpuTime, Ticks};
 use std::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
     Ordering::{Acquire, Relaxed, Release},
@@ -38,8 +39,8 @@ pub struct CommState {
     pub(super) abi: AtomicU8,
     /// Its CUDA events, if they time its launches.
     pub(super) ring: AtomicPtr<Ring>,
-    /// When the launch under way began, ticks.
-    pub(super) launching_since: AtomicU64,
+    /// When the launch under way began.
+    pub(super) launching_since: AtomicTicks,
     /// The stream of that launch.
     pub(super) launching_on: AtomicU64,
     /// Whether that launch is timed ([`crate::gpu_events::Timed::pack`]).
@@ -68,8 +69,8 @@ impl CommState {
 #[derive(Default)]
 pub(super) struct Launch {
     pub(super) group: AtomicU64,
-    pub(super) t0: AtomicU64,
-    pub(super) t1: AtomicU64,
+    pub(super) t0: AtomicTicks,
+    pub(super) t1: AtomicTicks,
     /// Whether it is timed ([`crate::gpu_events::Timed::pack`]).
     pub(super) timed: AtomicU64,
     /// The handle of its first call; 0 while none is known.
@@ -79,8 +80,8 @@ pub(super) struct Launch {
 /// The newest stamps of a channel, of whichever call.
 #[derive(Default)]
 pub(super) struct Channel {
-    pub(super) start: AtomicU64,
-    pub(super) stop: AtomicU64,
+    pub(super) start: AtomicGpuTime,
+    pub(super) stop: AtomicGpuTime,
     pub(super) group: AtomicU64,
     pub(super) row: AtomicU64,
 }
@@ -104,8 +105,8 @@ impl Recorder {
         state.pushed.store(0, Relaxed);
         state.popped.store(0, Relaxed);
         for channel in &state.channels {
-            channel.start.store(0, Relaxed);
-            channel.stop.store(0, Relaxed);
+            channel.start.store(GpuTime(0), Relaxed);
+            channel.stop.store(GpuTime(0), Relaxed);
         }
         state.launching_timed.store(0, Relaxed);
         state.launched.store(0, Relaxed);
@@ -301,7 +302,7 @@ impl Recorder {
     }
 }
 
-fn fill_in_comm(comm: &Comm, init: &Init, gpu: Option<&cuda::Gpu>, generation: u32, now: u64) {
+fn fill_in_comm(comm: &Comm, init: &Init, gpu: Option<&cuda::Gpu>, generation: u32, now: Ticks) {
     let mut bytes = [0u8; 96];
     let name: &[u8] = if init.name.is_null() {
         &[]
@@ -318,7 +319,7 @@ fn fill_in_comm(comm: &Comm, init: &Init, gpu: Option<&cuda::Gpu>, generation: u
         .store(gpu.map_or(u32::MAX, |g| g.ordinal as u32), Relaxed);
     comm.finalized.store(0, Relaxed);
     comm.t_init.store(now, Relaxed);
-    comm.t_final.store(0, Relaxed);
+    comm.t_final.store(Ticks(0), Relaxed);
     for (to, from) in comm.gpu.iter().zip(gpu.map_or([0; 2], |g| g.uuid)) {
         to.store(from, Relaxed);
     }

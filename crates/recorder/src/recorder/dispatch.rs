@@ -1,8 +1,9 @@
 //! Which function an event goes to, and what is answered if none fits.
 //!
 //! `start` goes by the event's type, `stop` by the kind of the handle, `state` by both. Every start is
-//! answered with a handle, which names what the event's children and its stop belong to: a row, a group, a
-//! network operation; or nothing (`Kind::Ignored`), or a call that is only counted (`Kind::Rowless`).
+//! answered with a handle. It names what the event's children and its stop belong to: a row, a group or a
+//! network operation. Or it names nothing (`Kind::Ignored`), or a call that is only counted
+//! (`Kind::Rowless`).
 //!
 //! Rule: what does not fit is counted (`Odd`) and changes nothing else.
 

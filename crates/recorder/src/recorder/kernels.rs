@@ -8,11 +8,18 @@ use super::Recorder;
 use crate::handle::{Handle, HandleKind};
 use crate::seats::Inside;
 use capture::live::{flag, verdict, Odd, Row};
+use capture::rows::GpuTime;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 impl Recorder {
     #[inline]
-    pub(super) fn start_kernel(&self, context: u64, parent: u64, channel: u8, stamp: u64) -> u64 {
+    pub(super) fn start_kernel(
+        &self,
+        context: u64,
+        parent: u64,
+        channel: u8,
+        stamp: GpuTime,
+    ) -> u64 {
         let task = self.read(parent);
         if !task.is(HandleKind::Task) {
             return self.unowned(parent, true);
@@ -27,13 +34,13 @@ impl Recorder {
         let handle = self.give(task.renamed(HandleKind::KernelCh, channel));
         row.k_started
             .store(row.k_started.load(Relaxed).wrapping_add(1), Relaxed);
-        if stamp == 0 {
+        if stamp == GpuTime(0) {
             row.verdict
                 .store(row.verdict.load(Relaxed) | verdict::MISSING, Relaxed);
             return handle;
         }
         let earliest = row.stamp_start.load(Relaxed);
-        if earliest == 0 || stamp < earliest {
+        if earliest == GpuTime(0) || stamp < earliest {
             row.stamp_start.store(stamp, Relaxed);
         }
         let Some((_, comm)) = self.comm(context) else {
@@ -51,9 +58,10 @@ impl Recorder {
         handle
     }
 
-    /// Two calls of a communicator overlap on a channel. NCCL runs calls there one after the other, but for
-    /// calls that it fused into one batch of a launch: their stamps lie some 160 ns apart, and all span the
-    /// batch (seen on H200). Any other overlap means that at least one of the stamps is another call's.
+    /// Two calls of a communicator overlap on a channel. NCCL runs calls there one after the other. Calls
+    /// that it fused into one batch of a launch are the exception: their stamps lie some 160 ns apart, and
+    /// all span the batch (seen on H200). Any other overlap means that at least one of the stamps is another
+    /// call's.
     #[cold]
     fn overlap(&self, inside: &Inside, row: &Row, group: u64, last: &Channel, equal: bool) {
         // Below ABI v5 a call's group is not known. Two calls that start at the same moment are then taken
@@ -86,7 +94,7 @@ impl Recorder {
     }
 
     #[inline]
-    pub(super) fn kernel_stopped(&self, handle: Handle, stamp: u64) {
+    pub(super) fn kernel_stopped(&self, handle: Handle, stamp: GpuTime) {
         if !self.folds_stamps {
             return;
         }
@@ -94,7 +102,7 @@ impl Recorder {
         let Some(row) = self.row(&inside, handle) else {
             return;
         };
-        if stamp == 0 {
+        if stamp == GpuTime(0) {
             row.verdict
                 .store(row.verdict.load(Relaxed) | verdict::MISSING, Relaxed);
             return;
@@ -113,7 +121,7 @@ impl Recorder {
         let other = self.read(last.row.load(Relaxed));
         // From 2.31 on, NCCL may deliver the starts of several calls before the stop of the first. A call
         // without a start of its own overlaps nothing that is known.
-        let started = row.stamp_start.load(Relaxed) != 0;
+        let started = row.stamp_start.load(Relaxed) != GpuTime(0);
         if started
             && stamp > last.start.load(Relaxed)
             && other.is(HandleKind::KernelCh)

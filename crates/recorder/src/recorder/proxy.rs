@@ -9,6 +9,7 @@ use crate::network::{Begun, Network, Start, RECV_FLUSH, SEND_NETWORK};
 use crate::seats::Inside;
 use capture::live::{Odd, Row};
 use capture::net_op::NetOp;
+use capture::rows::Ticks;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 impl Recorder {
@@ -17,7 +18,7 @@ impl Recorder {
         &self,
         parent: u64,
         pid: i32,
-        op: impl FnOnce(Handle, u64) -> Start,
+        op: impl FnOnce(Handle, Ticks) -> Start,
     ) -> u64 {
         // With PXN, another process's operation runs here. Its context and parent are names of that process.
         if pid != self.pid {
@@ -73,7 +74,7 @@ impl Recorder {
         }
         Network::account(op, row);
         row.net_seen
-            .store((self.clock.ticks() >> 10) as u32, Relaxed);
+            .store((self.clock.ticks().0 >> 10) as u32, Relaxed);
         row.ops_stopped
             .store(row.ops_stopped.load(Relaxed).wrapping_add(1), Release);
     }
@@ -122,7 +123,7 @@ impl Recorder {
                 .and_then(|w| row.waits.get(w))
             {
                 // An eighth of a tick is the unit here.
-                let units = ((now << 3).wrapping_sub(before & !7) >> 9).min(u32::MAX.into());
+                let units = ((now.0 << 3).wrapping_sub(before & !7) >> 9).min(u32::MAX.into());
                 total.store(total.load(Relaxed).saturating_add(units as u32), Relaxed);
             }
             match next {
@@ -145,7 +146,7 @@ impl Recorder {
         let wait = (before & 7).checked_sub(1);
         Network::hold(op, wait, next.map(|(wait, _)| wait), now);
         match next {
-            Some((wait, _)) => step.wait.store(now << 3 | (u64::from(wait) + 1), Relaxed),
+            Some((wait, _)) => step.wait.store(now.0 << 3 | (u64::from(wait) + 1), Relaxed),
             None => Network::end_step(handle, op, now),
         }
     }

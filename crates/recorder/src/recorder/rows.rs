@@ -77,9 +77,9 @@
 //!   stored the addresses of the buffers here, before the call returned.
 //!
 //! The writer seals at a flush, or when a quarter of the rows wait. A call that has not returned keeps its
-//! row. For a part that may never come (a kernel that was aborted, an operation without completion), `ready`
-//! waits until a later call of the communicator has run and 3 s have passed. At the end of a job, or when
-//! three quarters of the rows wait, it waits only until a later call has returned.
+//! row. Some parts may never come: those of a kernel that was aborted, or of an operation without completion.
+//! For them, `ready` waits until a later call of the communicator has run and 3 s have passed. At the end of
+//! a job, or when three quarters of the rows wait, it waits only until a later call has returned.
 //!
 //! If the process dies, a reader finds every row as it was. A ticket without a row is a call in birth. A row
 //! that is alive and also in a block is recognised by its ticket. A call that was half added to the totals is
@@ -95,11 +95,12 @@ use crate::handle::{Handle, HandleKind};
 use crate::seats::Inside;
 use crate::totals;
 use capture::live::{row_state, Cause, Odd, Row};
+use capture::rows::Ticks;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// What is known of a call when it is announced.
 pub struct Birth {
-    pub t: u64,
+    pub t: Ticks,
     pub count: u64,
     pub group: u64,
     pub stream: u64,
@@ -172,7 +173,7 @@ impl Recorder {
         if call.stack != 0 {
             row.stack.store(call.stack, Relaxed);
         }
-        row.t_end.store(0, Relaxed);
+        row.t_end.store(Ticks(0), Relaxed);
         row.thread.store(call.thread, Relaxed);
         if call.user_tag != 0 {
             row.user_tag.store(call.user_tag, Relaxed);
@@ -197,8 +198,8 @@ impl Recorder {
 }
 
 /// Asks for the cache line at `line`, to be written soon. What a call writes first was last touched by the
-/// recorder's thread, so it is in another core's cache; and the locked instruction of the next birth would
-/// wait for the stores.
+/// recorder's thread, so it is in another core's cache. The locked instruction of the next birth would wait
+/// for these stores.
 #[inline]
 pub(super) fn prefetch<T>(line: *const T) {
     // SAFETY: a hint that never faults; CPUs without it take it for a no-op.

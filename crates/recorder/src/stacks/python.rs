@@ -1,9 +1,9 @@
 //! The frames of CPython, found in the interpreter's own memory.
 //!
-//! [`Python::find`] looks the interpreter up and takes the [`Layout`] of its structs: from 3.13 on the
-//! interpreter says it (`_Py_DebugOffsets` at the start of `_PyRuntime`), and for 3.9 to 3.12 there are
-//! tables here. [`Python::walk`] follows the frames of a thread, and [`Python::describe`] reads file,
-//! function and line of one.
+//! [`Python::find`] looks the interpreter up and takes the [`Layout`] of its structs. From 3.13 on the
+//! interpreter gives it (`_Py_DebugOffsets` at the start of `_PyRuntime`). For 3.9 to 3.12 there are tables
+//! here. [`Python::walk`] follows the frames of a thread, and [`Python::describe`] reads file, function and
+//! line of one.
 //!
 //! Rule: only releases that a test has run are known (`python/tests/test_stacks.py`). Whatever else there is,
 //! is off.
@@ -605,8 +605,8 @@ mod tests {
             self.put(word + 1, 0x1000);
             self.at(word)
         }
-        /// A state whose newest frame is at word 64, with frames of 16 words that call each other; the last
-        /// one was called by `last`.
+        /// A thread state with its newest frame at word 64. Frames take 16 words and call each other, and
+        /// `last` called the last one.
         fn state(&mut self, frames: usize, last: usize) -> usize {
             let code = self.code(0);
             for n in 0..frames {

@@ -7,6 +7,7 @@
 //! last writers have had time to finish.
 
 use crate::{pages, seats};
+use capture::rows::{AtomicTicks, Ticks};
 use capture::windows::{Ask, Asked};
 use std::ffi::c_int;
 use std::sync::atomic::{
@@ -23,7 +24,7 @@ static OPEN: AtomicBool = AtomicBool::new(false);
 /// One call.
 #[repr(C)]
 struct Entry {
-    at: AtomicU64,
+    at: AtomicTicks,
     /// Ticks << 8 | kind + 1; 0 while it is being stored.
     word: AtomicU64,
     object: AtomicU64,
@@ -75,7 +76,7 @@ pub fn open() -> bool {
 
 /// Makes a call that is not noted, and counts it. `ticks` reads the clock.
 #[inline(always)]
-pub fn pass(kind: Ask, ticks: impl Fn() -> u64, call: impl FnOnce() -> c_int) -> c_int {
+pub fn pass(kind: Ask, ticks: impl Fn() -> Ticks, call: impl FnOnce() -> c_int) -> c_int {
     if !COUNTS.load(Relaxed) {
         return call();
     }
@@ -96,14 +97,14 @@ pub fn pass(kind: Ask, ticks: impl Fn() -> u64, call: impl FnOnce() -> c_int) ->
 }
 
 /// A call that waits for the GPU.
-fn wait(ticks: impl Fn() -> u64, call: impl FnOnce() -> c_int) -> c_int {
+fn wait(ticks: impl Fn() -> Ticks, call: impl FnOnce() -> c_int) -> c_int {
     let (place, thread) = launcher();
     if place.load(Relaxed) != thread {
         return call();
     }
     let since = ticks();
     let result = call();
-    WAITED.fetch_add(ticks().saturating_sub(since), Relaxed);
+    WAITED.fetch_add(ticks().since(since), Relaxed);
     result
 }
 
@@ -147,7 +148,7 @@ pub fn end() {
 }
 
 /// Notes a call.
-pub fn note(kind: Ask, at: u64, took: u64, thread: u32, stream: u32, object: u64) {
+pub fn note(kind: Ask, at: Ticks, took: u64, thread: u32, stream: u32, object: u64) {
     let number = NEXT.fetch_add(1, Relaxed);
     let Some(entry) = entries().get(number as usize) else {
         return;
@@ -202,7 +203,7 @@ mod tests {
     #[test]
     fn only_threads_that_launch_wait_for_their_gpu() {
         let time = Cell::new(100);
-        let ticks = || time.replace(time.get() + 40);
+        let ticks = || Ticks(time.replace(time.get() + 40));
         let before = passed();
         assert_eq!(pass(Ask::Synchronise, ticks, || 7), 7);
         assert_eq!(passed(), before);
@@ -225,7 +226,14 @@ mod tests {
             for thread in 0..4 {
                 scope.spawn(move || {
                     for i in 0..1000u64 {
-                        note(Ask::Wait, 4 * i + u64::from(thread), i, thread, 7, 0x57);
+                        note(
+                            Ask::Wait,
+                            Ticks(4 * i + u64::from(thread)),
+                            i,
+                            thread,
+                            7,
+                            0x57,
+                        );
                     }
                 });
             }
@@ -241,7 +249,7 @@ mod tests {
         assert!(take().is_empty() && !open());
         // More than there is room for are counted.
         begin();
-        (0..MOST as u64 + 5).for_each(|i| note(Ask::Launch, i, 0, 0, 0, 0));
+        (0..MOST as u64 + 5).for_each(|i| note(Ask::Launch, Ticks(i), 0, 0, 0, 0));
         end();
         assert_eq!((count(), take().len()), (MOST + 5, MOST));
     }

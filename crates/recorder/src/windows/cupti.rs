@@ -186,6 +186,10 @@ fn load(path: &std::path::Path) -> bool {
     unsafe { !libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL).is_null() }
 }
 
+/// A moment on CUPTI's clock, in its units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CuptiTime(pub u64);
+
 /// What a record says, whatever its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activity {

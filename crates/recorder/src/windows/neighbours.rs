@@ -1,17 +1,18 @@
 //! Other profilers in the process: torch.profiler and JAX's use the same CUPTI.
 //!
-//! CUPTI has one pair of buffer callbacks. Whoever registers last gets all records, and buffers of ours that
-//! CUPTI still holds would come back to the other, who does not know them: with torch.profiler that costs it
-//! its records (seen with CUPTI 13.0). So functions of ours stand before CUPTI's that begin and end a use of
-//! it, in every library that calls them ([`crate::interpose`]). Before another use begins, our window is
-//! closed and every buffer taken back. No window opens until that use has ended.
+//! CUPTI has one pair of buffer callbacks. The profiler that registers last gets all records. Buffers of ours
+//! that CUPTI still holds would come back to the other profiler, which does not know them: it costs
+//! torch.profiler its records (seen with CUPTI 13.0). So functions of ours stand before CUPTI's that begin
+//! and end a use of it, in every library that calls them ([`crate::interpose`]). Before another use begins,
+//! our window is closed and every buffer taken back. No window opens until that use has ended.
 //!
-//! **A use that began before ours looked** is not known from its calls. Two signs of it are: libraries that
-//! look CUPTI up by themselves have the addresses of what they have called, and torch.profiler says by a call
-//! which of its operators each launch belongs to. With the first, a window waits for the end of a use, or for
-//! [`UNHEARD`] without a sign of one: that use may have been over before ours looked. With the second, a
-//! window waits for [`SILENCE`]. Asking CUPTI by a subscription would be simpler, and must not be done:
-//! torch.profiler gives up for good if it finds one, though it be for microseconds (seen).
+//! **A use that began before ours looked** is not known from its calls. There are two signs of it. Libraries
+//! that look CUPTI up by themselves keep the addresses of the functions that they have called. And
+//! torch.profiler says by a call which of its operators each launch belongs to. With the first, a window
+//! waits for the end of a use, or for [`UNHEARD`] without a sign of one: that use may have been over before
+//! ours looked. With the second, a window waits for [`SILENCE`]. Asking CUPTI by a subscription would be
+//! simpler, and must not be done: torch.profiler gives up for good if it finds one, though it be for
+//! microseconds (seen).
 //!
 //! A search for these pointers takes some 100 ms in a process with torch, on the recorder's second thread. It
 //! is made again only if a library was loaded since.

@@ -1,11 +1,11 @@
 //! Whether a job can afford CUPTI.
 //!
 //! Once CUPTI was switched on, it stays before the driver's functions, also between windows. On H200 with
-//! CUPTI 13.0, a launch of a kernel then takes 0.8 to 0.9 us more of the host's time than 7 us, and the
-//! launch of a graph of ten kernels 3.5 us more than 2.7. Only `cuptiFinalize` removes it, and that breaks
-//! CUDA graphs. On a host with other work it is more: FSDP2 that was bound by its host ran 10 % slower, of
-//! which its 12 000 launches a second explain 1 % (bench/README.md). So the question comes before CUPTI is
-//! first switched on:
+//! CUPTI 13.0, a launch of a kernel then takes 0.8 to 0.9 us of the host's time on top of 7 us. The launch of
+//! a graph of ten kernels takes 3.5 us on top of 2.7. Only `cuptiFinalize` removes it, and that breaks CUDA
+//! graphs. On a host with other work it is more: FSDP2 that was bound by its host ran 10 % slower, but only
+//! 1 % of that is explained by its 12 000 launches a second (bench/README.md). So the question comes before
+//! CUPTI is first switched on:
 //!
 //! - The host is ahead of its GPU (`gpu_events::lead`), or stands still for it for much of the time: what
 //!   makes it slower makes that shorter, and costs nothing or little.

@@ -2,15 +2,15 @@
 //!
 //! A window should have some whole steps of the job, and the same ones on all ranks. It lasts [`STEPS`] steps
 //! as far as their length is known and [`USUAL`] at least, unless it has [`ENOUGH`] records before that. The
-//! period is the time of which that is the share that the budget allows; as a job grows older, it grows with
-//! it.
+//! period is so long that a window takes the share of time that the budget allows. As a job grows older, the
+//! period grows with it.
 //!
 //! **Where.** One rank's host may be half a second ahead of another's, though their GPUs work in step. So
-//! windows begin at calls and not at times: at numbers of calls on the communicators with the most ranks of
-//! those that are used, launches of graphs included. A period is a number of calls too, the power of two that
-//! comes nearest to what is made in the time of a period. Each has a window in one half and a quiet spell in
-//! the other. Which half, and where in it, is drawn by [`place`], or what the job does every so many calls
-//! would always, or never, be in a window:
+//! windows begin at numbers of calls and not at times. Calls are counted on the communicators with the most
+//! ranks of those in use, launches of graphs included. A period is a number of calls too, the power of two
+//! that comes nearest to what is made in the time of a period. Each has a window in one half and a quiet
+//! spell in the other. Which half, and where in it, is drawn by [`place`], or what the job does every so many
+//! calls would always, or never, be in a window:
 //!
 //! ```text
 //! calls    0 · · · · · · · · · · · · 2048 · · · · · · · · · · · · 4096 · · · · · · · · · · ·
@@ -22,8 +22,8 @@
 //! sure, periods are twice as long from then on, and again.
 //!
 //! Rule: what decides is equal on all ranks, or nearly: their number of calls, how fast they make them, the
-//! length of a step, how much slower they are in windows. A rank that decides otherwise has half or twice the
-//! period, and half of its windows are the others'.
+//! length of a step, and how much slower they are in windows. A rank that decides otherwise has half or twice
+//! the period, and half of its windows are the others'.
 
 use std::time::{Duration, Instant};
 
@@ -37,8 +37,8 @@ const SHORTEST: Duration = Duration::from_millis(20);
 const ENOUGH: usize = 8192;
 /// Longer ones have more kernels than the recorder keeps.
 const LONGEST: Duration = Duration::from_secs(10);
-/// A window's share of the time may be so many times the budget, because a window slows a job by 1 to 5 %,
-/// and a job that launches many small kernels by 15 % (measured). With a budget of 1 %, a twentieth of the
+/// A window's share of the time may be so many times the budget. For a window slows a job by only 1 to 5 %,
+/// or by 15 % if the job launches many small kernels (measured). With a budget of 1 %, a twentieth of the
 /// time costs 0.05 to 0.75 %.
 const SHARE: f64 = 5.0;
 /// From one window or quiet spell to the next is at least this part of a period: what is between them is
@@ -207,9 +207,9 @@ impl Schedule {
         })
     }
 
-    /// The level: decided anew when the job is twice as old, from all calls since the last time, because
-    /// ranks agree on those better than on the calls of a second. It is decided at once if calls come far
-    /// faster or slower.
+    /// The level. It is decided anew when the job is twice as old, from all calls since the last time: ranks
+    /// agree on those better than on the calls of a second. It is decided at once if calls come far faster or
+    /// slower.
     fn decide(&mut self, age: Duration, calls: u64, period: Duration) -> u32 {
         // At least two calls: a window and a quiet spell.
         let wanted = |rate: f64| (rate * period.as_secs_f64()).log2().clamp(1.0, 62.0);

@@ -2,9 +2,9 @@
 //!
 //! A job makes the same calls in each step. [`Steps`] keeps what the newest calls were (communicator,
 //! function, size, peer) and when. The step is the least number of calls after which the same calls come
-//! again, in all of the newer half of what is kept: where layers are equal, a few calls repeat too, but not
-//! over a whole step. If that is not found, because something else comes in between now and then, the last
-//! one that was found holds; and before there is one, the time from one call to the next of the rarest
+//! again, in all of the newer half of what is kept. If layers are equal, a few calls repeat too, but not over
+//! a whole step. If no such number is found, because something else comes in between now and then, the last
+//! one that was found holds. Before there is one, it is the time from one call to the next of the rarest
 //! regular kind.
 //!
 //! Rule: this only chooses the length of windows. What a step is in a report is found from all calls.

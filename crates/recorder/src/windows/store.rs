@@ -6,7 +6,7 @@
 //! Rule: memory is bounded by [`MOST`] and [`MOST_NAMES`]. What finds no room is counted, and ends the
 //! window.
 
-use super::cupti::{Activity, COPY, FILL};
+use super::cupti::{Activity, CuptiTime, COPY, FILL};
 use crate::lock::Lock;
 use capture::windows::{ActivityKind, Ran};
 use std::cell::UnsafeCell;
@@ -24,7 +24,7 @@ const NAME: usize = 1024;
 #[derive(Default)]
 pub struct Store {
     /// By device; times and durations are those of CUPTI's clock.
-    ran: BTreeMap<u32, Vec<Ran>>,
+    ran: BTreeMap<u32, Vec<Ran<CuptiTime>>>,
     total: usize,
     lost: u64,
     names: HashMap<Vec<u8>, u32>,
@@ -69,7 +69,7 @@ pub fn count() -> (usize, u64) {
 }
 
 /// What ran since the last time, by device, by start; names that are new; how many found no room.
-pub type Taken = (BTreeMap<u32, Vec<Ran>>, Vec<(u32, Vec<u8>)>, u64);
+pub type Taken = (BTreeMap<u32, Vec<Ran<CuptiTime>>>, Vec<(u32, Vec<u8>)>, u64);
 
 /// Takes out what is there.
 pub fn take() -> Taken {
@@ -107,7 +107,7 @@ impl Store {
         }
         self.total += 1;
         let ran = Ran {
-            start: activity.start,
+            start: CuptiTime(activity.start),
             ns: activity.end - activity.start,
             name: self.name(activity),
             stream: activity.stream,

@@ -2,6 +2,7 @@
 //! another, within the size limit.
 
 use super::{Writer, FLUSH};
+use crate::clock::HostAnchor;
 use crate::facts::host_gpus;
 use crate::place;
 use crate::recorder::messages::say;
@@ -53,8 +54,8 @@ impl Writer {
 
     /// Begins another trace file, with the account of the one that is removed for it.
     ///
-    /// If the process ends meanwhile, each call is in one place: the account counts once it is whole in the
-    /// new file, and nothing is staged until the header has the new file's number.
+    /// If the process ends meanwhile, each call is still in one place. The account counts once it is whole in
+    /// the new file, and nothing is staged until the header has the new file's number.
     fn next_file(&mut self) -> io::Result<()> {
         let header = self.recorder.header();
         let first_block = header.block_number.load(Relaxed);
@@ -265,7 +266,7 @@ impl Writer {
     }
 
     /// Makes everything durable: definitions, this pass's anchor, staged blocks, snapshot.
-    pub(super) fn flush(&mut self, anchor: [u64; 3], end: bool) {
+    pub(super) fn flush(&mut self, anchor: HostAnchor, end: bool) {
         let header = self.recorder.header();
         self.definitions();
         if let Some(stacks) = &self.recorder.stacks {
@@ -274,7 +275,8 @@ impl Writer {
         let staged = header.staged_len.load(Relaxed) != 0;
         if staged || end {
             self.block(BlockKind::Anchor, |out| {
-                out.extend(anchor.iter().flat_map(|v| v.to_le_bytes()))
+                let numbers = [anchor.ticks.0, anchor.monotonic, anchor.realtime];
+                out.extend(numbers.iter().flat_map(|v| v.to_le_bytes()))
             });
         }
         if end {

@@ -2,13 +2,14 @@
 //!
 //! Shapes and contents are staged as soon as they are known, because a process that is killed leaves its
 //! counts in the live part, which only has their numbers. Executable graphs are staged at flushes, when they
-//! have changed. Those that are gone are kept here until there are [`GONE`] of them; the oldest are then
-//! folded into counts, so that a program that makes a graph for each step takes no more and no more memory.
+//! have changed. Graphs that are gone are kept here until there are [`GONE`] of them. Then the oldest are
+//! folded into counts. So memory stays bounded in a program that makes a graph for each step.
 
 use super::Writer;
 use crate::graphs::New;
 use capture::block::BlockKind;
 use capture::graphs::{self, Exec, Executable, Folded, Launched, Record};
+use capture::rows::Ticks;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{
     fence,
@@ -208,7 +209,7 @@ impl Writer {
         for (at, entry) in entries.iter().enumerate() {
             let staged = self.graphs.staged[at];
             // Once it is gone, nobody launches it any more.
-            if staged.destroyed != 0 && staged == Executable::load(entry) {
+            if staged.destroyed != Ticks(0) && staged == Executable::load(entry) {
                 self.graphs.keep(staged);
                 self.graphs.staged[at] = Executable::default();
                 self.recorder.graphs.free(entry);

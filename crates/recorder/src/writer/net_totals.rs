@@ -1,7 +1,7 @@
 //! What the network did for calls that were folded into totals, from their rows to blocks.
 //!
 //! A block has all sums so far. So they are staged at flushes, less and less often ([`LONGEST`]), and at the
-//! end: a long job's trace file stays small, and a job that is killed lacks the newest of them.
+//! end. A long job's trace file stays small, and a job that is killed lacks the newest of them.
 
 use super::Writer;
 use capture::block::BlockKind;

@@ -130,7 +130,7 @@ impl Writer {
     /// Gives a row the times of its launch. False as long as they may still come.
     fn join(&self, at: usize, row: &Row) -> bool {
         let asked = row.parts.load(Acquire) & part::EVENTS != 0;
-        if !asked || row.event_start.load(Relaxed) != 0 {
+        if !asked || row.event_start.load(Relaxed) != Ticks(0) {
             return true;
         }
         let Some(ring) = self.recorder.ring_of(at) else {
@@ -152,8 +152,8 @@ impl Writer {
 
     /// Gives a row that has times what is known since of the stream that waited for its call.
     fn note_wait(&self, at: usize, row: &Row) {
-        let timed =
-            row.parts.load(Acquire) & part::EVENTS != 0 && row.event_start.load(Relaxed) != 0;
+        let timed = row.parts.load(Acquire) & part::EVENTS != 0
+            && row.event_start.load(Relaxed) != Ticks(0);
         if let Some(ring) = self.recorder.ring_of(at).filter(|_| timed) {
             store_wait(ring, row);
         }
@@ -162,7 +162,7 @@ impl Writer {
     pub(super) fn learn_rate(&mut self) {
         let now = self.recorder.clock.ticks();
         let elapsed = self.started.0.elapsed().as_nanos() as f64;
-        let ticks = now.wrapping_sub(self.started.1) as f64;
+        let ticks = now.since(self.started.1) as f64;
         if ticks > 0.0 && elapsed > 1e6 {
             self.ns_per_tick = elapsed / ticks;
         }
@@ -236,7 +236,7 @@ impl Writer {
         });
     }
 
-    fn seal_queue(&mut self, at: usize, now: u64, hurried: bool) {
+    fn seal_queue(&mut self, at: usize, now: Ticks, hurried: bool) {
         let mut previous = NONE;
         let mut slot = self.queues[at].first;
         let mut looked = 0;
@@ -293,7 +293,7 @@ impl Writer {
             let last_known = record.t_launch1.max(record.t_enqueue).max(record.t_api);
             record.t_end = match returned {
                 Returned::NotYet => return None,
-                Returned::At(t) => Ticks(t),
+                Returned::At(t) => t,
                 Returned::NeverTold | Returned::Forgotten => last_known,
             };
         }
@@ -307,8 +307,8 @@ impl Writer {
         if next != NONE {
             let row = &self.rows()[next as usize];
             let ran = row.k_stopped.load(Relaxed) != 0
-                || row.stamp_stop.load(Relaxed) != 0
-                || row.event_start.load(Relaxed) != 0
+                || row.stamp_stop.load(Relaxed) != GpuTime(0)
+                || row.event_start.load(Relaxed) != Ticks(0)
                 || row.ops_stopped.load(Relaxed) != 0;
             called |= ran || self.recorder.returned(row) != Returned::NotYet;
             executed |= ran;
@@ -321,12 +321,12 @@ impl Writer {
     fn ready(
         &self,
         r: Record,
-        now: u64,
+        now: Ticks,
         passed: Passed,
         timed: bool,
         hurried: bool,
     ) -> Option<Record> {
-        let age = |then: Ticks| Ticks(now).since(then) as f64 * self.ns_per_tick;
+        let age = |then: Ticks| now.since(then) as f64 * self.ns_per_tick;
         let settled = hurried || age(r.t_end) > SETTLE as f64;
         // A later call that only returned proves nothing: the program may be far ahead of a GPU that waits
         // for a late rank.

@@ -3,7 +3,7 @@
 use super::Writer;
 use crate::stacks::{loaded, Frame, Loaded, Stack, Stacks, Table};
 use capture::block::BlockKind;
-use capture::stacks::{put_record, Place, Record};
+use capture::stacks::{put_record, Code, Record};
 
 /// Bytes of a block at most, but for the last record.
 const MOST: usize = 64 << 10;
@@ -141,7 +141,7 @@ fn put_stack(
         match table.frame_of(*frame) {
             Some(Frame::Python(line, file, function)) => {
                 let (file, function) = (table.text_of(file), table.text_of(function));
-                let place = Place::Python {
+                let code = Code::Python {
                     line,
                     file: &file,
                     function: &function,
@@ -150,7 +150,7 @@ fn put_stack(
                     out,
                     &Record::Frame {
                         number: *frame,
-                        place,
+                        code,
                     },
                 );
             }
@@ -169,12 +169,12 @@ fn put_stack(
                         },
                     );
                 }
-                let place = Place::Native { module, offset };
+                let code = Code::Native { module, offset };
                 put_record(
                     out,
                     &Record::Frame {
                         number: *frame,
-                        place,
+                        code,
                     },
                 );
             }

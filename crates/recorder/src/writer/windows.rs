@@ -4,7 +4,6 @@ use super::gpu_thread::Turn;
 use super::Writer;
 use crate::windows::{self, Progress};
 use capture::graphs::Launched;
-use capture::rows::Ticks;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Sizes of communicators that are counted apart.
@@ -140,7 +139,7 @@ impl Writer {
     pub(super) fn note_launches(&mut self, launches: &[Launched]) {
         for launch in launches {
             self.steps
-                .call((u32::MAX, 0, launch.exec.into(), 0), Ticks(launch.entered));
+                .call((u32::MAX, 0, launch.exec.into(), 0), launch.entered);
         }
     }
 }

@@ -123,8 +123,8 @@ pub struct NetOp {
     pub peer: Option<u32>,
     /// Channel.
     pub channel: u8,
-    /// What its oldest open step waits for, as in the table of calls; `not_begun` by the network proxy, or
-    /// `not_taken` by the network, if no step has come that far; null if steps are not recorded.
+    /// What its oldest open step waits for, as in the table of calls. If no step has come that far:
+    /// `not_begun` by the network proxy, or `not_taken` by the network. Null if steps are not recorded.
     pub state: Option<&'static str>,
     /// Since when, s.
     pub for_s: Option<f64>,

@@ -78,7 +78,7 @@ fn live_part(rank: u32, ranks: u32, calls: u64) -> (Image, usize) {
         comm.nnodes.store(1, Relaxed);
         comm.rank.store(rank, Relaxed);
         comm.device.store(rank, Relaxed);
-        comm.t_init.store(FIRST_TICK - 1_000_000, Relaxed);
+        comm.t_init.store(Ticks(FIRST_TICK - 1_000_000), Relaxed);
         comm.uid.store(index as u32 + 1, Relaxed);
     }
     header.magic.store(live::MAGIC, Relaxed);

@@ -250,8 +250,9 @@ impl Opened<'_> {
         self.add_live((from, to), part);
     }
 
-    /// Hands the calls that have both stamps to `each`, with what is needed to compare clocks: those of every
-    /// `of`-th block from `first` on, and with the first ones those of the live part.
+    /// Hands the calls that have both stamps to `each`, with what is needed to compare clocks. These are the
+    /// calls of every `of`-th block from `first` on. With the first such blocks come the calls of the live
+    /// part.
     pub(crate) fn stamps(&mut self, first: usize, of: usize, mut each: impl FnMut(&Call)) {
         let mut cursor = self.clock.cursor();
         let blocks = self.reader.blocks.iter();

@@ -150,7 +150,7 @@ impl Parts {
                 process.facts = parse_facts(&String::from_utf8_lossy(payload));
             }
             Some(BlockKind::Anchor) => self.anchors.push(Anchor {
-                ticks: u64_at(payload, 0),
+                ticks: Ticks(u64_at(payload, 0)),
                 realtime: u64_at(payload, 16),
                 monotonic: u64_at(payload, 8),
             }),
@@ -356,7 +356,7 @@ fn group_end(view: &View, word: u64, t_api: Ticks) -> Ticks {
         return Ticks(0);
     };
     let group = &groups[index as usize];
-    let t_stop = Ticks(group.t_stop.load(Acquire));
+    let t_stop = group.t_stop.load(Acquire);
     if group.word.load(Acquire) == word && t_stop >= t_api {
         t_stop
     } else {

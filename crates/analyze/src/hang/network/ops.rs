@@ -143,8 +143,8 @@ impl<'a> Gathered<'a> {
             .all(|open| steps_are_recorded(process(open)))
     }
 
-    /// By member, the first of those whose GPUs pass data to each other without the network: those of a host,
-    /// as NCCL sees hosts.
+    /// For each member, the first member of its host. GPUs of one host, as NCCL sees hosts, pass data to each
+    /// other without the network.
     pub fn hosts(&self) -> Vec<usize> {
         let communicator = &self.case.capture.communicators[self.stall.communicator];
         let members = 0..self.case.of(self.stall.communicator).ranks.len();
