@@ -119,6 +119,19 @@ class Capture:
         return self._native.graph_launches()
 
     @property
+    def samples(self) -> Table:
+        """What the node sampler of ``ncclscope run`` read: a row for each value of each series.
+
+        ``name`` says what it is (``gpu_power_mw``), and ``of`` of which GPU, process or device. Some count
+        up (``counts_up``): the difference of two values is what happened between them. Empty if the job was
+        not started by ``ncclscope run``.
+
+            >>> power = capture.samples.to_polars().filter(polars.col("name") == "gpu_power_mw")
+            >>> power.group_by("of").agg(polars.col("value").mean() / 1000)
+        """
+        return self._native.samples()
+
+    @property
     def kernels(self) -> Table:
         """What ran on GPUs in kernel windows: a row for each kernel, copy and fill.
 

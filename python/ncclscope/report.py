@@ -1043,6 +1043,40 @@ class Mark(Record):
     text: str
 
 
+class SampledCurve(Record):
+    """A sampled figure, null in buckets that were not sampled."""
+
+    __slots__ = ()
+    min: list[float | None]
+    mean: list[float | None]
+    max: list[float | None]
+
+
+class SampledCurves(Record):
+    """Sampled figures over time, a value for each bucket."""
+
+    _parts = {
+        "power_w": SampledCurve,
+        "sm_mhz": SampledCurve,
+        "nvlink_sent_bytes": SampledCurve,
+        "cpus_busy": SampledCurve,
+        "job_cpus_busy": SampledCurve,
+        "job_threads_ready": SampledCurve,
+        "disk_read_bytes": SampledCurve,
+        "net_sent_bytes": SampledCurve,
+    }
+    __slots__ = ()
+    why_null: str | None
+    power_w: SampledCurve | None
+    sm_mhz: SampledCurve | None
+    nvlink_sent_bytes: SampledCurve | None
+    cpus_busy: SampledCurve | None
+    job_cpus_busy: SampledCurve | None
+    job_threads_ready: SampledCurve | None
+    disk_read_bytes: SampledCurve | None
+    net_sent_bytes: SampledCurve | None
+
+
 class Timeline(Record):
     """The run over time, in at most 256 buckets of ``bucket_us``."""
 
@@ -1061,6 +1095,7 @@ class Timeline(Record):
         "exposed": Curve,
         "exposed_in_windows": InWindows,
         "nic": Curve,
+        "sampled": SampledCurves,
         "durations_us": Band,
         "late": LateRank,
         "steps": StepMarks,
@@ -1086,10 +1121,142 @@ class Timeline(Record):
     exposed: Curve | None
     exposed_in_windows: InWindows
     nic: Curve | None
+    sampled: SampledCurves
     durations_us: Band | None
     late: list[LateRank]
     steps: StepMarks | None
     marks: list[Mark]
+
+
+class EnergyPhase(Record):
+    """A part of the run."""
+
+    __slots__ = ()
+    phase: str
+    time_s: float
+    energy_j: float
+    mean_w: float
+
+
+class StepEnergy(Record):
+    """The energy of steps."""
+
+    _parts = {"each_j": Range}
+    __slots__ = ()
+    steps: int
+    mean_j: float
+    each_j: Range | None
+
+
+class EnergySplit(Record):
+    """An estimate of what energy was spent on, joules."""
+
+    __slots__ = ()
+    computing_or_idle_j: float
+    waiting_j: float
+    transfer_j: float
+    transfer_j_per_gb: float | None
+
+
+class Energy(Record):
+    """The energy of the job's GPUs."""
+
+    _parts = {"phases": EnergyPhase, "step": StepEnergy, "split": EnergySplit}
+    __slots__ = ()
+    gpus: int
+    source: str
+    time_s: float
+    energy_j: float
+    mean_w: float
+    integrated_j: float | None
+    gap: float | None
+    phases: list[EnergyPhase]
+    step: StepEnergy | None
+    split: EnergySplit | None
+    energy_j_per_gb: float | None
+
+
+class NodeRow(Record):
+    """One node."""
+
+    __slots__ = ()
+    host: str
+    time_s: float
+    gpus: int
+    why_no_gpu: str | None
+    energy_j: float | None
+    mean_w: float | None
+    cpus_busy: float | None
+    job_cpus_busy: float | None
+    cpus: int | None
+    job_threads_ready: float | None
+    memory_bytes: int | None
+    disk_read_bytes: int | None
+    disk_written_bytes: int | None
+    net_received_bytes: int | None
+    net_sent_bytes: int | None
+    ib_received_bytes: int | None
+    ib_sent_bytes: int | None
+    sampler_share: float | None
+    sampler_in_nvml_share: float | None
+    sampler_late_ticks: int | None
+
+
+class GpuRow(Record):
+    """One GPU."""
+
+    __slots__ = ()
+    host: str
+    uuid: str
+    name: str
+    counter_j: float | None
+    integrated_j: float | None
+    gap: float | None
+    mean_w: float | None
+    max_w: float | None
+    sm_mhz: float | None
+    throttled: dict[str, float]
+    temperature_c: int | None
+    memory_bytes: int | None
+    busy: float | None
+    nvlink_sent_bytes: int | None
+    nvlink_received_bytes: int | None
+    pcie_sent_bytes: int | None
+    pcie_received_bytes: int | None
+
+
+class ThreadRow(Record):
+    """A thread of the job."""
+
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    tid: int
+    name: str
+    calls_nccl: bool
+    time_s: float
+    running: float
+    ready: float
+    in_io: float
+    blocked: float
+
+
+class Nodes(Record):
+    """Power, energy, CPU time, memory, disks and networks of the job's nodes."""
+
+    _parts = {
+        "energy": Energy,
+        "rows": NodeRow,
+        "gpus": GpuRow,
+        "threads": ThreadRow,
+    }
+    __slots__ = ()
+    why_none: str | None
+    energy: Energy | None
+    rows: list[NodeRow]
+    gpus: list[GpuRow]
+    threads: list[ThreadRow]
 
 
 class Report(Record):
@@ -1113,6 +1280,7 @@ class Report(Record):
         "timeline": Timeline,
         "steps": Steps,
         "streams": Streams,
+        "nodes": Nodes,
         "cost": Cost,
         "stream_waits": StreamWaits,
         "arrivals": Arrivals,
@@ -1140,6 +1308,7 @@ class Report(Record):
     timeline: Timeline | None
     steps: Steps | None
     streams: Streams | None
+    nodes: Nodes
     cost: Cost | None
     stream_waits: StreamWaits | None
     arrivals: Arrivals | None

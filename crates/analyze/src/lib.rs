@@ -36,6 +36,7 @@ pub mod matching;
 pub mod mismatch;
 pub mod moments;
 pub mod network;
+pub mod nodes;
 pub mod notes;
 pub mod operation_ids;
 pub mod operations;
@@ -107,6 +108,8 @@ pub struct Report {
     pub steps: Option<steps::Steps>,
     /// What the GPUs did, from kernel windows; null where there were none.
     pub streams: Option<streams::Streams>,
+    /// What the sampler saw around the calls: power, energy, CPU time, and what threads did.
+    pub nodes: nodes::Nodes,
     /// What recording cost this job; null where no time passed between calls.
     pub cost: Option<cost::Cost>,
     /// Exposed communication, from streams that waited for calls; null where none was seen to wait.
@@ -447,7 +450,7 @@ impl Analysis {
         let stream_waits = self.stream_waits.finish(capture, streams.as_ref());
         let newest_ns = self.deaths.newest_ns();
         let deaths = self.deaths.finish(capture);
-        let timeline = over.map(|over| {
+        let mut timeline = over.map(|over| {
             let (arrivals, waits) = (arrivals.as_ref(), stream_waits.as_ref());
             let in_windows = over.in_windows(&exposures, no_windows);
             let mut timeline = over.finish(&operations, arrivals, waits, steps.as_ref());
@@ -455,6 +458,11 @@ impl Analysis {
             timeline.mark_deaths(&deaths, clocks.as_ref());
             timeline
         });
+        let nodes = nodes::nodes(capture, timeline.as_ref(), steps.as_ref(), clocks.as_ref());
+        if let Some(timeline) = &mut timeline {
+            let why_none = nodes.why_none.as_deref();
+            timeline.sampled = nodes::curves::curves(capture, timeline, clocks.as_ref(), why_none);
+        }
         let mut report = Report {
             schema: SCHEMA,
             verdict: String::new(),
@@ -474,6 +482,7 @@ impl Analysis {
             graphs: self.graphs.finish(capture),
             timeline,
             steps,
+            nodes,
             cost: self.cost.finish(),
             stream_waits,
             streams,

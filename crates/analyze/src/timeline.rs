@@ -20,6 +20,7 @@ use crate::clocks::{Clocks, Line};
 use crate::deaths::Death;
 use crate::executions::{Execution, Walk};
 use crate::matching::is_p2p;
+use crate::nodes::curves::Curves;
 use crate::operations::Operation;
 use crate::steps::Steps;
 use crate::stream_waits::StreamWaits;
@@ -81,6 +82,8 @@ pub struct Timeline {
     /// Share of the time that a call's data was in the network's hands: of each call, its longest network
     /// operation. Null where that was not recorded.
     pub nic: Option<Curve>,
+    /// What the node sampler saw: power, clocks, CPU time and the like.
+    pub sampled: Curves,
     /// How long calls that began in a bucket took on the GPU; null without GPU times.
     pub durations_us: Option<Band>,
     /// Ranks that are late more than chance gives, and how long operations waited for them alone.
@@ -647,6 +650,7 @@ impl Over {
             transfer: of_waiting(|waiting| &waiting.transfer),
             exposed_in_windows: InWindows::default(),
             exposed: waits.map(|_| curve(Sum::Exposed, Unit::Ns)),
+            sampled: Curves::default(),
             nic: network(Sum::Nic, Unit::Ns).filter(|nic| nic.sum.iter().any(|us| *us > 0.0)),
             durations_us: self.durations.as_ref().map(|of| band(of)),
             late: self.late(arrivals),
@@ -955,6 +959,38 @@ fn band(of: &[Vec<u32>]) -> Band {
         band.p90.push(at(9));
     }
     band
+}
+
+/// A timeline without buckets.
+#[cfg(test)]
+pub(crate) fn empty() -> Timeline {
+    Timeline {
+        begin_ns: 0,
+        bucket_us: 0.0,
+        buckets: 0,
+        ranks: 0,
+        without_time: 0,
+        calls: Curve::default(),
+        collectives: Curve::default(),
+        sends: Curve::default(),
+        recvs: Curve::default(),
+        untimed: None,
+        bytes: Curve::default(),
+        bytes_sent: None,
+        bytes_received: None,
+        nccl: Curve::default(),
+        waiting: None,
+        transfer: None,
+        exposed: None,
+        exposed_in_windows: InWindows::default(),
+        nic: None,
+        sampled: Curves::default(),
+        durations_us: None,
+        late: Vec::new(),
+        steps: None,
+        marks: Vec::new(),
+        active: Active::default(),
+    }
 }
 
 #[cfg(test)]

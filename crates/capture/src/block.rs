@@ -59,6 +59,10 @@ pub enum BlockKind {
     NetTotals = 14,
     /// Who called NCCL: frames and stacks, as [`crate::stacks`].
     Stacks = 15,
+    /// What the node sampler's numbers are of, as [`crate::samples`].
+    Series = 16,
+    /// Figures of a node over time, as [`crate::samples`].
+    Samples = 17,
 }
 
 impl BlockKind {
@@ -81,6 +85,8 @@ impl BlockKind {
             Asked,
             NetTotals,
             Stacks,
+            Series,
+            Samples,
         ];
         kinds.into_iter().find(|k| *k as u16 == kind)
     }

@@ -101,6 +101,26 @@ pub fn host() -> Option<String> {
     known.then(|| String::from_utf8_lossy(&name[..len]).into_owned())
 }
 
+/// `text` as one path component: the folder of a host in a capture has such a name.
+pub fn file_name(text: &str) -> String {
+    let clean: String = text
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || "._-".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        })
+        .take(100)
+        .collect();
+    if clean.trim_matches('.').is_empty() {
+        format!("_{clean}")
+    } else {
+        clean
+    }
+}
+
 /// The first page of a live part.
 #[derive(Clone, Debug, Default)]
 pub struct Left {

@@ -30,6 +30,7 @@ pub mod net_op;
 pub mod net_totals;
 pub mod rotated;
 pub mod rows;
+pub mod samples;
 mod shared;
 pub mod snapshot;
 pub mod stacks;

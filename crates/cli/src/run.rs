@@ -26,6 +26,7 @@ pub mod launcher;
 use folder::Folder;
 use keeper::{Keeper, Tally};
 use launcher::Launcher;
+use sampler::Sampler;
 
 /// Run a program and record its NCCL calls
 ///
@@ -50,6 +51,11 @@ pub struct Args {
     /// Record which line of the program makes each call [default: NCCLSCOPE_STACKS, else off]
     #[arg(long)]
     stacks: bool,
+
+    /// Leave out the node sampler: power, energy, CPU time and the like [default: NCCLSCOPE_SAMPLER, else it
+    /// runs]
+    #[arg(long)]
+    no_sampler: bool,
 
     /// Capture folder, new or without a capture in it; %h host, %r rank, %j job, %p process [default:
     /// NCCLSCOPE_OUT, else a new folder here]
@@ -169,7 +175,13 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     }
 
     let keeper = Keeper::start(&folder.path);
-    let status = match signals.run(&mut command) {
+    let is_off = args.no_sampler || env("NCCLSCOPE_SAMPLER").is_some_and(|value| value == "off");
+    let nvml = || std::env::var_os("NCCLSCOPE_NVML").filter(|path| !path.is_empty());
+    let sampler = (!is_off).then(|| Sampler::start(&folder.path, nvml()));
+    let started = signals.run(&mut command);
+    // Before the folder is looked at or given up: the sampler writes its last values into it.
+    sampler.into_iter().for_each(Sampler::finish);
+    let status = match started {
         Ok(status) => status,
         Err(error) => {
             keeper.finish();

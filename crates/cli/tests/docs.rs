@@ -316,7 +316,20 @@ fn the_page_of_json_has_every_name_of_the_schemas() {
 }
 
 /// Ends of names that say a unit, and of names of shares of one.
-const UNITS: [&str; 7] = ["_us", "_ns", "_s", "_gb_per_s", "_per_s", "bytes", "_ppm"];
+const UNITS: [&str; 12] = [
+    "_us",
+    "_ns",
+    "_s",
+    "_gb_per_s",
+    "_per_s",
+    "bytes",
+    "_ppm",
+    "_j",
+    "_w",
+    "_mhz",
+    "_c",
+    "_j_per_gb",
+];
 const SHARES: [&str; 8] = [
     "share",
     "ratio",
@@ -328,7 +341,7 @@ const SHARES: [&str; 8] = [
     "_of_time",
 ];
 /// Names of what is counted.
-const COUNTS: [&str; 9] = [
+const COUNTS: [&str; 12] = [
     "calls",
     "collectives",
     "sends",
@@ -337,6 +350,9 @@ const COUNTS: [&str; 9] = [
     "steps",
     "launches_of_a_rank",
     "launches_per_second",
+    "cpus_busy",
+    "job_cpus_busy",
+    "job_threads_ready",
     "confidence",
 ];
 

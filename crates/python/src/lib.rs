@@ -150,6 +150,11 @@ impl Capture {
         batch(py.detach(|| batches::graph_launches(&self.inner.capture)))
     }
 
+    /// The table of what the node sampler read.
+    fn samples(&self, py: Python<'_>) -> PyResult<Table> {
+        batch(py.detach(|| batches::samples(&self.inner.capture)))
+    }
+
     /// The table of kernels, copies and fills in kernel windows.
     fn kernels(&self, py: Python<'_>) -> PyResult<Table> {
         batch(py.detach(|| batches::kernels(&self.inner.capture)))

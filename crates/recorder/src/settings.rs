@@ -4,6 +4,7 @@
 //! A value that can't be used gives one line on stderr that names the variable, what it may be and what is
 //! used instead.
 
+pub use capture::left::file_name;
 use nccl_abi::event;
 use std::ffi::OsString;
 
@@ -397,26 +398,6 @@ fn expand(pattern: &str, rank: Option<&str>, job: Option<&str>) -> String {
 /// This host's name.
 pub fn host() -> String {
     capture::left::host().unwrap_or_else(|| "unknown-host".to_owned())
-}
-
-/// `text` as one path component.
-pub fn file_name(text: &str) -> String {
-    let clean: String = text
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || "._-".contains(c) {
-                c
-            } else {
-                '_'
-            }
-        })
-        .take(100)
-        .collect();
-    if clean.trim_matches('.').is_empty() {
-        format!("_{clean}")
-    } else {
-        clean
-    }
 }
 
 fn print_bytes(bytes: u64) -> String {

@@ -90,6 +90,15 @@ const late = timeline.late
     bars: row.held_up_us.map((us) => us / width_us),
   }));
 
+// A figure that the node sampler read: the mean over GPUs or nodes, null where nothing was read.
+const sampled = (field, name, text) => {
+  const values = timeline.sampled?.[field];
+  if (!values || !values.max.some((v) => v > 0)) return null;
+  const { mean, min, max } = values;
+  return { name, text, line: mean, low: min, high: max, none: "not sampled", over: "GPUs or nodes" };
+};
+const with_unit = (unit) => (value) => `${compact(value)} ${unit}`;
+
 const PRESETS = [
   {
     key: "waiting",
@@ -129,6 +138,19 @@ const PRESETS = [
       rates("bytes_sent", "Sent by a rank", "B/s"),
       rates("bytes_received", "Received by a rank", "B/s"),
       shares("nic", "Data in the network's hands"),
+    ],
+  },
+  {
+    key: "power",
+    title: "Power and hosts",
+    curves: [
+      sampled("power_w", "Power of a GPU", with_unit("W")),
+      sampled("sm_mhz", "Clock of a GPU's SMs", with_unit("MHz")),
+      sampled("nvlink_sent_bytes", "Sent over NVLink by a GPU", (value) => rate(value, "B/s")),
+      sampled("job_cpus_busy", "CPUs that the job kept busy, of a node", with_unit("CPUs")),
+      sampled("job_threads_ready", "Threads that waited for a CPU, of a node", with_unit("threads")),
+      sampled("disk_read_bytes", "Read from disks by a node", (value) => rate(value, "B/s")),
+      sampled("net_sent_bytes", "Sent by network interfaces of a node", (value) => rate(value, "B/s")),
     ],
   },
 ]
@@ -446,11 +468,11 @@ class OverTime {
     const lines = this.preset.curves.map((c) => {
       if (c.bars) return `${c.name}: ${c.text(c.bars[bucket])} of the time`;
       if (c.dark && is_dark[bucket]) return `${c.name}: not known, most calls have no GPU time`;
-      if (c.line[bucket] === null) return `${c.name}: no call`;
+      if (c.line[bucket] === null) return `${c.name}: ${c.none ?? "no call"}`;
       const around = c.spread ? ` (${c.text(c.low[bucket])} to ${c.text(c.high[bucket])}: ${c.spread})` : "";
       const ranks =
         !c.spread && c.low[bucket] !== c.high[bucket]
-          ? ` (${c.text(c.low[bucket])} to ${c.text(c.high[bucket])} over ranks)`
+          ? ` (${c.text(c.low[bucket])} to ${c.text(c.high[bucket])} over ${c.over ?? "ranks"})`
           : "";
       return `${c.name}: ${c.text(c.line[bucket])}${around}${ranks}`;
     });

@@ -318,6 +318,46 @@ pub fn graph_launches(capture: &Capture) -> Result<RecordBatch, ArrowError> {
     )
 }
 
+/// Everything that the node sampler read, by host, series and time.
+///
+/// # Errors
+/// When there are more than 2 GiB of texts.
+pub fn samples(capture: &Capture) -> Result<RecordBatch, ArrowError> {
+    const COLUMNS: [(&str, &str, &str); 6] = [
+        ("host", "text", ""),
+        ("name", "text", ""),
+        ("of", "text", ""),
+        ("at_ns", "time", ""),
+        ("value", "int", ""),
+        ("counts_up", "bool", ""),
+    ];
+    let series = capture
+        .nodes
+        .iter()
+        .flat_map(|node| node.series.iter().map(move |s| (node, s)));
+    let rows = series.flat_map(|(node, series)| {
+        let counts = series.kind().map(|kind| kind.counts);
+        series
+            .points
+            .iter()
+            .map(move |point| (node, series, counts, point))
+    });
+    let rows: Vec<_> = rows.collect();
+    table(
+        COLUMNS.into_iter(),
+        &rows,
+        |column, (node, series, counts, (at, value))| match column {
+            0 => Value::Text(&node.host),
+            1 => Value::Text(&series.name),
+            2 if series.of.is_empty() => Value::Null,
+            2 => Value::Text(&series.of),
+            3 => Value::Signed(*at),
+            4 => Value::Unsigned(*value),
+            _ => counts.map_or(Value::Null, Value::Bool),
+        },
+    )
+}
+
 /// Everything that ran in kernel windows of a capture.
 ///
 /// # Errors

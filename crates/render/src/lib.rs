@@ -21,6 +21,7 @@ pub mod json;
 pub mod jsonl;
 pub mod kernels;
 pub mod layout;
+mod nodes;
 pub mod parquet;
 pub mod perfetto;
 mod ranks;

@@ -70,6 +70,7 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
     crate::waiting::waiting(report, &mut page);
     crate::waiting::links(report, &mut page);
     crate::clocks::clocks(report, &mut page);
+    crate::nodes::nodes(report, &mut page);
     communicators(report, &mut page);
     if options.all {
         functions(report, &mut page);
@@ -191,6 +192,9 @@ fn job(report: &Report, page: &mut Page) -> Result<()> {
     let (mode, timing) = (some(&job.mode), some(&job.timing));
     fact("recorded", &format!("mode {mode}, timing {timing}"));
     fact("time", &when(report));
+    if let Some(energy) = &report.nodes.energy {
+        fact("energy", &crate::nodes::energy(energy));
+    }
     Ok(())
 }
 

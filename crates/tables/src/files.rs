@@ -159,7 +159,13 @@ pub(crate) fn find(path: &Path, problems: &mut Vec<Problem>) -> Vec<Files> {
     found.into_values().collect()
 }
 
-fn walk(folder: &Path, depth: usize, problems: &mut Vec<Problem>, each: &mut impl FnMut(&Path)) {
+/// Hands every file in `folder` and below to `each`.
+pub(crate) fn walk(
+    folder: &Path,
+    depth: usize,
+    problems: &mut Vec<Problem>,
+    each: &mut impl FnMut(&Path),
+) {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) => {

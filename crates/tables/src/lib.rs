@@ -25,6 +25,7 @@ pub mod lineage;
 mod machines;
 pub mod names;
 pub mod net_ops;
+pub mod nodes;
 pub mod parallel;
 mod printable;
 mod problem;
@@ -46,6 +47,7 @@ pub use graphs::Graphs;
 pub use life::{Life, Newest};
 pub use names::{Name, Names};
 pub use net_ops::NetOp;
+pub use nodes::Node;
 pub use printable::{obeyed, printable};
 pub use problem::Problem;
 pub use process::{LiveSource, NetTotal, Process, Total};
@@ -69,6 +71,8 @@ pub struct Capture {
     pub communicators: Vec<Communicator>,
     /// What `ncclscope hang` saw while it ran, the oldest first.
     pub sightings: Vec<Sighting>,
+    /// What the sampler saw of its nodes, by host.
+    pub nodes: Vec<Node>,
     /// Kernels that communicate beside NCCL, as the user says.
     pub communication: Vec<communication::Pattern>,
     /// Names of functions, datatypes and the like.

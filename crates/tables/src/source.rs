@@ -212,6 +212,12 @@ impl Source {
         source.capture.communication = patterns;
         source.first_problems.extend(unsound);
         machines::name(&mut source.capture.processes);
+        if path.is_dir() {
+            let processes = &source.capture.processes;
+            let mut unsound = Vec::new();
+            source.capture.nodes = crate::nodes::read(&root, processes, &mut unsound);
+            source.first_problems.extend(unsound);
+        }
         source.unite();
         source.words = Words::new(&mut source.capture.names);
         Ok(source)

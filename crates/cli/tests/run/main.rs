@@ -7,3 +7,4 @@ mod collect;
 mod folder;
 mod place;
 mod program;
+mod sampler;

@@ -1,0 +1,269 @@
+//! What the node sampler saw around the calls: power and energy, and what the hosts did.
+//!
+//! [`nodes`] makes a [`Nodes`] of a capture's samples. [`energy`] has the job's energy by phase and by what
+//! the time was spent on, [`curves`] the figures over time, [`threads`] what the threads that call NCCL did.
+//!
+//! Rule: without a sampler or without NVML, figures are null, and a sentence says why. Energy is what the
+//! GPU's own counter says; the power, integrated over time, stands beside it as a check.
+
+pub mod curves;
+pub mod energy;
+mod series;
+pub mod threads;
+
+use crate::clocks::Clocks;
+use crate::steps::Steps;
+use crate::timeline::Timeline;
+use capture::samples::{GPU_ENERGY, GPU_POWER, NODE_CPU, PROCESS_CPU, SAMPLER_CPU};
+use serde::Serialize;
+use series::{grown, Meter};
+use tables::{Capture, Node};
+
+/// Power, energy, CPU time, memory, disks and networks of the job's nodes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Nodes {
+    /// Why there are no samples; null if there are some.
+    pub why_none: Option<String>,
+    /// Energy of the job's GPUs; null if no GPU was sampled.
+    pub energy: Option<energy::Energy>,
+    /// By host.
+    pub rows: Vec<NodeRow>,
+    /// By host, in the order of NVML.
+    pub gpus: Vec<GpuRow>,
+    /// What threads of the job did, by rank, those that call NCCL first.
+    pub threads: Vec<threads::ThreadRow>,
+}
+
+/// One node.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NodeRow {
+    /// Host.
+    pub host: String,
+    /// From the first sample to the last.
+    pub time_s: f64,
+    /// GPUs that were sampled.
+    pub gpus: u64,
+    /// Why none was; null if some were.
+    pub why_no_gpu: Option<String>,
+    /// Energy of its GPUs, joules; null if not known.
+    pub energy_j: Option<f64>,
+    /// Their mean power in all, watts.
+    pub mean_w: Option<f64>,
+    /// CPUs that were busy, on average.
+    pub cpus_busy: Option<f64>,
+    /// CPUs that the job's processes kept busy, on average.
+    pub job_cpus_busy: Option<f64>,
+    /// CPUs of the node.
+    pub cpus: Option<u64>,
+    /// Threads of the job that were ready and had no CPU, on average.
+    pub job_threads_ready: Option<f64>,
+    /// Memory in use at most, bytes.
+    pub memory_bytes: Option<u64>,
+    /// Read from disks, bytes.
+    pub disk_read_bytes: Option<u64>,
+    /// Written to disks, bytes.
+    pub disk_written_bytes: Option<u64>,
+    /// Received by network interfaces, bytes.
+    pub net_received_bytes: Option<u64>,
+    /// Sent by network interfaces, bytes.
+    pub net_sent_bytes: Option<u64>,
+    /// Received by InfiniBand ports, bytes.
+    pub ib_received_bytes: Option<u64>,
+    /// Sent by InfiniBand ports, bytes.
+    pub ib_sent_bytes: Option<u64>,
+    /// CPU time of the sampler, as a share of one core.
+    pub sampler_share: Option<f64>,
+    /// Time that the sampler spent in NVML, as a share.
+    pub sampler_in_nvml_share: Option<f64>,
+    /// Ticks that the sampler left out.
+    pub sampler_late_ticks: Option<u64>,
+}
+
+/// One GPU.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GpuRow {
+    /// Host.
+    pub host: String,
+    /// Its UUID.
+    pub uuid: String,
+    /// Its product name.
+    pub name: String,
+    /// Energy by its counter, joules; null if it has none.
+    pub counter_j: Option<f64>,
+    /// Energy by its power, integrated over the same time, joules.
+    pub integrated_j: Option<f64>,
+    /// How much larger that is than the counter's, as a share.
+    pub gap: Option<f64>,
+    /// Mean power, watts.
+    pub mean_w: Option<f64>,
+    /// Largest power that was read, watts.
+    pub max_w: Option<f64>,
+    /// Mean clock of its SMs, MHz.
+    pub sm_mhz: Option<f64>,
+    /// Share of the samples in which clocks were held down, by reason.
+    pub throttled: std::collections::BTreeMap<&'static str, f64>,
+    /// Highest temperature, degrees Celsius.
+    pub temperature_c: Option<u64>,
+    /// Memory in use at most, bytes.
+    pub memory_bytes: Option<u64>,
+    /// Mean share of the time in which a kernel ran, as NVML has it.
+    pub busy: Option<f64>,
+    /// Sent over its NVLinks, bytes.
+    pub nvlink_sent_bytes: Option<u64>,
+    /// Received over its NVLinks, bytes.
+    pub nvlink_received_bytes: Option<u64>,
+    /// Sent over PCIe, bytes.
+    pub pcie_sent_bytes: Option<u64>,
+    /// Received over PCIe, bytes.
+    pub pcie_received_bytes: Option<u64>,
+}
+
+/// NVML's reasons for low clocks that are no choice of the user: bits, and what they mean.
+const THROTTLED: [(u64, &str); 5] = [
+    (0x4, "power_cap"),
+    (0x8 | 0x80, "hardware_slowdown"),
+    (0x20, "software_thermal"),
+    (0x40, "hardware_thermal"),
+    (0x10, "sync_boost"),
+];
+
+/// Everything that samples say of the job. `timeline` and `steps` are those of the report.
+pub fn nodes(
+    capture: &Capture,
+    timeline: Option<&Timeline>,
+    steps: Option<&Steps>,
+    clocks: Option<&Clocks>,
+) -> Nodes {
+    if capture.nodes.is_empty() {
+        return Nodes {
+            why_none: Some(why_none(capture)),
+            ..Nodes::default()
+        };
+    }
+    Nodes {
+        why_none: None,
+        energy: energy::energy(capture, timeline, steps, clocks),
+        rows: capture.nodes.iter().map(row).collect(),
+        gpus: capture.nodes.iter().flat_map(gpus).collect(),
+        threads: threads::rows(capture),
+    }
+}
+
+fn why_none(capture: &Capture) -> String {
+    match capture.job.is_object() {
+        true => "no node was sampled: the sampler was off (`run --no-sampler`), or the run was shorter than \
+                 a second"
+            .to_owned(),
+        false => "no node was sampled, because the job was not started by `ncclscope run`".to_owned(),
+    }
+}
+
+/// The sum of what all series of a name grew by; `None` without one.
+fn sum(node: &Node, name: &str) -> Option<u64> {
+    let grown = node.named(name).filter_map(grown);
+    grown.reduce(u64::saturating_add)
+}
+
+fn highest(points: &[(i64, u64)]) -> Option<u64> {
+    points.iter().map(|(_, value)| *value).max()
+}
+
+fn mean(points: &[(i64, u64)]) -> Option<f64> {
+    let sum: f64 = points.iter().map(|(_, value)| *value as f64).sum();
+    (!points.is_empty()).then(|| sum / points.len() as f64)
+}
+
+fn row(node: &Node) -> NodeRow {
+    let seconds = node
+        .span()
+        .map_or(0.0, |(from, to)| (to - from) as f64 / 1e9);
+    let per_second = |sum: Option<u64>, unit: f64| {
+        sum.filter(|_| seconds > 0.0)
+            .map(|sum| sum as f64 / unit / seconds)
+    };
+    let used: Vec<f64> = node
+        .gpus()
+        .filter_map(|(uuid, _)| Meter::of(node, uuid)?.all().map(|(joules, _)| joules))
+        .collect();
+    let energy_j = (!used.is_empty()).then(|| used.iter().sum::<f64>());
+    NodeRow {
+        host: node.host.clone(),
+        time_s: seconds,
+        gpus: node.gpus().count() as u64,
+        why_no_gpu: node.fact("nvml_missing").map(str::to_owned),
+        energy_j,
+        mean_w: energy_j
+            .filter(|_| seconds > 0.0)
+            .map(|joules| joules / seconds),
+        cpus_busy: per_second(sum(node, NODE_CPU), 1e6),
+        job_cpus_busy: per_second(sum(node, PROCESS_CPU), 1e6),
+        cpus: node.fact("cpus").and_then(|cpus| cpus.parse().ok()),
+        job_threads_ready: per_second(sum(node, "process_ready_ns"), 1e9),
+        memory_bytes: node
+            .of("node_memory_bytes", "")
+            .and_then(|series| highest(&series.points)),
+        disk_read_bytes: sum(node, "disk_read_bytes"),
+        disk_written_bytes: sum(node, "disk_written_bytes"),
+        net_received_bytes: sum(node, "net_received_bytes"),
+        net_sent_bytes: sum(node, "net_sent_bytes"),
+        ib_received_bytes: sum(node, "ib_received_bytes"),
+        ib_sent_bytes: sum(node, "ib_sent_bytes"),
+        sampler_share: per_second(sum(node, SAMPLER_CPU), 1e6),
+        sampler_in_nvml_share: node
+            .named("sampler_gpu_us")
+            .next()
+            .and_then(|_| per_second(sum(node, "sampler_gpu_us"), 1e6)),
+        sampler_late_ticks: node
+            .of("sampler_late_ticks", "")
+            .and_then(|series| series.points.last())
+            .map(|(_, ticks)| *ticks),
+    }
+}
+
+fn gpus(node: &Node) -> impl Iterator<Item = GpuRow> + '_ {
+    node.gpus().map(|(uuid, name)| {
+        let points = |name: &str| node.of(name, uuid).map(|series| series.points.as_slice());
+        let grew = |name: &str| node.of(name, uuid).and_then(grown);
+        let meter = Meter::of(node, uuid);
+        let counter_j = grew(GPU_ENERGY).map(|mj| mj as f64 / 1e3);
+        let integrated_j = meter.as_ref().and_then(Meter::integrated);
+        let all = meter.as_ref().and_then(Meter::all);
+        let gap = counter_j
+            .zip(integrated_j)
+            .filter(|(counter, _)| *counter > 0.0)
+            .map(|(counter, integrated)| integrated / counter - 1.0);
+        let throttle = points("gpu_throttle").unwrap_or_default();
+        let throttled = THROTTLED.iter().filter_map(|(bits, reason)| {
+            let held = throttle
+                .iter()
+                .filter(|(_, value)| value & bits != 0)
+                .count();
+            (held > 0).then(|| (*reason, held as f64 / throttle.len() as f64))
+        });
+        GpuRow {
+            host: node.host.clone(),
+            uuid: uuid.to_owned(),
+            name: name.to_owned(),
+            counter_j,
+            integrated_j,
+            gap,
+            mean_w: all
+                .filter(|(_, s)| *s > 0.0)
+                .map(|(joules, seconds)| joules / seconds),
+            max_w: points(GPU_POWER)
+                .and_then(highest)
+                .map(|mw| mw as f64 / 1e3),
+            sm_mhz: points("gpu_sm_mhz").and_then(mean),
+            throttled: throttled.collect(),
+            temperature_c: points("gpu_temperature_c").and_then(highest),
+            memory_bytes: points("gpu_memory_bytes").and_then(highest),
+            busy: points("gpu_busy_percent")
+                .and_then(mean)
+                .map(|percent| percent / 100.0),
+            nvlink_sent_bytes: grew("gpu_nvlink_sent_bytes"),
+            nvlink_received_bytes: grew("gpu_nvlink_received_bytes"),
+            pcie_sent_bytes: grew("gpu_pcie_sent_bytes"),
+            pcie_received_bytes: grew("gpu_pcie_received_bytes"),
+        }
+    })
+}

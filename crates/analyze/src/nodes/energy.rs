@@ -1,0 +1,367 @@
+//! The energy of the job's GPUs: in all, by phase, by step, and by what the time was spent on.
+//!
+//! Phases are start-up, steps, what lies between steps, and the end. They are those of the rank whose steps
+//! the report shows, on the clock of the first host. Without steps, the phases are before, in and after the
+//! calls.
+//!
+//! The split into computing, waiting and transfer is an estimate: the energy of each bucket of the timeline
+//! goes by the shares of the time in it. The time in NCCL goes to waiting and transfer as it does in the
+//! operations of which both are known. A GPU that waits in an NCCL kernel draws less than one that computes,
+//! so the part of waiting is rather too large.
+//!
+//! Rule: a figure is of all GPUs that were sampled. Energy that a node's sampler did not see is not guessed.
+
+use super::series::Meter;
+use crate::clocks::{Clocks, Line};
+use crate::ranks::{spread, Spread};
+use crate::steps::{Steps, StepsRow};
+use crate::timeline::Timeline;
+use serde::Serialize;
+use tables::{Capture, Node};
+
+/// Steps that are shorter have no energy of their own, ns: counters are read ten times a second.
+const LEAST_STEP_NS: u64 = 1_000_000_000;
+
+/// The energy of the job's GPUs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Energy {
+    /// GPUs that were sampled. They may be more than the job used.
+    pub gpus: u64,
+    /// `counter`, if all GPUs have one, else `power`: their power, integrated.
+    pub source: &'static str,
+    /// From the first sample to the last, of the node with the longest time.
+    pub time_s: f64,
+    /// Joules in all, from launch to exit.
+    pub energy_j: f64,
+    /// Mean power of all GPUs together, watts.
+    pub mean_w: f64,
+    /// The same energy by the power, integrated, as a check; null if it was not read.
+    pub integrated_j: Option<f64>,
+    /// How much larger that is, as a share.
+    pub gap: Option<f64>,
+    /// What the job did when, in order.
+    pub phases: Vec<Phase>,
+    /// Energy of the steps; null without steps.
+    pub step: Option<StepEnergy>,
+    /// What the energy from the first call to the last was spent on: an estimate by time. Null without GPU
+    /// times.
+    pub split: Option<Split>,
+    /// From the first call to the last: joules for each GB (1e9 bytes) of calls, over all ranks.
+    pub energy_j_per_gb: Option<f64>,
+}
+
+/// A part of the run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Phase {
+    /// `start-up`, `steps`, `between steps`, `end`; or `before calls`, `calls`, `after calls`.
+    pub phase: &'static str,
+    /// How long it took.
+    pub time_s: f64,
+    /// Joules of all GPUs.
+    pub energy_j: f64,
+    /// Mean power of all GPUs together, watts.
+    pub mean_w: f64,
+}
+
+/// The energy of steps.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StepEnergy {
+    /// Steps that were sampled.
+    pub steps: u64,
+    /// Mean of all, joules.
+    pub mean_j: f64,
+    /// One by one, if they take a second or more; else null.
+    pub each_j: Option<Spread>,
+}
+
+/// An estimate of what energy was spent on, joules.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Split {
+    /// No NCCL kernel ran: GPUs computed, copied, or were idle.
+    pub computing_or_idle_j: f64,
+    /// NCCL kernels waited for the last rank.
+    pub waiting_j: f64,
+    /// Operations ran after the last rank had arrived.
+    pub transfer_j: f64,
+    /// `transfer_j` for each GB (1e9 bytes) of calls; null without bytes.
+    pub transfer_j_per_gb: Option<f64>,
+}
+
+/// The meters of one node, and its clock.
+struct OfNode<'a> {
+    meters: Vec<Meter>,
+    line: Option<&'a Line>,
+}
+
+impl OfNode<'_> {
+    /// Joules between two moments of the reference's clock. What one GPU does not know, the node does not.
+    fn between(&self, from: i64, to: i64) -> Option<f64> {
+        let on_host = |at: i64| match self.line {
+            // Lines are almost parallel to the reference, so one step back is exact enough.
+            Some(line) => at - (line.on_reference(at) - at),
+            None => at,
+        };
+        let (from, to) = (on_host(from), on_host(to));
+        let joules: Vec<f64> = self
+            .meters
+            .iter()
+            .filter_map(|meter| meter.between(from, to))
+            .collect();
+        (joules.len() == self.meters.len() && !joules.is_empty()).then(|| joules.iter().sum())
+    }
+}
+
+/// The energy of all GPUs that were sampled; `None` if none was.
+pub(super) fn energy(
+    capture: &Capture,
+    timeline: Option<&Timeline>,
+    steps: Option<&Steps>,
+    clocks: Option<&Clocks>,
+) -> Option<Energy> {
+    let of = |node: &Node| OfNode {
+        meters: node
+            .gpus()
+            .filter_map(|(uuid, _)| Meter::of(node, uuid))
+            .collect(),
+        line: clocks.and_then(|clocks| clocks.lines.get(&node.host)),
+    };
+    let nodes: Vec<OfNode> = capture.nodes.iter().map(of).collect();
+    let nodes: Vec<OfNode> = nodes
+        .into_iter()
+        .filter(|node| !node.meters.is_empty())
+        .collect();
+    let meters = || nodes.iter().flat_map(|node| &node.meters);
+    let all: Vec<(f64, f64)> = meters().filter_map(Meter::all).collect();
+    let joules: f64 = all.iter().map(|(joules, _)| joules).sum();
+    let seconds = all.iter().map(|(_, seconds)| *seconds).fold(0.0, f64::max);
+    if seconds <= 0.0 {
+        return None;
+    }
+    let is_counter = meters().all(|meter| meter.is_counter);
+    let integrated: Option<f64> = meters().map(Meter::integrated).sum();
+    let span = capture.nodes.iter().filter_map(|node| {
+        let (from, to) = node.span()?;
+        let line = clocks.and_then(|clocks| clocks.lines.get(&node.host));
+        Some(line.map_or((from, to), |line| {
+            (line.on_reference(from), line.on_reference(to))
+        }))
+    });
+    let span = span.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1)));
+    let between = |from: i64, to: i64| {
+        nodes
+            .iter()
+            .map(|node| node.between(from, to))
+            .sum::<Option<f64>>()
+    };
+    let row = steps.and_then(Steps::reference);
+    let calls = timeline.map(|timeline| {
+        let length = timeline.buckets as f64 * timeline.bucket_us * 1e3;
+        (
+            timeline.begin_ns,
+            timeline.begin_ns.saturating_add(length as i64),
+        )
+    });
+    let parts = row
+        .and_then(of_steps)
+        .or_else(|| Some(vec![("calls", calls?.0, calls?.1)]));
+    let phases = span.zip(parts).map_or(Vec::new(), |(span, parts)| {
+        by_phase(span, &parts, row.is_some(), &between)
+    });
+    let split = timeline.and_then(|timeline| split(timeline, &between));
+    let in_calls = calls.zip(span).and_then(|((from, to), span)| {
+        between(from.clamp(span.0, span.1), to.clamp(span.0, span.1))
+    });
+    let gb = timeline.map(|timeline| timeline.bytes.sum.iter().sum::<f64>() / 1e9);
+    Some(Energy {
+        gpus: meters().count() as u64,
+        source: if is_counter { "counter" } else { "power" },
+        time_s: seconds,
+        energy_j: joules,
+        mean_w: joules / seconds,
+        integrated_j: integrated,
+        gap: integrated
+            .filter(|_| is_counter && joules > 0.0)
+            .map(|of| of / joules - 1.0),
+        phases,
+        step: row.and_then(|row| step_energy(row, &between)),
+        split,
+        energy_j_per_gb: in_calls
+            .zip(gb)
+            .filter(|(_, gb)| *gb > 0.0)
+            .map(|(joules, gb)| joules / gb),
+    })
+}
+
+/// The stretches of steps that follow each other, by name.
+fn of_steps(row: &StepsRow) -> Option<Vec<(&'static str, i64, i64)>> {
+    let mut parts: Vec<(&'static str, i64, i64)> = Vec::new();
+    for step in &row.each {
+        let Some((start, time)) = step.start_ns.zip(step.time_ns) else {
+            continue;
+        };
+        let end = start.saturating_add_unsigned(time);
+        match parts.last_mut() {
+            Some(last) if start.abs_diff(last.2) < 1_000_000 => last.2 = end,
+            Some(last) if start < last.2 => {}
+            _ => parts.push(("steps", start, end)),
+        }
+    }
+    (!parts.is_empty()).then_some(parts)
+}
+
+/// The phases of a run from `span.0` to `span.1`, of which `parts` are the main one.
+fn by_phase(
+    span: (i64, i64),
+    parts: &[(&'static str, i64, i64)],
+    has_steps: bool,
+    between: &impl Fn(i64, i64) -> Option<f64>,
+) -> Vec<Phase> {
+    let [before, middle, after] = match has_steps {
+        true => ["start-up", "between steps", "end"],
+        false => ["before calls", "between calls", "after calls"],
+    };
+    let name = parts.first().map_or("", |part| part.0);
+    let mut sums = [before, name, middle, after].map(|phase| (phase, 0.0, 0.0));
+    let mut add = |place: usize, from: i64, to: i64| {
+        let (from, to) = (from.clamp(span.0, span.1), to.clamp(span.0, span.1));
+        if let Some(joules) = between(from, to).filter(|_| to > from) {
+            sums[place].1 += (to - from) as f64 / 1e9;
+            sums[place].2 += joules;
+        }
+    };
+    let mut at = span.0;
+    for (index, (_, from, to)) in parts.iter().enumerate() {
+        add(if index == 0 { 0 } else { 2 }, at, *from);
+        add(1, *from, *to);
+        at = *to;
+    }
+    add(3, at, span.1);
+    let phase = |(phase, seconds, joules): (&'static str, f64, f64)| Phase {
+        phase,
+        time_s: seconds,
+        energy_j: joules,
+        mean_w: joules / seconds,
+    };
+    sums.into_iter()
+        .filter(|sum| sum.1 > 0.0)
+        .map(phase)
+        .collect()
+}
+
+fn step_energy(row: &StepsRow, between: &impl Fn(i64, i64) -> Option<f64>) -> Option<StepEnergy> {
+    let steps = row.each.iter().filter_map(|step| {
+        let (start, time) = step.start_ns.zip(step.time_ns)?;
+        between(start, start.saturating_add_unsigned(time)).map(|joules| (joules, time))
+    });
+    let steps: Vec<(f64, u64)> = steps.collect();
+    let long = steps.iter().all(|(_, time)| *time >= LEAST_STEP_NS);
+    let joules = || steps.iter().map(|(joules, _)| *joules);
+    (!steps.is_empty()).then(|| StepEnergy {
+        steps: steps.len() as u64,
+        mean_j: joules().sum::<f64>() / steps.len() as f64,
+        each_j: long
+            .then(|| spread(&joules().map(Some).collect::<Vec<_>>()))
+            .flatten(),
+    })
+}
+
+/// The energy of each bucket by the shares of the time in it.
+fn split(timeline: &Timeline, between: &impl Fn(i64, i64) -> Option<f64>) -> Option<Split> {
+    let (waiting, transfer) = timeline.waiting.as_ref().zip(timeline.transfer.as_ref())?;
+    let in_all = timeline.ranks as f64 * timeline.bucket_us;
+    let waits = |waiting: f64, transfer: f64| {
+        let both = waiting + transfer;
+        (both > 0.0).then(|| waiting / both)
+    };
+    let usual = waits(waiting.sum.iter().sum(), transfer.sum.iter().sum())?;
+    let mut parts = [0.0; 3];
+    let mut known = false;
+    for bucket in 0..timeline.buckets as usize {
+        let at = |bucket: usize| {
+            let after = bucket as f64 * timeline.bucket_us * 1e3;
+            timeline.begin_ns.saturating_add(after as i64)
+        };
+        let Some(joules) = between(at(bucket), at(bucket + 1)) else {
+            continue;
+        };
+        known = true;
+        let nccl = (timeline.nccl.sum[bucket] / in_all).clamp(0.0, 1.0);
+        let waits = waits(waiting.sum[bucket], transfer.sum[bucket]).unwrap_or(usual);
+        let shares = [1.0 - nccl, nccl * waits, nccl * (1.0 - waits)];
+        for (part, share) in parts.iter_mut().zip(shares) {
+            *part += share * joules;
+        }
+    }
+    let gb = timeline.bytes.sum.iter().sum::<f64>() / 1e9;
+    let [computing_or_idle_j, waiting_j, transfer_j] = parts;
+    known.then(|| Split {
+        computing_or_idle_j,
+        waiting_j,
+        transfer_j,
+        transfer_j_per_gb: (gb > 0.0).then(|| transfer_j / gb),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timeline::Curve;
+
+    const S: i64 = 1_000_000_000;
+
+    /// Joules of a GPU that always draws 100 W.
+    fn hundred_watts(from: i64, to: i64) -> Option<f64> {
+        Some((to - from) as f64 / 1e9 * 100.0)
+    }
+
+    #[test]
+    fn phases_are_all_of_the_run() {
+        let parts = [("steps", 2 * S, 5 * S), ("steps", 6 * S, 8 * S)];
+        let phases = by_phase((0, 10 * S), &parts, true, &hundred_watts);
+        let found: Vec<_> = phases
+            .iter()
+            .map(|p| (p.phase, p.time_s, p.energy_j))
+            .collect();
+        let expected = [
+            ("start-up", 2.0, 200.0),
+            ("steps", 5.0, 500.0),
+            ("between steps", 1.0, 100.0),
+            ("end", 2.0, 200.0),
+        ];
+        assert_eq!(found, expected);
+        // The sampler began after the first steps.
+        let phases = by_phase((3 * S, 7 * S), &parts, true, &hundred_watts);
+        let seconds: f64 = phases.iter().map(|phase| phase.time_s).sum();
+        assert_eq!((phases[0].phase, seconds), ("steps", 4.0));
+    }
+
+    #[test]
+    fn energy_goes_by_the_shares_of_the_time() {
+        let curve = |sum: [f64; 2]| Curve {
+            sum: sum.to_vec(),
+            ..Curve::default()
+        };
+        // Two ranks, two buckets of 1 s: in the first half of the time is NCCL.
+        let timeline = Timeline {
+            buckets: 2,
+            bucket_us: 1e6,
+            ranks: 2,
+            nccl: curve([1e6, 0.0]),
+            waiting: Some(curve([0.75e6, 0.0])),
+            transfer: Some(curve([0.25e6, 0.0])),
+            bytes: curve([5e8, 5e8]),
+            ..crate::timeline::empty()
+        };
+        let split = split(&timeline, &hundred_watts).expect("GPU times");
+        let parts = [split.computing_or_idle_j, split.waiting_j, split.transfer_j];
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        assert!(
+            parts
+                .iter()
+                .zip([150.0, 37.5, 12.5])
+                .all(|(a, b)| near(*a, b)),
+            "{parts:?}"
+        );
+        assert!(near(split.transfer_j_per_gb.unwrap_or(0.0), 12.5));
+    }
+}

@@ -1,0 +1,192 @@
+//! The node sampler of `ncclscope run`, with a stub of NVML (`crates/fake-cuda/examples/fake_nvml.rs`).
+
+use crate::place::{stderr, RunFolder};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn built() -> &'static Path {
+    let program = Path::new(env!("CARGO_BIN_EXE_ncclscope"));
+    program.parent().expect("target/PROFILE")
+}
+
+fn stub() -> PathBuf {
+    let stub = built().join("examples/libfake_nvml.so");
+    assert!(
+        stub.exists(),
+        "expected {}, which `cargo build -p ncclscope-fake-cuda --examples` builds",
+        stub.display()
+    );
+    stub
+}
+
+/// `run` of a script, in which `$FAKE play job` plays two ranks.
+fn run(place: &RunFolder, script: &str) -> Command {
+    let job = "ranks 2\nall_reduce 1MiB x3\n";
+    fs::write(place.path().join("job"), job).expect("written");
+    let mut command = place.ncclscope(&["run", "-o", "c", "--", "sh", "-c", script]);
+    command
+        .env("FAKE", built().join("fake-nccl"))
+        .env(
+            "NCCLSCOPE_PLUGIN",
+            built().join("libnccl-profiler-ncclscope.so"),
+        )
+        .env("NCCLSCOPE_NVML", stub())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Files of samples in the capture.
+fn samples(place: &RunFolder) -> Vec<PathBuf> {
+    let folders = fs::read_dir(place.path().join("c"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let files =
+        folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten());
+    let files = files.map(|file| file.path());
+    files
+        .filter(|path| path.extension().is_some_and(|e| e == "samples"))
+        .collect()
+}
+
+fn report(place: &RunFolder) -> serde_json::Value {
+    let done: Output = place
+        .ncclscope(&["report", "c", "--json"])
+        .output()
+        .expect("run");
+    serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{}", stderr(&done)))
+}
+
+const A_SECOND_AND_A_HALF: &str = "\"$FAKE\" play job; sleep 1.5";
+
+#[test]
+fn the_energy_of_a_run_is_that_of_its_gpus() {
+    let place = RunFolder::new();
+    let done = run(&place, A_SECOND_AND_A_HALF).output().expect("run");
+    assert!(done.status.success(), "{}", stderr(&done));
+    let nodes = &report(&place)["nodes"];
+    assert!(nodes["why_none"].is_null());
+    let number = |value: &serde_json::Value| value.as_f64().unwrap_or_else(|| panic!("{nodes:#}"));
+    let gpus = nodes["gpus"].as_array().expect("GPUs");
+    // The stub's GPUs draw 500 and 600 W.
+    for (gpu, watts) in gpus.iter().zip([500.0, 600.0]) {
+        assert!(
+            (number(&gpu["mean_w"]) - watts).abs() < 0.01 * watts,
+            "{gpu:#}"
+        );
+        assert!(number(&gpu["gap"]).abs() < 0.01, "{gpu:#}");
+    }
+    let energy = &nodes["energy"];
+    assert_eq!(
+        (gpus.len(), energy["source"].as_str()),
+        (2, Some("counter"))
+    );
+    let watts = number(&energy["energy_j"]) / number(&energy["time_s"]);
+    assert!((watts - 1100.0).abs() < 11.0, "{energy:#}");
+    // What a GPU refuses is null, and not 0.
+    assert!(gpus[0]["pcie_sent_bytes"].is_number() && gpus[1]["pcie_sent_bytes"].is_null());
+    assert_eq!(gpus[1]["throttled"]["power_cap"].as_f64(), Some(1.0));
+    let row = &nodes["rows"][0];
+    assert!(
+        number(&row["cpus_busy"]) > 0.0 && row["memory_bytes"].as_u64() > Some(0),
+        "{row:#}"
+    );
+    let buckets = report(&place)["timeline"]["sampled"]["power_w"]["mean"].clone();
+    assert!(buckets
+        .as_array()
+        .is_some_and(|all| all.iter().any(|w| w.as_f64() == Some(550.0))));
+}
+
+#[test]
+fn without_nvml_the_rest_is_sampled_and_the_reason_is_said() {
+    let place = RunFolder::new();
+    for (library, why) in [
+        ("/nowhere/libnvidia-ml.so.1", "can't be loaded"),
+        ("", "driver is not loaded"),
+    ] {
+        let _ = fs::remove_dir_all(place.path().join("c"));
+        let mut command = run(&place, A_SECOND_AND_A_HALF);
+        match library {
+            "" => command.env("FAKE_NVML_FAILS", "init"),
+            library => command.env("NCCLSCOPE_NVML", library),
+        };
+        assert!(command.output().expect("run").status.success());
+        let nodes = &report(&place)["nodes"];
+        assert!(nodes["energy"].is_null() && nodes["gpus"].as_array().is_some_and(Vec::is_empty));
+        let row = &nodes["rows"][0];
+        assert!(
+            row["why_no_gpu"]
+                .as_str()
+                .is_some_and(|said| said.contains(why)),
+            "{row:#}"
+        );
+        assert!(
+            row["cpus_busy"].as_f64() > Some(0.0) && row["energy_j"].is_null(),
+            "{row:#}"
+        );
+    }
+}
+
+#[test]
+fn without_an_energy_counter_the_power_is_integrated() {
+    let place = RunFolder::new();
+    let mut command = run(&place, A_SECOND_AND_A_HALF);
+    assert!(command
+        .env("FAKE_NVML_FAILS", "energy")
+        .output()
+        .expect("run")
+        .status
+        .success());
+    let nodes = &report(&place)["nodes"];
+    assert_eq!(nodes["energy"]["source"], "power");
+    assert!(nodes["gpus"][0]["counter_j"].is_null() && nodes["gpus"][0]["gap"].is_null());
+    let watts = nodes["gpus"][0]["mean_w"].as_f64();
+    assert!(
+        watts.is_some_and(|watts| (watts - 500.0).abs() < 1.0),
+        "{watts:?}"
+    );
+}
+
+#[test]
+fn the_sampler_can_be_turned_off() {
+    let place = RunFolder::new();
+    let mut command = run(&place, A_SECOND_AND_A_HALF);
+    assert!(command
+        .env("NCCLSCOPE_SAMPLER", "off")
+        .output()
+        .expect("run")
+        .status
+        .success());
+    assert_eq!(samples(&place), [] as [PathBuf; 0]);
+    let nodes = &report(&place)["nodes"];
+    assert!(nodes["why_none"]
+        .as_str()
+        .is_some_and(|why| why.contains("--no-sampler")));
+}
+
+#[test]
+fn a_kill_of_run_leaves_whole_blocks() {
+    let place = RunFolder::new();
+    let mut child = run(&place, "\"$FAKE\" play job; exec sleep 60 2>/dev/null")
+        .spawn()
+        .expect("run");
+    let begin = Instant::now();
+    let long = |file: &PathBuf| fs::metadata(file).is_ok_and(|meta| meta.len() > 3000);
+    while !samples(&place).iter().any(long) {
+        assert!(begin.elapsed() < Duration::from_secs(60), "no samples");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    child.kill().expect("killed");
+    child.wait().expect("reaped");
+    let report = report(&place);
+    assert_eq!(
+        report["problems"].as_array().map(Vec::len),
+        Some(0),
+        "{}",
+        report["problems"]
+    );
+    assert!(report["nodes"]["energy"]["energy_j"].as_f64() > Some(0.0));
+}

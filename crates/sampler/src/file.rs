@@ -1,0 +1,231 @@
+//! The file of a sampler in the capture: `HOST/node-p<pid>-<8 hex digits>.samples`.
+//!
+//! A [`SamplesFile`] is written a block at a time, and only once the capture has a trace file: a run that
+//! records nothing leaves no folder. Until then, blocks are kept in memory.
+//!
+//! Rule: the file is appended to in whole blocks, each with its checksum. A `kill -9` between two writes
+//! loses what was sampled since the last one, and nothing else.
+
+use capture::block::{self, BlockKind};
+use capture::left::{file_name, Here};
+use capture::samples;
+use std::collections::HashMap;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Kept in memory at most, until there is a trace file: more than half an hour.
+const MOST_KEPT: usize = 8 << 20;
+/// Folders deeper than this are no part of a capture.
+const MAX_DEPTH: usize = 4;
+
+/// What is sampled, and where it goes.
+pub struct SamplesFile {
+    capture: PathBuf,
+    /// The host's folder.
+    folder: PathBuf,
+    file: Option<File>,
+    /// Encoded and not written.
+    pending: Vec<u8>,
+    number: u32,
+    samples: samples::Samples,
+    /// By name and what it is of.
+    series: HashMap<(&'static str, String), usize>,
+    /// Series since the last block.
+    unnamed: Vec<u8>,
+    /// Why nothing more is written.
+    failed: bool,
+}
+
+impl SamplesFile {
+    /// Prepares the file; `facts` are `key=value` lines.
+    pub fn new(capture: &Path, here: &Here, facts: &str) -> io::Result<SamplesFile> {
+        let mut id = [0; 8];
+        File::open("/dev/urandom")?.read_exact(&mut id)?;
+        let mut file = SamplesFile {
+            capture: capture.to_owned(),
+            folder: capture.join(file_name(&here.host)),
+            file: None,
+            pending: block::file_header(u64::from_le_bytes(id)).to_vec(),
+            number: 0,
+            samples: samples::Samples::default(),
+            series: HashMap::new(),
+            unnamed: Vec::new(),
+            failed: false,
+        };
+        file.block(BlockKind::Process, facts.as_bytes());
+        Ok(file)
+    }
+
+    /// The folder of this host in the capture.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Begins a tick, at `now` ns since 1970.
+    pub fn tick(&mut self, now: u64) {
+        self.samples.tick(now);
+    }
+
+    /// A value at the newest tick.
+    pub fn put(&mut self, name: &'static str, of: &str, value: u64) {
+        // No allocation for a series that is known would need a key that borrows; a tick has some 100 values.
+        let next = self.series.len();
+        let id = match self.series.entry((name, of.to_owned())) {
+            std::collections::hash_map::Entry::Occupied(known) => *known.get(),
+            std::collections::hash_map::Entry::Vacant(new) => {
+                samples::put_series(&mut self.unnamed, next, name, of);
+                *new.insert(next)
+            }
+        };
+        self.samples.put(id, value);
+    }
+
+    /// Ticks that are not encoded yet.
+    pub fn ticks(&self) -> usize {
+        self.samples.ticks()
+    }
+
+    /// Writes what was sampled. At the end, it is written wherever in the capture a trace file lies.
+    pub fn flush(&mut self, is_end: bool) {
+        if self.samples.ticks() > 0 && !self.failed {
+            if !self.unnamed.is_empty() {
+                let series = std::mem::take(&mut self.unnamed);
+                self.block(BlockKind::Series, &series);
+            }
+            let mut payload = Vec::new();
+            self.samples.encode(&mut payload);
+            self.block(BlockKind::Samples, &payload);
+        }
+        if is_end {
+            self.block(BlockKind::End, &[]);
+        }
+        if self.file.is_none() && !self.failed {
+            let ready = has_trace(&self.folder, MAX_DEPTH)
+                || (is_end || self.number % 16 == 0) && has_trace(&self.capture, MAX_DEPTH);
+            if ready {
+                match self.create() {
+                    Ok(file) => self.file = Some(file),
+                    Err(_) => self.fail(),
+                }
+            } else if self.pending.len() > MOST_KEPT {
+                self.fail();
+            }
+        }
+        let Some(file) = &mut self.file else {
+            return;
+        };
+        match file.write_all(&self.pending) {
+            Ok(()) => self.pending.clear(),
+            Err(_) => self.fail(),
+        }
+    }
+
+    /// Writes nothing more: a disk is full, or the folder is gone. The job is not to be disturbed by that.
+    fn fail(&mut self) {
+        self.failed = true;
+        self.file = None;
+        self.pending = Vec::new();
+    }
+
+    fn block(&mut self, kind: BlockKind, payload: &[u8]) {
+        if self.failed {
+            return;
+        }
+        let start = block::begin(&mut self.pending);
+        self.pending.extend_from_slice(payload);
+        block::finish(&mut self.pending, start, kind, self.number);
+        self.number += 1;
+    }
+
+    fn create(&self) -> io::Result<File> {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&self.folder)?;
+        let id = &self.pending[16..20];
+        let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = format!("node-p{}-{digits}.samples", std::process::id());
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        options
+            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+            .open(self.folder.join(name))
+    }
+}
+
+/// Whether a trace file lies in `folder` or below.
+fn has_trace(folder: &Path, depth: usize) -> bool {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut entries = entries.map(|entry| (entry.path(), entry.file_type()));
+    entries.any(|(path, kind)| match kind {
+        Ok(kind) if kind.is_dir() => depth > 0 && has_trace(&path, depth - 1),
+        _ => path
+            .extension()
+            .is_some_and(|extension| extension == "trace"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn here() -> Here {
+        Here {
+            host: "node/1".to_owned(),
+            ..Here::default()
+        }
+    }
+
+    fn blocks(folder: &Path) -> Vec<u16> {
+        let mut kinds = Vec::new();
+        for entry in std::fs::read_dir(folder.join("node_1"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            if entry.path().extension().is_some_and(|e| e == "samples") {
+                let bytes = std::fs::read(entry.path()).expect("read");
+                block::read(
+                    &bytes,
+                    |block| kinds.push(block.kind),
+                    |damage| panic!("{damage:?}"),
+                );
+            }
+        }
+        kinds
+    }
+
+    #[test]
+    fn nothing_is_written_before_there_is_a_trace_file() {
+        let place = tempfile::tempdir().expect("a folder");
+        let mut file = SamplesFile::new(place.path(), &here(), "host=node/1\n").expect("prepared");
+        file.tick(1);
+        file.put("node_cpu_us", "", 7);
+        file.flush(false);
+        assert!(!place.path().join("node_1").exists());
+        std::fs::create_dir(place.path().join("node_1")).expect("made");
+        std::fs::write(place.path().join("node_1/r0-p1-00000000.trace"), "").expect("written");
+        file.tick(2);
+        file.put("node_cpu_us", "", 9);
+        file.flush(false);
+        // Facts, the series, and two blocks of samples: the first was kept.
+        assert_eq!(blocks(place.path()), [1, 16, 17, 17]);
+        file.tick(3);
+        file.put("node_memory_bytes", "", 1);
+        file.flush(true);
+        assert_eq!(blocks(place.path()), [1, 16, 17, 17, 16, 17, 6]);
+    }
+
+    #[test]
+    fn a_run_without_a_trace_file_leaves_nothing() {
+        let place = tempfile::tempdir().expect("a folder");
+        let mut file = SamplesFile::new(place.path(), &here(), "").expect("prepared");
+        file.tick(1);
+        file.put("node_cpu_us", "", 7);
+        file.flush(true);
+        assert_eq!(
+            std::fs::read_dir(place.path()).expect("a folder").count(),
+            0
+        );
+    }
+}

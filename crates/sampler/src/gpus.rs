@@ -1,0 +1,286 @@
+//! GPUs of this node, as NVML tells of them.
+//!
+//! Rule: a GPU is known by its UUID. Indexes differ between processes and containers. A figure that a GPU
+//! refuses is not asked for again, and has no value.
+
+use capture::samples::{GPU_ENERGY, GPU_POWER};
+use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
+use nvml_wrapper_sys::bindings::{field_id, nvmlDevice_t, nvmlFieldValue_t};
+use std::ffi::OsString;
+
+/// The library, as drivers install it.
+const LIBRARY: &str = "libnvidia-ml.so.1";
+/// Stands for all NVLinks of a GPU.
+const ALL_LINKS: u32 = u32::MAX;
+
+/// The library, and what is known of its GPUs.
+pub struct Gpus {
+    nvml: Nvml,
+    gpus: Vec<Gpu>,
+}
+
+/// One GPU.
+pub struct Gpu {
+    index: u32,
+    /// Its UUID.
+    pub uuid: String,
+    /// Its product name.
+    pub name: String,
+    /// Figures that it refused, a bit each.
+    refused: u32,
+}
+
+/// What is asked in each reading.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// Power and energy.
+    Energy,
+    /// Everything else.
+    Others,
+}
+
+/// One figure: how it is asked for.
+struct Figure {
+    name: &'static str,
+    ask: fn(&Device<'_>) -> Result<u64, NvmlError>,
+}
+
+const ENERGY: [Figure; 2] = [
+    Figure {
+        name: GPU_POWER,
+        ask: |gpu| gpu.power_usage().map(u64::from),
+    },
+    Figure {
+        name: GPU_ENERGY,
+        ask: |gpu| gpu.total_energy_consumption(),
+    },
+];
+
+const OTHERS: [Figure; 5] = [
+    Figure {
+        name: "gpu_sm_mhz",
+        ask: |gpu| gpu.clock_info(Clock::SM).map(u64::from),
+    },
+    Figure {
+        name: "gpu_memory_mhz",
+        ask: |gpu| gpu.clock_info(Clock::Memory).map(u64::from),
+    },
+    Figure {
+        name: "gpu_throttle",
+        ask: |gpu| gpu.current_throttle_reasons().map(|bits| bits.bits()),
+    },
+    Figure {
+        name: "gpu_temperature_c",
+        ask: |gpu| gpu.temperature(TemperatureSensor::Gpu).map(u64::from),
+    },
+    Figure {
+        name: "gpu_memory_bytes",
+        ask: |gpu| gpu.memory_info().map(|memory| memory.used),
+    },
+];
+
+/// Counters that one call brings: name, field, links, and the factor to bytes.
+const FIELDS: [(&str, u32, u32, u64); 4] = [
+    (
+        "gpu_nvlink_sent_bytes",
+        field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX,
+        ALL_LINKS,
+        1024,
+    ),
+    (
+        "gpu_nvlink_received_bytes",
+        field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX,
+        ALL_LINKS,
+        1024,
+    ),
+    (
+        "gpu_pcie_sent_bytes",
+        field_id::NVML_FI_DEV_PCIE_COUNT_TX_BYTES,
+        0,
+        1,
+    ),
+    (
+        "gpu_pcie_received_bytes",
+        field_id::NVML_FI_DEV_PCIE_COUNT_RX_BYTES,
+        0,
+        1,
+    ),
+];
+
+/// Bits of [`Gpu::refused`]: the energy's figures, the others, utilisation, and the fields.
+const FIRST_OTHER: u32 = 8;
+const UTILISATION: u32 = 16;
+const FIRST_FIELD: u32 = 24;
+
+impl Gpus {
+    /// Opens NVML.
+    ///
+    /// # Errors
+    /// Why there is none, in words.
+    pub fn open(library: Option<OsString>) -> Result<Gpus, String> {
+        let library = library.unwrap_or_else(|| LIBRARY.into());
+        let nvml = Nvml::builder()
+            .lib_path(&library)
+            .init()
+            .map_err(|error| why(&library.to_string_lossy(), &error))?;
+        let count = nvml
+            .device_count()
+            .map_err(|error| format!("NVML can't count GPUs: {error}"))?;
+        let mut gpus = Vec::new();
+        for index in 0..count {
+            // A GPU that a container must not see, or that has fallen off its bus, is left out.
+            let Ok(device) = nvml.device_by_index(index) else {
+                continue;
+            };
+            let Ok(uuid) = device.uuid() else {
+                continue;
+            };
+            gpus.push(Gpu {
+                index,
+                uuid,
+                name: device.name().unwrap_or_default(),
+                refused: 0,
+            });
+        }
+        match gpus.is_empty() {
+            true => Err("NVML shows no GPU".to_owned()),
+            false => Ok(Gpus { nvml, gpus }),
+        }
+    }
+
+    /// The driver's release.
+    pub fn driver(&self) -> Option<String> {
+        self.nvml.sys_driver_version().ok()
+    }
+
+    /// The GPUs.
+    pub fn gpus(&self) -> &[Gpu] {
+        &self.gpus
+    }
+
+    /// Hands the figures of all GPUs to `each`: name, UUID, and value.
+    pub fn read(&mut self, what: What, mut each: impl FnMut(&'static str, &str, u64)) {
+        let Gpus { nvml, gpus } = self;
+        for gpu in gpus {
+            let Ok(device) = nvml.device_by_index(gpu.index) else {
+                continue;
+            };
+            let (figures, first) = match what {
+                What::Energy => (&ENERGY[..], 0),
+                What::Others => (&OTHERS[..], FIRST_OTHER),
+            };
+            for (bit, figure) in (first..).zip(figures) {
+                if gpu.may(bit) {
+                    if let Some(value) = gpu.heard(bit, (figure.ask)(&device)) {
+                        each(figure.name, &gpu.uuid, value);
+                    }
+                }
+            }
+            if what == What::Energy {
+                continue;
+            }
+            if gpu.may(UTILISATION) {
+                if let Some(busy) = gpu.heard(UTILISATION, device.utilization_rates()) {
+                    each("gpu_busy_percent", &gpu.uuid, busy.gpu.into());
+                    each("gpu_memory_busy_percent", &gpu.uuid, busy.memory.into());
+                }
+            }
+            // SAFETY: the handle is used while `nvml` lives.
+            let handle = unsafe { device.handle() };
+            fields(nvml, handle, gpu, &mut each);
+        }
+    }
+}
+
+impl Gpu {
+    fn may(&self, bit: u32) -> bool {
+        self.refused >> bit & 1 == 0
+    }
+
+    /// The value. A figure that this GPU does not have is not asked for again.
+    fn heard<T>(&mut self, bit: u32, asked: Result<T, NvmlError>) -> Option<T> {
+        match asked {
+            Ok(value) => Some(value),
+            Err(
+                NvmlError::NotSupported
+                | NvmlError::NoPermission
+                | NvmlError::InvalidArg
+                | NvmlError::FunctionNotFound
+                | NvmlError::FailedToLoadSymbol(_),
+            ) => {
+                self.refused |= 1 << bit;
+                None
+            }
+            // It may be there next time.
+            Err(_) => None,
+        }
+    }
+}
+
+/// Asks for all counters of a GPU in one call.
+fn fields(
+    nvml: &Nvml,
+    handle: nvmlDevice_t,
+    gpu: &mut Gpu,
+    each: &mut impl FnMut(&'static str, &str, u64),
+) {
+    let Ok(ask) = nvml.lib().nvmlDeviceGetFieldValues.as_ref() else {
+        return;
+    };
+    // SAFETY: plain numbers, of which zero is a value each.
+    let mut values: [nvmlFieldValue_t; FIELDS.len()] = unsafe { std::mem::zeroed() };
+    let mut n = 0;
+    let mut asked = [0; FIELDS.len()];
+    for (place, (_, field, links, _)) in FIELDS.iter().enumerate() {
+        if gpu.may(FIRST_FIELD + place as u32) {
+            (values[n].fieldId, values[n].scopeId) = (*field, *links);
+            asked[n] = place;
+            n += 1;
+        }
+    }
+    // SAFETY: the device is NVML's own, and there are `n` values to fill in.
+    if n == 0 || unsafe { ask(handle, n as i32, values.as_mut_ptr()) } != 0 {
+        return;
+    }
+    for (value, place) in values[..n].iter().zip(asked) {
+        let (name, _, _, factor) = FIELDS[place];
+        match value.nvmlReturn {
+            // SAFETY: the type says which member was stored.
+            0 => each(
+                name,
+                &gpu.uuid,
+                unsafe { number(value) }.saturating_mul(factor),
+            ),
+            // Not supported, invalid argument, no permission.
+            2..=4 => gpu.refused |= 1 << (FIRST_FIELD + place as u32),
+            _ => {}
+        }
+    }
+}
+
+/// The value of a field; all that are asked for are integers.
+///
+/// # Safety
+/// The type of the value must be that of what was stored.
+unsafe fn number(value: &nvmlFieldValue_t) -> u64 {
+    const UNSIGNED: u32 = 1;
+    match value.valueType {
+        // SAFETY: as said.
+        UNSIGNED => unsafe { value.value.uiVal }.into(),
+        // SAFETY: as said; the others have eight bytes.
+        _ => unsafe { value.value.ullVal },
+    }
+}
+
+/// Why there is no NVML, in words.
+fn why(library: &str, error: &NvmlError) -> String {
+    match error {
+        NvmlError::LibloadingError(_) => format!("`{library}` can't be loaded"),
+        NvmlError::DriverNotLoaded => "NVIDIA's driver is not loaded".to_owned(),
+        NvmlError::LibraryNotFound => "NVML found no driver library".to_owned(),
+        NvmlError::NoPermission => "this user may not use NVML".to_owned(),
+        other => format!("NVML can't be started: {other}"),
+    }
+}

@@ -1,0 +1,294 @@
+//! Samples a node while a job runs: power and energy of its GPUs, CPU time, memory, disks and networks.
+//!
+//! A [`Sampler`] is a thread of `ncclscope run`, outside of the job's processes. It wakes ten times a second
+//! and reads NVML ([`gpus`]), the node ([`node`]) and the job's processes ([`processes`]). Each source has a
+//! [`pace`] that bounds its cost. What is read goes into a [`file`] of the capture.
+//!
+//! If a node has several runs of one job, one of them samples. They agree by a name that only one process of
+//! a node can have; if that process ends, another one takes over.
+//!
+//! Rule: the job never waits for the sampler, and never fails because of it. All sources together take less
+//! than 1 % of one core.
+
+pub mod file;
+pub mod gpus;
+pub mod node;
+pub mod pace;
+pub mod processes;
+
+use capture::left::Here;
+use file::SamplesFile;
+use gpus::{Gpus, What};
+use node::Node;
+use pace::{thread_cpu, Pace};
+use processes::{writers, Processes};
+use std::ffi::OsString;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Between two ticks.
+pub const PERIOD: Duration = Duration::from_millis(100);
+/// Ticks of a block.
+const TICKS_A_BLOCK: usize = 10;
+/// Between two attempts to be the node's sampler.
+const ATTEMPT: Duration = Duration::from_secs(1);
+/// The end of the thread is waited for so long: a driver that hangs must not keep the run.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The share of one core that each source may take. Their sum is below 1 %.
+mod share {
+    pub const GPU_ENERGY: f64 = 0.003;
+    pub const GPU_OTHERS: f64 = 0.001;
+    pub const NODE: f64 = 0.0005;
+    pub const DEVICES: f64 = 0.0005;
+    pub const WATCHED: f64 = 0.0015;
+    pub const PROCESSES: f64 = 0.0005;
+    pub const THREADS: f64 = 0.0008;
+    pub const FIND: f64 = 0.001;
+    pub const CHILDREN: f64 = 0.0005;
+}
+
+/// The thread.
+pub struct Sampler {
+    ended: Sender<()>,
+    done: Receiver<()>,
+}
+
+impl Sampler {
+    /// Begins to sample this node for the capture in `folder`, unless another run on this node does. `nvml`
+    /// is the library, if it is not the driver's.
+    pub fn start(folder: &Path, nvml: Option<OsString>) -> Sampler {
+        let (ended, program) = channel();
+        let (finished, done) = channel();
+        let folder = folder.to_owned();
+        // Without a thread, nothing is sampled, and the report says so.
+        let _ = std::thread::Builder::new()
+            .name("sampler".into())
+            .spawn(move || {
+                sample(&folder, nvml, &program);
+                drop(finished);
+            });
+        Sampler { ended, done }
+    }
+
+    /// Ends sampling, and waits until everything is written.
+    pub fn finish(self) {
+        drop(self.ended);
+        let _ = self.done.recv_timeout(PATIENCE);
+    }
+}
+
+/// The name that only one sampler of a capture can have on this node. It goes with its process.
+fn claim(folder: &Path) -> Option<UnixListener> {
+    let mut hasher = DefaultHasher::new();
+    folder.hash(&mut hasher);
+    // SAFETY: always succeeds.
+    let user = unsafe { libc::getuid() };
+    let name = format!("ncclscope-sampler-{user}-{:016x}", hasher.finish());
+    UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).ok()?).ok()
+}
+
+fn sample(folder: &Path, nvml: Option<OsString>, program: &Receiver<()>) {
+    let _name = loop {
+        if let Some(name) = claim(folder) {
+            break name;
+        }
+        if program.recv_timeout(ATTEMPT) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+    };
+    // SAFETY: lowers the priority of this thread alone; 0 stands for it.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
+    let here = Here::ask();
+    let gpus = Gpus::open(nvml);
+    let Ok(file) = SamplesFile::new(folder, &here, &facts(&here, &gpus)) else {
+        return;
+    };
+    let mut sources = Sources::new(gpus.ok(), file, folder.to_owned());
+    let begin = Instant::now();
+    let mut ticks = 0u32;
+    loop {
+        ticks += 1;
+        sources.tick(false);
+        let late = begin.elapsed().as_nanos() / PERIOD.as_nanos();
+        let late = u32::try_from(late)
+            .unwrap_or(u32::MAX)
+            .saturating_sub(ticks);
+        // A tick that took too long is not made up for.
+        sources.late_ticks += u64::from(late);
+        ticks = ticks.saturating_add(late);
+        let due = begin + PERIOD * ticks;
+        let wait = due.saturating_duration_since(Instant::now());
+        if program.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
+            break;
+        }
+    }
+    // The last values, whatever is due.
+    sources.tick(true);
+}
+
+/// Who samples, and what: `key=value` lines.
+fn facts(here: &Here, gpus: &Result<Gpus, String>) -> String {
+    let mut facts = format!(
+        "ncclscope={}\nhost={}\nboot_id={}\npid={}\npid_namespace={}\nperiod_ms={}\n",
+        env!("CARGO_PKG_VERSION"),
+        here.host,
+        here.boot_id,
+        std::process::id(),
+        here.pid_namespace,
+        PERIOD.as_millis(),
+    );
+    if let Ok(cpus) = std::thread::available_parallelism() {
+        facts += &format!("cpus={cpus}\n");
+    }
+    match gpus {
+        Ok(gpus) => {
+            if let Some(driver) = gpus.driver() {
+                facts += &format!("driver_version={driver}\n");
+            }
+            for (index, gpu) in gpus.gpus().iter().enumerate() {
+                facts += &format!("gpu.{index}={} {}\n", gpu.uuid, gpu.name);
+            }
+        }
+        Err(why) => facts += &format!("nvml_missing={}\n", why.replace('\n', " ")),
+    }
+    facts
+}
+
+/// Everything that is read, and how often.
+struct Sources {
+    gpus: Option<Gpus>,
+    node: Node,
+    processes: Processes,
+    file: SamplesFile,
+    capture: PathBuf,
+    paces: Paces,
+    late_ticks: u64,
+    in_nvml: Duration,
+}
+
+struct Paces {
+    gpu_energy: Pace,
+    gpu_others: Pace,
+    node: Pace,
+    devices: Pace,
+    watched: Pace,
+    processes: Pace,
+    threads: Pace,
+    find: Pace,
+    children: Pace,
+}
+
+impl Paces {
+    fn new(now: Instant) -> Paces {
+        let second = Duration::from_secs(1);
+        Paces {
+            gpu_energy: Pace::new(PERIOD, share::GPU_ENERGY, now),
+            gpu_others: Pace::new(PERIOD, share::GPU_OTHERS, now),
+            node: Pace::new(PERIOD, share::NODE, now),
+            devices: Pace::new(PERIOD, share::DEVICES, now),
+            watched: Pace::new(PERIOD, share::WATCHED, now),
+            processes: Pace::new(PERIOD, share::PROCESSES, now),
+            threads: Pace::new(second, share::THREADS, now),
+            find: Pace::new(second, share::FIND, now),
+            children: Pace::new(PERIOD * 5, share::CHILDREN, now),
+        }
+    }
+}
+
+impl Sources {
+    fn new(gpus: Option<Gpus>, file: SamplesFile, capture: PathBuf) -> Sources {
+        Sources {
+            gpus,
+            node: Node::new(),
+            processes: Processes::new(),
+            file,
+            capture,
+            paces: Paces::new(Instant::now()),
+            late_ticks: 0,
+            in_nvml: Duration::ZERO,
+        }
+    }
+
+    /// Reads all that is due, and at the end everything.
+    fn tick(&mut self, is_end: bool) {
+        let now = Instant::now();
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        self.file
+            .tick(since.map_or(0, |since| since.as_nanos() as u64));
+        if is_end {
+            self.paces = Paces::new(now);
+        }
+        let Sources {
+            gpus,
+            node,
+            processes,
+            file,
+            capture,
+            paces,
+            ..
+        } = self;
+        let mut each = |name: &'static str, of: &str, value: u64| file.put(name, of, value);
+        // GPUs first: their times are those of the tick.
+        if let Some(gpus) = gpus {
+            let began = Instant::now();
+            paces
+                .gpu_energy
+                .run(now, || gpus.read(What::Energy, &mut each));
+            paces
+                .gpu_others
+                .run(now, || gpus.read(What::Others, &mut each));
+            self.in_nvml += began.elapsed();
+        }
+        paces.node.run(now, || node.read(&mut each));
+        paces.devices.run(now, || node.read_devices(&mut each));
+        paces.watched.run(now, || processes.read_watched(&mut each));
+        paces.processes.run(now, || processes.read(&mut each));
+        paces.threads.run(now, || processes.read_threads(&mut each));
+        // At the end, most processes are gone. What was known of them is kept as it is.
+        if !is_end {
+            let folder = capture.join(file.folder());
+            let root = std::process::id();
+            paces
+                .find
+                .run(now, || processes.find(root, &writers(&folder)));
+            paces.children.run(now, || processes.find_children(root));
+        }
+        if self.file.ticks() >= TICKS_A_BLOCK || is_end {
+            let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+            self.file.put("sampler_cpu_us", "", micros(thread_cpu()));
+            self.file.put("sampler_late_ticks", "", self.late_ticks);
+            self.file.put("sampler_gpu_us", "", micros(self.in_nvml));
+            self.file.flush(is_end);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_process_of_a_node_samples_a_capture() {
+        let place = tempfile::tempdir().expect("a folder");
+        let first = claim(place.path());
+        assert!(first.is_some());
+        assert!(claim(place.path()).is_none());
+        assert!(claim(&place.path().join("other")).is_some());
+        drop(first);
+        assert!(claim(place.path()).is_some());
+    }
+
+    #[test]
+    fn all_sources_together_stay_below_one_percent() {
+        use share::*;
+        let shares = [
+            GPU_ENERGY, GPU_OTHERS, NODE, DEVICES, WATCHED, PROCESSES, THREADS, FIND, CHILDREN,
+        ];
+        assert!(shares.iter().sum::<f64>() < 0.0095);
+    }
+}

@@ -1,0 +1,335 @@
+//! What the node sampler of `ncclscope run` saw, node by node.
+//!
+//! A [`Node`] has [`Series`]: one figure of one GPU, process or device over time. The samplers of one host
+//! that took over from each other are one node.
+//!
+//! Rule: times are ns of the node's own CLOCK_REALTIME, in ascending order. Nothing is filled in: a series
+//! has the values that were read, at the times when they were.
+
+use crate::files::{self, TRACE};
+use crate::problem::Problem;
+use crate::process::Process;
+use capture::block::{self, BlockKind, Damage};
+use capture::samples::{kind, read_samples, read_series, Kind};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+/// Values that are read of one node at most. They take 16 bytes each.
+const MOST_VALUES: usize = 64 << 20;
+
+/// A node, as its sampler saw it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// Its first file, relative to the capture.
+    pub file: PathBuf,
+    /// Host name, as processes on it have it.
+    pub host: String,
+    /// What the sampler wrote about itself, by key.
+    pub facts: BTreeMap<String, String>,
+    /// By name and what they are of.
+    pub series: Vec<Series>,
+}
+
+/// One figure over time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Series {
+    /// Its name.
+    pub name: String,
+    /// What it is of: a UUID, a pid, a device; empty for the node.
+    pub of: String,
+    /// When, ns since 1970, and the value.
+    pub points: Vec<(i64, u64)>,
+}
+
+impl Series {
+    /// What the figure is, if this version knows it.
+    pub fn kind(&self) -> Option<&'static Kind> {
+        kind(&self.name)
+    }
+}
+
+impl Node {
+    /// A fact by key, if it is there and not empty.
+    pub fn fact(&self, key: &str) -> Option<&str> {
+        let value = self.facts.get(key).map(String::as_str);
+        value.filter(|value| !value.is_empty())
+    }
+
+    /// All series with this name.
+    pub fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Series> {
+        self.series.iter().filter(move |series| series.name == name)
+    }
+
+    /// The series with this name of this GPU, process or device.
+    pub fn of(&self, name: &str, of: &str) -> Option<&Series> {
+        let mut series = self.series.iter();
+        series.find(|series| series.name == name && series.of == of)
+    }
+
+    /// The first and the last time of all series.
+    pub fn span(&self) -> Option<(i64, i64)> {
+        let ends = |series: &Series| Some((series.points.first()?.0, series.points.last()?.0));
+        let spans = self.series.iter().filter_map(ends);
+        spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    /// GPUs by UUID and name, in the order of NVML.
+    pub fn gpus(&self) -> impl Iterator<Item = (&str, &str)> {
+        let gpu = |index: usize| self.fact(&format!("gpu.{index}"));
+        (0..)
+            .map_while(gpu)
+            .map(|text| text.split_once(' ').unwrap_or((text, "")))
+    }
+}
+
+/// Reads all files of samples below `root`. Hosts are named as in `processes`.
+pub(crate) fn read(root: &Path, processes: &[Process], problems: &mut Vec<Problem>) -> Vec<Node> {
+    let mut found = Vec::new();
+    files::walk(root, 0, &mut Vec::new(), &mut |path| {
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or("");
+        if name
+            .strip_suffix(".zst")
+            .unwrap_or(name)
+            .ends_with(".samples")
+        {
+            found.push(path.to_owned());
+        }
+    });
+    found.sort();
+    let mut nodes: BTreeMap<(String, String), Node> = BTreeMap::new();
+    for path in found {
+        let bytes = files::load(&path, TRACE, problems);
+        let file = path.strip_prefix(root).unwrap_or(&path).to_owned();
+        let mut node = parse(&bytes, &file, problems);
+        let (host, boot) = (node.facts.get("host"), node.facts.get("boot_id"));
+        node.host = processes
+            .iter()
+            .find(|process| {
+                process.facts.get("boot_id") == boot && process.facts.get("host") == host
+            })
+            .map_or_else(
+                || host.cloned().unwrap_or_default(),
+                |process| process.host.clone(),
+            );
+        let key = (node.host.clone(), boot.cloned().unwrap_or_default());
+        match nodes.get_mut(&key) {
+            Some(first) => first.append(node),
+            None => {
+                nodes.insert(key, node);
+            }
+        }
+    }
+    nodes.into_values().collect()
+}
+
+impl Node {
+    /// Takes in what another sampler of this node saw.
+    fn append(&mut self, other: Node) {
+        for (key, value) in other.facts {
+            self.facts.entry(key).or_insert(value);
+        }
+        for series in other.series {
+            let known = self
+                .series
+                .iter_mut()
+                .find(|s| s.name == series.name && s.of == series.of);
+            match known {
+                Some(known) => {
+                    known.points.extend(series.points);
+                    known.points.sort_unstable();
+                }
+                None => self.series.push(series),
+            }
+        }
+    }
+}
+
+/// One file.
+fn parse(bytes: &[u8], file: &Path, problems: &mut Vec<Problem>) -> Node {
+    let mut node = Node {
+        file: file.to_owned(),
+        ..Node::default()
+    };
+    let mut places: HashMap<u64, usize> = HashMap::new();
+    let mut values = 0usize;
+    let mut unsound = Vec::new();
+    let mut problem = |place: String, expected: &str, found: &str| {
+        unsound.push(Problem {
+            file: file.to_owned(),
+            place,
+            expected: expected.to_owned(),
+            found: found.to_owned(),
+        });
+    };
+    let mut damaged = Vec::new();
+    let each = |block: block::Block<'_>| {
+        let is_sound = match BlockKind::from_u16(block.kind) {
+            Some(BlockKind::Process) => {
+                let text = String::from_utf8_lossy(block.payload);
+                let facts = text.lines().filter_map(|line| line.split_once('='));
+                let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+                node.facts.extend(facts.map(owned));
+                true
+            }
+            Some(BlockKind::Series) => read_series(block.payload, |id, name, of| {
+                places.insert(id, node.series.len());
+                node.series.push(Series {
+                    name: name.to_owned(),
+                    of: of.to_owned(),
+                    points: Vec::new(),
+                });
+            })
+            .is_some(),
+            Some(BlockKind::Samples) => read_samples(block.payload, |id, at, value| {
+                let Some(place) = places.get(&id).filter(|_| values < MOST_VALUES) else {
+                    return;
+                };
+                values += 1;
+                let points = &mut node.series[*place].points;
+                let at = i64::try_from(at).unwrap_or(i64::MAX);
+                // A clock that was set back between two blocks.
+                if points.last().is_none_or(|last| last.0 <= at) {
+                    points.push((at, value));
+                }
+            })
+            .is_some(),
+            // The end, and kinds of later versions.
+            _ => true,
+        };
+        if !is_sound {
+            problem(
+                format!("block {}", block.number),
+                "samples as the node sampler writes them",
+                "something else",
+            );
+        }
+    };
+    block::read(bytes, each, |damage| damaged.push(damage));
+    for damage in damaged {
+        let (place, expected, found) = match damage {
+            // The run was killed while it wrote.
+            Damage::Truncated { .. } => continue,
+            Damage::Format { found } => {
+                ("its header".to_owned(), "a known format", found.to_string())
+            }
+            Damage::Payload { number, .. } => (
+                format!("block {number}"),
+                "its checksum",
+                "damaged content".to_owned(),
+            ),
+            Damage::Missing { first, count } => (
+                format!("block {first}"),
+                "blocks without a gap",
+                format!("{count} missing"),
+            ),
+            Damage::Skipped { at, bytes } => (
+                format!("byte {at}"),
+                "a block",
+                format!("{bytes} bytes of something else"),
+            ),
+            Damage::FileHeader | Damage::Features { .. } => (
+                "its header".to_owned(),
+                "a sound header",
+                "a damaged one".to_owned(),
+            ),
+        };
+        problem(place, expected, &found);
+    }
+    problems.extend(unsound);
+    node.series.retain(|series| !series.points.is_empty());
+    node
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capture::samples::{put_series, Samples};
+
+    fn file() -> Vec<u8> {
+        let mut bytes = block::file_header(9).to_vec();
+        let mut number = 0;
+        let mut add = |kind, payload: &[u8]| {
+            let start = block::begin(&mut bytes);
+            bytes.extend_from_slice(payload);
+            block::finish(&mut bytes, start, kind, number);
+            number += 1;
+        };
+        add(
+            BlockKind::Process,
+            b"host=node\nboot_id=b\ngpu.0=GPU-1 H200\n",
+        );
+        let mut payload = Vec::new();
+        put_series(&mut payload, 0, "gpu_power_mw", "GPU-1");
+        put_series(&mut payload, 1, "node_cpu_us", "");
+        add(BlockKind::Series, &payload);
+        for second in 0..3u64 {
+            let mut samples = Samples::default();
+            for tick in 0..10 {
+                samples.tick(1_000_000_000 * second + 100_000_000 * tick);
+                samples.put(0, 500_000 + tick);
+            }
+            samples.put(1, second);
+            payload.clear();
+            samples.encode(&mut payload);
+            add(BlockKind::Samples, &payload);
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_file_that_ends_in_a_block_keeps_all_before() {
+        let bytes = file();
+        let mut problems = Vec::new();
+        let node = parse(&bytes, Path::new("node.samples"), &mut problems);
+        assert_eq!(
+            node.of("gpu_power_mw", "GPU-1").map(|s| s.points.len()),
+            Some(30)
+        );
+        assert_eq!(node.gpus().collect::<Vec<_>>(), [("GPU-1", "H200")]);
+        assert_eq!(node.span(), Some((0, 2_900_000_000)));
+        let cut = parse(
+            &bytes[..bytes.len() - 5],
+            Path::new("node.samples"),
+            &mut problems,
+        );
+        assert_eq!(
+            cut.of("gpu_power_mw", "GPU-1").map(|s| s.points.len()),
+            Some(20)
+        );
+        assert!(problems.is_empty(), "{problems:?}");
+    }
+
+    #[test]
+    fn a_damaged_block_is_left_out_and_named() {
+        let mut bytes = file();
+        let at = bytes.len() - 60;
+        bytes[at] ^= 1;
+        let mut problems = Vec::new();
+        let node = parse(&bytes, Path::new("node.samples"), &mut problems);
+        assert_eq!(
+            node.of("gpu_power_mw", "GPU-1").map(|s| s.points.len()),
+            Some(20)
+        );
+        assert_eq!(problems.len(), 1);
+    }
+
+    #[test]
+    fn samplers_that_took_over_are_one_node() {
+        let root = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(root.path().join("node")).expect("made");
+        for name in ["node-p1-00000000.samples", "node-p2-00000000.samples"] {
+            std::fs::write(root.path().join("node").join(name), file()).expect("written");
+        }
+        let mut problems = Vec::new();
+        let nodes = read(root.path(), &[], &mut problems);
+        assert_eq!(nodes.len(), 1);
+        assert_eq!(nodes[0].series.len(), 2);
+        assert_eq!(
+            nodes[0].of("node_cpu_us", "").map(|s| s.points.len()),
+            Some(6)
+        );
+    }
+}
