@@ -59,6 +59,8 @@ pub enum BlockKind {
     NetTotals = 14,
     /// Who called NCCL: frames and stacks, as [`crate::stacks`].
     Stacks = 15,
+    /// What NCCL said about its set-up, and how long the recorder's own took: lines of text.
+    Setup = 18,
 }
 
 impl BlockKind {
@@ -81,6 +83,7 @@ impl BlockKind {
             Asked,
             NetTotals,
             Stacks,
+            Setup,
         ];
         kinds.into_iter().find(|k| *k as u16 == kind)
     }

@@ -23,7 +23,7 @@ enum Takes {
 }
 
 /// The settings of recorder and command.
-const SETTINGS: [(&str, Takes); 17] = [
+const SETTINGS: [(&str, Takes); 18] = [
     ("NCCLSCOPE_OUT", Takes::Any),
     (
         "NCCLSCOPE_MODE",
@@ -38,6 +38,7 @@ const SETTINGS: [(&str, Takes); 17] = [
     ("NCCLSCOPE_WINDOWS", Takes::Words(&["auto", "on", "off"])),
     ("NCCLSCOPE_WAITS", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_STACKS", Takes::Words(&["on", "off"])),
+    ("NCCLSCOPE_NCCL_LOG", Takes::Any),
     ("NCCLSCOPE_NET", Takes::Words(&["steps", "ops", "off"])),
     ("NCCLSCOPE_EVENTS", Takes::Events),
     ("NCCLSCOPE_FLUSH", Takes::Seconds(0.05, 3600.0)),
