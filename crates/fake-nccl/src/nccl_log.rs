@@ -91,7 +91,8 @@ impl Init<'_> {
             self.device,
             &format!(
                 "Init timings - ncclCommInitRank: rank {rank} nranks {ranks} total {:.2} (kernels {:.2}, \
-                 alloc 0.00, bootstrap {:.2}, allgathers 0.00, topo 0.00, graphs 0.00, connections 0.00, rest 0.00)",
+                 alloc 0.00, bootstrap {:.2}, allgathers 0.00, topo 0.00, graphs 0.00, \
+                 connections 0.00, rest 0.00)",
                 s(longest),
                 s(own),
                 s(longest - own),
