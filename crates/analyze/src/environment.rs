@@ -58,8 +58,9 @@ const FACTS: [(&str, FactKind); 11] = [
     ("command", FactKind::Placement),
 ];
 /// Variables that are another in each run.
-const PER_RUN: [&str; 8] = [
+const PER_RUN: [&str; 9] = [
     "NCCLSCOPE_OUT",
+    "NCCLSCOPE_NCCL_LOG",
     "NCCLSCOPE_QUIET",
     "NCCLSCOPE_RUN",
     "NCCLSCOPE_RUN_SOCKET",

@@ -47,6 +47,7 @@ pub mod sampled;
 pub mod settings;
 pub mod sightings;
 pub mod spelling;
+pub mod startup;
 pub mod statistics;
 pub mod steps;
 pub mod stream_waits;
@@ -96,6 +97,9 @@ pub struct Report {
     pub operations: Vec<operations::Operation>,
     /// CUDA graphs with NCCL calls, most calls executed first.
     pub graphs: Vec<graphs::GraphRow>,
+    /// From the start of the processes to their first calls; `ncclscope startup` prints it.
+    #[serde(skip)]
+    pub startup: startup::Startup,
     /// The first calls on the communicators, longest first.
     pub warmup: Vec<warmup::WarmupRow>,
     /// Which settings of algorithm and protocol took effect.
@@ -193,6 +197,7 @@ pub struct Analysis {
     arrivals: arrivals::Gatherer,
     mismatch: mismatch::Gatherer,
     warmup: warmup::Gatherer,
+    startup: startup::Gatherer,
     network: network::Gatherer,
     graphs: graphs::Gatherer,
     streams: streams::Gatherer,
@@ -219,6 +224,7 @@ struct UnderWay {
     pattern: steps::Gatherer,
     evidence: evidence::ProcessEvidence,
     deaths: deaths::ProcessProgress,
+    first_calls: startup::FirstCalls,
     timed: u64,
     captured: u64,
     untimed: ByCause,
@@ -241,6 +247,7 @@ impl Default for Analysis {
             arrivals: arrivals::Gatherer::default(),
             mismatch: mismatch::Gatherer::default(),
             warmup: warmup::Gatherer::default(),
+            startup: startup::Gatherer::default(),
             network: network::Gatherer::default(),
             graphs: graphs::Gatherer::default(),
             streams: streams::Gatherer::default(),
@@ -292,6 +299,7 @@ impl Analysis {
                 pattern: steps::Gatherer::default(),
                 evidence: self.evidence.plan(capture, process),
                 deaths: deaths::ProcessProgress::new(capture, &walk),
+                first_calls: startup::FirstCalls::default(),
                 timed: 0,
                 captured: 0,
                 untimed: [0; CAUSES.len()],
@@ -335,6 +343,7 @@ impl Analysis {
             }
             if execution.warmup {
                 self.warmup.add(walk.places()[place].function, execution);
+                now.first_calls.add(execution);
             }
         });
         self.silent.add(capture, process);
@@ -382,6 +391,7 @@ impl Analysis {
         self.timeline.add(now.timeline);
         self.steps.extend(now.pattern.finish(process));
         self.deaths.add(capture, &walk, now.deaths);
+        self.startup.add(now.first_calls);
         self.completeness
             .add(process, &now.steps, now.timed, &now.untimed, now.captured);
     }
@@ -397,6 +407,7 @@ impl Analysis {
         self.arrivals.merge(later.arrivals, &sequences, &rows);
         self.mismatch.merge(later.mismatch);
         self.warmup.merge(later.warmup);
+        self.startup.merge(later.startup);
         self.network.merge(later.network);
         self.graphs.merge(later.graphs);
         self.streams.merge(later.streams);
@@ -490,6 +501,7 @@ impl Analysis {
             clocks,
             problems: job::problems(capture),
             summary: summary::summary(&operations, &warmup),
+            startup: self.startup.finish(capture),
             warmup,
             operations,
             next: String::new(),

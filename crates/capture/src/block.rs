@@ -63,6 +63,8 @@ pub enum BlockKind {
     Series = 16,
     /// Figures of a node over time, as [`crate::samples`].
     Samples = 17,
+    /// What NCCL said about its set-up, and how long the recorder's own took: lines of text.
+    Setup = 18,
 }
 
 impl BlockKind {
@@ -87,6 +89,7 @@ impl BlockKind {
             Stacks,
             Series,
             Samples,
+            Setup,
         ];
         kinds.into_iter().find(|k| *k as u16 == kind)
     }

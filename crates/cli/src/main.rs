@@ -27,6 +27,7 @@ mod progress;
 mod report;
 mod run;
 mod shell;
+mod startup;
 mod view;
 
 /// Find the rank, GPU or network link that your distributed job waits for.
@@ -46,6 +47,7 @@ enum Verb {
     Diff(diff::Args),
     Doctor(doctor::Args),
     Hang(hang::Args),
+    Startup(startup::Args),
     Export(export::Args),
     Judge(Box<judge::Args>),
     Collect(collect::Args),
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         Verb::Diff(args) => diff::main(args),
         Verb::Doctor(args) => doctor::main(args),
         Verb::Hang(args) => hang::main(args),
+        Verb::Startup(args) => startup::main(args),
         Verb::Export(args) => export::main(args),
         Verb::Judge(args) => judge::main(*args),
         Verb::Collect(args) => collect::main(args),

@@ -135,7 +135,7 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<Capture> {
     })
 }
 
-fn hinted(error: OpenError) -> anyhow::Error {
+pub(crate) fn hinted(error: OpenError) -> anyhow::Error {
     anyhow::anyhow!("{error}\n  hint: {}", error.hint())
 }
 

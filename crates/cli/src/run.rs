@@ -2,6 +2,7 @@
 //!
 //! [`folder`] has the capture folder, [`launcher`] gets the recorder's variables through srun and mpirun,
 //! [`child`] runs the program, [`keeper`] and [`adopt`] keep what its dead processes left on this host.
+//! [`nccl_log`] has NCCL say what its set-up costs.
 //! [`job`] tells whether this is one of many runs that a launcher started, which then share a folder.
 //!
 //! Rule: the program sees the same streams, terminal, signals and exit status as without us.
@@ -22,6 +23,9 @@ mod folder;
 mod job;
 mod keeper;
 pub mod launcher;
+mod nccl_log;
+
+pub use nccl_log::FOLDER as NCCL_LOGS;
 
 use folder::Folder;
 use keeper::{Keeper, Tally};
@@ -147,6 +151,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     if args.stacks {
         variables.push(("NCCLSCOPE_STACKS".to_owned(), "on".into()));
     }
+    let nccl_log = nccl_log::Log::prepare(env)?;
+    variables.extend(nccl_log.iter().flat_map(nccl_log::Log::variables));
     // Launchers are also told of the settings that come from the caller.
     for (name, value) in std::env::vars_os() {
         if let Some(name) = name
@@ -190,6 +196,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     let mut tally = keeper.finish();
+    nccl_log.iter().for_each(|log| log.adopt(&folder.path));
     if folder.is_empty() && tally.alive == 0 && tally.failed.is_empty() {
         folder.abandon();
         tell!("ncclscope: {}", nothing(status, &args.command));

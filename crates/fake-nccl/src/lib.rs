@@ -20,6 +20,7 @@ mod hash;
 mod lock;
 pub mod machine;
 pub mod nccl;
+mod nccl_log;
 pub mod outcome;
 pub mod output;
 pub mod play;

@@ -19,6 +19,14 @@ pub fn pid_start() -> u64 {
         .unwrap_or(0)
 }
 
+/// How long ago that was, ms.
+fn process_age_ms(pid_start: u64) -> Option<u64> {
+    // SAFETY: a plain call that asks for a constant.
+    let ticks = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok()?;
+    let now_ms = crate::clock::nanoseconds(libc::CLOCK_BOOTTIME) / 1_000_000;
+    now_ms.checked_sub(pid_start.checked_mul(1000)?.checked_div(ticks)?)
+}
+
 /// Inode of the pid name space; 0 when it can't be read.
 pub fn pid_namespace() -> u64 {
     use std::os::unix::fs::MetadataExt;
@@ -84,6 +92,9 @@ pub fn process_lines(recorder: &Recorder, live: &str, started: u64) -> String {
     line("pid", &std::process::id().to_string());
     let header = recorder.header();
     line("pid_start", &header.pid_start.load(Relaxed).to_string());
+    if let Some(ms) = process_age_ms(header.pid_start.load(Relaxed)) {
+        line("process_age_ms", &ms.to_string());
+    }
     line(
         "pid_namespace",
         &header.pid_namespace.load(Relaxed).to_string(),
@@ -183,7 +194,7 @@ pub fn process_lines(recorder: &Recorder, live: &str, started: u64) -> String {
                 value.to_string_lossy().into_owned(),
             ))
         })
-        .filter(|(name, _)| name.starts_with("NCCL"))
+        .filter(|(name, _)| name.starts_with("NCCL") && !settings.nccl_log.is_of_run(name))
         .collect();
     variables.sort();
     for (name, value) in variables {

@@ -55,6 +55,49 @@ pub enum When {
     Off,
 }
 
+/// Where NCCL's debug output goes, if that is a file that can be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NcclLog {
+    /// How the file's path begins; the rest has patterns that NCCL expands. Nothing if it is not to be read.
+    pub prefix: Option<String>,
+    /// `ncclscope run` chose the file and the level, and nobody else wants the file.
+    pub is_ours: bool,
+}
+
+impl NcclLog {
+    /// `NCCLSCOPE_NCCL_LOG` is the beginning of the path that `ncclscope run` chose, or `off`. Without it,
+    /// the user's own file is read, if there is one.
+    fn read(var: impl Fn(&str) -> Option<String>) -> NcclLog {
+        let chosen = var("NCCLSCOPE_NCCL_LOG").filter(|v| !v.eq_ignore_ascii_case("auto"));
+        let file = var("NCCL_DEBUG_FILE");
+        match (chosen, file) {
+            (Some(off), _) if off.eq_ignore_ascii_case("off") => NcclLog::default(),
+            (Some(prefix), Some(file)) if file.starts_with(&prefix) => NcclLog {
+                prefix: Some(prefix),
+                is_ours: true,
+            },
+            (_, file) => NcclLog {
+                prefix: file.and_then(|f| Some(f.split('%').next()?.to_owned())),
+                is_ours: false,
+            },
+        }
+        .checked()
+    }
+
+    /// Without a beginning that would fit any file.
+    fn checked(self) -> NcclLog {
+        match &self.prefix {
+            Some(prefix) if prefix.trim_matches(['/', '.']).is_empty() => NcclLog::default(),
+            _ => self,
+        }
+    }
+
+    /// Whether `ncclscope run` set this variable for itself.
+    pub fn is_of_run(&self, name: &str) -> bool {
+        self.is_ours && (name.starts_with("NCCL_DEBUG") || name == "NCCLSCOPE_NCCL_LOG")
+    }
+}
+
 /// All settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -73,6 +116,8 @@ pub struct Settings {
     pub waits: bool,
     /// Whether each call's stack is recorded.
     pub stacks: bool,
+    /// Where NCCL's debug output goes.
+    pub nccl_log: NcclLog,
     /// Seconds between flushes; `None` lets the file system decide.
     pub flush: Option<f64>,
     /// Bytes of the live part.
@@ -138,6 +183,7 @@ impl Settings {
             && matches!(timing, Timing::Auto | Timing::Events);
         let stacks =
             choose("NCCLSCOPE_STACKS", "off", &["on", "off"]) == 0 && mode != Mode::Profile;
+        let nccl_log = NcclLog::read(var);
         let (events, complaint) =
             var("NCCLSCOPE_EVENTS").map_or((0, None), |v| more_events(&v, mode));
         complaints.extend(complaint);
@@ -216,6 +262,7 @@ impl Settings {
             windows,
             waits,
             stacks,
+            nccl_log,
             flush,
             memory,
             max_size,
@@ -573,6 +620,37 @@ mod tests {
                 let used = (s.budget, s.flush, s.memory, s.max_size);
                 assert_eq!(used, (0.01, None, 64 << 20, 8 << 30), "{name}={value}");
             }
+        }
+    }
+
+    #[test]
+    fn nccl_s_log_is_read_from_the_file_that_run_or_the_user_chose() {
+        let log = |vars: &[(&str, &str)]| settings(vars).nccl_log;
+        let ours = [
+            ("NCCLSCOPE_NCCL_LOG", "/dev/shm/ncclscope-1."),
+            ("NCCL_DEBUG_FILE", "/dev/shm/ncclscope-1.%h.%p"),
+        ];
+        let found = log(&ours);
+        assert_eq!(
+            (found.prefix.as_deref(), found.is_ours),
+            (Some("/dev/shm/ncclscope-1."), true)
+        );
+        assert!(found.is_of_run("NCCL_DEBUG_SUBSYS") && !found.is_of_run("NCCL_ALGO"));
+        let user = [("NCCL_DEBUG_FILE", "logs/nccl.%h.%p.txt")];
+        let found = log(&user);
+        assert_eq!(
+            (found.prefix.as_deref(), found.is_ours),
+            (Some("logs/nccl."), false)
+        );
+        assert!(!found.is_of_run("NCCL_DEBUG"));
+        let off = ("NCCLSCOPE_NCCL_LOG", "off");
+        for none in [
+            &[][..],
+            &[off],
+            &[off, user[0]],
+            &[("NCCL_DEBUG_FILE", "/%h")],
+        ] {
+            assert_eq!(log(none), NcclLog::default(), "{none:?}");
         }
     }
 

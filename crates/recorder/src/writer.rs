@@ -37,6 +37,7 @@ mod gpu_thread;
 mod graphs;
 mod net_totals;
 mod sealing;
+mod setup;
 mod snapshots;
 mod stacks;
 mod windows;
@@ -95,6 +96,7 @@ struct Writer {
     steps: Steps,
     traffic: windows::Traffic,
     stacks: stacks::Written,
+    setup: setup::Kept,
 }
 
 /// Starts the thread, and makes the process's exit ask for a last flush. Without a thread, the live part is
@@ -194,6 +196,7 @@ impl Writer {
             steps: Steps::default(),
             traffic: windows::Traffic::default(),
             stacks: stacks::Written::default(),
+            setup: setup::Kept::default(),
         }
     }
 
@@ -253,6 +256,7 @@ impl Writer {
             self.give_slots();
             self.write_graphs(flush);
             if flush {
+                self.write_setup();
                 self.write_net_totals(end);
                 self.flush(anchor, end);
                 due = Instant::now() + self.interval;

@@ -26,6 +26,7 @@ pub mod parquet;
 pub mod perfetto;
 mod ranks;
 mod replays;
+pub mod startup;
 mod steps;
 mod stream_waits;
 mod streams;

@@ -58,6 +58,10 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
     job(report, &mut page)?;
     let settings: Vec<String> = report.settings.iter().map(|s| s.summary.clone()).collect();
     list("Settings", &settings, &mut page);
+    if let Some(line) = crate::startup::line(&report.startup) {
+        page.title("Start-up");
+        page.line(&format!("{line} `ncclscope startup` has each rank."));
+    }
     completeness(report, &mut page);
     crate::steps::steps(report, &mut page);
     ranks(report, &mut page);

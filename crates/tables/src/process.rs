@@ -172,6 +172,8 @@ pub struct Process {
     pub bad_blocks: u64,
     /// Whether the recorder ended the file.
     pub ended: bool,
+    /// What NCCL said about its set-up.
+    pub setup: setup::recorded::Setup,
     /// Ticks to time.
     pub clock: Clock,
     /// By number of a communicator: the ticket from which on its calls can't have completed, because another

@@ -23,7 +23,7 @@ enum Takes {
 }
 
 /// The settings of recorder and command.
-const SETTINGS: [(&str, Takes); 19] = [
+const SETTINGS: [(&str, Takes); 20] = [
     ("NCCLSCOPE_OUT", Takes::Any),
     (
         "NCCLSCOPE_MODE",
@@ -40,6 +40,7 @@ const SETTINGS: [(&str, Takes); 19] = [
     ("NCCLSCOPE_STACKS", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_SAMPLER", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_NVML", Takes::Any),
+    ("NCCLSCOPE_NCCL_LOG", Takes::Any),
     ("NCCLSCOPE_NET", Takes::Words(&["steps", "ops", "off"])),
     ("NCCLSCOPE_EVENTS", Takes::Events),
     ("NCCLSCOPE_FLUSH", Takes::Seconds(0.05, 3600.0)),

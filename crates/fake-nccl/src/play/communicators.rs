@@ -3,6 +3,7 @@
 use super::driver::Driver;
 use super::job::{Flow, Stuck};
 use crate::nccl::{comm_name, Communicator};
+use crate::nccl_log::Init;
 use crate::plugin::Identity;
 use crate::schedule::{self, instance};
 use std::sync::Arc;
@@ -28,6 +29,15 @@ impl Driver<'_> {
                 .shares
                 .and_then(|parent| self.open.get(&(parent, rank)));
             let parent = parent.map(|index| self.launcher.comms[*index].clone());
+            let kernels = |m: &usize| script.load_kernels_ns.get(*m).copied().unwrap_or(0);
+            let said = identity.clone();
+            let log = Init {
+                identity: &said,
+                device: rank,
+                comm: id,
+                kernels_ns: of.members.iter().map(kernels).collect(),
+            };
+            log.start();
             let made = Communicator::init(
                 &self.job.loader,
                 id,
@@ -38,6 +48,7 @@ impl Driver<'_> {
                 script.net_plugin,
                 parent.as_deref(),
             );
+            log.complete();
             self.open.insert((id, rank), self.launcher.comms.len());
             self.launcher.comms.push(Arc::new(made));
         }

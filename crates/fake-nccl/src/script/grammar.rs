@@ -42,7 +42,7 @@ const fn does(word: &'static str, read: fn(&mut Parser) -> Said) -> Word {
 }
 
 /// Every statement but the calls. The words of calls are in [`Op`].
-const STATEMENTS: [Word; 27] = [
+const STATEMENTS: [Word; 28] = [
     setting("nccl", settings::nccl),
     setting("ranks", settings::ranks),
     setting("hosts", settings::hosts),
@@ -55,6 +55,7 @@ const STATEMENTS: [Word; 27] = [
     setting("lead", settings::lead),
     setting("linger", settings::linger),
     setting("host_cost", settings::host_cost),
+    setting("load_kernels", settings::load_kernels),
     does("comm", communicators::comm),
     does("repeat", hosts::repeat),
     does("group", calls::group),

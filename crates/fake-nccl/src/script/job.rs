@@ -26,6 +26,8 @@ pub struct Script {
     pub host_cost_ns: u64,
     /// Offset of each rank's GPU clock.
     pub gpu_offset_ns: Vec<i64>,
+    /// How long each rank loads kernels, as NCCL's debug output says it; no time passes. Empty: none does.
+    pub load_kernels_ns: Vec<u64>,
     /// How far each host's clock is ahead. If it is empty, all ranks have this machine's clock and host name.
     pub host_clock_ns: Vec<i64>,
     /// The communicators, by the index that statements use.
@@ -78,6 +80,7 @@ impl Default for Script {
             linger_ns: 0,
             host_cost_ns: 10_000,
             gpu_offset_ns: vec![0],
+            load_kernels_ns: Vec::new(),
             host_clock_ns: Vec::new(),
             comms: Vec::new(),
             graphs: Vec::new(),

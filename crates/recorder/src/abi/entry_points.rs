@@ -20,6 +20,7 @@ use capture::callback::What;
 use nccl_abi::{event, result, state};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use std::time::Instant;
 
 /// Handle and context while nothing is recorded. Not NULL, because NCCL up to 2.27 drops the children of a
 /// NULL group.
@@ -31,6 +32,7 @@ pub(super) fn init(
     init: Init,
     logger: nccl_abi::Logger,
 ) -> c_int {
+    let begun = Instant::now();
     let (given, wanted) = guard((NOTHING, 0), || {
         let Some(recorder) = get_or_make() else {
             return (NOTHING, 0);
@@ -65,6 +67,8 @@ pub(super) fn init(
             );
         }
         log(logger, recorder);
+        let took = begun.elapsed().as_nanos() as u64;
+        recorder.writer.init_ns.fetch_add(took, Relaxed);
         (given, wanted)
     });
     if !context.is_null() {

@@ -40,6 +40,7 @@ pub(super) struct Parts {
     windows: windows::Gathered,
     net_totals: Sums,
     stacks: stacks::Gathered,
+    setup: setup::recorded::Blocks,
 }
 
 /// A sound block of rows.
@@ -183,6 +184,7 @@ impl Parts {
                 Some(sums) => self.net_totals = sums,
                 None => return false,
             },
+            Some(BlockKind::Setup) => self.setup.add(&String::from_utf8_lossy(payload)),
             Some(BlockKind::Stacks) => return self.stacks.of_block(payload),
             Some(BlockKind::Graphs) => return self.graphs.of_graphs(payload),
             Some(BlockKind::Launches) => return self.graphs.of_launches(payload),
@@ -307,6 +309,7 @@ impl Parts {
         if let Some(rotated) = rotated {
             rotation::add(rotated, &clock, &mut self.shapes, process);
         }
+        process.setup = self.setup.finish();
         process.stacks = self.stacks.finish(process.fact("python"));
         process.net_totals = net(&self.net_totals, &clock, &mut self.shapes);
         process.clock = clock;

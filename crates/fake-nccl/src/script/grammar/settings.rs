@@ -91,6 +91,18 @@ pub(super) fn gpu_offset(parser: &mut Parser) -> Said {
     parser.ends(None)
 }
 
+/// `load_kernels RANKS TIME`
+pub(super) fn load_kernels(parser: &mut Parser) -> Said {
+    let ranks = parser.ranks()?;
+    let time = parser.word("a time like 3s", nanos)?;
+    let count = parser.script.ranks;
+    parser.script.load_kernels_ns.resize(count, 0);
+    for rank in ranks {
+        parser.script.load_kernels_ns[rank] = time;
+    }
+    parser.ends(None)
+}
+
 /// `host_clock HOSTS TIME`
 pub(super) fn host_clock(parser: &mut Parser) -> Said {
     let limit = parser.script.hosts;

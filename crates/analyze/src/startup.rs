@@ -1,0 +1,228 @@
+//! Start-up: from the start of each process to its first call, and what NCCL did meanwhile.
+//!
+//! [`startup`] puts together what NCCL's debug output says ([`setup::startup`]) and what the recorder saw.
+//! The [`Gatherer`] keeps each process's first calls.
+//!
+//! Rule: what NCCL did not say is null, and a note says why. Nothing is estimated.
+
+use crate::executions::Execution;
+use serde::Serialize;
+use setup::log::Init;
+use setup::startup::{communicators, Communicator};
+use std::collections::BTreeMap;
+use tables::{Capture, Process};
+
+/// The format of [`Startup`].
+pub const SCHEMA: &str = "ncclscope.startup/1";
+
+/// The start-up of a job.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Startup {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// The communicators, the slowest first.
+    pub communicators: Vec<Communicator>,
+    /// The processes, the last to be ready first; empty for a file of NCCL's output.
+    pub processes: Vec<ProcessRow>,
+    /// What is not known, and why.
+    pub notes: Vec<String>,
+    /// What NCCL said, of which the communicators are made.
+    #[serde(skip)]
+    pub inits: Vec<Init>,
+}
+
+/// The way of a process to its first call.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProcessRow {
+    /// The launcher's rank.
+    pub rank: Option<u32>,
+    /// Its host.
+    pub host: String,
+    /// Its process id.
+    pub pid: u32,
+    /// From the start of the process until NCCL first initialised its profiler plug-in, near the end of the
+    /// first communicator's init.
+    pub to_init_s: Option<f64>,
+    /// How long the recorder took in all its inits.
+    pub plugin_init_s: Option<f64>,
+    /// From the start of the process to the first call.
+    pub to_first_call_s: Option<f64>,
+    /// Host time of the first call on the communicator on which that took longest: NCCL connects the ranks in
+    /// it.
+    pub first_call_s: Option<f64>,
+}
+
+/// First calls, by index of the process in the order of the capture.
+#[derive(Default)]
+pub struct Gatherer {
+    processes: Vec<FirstCalls>,
+}
+
+/// The first calls of a process, one for each communicator.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FirstCalls {
+    /// When the first one began, ns since 1970.
+    begun_ns: Option<i64>,
+    /// Host time of the longest one, ns.
+    longest_ns: Option<u64>,
+}
+
+impl FirstCalls {
+    /// Adds an execution, which must be the first one on its communicator.
+    pub fn add(&mut self, execution: &Execution) {
+        let begun = execution.api.map(|(begun, _)| begun);
+        self.begun_ns = [self.begun_ns, begun].into_iter().flatten().min();
+        self.longest_ns = self.longest_ns.max(execution.host());
+    }
+}
+
+impl Gatherer {
+    /// Adds the first calls of the next process.
+    pub fn add(&mut self, of: FirstCalls) {
+        self.processes.push(of);
+    }
+
+    /// Takes in what was gathered from later processes.
+    pub fn merge(&mut self, later: Gatherer) {
+        self.processes.extend(later.processes);
+    }
+
+    /// The start-up of a capture.
+    pub fn finish(self, capture: &Capture) -> Startup {
+        let processes = capture.processes.iter().zip(self.processes);
+        let mut rows: Vec<ProcessRow> = processes.map(|(p, first)| row(p, first)).collect();
+        let ready = |row: &ProcessRow| row.to_first_call_s.unwrap_or(-1.0);
+        rows.sort_by(|a, b| ready(b).total_cmp(&ready(a)));
+        let inits = capture.processes.iter().flat_map(|p| &p.setup.inits);
+        let inits: Vec<Init> = inits.cloned().collect();
+        Startup {
+            processes: rows,
+            notes: notes(capture, &inits),
+            ..of_inits(&inits)
+        }
+    }
+}
+
+/// The start-up that lines of NCCL's debug output tell of.
+pub fn of_inits(inits: &[Init]) -> Startup {
+    let mut communicators = communicators(inits);
+    let total = |c: &Communicator| c.phases.last().map_or(0.0, |total| total.slowest_s);
+    communicators.sort_by(|a, b| total(b).total_cmp(&total(a)));
+    Startup {
+        schema: SCHEMA,
+        communicators,
+        processes: Vec::new(),
+        notes: Vec::new(),
+        inits: inits.to_vec(),
+    }
+}
+
+fn row(process: &Process, first: FirstCalls) -> ProcessRow {
+    let number = |key: &str| process.fact(key).and_then(|v| v.parse::<i64>().ok());
+    let begun = number("started")
+        .zip(number("process_age_ms"))
+        .and_then(|(started, age)| started.checked_sub(age.checked_mul(1_000_000)?));
+    let since = |ns: Option<i64>| {
+        let ns = ns?.checked_sub(begun?)?;
+        // A clock that was set meanwhile makes no time of the past.
+        (ns >= 0).then_some(ns as f64 / 1e9)
+    };
+    let made = process.communicators.iter().filter_map(|c| c.created_ns);
+    ProcessRow {
+        rank: process.rank,
+        host: process.host.clone(),
+        pid: process.pid,
+        to_init_s: since(made.min()),
+        plugin_init_s: process.setup.plugin_ns.map(|ns| ns as f64 / 1e9),
+        to_first_call_s: since(first.begun_ns),
+        first_call_s: first.longest_ns.map(|ns| ns as f64 / 1e9),
+    }
+}
+
+/// Why phases are not known, if they are not.
+fn notes(capture: &Capture, inits: &[Init]) -> Vec<String> {
+    if capture.processes.is_empty() || inits.iter().any(|init| init.timings.is_some()) {
+        return Vec::new();
+    }
+    let by_user: BTreeMap<&str, &str> = capture
+        .processes
+        .iter()
+        .flat_map(|p| &p.facts)
+        .filter_map(|(key, value)| Some((key.strip_prefix("env.")?, value.as_str())))
+        .filter(|(name, _)| name.starts_with("NCCL_DEBUG"))
+        .collect();
+    let why = match by_user.get("NCCL_DEBUG") {
+        Some(level) if !by_user.contains_key("NCCL_DEBUG_FILE") => format!(
+            "The phases of NCCL's init are not recorded, because the job set NCCL_DEBUG={level} itself, and \
+             ncclscope leaves that as it is. Unset it, set NCCL_DEBUG=INFO and NCCL_DEBUG_FILE, or give what \
+             NCCL printed to `ncclscope startup FILE`."
+        ),
+        Some(level) => format!(
+            "NCCL said nothing about the phases of its init in the job's own NCCL_DEBUG_FILE \
+             (NCCL_DEBUG={level}). It does so with NCCL_DEBUG=INFO and the subsystem INIT."
+        ),
+        None => "The phases of NCCL's init are not recorded. `ncclscope run` records them with NCCL 2.23 and \
+                 later, if the job does not set NCCL_DEBUG itself (docs/guides/startup.md)."
+            .to_owned(),
+    };
+    vec![why]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tables::communicators::Local;
+    use tables::{Call, Shape};
+
+    fn capture(facts: &[(&str, &str)]) -> Capture {
+        let mut capture = Capture::default();
+        let shape = Shape {
+            uid: 1,
+            function: capture.names.intern("AllReduce"),
+            ..Shape::default()
+        };
+        let call = |ticket: u64, api_ns: i64| Call {
+            ticket,
+            api_ns,
+            return_ns: api_ns + 250_000_000,
+            sealed: true,
+            ..Call::default()
+        };
+        capture.processes.push(Process {
+            rank: Some(0),
+            shapes: vec![shape],
+            calls: vec![call(0, 14_000_000_000), call(1, 15_000_000_000)],
+            communicators: vec![Local {
+                uid: 1,
+                created_ns: Some(12_000_000_000),
+                ..Local::default()
+            }],
+            facts: facts
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect(),
+            ..Process::default()
+        });
+        capture
+    }
+
+    #[test]
+    fn a_process_s_way_to_its_first_call_is_told_from_its_start() {
+        let capture = capture(&[("started", "12000000000"), ("process_age_ms", "2500")]);
+        let startup = crate::report(&capture).startup;
+        let row = &startup.processes[0];
+        assert_eq!((row.to_init_s, row.to_first_call_s), (Some(2.5), Some(4.5)));
+        assert_eq!(row.first_call_s, Some(0.25));
+        assert_eq!(row.plugin_init_s, None);
+    }
+
+    #[test]
+    fn without_phases_a_note_says_why() {
+        let note = |facts: &[(&str, &str)]| crate::report(&capture(facts)).startup.notes.join("");
+        assert!(note(&[]).contains("ncclscope run"));
+        let own = [("env.NCCL_DEBUG", "WARN")];
+        assert!(note(&own).contains("NCCL_DEBUG=WARN itself"));
+        let file = [("env.NCCL_DEBUG", "INFO"), ("env.NCCL_DEBUG_FILE", "/x")];
+        assert!(note(&file).contains("own NCCL_DEBUG_FILE"));
+    }
+}

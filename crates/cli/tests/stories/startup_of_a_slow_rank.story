@@ -1,0 +1,62 @@
+# NCCL's phases are recorded without a line of it on the program's streams; the rank that loads kernels for
+# long is named. What the job sets itself stays.
+ranks 3
+load_kernels 0,2 1.5s
+load_kernels 1 52.94s
+all_reduce 1MiB x20
+--- ncclscope run -o capture -- sh -c 'echo $NCCLSCOPE_NCCL_LOG > place; fake-nccl play job'
+announced 60, ABI v5
+2| ncclscope: capture in capture: 3 processes, 60 calls; next: ncclscope report capture
+--- ncclscope startup capture | sed '/^Ranks/,$d; s/ The last rank began .*//'
+Making the slowest communicator (3 ranks) took 52.94 s. The largest part of it was loading NCCL's kernels onto the GPU:
+52.94 s on rank 1.
+
+What to do
+  NCCL's library may hold no code for this GPU, and the driver then compiles it at each start. Use an NCCL that was
+    built for this GPU (`cuobjdump --list-elf libnccl.so.2` lists what it holds), keep CUDA_MODULE_LOADING=LAZY, which
+    is the default, and keep the compiled code (CUDA_CACHE_PATH on a disk that stays, CUDA_CACHE_MAXSIZE large enough).
+
+Phases of communicator 0xc00df69fc6fcf19e (3 ranks; in NCCL's order, s)
+  phase       slowest rank median shortest on critical path
+  kernels       52.94    1   1.50     1.50            52.94
+  alloc          0.00    0   0.00     0.00             0.00
+  bootstrap     51.44    0  51.44     0.00             0.00
+  allgathers     0.00    0   0.00     0.00             0.00
+  topo           0.00    0   0.00     0.00             0.00
+  graphs         0.00    0   0.00     0.00             0.00
+  connections    0.00    0   0.00     0.00             0.00
+  rest           0.00    0   0.00     0.00             0.00
+  total         52.94    0  52.94    52.94            52.94
+  The ranks waited for rank 1 in kernels (52.94 s).
+--- ncclscope startup --json capture | grep -A3 critical_path_s
+      "critical_path_s": 52.94,
+      "ranks": [
+        {
+          "rank": 0,
+--- ncclscope report capture | grep -A2 Start-up
+Start-up
+  Making the slowest communicator (3 ranks) took 52.94 s. The largest part of it was loading NCCL's kernels onto the
+    GPU: 52.94 s on rank 1. `ncclscope startup` has each rank.
+--- ls /dev/shm | grep -F "$(basename "$(cat place)")"
+[exit 1]
+--- rm -r capture; NCCL_DEBUG=WARN ncclscope run -o capture -- fake-nccl play job
+announced 60, ABI v5
+2| ncclscope: capture in capture: 3 processes, 60 calls; next: ncclscope report capture
+--- ncclscope startup capture | sed '/^Processes/,/^$/d'
+The phases of start-up are not known: there is no line `Init timings` of NCCL.
+
+The phases of NCCL's init are not recorded, because the job set NCCL_DEBUG=WARN itself, and ncclscope leaves that as it
+is. Unset it, set NCCL_DEBUG=INFO and NCCL_DEBUG_FILE, or give what NCCL printed to `ncclscope startup FILE`.
+--- rm -r capture; NCCL_DEBUG=INFO NCCL_DEBUG_FILE=own.%p ncclscope run -o capture -- fake-nccl play job
+announced 60, ABI v5
+2| ncclscope: capture in capture: 3 processes, 60 calls; next: ncclscope report capture
+--- ncclscope startup capture | head -2; cat own.* | grep -c 'Init timings'; cat own.* > log; ncclscope startup log | head -2
+Making the slowest communicator (3 ranks) took 52.94 s. The largest part of it was loading NCCL's kernels onto the GPU:
+52.94 s on rank 1.
+3
+Making the slowest communicator (3 ranks) took 52.94 s. The largest part of it was loading NCCL's kernels onto the GPU:
+52.94 s on rank 1.
+--- echo hello > other; ncclscope startup other
+2| error: expected lines `Init timings` or `Init START` of NCCL, found none in `other`
+2|   hint: NCCL prints them with NCCL_DEBUG=INFO, from 2.22 on, or record with `ncclscope run`
+[exit 2]

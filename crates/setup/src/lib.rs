@@ -1,0 +1,11 @@
+//! Reads what NCCL, the driver and the kernel say about start-up, topology and memory.
+//!
+//! [`log`] reads NCCL's debug output into [`log::Init`]s, one for each communicator and rank. [`startup`]
+//! puts those of all ranks together: which phase took long, on which rank, and for whom the others waited.
+//! [`recorded`] reads what the recorder kept of them in a capture.
+//!
+//! Rule: parsers never panic and never guess. A line that they don't know is no line.
+
+pub mod log;
+pub mod recorded;
+pub mod startup;

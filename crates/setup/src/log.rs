@@ -1,0 +1,410 @@
+//! NCCL's debug output: what each rank says while it makes a communicator.
+//!
+//! [`Line::parse`] takes a line apart: host, process, thread, device, and what NCCL said. A [`Reader`] takes
+//! lines in their order and gathers one [`Init`] for each communicator that a thread made. The lines of all
+//! ranks may be in one file, in any mixture.
+//!
+//! Rule: a line belongs to the init that its own thread is in. So two threads that make communicators at the
+//! same time are told apart.
+
+use std::collections::BTreeMap;
+
+/// Phases of an init, in the order in which NCCL prints them.
+pub const PHASES: [&str; 8] = [
+    "kernels",
+    "alloc",
+    "bootstrap",
+    "allgathers",
+    "topo",
+    "graphs",
+    "connections",
+    "rest",
+];
+
+/// A line of NCCL's debug output.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line<'a> {
+    /// Host name, as NCCL has it.
+    pub host: &'a str,
+    /// Process id.
+    pub pid: u32,
+    /// The thread, by Linux's number.
+    pub tid: u32,
+    /// CUDA device of the thread.
+    pub device: Option<u32>,
+    /// Seconds since 1970, if the line begins with them.
+    pub at_s: Option<f64>,
+    /// What NCCL said.
+    pub text: &'a str,
+}
+
+impl<'a> Line<'a> {
+    /// Takes a line of level INFO apart; `None` for any other line.
+    ///
+    /// Launchers may put words before it, as `srun --label` does.
+    pub fn parse(line: &'a str) -> Option<Line<'a>> {
+        let (before, text) = line.trim_end().split_once(" NCCL INFO ")?;
+        let (before, device) = match before.rsplit_once(' ') {
+            Some((rest, device)) if device.starts_with('[') => (rest, device),
+            _ => (before, ""),
+        };
+        let device = device.trim_matches(['[', ']']).parse().ok();
+        let (stamp, place) = before.rsplit_once(' ').unwrap_or(("", before));
+        let mut parts = place.rsplitn(3, ':');
+        let tid = parts.next()?.parse().ok()?;
+        let pid = parts.next()?.parse().ok()?;
+        // mpirun's tag ends with `>:`.
+        let host = parts.next()?.rsplit([':', '>']).next()?;
+        let at_s = stamp
+            .rsplit_once('[')
+            .and_then(|(_, stamp)| stamp.trim_end().strip_suffix(']'))
+            .and_then(|stamp| stamp.parse().ok());
+        Some(Line {
+            host,
+            pid,
+            tid,
+            device,
+            at_s,
+            text,
+        })
+    }
+}
+
+/// One rank's way through the making of one communicator.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Init {
+    /// Host name, as NCCL has it.
+    pub host: String,
+    /// Process id.
+    pub pid: u32,
+    /// The thread that made it.
+    pub tid: u32,
+    /// CUDA device.
+    pub device: Option<u32>,
+    /// NCCL's function that made it, such as `ncclCommInitRankConfig`.
+    pub function: String,
+    /// Its rank.
+    pub rank: u32,
+    /// Ranks in the communicator.
+    pub nranks: u32,
+    /// NCCL's pointer to it, which only tells communicators of a process apart.
+    pub comm: Option<u64>,
+    /// NCCL's id, the same on all ranks; nothing for a communicator that was split from another.
+    pub id: Option<u64>,
+    /// Pointer to the communicator that it was split from, how many had been split from that before, and the
+    /// colour.
+    pub split: Option<(u64, i64, i64)>,
+    /// The GPU's address on the PCI bus.
+    pub bus: Option<u64>,
+    /// When NCCL began to connect the ranks, seconds since 1970.
+    pub started_s: Option<f64>,
+    /// When it was done.
+    pub completed_s: Option<f64>,
+    /// Whether NCCL said that it was done.
+    pub is_complete: bool,
+    /// What NCCL said at last about the times of the phases.
+    pub timings: Option<Timings>,
+}
+
+/// Times of the phases of an init, in seconds. NCCL prints them with a resolution of 10 ms.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Timings {
+    /// All of it.
+    pub total_s: f64,
+    /// By [`PHASES`].
+    pub phases_s: [f64; PHASES.len()],
+}
+
+impl Timings {
+    /// Of the text `total 54.93 (kernels 52.94, alloc 0.38, ...)`. A phase that it does not have is 0.
+    fn parse(text: &str) -> Option<Timings> {
+        let (total, phases) = text.split_once('(')?;
+        let total_s = total.trim().strip_prefix("total")?.trim().parse().ok()?;
+        let mut phases_s = [0.0; PHASES.len()];
+        for part in phases.trim_end().trim_end_matches(')').split(',') {
+            let (name, seconds) = part.trim().split_once(' ')?;
+            let seconds: f64 = seconds.trim().parse().ok()?;
+            if let Some(at) = PHASES.iter().position(|phase| *phase == name) {
+                phases_s[at] = seconds;
+            }
+        }
+        Some(Timings { total_s, phases_s })
+    }
+
+    /// Seconds of a phase.
+    pub fn phase(&self, name: &str) -> f64 {
+        let at = PHASES.iter().position(|phase| *phase == name);
+        at.map_or(0.0, |at| self.phases_s[at])
+    }
+}
+
+/// Host, process, thread.
+type Thread = (String, u32, u32);
+
+/// Gathers inits from lines.
+#[derive(Default)]
+pub struct Reader {
+    inits: Vec<Init>,
+    /// The init that a thread was in last.
+    last: BTreeMap<Thread, usize>,
+}
+
+/// The inits that a text tells of, in the order of their first lines.
+pub fn read(text: &str) -> Vec<Init> {
+    let mut reader = Reader::default();
+    text.lines().for_each(|line| reader.add(line));
+    reader.finish()
+}
+
+impl Reader {
+    /// Takes the next line.
+    pub fn add(&mut self, line: &str) {
+        let Some(line) = Line::parse(line) else {
+            return;
+        };
+        let text = line.text.trim_end();
+        if let Some(text) = text.strip_suffix("- Init START") {
+            self.state(&line, text, false);
+        } else if let Some(text) = text.strip_suffix("- Init COMPLETE") {
+            self.state(&line, text, true);
+        } else if let Some(text) = text.strip_prefix("Init timings") {
+            self.timings(&line, text);
+        }
+    }
+
+    /// The inits.
+    pub fn finish(self) -> Vec<Init> {
+        self.inits
+    }
+
+    fn thread(line: &Line) -> Thread {
+        (line.host.to_owned(), line.pid, line.tid)
+    }
+
+    /// The init that the thread is in and that `fits`, or another.
+    fn open(&mut self, line: &Line, fits: impl Fn(&Init) -> bool) -> &mut Init {
+        let thread = Self::thread(line);
+        let last = self.last.get(&thread).copied();
+        let at = last.filter(|at| self.inits.get(*at).is_some_and(fits));
+        let at = at.unwrap_or_else(|| {
+            self.inits.push(Init {
+                host: line.host.to_owned(),
+                pid: line.pid,
+                tid: line.tid,
+                device: line.device,
+                ..Init::default()
+            });
+            self.last.insert(thread, self.inits.len() - 1);
+            self.inits.len() - 1
+        });
+        &mut self.inits[at]
+    }
+
+    /// `[Rank 0] ncclCommInitRank comm 0x55 rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 18000 commId 0x2f`.
+    fn state(&mut self, line: &Line, text: &str, complete: bool) {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let after = |name: &str| {
+            let at = words.iter().position(|word| *word == name)?;
+            words.get(at + 1).copied()
+        };
+        // `key 0- Init START` has no blank there.
+        let number = |name: &str| after(name)?.trim_end_matches('-').parse::<i64>().ok();
+        let hex = |name: &str| {
+            let word = after(name)?;
+            u64::from_str_radix(word.trim_start_matches("0x"), 16).ok()
+        };
+        let (Some(comm), Some(rank), Some(nranks)) =
+            (hex("comm"), number("rank"), number("nranks"))
+        else {
+            return;
+        };
+        let (Ok(rank), Ok(nranks)) = (u32::try_from(rank), u32::try_from(nranks)) else {
+            return;
+        };
+        let function = words.iter().position(|word| *word == "comm");
+        let function = function.and_then(|at| words.get(at.checked_sub(1)?));
+        let fits = |init: &Init| complete && init.comm == Some(comm) && !init.is_complete;
+        let init = self.open(line, fits);
+        init.function = function.copied().unwrap_or_default().to_owned();
+        (init.rank, init.nranks) = (rank, nranks);
+        init.comm = Some(comm);
+        init.id = hex("commId").filter(|id| *id != 0);
+        init.split = hex("parent").filter(|parent| *parent != 0).map(|parent| {
+            let (count, color) = (number("childCount"), number("color"));
+            (parent, count.unwrap_or(-1), color.unwrap_or(-1))
+        });
+        init.bus = hex("busId");
+        init.device = number("cudaDev")
+            .and_then(|n| n.try_into().ok())
+            .or(line.device);
+        match complete {
+            true => (init.is_complete, init.completed_s) = (true, line.at_s),
+            false => init.started_s = line.at_s,
+        }
+    }
+
+    /// ` - ncclCommInitRankConfig: rank 4 nranks 8 total 54.93 (kernels 52.94, ...)`.
+    fn timings(&mut self, line: &Line, text: &str) {
+        let Some((function, text)) = text.split_once(": rank ") else {
+            return;
+        };
+        let Some((rank, text)) = text.split_once(" nranks ") else {
+            return;
+        };
+        let Some((nranks, text)) = text.split_once(' ') else {
+            return;
+        };
+        let (Ok(rank), Ok(nranks)) = (rank.trim().parse(), nranks.trim().parse()) else {
+            return;
+        };
+        let Some(timings) = Timings::parse(text) else {
+            return;
+        };
+        let fits =
+            |init: &Init| init.rank == rank && init.nranks == nranks && init.timings.is_none();
+        let init = self.open(line, fits);
+        // NCCL 2.22 does not say it.
+        if let Some(function) = function.strip_prefix(" - ") {
+            init.function = function.to_owned();
+        }
+        (init.rank, init.nranks) = (rank, nranks);
+        init.timings = Some(timings);
+        // Nothing else says that it is done, if only the subsystem PROFILE was asked for.
+        init.is_complete = true;
+        init.completed_s = init.completed_s.or(line.at_s);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_taken_apart_behind_what_launchers_put_before_it() {
+        let plain = "n1:12:34 [3] NCCL INFO Trees [0] 1/-1/-1->0->-1";
+        let parsed = Line::parse(plain).expect("a line of NCCL");
+        assert_eq!(
+            (
+                parsed.host,
+                parsed.pid,
+                parsed.tid,
+                parsed.device,
+                parsed.at_s
+            ),
+            ("n1", 12, 34, Some(3), None)
+        );
+        assert_eq!(parsed.text, "Trees [0] 1/-1/-1->0->-1");
+        for before in [
+            "0: ",
+            "[1,0]<stdout>:",
+            "(Worker pid=7) ",
+            "[2026-11-22 23:00:00] ",
+        ] {
+            let line = format!("{before}{plain}");
+            assert_eq!(Line::parse(&line), Some(parsed), "{before}");
+        }
+        let stamped = format!("[1763852882.250000] {plain}");
+        assert_eq!(
+            Line::parse(&stamped).and_then(|l| l.at_s),
+            Some(1_763_852_882.25)
+        );
+    }
+
+    #[test]
+    fn other_lines_are_none() {
+        for line in [
+            "",
+            "epoch 3 loss 0.1",
+            "n1 NCCL INFO hello",
+            "n1:x:1 [0] NCCL INFO a",
+        ] {
+            assert_eq!(Line::parse(line), None, "{line}");
+        }
+        assert!(
+            read("n1:1:1 [0] NCCL INFO Init timings - f: rank 0 nranks 2 total x (").is_empty()
+        );
+        assert!(read("n1:1:1 [0] NCCL INFO comm 0x1 rank 0 - Init START").is_empty());
+    }
+
+    #[test]
+    fn two_threads_that_initialise_at_once_are_told_apart() {
+        let line = |tid: u32, text: &str| format!("n1:100:{tid} [0] NCCL INFO {text}\n");
+        let of = |rank: u32, comm: &str| {
+            format!("ncclCommInitRank comm {comm} rank {rank} nranks 2 cudaDev {rank} nvmlDev 0 busId 18000")
+        };
+        let timings = |rank: u32, kernels: &str| {
+            format!(
+                "Init timings - ncclCommInitRank: rank {rank} nranks 2 total 3.00 (kernels {kernels}, alloc \
+                 0.10, bootstrap 0.20, allgathers 0.00, topo 0.10, graphs 0.00, connections 0.10, rest 0.00)"
+            )
+        };
+        let text = [
+            line(
+                7,
+                &format!("[Rank 0] {} commId 0xa - Init START", of(0, "0x10")),
+            ),
+            line(
+                8,
+                &format!("[Rank 1] {} commId 0xa - Init START", of(1, "0x20")),
+            ),
+            line(8, &format!("{} commId 0xa - Init COMPLETE", of(1, "0x20"))),
+            line(7, &format!("{} commId 0xa - Init COMPLETE", of(0, "0x10"))),
+            line(8, &timings(1, "2.50")),
+            line(7, &timings(0, "1.25")),
+        ]
+        .concat();
+        let inits = read(&text);
+        let seen: Vec<_> = inits
+            .iter()
+            .map(|init| {
+                let kernels = init.timings.expect("timings").phase("kernels");
+                (init.tid, init.rank, init.comm, init.id, kernels)
+            })
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (7, 0, Some(16), Some(10), 1.25),
+                (8, 1, Some(32), Some(10), 2.5)
+            ]
+        );
+    }
+
+    #[test]
+    fn nccl_2_22_does_not_name_the_function() {
+        let inits = read(
+            "n1:1:2 [0] NCCL INFO Init timings: rank 1 nranks 2 total 1.50 (kernels 1.00, bootstrap 0.25, \
+             allgathers 0.00, topo 0.10, graphs 0.01, connections 0.12, rest 0.02)",
+        );
+        let timings = inits[0].timings.expect("timings");
+        assert_eq!(
+            (inits[0].rank, timings.total_s, timings.phase("alloc")),
+            (1, 1.5, 0.0)
+        );
+        assert_eq!(
+            (timings.phase("rest"), inits[0].function.as_str()),
+            (0.02, "")
+        );
+    }
+
+    #[test]
+    fn a_thread_that_makes_two_communicators_has_two_inits() {
+        let line = |text: &str| format!("n1:100:7 [0] NCCL INFO {text}\n");
+        let text = [
+            line("[Rank 0] f comm 0x1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1 commId 0xa - Init START"),
+            line("f comm 0x1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1 commId 0xa - Init COMPLETE"),
+            line("Init timings - f: rank 0 nranks 2 total 1.00 (kernels 1.00, rest 0.00)"),
+            line("g comm 0x2 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1 parent 0x1 childCount 1 color 5 key \
+                  0- Init START"),
+            line("g comm 0x2 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1 parent 0x1 childCount 1 color 5 key \
+                  0 - Init COMPLETE"),
+            line("Init timings - g: rank 0 nranks 2 total 0.50 (kernels 0.00, rest 0.00)"),
+        ]
+        .concat();
+        let inits = read(&text);
+        assert_eq!(inits.len(), 2);
+        assert_eq!((inits[1].id, inits[1].split), (None, Some((1, 1, 5))));
+        assert_eq!(inits[1].timings.expect("timings").total_s, 0.5);
+        assert!(inits[1].is_complete);
+    }
+}

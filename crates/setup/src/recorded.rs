@@ -1,0 +1,73 @@
+//! What the recorder keeps about set-up in a capture: lines of text, NCCL's and its own.
+//!
+//! A line of the recorder begins with [`OWN`]. All others are NCCL's debug output ([`crate::log`]).
+//!
+//! Rule: a block holds whole lines, and a line is never longer than a block.
+
+use crate::log::{Init, Reader};
+
+/// How a line of the recorder begins. NCCL's never do, because a host's name has no blank.
+pub const OWN: &str = "ncclscope ";
+/// The recorder's line for each init of its own: this, and how many ns it took.
+pub const PLUGIN_INIT: &str = "plugin_init_ns=";
+
+/// What is known about the set-up of a process.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Setup {
+    /// Communicators that were made.
+    pub inits: Vec<Init>,
+    /// How long the recorder's inits took, ns, all together.
+    pub plugin_ns: Option<u64>,
+}
+
+/// Reads it from blocks, in their order.
+#[derive(Default)]
+pub struct Blocks {
+    log: Reader,
+    plugin_ns: Option<u64>,
+}
+
+impl Blocks {
+    /// Takes the text of the next block.
+    pub fn add(&mut self, text: &str) {
+        for line in text.lines() {
+            match line.strip_prefix(OWN) {
+                Some(own) => {
+                    let ns = own.strip_prefix(PLUGIN_INIT);
+                    if let Some(ns) = ns.and_then(|ns| ns.parse::<u64>().ok()) {
+                        self.plugin_ns = Some(self.plugin_ns.unwrap_or(0).saturating_add(ns));
+                    }
+                }
+                None => self.log.add(line),
+            }
+        }
+    }
+
+    /// What was read.
+    pub fn finish(self) -> Setup {
+        Setup {
+            inits: self.log.finish(),
+            plugin_ns: self.plugin_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_recorder_and_of_nccl_are_told_apart() {
+        let mut blocks = Blocks::default();
+        blocks.add(
+            "ncclscope plugin_init_ns=100\nn1:1:2 [0] NCCL INFO Init timings - f: rank 0 nranks 1 ",
+        );
+        blocks.add("ncclscope plugin_init_ns=50\nncclscope other=1\n");
+        blocks.add(
+            "n1:1:2 [0] NCCL INFO Init timings - f: rank 0 nranks 1 total 1.00 (kernels 1.00)\n",
+        );
+        let setup = blocks.finish();
+        assert_eq!((setup.plugin_ns, setup.inits.len()), (Some(150), 1));
+        assert_eq!(Blocks::default().finish(), Setup::default());
+    }
+}

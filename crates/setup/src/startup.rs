@@ -1,0 +1,443 @@
+//! The start-up of communicators over all ranks: phases, the slowest rank of each, and the critical path.
+//!
+//! [`communicators`] puts the inits of the ranks of one communicator together. A [`Communicator`] has a
+//! [`PhaseRow`] for each phase and the [`Leg`]s of its critical path.
+//!
+//! The critical path follows from how NCCL's init goes. A rank loads kernels and allocates by itself. In
+//! `bootstrap` it meets the other ranks, so the rank with the shortest bootstrap came last, and the others
+//! waited for it. The ranks meet again in `allgathers`: the rank with the shortest one was the last through
+//! `topo` and `graphs`. What follows ends on all ranks together, and the slowest counts.
+//!
+//! Rule: the phases are NCCL's own figures. The path is concluded from them, and is never longer than the
+//! longest total if the ranks began together.
+
+use crate::log::{Init, Timings, PHASES};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The start-up of one communicator.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Communicator {
+    /// NCCL's id as hex; null for a communicator that was split from another.
+    pub id: Option<String>,
+    /// NCCL's function that made it.
+    pub function: String,
+    /// Ranks in it.
+    pub nranks: u32,
+    /// Ranks whose phases are known.
+    pub ranks_known: u32,
+    /// Ranks that began and did not say that they were done.
+    pub unfinished: Vec<u32>,
+    /// From the first rank's beginning to the last rank's end; null without times of day.
+    pub elapsed_s: Option<f64>,
+    /// How much later than the first rank the last one began; null without times of day.
+    pub spread_s: Option<f64>,
+    /// Phases, in NCCL's order.
+    pub phases: Vec<PhaseRow>,
+    /// What the ranks waited for, one after the other; empty if no rank's phases are known.
+    pub critical_path: Vec<Leg>,
+    /// The sum of that.
+    pub critical_path_s: f64,
+    /// Each rank, by number.
+    pub ranks: Vec<RankRow>,
+}
+
+/// One phase over all ranks.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PhaseRow {
+    /// NCCL's name for it; `total` is all of them.
+    pub phase: &'static str,
+    /// The rank that took longest; the lowest of several.
+    pub slowest_rank: u32,
+    /// How long that took.
+    pub slowest_s: f64,
+    /// The median over ranks.
+    pub median_s: f64,
+    /// The shortest.
+    pub shortest_s: f64,
+}
+
+/// A part of the critical path.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Leg {
+    /// The phase.
+    pub phase: &'static str,
+    /// The rank that the others waited for there.
+    pub rank: u32,
+    /// How long it took there.
+    pub time_s: f64,
+}
+
+/// One rank's init.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RankRow {
+    /// The rank.
+    pub rank: u32,
+    /// Its host.
+    pub host: String,
+    /// Its process.
+    pub pid: u32,
+    /// The thread that made the communicator.
+    pub thread: u32,
+    /// CUDA device.
+    pub device: Option<u32>,
+    /// All of it; null as long as NCCL has not said so.
+    pub total_s: Option<f64>,
+    /// Loading of NCCL's kernels onto the GPU.
+    pub kernels_s: Option<f64>,
+    /// Allocation.
+    pub alloc_s: Option<f64>,
+    /// Meeting the other ranks.
+    pub bootstrap_s: Option<f64>,
+    /// Exchanges with all other ranks.
+    pub allgathers_s: Option<f64>,
+    /// Finding out about GPUs, network cards and links.
+    pub topo_s: Option<f64>,
+    /// Search for rings and trees.
+    pub graphs_s: Option<f64>,
+    /// Connections to other ranks.
+    pub connections_s: Option<f64>,
+    /// What is in no other phase.
+    pub rest_s: Option<f64>,
+}
+
+impl RankRow {
+    fn new(init: &Init) -> RankRow {
+        let phase = |at: usize| init.timings.map(|t| t.phases_s[at]);
+        RankRow {
+            rank: init.rank,
+            host: init.host.clone(),
+            pid: init.pid,
+            thread: init.tid,
+            device: init.device,
+            total_s: init.timings.map(|t| t.total_s),
+            kernels_s: phase(0),
+            alloc_s: phase(1),
+            bootstrap_s: phase(2),
+            allgathers_s: phase(3),
+            topo_s: phase(4),
+            graphs_s: phase(5),
+            connections_s: phase(6),
+            rest_s: phase(7),
+        }
+    }
+
+    /// Phases in NCCL's order.
+    pub fn phases_s(&self) -> [Option<f64>; PHASES.len()] {
+        [
+            self.kernels_s,
+            self.alloc_s,
+            self.bootstrap_s,
+            self.allgathers_s,
+            self.topo_s,
+            self.graphs_s,
+            self.connections_s,
+            self.rest_s,
+        ]
+    }
+}
+
+/// What says that inits of different ranks are of one communicator.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    /// NCCL's id.
+    Id(u64),
+    /// Split from the communicator with this index, as its so manieth child, with this colour.
+    Split(usize, i64, i64),
+}
+
+/// The communicators that these inits made, in the order of their first inits.
+pub fn communicators(inits: &[Init]) -> Vec<Communicator> {
+    let groups = group(inits);
+    groups.iter().map(|members| communicator(members)).collect()
+}
+
+/// The inits of each communicator.
+///
+/// An id comes back if a program makes a communicator with it again; then a rank would be there twice, and a
+/// new group begins. Lines of the subsystem PROFILE alone name no communicator. They go to the first one of
+/// that size that lacks the rank.
+fn group(inits: &[Init]) -> Vec<Vec<&Init>> {
+    let mut groups: Vec<Vec<&Init>> = Vec::new();
+    let mut newest: BTreeMap<Key, usize> = BTreeMap::new();
+    // By host, process and pointer: where a communicator went.
+    let mut homes: BTreeMap<(&str, u32, u64), usize> = BTreeMap::new();
+    let lacks = |group: &[&Init], rank: u32| group.iter().all(|init| init.rank != rank);
+    let (named, others): (Vec<&Init>, Vec<&Init>) =
+        inits.iter().partition(|init| init.comm.is_some());
+    for init in named.into_iter().chain(others) {
+        let key = match (init.id, init.split) {
+            (_, Some((parent, count, color))) => homes
+                .get(&(init.host.as_str(), init.pid, parent))
+                .map(|home| Key::Split(*home, count, color)),
+            (Some(id), None) => Some(Key::Id(id)),
+            (None, None) => None,
+        };
+        let fits =
+            |at: &usize| groups[*at][0].nranks == init.nranks && lacks(&groups[*at], init.rank);
+        let home = match &key {
+            Some(key) => newest.get(key).copied().filter(|at| fits(at)),
+            None => (0..groups.len()).find(|at| fits(at)),
+        };
+        let home = home.unwrap_or_else(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[home].push(init);
+        if let Some(key) = key {
+            newest.insert(key, home);
+        }
+        if let Some(comm) = init.comm {
+            homes.insert((&init.host, init.pid, comm), home);
+        }
+    }
+    groups
+}
+
+fn communicator(members: &[&Init]) -> Communicator {
+    let mut members = members.to_vec();
+    members.sort_by_key(|init| init.rank);
+    let known: Vec<(u32, Timings)> = members
+        .iter()
+        .filter_map(|init| Some((init.rank, init.timings?)))
+        .collect();
+    let begun: Option<Vec<f64>> = members
+        .iter()
+        .map(|init| Some(init.completed_s? - init.timings?.total_s))
+        .collect();
+    let ended: Option<Vec<f64>> = members.iter().map(|init| init.completed_s).collect();
+    let least = |times: &[f64]| times.iter().copied().reduce(f64::min);
+    let most = |times: &[f64]| times.iter().copied().reduce(f64::max);
+    let begun = begun.filter(|_| !known.is_empty());
+    let elapsed = begun.as_deref().zip(ended.as_deref());
+    let critical_path = critical_path(&known);
+    Communicator {
+        id: members
+            .iter()
+            .find_map(|init| init.id)
+            .map(|id| format!("0x{id:x}")),
+        function: members[0].function.clone(),
+        nranks: members[0].nranks,
+        ranks_known: known.len() as u32,
+        unfinished: members
+            .iter()
+            .filter(|init| !init.is_complete)
+            .map(|init| init.rank)
+            .collect(),
+        elapsed_s: elapsed.and_then(|(begun, ended)| Some(most(ended)? - least(begun)?)),
+        spread_s: begun
+            .as_deref()
+            .and_then(|begun| Some(most(begun)? - least(begun)?)),
+        phases: phases(&known),
+        critical_path_s: critical_path.iter().map(|leg| leg.time_s).sum(),
+        critical_path,
+        ranks: members.iter().map(|init| RankRow::new(init)).collect(),
+    }
+}
+
+fn phases(known: &[(u32, Timings)]) -> Vec<PhaseRow> {
+    let row = |phase: &'static str, of: &dyn Fn(&Timings) -> f64| {
+        let mut times: Vec<(f64, u32)> = known.iter().map(|(rank, t)| (of(t), *rank)).collect();
+        times.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
+        let (shortest, slowest) = (times.first()?, times.last()?);
+        let middle = times.len() / 2;
+        let median = match times.len() % 2 {
+            0 => (times[middle - 1].0 + times[middle].0) / 2.0,
+            _ => times[middle].0,
+        };
+        Some(PhaseRow {
+            phase,
+            slowest_rank: slowest.1,
+            slowest_s: slowest.0,
+            median_s: median,
+            shortest_s: shortest.0,
+        })
+    };
+    let each = PHASES
+        .iter()
+        .enumerate()
+        .filter_map(|(at, phase)| row(phase, &|t| t.phases_s[at]));
+    let mut rows: Vec<PhaseRow> = each.collect();
+    rows.extend(row("total", &|t| t.total_s));
+    rows
+}
+
+/// What NCCL rounds to.
+const RESOLUTION_S: f64 = 0.01;
+
+/// See the top of this file.
+fn critical_path(known: &[(u32, Timings)]) -> Vec<Leg> {
+    // The lowest rank of several; before all others the one that the path is at.
+    let by = |at: Option<u32>, of: &dyn Fn(&Timings) -> f64| {
+        let mut ranks = known.iter();
+        let first = ranks.next()?;
+        let least = ranks.fold(first, |a, b| if of(&b.1) < of(&a.1) { b } else { a });
+        let stays = |(rank, t): &&(u32, Timings)| {
+            Some(*rank) == at && of(t) - of(&least.1) < RESOLUTION_S / 2.0
+        };
+        Some(known.iter().find(stays).unwrap_or(least))
+    };
+    // Of ranks with equal bootstraps, which have 10 ms, the one that was busiest before.
+    let before = |t: &Timings| t.phase("kernels") + t.phase("alloc");
+    let last_in_bootstrap = by(None, &|t| t.phase("bootstrap") - 1e-6 * before(t));
+    let search = |t: &Timings| t.phase("topo") + t.phase("graphs");
+    let at = last_in_bootstrap.map(|(rank, _)| *rank);
+    let last_in_allgathers = by(at, &|t| t.phase("allgathers") - 1e-6 * search(t));
+    let at = last_in_allgathers.map(|(rank, _)| *rank);
+    let last_at_all = by(at, &|t| -(t.phase("connections") + t.phase("rest")));
+    let legs = [
+        (last_in_bootstrap, &["kernels", "alloc", "bootstrap"][..]),
+        (last_in_allgathers, &["topo", "graphs", "allgathers"][..]),
+        (last_at_all, &["connections", "rest"][..]),
+    ];
+    let legs = legs
+        .into_iter()
+        .filter_map(|(of, phases)| Some((of?, phases)));
+    legs.flat_map(|((rank, timings), phases)| {
+        phases.iter().map(|phase| Leg {
+            phase,
+            rank: *rank,
+            time_s: timings.phase(phase),
+        })
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::read;
+
+    /// Lines from the public log in NVIDIA/nccl#1646: eight B200, NCCL 2.25.1.
+    const SLOW_KERNELS: &str = include_str!("../tests/slow_kernels.log");
+
+    #[test]
+    fn the_log_of_nccl_1646_names_kernels_and_rank_4() {
+        let found = communicators(&read(SLOW_KERNELS));
+        let [one] = found.as_slice() else {
+            panic!("{found:?}");
+        };
+        assert_eq!((one.nranks, one.ranks_known), (8, 3));
+        assert_eq!(one.id.as_deref(), Some("0x2fb902677fd5202e"));
+        let four = one.ranks.iter().find(|r| r.rank == 4).expect("rank 4");
+        assert_eq!((four.total_s, four.kernels_s), (Some(54.93), Some(52.94)));
+        let kernels = &one.phases[0];
+        assert_eq!(
+            (kernels.phase, kernels.slowest_rank, kernels.slowest_s),
+            ("kernels", 4, 52.94)
+        );
+        assert_eq!(
+            (one.critical_path[0].rank, one.critical_path[0].time_s),
+            (4, 52.94)
+        );
+        assert!((one.critical_path_s - 54.93).abs() < 0.01, "{one:?}");
+    }
+
+    fn init(rank: u32, id: u64, comm: u64, phases_s: [f64; 8]) -> Init {
+        Init {
+            host: "n1".into(),
+            pid: 100 + rank,
+            rank,
+            nranks: 2,
+            comm: Some(comm),
+            id: Some(id).filter(|id| *id != 0),
+            is_complete: true,
+            timings: Some(Timings {
+                total_s: phases_s.iter().sum(),
+                phases_s,
+            }),
+            ..Init::default()
+        }
+    }
+
+    #[test]
+    fn the_path_goes_by_the_rank_that_came_last() {
+        // Rank 1 loads kernels for longer, so rank 0 waits in bootstrap; rank 0 searches for longer, so rank
+        // 1 waits in the allgathers.
+        let found = communicators(&[
+            init(0, 1, 1, [1.0, 0.1, 2.1, 0.0, 0.9, 0.1, 0.2, 0.0]),
+            init(1, 1, 1, [3.0, 0.1, 0.1, 0.7, 0.2, 0.1, 0.2, 0.0]),
+        ]);
+        let path: Vec<(&str, u32)> = found[0]
+            .critical_path
+            .iter()
+            .map(|l| (l.phase, l.rank))
+            .collect();
+        assert_eq!(
+            path,
+            [
+                ("kernels", 1),
+                ("alloc", 1),
+                ("bootstrap", 1),
+                ("topo", 0),
+                ("graphs", 0),
+                ("allgathers", 0),
+                ("connections", 0),
+                ("rest", 0),
+            ]
+        );
+        assert!((found[0].critical_path_s - 4.4).abs() < 1e-9);
+    }
+
+    #[test]
+    fn splits_belong_together_by_parent_and_colour() {
+        let split = |rank: u32, pid: u32, comm: u64, parent: u64, color: i64| Init {
+            pid,
+            nranks: 1,
+            split: Some((parent, 0, color)),
+            ..init(rank, 0, comm, [0.0; 8])
+        };
+        let found = communicators(&[
+            init(0, 9, 0x10, [0.0; 8]),
+            init(1, 9, 0x20, [0.0; 8]),
+            split(0, 100, 0x11, 0x10, 0),
+            split(0, 101, 0x21, 0x20, 1),
+        ]);
+        let sizes: Vec<usize> = found.iter().map(|c| c.ranks.len()).collect();
+        assert_eq!(sizes, [2, 1, 1]);
+    }
+
+    #[test]
+    fn an_id_that_comes_back_is_another_communicator() {
+        let both = [init(0, 1, 1, [0.0; 8]), init(1, 1, 1, [0.0; 8])];
+        let twice: Vec<Init> = both.iter().chain(&both).cloned().collect();
+        let found = communicators(&twice);
+        assert_eq!(found.len(), 2);
+        assert!(found.iter().all(|c| c.ranks.len() == 2));
+    }
+
+    #[test]
+    fn times_of_day_tell_how_long_it_took_over_ranks() {
+        let at = |init: Init, completed: f64| Init {
+            completed_s: Some(completed),
+            ..init
+        };
+        let found = communicators(&[
+            at(
+                init(0, 1, 1, [3.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
+                105.0,
+            ),
+            at(
+                init(1, 1, 1, [3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
+                105.1,
+            ),
+        ]);
+        let one = &found[0];
+        assert!((one.elapsed_s.expect("times") - 5.1).abs() < 1e-9);
+        assert!((one.spread_s.expect("times") - 2.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_rank_that_never_ends_is_named() {
+        let hung = Init {
+            is_complete: false,
+            timings: None,
+            ..init(1, 1, 1, [0.0; 8])
+        };
+        let found = communicators(&[init(0, 1, 1, [0.0; 8]), hung]);
+        assert_eq!(
+            (found[0].ranks_known, found[0].unfinished.as_slice()),
+            (1, &[1][..])
+        );
+    }
+}
