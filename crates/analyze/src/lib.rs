@@ -20,6 +20,7 @@ pub mod cost;
 pub mod coverage;
 pub mod deaths;
 pub mod diff;
+pub mod efficiency;
 pub mod environment;
 pub mod evidence;
 pub mod executions;
@@ -93,6 +94,8 @@ pub struct Report {
     pub parts: Vec<functions::PartsRow>,
     /// What was done on the communicators, largest total time first.
     pub operations: Vec<operations::Operation>,
+    /// The bandwidths of operations as shares of ceilings, in the order of `operations`.
+    pub efficiency: Vec<efficiency::EfficiencyRow>,
     /// CUDA graphs with NCCL calls, most calls executed first.
     pub graphs: Vec<graphs::GraphRow>,
     /// The first calls on the communicators, longest first.
@@ -482,6 +485,7 @@ impl Analysis {
             problems: job::problems(capture),
             summary: summary::summary(&operations, &warmup),
             warmup,
+            efficiency: efficiency::rows(&operations),
             operations,
             next: String::new(),
             findings: Vec::new(),

@@ -11,6 +11,7 @@ mod clocks;
 pub(crate) mod counters;
 pub mod diff_html;
 pub mod diff_text;
+mod efficiency;
 pub mod events;
 pub mod explain;
 mod fields;

@@ -78,6 +78,14 @@ pub const COLUMNS: &[Word] = &[
     word("waiting",
         "how much of the time was waiting for late ranks: of GPU time in NCCL, or of exposed communication."),
     word("median", "the value in the middle over ranks."),
+    word("given_%", "busbw as a part of the rate that `--ceiling` gave. A rooted function may exceed 100 %, \
+          because its root may be done before the others have their data. So may NVLS, which sends less."),
+    word("bench_%", "busbw as a part of what a benchmark's file (`--ceiling FILE`) has for the same \
+          function, size and number of ranks."),
+    word("best_%", "busbw as a part of the best that this function reached over as many ranks in this \
+          capture, at any size. It says how far a size is from the best one, not whether that is good."),
+    word("blind_%", "the blind spot: the part of a call's GPU time that lies beyond the time of its host \
+          call (median call). A tool that sees host calls only does not see that part."),
     word("over ranks", "which figure the row is about: its least, median and largest rank follow."),
 ];
 
