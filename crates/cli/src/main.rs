@@ -15,12 +15,15 @@ mod bench;
 mod collect;
 mod diff;
 mod doctor;
+mod estimate;
 mod explain;
 mod export;
 mod hang;
 mod help;
 mod judge;
 mod look;
+mod measured;
+mod model;
 mod offsets;
 mod plugin_path;
 mod progress;
@@ -47,6 +50,8 @@ enum Verb {
     Doctor(doctor::Args),
     Hang(hang::Args),
     Export(export::Args),
+    Model(model::Args),
+    Estimate(estimate::Args),
     Judge(Box<judge::Args>),
     Collect(collect::Args),
     Bench(Box<bench::Args>),
@@ -69,6 +74,8 @@ fn main() -> ExitCode {
         Verb::Doctor(args) => doctor::main(args),
         Verb::Hang(args) => hang::main(args),
         Verb::Export(args) => export::main(args),
+        Verb::Model(args) => model::main(args),
+        Verb::Estimate(args) => estimate::main(args),
         Verb::Judge(args) => judge::main(*args),
         Verb::Collect(args) => collect::main(args),
         Verb::Bench(args) => bench::main(*args),

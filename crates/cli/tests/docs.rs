@@ -268,7 +268,7 @@ fn the_page_of_the_command_line_is_what_help_prints() {
 }
 
 /// The schemas, which other tests hold the printed JSON to.
-const SCHEMAS: [(&str, &str); 5] = [
+const SCHEMAS: [(&str, &str); 7] = [
     ("report", include_str!("../../render/schema/report-1.json")),
     ("diff", include_str!("../../render/schema/diff-1.json")),
     (
@@ -276,6 +276,11 @@ const SCHEMAS: [(&str, &str); 5] = [
         include_str!("../../render/schema/variants-1.json"),
     ),
     ("hang", include_str!("../../render/schema/hang-1.json")),
+    ("model", include_str!("../../render/schema/model-1.json")),
+    (
+        "estimate",
+        include_str!("../../render/schema/estimate-1.json"),
+    ),
     ("doctor", include_str!("../schema/doctor-1.json")),
 ];
 
