@@ -8,6 +8,8 @@ from . import _native
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ._native import Table
     from .report import Report
 
@@ -149,19 +151,30 @@ class Capture:
         """Why :attr:`kernels` is empty, in words; None if it has rows."""
         return self._native.no_kernels_because()
 
-    def report(self, *, offsets: str | os.PathLike[str] | None = None) -> Report:
+    def report(
+        self,
+        *,
+        offsets: str | os.PathLike[str] | None = None,
+        ceiling: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
+    ) -> Report:
         """The report, as objects with the fields of ``ncclscope report --json``.
 
         ``offsets`` is what is known of the clocks of the job's hosts, in place of what is found in the
         capture: a file of host, offset_ns and error_ns (CSV or JSON), or ``within=100us``. Raises
         :class:`ncclscope.CaptureError` where it holds none.
 
+        ``ceiling`` is what bandwidths are held against: a rate such as ``"450GB/s"``, a benchmark's file, or
+        several of them. Raises :class:`ValueError` for what is neither, and for a benchmark of other GPUs.
+
             >>> capture.report().operations[0].time_us.p50
             >>> capture.report(offsets="within=1us").clocks
+            >>> capture.report(ceiling="450GB/s").efficiency[0].ceilings[0].share
         """
         from .report import Report
 
-        return Report._of(self._native.report(None if offsets is None else os.fspath(offsets)))
+        one = isinstance(ceiling, (str, os.PathLike))
+        ceilings = [os.fspath(each) for each in ([ceiling] if one else ceiling)]
+        return Report._of(self._native.report(None if offsets is None else os.fspath(offsets), ceilings))
 
     def _repr_html_(self) -> str:
         return self.report()._repr_html_()

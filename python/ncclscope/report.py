@@ -379,6 +379,7 @@ class Operation(Record):
     host_us: Statistics | None
     matched: int
     shortest_us: Statistics | None
+    blind_share: float | None
     algbw_gb_per_s: float | None
     busbw_gb_per_s: float | None
     call_busbw_gb_per_s: float | None
@@ -388,6 +389,34 @@ class Operation(Record):
     replays: int
     percentile_error: float
     on_idle_stream: int
+
+
+class ShareOfCeiling(Record):
+    """A ceiling of a bandwidth, where it comes from, and how much of it was reached."""
+
+    __slots__ = ()
+    source: Literal["given", "bench", "best_here"]
+    named: str
+    ceiling_gb_per_s: float
+    share: float
+
+
+class Efficiency(Record):
+    """The bandwidth of an operation as shares of ceilings."""
+
+    _parts = {"ceilings": ShareOfCeiling}
+    __slots__ = ()
+    communicator: str | None
+    nranks: int | None
+    function: str
+    datatype: str | None
+    bytes: int
+    algorithm: str | None
+    protocol: str | None
+    calls: int
+    busbw_gb_per_s: float
+    ceilings: list[ShareOfCeiling]
+    blind_share: float | None
 
 
 class Warmup(Record):
@@ -1273,6 +1302,7 @@ class Report(Record):
         "functions": Function,
         "callers": Caller,
         "operations": Operation,
+        "efficiency": Efficiency,
         "graphs": GraphRow,
         "warmup": Warmup,
         "settings": Setting,
@@ -1301,6 +1331,7 @@ class Report(Record):
     functions: list[Function]
     callers: list[Caller]
     operations: list[Operation]
+    efficiency: list[Efficiency]
     graphs: list[GraphRow]
     warmup: list[Warmup]
     settings: list[Setting]

@@ -263,6 +263,11 @@ pub fn ratio_of_runs(ratios: &[f64]) -> Option<OfRuns> {
     })
 }
 
+/// Half of a 95 % interval, in standard errors with so many degrees of freedom.
+pub(crate) fn student(freedom: f64) -> f64 {
+    freedom_t(freedom.max(1.0)).inverse_cdf(0.5 + CONFIDENCE / 2.0)
+}
+
 fn freedom_t(freedom: f64) -> StudentsT {
     StudentsT::new(0.0, 1.0, freedom).expect("at least one degree of freedom")
 }

@@ -20,7 +20,9 @@ pub mod cost;
 pub mod coverage;
 pub mod deaths;
 pub mod diff;
+pub mod efficiency;
 pub mod environment;
+pub mod estimate;
 pub mod evidence;
 pub mod executions;
 pub mod findings;
@@ -34,6 +36,7 @@ pub mod job;
 pub mod jobs;
 pub mod matching;
 pub mod mismatch;
+pub mod models;
 pub mod moments;
 pub mod network;
 pub mod nodes;
@@ -95,6 +98,8 @@ pub struct Report {
     pub parts: Vec<functions::PartsRow>,
     /// What was done on the communicators, largest total time first.
     pub operations: Vec<operations::Operation>,
+    /// The bandwidths of operations as shares of ceilings, in the order of `operations`.
+    pub efficiency: Vec<efficiency::EfficiencyRow>,
     /// CUDA graphs with NCCL calls, most calls executed first.
     pub graphs: Vec<graphs::GraphRow>,
     /// From the start of the processes to their first calls; `ncclscope startup` prints it.
@@ -503,6 +508,7 @@ impl Analysis {
             summary: summary::summary(&operations, &warmup),
             startup: self.startup.finish(capture),
             warmup,
+            efficiency: efficiency::rows(&operations),
             operations,
             next: String::new(),
             findings: Vec::new(),

@@ -6,6 +6,7 @@
 //! most time, by the best clock there is; the command can be typed as it stands.
 
 use crate::completeness::NOT_COUNTED;
+use crate::efficiency::EfficiencyRow;
 use crate::operations::Operation;
 use crate::spelling::{percent, size, three, time, word};
 use crate::statistics::Statistics;
@@ -206,7 +207,14 @@ pub fn figures(report: &Report) -> Vec<String> {
         let busbw = three(operation.busbw_gb_per_s?);
         let function = operation.function.as_deref()?;
         let size = size(operation.bytes?);
-        Some(format!("{function} of {size} at {busbw} GB/s (busbw)"))
+        let row = report.efficiency.iter().find(|row| row.is_of(operation));
+        let share = row.and_then(EfficiencyRow::from_outside);
+        let share = share.map_or(String::new(), |of| {
+            format!(", {} of {}", percent(of.share), of.named)
+        });
+        Some(format!(
+            "{function} of {size} at {busbw} GB/s (busbw{share})"
+        ))
     }));
     figures
 }

@@ -8,6 +8,7 @@
 //! Rule: ranks make the same calls in the same order, because the lead alone decides.
 
 pub mod calls;
+pub mod ceiling;
 pub mod cuda;
 pub mod datatype;
 pub mod function;

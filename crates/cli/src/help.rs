@@ -33,6 +33,10 @@ const GROUPS: [(&str, &[[&str; 3]]); 4] = [
     ]),
     ("Measure", &[
         ["bench", "how fast NCCL is here, call by call", "ncclscope bench all_reduce -b 1K -e 1G -f 4"],
+        ["model", "what a call would cost at another size, or on more ranks",
+            "ncclscope model bench.json --size 64MiB --ranks 64"],
+        ["estimate", "what communication costs one forward pass of a model",
+            "ncclscope estimate --layers 32 --per-layer 2 --bytes 8M --from bench.json"],
         ["judge", "is a profiler complete, right and cheap?",
             "ncclscope judge --work bench -- all_reduce -b 1K"],
     ]),

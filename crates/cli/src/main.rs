@@ -15,12 +15,15 @@ mod bench;
 mod collect;
 mod diff;
 mod doctor;
+mod estimate;
 mod explain;
 mod export;
 mod hang;
 mod help;
 mod judge;
 mod look;
+mod measured;
+mod model;
 mod offsets;
 mod plugin_path;
 mod progress;
@@ -49,6 +52,8 @@ enum Verb {
     Hang(hang::Args),
     Startup(startup::Args),
     Export(export::Args),
+    Model(model::Args),
+    Estimate(estimate::Args),
     Judge(Box<judge::Args>),
     Collect(collect::Args),
     Bench(Box<bench::Args>),
@@ -72,6 +77,8 @@ fn main() -> ExitCode {
         Verb::Hang(args) => hang::main(args),
         Verb::Startup(args) => startup::main(args),
         Verb::Export(args) => export::main(args),
+        Verb::Model(args) => model::main(args),
+        Verb::Estimate(args) => estimate::main(args),
         Verb::Judge(args) => judge::main(*args),
         Verb::Collect(args) => collect::main(args),
         Verb::Bench(args) => bench::main(*args),

@@ -33,6 +33,10 @@ pub struct Args {
     /// Print what the words and figures mean
     #[arg(long, conflicts_with = "json")]
     explain: bool,
+    /// Hold each bandwidth against a ceiling: a rate (450GB/s, of a GPU's links in one direction) or a file
+    /// of `ncclscope bench --json` or nccl-tests from the same kind of machine; may be given several times
+    #[arg(long, value_name = "RATE|FILE")]
+    ceiling: Vec<String>,
     #[command(flatten)]
     offsets: crate::offsets::Offsets,
     #[command(flatten)]
@@ -47,7 +51,7 @@ const MOST_WITH_LANES: u64 = 600 << 20;
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let given = args.offsets.read()?;
     let is_given = given.is_some();
-    let (report, capture) = progress::show("reading", |progress| {
+    let (mut report, capture) = progress::show("reading", |progress| {
         let source = Source::open(&args.capture, progress).map_err(hinted)?;
         // Lanes need all calls in memory.
         if args.html.is_none() || progress.of.load(Relaxed) > MOST_WITH_LANES {
@@ -56,6 +60,9 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         let capture = source.load(progress);
         Ok((analyze::report_with(&capture, given), Some(capture)))
     })?;
+    let ceilings = bench::ceiling::read_all(&args.ceiling, &report.job.gpu)?;
+    analyze::efficiency::hold_against(&mut report.efficiency, &ceilings);
+    let report = report;
     let write_html = |out: &mut dyn Write| {
         let timeline = capture
             .as_ref()

@@ -268,7 +268,7 @@ fn the_page_of_the_command_line_is_what_help_prints() {
 }
 
 /// The schemas, which other tests hold the printed JSON to.
-const SCHEMAS: [(&str, &str); 6] = [
+const SCHEMAS: [(&str, &str); 8] = [
     ("report", include_str!("../../render/schema/report-1.json")),
     ("diff", include_str!("../../render/schema/diff-1.json")),
     (
@@ -279,6 +279,11 @@ const SCHEMAS: [(&str, &str); 6] = [
     (
         "startup",
         include_str!("../../render/schema/startup-1.json"),
+    ),
+    ("model", include_str!("../../render/schema/model-1.json")),
+    (
+        "estimate",
+        include_str!("../../render/schema/estimate-1.json"),
     ),
     ("doctor", include_str!("../schema/doctor-1.json")),
 ];

@@ -165,19 +165,31 @@ impl Capture {
         analyze::streams::kernels::why_none(&self.inner.capture)
     }
 
-    /// The report. `offsets` is what `ncclscope report --offsets` takes; raises `ncclscope.CaptureError`
-    /// where it names none.
-    fn report(&self, py: Python<'_>, offsets: Option<PathBuf>) -> PyResult<Report> {
-        let Some(offsets) = offsets else {
-            let report = py.detach(|| self.inner.report().clone());
-            return Ok(Report(report));
+    /// The report. `offsets` and `ceilings` are what `ncclscope report --offsets` and `--ceiling` take.
+    /// Raises `ncclscope.CaptureError` where there are no offsets, and ValueError for what is no ceiling.
+    fn report(
+        &self,
+        py: Python<'_>,
+        offsets: Option<PathBuf>,
+        ceilings: Vec<String>,
+    ) -> PyResult<Report> {
+        let mut report = match offsets {
+            None => py.detach(|| self.inner.report().clone()),
+            Some(offsets) => {
+                let given = match Given::read(&offsets) {
+                    Ok(given) => Some(given),
+                    Err(error) => return Err(unreadable(py, error.to_string(), error.hint())?),
+                };
+                Arc::new(py.detach(|| analyze::report_with(&self.inner.capture, given)))
+            }
         };
-        let given = match Given::read(&offsets) {
-            Ok(given) => Some(given),
-            Err(error) => return Err(unreadable(py, error.to_string(), error.hint())?),
-        };
-        let report = py.detach(|| analyze::report_with(&self.inner.capture, given));
-        Ok(Report(Arc::new(report)))
+        if !ceilings.is_empty() {
+            let found = bench::ceiling::read_all(&ceilings, &report.job.gpu);
+            let found = found.map_err(|error| PyValueError::new_err(format!("{error:#}")))?;
+            let report = Arc::make_mut(&mut report);
+            analyze::efficiency::hold_against(&mut report.efficiency, &found);
+        }
+        Ok(Report(report))
     }
 
     /// Whether the job hangs; `after` is from how many seconds on a wait is a hang.

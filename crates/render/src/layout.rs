@@ -136,6 +136,11 @@ impl Page {
         self.wrap("  ", "    ", text);
     }
 
+    /// A line as it is, such as one of a plot.
+    pub(crate) fn plain(&mut self, text: &str) {
+        self.text.extend(text.bytes().chain([b'\n']));
+    }
+
     /// An empty line.
     pub fn gap(&mut self) {
         self.text.push(b'\n');

@@ -66,6 +66,7 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
     crate::steps::steps(report, &mut page);
     ranks(report, &mut page);
     operations(report, &mut page);
+    crate::efficiency::efficiency(report, &mut page);
     crate::callers::callers(report, &mut page);
     crate::graphs::graphs(report, &mut page);
     crate::streams::streams(report, &mut page);

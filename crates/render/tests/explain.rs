@@ -37,6 +37,19 @@ fn every_head_of_a_column_is_explained() {
         render::text::write(&report, options, &mut Vec::new()).expect("printed");
         let hang = analyze::hang::hang(&capture, &analyze::hang::Conditions::default());
         render::hang::text(&hang, true, Default::default(), &mut Vec::new()).expect("printed");
+        let measured = analyze::models::of_operations(&report.operations, &report.communicators);
+        let models = analyze::models::fit(&measured);
+        let twice = models
+            .first()
+            .and_then(|model| model.predict(1 << 24, model.of.nranks, None));
+        let answer = render::model::Answer {
+            schema: render::model::SCHEMA,
+            sources: Vec::new(),
+            predictions: twice.into_iter().cycle().take(2).collect(),
+            models,
+            notes: Vec::new(),
+        };
+        render::model::text(&answer, true, Default::default(), &mut Vec::new()).expect("printed");
         let mut page = Vec::new();
         render::html::write(&report, &mut page).expect("written");
         pages += &String::from_utf8(page).expect("UTF-8");

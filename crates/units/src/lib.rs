@@ -52,9 +52,53 @@ pub fn nanos(text: &str, bare: Option<f64>) -> Option<f64> {
     Some(number * unit).filter(|ns| ns.is_finite())
 }
 
+/// The GB/s (10⁹ bytes a second) of `450GB/s`, `1.8 TB/s` or `400Gbit/s`. Rates count in powers of ten, as
+/// links and nccl-tests do. `b` and `bit` are bits, `B` is bytes.
+pub fn gb_per_s(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let number: f64 = text[..digits].parse().ok()?;
+    let unit = text[digits..].trim_start().strip_suffix("/s")?;
+    let (prefix, bytes) = match (
+        unit.strip_suffix("bit").or(unit.strip_suffix('b')),
+        unit.strip_suffix('B'),
+    ) {
+        (Some(prefix), _) => (prefix, 1.0 / 8.0),
+        (_, Some(prefix)) => (prefix, 1.0),
+        _ => return None,
+    };
+    let scale = match prefix {
+        "M" => 1e-3,
+        "G" => 1.0,
+        "T" => 1e3,
+        _ => return None,
+    };
+    Some(number * bytes * scale).filter(|rate| rate.is_finite() && *rate > 0.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_count_in_powers_of_ten() {
+        for (text, expected) in [
+            ("450GB/s", 450.0),
+            (" 1.8 TB/s ", 1800.0),
+            ("400Gbit/s", 50.0),
+            ("400Gb/s", 50.0),
+            ("500MB/s", 0.5),
+        ] {
+            assert_eq!(gb_per_s(text), Some(expected), "{text}");
+        }
+        for text in [
+            "", "450", "450GB", "GB/s", "0GB/s", "-1GB/s", "450gB/s", "450GiB/s", "4 bit/s",
+        ] {
+            assert_eq!(gb_per_s(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn sizes_count_in_powers_of_1024() {

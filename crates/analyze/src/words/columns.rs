@@ -101,6 +101,33 @@ pub const COLUMNS: &[Word] = &[
     word("waiting",
         "how much of the time was waiting for late ranks: of GPU time in NCCL, or of exposed communication."),
     word("median", "the value in the middle over ranks."),
+    word("given_%", "busbw as a part of the rate that `--ceiling` gave. A rooted function may exceed 100 %, \
+          because its root may be done before the others have their data. So may NVLS, which sends less."),
+    word("bench_%", "busbw as a part of what a benchmark's file (`--ceiling FILE`) has for the same \
+          function, size and number of ranks."),
+    word("best_%", "busbw as a part of the best that this function reached over as many ranks in this \
+          capture, at any size. It says how far a size is from the best one, not whether that is good."),
+    word("blind_%", "the blind spot: the part of a call's GPU time that lies beyond the time of its host \
+          call (median call). A tool that sees host calls only does not see that part."),
+    word("alpha", "α of a cost model: the latency of one step, µs. An AllReduce by a ring over n ranks \
+          has 2(n-1) steps."),
+    word("beta_bw", "1/β of a cost model: the bandwidth of the busiest link, GB/s, which busbw comes to \
+          at large sizes."),
+    word("latency", "of a cost model: the time of no bytes, which is α by the number of steps."),
+    word("half_size", "the size that takes as much time for its bytes as for latency: half of the \
+          bandwidth is reached there. Smaller sizes are bound by latency, larger ones by bandwidth."),
+    word("residual_%", "how far a measurement is above its cost model, in % of the model; of a model, the \
+          median over sizes, without sign."),
+    word("worst_%", "the largest distance of a measurement from its cost model, in % of the model."),
+    word("regime", "whether a size is bound by `latency` or by `bandwidth`, by its cost model."),
+    word("sizes", "from the smallest size that was measured to the largest."),
+    word("measured", "the time that was measured."),
+    word("model", "the time by the cost model; see docs/reference/model.md."),
+    word("low", "the lower end of the 95 % interval."),
+    word("high", "the upper end of the 95 % interval."),
+    word("outside_size", "how many times larger or smaller than any size that was measured; `within` if \
+          between two."),
+    word("outside_ranks", "how many times more or fewer ranks than were measured."),
     word("over ranks", "which figure the row is about: its least, median and largest rank follow."),
 ];
 

@@ -10,7 +10,7 @@ announced 6, ABI v5
 []
 []
 []
---- ncclscope report capture --json | jq '.operations[0] | .host_us = (.host_us != null)'
+--- ncclscope report capture --json | jq '.operations[0] | .host_us = (.host_us != null) | .blind_share = (.blind_share != null)'
 {
   "communicator": "a37d5f01a3151d04",
   "nranks": 2,
@@ -46,6 +46,7 @@ announced 6, ABI v5
     "p99": null,
     "max": 13.504
   },
+  "blind_share": true,
   "algbw_gb_per_s": 77.74139976275207,
   "busbw_gb_per_s": 77.74139976275207,
   "call_busbw_gb_per_s": 77.74139976275207,

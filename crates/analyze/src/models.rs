@@ -1,0 +1,587 @@
+//! How long would it take with another size, or on more ranks: cost models of what was measured.
+//!
+//! [`fit`] makes a [`CostModel`] of [`Measurement`]s with the same function, algorithm, protocol and group of
+//! ranks. The model is Hockney's: a message of m bytes takes α + βm. A collective is so many of these in a
+//! row, and sends so many bytes over the busiest link ([`Formula`]), so its time is a line over the size S: t
+//! = steps × α + volume × β × S. [`CostModel::predict`] says the time of another size or number of ranks, and
+//! how far outside the measurements that is.
+//!
+//! The line is fitted by least squares of relative errors, because times span four powers of ten and their
+//! noise grows with them. Intervals are Student's, of the line's two parameters and, for a prediction, of a
+//! single measurement. They assume that the line is right. Where it is not, for example because NCCL uses
+//! more channels from some size on, the residuals show that: they stand beside every model.
+//!
+//! Rule: a model is fitted to three sizes or more, never to two. What the formula does not know (NVLS,
+//! CollNet and PAT over other numbers of ranks) is not predicted.
+//!
+//! Sources: R. W. Hockney, "The communication challenge for MPP", Parallel Computing 20(3), 1994, for the
+//! line and the size at which half of the bandwidth is reached; R. Thakur, R. Rabenseifner and W. Gropp,
+//! "Optimization of collective communication operations in MPICH", International Journal of High Performance
+//! Computing Applications 19(1), 2005, for steps and volumes; P. Sanders, J. Speck and J. L. Träff, "Two-tree
+//! algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing 35(12), 2009, for trees;
+//! N. R. Draper and H. Smith, "Applied regression analysis", 3rd edition, 1998, for weights and intervals.
+
+use crate::bandwidth::Bandwidth;
+use crate::interval::student;
+use crate::job::CommunicatorRow;
+use crate::operations::Operation;
+use crate::spelling::size;
+use crate::statistics::median;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Fewer sizes than this make no model.
+pub const LEAST_SIZES: usize = 3;
+
+/// What a model is of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Subject {
+    /// Communicator id; null for a benchmark's table.
+    pub communicator: Option<String>,
+    /// Function, as captures name it.
+    pub function: String,
+    /// Algorithm; null where nobody says. Collectives are then taken for rings.
+    pub algorithm: Option<String>,
+    /// Protocol; null where nobody says, and for a model of all protocols together.
+    pub protocol: Option<String>,
+    /// Ranks.
+    pub nranks: u32,
+    /// Nodes; null where that is not known.
+    pub nnodes: Option<u32>,
+}
+
+/// What was measured at one size.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measurement {
+    /// What it is of.
+    pub of: Subject,
+    /// Bytes by the convention of nccl-tests.
+    pub bytes: u64,
+    /// How long the operation took: that of the median operation's shortest rank, or a benchmark's mean.
+    pub time_us: f64,
+}
+
+/// How often α and β are paid.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Formula {
+    /// Messages in a row.
+    pub steps: f64,
+    /// What the busiest link carries, as a part of the size.
+    pub volume: f64,
+    /// The same in words.
+    pub words: &'static str,
+}
+
+impl Formula {
+    /// The formula of a function over so many ranks; `None` where there is none, and over one rank. A tree is
+    /// a chain within a node, and binary between nodes. Where nodes are not known, it is binary between
+    /// ranks.
+    pub fn of(
+        function: &str,
+        algorithm: Option<&str>,
+        nranks: u32,
+        nnodes: Option<u32>,
+    ) -> Option<Formula> {
+        let n = f64::from(nranks);
+        if nranks < 2 {
+            return None;
+        }
+        let nodes = f64::from(nnodes.unwrap_or(nranks).clamp(1, nranks));
+        let depth = (n / nodes - 1.0) + nodes.log2();
+        let p2p = matches!(function, "Send" | "Recv" | "SendRecv");
+        let (steps, volume, words) = match (function, algorithm) {
+            _ if p2p => (1.0, 1.0, "α + βS"),
+            ("AlltoAll" | "Gather" | "Scatter", _) => (n - 1.0, (n - 1.0) / n, "(n-1)(α + βS/n)"),
+            ("AllReduce", Some("TREE")) if nnodes.is_none() => {
+                (2.0 * depth, 2.0, "2 log2(n) α + 2βS")
+            }
+            ("AllReduce", Some("TREE")) => {
+                (2.0 * depth, 2.0, "2 (n/nodes - 1 + log2(nodes)) α + 2βS")
+            }
+            (_, Some(algorithm)) if algorithm != "RING" => return None,
+            ("AllReduce", _) => (2.0 * (n - 1.0), 2.0 * (n - 1.0) / n, "2(n-1)(α + βS/n)"),
+            ("AllGather" | "ReduceScatter", _) => (n - 1.0, (n - 1.0) / n, "(n-1)(α + βS/n)"),
+            ("Broadcast" | "Reduce", _) => (n - 1.0, 1.0, "(n-1)α + βS"),
+            _ => return None,
+        };
+        Some(Formula {
+            steps,
+            volume,
+            words,
+        })
+    }
+}
+
+/// A measurement beside its model.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sampled {
+    /// Bytes by the convention of nccl-tests.
+    pub bytes: u64,
+    /// As measured.
+    pub time_us: f64,
+    /// By the model.
+    pub model_us: f64,
+    /// What the measurement is above the model, as a share of the model.
+    pub residual_share: f64,
+    /// `latency` below the size at which half of the bandwidth is reached, `bandwidth` from there on.
+    pub regime: &'static str,
+}
+
+/// A model: a line over the size, and what the formula makes of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CostModel {
+    /// What it is of.
+    #[serde(flatten)]
+    pub of: Subject,
+    /// The formula; null where the algorithm has none here. The model then holds for this number of ranks
+    /// only.
+    pub formula: Option<&'static str>,
+    /// Smallest size that was measured.
+    pub least_bytes: u64,
+    /// Largest.
+    pub most_bytes: u64,
+    /// The time of no bytes, µs.
+    pub latency_us: f64,
+    /// Its 95 % interval.
+    pub latency_interval_us: Option<(f64, f64)>,
+    /// α, the latency of one step, µs.
+    pub alpha_us: Option<f64>,
+    /// Its 95 % interval.
+    pub alpha_interval_us: Option<(f64, f64)>,
+    /// 1/β, the bandwidth of the busiest link: what `busbw` comes to at large sizes. Null if times do not
+    /// grow with the size.
+    pub beta_gb_per_s: Option<f64>,
+    /// Its 95 % interval.
+    pub beta_interval_gb_per_s: Option<(f64, f64)>,
+    /// The size that takes as much time for its bytes as for latency: half of the bandwidth is reached.
+    pub half_bytes: Option<f64>,
+    /// Median size of the residuals, as a share of the model.
+    pub residual_p50_share: f64,
+    /// The largest.
+    pub residual_max_share: f64,
+    /// The measurements, smallest size first.
+    pub samples: Vec<Sampled>,
+    #[serde(skip)]
+    line: Line,
+}
+
+/// t = at_zero + slope × S, in µs and bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Line {
+    at_zero: f64,
+    slope: f64,
+    /// Variance of `at_zero`, of `slope`, and their covariance.
+    covariance: [f64; 3],
+    /// Variance of a relative residual.
+    variance: f64,
+    freedom: f64,
+}
+
+impl Line {
+    fn at(&self, bytes: f64) -> f64 {
+        self.at_zero + self.slope * bytes
+    }
+
+    /// Least squares of relative errors: with t the measured time, 1 = at_zero/t + slope × S/t. A parameter
+    /// below zero means nothing, so the other is then fitted alone.
+    fn fit(points: &[(f64, f64)]) -> Line {
+        let parameters = |with_zero: bool, with_slope: bool| {
+            let [mut uu, mut uv, mut vv, mut u1, mut v1] = [0.0; 5];
+            for (bytes, us) in points {
+                let u = if with_zero { 1.0 / us } else { 0.0 };
+                let v = if with_slope { bytes / us } else { 0.0 };
+                uu += u * u;
+                uv += u * v;
+                vv += v * v;
+                u1 += u;
+                v1 += v;
+            }
+            let determinant = uu * vv - uv * uv;
+            let (at_zero, slope, inverse) = match (with_zero, with_slope) {
+                (true, true) => (
+                    (vv * u1 - uv * v1) / determinant,
+                    (uu * v1 - uv * u1) / determinant,
+                    [vv / determinant, uu / determinant, -uv / determinant],
+                ),
+                (true, false) => (u1 / uu, 0.0, [1.0 / uu, 0.0, 0.0]),
+                _ => (0.0, v1 / vv, [0.0, 1.0 / vv, 0.0]),
+            };
+            let fitted = f64::from(u8::from(with_zero) + u8::from(with_slope));
+            let freedom = points.len() as f64 - fitted;
+            let squares: f64 = points
+                .iter()
+                .map(|(bytes, us)| ((at_zero + slope * bytes) / us - 1.0).powi(2))
+                .sum();
+            let variance = squares / freedom;
+            Line {
+                at_zero,
+                slope,
+                covariance: inverse.map(|part| part * variance),
+                variance,
+                freedom,
+            }
+        };
+        let both = parameters(true, true);
+        match (both.at_zero >= 0.0, both.slope >= 0.0) {
+            (true, true) => both,
+            (false, _) => parameters(false, true),
+            (true, false) => parameters(true, false),
+        }
+    }
+
+    /// Half of the 95 % interval of a figure with this variance.
+    fn half(&self, variance: f64) -> f64 {
+        student(self.freedom) * variance.max(0.0).sqrt()
+    }
+}
+
+/// A prediction.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// What it is of: the ranks and nodes that were asked for.
+    #[serde(flatten)]
+    pub of: Subject,
+    /// Bytes by the convention of nccl-tests.
+    pub bytes: u64,
+    /// The time.
+    pub time_us: f64,
+    /// Where a measurement would lie in 95 of 100 cases, if the formula is right.
+    pub interval_us: (f64, f64),
+    /// Bus bandwidth at that time.
+    pub busbw_gb_per_s: Option<f64>,
+    /// How many times larger than the largest size that was measured, or smaller than the smallest; 1 within.
+    pub size_outside_ratio: f64,
+    /// How many times more ranks than measured, or fewer; 1 for as many.
+    pub ranks_outside_ratio: f64,
+    /// What it rests on, and how far outside of that it is.
+    pub basis: String,
+}
+
+impl CostModel {
+    fn new(of: Subject, mut points: Vec<(u64, f64)>) -> Option<CostModel> {
+        points.retain(|(_, us)| us.is_finite() && *us > 0.0);
+        points.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        let mut sizes: Vec<u64> = points.iter().map(|(bytes, _)| *bytes).collect();
+        sizes.dedup();
+        if sizes.len() < LEAST_SIZES {
+            return None;
+        }
+        let floats: Vec<(f64, f64)> = points.iter().map(|(b, us)| (*b as f64, *us)).collect();
+        let line = Line::fit(&floats);
+        let formula = Formula::of(&of.function, of.algorithm.as_deref(), of.nranks, of.nnodes);
+        let interval = |value: f64, variance: f64| {
+            let half = line.half(variance);
+            (f64::max(value - half, 0.0), value + half)
+        };
+        let latency_interval = interval(line.at_zero, line.covariance[0]);
+        let slope_interval = interval(line.slope, line.covariance[1]);
+        // µs a byte: 1/1000 of these are 1 GB/s.
+        let rate = |slope: f64| Some(formula?.volume / slope / 1e3).filter(|r| r.is_finite());
+        let alpha = |us: f64| Some(us / formula?.steps);
+        let half_bytes = Some(line.at_zero / line.slope).filter(|_| line.slope > 0.0);
+        let regime = |bytes: u64| match half_bytes {
+            Some(half) if bytes as f64 >= half => "bandwidth",
+            _ => "latency",
+        };
+        let samples: Vec<Sampled> = points
+            .iter()
+            .map(|(bytes, time_us)| {
+                let model_us = line.at(*bytes as f64);
+                Sampled {
+                    bytes: *bytes,
+                    time_us: *time_us,
+                    model_us,
+                    residual_share: time_us / model_us - 1.0,
+                    regime: regime(*bytes),
+                }
+            })
+            .collect();
+        let mut residuals: Vec<f64> = samples.iter().map(|s| s.residual_share.abs()).collect();
+        residuals.sort_by(f64::total_cmp);
+        Some(CostModel {
+            formula: formula.map(|formula| formula.words),
+            least_bytes: *sizes.first()?,
+            most_bytes: *sizes.last()?,
+            latency_us: line.at_zero,
+            latency_interval_us: Some(latency_interval),
+            alpha_us: alpha(line.at_zero),
+            alpha_interval_us: alpha(latency_interval.0).zip(alpha(latency_interval.1)),
+            beta_gb_per_s: rate(line.slope),
+            beta_interval_gb_per_s: rate(slope_interval.1).zip(rate(slope_interval.0)),
+            half_bytes,
+            residual_p50_share: median(&residuals)?,
+            residual_max_share: *residuals.last()?,
+            samples,
+            line,
+            of,
+        })
+    }
+
+    /// The time of `bytes` over `nranks` ranks on `nnodes` nodes; without these, on as many ranks a node as
+    /// measured. `None` where the algorithm has no formula for another number of ranks.
+    pub fn predict(&self, bytes: u64, nranks: u32, nnodes: Option<u32>) -> Option<Prediction> {
+        let as_measured = self.of.nnodes.filter(|nodes| *nodes > 0).map(|nodes| {
+            let of_a_node = (self.of.nranks / nodes).max(1);
+            nranks.div_ceil(of_a_node)
+        });
+        let nnodes = nnodes.or(as_measured);
+        let same = (nranks, nnodes) == (self.of.nranks, self.of.nnodes);
+        let formula = |nranks, nnodes| {
+            let algorithm = self.of.algorithm.as_deref();
+            Formula::of(&self.of.function, algorithm, nranks, nnodes)
+        };
+        let (steps, volume) = match same {
+            true => (1.0, 1.0),
+            false => {
+                let there = formula(nranks, nnodes)?;
+                let here = formula(self.of.nranks, self.of.nnodes)?;
+                (there.steps / here.steps, there.volume / here.volume)
+            }
+        };
+        let weighed = volume * bytes as f64;
+        let time_us = self.line.at_zero * steps + self.line.slope * weighed;
+        let [zero, slope, both] = self.line.covariance;
+        let of_line =
+            steps * steps * zero + weighed * weighed * slope + 2.0 * steps * weighed * both;
+        let half = self
+            .line
+            .half(of_line + self.line.variance * time_us * time_us);
+        let bytes_f = bytes.max(1) as f64;
+        let size_outside_ratio = (bytes_f / self.most_bytes as f64)
+            .max(self.least_bytes as f64 / bytes_f)
+            .max(1.0);
+        let ranks = f64::from(nranks) / f64::from(self.of.nranks);
+        let ranks_outside_ratio = ranks.max(1.0 / ranks);
+        let mut basis = format!(
+            "{} sizes from {} to {} on {} ranks",
+            self.samples.len(),
+            size(self.least_bytes),
+            size(self.most_bytes),
+            self.of.nranks
+        );
+        if size_outside_ratio > 1.0 {
+            let way = match bytes > self.most_bytes {
+                true => "larger than the largest",
+                false => "smaller than the smallest",
+            };
+            basis += &format!("; {size_outside_ratio:.1} times {way} of them");
+        }
+        if !same {
+            basis += &format!(
+                "; {ranks_outside_ratio:.1} times {} ranks, if α and β stay the same",
+                if nranks >= self.of.nranks {
+                    "as many"
+                } else {
+                    "fewer"
+                }
+            );
+        }
+        let busbw = Bandwidth::of(&self.of.function, Some(nranks), bytes, time_us).ok();
+        Some(Prediction {
+            of: Subject {
+                nranks,
+                nnodes,
+                ..self.of.clone()
+            },
+            bytes,
+            time_us,
+            interval_us: (f64::max(time_us - half, 0.0), time_us + half),
+            busbw_gb_per_s: busbw.and_then(|b| b.busbw_gb_per_s),
+            size_outside_ratio,
+            ranks_outside_ratio,
+            basis,
+        })
+    }
+}
+
+/// The models of measurements, each of one subject. Where a protocol was measured at too few sizes, there is
+/// one of all protocols together.
+pub fn fit(measured: &[Measurement]) -> Vec<CostModel> {
+    let mut by: BTreeMap<&Subject, Vec<(u64, f64)>> = BTreeMap::new();
+    for of in measured {
+        by.entry(&of.of).or_default().push((of.bytes, of.time_us));
+    }
+    let mut models = Vec::new();
+    let mut together: BTreeMap<Subject, (Vec<(u64, f64)>, bool)> = BTreeMap::new();
+    for (of, points) in by {
+        let model = CostModel::new(of.clone(), points.clone());
+        let of = Subject {
+            protocol: None,
+            ..of.clone()
+        };
+        let all = together.entry(of).or_default();
+        all.0.extend(points);
+        all.1 |= model.is_none();
+        models.extend(model);
+    }
+    for (of, (points, too_few)) in together {
+        if too_few && models.iter().all(|model| model.of != of) {
+            models.extend(CostModel::new(of, points));
+        }
+    }
+    models.sort_by(|a, b| a.of.cmp(&b.of));
+    models
+}
+
+/// What a report's operations measured. Warm-ups and waiting for late ranks are not in it.
+pub fn of_operations(
+    operations: &[Operation],
+    communicators: &[CommunicatorRow],
+) -> Vec<Measurement> {
+    let one = |operation: &Operation| {
+        let time = match operation.is_p2p() {
+            true => operation.time_us,
+            false => operation.shortest_us,
+        };
+        let id = operation.communicator.as_deref();
+        let communicator = communicators
+            .iter()
+            .find(|c| Some(c.communicator.as_str()) == id);
+        Some(Measurement {
+            of: Subject {
+                communicator: operation.communicator.clone(),
+                function: operation.function.clone()?,
+                algorithm: operation.algorithm.clone(),
+                protocol: operation.protocol.clone(),
+                nranks: operation.nranks?,
+                nnodes: communicator.and_then(|c| c.nnodes),
+            },
+            bytes: operation.bytes?,
+            time_us: time?.p50?,
+        })
+    };
+    operations.iter().filter_map(one).collect()
+}
+
+/// The prediction of the model that is nearest to what is asked: fewest times outside, then shortest time,
+/// because NCCL takes the protocol that it expects to be fastest.
+pub fn nearest(
+    models: &[CostModel],
+    function: &str,
+    bytes: u64,
+    nranks: Option<u32>,
+    nnodes: Option<u32>,
+) -> Option<Prediction> {
+    let of = models.iter().filter(|model| model.of.function == function);
+    let predictions =
+        of.filter_map(|model| model.predict(bytes, nranks.unwrap_or(model.of.nranks), nnodes));
+    predictions.min_by(|a, b| {
+        let outside = |p: &Prediction| p.size_outside_ratio * p.ranks_outside_ratio;
+        outside(a)
+            .total_cmp(&outside(b))
+            .then(a.time_us.total_cmp(&b.time_us))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subject(algorithm: &str, nranks: u32) -> Subject {
+        Subject {
+            communicator: None,
+            function: "AllReduce".to_owned(),
+            algorithm: Some(algorithm.to_owned()),
+            protocol: None,
+            nranks,
+            nnodes: None,
+        }
+    }
+
+    /// Exact times by the formula, with α in µs and the bandwidth in GB/s.
+    fn made(of: &Subject, alpha: f64, rate: f64, noise: f64) -> Vec<Measurement> {
+        let algorithm = of.algorithm.as_deref();
+        let formula = Formula::of(&of.function, algorithm, of.nranks, of.nnodes).expect("known");
+        let sizes = (10..=30).step_by(2).map(|power| 1u64 << power);
+        let noises = [1.0, -0.5, 0.3, -1.0, 0.7, -0.2];
+        sizes
+            .zip(noises.iter().cycle())
+            .map(|(bytes, n)| Measurement {
+                of: of.clone(),
+                bytes,
+                time_us: (formula.steps * alpha + formula.volume * bytes as f64 / rate / 1e3)
+                    * (1.0 + n * noise),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_ring_and_a_tree_are_recovered_and_predicted_on_more_ranks() {
+        for algorithm in ["RING", "TREE"] {
+            let of = subject(algorithm, 8);
+            let models = fit(&made(&of, 3.0, 200.0, 0.02));
+            let [model] = &models[..] else {
+                panic!("{models:?}");
+            };
+            let (alpha, rate) = (model.alpha_us.expect("α"), model.beta_gb_per_s.expect("β"));
+            assert!((alpha / 3.0 - 1.0).abs() < 0.01, "{algorithm}: {alpha}");
+            assert!((rate / 200.0 - 1.0).abs() < 0.01, "{algorithm}: {rate}");
+            let within = |of: Option<(f64, f64)>, truth: f64| {
+                of.is_some_and(|(low, high)| low < truth && truth < high)
+            };
+            assert!(
+                within(model.alpha_interval_us, 3.0) && within(model.beta_interval_gb_per_s, 200.0)
+            );
+            assert!(model.residual_max_share < 0.03);
+            let asked = model.predict(1 << 32, 64, None).expect("a formula");
+            let formula = Formula::of("AllReduce", Some(algorithm), 64, None).expect("known");
+            let expected = formula.steps * 3.0 + formula.volume * (1u64 << 32) as f64 / 2e5;
+            assert!((asked.time_us / expected - 1.0).abs() < 0.01, "{asked:?}");
+            assert_eq!(
+                (asked.size_outside_ratio, asked.ranks_outside_ratio),
+                (4.0, 8.0)
+            );
+            assert!(asked.basis.contains("4.0 times larger") && asked.basis.contains("8.0 times"));
+        }
+    }
+
+    #[test]
+    fn two_sizes_make_no_model_and_protocols_that_lack_sizes_are_put_together() {
+        let of = subject("RING", 4);
+        let mut measured = made(&of, 3.0, 200.0, 0.0);
+        assert!(fit(&measured[..2]).is_empty());
+        for (index, of) in measured.iter_mut().enumerate() {
+            let protocol = if index < 9 { "LL" } else { "SIMPLE" };
+            of.of.protocol = Some(protocol.to_owned());
+        }
+        let models = fit(&measured);
+        let protocols: Vec<Option<&str>> = models
+            .iter()
+            .map(|model| model.of.protocol.as_deref())
+            .collect();
+        assert_eq!(protocols, [None, Some("LL")]);
+        assert_eq!(models[0].samples.len(), 11);
+    }
+
+    #[test]
+    fn what_has_no_formula_is_predicted_for_as_many_ranks_only() {
+        let mut measured = made(&subject("RING", 8), 3.0, 200.0, 0.0);
+        for of in &mut measured {
+            of.of.algorithm = Some("NVLS".to_owned());
+        }
+        let models = fit(&measured);
+        assert_eq!((models[0].formula, models[0].alpha_us), (None, None));
+        assert!(models[0].predict(1 << 20, 8, None).is_some());
+        assert_eq!(models[0].predict(1 << 20, 16, None), None);
+    }
+
+    #[test]
+    fn times_that_do_not_grow_are_latency_alone() {
+        let of = subject("RING", 4);
+        let times = [10.0, 10.4, 9.8, 10.1];
+        let measured = times.iter().zip([8, 16, 32, 64]);
+        let measured: Vec<Measurement> = measured
+            .map(|(time_us, bytes)| Measurement {
+                of: of.clone(),
+                bytes,
+                time_us: *time_us,
+            })
+            .collect();
+        let model = &fit(&measured)[0];
+        assert!((model.latency_us - 10.0).abs() < 0.2);
+        assert!(model
+            .samples
+            .iter()
+            .all(|sample| sample.regime == "latency"));
+    }
+}
