@@ -59,6 +59,11 @@ def options(words):
         "--slow-pieces", type=int, default=1, help="pipeline: so many micro-batches of a step are slow"
     )
     parser.add_argument(
+        "--slow-link", help="slow_link.c, built: the way out of --link-rank is slow (SLOW_LINK_MBPS)"
+    )
+    parser.add_argument("--link-rank", type=int, default=0)
+    parser.add_argument("--as-rank", help=argparse.SUPPRESS)
+    parser.add_argument(
         "--torch-profiler", help="record steps 20 to 31 with torch.profiler into this file, rank by rank"
     )
     parser.add_argument("--end", choices=["destroy", "exit", "kill"], default="destroy")
@@ -512,10 +517,14 @@ def rank_main(args, rank, world, port):
     sys.stdout.flush()
 
 
-def start(args):
+def start(words):
     """Forks the ranks of a job; torch is in this process already, CUDA is not."""
+    args = options(words)
     import torch  # noqa: F401
 
+    if args.as_rank:
+        rank_main(args, *map(int, args.as_rank.split(",")))
+        return [0]
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -528,6 +537,11 @@ def start(args):
         child = os.fork()
         if child == 0:
             status = 1
+            if args.slow_link and rank == args.link_rank:
+                # A library is only loaded before a program by a program that begins.
+                os.environ["LD_PRELOAD"] = args.slow_link
+                program = [sys.executable, os.path.abspath(__file__)]
+                os.execv(sys.executable, [*program, *words, "--as-rank", f"{rank},{world},{port}"])
             try:
                 rank_main(args, rank, world, port)
                 status = 0
@@ -556,7 +570,7 @@ def start(args):
 
 def main():
     if sys.argv[1:2] != ["--plan"]:
-        sys.exit(max(map(abs, start(options(sys.argv[1:])))))
+        sys.exit(max(map(abs, start(sys.argv[1:]))))
     import torch  # noqa: F401
 
     for line in open(sys.argv[2]):
@@ -572,7 +586,7 @@ def main():
         child = os.fork()
         if child == 0:
             os.environ.update(environment)
-            statuses = start(options(words))
+            statuses = start(words)
             if any(statuses):
                 print("exit", statuses, flush=True)
             os._exit(0)

@@ -364,6 +364,9 @@ impl Windows {
         header.windows_off.store(why, Release);
         if why == 0 {
             asked::count_no_more();
+            // What has looked the driver up by now is to be seen in the first window already. Launches wait
+            // for CUPTI anyway.
+            self.misses_callers = !self.price.has_searched();
         }
         why == 0
     }

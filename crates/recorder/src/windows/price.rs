@@ -63,6 +63,11 @@ impl Price {
         }
     }
 
+    /// Whether it has asked for a search.
+    pub fn has_searched(&self) -> bool {
+        self.searched
+    }
+
     /// To be asked now and then. `passed` is what the host has done until `now`, with its time in ns, and
     /// `calls` the number of NCCL calls and launches of graphs. `ahead`: the host is known to be ahead of its
     /// GPU.
