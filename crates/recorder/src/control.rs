@@ -28,6 +28,8 @@ pub struct Control {
     idle: Mutex<VecDeque<u16>>,
     /// The thread was started.
     pub running: AtomicBool,
+    /// The process exits: the driver shuts down when the exit handler returns.
+    pub exits: AtomicBool,
     /// How long inits took that are not written yet, ns.
     pub init_ns: AtomicU64,
     /// The live part's number of changes (`writer::snapshots::changes`) that the capture folder covers; 0 if

@@ -143,6 +143,7 @@ extern "C" fn at_exit() {
         if let Some(recorder) = crate::recorder::fork_page::get() {
             // The driver shuts down behind this handler.
             recorder.switch.end();
+            recorder.writer.exits.store(true, Release);
             let flushed = recorder.writer.flush();
             // If everything is in the capture folder, the live part has served, and /dev/shm must not fill up
             // with those of ended jobs. NCCL's threads may still call; they find the mapping as before. If

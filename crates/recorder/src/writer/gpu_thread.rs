@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Rule: the recorder's thread calls neither CUDA nor CUPTI, and waits for this one as long as [`PATIENCE`]
-//! or, at the job's end, [`AT_END`].
+//! or, at the job's end, [`AT_END`]. Nothing is asked after the exit handler.
 
 use super::own_scheduling;
 use crate::gpu_events::{HostClock, Poller};
@@ -23,7 +23,7 @@ use crate::guard::OFF;
 use crate::recorder::messages::say;
 use crate::recorder::{fork_page, Recorder};
 use crate::windows::{Block, Progress, Windows};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::time::{Duration, Instant};
 
@@ -89,6 +89,8 @@ pub(super) struct GpuThread {
     lines: Option<Lines>,
     /// What was under way when the asker was last here.
     under_way: usize,
+    /// The process exits, and the asker has closed what was open.
+    over: bool,
 }
 
 struct Lines {
@@ -106,6 +108,7 @@ impl GpuThread {
             }),
             lines: None,
             under_way: 0,
+            over: false,
         }
     }
 
@@ -116,6 +119,13 @@ impl GpuThread {
 
     /// Has the driver asked. If it does not answer in time, the answer comes at a later turn.
     pub fn take_turn(&mut self, turn: Turn) -> Answer {
+        // Between the exit handler's request and the process's end, this thread goes on: a window that is due
+        // then would be opened in a driver that shuts down.
+        let exits = self.recorder.writer.exits.load(Acquire);
+        if self.over || (exits && !turn.progress.last) {
+            return Answer::default();
+        }
+        self.over = exits;
         let deadline = Instant::now() + if turn.progress.last { AT_END } else { PATIENCE };
         let mut answer = self.wait(deadline);
         let needs_none =
