@@ -11,6 +11,9 @@ X86 := x86_64-unknown-linux-gnu
 ARM := aarch64-unknown-linux-gnu
 # HolisticTraceAnalysis asks for a whole JupyterLab, which its reader does not use.
 PYTESTS := .tools/python
+# One process of Python per core, four at most. The tests of a file stay together, because they share what
+# they opened.
+SIDE_BY_SIDE := -n logical --maxprocesses 4 --dist loadscope
 # What users get: the plugin and the command, and what `ncclscope judge` measures with.
 SHIPPED := -p ncclscope-recorder -p ncclscope -p ncclscope-empty-plugin -p ncclscope-preload
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -84,7 +87,7 @@ test: locked tests-built portable-plugins $(PYTESTS)/.installed ## Everything th
 	NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
 	cargo test --workspace
 	scripts/test-aarch64.sh
-	scripts/test-python.sh $(TARGET)/debug
+	scripts/test-python.sh $(TARGET)/debug "" $(SIDE_BY_SIDE)
 
 $(PYTESTS)/.installed: python/tests/requirements.txt Makefile
 	python3 -m venv $(PYTESTS)
@@ -93,7 +96,7 @@ $(PYTESTS)/.installed: python/tests/requirements.txt Makefile
 	touch $@
 
 test-python: debug $(PYTESTS)/.installed ## The Python package, and exports in the programs they are for
-	scripts/test-python.sh $(TARGET)/debug
+	scripts/test-python.sh $(TARGET)/debug "" $(SIDE_BY_SIDE)
 
 golden: debug ## Rewrites expected outputs and the README's picture; read the diff like code
 	NCCLSCOPE_GOLDEN=write NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
