@@ -96,10 +96,18 @@ fn the_energy_of_a_run_is_that_of_its_gpus() {
     );
     for (format, name) in [("chrome", "x.json"), ("perfetto", "x.pftrace")] {
         let args = ["export", "c", "--to", format, "-o", name];
-        assert!(place.ncclscope(&args).output().expect("run").status.success());
+        assert!(place
+            .ncclscope(&args)
+            .output()
+            .expect("run")
+            .status
+            .success());
         let trace = fs::read(place.path().join(name)).expect("written");
         let counter = b"Power, mean of GPUs";
-        assert!(trace.windows(counter.len()).any(|at| at == counter), "{format}");
+        assert!(
+            trace.windows(counter.len()).any(|at| at == counter),
+            "{format}"
+        );
     }
     let buckets = report(&place)["timeline"]["sampled"]["power_w"]["mean"].clone();
     assert!(buckets
