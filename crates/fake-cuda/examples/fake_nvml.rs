@@ -267,7 +267,7 @@ unsafe extern "C" fn nvmlDeviceGetFieldValues(
             138 | 139 if value.scope == c_uint::MAX => Some(10_000_000.0),
             138 | 139 => Some(500_000.0),
             // PCIe, sent and received, bytes.
-            197 | 198 if index(device) % 2 == 0 => Some(1e9),
+            197 | 198 if index(device).is_multiple_of(2) => Some(1e9),
             _ => None,
         };
         value.result = if per_second.is_some() {

@@ -76,6 +76,7 @@ pub(crate) fn figure(name: &str, value: Option<f64>) -> String {
     match name {
         "step_us" | "wall_us" => time(value),
         "exposed_share" | "waiting_share" => percent(value),
+        "energy_j" | "step_energy_j" => crate::nodes::joules(value),
         _ => format!("{} GB/s", three(value)),
     }
 }
@@ -87,6 +88,8 @@ pub(crate) fn figure_name(name: &str) -> &'static str {
         "wall_us" => "wall",
         "exposed_share" => "exposed",
         "waiting_share" => "waiting",
+        "energy_j" => "energy",
+        "step_energy_j" => "step energy",
         _ => "busbw",
     }
 }

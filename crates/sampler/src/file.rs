@@ -103,7 +103,8 @@ impl SamplesFile {
         }
         if self.file.is_none() && !self.failed {
             let ready = has_trace(&self.folder, MAX_DEPTH)
-                || (is_end || self.number % 16 == 0) && has_trace(&self.capture, MAX_DEPTH);
+                || (is_end || self.number.is_multiple_of(16))
+                    && has_trace(&self.capture, MAX_DEPTH);
             if ready {
                 match self.create() {
                     Ok(file) => self.file = Some(file),

@@ -21,6 +21,12 @@ pub struct Node {
     ports: Vec<(&'static str, String, PathBuf, u64)>,
 }
 
+impl Default for Node {
+    fn default() -> Node {
+        Node::new()
+    }
+}
+
 impl Node {
     /// Looks which devices there are.
     pub fn new() -> Node {

@@ -7,6 +7,7 @@
 //! Rule: only /proc is read, and only of processes that are the user's own. Nothing is asked of the
 //! processes themselves.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::Read;
@@ -81,7 +82,7 @@ impl Processes {
             let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
                 continue;
             };
-            let parent = read(&mut self.buffer, &format!("/proc/{pid}/stat"))
+            let parent = read(&mut self.buffer, format!("/proc/{pid}/stat"))
                 .and_then(stat)
                 .map(|stat| stat.parent);
             if let Some(parent) = parent {
@@ -117,8 +118,8 @@ impl Processes {
                 .split_ascii_whitespace()
                 .filter_map(|pid| pid.parse().ok())
             {
-                if !self.found.contains_key(&child) {
-                    self.found.insert(child, OneProcess::default());
+                if let Entry::Vacant(new) = self.found.entry(child) {
+                    new.insert(OneProcess::default());
                     open.push(child);
                 }
             }
@@ -128,7 +129,7 @@ impl Processes {
     /// Hands CPU time, memory and threads of all processes to `each`: name, pid, and value.
     pub fn read(&mut self, each: &mut impl FnMut(&'static str, &str, u64)) {
         for pid in self.found.keys() {
-            let Some(stat) = read(&mut self.buffer, &format!("/proc/{pid}/stat")).and_then(stat)
+            let Some(stat) = read(&mut self.buffer, format!("/proc/{pid}/stat")).and_then(stat)
             else {
                 continue;
             };
@@ -240,7 +241,7 @@ pub fn writers(folder: &Path) -> BTreeSet<u32> {
 }
 
 /// A small file, into `buffer`.
-fn read<'b>(buffer: &'b mut Vec<u8>, path: impl AsRef<Path>) -> Option<&'b str> {
+fn read(buffer: &mut Vec<u8>, path: impl AsRef<Path>) -> Option<&str> {
     buffer.resize(1024, 0);
     let n = File::open(path).ok()?.read(buffer).ok()?;
     std::str::from_utf8(&buffer[..n]).ok()

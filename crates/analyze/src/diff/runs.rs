@@ -33,6 +33,10 @@ pub struct Figures {
     pub waiting_share: Option<f64>,
     /// busbw of the operation that moved most bytes, 10⁹ bytes a second.
     pub busbw_gb_per_s: Option<f64>,
+    /// Energy of the GPUs that were sampled, from launch to exit, joules.
+    pub energy_j: Option<f64>,
+    /// Mean energy of a step on all of them, joules.
+    pub step_energy_j: Option<f64>,
 }
 
 /// A finding of a run, as far as a comparison needs it.
@@ -61,12 +65,14 @@ pub struct FigureRow {
 }
 
 /// The figures by name, in the order of a page.
-pub const FIGURES: [&str; 5] = [
+pub const FIGURES: [&str; 7] = [
     "step_us",
     "wall_us",
     "exposed_share",
     "waiting_share",
     "busbw_gb_per_s",
+    "energy_j",
+    "step_energy_j",
 ];
 
 impl Figures {
@@ -75,7 +81,10 @@ impl Figures {
             |o: &&crate::operations::Operation| o.bytes.unwrap_or(0).saturating_mul(o.calls);
         let with = report.operations.iter();
         let with = with.filter(|o| o.busbw_gb_per_s.is_some());
+        let energy = report.nodes.energy.as_ref();
         Figures {
+            energy_j: energy.map(|energy| energy.energy_j),
+            step_energy_j: energy.and_then(|energy| Some(energy.step.as_ref()?.mean_j)),
             step_us: report.steps.as_ref().and_then(|s| s.step_us?.p50),
             wall_us: report.ranks.wall_us.map(|wall| wall.max),
             exposed_share: exposed_shares(report)
@@ -93,6 +102,8 @@ impl Figures {
             "exposed_share" => self.exposed_share,
             "waiting_share" => self.waiting_share,
             "busbw_gb_per_s" => self.busbw_gb_per_s,
+            "energy_j" => self.energy_j,
+            "step_energy_j" => self.step_energy_j,
             _ => None,
         }
     }
@@ -322,6 +333,8 @@ impl Figures {
             "wall_us" => self.wall_us = value,
             "exposed_share" => self.exposed_share = value,
             "waiting_share" => self.waiting_share = value,
+            "energy_j" => self.energy_j = value,
+            "step_energy_j" => self.step_energy_j = value,
             _ => self.busbw_gb_per_s = value,
         }
     }

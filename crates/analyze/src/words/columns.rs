@@ -68,6 +68,7 @@ pub const COLUMNS: &[Word] = &[
     word("mean power", "energy by time, of all GPUs in the row together."),
     word("max power", "the largest power that was read. NVML gives a mean over a second on most GPUs."),
     word("energy", "joules, by the GPU's own counter; by its power, integrated, if it has none."),
+    word("step energy", "mean energy of a step, on all GPUs that were sampled."),
     word("phase", "a part of the run: start-up, steps, what lies between steps, and the end."),
     word("uuid", "the beginning of the GPU's UUID."),
     word("sm_mhz", "mean clock of the GPU's multiprocessors."),

@@ -71,13 +71,13 @@ fn the_energy_of_a_run_is_that_of_its_gpus() {
     assert!(nodes["why_none"].is_null());
     let number = |value: &serde_json::Value| value.as_f64().unwrap_or_else(|| panic!("{nodes:#}"));
     let gpus = nodes["gpus"].as_array().expect("GPUs");
-    // The stub's GPUs draw 500 and 600 W.
+    // The stub's GPUs draw 500 and 600 W. A loaded machine reads the counter some ms after the tick.
     for (gpu, watts) in gpus.iter().zip([500.0, 600.0]) {
         assert!(
-            (number(&gpu["mean_w"]) - watts).abs() < 0.01 * watts,
+            (number(&gpu["mean_w"]) - watts).abs() < 0.05 * watts,
             "{gpu:#}"
         );
-        assert!(number(&gpu["gap"]).abs() < 0.01, "{gpu:#}");
+        assert!(number(&gpu["gap"]).abs() < 0.05, "{gpu:#}");
     }
     let energy = &nodes["energy"];
     assert_eq!(
@@ -85,7 +85,7 @@ fn the_energy_of_a_run_is_that_of_its_gpus() {
         (2, Some("counter"))
     );
     let watts = number(&energy["energy_j"]) / number(&energy["time_s"]);
-    assert!((watts - 1100.0).abs() < 11.0, "{energy:#}");
+    assert!((watts - 1100.0).abs() < 55.0, "{energy:#}");
     // What a GPU refuses is null, and not 0.
     assert!(gpus[0]["pcie_sent_bytes"].is_number() && gpus[1]["pcie_sent_bytes"].is_null());
     assert_eq!(gpus[1]["throttled"]["power_cap"].as_f64(), Some(1.0));
@@ -94,6 +94,21 @@ fn the_energy_of_a_run_is_that_of_its_gpus() {
         number(&row["cpus_busy"]) > 0.0 && row["memory_bytes"].as_u64() > Some(0),
         "{row:#}"
     );
+    for (format, name) in [("chrome", "x.json"), ("perfetto", "x.pftrace")] {
+        let args = ["export", "c", "--to", format, "-o", name];
+        assert!(place
+            .ncclscope(&args)
+            .output()
+            .expect("run")
+            .status
+            .success());
+        let trace = fs::read(place.path().join(name)).expect("written");
+        let counter = b"Power, mean of GPUs";
+        assert!(
+            trace.windows(counter.len()).any(|at| at == counter),
+            "{format}"
+        );
+    }
     let buckets = report(&place)["timeline"]["sampled"]["power_w"]["mean"].clone();
     assert!(buckets
         .as_array()
