@@ -9,7 +9,7 @@
 
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use tables::{Capture, Process};
+use tables::{topologies, Capture, Process};
 
 /// What a fact is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -58,7 +58,7 @@ const FACTS: [(&str, FactKind); 11] = [
     ("command", FactKind::Placement),
 ];
 /// Variables that are another in each run.
-const PER_RUN: [&str; 9] = [
+const PER_RUN: [&str; 13] = [
     "NCCLSCOPE_OUT",
     "NCCLSCOPE_NCCL_LOG",
     "NCCLSCOPE_QUIET",
@@ -67,6 +67,10 @@ const PER_RUN: [&str; 9] = [
     "NCCLSCOPE_PLUGIN",
     "NCCL_PROFILER_PLUGIN",
     "NCCL_COMM_ID",
+    "NCCL_TOPO_DUMP_FILE",
+    "NCCL_TOPO_DUMP_FILE_RANK",
+    "NCCL_GRAPH_DUMP_FILE",
+    "NCCL_GRAPH_DUMP_FILE_RANK",
     "NCCL_DEBUG_FILE",
 ];
 
@@ -118,6 +122,9 @@ pub fn facts(capture: &Capture) -> Facts {
         let hosts: BTreeSet<String> = by_host.keys().map(|h| (*h).to_owned()).collect();
         insert(FactKind::Placement, "host names", list(&hosts));
     }
+    for (pair, links) in links(&topologies(capture.root())) {
+        insert(FactKind::Topology, &format!("link {pair}"), list(&links));
+    }
     // NCCL's own count: its nodes need not be hosts (NCCL_HOSTID, containers).
     let largest = capture
         .communicators
@@ -137,6 +144,21 @@ pub fn facts(capture: &Capture) -> Facts {
         insert(FactKind::Placement, "GPU ids", list(&gpus));
     }
     facts
+}
+
+/// The links between any two devices, over hosts.
+fn links(hosts: &[(String, setup::topology::Topology)]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (_, topology) in hosts {
+        for (at, (from, links)) in topology.devices.iter().zip(&topology.links).enumerate() {
+            let later = topology.devices.iter().zip(links).skip(at + 1);
+            for (to, link) in later {
+                let pair = format!("{} - {}", from.name, to.name);
+                all.entry(pair).or_default().insert(link.clone());
+            }
+        }
+    }
+    all
 }
 
 /// At most three of them.

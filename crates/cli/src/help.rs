@@ -24,6 +24,8 @@ const GROUPS: [(&str, &[[&str; 3]]); 4] = [
         ["hang", "does it hang, which rank is missing, which transfer is stuck", "ncclscope hang DIR"],
         ["startup", "what took long before the first call; also from NCCL's own output",
             "ncclscope startup DIR"],
+        ["topo", "links between GPUs and network cards: what costs bandwidth, what differs",
+            "ncclscope topo DIR"],
         ["diff", "what became slower, and what changed around it; exit status for CI",
             "ncclscope diff before after --fail-on slower=5%"],
         ["view", "lanes of ranks over time, in a browser", "ncclscope view DIR"],

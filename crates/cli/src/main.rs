@@ -31,6 +31,7 @@ mod report;
 mod run;
 mod shell;
 mod startup;
+mod topo;
 mod view;
 
 /// Find the rank, GPU or network link that your distributed job waits for.
@@ -51,6 +52,7 @@ enum Verb {
     Doctor(doctor::Args),
     Hang(hang::Args),
     Startup(startup::Args),
+    Topo(topo::Args),
     Export(export::Args),
     Model(model::Args),
     Estimate(estimate::Args),
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         Verb::Doctor(args) => doctor::main(args),
         Verb::Hang(args) => hang::main(args),
         Verb::Startup(args) => startup::main(args),
+        Verb::Topo(args) => topo::main(args),
         Verb::Export(args) => export::main(args),
         Verb::Model(args) => model::main(args),
         Verb::Estimate(args) => estimate::main(args),

@@ -3,6 +3,7 @@
 //! [`folder`] has the capture folder, [`launcher`] gets the recorder's variables through srun and mpirun,
 //! [`child`] runs the program, [`keeper`] and [`adopt`] keep what its dead processes left on this host.
 //! [`nccl_log`] has NCCL say what its set-up costs.
+//! [`topology`] has it write what it found of the machine.
 //! [`job`] tells whether this is one of many runs that a launcher started, which then share a folder.
 //!
 //! Rule: the program sees the same streams, terminal, signals and exit status as without us.
@@ -24,6 +25,7 @@ mod job;
 mod keeper;
 pub mod launcher;
 mod nccl_log;
+mod topology;
 
 pub use nccl_log::FOLDER as NCCL_LOGS;
 
@@ -152,6 +154,12 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         variables.push(("NCCLSCOPE_STACKS".to_owned(), "on".into()));
     }
     let nccl_log = nccl_log::Log::prepare(env)?;
+    variables.extend(topology::variables(
+        &folder.path,
+        job.as_ref(),
+        launcher,
+        env,
+    ));
     variables.extend(nccl_log.iter().flat_map(nccl_log::Log::variables));
     // Launchers are also told of the settings that come from the caller.
     for (name, value) in std::env::vars_os() {
@@ -197,6 +205,9 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     };
     let mut tally = keeper.finish();
     nccl_log.iter().for_each(|log| log.adopt(&folder.path));
+    if adopt::traces(&folder.path).is_empty() {
+        topology::remove(&folder.path);
+    }
     if folder.is_empty() && tally.alive == 0 && tally.failed.is_empty() {
         folder.abandon();
         tell!("ncclscope: {}", nothing(status, &args.command));

@@ -35,5 +35,6 @@ mod stream_waits;
 mod streams;
 pub mod text;
 pub mod timeline;
+pub mod topo;
 pub mod view;
 mod waiting;

@@ -4,8 +4,13 @@
 //! puts those of all ranks together: which phase took long, on which rank, and for whom the others waited.
 //! [`recorded`] reads what the recorder kept of them in a capture.
 //!
+//! [`topology`] has the links between the GPUs and network cards of a host, from `nvidia-smi topo -m` or from
+//! NCCL's own file ([`xml`]).
+//!
 //! Rule: parsers never panic and never guess. A line that they don't know is no line.
 
 pub mod log;
 pub mod recorded;
 pub mod startup;
+pub mod topology;
+pub mod xml;

@@ -36,6 +36,7 @@ pub mod sightings;
 pub mod source;
 pub mod stacks;
 mod symbols;
+mod topologies;
 mod trace;
 mod trust;
 mod unfinished;
@@ -53,6 +54,7 @@ pub use problem::Problem;
 pub use process::{LiveSource, NetTotal, Process, Total};
 pub use sightings::Sighting;
 pub use source::{Progress, Source};
+pub use topologies::{topologies, TOPOLOGY_FILE};
 pub use windows::Windows;
 
 use std::fmt;

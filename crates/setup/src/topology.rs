@@ -1,0 +1,479 @@
+//! The machine's topology: which GPUs and network cards there are, and what is between any two of them.
+//!
+//! [`Topology::read`] takes the matrix that `nvidia-smi topo -m` prints, or the file that NCCL writes for
+//! `NCCL_TOPO_DUMP_FILE` ([`crate::xml`]). [`compare`] lists the links that differ, and [`remarks`] says what
+//! costs bandwidth.
+//!
+//! Links have the names of nvidia-smi: `NV4` is four NVLinks; `PIX` one PCIe switch; `PXB` several of them;
+//! `PHB` the host bridge of a socket; `NODE` several of its host bridges; `SYS` the link between sockets.
+//!
+//! Rule: a link is told as it was read. A link that is not known is `-`.
+
+use crate::xml::{self, Element};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// GPUs and network cards of a host, and the links between them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Topology {
+    /// GPUs, then network cards.
+    pub devices: Vec<Device>,
+    /// The link between any two devices, in their order; `X` from a device to itself.
+    pub links: Vec<Vec<String>>,
+}
+
+/// A GPU or a network card.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Device {
+    /// `GPU0` or `NIC0`.
+    pub name: String,
+    /// The network card's own name, such as `mlx5_0`, or the GPU's address on the PCI bus.
+    pub label: Option<String>,
+    /// Its NUMA node.
+    pub numa: Option<u32>,
+    /// The CPUs beside it.
+    pub cpus: Option<String>,
+}
+
+impl Device {
+    /// Whether it is a GPU.
+    pub fn is_gpu(&self) -> bool {
+        self.name.starts_with("GPU")
+    }
+
+    /// Its name, with its label.
+    pub fn title(&self) -> String {
+        match &self.label {
+            Some(label) => format!("{} ({label})", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
+/// A link that differs between two topologies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// A device.
+    pub from: String,
+    /// The other one.
+    pub to: String,
+    /// The link in the first topology; null if it does not have both devices.
+    pub a: Option<String>,
+    /// In the second.
+    pub b: Option<String>,
+}
+
+impl Topology {
+    /// Reads either form; `None` if it is neither.
+    pub fn read(text: &str) -> Option<Topology> {
+        match text.trim_start().starts_with('<') {
+            true => Topology::of_xml(&xml::parse(text)?),
+            false => Topology::of_matrix(text),
+        }
+    }
+
+    /// The link between two devices by name.
+    pub fn link(&self, from: &str, to: &str) -> Option<&str> {
+        let at = |name: &str| self.devices.iter().position(|device| device.name == name);
+        Some(&self.links[at(from)?][at(to)?])
+    }
+
+    /// Of `nvidia-smi topo -m`.
+    fn of_matrix(text: &str) -> Option<Topology> {
+        // It underlines the heading on a terminal, and keeps doing so in files.
+        let plain = text.replace("\u{1b}[4m", "").replace("\u{1b}[0m", "");
+        let is_device = |word: &str| {
+            let digits = word
+                .strip_prefix("GPU")
+                .or_else(|| word.strip_prefix("NIC"));
+            digits.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+        };
+        let mut lines = plain.lines();
+        let heading = lines.find(|line| line.split_whitespace().next().is_some_and(is_device))?;
+        // Columns behind the devices have blanks in their names and are parted by tabs.
+        let columns: Vec<&str> = heading.split('\t').map(str::trim).collect();
+        let names: Vec<&str> = heading
+            .split_whitespace()
+            .take_while(|word| is_device(word))
+            .collect();
+        let mut rows: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut legend: BTreeMap<&str, &str> = BTreeMap::new();
+        for line in lines {
+            if let Some((name, label)) = line.trim().split_once(':') {
+                if is_device(name) {
+                    legend.insert(name, label.trim());
+                    continue;
+                }
+            }
+            let mut words = line.split_whitespace();
+            if let Some(name) = words.next().filter(|name| is_device(name)) {
+                rows.insert(name, line.split('\t').map(str::trim).collect());
+            }
+        }
+        let column = |row: &[&str], name: &str| {
+            // The heading begins with a tab where rows have the device's name.
+            let at = columns.iter().position(|column| *column == name)?;
+            row.get(at)
+                .filter(|cell| !cell.is_empty() && **cell != "N/A")
+                .map(|c| (*c).to_owned())
+        };
+        let mut topology = Topology::default();
+        for name in &names {
+            let row = rows.get(name)?;
+            let numa = column(row, "NUMA Affinity");
+            topology.devices.push(Device {
+                name: (*name).to_owned(),
+                label: legend.get(name).map(|label| (*label).to_owned()),
+                numa: numa.and_then(|numa| numa.parse().ok()),
+                cpus: column(row, "CPU Affinity"),
+            });
+            let cells = row.iter().filter(|cell| !cell.is_empty()).skip(1);
+            let links: Vec<String> = cells.take(names.len()).map(|c| (*c).to_owned()).collect();
+            if links.len() != names.len() {
+                return None;
+            }
+            topology.links.push(links);
+        }
+        Some(topology)
+    }
+
+    /// Of NCCL's topology file.
+    fn of_xml(root: &Element) -> Option<Topology> {
+        if root.name != "system" {
+            return None;
+        }
+        let mut found = Vec::new();
+        walk(root, &mut Vec::new(), &mut found);
+        let key = |place: &Place| (!place.device.is_gpu(), place.number);
+        found.sort_by_key(key);
+        let links = found
+            .iter()
+            .map(|a| found.iter().map(|b| between(a, b)).collect());
+        Some(Topology {
+            links: links.collect(),
+            devices: found.into_iter().map(|place| place.device).collect(),
+        })
+    }
+}
+
+/// A device in NCCL's file.
+struct Place {
+    device: Device,
+    number: u32,
+    /// From the root: the NUMA node, then PCI addresses.
+    path: Vec<String>,
+    /// Number of NVLinks by target: the PCI address of a GPU, or `NVS` for switches.
+    nvlinks: BTreeMap<String, u32>,
+}
+
+fn walk(element: &Element, path: &mut Vec<String>, found: &mut Vec<Place>) {
+    let number = |element: &Element, name: &str| element.attribute(name)?.parse::<u32>().ok();
+    for child in &element.children {
+        let step = match child.name.as_str() {
+            "cpu" => Some(format!("cpu {}", child.attribute("numaid").unwrap_or("?"))),
+            "pci" => child.attribute("busid").map(str::to_owned),
+            _ => None,
+        };
+        let numa = path
+            .first()
+            .and_then(|cpu| cpu.strip_prefix("cpu ")?.parse().ok());
+        let mut device = |kind: &str, label: Option<String>, nvlinks| {
+            let Some(number) = number(child, "dev") else {
+                return;
+            };
+            found.push(Place {
+                device: Device {
+                    name: format!("{kind}{number}"),
+                    label,
+                    numa,
+                    cpus: None,
+                },
+                number,
+                path: path.clone(),
+                nvlinks,
+            });
+        };
+        match child.name.as_str() {
+            "gpu" => {
+                let mut links = BTreeMap::new();
+                for link in child.children.iter().filter(|c| c.name == "nvlink") {
+                    // The class of bridges, which switches of NVLinks have.
+                    let is_switch = link
+                        .attribute("tclass")
+                        .is_some_and(|c| c.starts_with("0x0680"));
+                    let target = match is_switch {
+                        true => "NVS",
+                        false => link.attribute("target").unwrap_or("?"),
+                    };
+                    *links.entry(target.to_owned()).or_insert(0) +=
+                        number(link, "count").unwrap_or(0);
+                }
+                device("GPU", path.last().cloned(), links);
+            }
+            "net" => device(
+                "NIC",
+                child.attribute("name").map(str::to_owned),
+                BTreeMap::new(),
+            ),
+            _ => {}
+        }
+        let depth = path.len();
+        path.extend(step);
+        walk(child, path, found);
+        path.truncate(depth);
+    }
+}
+
+/// The link between two devices of NCCL's file.
+fn between(a: &Place, b: &Place) -> String {
+    if a.device.name == b.device.name {
+        return "X".to_owned();
+    }
+    let direct = |from: &Place, to: &Place| from.nvlinks.get(to.path.last()?).copied();
+    let switched = a
+        .nvlinks
+        .get("NVS")
+        .zip(b.nvlinks.get("NVS"))
+        .map(|(a, b)| *a.min(b));
+    if let Some(links) = direct(a, b)
+        .or(direct(b, a))
+        .or(switched)
+        .filter(|n| *n > 0)
+    {
+        return format!("NV{links}");
+    }
+    let common = a
+        .path
+        .iter()
+        .zip(&b.path)
+        .take_while(|(a, b)| a == b)
+        .count();
+    // The last part of a path is the device's own address.
+    let above = |place: &Place| place.path.len().saturating_sub(1 + common);
+    match common {
+        0 => "SYS",
+        1 => "PHB",
+        _ if above(a) == 0 && above(b) == 0 => "PIX",
+        _ => "PXB",
+    }
+    .to_owned()
+}
+
+/// The links that differ, each once.
+pub fn compare(a: &Topology, b: &Topology) -> Vec<Change> {
+    let names = |t: &Topology| t.devices.iter().map(|d| d.name.clone()).collect::<Vec<_>>();
+    let mut all = names(a);
+    all.extend(
+        names(b)
+            .into_iter()
+            .filter(|name| a.devices.iter().all(|d| d.name != *name)),
+    );
+    let mut changes = Vec::new();
+    for (at, from) in all.iter().enumerate() {
+        for to in &all[at + 1..] {
+            let (before, after) = (a.link(from, to), b.link(from, to));
+            if before != after {
+                changes.push(Change {
+                    from: from.clone(),
+                    to: to.clone(),
+                    a: before.map(str::to_owned),
+                    b: after.map(str::to_owned),
+                });
+            }
+        }
+    }
+    changes
+}
+
+/// How far a link goes; less is nearer.
+fn distance(link: &str) -> Option<u32> {
+    let order = ["X", "PIX", "PXB", "PHB", "NODE", "SYS"];
+    order
+        .iter()
+        .position(|name| *name == link)
+        .map(|at| at as u32)
+}
+
+/// What costs bandwidth, in sentences: GPUs with fewer NVLinks than others, and GPUs that no network card is
+/// near.
+pub fn remarks(topology: &Topology) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let gpus: Vec<usize> = (0..topology.devices.len())
+        .filter(|at| topology.devices[*at].is_gpu())
+        .collect();
+    let cards: Vec<usize> = (0..topology.devices.len())
+        .filter(|at| !topology.devices[*at].is_gpu())
+        .collect();
+    let nvlinks = |a: usize, b: usize| {
+        let count = topology.links[a][b].strip_prefix("NV")?;
+        count.parse::<u32>().ok()
+    };
+    let pairs = || {
+        let of = |a: usize| gpus.iter().filter(move |b| **b > a).map(move |b| (a, *b));
+        gpus.iter().flat_map(move |a| of(*a)).collect::<Vec<_>>()
+    };
+    let most = pairs().into_iter().filter_map(|(a, b)| nvlinks(a, b)).max();
+    // Without a switch, pairs differ by design; then only pairs without any are told.
+    let counts: BTreeSet<u32> = pairs()
+        .into_iter()
+        .filter_map(|(a, b)| nvlinks(a, b))
+        .collect();
+    for (a, b) in pairs() {
+        let (from, to) = (&topology.devices[a].name, &topology.devices[b].name);
+        match (nvlinks(a, b), most) {
+            (None, Some(_)) => remarks.push(format!(
+                "{from} and {to} have no NVLink and are connected by {}, unlike others of this host.",
+                topology.links[a][b]
+            )),
+            (Some(n), Some(most)) if n < most && counts.len() == 2 && pairs().len() > 2 => {
+                remarks.push(format!("{from} and {to} have {n} NVLinks, and others have {most}."));
+            }
+            _ => {}
+        }
+    }
+    let nearest = |gpu: usize| {
+        let links = cards
+            .iter()
+            .filter_map(|card| distance(&topology.links[gpu][*card]));
+        links.min()
+    };
+    let best = gpus.iter().filter_map(|gpu| nearest(*gpu)).min();
+    for gpu in &gpus {
+        let near = nearest(*gpu);
+        if near == distance("SYS") && best < near {
+            let device = &topology.devices[*gpu];
+            remarks.push(format!(
+                "{} reaches every network card across sockets (SYS), while other GPUs have one nearer.",
+                device.name
+            ));
+        }
+    }
+    if let (false, Some(5)) = (gpus.is_empty(), best) {
+        remarks.push("Every GPU reaches every network card across sockets (SYS).".to_owned());
+    }
+    remarks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Written for this test, in the form that nvidia-smi prints.
+    const MATRIX: &str = "\t\u{1b}[4mGPU0\tGPU1\tGPU2\tNIC0\tCPU Affinity\tNUMA Affinity\t\
+        GPU NUMA ID\u{1b}[0m\n\
+        GPU0\t X \tNV18\tNV18\tPIX\t0-47\t0\t\tN/A\n\
+        GPU1\tNV18\t X \tSYS\tSYS\t48-95\t1\t\tN/A\n\
+        GPU2\tNV18\tSYS\t X \tSYS\t48-95\t1\t\tN/A\n\
+        NIC0\tPIX\tSYS\tSYS\t X \t\t\t\n\n\
+        Legend:\n\n  X    = Self\n  SYS  = Connection traversing PCIe\n\nNIC Legend:\n\n  NIC0: mlx5_0\n";
+
+    const XML: &str = r#"<system version="1">
+  <cpu host_hash="0x1" numaid="0" arch="x86_64">
+    <pci busid="0000:10:00.0" class="0x060400">
+      <pci busid="0000:18:00.0" class="0x030200">
+        <gpu dev="0" sm="90" rank="0" gdr="1">
+          <nvlink target="0000:05:00.0" count="10" tclass="0x068000"/>
+          <nvlink target="0000:06:00.0" count="8" tclass="0x068000"/>
+        </gpu>
+      </pci>
+      <pci busid="0000:1a:00.0" class="0x020700">
+        <nic>
+          <net name="mlx5_0" dev="0" speed="400000" port="1"/>
+        </nic>
+      </pci>
+    </pci>
+    <pci busid="0000:2a:00.0" class="0x020700">
+      <nic><net name="mlx5_1" dev="1" speed="400000" port="1"/></nic>
+    </pci>
+  </cpu>
+  <cpu numaid="1">
+    <pci busid="0000:98:00.0" class="0x030200">
+      <gpu dev="1" sm="90" rank="1" gdr="1">
+        <nvlink target="0000:05:00.0" count="18" tclass="0x068000"/>
+      </gpu>
+    </pci>
+  </cpu>
+</system>
+"#;
+
+    #[test]
+    fn the_matrix_of_nvidia_smi_is_read() {
+        let topology = Topology::read(MATRIX).expect("a matrix");
+        let names: Vec<String> = topology.devices.iter().map(Device::title).collect();
+        assert_eq!(names, ["GPU0", "GPU1", "GPU2", "NIC0 (mlx5_0)"]);
+        assert_eq!(topology.link("GPU0", "GPU1"), Some("NV18"));
+        assert_eq!(topology.link("NIC0", "GPU0"), Some("PIX"));
+        let first = &topology.devices[1];
+        assert_eq!(
+            (first.numa, first.cpus.as_deref()),
+            (Some(1), Some("48-95"))
+        );
+    }
+
+    #[test]
+    fn nccl_s_file_gives_the_same_kinds_of_links() {
+        let topology = Topology::read(XML).expect("XML");
+        let names: Vec<String> = topology.devices.iter().map(Device::title).collect();
+        assert_eq!(
+            names,
+            [
+                "GPU0 (0000:18:00.0)",
+                "GPU1 (0000:98:00.0)",
+                "NIC0 (mlx5_0)",
+                "NIC1 (mlx5_1)"
+            ]
+        );
+        let links = [
+            ("GPU0", "GPU1", "NV18"),
+            ("GPU0", "NIC0", "PIX"),
+            ("GPU0", "NIC1", "PHB"),
+        ];
+        for (from, to, link) in links {
+            assert_eq!(topology.link(from, to), Some(link), "{from} {to}");
+        }
+        assert_eq!(topology.link("GPU1", "NIC0"), Some("SYS"));
+        assert_eq!(topology.devices[1].numa, Some(1));
+    }
+
+    #[test]
+    fn a_link_that_changed_is_named_once() {
+        let a = Topology::read(MATRIX).expect("a matrix");
+        let b = Topology::read(
+            &MATRIX
+                .replace("NV18\tNV18", "NV18\tPHB")
+                .replace("GPU2\tNV18", "GPU2\tPHB"),
+        );
+        let changes = compare(&a, &b.expect("a matrix"));
+        let [change] = changes.as_slice() else {
+            panic!("{changes:?}");
+        };
+        assert_eq!((change.from.as_str(), change.to.as_str()), ("GPU0", "GPU2"));
+        assert_eq!(
+            (change.a.as_deref(), change.b.as_deref()),
+            (Some("NV18"), Some("PHB"))
+        );
+        assert!(compare(&a, &a).is_empty());
+    }
+
+    #[test]
+    fn what_costs_bandwidth_is_said() {
+        let said = remarks(&Topology::read(MATRIX).expect("a matrix"));
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert!(said[0].starts_with("GPU1 and GPU2 have no NVLink and are connected by SYS"));
+        assert!(said[1].starts_with("GPU1 reaches every network card across sockets"));
+    }
+
+    #[test]
+    fn other_texts_are_neither() {
+        for text in [
+            "",
+            "hello",
+            "<graphs version=\"1\"/>",
+            "GPU0\nno row",
+            "<system",
+            "\tGPU0\nGPU0",
+        ] {
+            assert_eq!(Topology::read(text), None, "{text}");
+        }
+    }
+}
