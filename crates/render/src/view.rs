@@ -30,6 +30,7 @@ pub const PAGE_STYLE: &str = include_str!("../html/view.css");
 /// The viewer's script.
 pub const SCRIPT: &str = concat!(
     include_str!("../html/shapes.js"),
+    include_str!("../html/spelling.js"),
     include_str!("../html/viewer.js")
 );
 /// The viewer's style.
