@@ -265,6 +265,44 @@ def test_an_operation_says_skew_bandwidth_network_and_its_parts(view: Callable[.
     assert tree.get_by_text("Operations of the network proxy").count() == 1
 
 
+def test_network_operations_of_a_call_are_its_own_events(view: Callable[..., Any]) -> None:
+    page = view(job("ddp8_two_hosts"))
+    calls = page.evaluate(
+        """async () => {
+            const data = await (await fetch("data.json")).json();
+            const lanes = [...data.lanes.keys()].filter((lane) => !data.lanes[lane].events);
+            const asked = { method: "POST", body: JSON.stringify(lanes) };
+            const { calls } = await (await fetch(`calls?from=0&to=${data.length_us}`, asked)).json();
+            const one = async ([call]) => (await fetch(`call?call=${call}`)).json();
+            return Promise.all(calls.map(one));
+        }"""
+    )
+    operations = steps = 0
+    for call in calls:
+        parts = {part["part"]: part for part in call["parts"]}
+        count = Counter(part["name"].split()[0] for part in parts.values() if "event" in part)
+        columns = call["columns"]
+        assert count["ProxyOp"] == columns.get("net_ops_started", 0)
+        assert count["ProxyStep"] == columns.get("net_steps", 0)
+        assert count["KernelCh"] == columns["channels_started"]
+        for part in parts.values():
+            if part["name"].startswith("ProxyStep"):
+                assert parts[part["parent"]]["name"].startswith("ProxyOp")
+        operations += count["ProxyOp"]
+        steps += count["ProxyStep"]
+    # All that the capture has.
+    assert (operations, steps) == (180, 3724)
+    most = max(calls, key=lambda call: len(call["parts"]))
+    page.evaluate("(call) => (location.hash = `#call=${call}&from=0`)", most["call"])
+    settled(page)
+    # A part of many parts is closed at first.
+    step = page.locator(".tree .part", has_text="ProxyStep").first
+    assert not step.is_visible()
+    page.locator(".tree summary").first.press("Enter")
+    page.locator(".tree details[open] summary").nth(1).press("Enter")
+    assert "after the begin" in step.text_content()
+
+
 def microseconds(text: str) -> float:
     """The first time in a line, as it is spelled for people."""
     found = re.search(r"([\d.]+) (s|ms|µs)\b", text)
