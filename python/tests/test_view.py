@@ -273,8 +273,9 @@ def test_network_operations_of_a_call_are_its_own_events(view: Callable[..., Any
             const lanes = [...data.lanes.keys()].filter((lane) => !data.lanes[lane].events);
             const asked = { method: "POST", body: JSON.stringify(lanes) };
             const { calls } = await (await fetch(`calls?from=0&to=${data.length_us}`, asked)).json();
-            const one = async ([call]) => (await fetch(`call?call=${call}`)).json();
-            return Promise.all(calls.map(one));
+            const found = [];
+            for (const [call] of calls) found.push(await (await fetch(`call?call=${call}`)).json());
+            return found;
         }"""
     )
     operations = steps = 0
