@@ -4,7 +4,8 @@
 Writes a capture of so many ranks with so many calls each into a temporary folder (BENCH_FOLDER), and serves
 it with `ncclscope view` of the release build. Opens it in headless chromium, which draws in software. Prints
 how long building the pyramid takes, how long a page takes from its address to the first whole picture, and
-how many frames a second there are while the picture is moved: with all ranks, and zoomed in.
+how many frames a second there are while the picture is moved: with all ranks, and zoomed in. At last it
+prints how large the HTML report of the same capture is.
 
 Needs what the tests of the Python package need (`make test-python` installs it): run it with
 .tools/python/bin/python.
@@ -101,6 +102,16 @@ def main() -> None:
             browser.close()
         server.kill()
         server.wait()
+        page_of_report = Path(folder) / "report.html"
+        begin = time.monotonic()
+        subprocess.run(
+            [BUILT / "ncclscope", "report", capture, "--html", page_of_report],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        seconds = time.monotonic() - begin
+        print(f"report --html: {page_of_report.stat().st_size / 1e6:.2f} MB, written in {seconds:.1f} s")
     print(f"opens in s, {runs} runs: {spread(opens)}")
     for where, rates in pans.items():
         print(f"frames a second while it is moved, {where}: {spread(rates, 0)}")

@@ -26,6 +26,13 @@ def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) 
     return []
 
 
+def prepare_metadata_for_build_wheel(
+    metadata_directory: str, config_settings: dict[str, Any] | None = None
+) -> str:
+    """Answers what pip asks first. Without this, pip builds the whole wheel to answer it."""
+    return str(maturin.prepare_metadata_for_build_wheel(metadata_directory, config_settings))
+
+
 def build_wheel(
     wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None
 ) -> str:

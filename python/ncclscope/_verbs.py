@@ -66,16 +66,17 @@ class Diff(_Answer):
 
     __slots__ = ()
     schema: str
+    summary: str
+    run: list[dict[str, Any]]
+    new_findings: list[dict[str, Any]]
+    gone_findings: list[dict[str, Any]]
     verdict: dict[str, Any]
     environment: list[dict[str, Any]]
     operations: list[dict[str, Any]]
     notes: list[str]
 
     def __repr__(self) -> str:
-        return (
-            f"<ncclscope.Diff: {len(self.environment)} differences around the runs, "
-            f"{len(self.operations)} kinds of operations>"
-        )
+        return f"<ncclscope.Diff: {self.summary}>"
 
 
 def _native_of(source: Source) -> _native.Capture:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import job, run
+from conftest import ROOT, job, run
 
 EVIL = "</script><img src=x onerror=\"document.title='owned'\">"
 OPERATIONS = 'table[data-rows="operations"] >> nth=0'
@@ -81,6 +81,24 @@ def sort_by(page: Any, table: str, head: str) -> str | None:
     direction: str | None = button.locator("xpath=..").get_attribute("aria-sort")
     assert page.locator(f"{table} >> th[aria-sort]").count() == 1
     return direction
+
+
+def test_scripts_spell_figures_as_reports_do(browser: Any) -> None:
+    table = json.loads((ROOT / "crates/analyze/src/spelling.json").read_text(encoding="utf-8"))
+    script = (ROOT / "crates/render/html/spelling.js").read_text(encoding="utf-8")
+    page = browser.new_page()
+    spelled = page.evaluate(
+        f"""(table) => {{
+            {script}
+            const by = {{ three, time, size, percent, datatype }};
+            const spell = ([name, rows]) => [name, rows.map(([value]) => [value, by[name](value)])];
+            return Object.fromEntries(Object.entries(table).map(spell));
+        }}""",
+        table,
+    )
+    page.close()
+    texts = {name: [row[1] for row in rows] for name, rows in spelled.items()}
+    assert texts == {name: [row[1] for row in rows] for name, rows in table.items()}
 
 
 @pytest.mark.parametrize("name", ["ddp8_two_hosts", "mix_230", "flood_228", "killed_228", "zero_cta_232"])
@@ -163,13 +181,13 @@ def test_the_plots_answer(show: Callable[..., Any]) -> None:
     operations = report_on(job("ddp8_two_hosts"))["operations"]
     detail = page.locator("#detail h3")
     first = detail.text_content()
-    assert "AllReduce" in first and "4100000 B" in first
+    assert "AllReduce" in first and "3.91 MiB · float32" in first
 
     # A row picks, by keyboard too.
     row = page.locator(f"{OPERATIONS} >> tr[data-i]").nth(2)
     row.get_by_role("button").focus()
     page.keyboard.press("Enter")
-    assert detail.text_content().startswith("Broadcast · 334592 B")
+    assert detail.text_content().startswith("Broadcast · 327 KiB")
     assert "picked" in row.get_attribute("class")
     shown = page.locator("#spread .hint").text_content()
     assert shown.startswith(f"{operations[2]['time_us']['n']} calls")

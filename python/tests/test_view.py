@@ -161,11 +161,11 @@ def test_hovered_values_are_those_of_the_parquet_export(view: Callable[..., Any]
         said = re.search(r"Waited ([\d.]+) (\S+) for rank (\d+), then transfer ([\d.]+) (\S+)", tip)
         assert said is not None, tip
         by = {"s": 1e9, "ms": 1e6, "µs": 1e3}
-        assert float(said[1]) * by[said[2]] == pytest.approx(waited, rel=1e-3)
-        assert float(said[4]) * by[said[5]] == pytest.approx(transfer, rel=1e-3)
+        assert float(said[1]) * by[said[2]] == pytest.approx(waited, rel=5e-3)
+        assert float(said[4]) * by[said[5]] == pytest.approx(transfer, rel=5e-3)
         assert int(said[3]) == 1 - rank
         sentence = page.locator(".one-call p").first.text_content()
-        assert sentence.startswith(f"rank {rank} waited {said[1]} {said[2]} for rank {said[3]}.")
+        assert sentence.startswith(f"Rank {rank} waited {said[1]} {said[2]} for rank {said[3]}.")
 
 
 def test_the_keyboard_goes_everywhere_and_the_address_holds_the_place(view: Callable[..., Any]) -> None:
@@ -191,12 +191,12 @@ def test_the_keyboard_goes_everywhere_and_the_address_holds_the_place(view: Call
     page.keyboard.press("0")
     settled(page)
     assert not page.locator(".one-call").is_visible()
-    assert page.locator(".where").text_content().startswith("0 µs to ")
+    assert page.locator(".where").text_content().startswith("The whole run, ")
     # A finding is flown to, and its rank can be had alone.
     page.locator(".findings button").focus()
     page.keyboard.press("Enter")
     settled(page)
-    assert not page.locator(".where").text_content().startswith("0 µs to ")
+    assert not page.locator(".where").text_content().startswith("The whole run, ")
     page.keyboard.press("/")
     page.keyboard.type("rank 1")
     settled(page)
@@ -263,6 +263,144 @@ def test_an_operation_says_skew_bandwidth_network_and_its_parts(view: Callable[.
     kernel = tree.locator("> li > ul > li > ul > li > .part", has_text="Kernel on the GPU")
     assert kernel.count() == 1
     assert tree.get_by_text("Operations of the network proxy").count() == 1
+
+
+def test_network_operations_of_a_call_are_its_own_events(view: Callable[..., Any]) -> None:
+    page = view(job("ddp8_two_hosts"))
+    calls = page.evaluate(
+        """async () => {
+            const data = await (await fetch("data.json")).json();
+            const lanes = [...data.lanes.keys()].filter((lane) => !data.lanes[lane].events);
+            const asked = { method: "POST", body: JSON.stringify(lanes) };
+            const { calls } = await (await fetch(`calls?from=0&to=${data.length_us}`, asked)).json();
+            const found = [];
+            for (const [call] of calls) found.push(await (await fetch(`call?call=${call}`)).json());
+            return found;
+        }"""
+    )
+    operations = steps = 0
+    for call in calls:
+        parts = {part["part"]: part for part in call["parts"]}
+        count = Counter(part["name"].split()[0] for part in parts.values() if "event" in part)
+        columns = call["columns"]
+        assert count["ProxyOp"] == columns.get("net_ops_started", 0)
+        assert count["ProxyStep"] == columns.get("net_steps", 0)
+        assert count["KernelCh"] == columns["channels_started"]
+        for part in parts.values():
+            if part["name"].startswith("ProxyStep"):
+                assert parts[part["parent"]]["name"].startswith("ProxyOp")
+        operations += count["ProxyOp"]
+        steps += count["ProxyStep"]
+    # All that the capture has.
+    assert (operations, steps) == (180, 3724)
+    most = max(calls, key=lambda call: len(call["parts"]))
+    page.evaluate("(call) => (location.hash = `#call=${call}&from=0`)", most["call"])
+    settled(page)
+    # A part of many parts is closed at first.
+    step = page.locator(".tree .part", has_text="ProxyStep").first
+    assert not step.is_visible()
+    page.locator(".tree summary").first.press("Enter")
+    page.locator(".tree details[open] summary").nth(1).press("Enter")
+    assert "after the begin" in step.text_content()
+
+
+def microseconds(text: str) -> float:
+    """The first time in a line, as it is spelled for people."""
+    found = re.search(r"([\d.]+) (s|ms|µs)\b", text)
+    assert found is not None, text
+    return float(found[1]) * {"s": 1e6, "ms": 1e3, "µs": 1}[found[2]]
+
+
+# What is said of a call that is pointed at, by what is known of it: the line, and the figure in it.
+HOVERED: dict[str, tuple[Callable[[Any], bool], str, Callable[[Any], float]]] = {
+    "open": (lambda c: c["kind"] == "open", "Not finished when the recording", lambda c: c["length_us"]),
+    "host": (lambda c: c["kind"] == "host", "API call of", lambda c: c["length_us"]),
+    "kernel": (lambda c: c["kind"] == "kernel", "Ran for", lambda c: c["length_us"]),
+    "not known": (
+        lambda c: c["kind"] == "gpu" and c["waited_us"] is None,
+        "how much of it was waiting is not known",
+        lambda c: c["length_us"],
+    ),
+    "last": (lambda c: c["waited_us"] == 0, "Arrived last", lambda c: c["transfer_us"]),
+    "waited": (lambda c: (c["waited_us"] or 0) > 0, "Waited ", lambda c: c["waited_us"]),
+    "skew": (lambda c: c.get("skew_us") is not None, "to arrive; skew", lambda c: c["skew_us"]),
+    "exposed": (lambda c: mine(c, "exposed_us"), "Exposed: ", lambda c: mine(c, "exposed_us")),
+    "network": (lambda c: mine(c, "nic_us"), "Data in the network's hands", lambda c: mine(c, "nic_us")),
+    "error": (lambda c: bool(c["error_us"]), "right to ±", lambda c: c["error_us"]),
+}
+
+
+def mine(call: Any, figure: str) -> Any:
+    """A figure of this rank in its operation."""
+    of_rank = [rank for rank in call.get("ranks", []) if rank["call"] == call["call"]]
+    return of_rank[0][figure] if of_rank else None
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("killed_228", ["open", "host"]),
+        ("ddp_slow_gpu", ["kernel", "last", "waited", "skew", "exposed", "error"]),
+        ("slow_link", ["not known", "network"]),
+    ],
+)
+def test_what_is_said_of_a_call_is_what_is_known_of_it(
+    name: str, lines: list[str], view: Callable[..., Any]
+) -> None:
+    page = view(job(name))
+    calls = page.evaluate(
+        """async () => {
+            const data = await (await fetch("data.json")).json();
+            const lanes = [...data.lanes.keys()].filter((lane) => !data.lanes[lane].events);
+            // What each row has in common, and the rows from top to bottom.
+            const key = (at) => {
+                const lane = data.lanes[at];
+                return `${lane.who} ${lane.kernels} ${lane.role}`;
+            };
+            const rows = [...new Set(lanes.map(key))];
+            const found = [];
+            for (const lane of lanes) {
+                const asked = { method: "POST", body: JSON.stringify([lane]) };
+                const calls = [];
+                // A part of the run at a time, so that no answer is too long.
+                for (let part = 0; part < 20 && calls.length < 2000; part++) {
+                    const [from, to] = [part, part + 1].map((n) => (n * data.length_us) / 20);
+                    const answer = await fetch(`calls?from=${from}&to=${to}`, asked);
+                    calls.push(...(await answer.json()).calls);
+                }
+                // Those that are the shortest at their middle, which a pointer there finds; some of them.
+                const apart = ([, , begin, length], at) => !calls.some(
+                    ([, , b, l], k) => k !== at && l <= length
+                        && b <= begin + length / 2 && b + l >= begin + length / 2,
+                );
+                const of_kind = {};
+                for (const call of calls.filter(apart)) (of_kind[call[6]] ??= []).push(call);
+                const some = Object.values(of_kind).flatMap((all) =>
+                    all.filter((_, at) => at % Math.ceil(all.length / 30) === 0));
+                for (const [call] of some)
+                    found.push({ ...(await (await fetch(`call?call=${call}`)).json()),
+                        row: rows.indexOf(key(lane)), rows: rows.length });
+            }
+            return found;
+        }"""
+    )
+    for line in lines:
+        is_it, words, figure = HOVERED[line]
+        call = next(filter(is_it, calls), None)
+        assert call is not None, line
+        begin, length = call["begin_us"], max(call["length_us"], 0.5)
+        page.evaluate("(hash) => (location.hash = hash)", f"#from={begin}&to={begin + length}")
+        settled(page)
+        page.mouse.move(*call_at(page, call["row"], call["rows"], 0.45))
+        page.wait_for_timeout(700)
+        page.mouse.move(*call_at(page, call["row"], call["rows"], 0.5))
+        tip = page.locator(".tip").inner_text().splitlines()
+        assert tip[0].startswith(call["name"]), (line, tip)
+        found = [text for text in tip if words in text]
+        assert len(found) == 1, (line, tip)
+        assert microseconds(found[0]) == pytest.approx(figure(call), rel=6e-3), (line, tip)
+        if call.get("algbw_gb_per_s"):
+            assert any(text.startswith("Bandwidth ") for text in tip), (line, tip)
 
 
 def test_rows_are_grouped_sorted_and_put_together(view: Callable[..., Any]) -> None:

@@ -245,10 +245,7 @@ impl Cost {
             _ => format!("{} %", percent(of.share)),
         };
         let mut parts: Vec<String> = Vec::new();
-        let callbacks = format!(
-            "callbacks {} % (counted × measured)",
-            percent(self.callbacks)
-        );
+        let callbacks = format!("callbacks {} % (estimated)", percent(self.callbacks));
         match (&self.gpu, &self.events, &self.windows) {
             (Some(gpu), ..) if self.has_gpu_part() => {
                 parts.push(format!("GPU events and windows {}", with_interval(gpu)));
@@ -258,9 +255,8 @@ impl Cost {
                 match events {
                     Some(events) => parts.push(format!("GPU events {}", with_interval(events))),
                     None => parts.push(format!(
-                        "GPU events {} % (counted × measured; {} quiet spells, too few to tell)",
-                        percent(self.events_counted),
-                        self.quiet_spells
+                        "GPU events {} % (estimated)",
+                        percent(self.events_counted)
                     )),
                 }
                 match windows {
@@ -274,7 +270,7 @@ impl Cost {
         }
         if let Some(share) = self.cupti_at_most {
             parts.push(format!(
-                "CUPTI between windows {} % at most (counted × measured; \
+                "CUPTI between windows {} % at most (estimated; \
                  nothing while the GPU is behind its host)",
                 percent(share)
             ));

@@ -24,7 +24,9 @@ mod runs;
 mod verdict;
 
 use gathering::{Gathered, KindKey, SOURCES};
-pub use runs::{side_by_side, FigureRow, Figures, RunFinding, Variant, Variants, FIGURES};
+pub use runs::{
+    side_by_side, FigureRow, Figures, RunFinding, Variant, Variants, FIGURES, LEAST_CHANGE,
+};
 use verdict::judge;
 pub use verdict::{Criterion, Judgement, Status, Verdict};
 
@@ -40,6 +42,8 @@ const STAMP_STEP: f64 = 32.0;
 #[derive(Clone, Debug)]
 pub struct Run {
     row: RunRow,
+    /// Of which variant it is a run, if that was said.
+    variant: Option<String>,
     facts: Facts,
     roles: Vec<Role>,
     ids: Vec<String>,

@@ -335,7 +335,7 @@ fn costs_about(loss_us: f64, wall_us: Option<f64>) -> String {
 /// What bounds an estimate.
 fn estimate(most_us: Option<f64>) -> String {
     let most = most_us.map_or(String::new(), |us| format!(", and {} at most", time(us)));
-    format!("The cost is an estimate{most}, because no kernel windows show it.")
+    format!("The cost is an estimate{most}, because compute kernels were not recorded.")
 }
 
 /// Which operations a rank is late to, of those that it is in.

@@ -52,8 +52,7 @@ pub fn notes(
     let idle = sum(|o| o.on_idle_stream);
     if idle > 0 {
         notes.push(format!(
-            "{idle} of {} timed calls began on an idle stream: between their CUDA events lies the launch \
-            too, some 5 us.",
+            "{idle} of {} GPU times include about 5 µs of launch latency, because the stream was idle.",
             sum(|o| o.timed)
         ));
     }

@@ -126,7 +126,7 @@ fn of_nccl(report: &Report) -> String {
             format!("{nobody}Communication stops computing for {exposed} of the time{from}.")
         }
         (None, Some(_)) => format!(
-            "{nobody}For how long communication stops computing is not known: there are no kernel windows."
+            "{nobody}How long communication stops computing is not known: compute kernels were not recorded."
         ),
         (None, None) => summary(&report.operations, &report.warmup),
     }

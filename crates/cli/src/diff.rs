@@ -2,6 +2,7 @@
 
 use crate::report::{open, print, replace};
 use analyze::diff::{Criterion, Run};
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 ///
 ///   ncclscope diff before after
 ///   ncclscope diff before after --fail-on slower=5% --fail-on missing
+///   ncclscope diff old=run-1 new=run-2 old=run-3 new=run-4
 ///
 /// Exit status: 0 nothing that --fail-on asks for is the case, 1 something is, 2 it can't be told, or
 /// wrong usage.
@@ -17,11 +19,15 @@ use std::process::ExitCode;
 #[command(verbatim_doc_comment)]
 pub struct Args {
     /// Capture of the first run, which the other is measured by
-    a: PathBuf,
+    #[arg(value_parser = PathBufValueParser::new().map(named))]
+    a: Named,
     /// Capture of the second run
-    b: PathBuf,
-    /// More captures: one column for each variant, and repeats of one variant together
-    more: Vec<PathBuf>,
+    #[arg(value_parser = PathBufValueParser::new().map(named))]
+    b: Named,
+    /// More captures: one column for each variant, and repeats of one variant together. NAME=DIR says of
+    /// which variant a run is; without names, runs with the same command, software and settings are repeats
+    #[arg(value_parser = PathBufValueParser::new().map(named))]
+    more: Vec<Named>,
     /// Exit with 1 if slower=N% (a kind of operation or all together is slower by more than that, beyond
     /// noise), missing (a kind of A is not in B), environment (software, variables, topology or recording
     /// differ), algorithm (algorithm, protocol or channels differ), incomplete (a capture lacks calls); may
@@ -41,10 +47,35 @@ pub struct Args {
     look: crate::look::Look,
 }
 
+/// A capture, and of which variant it is a run if the user says so.
+#[derive(Clone)]
+struct Named {
+    variant: Option<String>,
+    path: PathBuf,
+}
+
+/// `NAME=DIR`, or a path, which may have a `=` in it.
+fn named(path: PathBuf) -> Named {
+    let parts = path.to_str().and_then(|text| text.split_once('='));
+    match parts.filter(|(name, _)| !name.is_empty() && !name.contains('/') && !path.exists()) {
+        Some((name, folder)) => Named {
+            variant: Some(name.to_owned()),
+            path: folder.into(),
+        },
+        None => Named {
+            variant: None,
+            path,
+        },
+    }
+}
+
 /// Prints the diff; the exit status is the verdict's.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     // One capture in memory at a time.
-    let run = |path: &Path| open(path).map(|capture| Run::of(&capture));
+    let run = |of: &Named| {
+        let run = open(&of.path).map(|capture| Run::of(&capture))?;
+        Ok(run.of_variant(of.variant.clone()))
+    };
     if !args.more.is_empty() {
         return several(&args, run);
     }
@@ -66,14 +97,14 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// More than two runs.
-fn several(args: &Args, run: impl Fn(&Path) -> anyhow::Result<Run>) -> anyhow::Result<ExitCode> {
+fn several(args: &Args, run: impl Fn(&Named) -> anyhow::Result<Run>) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(
         args.fail_on.is_empty(),
         "--fail-on judges two captures, and there are {}\n  hint: compare them two by two",
         2 + args.more.len()
     );
     let captures = [&args.a, &args.b].into_iter().chain(&args.more);
-    let runs: Vec<Run> = captures.map(|path| run(path)).collect::<Result<_, _>>()?;
+    let runs: Vec<Run> = captures.map(run).collect::<Result<_, _>>()?;
     let variants = analyze::diff::side_by_side(&runs);
     if let Some(file) = &args.html {
         let mut page = Vec::new();

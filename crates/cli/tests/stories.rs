@@ -251,7 +251,7 @@ impl Masks {
             rest = after;
             out += line;
             out.push('\n');
-            if line.starts_with("The run (step: ") {
+            if line.starts_with("The run (") {
                 let more = rest.iter().take_while(|l| l.ends_with(')')).count();
                 rest[..more]
                     .iter()
@@ -312,7 +312,7 @@ impl Masks {
                 .to_owned();
         }
         if line.starts_with("  Recording cost this job: callbacks ") {
-            return "  Recording cost this job: callbacks <n> % (counted × measured).".to_owned();
+            return "  Recording cost this job: callbacks <n> % (estimated).".to_owned();
         }
         if line.starts_with("The run went from ") || line.starts_with("The run took as long ") {
             return "The run took <time> and <time>.".to_owned();

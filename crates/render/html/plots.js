@@ -24,38 +24,11 @@ const way_of = (operation) =>
 
 const communicator_of = (operation) => short_ids[operation.communicator] ?? "";
 
-function size(bytes) {
-  if (bytes === null) return "unknown size";
-  for (const [unit, name] of [
-    [2 ** 30, "GiB"],
-    [2 ** 20, "MiB"],
-    [2 ** 10, "KiB"],
-  ]) {
-    if (bytes >= unit && bytes % unit === 0) return `${bytes / unit} ${name}`;
-  }
-  return `${bytes} B`;
-}
-
-function figure(value) {
-  if (value === null || value === undefined) return "-";
-  if (value < 1) return value.toFixed(3);
-  if (value < 10) return value.toFixed(2);
-  if (value < 1000) return value.toFixed(1);
-  return value.toFixed(0);
-}
-
-function time(us) {
-  if (us >= 1e6) return `${+(us / 1e6).toPrecision(4)} s`;
-  if (us >= 1e3) return `${+(us / 1e3).toPrecision(4)} ms`;
-  if (us >= 1 || us === 0) return `${+us.toPrecision(4)} µs`;
-  return `${+(us * 1e3).toPrecision(4)} ns`;
-}
-
 const label = (operation) =>
   [
     name_of(operation),
-    size(operation.bytes),
-    operation.datatype?.replace(/^nccl/, ""),
+    operation.bytes === null ? "unknown size" : size(operation.bytes),
+    operation.datatype && datatype(operation.datatype),
     communicator_of(operation),
     way_of(operation),
   ]
@@ -406,14 +379,14 @@ class BySize extends Plot {
     const times = this.measure.spread?.(operation);
     if (times) {
       const known = ["min", "p50", "p95", "p99", "max"].filter((key) => times[key] !== null);
-      lines.push(known.map((key) => `${key} ${figure(times[key])}`).join("  ") + " µs");
+      lines.push(known.map((key) => `${key} ${three(times[key])}`).join("  ") + " µs");
       lines.push(
         `${times.n} ${this.measure.key === "shortest" ? "operations" : "calls"}, sum ${time(times.sum)}`,
       );
     }
-    if (operation.busbw_gb_per_s !== null) lines.push(`busbw ${figure(operation.busbw_gb_per_s)} GB/s`);
+    if (operation.busbw_gb_per_s !== null) lines.push(`busbw ${three(operation.busbw_gb_per_s)} GB/s`);
     if (operation.call_busbw_gb_per_s !== null)
-      lines.push(`busbw of the median call ${figure(operation.call_busbw_gb_per_s)} GB/s`);
+      lines.push(`busbw of the median call ${three(operation.call_busbw_gb_per_s)} GB/s`);
     this.show_tip(point.px, point.py, label(operation), lines);
   }
 
@@ -572,7 +545,7 @@ class Spread extends Plot {
       cross.setAttribute("d", `M${middle} ${top}V${bottom}`);
       this.show_tip(middle, top + 60, `${time(bucket.low)} to ${time(bucket.high)}`, [
         `${bucket.count} of ${total} ${this.spread.what}`,
-        `${((100 * bucket.upto) / total).toFixed(1)} % took at most this`,
+        `${percent(bucket.upto / total)} took at most this`,
       ]);
     };
     const leave = () => {
@@ -628,7 +601,7 @@ function describe() {
     const times = operation[field];
     const cells = STATISTICS.map((s) => {
       const value = times?.[s] ?? null;
-      return element("td", {}, s === "n" ? String(value ?? 0) : figure(value));
+      return element("td", {}, s === "n" ? String(value ?? 0) : three(value));
     });
     body.append(element("tr", {}, element("td", { class: "t" }, title), ...cells));
   }

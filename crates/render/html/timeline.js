@@ -15,25 +15,17 @@ const width_us = timeline.bucket_us;
 
 // ---- words and figures
 
-const compact = (value) => String(+value.toPrecision(3));
-
 function rate(value, what) {
   for (const [by, prefix] of [
+    [1e15, "P"],
+    [1e12, "T"],
     [1e9, "G"],
     [1e6, "M"],
     [1e3, "k"],
   ]) {
-    if (value >= by) return `${compact(value / by)} ${prefix}${what}`;
+    if (value >= by) return `${three(value / by)} ${prefix}${what}`;
   }
-  return `${compact(value)} ${what}`.trimEnd();
-}
-
-const percent = (share) => `${compact(100 * share)} %`;
-
-function time(us) {
-  if (us >= 1e6) return `${compact(us / 1e6)} s`;
-  if (us >= 1e3) return `${compact(us / 1e3)} ms`;
-  return `${compact(us)} µs`;
+  return `${three(value)} ${what}`.trimEnd();
 }
 
 // Moments have as many digits as buckets can be told apart by.
@@ -318,7 +310,7 @@ class OverTime {
       this.svg.append(shape("path", { class: "grid", d: `M${x} ${top}V${bottom}` }));
       const anchor = x < left + 20 ? "start" : x > right - 20 ? "end" : "middle";
       this.svg.append(
-        shape("text", { x, y: bottom + 16, "text-anchor": anchor }, `${compact(tick)} ${moment_unit}`),
+        shape("text", { x, y: bottom + 16, "text-anchor": anchor }, `${+tick.toPrecision(6)} ${moment_unit}`),
       );
     }
     const title = "since the first moment that was recorded";

@@ -136,13 +136,12 @@ const whole = data.length_us;
 
 // ---- words
 
-const compact = (value) => String(+value.toPrecision(4));
-function time(us) {
-  if (Math.abs(us) >= 1e6) return `${compact(us / 1e6)} s`;
-  if (Math.abs(us) >= 1e3) return `${compact(us / 1e3)} ms`;
-  return `${compact(us)} µs`;
+// Moments are in the unit of the whole run, with as many digits as tell a thousandth of what is seen apart.
+const [moment_unit, moment_by] = whole >= 2e6 ? ["s", 1e6] : whole >= 2e3 ? ["ms", 1e3] : ["µs", 1];
+function moment(us, apart = (state.to - state.from) / 1000) {
+  const digits = Math.min(Math.max(0, -Math.floor(Math.log10(apart / moment_by) + 1e-9)), 9);
+  return `${(us / moment_by).toFixed(us ? digits : 0)} ${moment_unit}`;
 }
-const percent = (share) => `${Math.round(100 * share)} %`;
 const rank_of = (lane) => data.lanes[lane].who;
 const title_of = (lane) => `${data.lanes[lane].who}: ${data.lanes[lane].role}`;
 const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
@@ -694,7 +693,10 @@ function say_where() {
   const lanes = rows.filter((row) => !row.heading).length;
   const seen = data.lanes.filter((lane) => !lane.events || state.events);
   const all = new Set(seen.map(KEY.communicator)).size;
-  const span = `${time(state.from)} to ${time(state.to)} of ${time(whole)}`;
+  const is_all = state.from <= 0 && state.to >= whole;
+  const span = is_all
+    ? `The whole run, ${time(whole)}`
+    : `${moment(state.from)} to ${moment(state.to)} of ${time(whole)}`;
   const parts = [span];
   if (state.by === "communicator")
     parts.push(lanes === all ? plural(all, "lane") : `${lanes} of ${plural(all, "lane")}`);
@@ -728,9 +730,7 @@ function draw_axis(at, x, colours) {
   context.globalAlpha = 1;
   for (const us of ticks) {
     context.fillStyle = colours.soft;
-    const [unit, per] = length >= 2e6 ? ["s", 1e6] : length >= 2e3 ? ["ms", 1e3] : ["µs", 1];
-    const digits = Math.max(0, -Math.floor(Math.log10(step / per) + 1e-9));
-    const text = `${(us / per).toFixed(digits)} ${unit}`;
+    const text = moment(us, step);
     if (x(us) > at.left + 10 && x(us) < at.right - 20) context.fillText(text, x(us), at.bottom + 17);
   }
 }
@@ -976,7 +976,7 @@ function words_of(call) {
   if (call.kind === "open")
     lines.push(`Not finished when the recording ended: open for ${time(call.length)} or more`);
   else if (call.kind === "host") lines.push(`API call of ${time(call.length)}; no GPU time`);
-  else if (call.kind === "state") return [`State of an event, at ${time(call.begin)}`];
+  else if (call.kind === "state") return [`State of an event, at ${moment(call.begin)}`];
   else if (call.kind === "event") lines.push("Event of NCCL");
   else if (call.kind === "kernel" || call.kind === "nccl_kernel")
     lines.push(`Ran for ${time(call.length)}, seen in a kernel window`);
@@ -988,7 +988,7 @@ function words_of(call) {
       `Waited ${time(waited)}${last ? ` for ${rank_of(last.lane)}` : ""}, ` +
         `then transfer ${time(call.transfer)}`,
     );
-  lines.push(`From ${time(call.begin)}, ${time(call.length)} in all`);
+  lines.push(`Begins at ${moment(call.begin)}, takes ${time(call.length)}`);
   if (call.error !== null) lines.push(`Begin and end are right to ± ${time(call.error)}`);
   return lines;
 }
@@ -1003,8 +1003,8 @@ function more_words(of) {
   if (of.ranks_in_all > 1 && of.skew_us !== null)
     lines.push(`${mine.at + 1} of ${of.ranks_in_all} to arrive; skew ${time(of.skew_us)}`);
   if (of.algbw_gb_per_s !== null) {
-    const bus = of.busbw_gb_per_s === null ? "" : `, busbw ${compact(of.busbw_gb_per_s)} GB/s`;
-    lines.push(`Bandwidth ${compact(of.algbw_gb_per_s)} GB/s${bus}`);
+    const bus = of.busbw_gb_per_s === null ? "" : `, busbw ${three(of.busbw_gb_per_s)} GB/s`;
+    lines.push(`Bandwidth ${three(of.algbw_gb_per_s)} GB/s${bus}`);
   }
   if (mine.exposed_us !== null) lines.push(`Exposed: a stream stood still for it ${time(mine.exposed_us)}`);
   if (mine.nic_us !== null) lines.push(`Data in the network's hands ${time(mine.nic_us)}`);
@@ -1050,7 +1050,7 @@ function point(event) {
       const what = found.row.is_kernels
         ? `${ran} ${all} of the time`
         : `in NCCL ${all} of the time, waiting ${percent(wait)}`;
-      lines = [`${time(from)} to ${time(to)}: ${what}`];
+      lines = [`${moment(from)} to ${moment(to)}: ${what}`];
       if (loaded.rows.length > tall_px) lines.push("of the rows here, the one that waits least");
     }
   }
@@ -1112,11 +1112,12 @@ function let_go() {
 }
 
 function sentence_of() {
-  const who = rank_of(picked.lane);
+  const whose = rank_of(picked.lane);
+  const who = whose.replace(/^./, (letter) => letter.toUpperCase());
   if (picked.kind === "event") return `${who}: an event of NCCL, ${time(picked.length_us)}.`;
-  if (picked.kind === "state") return `${who}: a state of an event, at ${time(picked.begin_us)}.`;
+  if (picked.kind === "state") return `${who}: a state of an event, at ${moment(picked.begin_us)}.`;
   if (picked.kind === "kernel" || picked.kind === "nccl_kernel")
-    return `It ran on the GPU of ${who} for ${time(picked.length_us)}, seen in a kernel window.`;
+    return `It ran on the GPU of ${whose} for ${time(picked.length_us)}, seen in a kernel window.`;
   if (picked.kind === "open")
     return `${who}: not finished when the recording ended, open for ${time(picked.length_us)} or more.`;
   const on = picked.kind === "gpu" ? "on the GPU" : "in the API call; there is no GPU time";
@@ -1137,8 +1138,8 @@ function figures() {
     ? "not known: only this rank's call is in the capture"
     : "not known: not every rank has a GPU time, or this operation does not wait for all ranks";
   const bandwidth = (value) => {
-    const bus = picked.busbw_gb_per_s === null ? "" : `; busbw ${compact(picked.busbw_gb_per_s)} GB/s`;
-    return `${compact(value)} GB/s of payload${bus}`;
+    const bus = picked.busbw_gb_per_s === null ? "" : `; busbw ${three(picked.busbw_gb_per_s)} GB/s`;
+    return `${three(value)} GB/s of payload${bus}`;
   };
   return [
     ["Skew, first to last rank", or(picked.skew_us, time, no_wait)],
@@ -1194,10 +1195,14 @@ function table_of_ranks() {
 
 const PLAIN = {
   finished: (n) => `${n.toLocaleString("en")} finished`,
+  steps: (n) => plural(n, "step"),
   bytes_sent: (n) => `${n.toLocaleString("en")} bytes sent`,
   bytes_received: (n) => `${n.toLocaleString("en")} bytes received`,
   sum_us: (us) => `${time(us)} in all`,
 };
+
+// A part with more parts than this is closed at first.
+const FEW_PARTS = 4;
 
 // The parts of the call as a tree: each with its bar on the call's own time.
 function tree_of(parts) {
@@ -1227,13 +1232,21 @@ function tree_of(parts) {
     }
     item.append(row);
     const parent = items.has(part.parent) ? part.parent : null;
-    if (!lists.has(parent)) {
-      const list = element("ul");
-      lists.set(parent, list);
-      items.get(parent).append(list);
-    }
+    if (!lists.has(parent)) lists.set(parent, element("ul"));
     lists.get(parent).append(item);
     items.set(part.part, item);
+  }
+  for (const [part, list] of lists) {
+    if (part === null) continue;
+    const item = items.get(part);
+    if (list.children.length <= FEW_PARTS) {
+      item.append(list);
+      continue;
+    }
+    // What has many parts is closed at first.
+    const row = item.querySelector(":scope > .part");
+    const details = element("details", {}, element("summary", {}, row), list);
+    item.append(details);
   }
   return lists.get(null);
 }

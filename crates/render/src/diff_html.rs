@@ -19,7 +19,7 @@ use std::io::{Result, Write};
 /// Those of `out`.
 pub fn write(diff: &Diff, out: &mut impl Write) -> Result<()> {
     let mut html = String::new();
-    head(&mut html, "Two runs", &diff.summary);
+    head(&mut html, "Two runs beside each other", &diff.summary);
     let runs = [("A", &diff.a), ("B", &diff.b)].map(|(name, run)| {
         let command = run.command.as_deref().unwrap_or("command not known");
         vec![name.to_owned(), run.capture.clone(), command.to_owned()]
@@ -86,14 +86,23 @@ pub fn write(diff: &Diff, out: &mut impl Write) -> Result<()> {
 /// Those of `out`.
 pub fn write_variants(variants: &Variants, out: &mut impl Write) -> Result<()> {
     let mut html = String::new();
-    head(&mut html, "Variants", &variants.summary);
+    head(&mut html, "Variants beside each other", &variants.summary);
     let all = &variants.variants;
     let rows: Vec<Vec<String>> = all
         .iter()
         .enumerate()
-        .map(|(index, variant)| vec![letter(index), variant.captures.join(", ")])
+        .map(|(index, variant)| {
+            let captures = variant.captures.join(", ");
+            vec![letter(index), variant.name.clone(), captures]
+        })
         .collect();
-    table(&mut html, "Runs", &["variant", "captures"], 2, &rows);
+    table(
+        &mut html,
+        "Runs",
+        &["variant", "name", "captures"],
+        3,
+        &rows,
+    );
     let letters: Vec<String> = (0..all.len()).map(letter).collect();
     let names: Vec<&str> = std::iter::once("figure")
         .chain(letters.iter().map(String::as_str))
@@ -131,9 +140,9 @@ pub fn write_variants(variants: &Variants, out: &mut impl Write) -> Result<()> {
 fn head(html: &mut String, name: &str, summary: &str) {
     let _ = writeln!(
         html,
-        "<header>\n<h1>{}</h1>\n<p class=\"lead\">{}</p>\n</header>\n<main>",
-        escaped(name),
-        escaped(summary)
+        "<header>\n<h1 class=\"lead\">{}</h1>\n<p>{}</p>\n</header>\n<main>",
+        escaped(summary),
+        escaped(name)
     );
 }
 

@@ -2,10 +2,10 @@
 
 use crate::layout::{plural, Look, Page, Style, Table, Unit};
 use analyze::diff::{
-    Diff, FigureRow, Finding, KindOfOperation, RunRow, Side, Status, Total, Variants,
+    Diff, FigureRow, Finding, KindOfOperation, RunRow, Side, Status, Total, Variants, LEAST_CHANGE,
 };
 use analyze::environment::Change;
-use analyze::spelling::{datatype, percent, size, three, time};
+use analyze::spelling::{datatype, percent, size, three, time, word};
 use std::io::{Result, Write};
 
 /// The JSON Schema of a diff.
@@ -45,6 +45,8 @@ pub fn write(diff: &Diff, all: bool, look: Look, out: &mut impl Write) -> Result
 }
 
 fn body(diff: &Diff, page: &mut Page) -> Result<()> {
+    page.styled(verdict_style(diff), &diff.summary);
+    page.gap();
     run("A", &diff.a, page);
     run("B", &diff.b, page);
     whole(diff, page);
@@ -64,8 +66,23 @@ fn body(diff: &Diff, page: &mut Page) -> Result<()> {
     }
     page.gap();
     page.styled(Style::Title, &diff.summary);
-    page.next(&format!("ncclscope report {}", diff.b.capture));
+    page.next(&format!("ncclscope report {}", word(&diff.b.capture)));
     Ok(())
+}
+
+/// How the verdict looks: whether a step, or the run, takes longer.
+fn verdict_style(diff: &Diff) -> Style {
+    let time = |row: &&FigureRow| matches!(row.figure, "step_us" | "wall_us");
+    let both = diff
+        .run
+        .iter()
+        .filter(time)
+        .find_map(|row| row.a.zip(row.b));
+    match both {
+        None => Style::Open,
+        Some((a, b)) if b > a * (1.0 + LEAST_CHANGE) => Style::Bad,
+        Some(_) => Style::Good,
+    }
 }
 
 /// A figure of a run, for people.
@@ -117,10 +134,18 @@ fn whole(diff: &Diff, page: &mut Page) {
             figure_change(row),
         ]);
     }
-    page.title(
-        "The run (step: median; exposed: of the rank that has most; waiting: of the time in NCCL; busbw: of \
-         the operation that moved most bytes)",
-    );
+    let meaning = |row: &FigureRow| match row.figure {
+        "step_us" => Some("step: median"),
+        "exposed_share" => Some("exposed: of the rank that has most"),
+        "waiting_share" => Some("waiting: of the time in NCCL"),
+        "busbw_gb_per_s" => Some("busbw: of the operation that moved most bytes"),
+        _ => None,
+    };
+    let meanings: Vec<&str> = diff.run.iter().filter_map(meaning).collect();
+    page.title(&match meanings.is_empty() {
+        true => "The run".to_owned(),
+        false => format!("The run ({})", meanings.join("; ")),
+    });
     page.table(&table, usize::MAX, "figures");
 }
 
@@ -142,8 +167,9 @@ fn findings(diff: &Diff, page: &mut Page) {
 }
 
 fn run(name: &str, run: &RunRow, page: &mut Page) {
-    page.wrap("", "", &format!("{name}  {}", run.capture));
-    if let Some(command) = &run.command {
+    page.wrap("", "     ", &format!("{name}  {}", run.capture));
+    // Where commands differ, the environment says so.
+    if let Some(command) = run.command.as_ref().filter(|_| page.all) {
         page.wrap("     ", "       ", &crate::text::clipped(command));
     }
     let least = if run.missing_at_least > 0 {
@@ -201,7 +227,11 @@ fn environment(diff: &Diff, page: &mut Page) {
     page.title("Environment (what changed, A -> B)");
     let shown = if page.all { usize::MAX } else { ROWS };
     for change in diff.environment.iter().take(shown) {
-        page.line(&changed(change));
+        let is_long = change.key == "GPU ids" && !page.all;
+        page.line(&match is_long {
+            true => "GPU ids: other GPUs (--all)".to_owned(),
+            false => changed(change),
+        });
     }
     let more = diff.environment.len().saturating_sub(shown);
     if more > 0 {
@@ -464,6 +494,8 @@ pub fn write_variants(
     out: &mut impl Write,
 ) -> Result<()> {
     let mut page = Page::new(look, all);
+    page.styled(Style::Title, &variants.summary);
+    page.gap();
     let letter = |index: usize| letter(index);
     for (index, variant) in variants.variants.iter().enumerate() {
         let runs = match variant.captures.len() {
@@ -497,11 +529,11 @@ pub fn write_variants(
         }
     }
     page.gap();
-    page.styled(Style::Title, &variants.summary);
     if let [first, .., last] = variants.variants.as_slice() {
-        page.next(&format!("ncclscope diff {} {}", first.name, last.name));
+        let [a, b] = [first, last].map(|variant| word(&variant.captures[0]).into_owned());
+        page.next(&format!("ncclscope diff {a} {b}"));
     } else if let [only] = variants.variants.as_slice() {
-        page.next(&format!("ncclscope report {}", only.name));
+        page.next(&format!("ncclscope report {}", word(&only.captures[0])));
     }
     page.finish(out)
 }

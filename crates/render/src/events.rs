@@ -338,6 +338,12 @@ impl<'a> Events<'a> {
         }
     }
 
+    /// The operating system's id of the thread that started an event, if it is recorded.
+    pub fn thread(&self, bar: &Bar) -> Option<u32> {
+        let threads = &self.index.processes[bar.process].threads;
+        threads.get(&bar.thread).and_then(|thread| thread.id)
+    }
+
     /// What an event says.
     pub fn fields(&self, bar: &Bar) -> Map<String, Value> {
         fields::of(&self.start(bar), &self.texts[bar.texts])

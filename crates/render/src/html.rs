@@ -32,6 +32,7 @@ pub(crate) const STYLE: &str = include_str!("../html/style.css");
 const TABLES: &str = include_str!("../html/tables.js");
 const PLOTS: &str = concat!(
     include_str!("../html/shapes.js"),
+    include_str!("../html/spelling.js"),
     include_str!("../html/plots.js")
 );
 

@@ -14,11 +14,13 @@
 use crate::events::Events;
 use crate::timeline::{Placed, PlacedKernel, Span, Timeline};
 use analyze::Report;
+use call_events::CallEvents;
 use pyramid::Level;
 use serde_json::{json, Value};
 use std::collections::HashMap;
 
 mod answers;
+mod call_events;
 pub mod embedded;
 mod parts;
 mod pyramid;
@@ -30,6 +32,7 @@ pub const PAGE_STYLE: &str = include_str!("../html/view.css");
 /// The viewer's script.
 pub const SCRIPT: &str = concat!(
     include_str!("../html/shapes.js"),
+    include_str!("../html/spelling.js"),
     include_str!("../html/viewer.js")
 );
 /// The viewer's style.
@@ -143,7 +146,7 @@ pub struct View<'a> {
     /// What ran in windows, by process.
     kernels: Vec<Vec<PlacedKernel<'a>>>,
     /// Every event, if they were recorded.
-    events: Option<&'a Events<'a>>,
+    events: Option<CallEvents<'a>>,
     /// By begin.
     seen: Vec<Seen>,
     /// Indexes of these, by lane and begin.
@@ -381,7 +384,7 @@ impl<'a> View<'a> {
             lanes,
             names,
             kernels,
-            events,
+            events: events.map(CallEvents::new),
             seen,
             by_lane,
             by_operation,

@@ -154,10 +154,22 @@ fn repeats_of_a_variant_are_one_column_and_the_best_needs_an_interval() {
     assert_eq!(best("step_us"), Some(&("step_us", Some(0))));
     assert_eq!(best("busbw_gb_per_s"), Some(&("busbw_gb_per_s", Some(0))));
     assert!(
-        found.summary.contains("has the shortest step: 169 ms"),
+        found
+            .summary
+            .contains("has the shorter step: 169 ms against 247 ms"),
         "{}",
         found.summary
     );
+    // A name says more than what two runs have in common.
+    let named =
+        ["old", "new", "old", "new"].map(|name| plain.clone().of_variant(Some(name.into())));
+    let named = side_by_side(&named);
+    let names: Vec<_> = named
+        .variants
+        .iter()
+        .map(|v| (&*v.name, v.captures.len()))
+        .collect();
+    assert_eq!(names, [("old", 2), ("new", 2)]);
     let once = side_by_side(&[plain, host]);
     assert!(once.best.iter().all(|(_, best)| best.is_none()));
     for variants in [&found, &once] {

@@ -221,9 +221,9 @@ fn a_small_job_is_accounted_for() {
     let report =
         printed(&capture, Options::default()).replace(&folder.path().display().to_string(), "DIR");
     let expected = "\
-No rank is proved to hold this job up. For how long communication stops computing is not known: there are \
-no kernel
-windows.
+No rank is proved to hold this job up. How long communication stops computing is not known: compute kernels \
+were not
+recorded.
 in NCCL 13.8 % of the time (median rank) · waiting 0.0 % of the time in NCCL · \
 AllReduce of 1 KiB at 0.0250 GB/s (busbw)
 

@@ -56,6 +56,14 @@ pub(super) struct Times {
 pub(super) const SOURCES: [&str; 2] = ["gpu", "host"];
 
 impl Run {
+    /// The same run, as one of the variant of this name.
+    pub fn of_variant(self, name: Option<String>) -> Run {
+        Run {
+            variant: name,
+            ..self
+        }
+    }
+
     /// What a comparison needs of a capture.
     pub fn of(capture: &Capture) -> Run {
         let report = crate::report(capture);
@@ -83,6 +91,7 @@ impl Run {
                 figures: Figures::of(&report),
                 findings: report.findings.iter().map(RunFinding::of).collect(),
             },
+            variant: None,
             facts: environment::facts(capture),
             ids: capture.communicators.iter().map(|c| c.id.clone()).collect(),
             roles,

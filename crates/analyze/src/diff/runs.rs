@@ -155,7 +155,7 @@ pub(super) fn only(of: &[RunFinding], than: &[RunFinding]) -> Vec<RunFinding> {
 }
 
 /// A change of less than this part is not said to be one.
-const LEAST_CHANGE: f64 = 0.02;
+pub const LEAST_CHANGE: f64 = 0.02;
 
 /// What changed from `a` to `b` and why, in one sentence.
 pub(super) fn changed(
@@ -216,7 +216,7 @@ fn signed(change: f64) -> String {
 /// Runs that differ in nothing but when they ran.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Variant {
-    /// How it is called: the folder of its first run.
+    /// How it is called: its name if it was given one, else the folder of its first run.
     pub name: String,
     /// Its captures.
     pub captures: Vec<String>,
@@ -255,7 +255,7 @@ fn as_object<S: serde::Serializer>(
     serializer.collect_map(pairs.iter().copied())
 }
 
-/// Sets `runs` side by side; repeats of one variant are one column.
+/// Sets `runs` side by side; repeats of one variant are one column, in whatever order they come.
 pub fn side_by_side(runs: &[Run]) -> Variants {
     let mut groups: Vec<Vec<&Run>> = Vec::new();
     for run in runs {
@@ -281,8 +281,12 @@ pub fn side_by_side(runs: &[Run]) -> Variants {
     }
 }
 
-/// Whether two runs are the same thing done twice. GPUs and hosts may be others; the command may not.
+/// Whether two runs are the same thing done twice: they have one name, or neither has a name and nothing but
+/// GPUs and hosts differs.
 fn is_repeat(a: &Run, b: &Run) -> bool {
+    if a.variant.is_some() || b.variant.is_some() {
+        return a.variant == b.variant;
+    }
     let changes = environment::changes(&a.facts, &b.facts);
     a.row.command == b.row.command
         && changes
@@ -316,7 +320,10 @@ fn variant(runs: &[&Run], first: &Run) -> Variant {
         findings.extend(only(&run.row.findings, &findings));
     }
     Variant {
-        name: runs[0].row.capture.clone(),
+        name: runs[0]
+            .variant
+            .clone()
+            .unwrap_or(runs[0].row.capture.clone()),
         captures: runs.iter().map(|run| run.row.capture.clone()).collect(),
         differs: environment::changes(&first.facts, &runs[0].facts),
         mean,
@@ -363,9 +370,10 @@ fn best(variants: &[Variant], figure: &str) -> Option<usize> {
 
 fn summary(variants: &[Variant], best: &[(&'static str, Option<usize>)]) -> String {
     if variants.len() < 2 {
-        let same =
-            "All of these are runs of one variant: command, software and settings are the same.";
-        return same.to_owned();
+        return "All of these are runs of one variant, as far as command, software and settings tell. If \
+                something else differs, such as the code, name each run's variant: \
+                `ncclscope diff old=DIR new=DIR old=DIR new=DIR`."
+            .to_owned();
     }
     let figure = match variants.iter().all(|v| v.mean.step_us.is_some()) {
         true => "step_us",
@@ -375,12 +383,26 @@ fn summary(variants: &[Variant], best: &[(&'static str, Option<usize>)]) -> Stri
     let first = best
         .iter()
         .find(|(name, best)| *name == figure && best.is_some());
+    let mean = |variant: &Variant| variant.mean.get(figure).map_or("unknown".to_owned(), time);
     match first.and_then(|(_, best)| variants.get((*best)?)) {
-        Some(variant) => format!(
-            "{} has the shortest {what}: {}, and its interval lies apart from every other's.",
-            variant.name,
-            variant.mean.get(figure).map_or("unknown".to_owned(), time)
-        ),
+        Some(best) => match variants {
+            [a, b] => {
+                let other = if best.name == a.name { b } else { a };
+                format!(
+                    "{} has the shorter {what}: {} against {} of {}, beyond the noise of {} runs.",
+                    best.name,
+                    mean(best),
+                    mean(other),
+                    other.name,
+                    a.captures.len() + b.captures.len()
+                )
+            }
+            _ => format!(
+                "{} has the shortest {what}: {}, and its interval lies apart from every other's.",
+                best.name,
+                mean(best)
+            ),
+        },
         None if variants.iter().any(|v| v.captures.len() < 2) => format!(
             "No variant is named the best: a variant of one run has no interval. \
              Repeat each to tell the {what}s apart."

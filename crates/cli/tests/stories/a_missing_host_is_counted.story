@@ -42,11 +42,11 @@ No hang: all communicators that are in the capture have ended.
 Communicator 8869398c7032ecc5, 4 ranks, destroyed by all; not in the capture: 2-3 (last call of each rank, and how far
   it came, as call numbers; seconds)
   ranks state last_call       entered_ago entered enqueued launched started finished seen_ago
-  0-1   ended AllReduce 1 MiB         0.0      10       10       10       -        -      0.0
+  0-1   ended AllReduce 1 MiB        <0.1      10       10       10       -        -     <0.1
 
 Communicator 9d8cda5aa69d8b63, 2 ranks, destroyed by all (last call of each rank, and how far it came, as call numbers;
   seconds)
   ranks state last_call       entered_ago entered enqueued launched started finished seen_ago
-  0-1   ended AllReduce 4 KiB         0.0       5        5        5       -        -      0.0
+  0-1   ended AllReduce 4 KiB        <0.1       5        5        5       -        -     <0.1
 
 Next: ncclscope report part

@@ -16,15 +16,14 @@ Kinds of operations (largest change of A's total time first; mean µs per call, 
   AllReduce 1 MiB float32    0  gpu    100    123 +23.2% [-27.0%, ×2.08] no change found
   all           - 1 kind     -  gpu    100    123 +23.2% [-27.0%, ×2.08] no change found
 --- ncclscope diff before before --fail-on slower=0% --fail-on environment --fail-on missing
+The run took <time> and <time>.
+
 A before
-     <folder>/fake-nccl rank-process
      2 processes on 1 host; NCCL 2.28.9; mode trace, timing stamps; 200 of 200 announced calls recorded
 B before
-     <folder>/fake-nccl rank-process
      2 processes on 1 host; NCCL 2.28.9; mode trace, timing stamps; 200 of 200 announced calls recorded
 
-The run (step: median; exposed: of the rank that has most; waiting: of the time in NCCL; busbw: of the operation that
-  moved most bytes)
+The run (waiting: of the time in NCCL; busbw: of the operation that moved most bytes)
   figure A B change
   wall <time>
   waiting 0.0 % 0.0 % +0.0 points

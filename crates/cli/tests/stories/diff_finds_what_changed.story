@@ -11,15 +11,14 @@ announced 640, ABI v5
 --- sed 's/time=100us/algo=COLLNET_CHAIN time=110us/; s/time=50us/time=45us/; s/reduce 8MiB time=30us//' job | NCCLSCOPE_TIMING=stamps NCCLSCOPE_OUT=after fake-nccl play -
 announced 480, ABI v5
 --- ncclscope diff before after --fail-on slower=5% --fail-on missing --fail-on environment --fail-on algorithm --fail-on incomplete
+The run took <time> and <time>.
+
 A before
-     <folder>/fake-nccl rank-process
      4 processes on 1 host; NCCL 2.28.9; mode trace, timing stamps; 640 of 640 announced calls recorded
 B after
-     <folder>/fake-nccl rank-process
      4 processes on 1 host; NCCL 2.28.9; mode trace, timing stamps; 480 of 480 announced calls recorded
 
-The run (step: median; exposed: of the rank that has most; waiting: of the time in NCCL; busbw: of the operation that
-  moved most bytes)
+The run (waiting: of the time in NCCL; busbw: of the operation that moved most bytes)
   figure A B change
   wall <time>
   waiting 0.0 % 0.0 % +0.0 points

@@ -7,8 +7,8 @@ repeat 3 {
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 72, ABI v5
 --- ncclscope report capture
-No rank is proved to hold this job up. For how long communication stops computing is not known: there are no kernel
-windows.
+No rank is proved to hold this job up. How long communication stops computing is not known: compute kernels were not
+recorded.
 in NCCL <n> % of the time (median rank) · waiting 0.0 % of the time in NCCL · Broadcast of 16 MiB at 255 GB/s (busbw)
 
 Job capture

@@ -9,7 +9,7 @@ announced 44, ABI v5
 --- ncclscope report capture --all | sed -n '/^Completeness/,/^$/p; /^Network/,$p'
 Completeness
   44 of 44 announced calls recorded, 0 timed.
-  Recording cost this job: callbacks <n> % (counted × measured).
+  Recording cost this job: callbacks <n> % (estimated).
 
 Network (most bytes first; waits in <unit>, summed over steps and channels)
   function  comm calls ops steps   sent   recv send_gpu send_peer send_network recv_network recv_flush recv_gpu

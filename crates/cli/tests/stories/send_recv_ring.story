@@ -6,7 +6,7 @@ rank 1 { recv 4KiB from=0 }
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 82, ABI v5
 --- ncclscope report capture | sed '/^Communicators/,/^$/d; /^  Recv /d; /^  Send /d'
-For how long communication stops computing is not known: there are no kernel windows.
+How long communication stops computing is not known: compute kernels were not recorded.
 in NCCL <n> % of the time (median rank)
 
 Job capture

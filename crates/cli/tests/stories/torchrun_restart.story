@@ -11,7 +11,7 @@ capture/restart-1/<host>/r1-p<pid>-<id>.trace
 capture/<host>/r0-p<pid>-<id>.trace
 capture/<host>/r1-p<pid>-<id>.trace
 --- ncclscope report capture | sed -n '1,/^Operations/p'
-For how long communication stops computing is not known: there are no kernel windows.
+How long communication stops computing is not known: compute kernels were not recorded.
 in NCCL <n> % of the time (median rank)
 
 Job capture

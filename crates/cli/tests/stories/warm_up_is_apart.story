@@ -10,7 +10,7 @@ announced 312, ABI v5
 --- ncclscope report capture --all | sed -n '/^Completeness/,/^$/p; /^Operations/,/^$/p; /^Warm-up/,$p'
 Completeness
   312 of 312 announced calls recorded, 312 timed.
-  Recording cost this job: callbacks <n> % (counted × measured).
+  Recording cost this job: callbacks <n> % (estimated).
 
 Operations by GPU time (largest sum over ranks first, sum in ms, mean to max in µs, bandwidths in GB/s)
   function   size type    comm algorithm calls    sum mean  min  p50  p95  p99  max algbw busbw call_bw

@@ -5,7 +5,7 @@
 
 use analyze::hang::{CallRow, CommunicatorProgress, Hang, Members, RankProgress, Unknown};
 use analyze::job::ranges;
-use analyze::spelling::size;
+use analyze::spelling::{size, three, time};
 
 /// Processes without a rank of which a sentence has the names.
 const PIDS: usize = 8;
@@ -155,18 +155,49 @@ pub(super) fn seconds(ns: i64) -> f64 {
     (ns as f64 / 1e6).round() / 1e3
 }
 
-/// A length of time in few digits.
+/// A length of time in three digits; minutes and hours, because a hang may last a night.
 pub(super) fn span(ns: i64) -> String {
     let s = ns as f64 / 1e9;
-    if s < 0.0995 {
-        format!("{:.0} ms", s * 1e3)
-    } else if s < 9.95 {
-        format!("{s:.1} s")
-    } else if s < 119.5 {
-        format!("{s:.0} s")
+    if s < 119.5 {
+        time(s * 1e6)
     } else if s < 7170.0 {
-        format!("{:.0} min", s / 60.0)
+        format!("{} min", three(s / 60.0))
     } else {
-        format!("{:.1} h", s / 3600.0)
+        format!("{} h", three(s / 3600.0))
+    }
+}
+
+/// A length of time that was asked for: `10 s`, `1.5 min`.
+pub(super) fn asked(ns: i64) -> String {
+    let text = span(ns);
+    match text.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            let number = number.trim_end_matches('0').trim_end_matches('.');
+            format!("{number} {unit}")
+        }
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_have_three_digits() {
+        const S: i64 = 1_000_000_000;
+        for (ns, text) in [
+            (42_000_000, "42.0 ms"),
+            (2_700_000_000, "2.70 s"),
+            (119 * S, "119 s"),
+            (120 * S, "2.00 min"),
+            (7200 * S, "2.00 h"),
+            (36_000 * S, "10.0 h"),
+        ] {
+            assert_eq!(span(ns), text);
+        }
+        for (ns, text) in [(10 * S, "10 s"), (S / 2, "500 ms"), (300 * S, "5 min")] {
+            assert_eq!(asked(ns), text);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What the words of all verdicts share: [`Words`] itself, and phrases about time and absent ranks.
 
-use super::names::{span, unknown};
+use super::names::{asked, unknown};
 use analyze::hang::{ByTime, Hang, RankProgress, Unknown};
 
 /// The first sentence, and what belongs to it.
@@ -11,7 +11,7 @@ pub(super) struct Words {
 
 /// When a wait counts as a hang.
 pub(super) fn when(hang: &Hang, by_time: ByTime) -> Option<String> {
-    let patience = span(hang.after_ns);
+    let patience = asked(hang.after_ns);
     match by_time {
         ByTime::Hang => None,
         ByTime::NoHang => Some(format!("A wait counts as a hang from {patience} on.")),
@@ -33,7 +33,7 @@ pub(super) fn when_stopped(hang: &Hang, by_time: ByTime) -> Option<String> {
     match by_time {
         ByTime::TooEarly => Some(format!(
             "From {} on that counts as a hang (--after).",
-            span(hang.after_ns)
+            asked(hang.after_ns)
         )),
         by_time => when(hang, by_time),
     }

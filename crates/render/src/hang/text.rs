@@ -9,7 +9,7 @@
 use super::answer::{Answer, Call, Communicator, NetOp, Rank};
 use crate::layout::{Look, Page, Style, Table};
 use analyze::job::ranges;
-use analyze::spelling::size;
+use analyze::spelling::{size, three};
 
 /// Lines of ranks that are printed for a communicator, and communicators, unless all are asked for.
 const LINES: usize = 8;
@@ -106,7 +106,7 @@ fn state(of: &Communicator, page: &mut Page) {
         let newest = |pick: fn(&Rank) -> Option<f64>| {
             let all = std::iter::once(&first).chain(rest);
             let oldest = all.filter_map(|rank| pick(rank)).reduce(f64::max);
-            oldest.map_or("-".to_owned(), |s| format!("{s:.1}"))
+            oldest.map_or("-".to_owned(), age)
         };
         let ranks: Option<Vec<u32>> = group.iter().map(|r| r.rank).collect();
         table.row([
@@ -124,6 +124,14 @@ fn state(of: &Communicator, page: &mut Page) {
     }
     page.whole_table(&table, LINES, "lines of ranks");
     callers(&of.ranks, page);
+}
+
+/// Seconds. What a process does now is a little old when it is read, so that is not told in digits.
+fn age(s: f64) -> String {
+    match s < 0.1 {
+        true => "<0.1".to_owned(),
+        false => three(s),
+    }
 }
 
 /// In which line of the program each rank made its last call, if stacks are recorded.
@@ -185,7 +193,7 @@ fn net_ops(rows: &[NetOp], page: &mut Page) {
             number(row.peer),
             row.channel.to_string(),
             row.state.unwrap_or("-").to_owned(),
-            row.for_s.map_or("-".to_owned(), |s| format!("{s:.1}")),
+            row.for_s.map_or("-".to_owned(), age),
             row.steps_done.to_string(),
             row.steps.to_string(),
             row.cause.unwrap_or("-").to_owned(),

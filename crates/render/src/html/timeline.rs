@@ -8,6 +8,7 @@ use serde_json::{json, Value};
 pub(super) const STYLE: &str = include_str!("../../html/timeline.css");
 pub(super) const SCRIPT: &str = concat!(
     include_str!("../../html/shapes.js"),
+    include_str!("../../html/spelling.js"),
     include_str!("../../html/timeline.js")
 );
 

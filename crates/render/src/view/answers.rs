@@ -167,7 +167,7 @@ impl View<'_> {
 
     /// Everything that is known of an event, or of one of its states.
     fn event(&self, seen: &Seen) -> Option<Map<String, Value>> {
-        let events = self.events?;
+        let events = self.events.as_ref()?.events();
         let bar = (seen.number & ((1 << BAR_BITS) - 1)) as usize;
         let bar = events.bars.get(bar)?;
         let mut columns = match (seen.number >> BAR_BITS) as usize {

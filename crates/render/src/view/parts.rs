@@ -1,10 +1,19 @@
 //! The parts of a call as a tree: the API call, NCCL's enqueueing, the launch, the kernel, and the network.
 //!
+//! A capture with events has each operation and step of the network proxy, and each channel of the kernel, as
+//! a part of its own under the part that NCCL says is its parent. Other captures have their sums.
+//!
 //! Rule: a part has a begin only if it was recorded; a part that is counted, and not timed, has a number.
 
+use super::call_events::CallEvents;
 use super::{Seen, View};
+use analyze::spelling::time;
+use nccl_abi::event;
 use serde_json::{json, Value};
 use tables::calls::CallRef;
+
+/// Events in the tree of one call, at most.
+const MOST_EVENTS: usize = 1000;
 
 /// The parts of a call by begin, each with its number and its parent's.
 pub(super) fn of(view: &View<'_>, call: &Seen, row: &CallRef<'_>) -> Vec<Value> {
@@ -22,34 +31,59 @@ pub(super) fn of(view: &View<'_>, call: &Seen, row: &CallRef<'_>) -> Vec<Value> 
     let launch = (known(of.launch_start_ns), known(of.launch_end_ns));
     let launch = tree.host("Launch of its kernel", api, launch.0, launch.1);
     let kernel = tree.kernel(launch.or(api));
+    let events = view.events.as_ref().and_then(|events| {
+        let at = |ns| known(ns).map(|ns| view.timeline.on_one_clock(call.process as usize, ns));
+        let (api, enqueue) = (at(of.api_ns), at(of.enqueue_ns));
+        let event = events.of(row, api, enqueue, at(of.return_ns))?;
+        Some((events, event))
+    });
+    let mut room = MOST_EVENTS;
+    if let Some((events, event)) = events {
+        let channels = events.under(event, event::KERNEL_CH);
+        tree.events(events, &channels, kernel.or(launch).or(api), &mut room);
+    }
+    let operations = events.map_or(Vec::new(), |(events, event)| {
+        events.under(event, event::PROXY_OP)
+    });
     let extra = (of.extra as usize).checked_sub(1);
-    let Some(extra) = extra.and_then(|index| row.process.extras.get(index)) else {
-        return tree.parts;
-    };
-    if extra.ops_started == 0 {
+    let extra = extra.and_then(|index| row.process.extras.get(index));
+    let extra = extra.filter(|extra| extra.ops_started != 0);
+    let number = extra.map_or(operations.len() as u64, |extra| extra.ops_started.into());
+    if number == 0 {
         return tree.parts;
     }
-    let operations = tree.counted(
-        "Operations of the network proxy",
-        kernel.or(api),
-        json!({ "number": extra.ops_started, "finished": extra.ops_stopped }),
-    );
-    let steps = tree.counted(
-        "Steps of these",
-        Some(operations),
-        json!({
-            "number": extra.steps,
-            "bytes_sent": extra.bytes_sent,
-            "bytes_received": extra.bytes_received,
-        }),
-    );
-    for (name, ns) in capture::live::WAITS.iter().zip(extra.waits_ns) {
+    let mut figures = json!({ "number": number });
+    if let Some(extra) = extra {
+        figures["finished"] = extra.ops_stopped.into();
+        figures["steps"] = extra.steps.into();
+        figures["bytes_sent"] = extra.bytes_sent.into();
+        figures["bytes_received"] = extra.bytes_received.into();
+    }
+    let proxy = tree.push(figures, "Operations of the network proxy", kernel.or(api));
+    if let Some((events, _)) = events {
+        tree.events(events, &operations, Some(proxy), &mut room);
+    }
+    let waits = extra.map_or([0; 6], |extra| extra.waits_ns);
+    for (name, ns) in capture::live::WAITS.iter().zip(waits) {
         if ns != 0 {
             let sum = json!({ "sum_us": ns as f64 / 1e3 });
-            tree.counted(name, Some(steps), sum);
+            tree.push(sum, waited(name), Some(proxy));
         }
     }
     tree.parts
+}
+
+/// What steps of the network proxy waited for, in words.
+fn waited(name: &str) -> &str {
+    match name {
+        "send_gpu" => "Sends waited for the GPU",
+        "send_peer" => "Sends waited for the peer",
+        "send_network" => "Sends waited for the network",
+        "recv_network" => "Receives waited for the network",
+        "recv_flush" => "Receives waited for the flush",
+        "recv_gpu" => "Receives waited for the GPU",
+        other => other,
+    }
 }
 
 struct Tree<'a> {
@@ -107,7 +141,52 @@ impl Tree<'_> {
         Some(kernel)
     }
 
-    fn counted(&mut self, name: &str, parent: Option<usize>, figures: Value) -> usize {
-        self.push(figures, name, parent)
+    /// Events with all that lie under them by NCCL's parent links, as long as there is room.
+    fn events(
+        &mut self,
+        events: &CallEvents<'_>,
+        of: &[usize],
+        parent: Option<usize>,
+        room: &mut usize,
+    ) {
+        for (at, number) in of.iter().enumerate() {
+            let Some(left) = room.checked_sub(1) else {
+                let more = json!({ "number": of.len() - at });
+                self.push(more, "More events (Events shows all)", parent);
+                return;
+            };
+            *room = left;
+            let bar = events.bar(*number);
+            let all = events.events();
+            // A state's name begins with that of its type.
+            let kind = event::name(bar.kind).unwrap_or_default();
+            let mut words: Vec<String> = Vec::new();
+            if bar.process != self.call.process as usize {
+                words.push(format!(
+                    "by {}",
+                    self.view.timeline.short_title(bar.process)
+                ));
+            }
+            if let Some(channel) = all.fields(bar).get("channel_id") {
+                words.push(format!("channel {channel}"));
+            }
+            words.extend(bar.states.iter().map(|state| {
+                let after = time((state.at - bar.span.begin) as f64 / 1e3);
+                let name = state.name.strip_prefix(kind).unwrap_or(&state.name);
+                format!("{name} after {after}")
+            }));
+            if bar.stopped.is_none() {
+                words.push("not stopped".to_owned());
+            }
+            let part = json!({
+                "begin_us": self.view.us(bar.span.begin),
+                "length_us": (bar.span.end - bar.span.begin) as f64 / 1e3,
+                "event": bar.number,
+                "text": words.join(", "),
+            });
+            let this = self.push(part, &all.name(bar), parent);
+            let inside: Vec<usize> = events.children(*number).collect();
+            self.events(events, &inside, Some(this), room);
+        }
     }
 }
