@@ -67,6 +67,7 @@ class Diff(_Answer):
     __slots__ = ()
     schema: str
     verdict: dict[str, Any]
+    recommendations: list[dict[str, Any]]
     environment: list[dict[str, Any]]
     operations: list[dict[str, Any]]
     notes: list[str]
