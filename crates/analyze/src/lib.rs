@@ -435,13 +435,16 @@ impl Analysis {
         let too_many = self.arrivals.too_many();
         let given = self.given.as_ref();
         let (exposures, no_windows) = (self.streams.exposures(), self.streams.why_none());
-        let streams = self.streams.finish(capture);
+        let mut streams = self.streams.finish(capture);
         let measured = streams.as_ref().is_some_and(streams::Streams::tells_who);
         let mut over = None;
         let mut waits = callers::Waits::new();
         let gathered = self.timeline;
         let look = |of: &arrivals::over_time::OverTime, clocks: Option<&clocks::Clocks>| {
             of.waits_by_caller(&mut waits);
+            if let Some(streams) = &mut streams {
+                streams::whole_run::scale(streams, of, &exposures);
+            }
             over = gathered.over(clocks);
             if let Some(over) = &mut over {
                 over.look(of);

@@ -24,6 +24,7 @@ pub mod replays;
 mod schedule;
 mod timed;
 mod waiting;
+pub(crate) mod whole_run;
 mod window;
 
 use crate::executions::{Execution, Place};
@@ -232,6 +233,15 @@ pub struct WaitedFor {
     /// Its GPU stood idle for so much longer than the others' that this explains half of the loss: its host
     /// was late. Else its GPU was busy.
     pub host_late: bool,
+    /// The GPU that lost least by waiting for it: host, process and device.
+    #[serde(skip)]
+    pub(crate) other: (String, u32, u32),
+    /// How much faster that one's host could be, of the time.
+    #[serde(skip)]
+    pub(crate) host_most: Option<f64>,
+    /// From its process's first call to the last, ns.
+    #[serde(skip)]
+    pub(crate) active_ns: f64,
 }
 
 /// What a window shows of a GPU.
@@ -253,6 +263,7 @@ impl Lane {
             active: 0,
             windows,
             host_pieces: Vec::new(),
+            in_calls: None,
             gpu_ran: Vec::new(),
             by_name: ByName::default(),
             timed: None,
@@ -269,6 +280,7 @@ impl Lane {
             active,
             windows: Vec::new(),
             host_pieces: Vec::new(),
+            in_calls: None,
             gpu_ran: Vec::new(),
             by_name: ByName::default(),
             timed: None,
@@ -337,6 +349,8 @@ pub(crate) struct Lane {
     pub(crate) windows: Vec<LaneWindow>,
     /// What its process's host did, by pieces of windows.
     host_pieces: Vec<host::Piece>,
+    /// For which part of the run NCCL kept it.
+    in_calls: Option<f64>,
     /// How far the GPU came, by cycles of windows.
     gpu_ran: Vec<host::Ran>,
     /// What ran in its windows.
@@ -367,6 +381,8 @@ pub struct Calls {
     timed: BTreeMap<u32, Vec<Timed>>,
     /// From the first call to the last, ns.
     active: Option<(i64, i64)>,
+    /// What NCCL took of the host's time.
+    host: host::InCalls,
 }
 
 impl Calls {
@@ -380,6 +396,7 @@ impl Calls {
             .collect();
         Calls {
             calls: vec![Vec::new(); spans.len()],
+            host: host::InCalls::new(&spans),
             spans,
             looked_at: timed::looked_at(capture),
             timed: BTreeMap::new(),
@@ -401,6 +418,12 @@ impl Calls {
             call.api_ns
         };
         self.take_in(at);
+        let window = self.spans.partition_point(|span| span.1 < at);
+        let window = (self.spans.get(window))
+            .filter(|span| span.0 <= at)
+            .map(|_| window);
+        self.host
+            .add((call.api_ns, call.launch_start_ns), window, &self.spans);
         let device = devices[execution.place];
         if let Some(span) = timed::span(execution, &self.looked_at) {
             let timed = self.timed.entry(device).or_default();
@@ -412,10 +435,9 @@ impl Calls {
                 })
             });
         }
-        let window = self.spans.partition_point(|span| span.1 < at);
-        if self.spans.get(window).is_none_or(|span| at < span.0) {
+        let Some(window) = window else {
             return;
-        }
+        };
         each_call(process, call, |call| {
             let launched = Launched {
                 at,
@@ -493,7 +515,7 @@ impl Gatherer {
             .enumerate()
             .filter(|(_, w)| w.is_whole())
         {
-            let host_pieces = host::pieces(window, &names);
+            let host_pieces = host::pieces(window, &names, calls.host.of_window(index));
             let launched = &calls.calls[index];
             for on in join::on_devices(window, launched, process, &capture.names, &names) {
                 let (ran, Some(seen)) = (on.ran, on.seen) else {
@@ -506,6 +528,7 @@ impl Gatherer {
                 let lane = lanes.entry(on.device);
                 let lane = lane.or_insert_with(|| Lane::new(process, on.device, active));
                 lane.host_pieces.extend(&host_pieces);
+                lane.in_calls = calls.host.share();
                 lane.gpu_ran.extend(host::ran(ran, &names, &seen));
                 lane.replays.extend(replays::of_device(ran, &seen, &names));
                 lane.by_name.add(ran, &seen, &names);
@@ -662,7 +685,7 @@ fn share(windows: impl Iterator<Item = (f64, f64)>) -> Share {
 
 /// How much faster a rank's host could have been.
 fn host_waited(lane: &Lane) -> Option<Share> {
-    host::ahead(&lane.host_pieces, &lane.gpu_ran)
+    host::ahead(&lane.host_pieces, &lane.gpu_ran, lane.in_calls)
 }
 
 fn rank_row(index: usize, lane: &Lane, waits: &Waits, own: &Alone, others: &Alone) -> RankStreams {

@@ -80,6 +80,9 @@ mod tests {
             loss_us: share * 1e7,
             loss_interval_us: Some((low * 1e7, 2e7 * share)),
             host_late: number == 1,
+            other: ("a".to_owned(), 9, 0),
+            host_most: None,
+            active_ns: 1e10,
         };
         let streams = Streams {
             windows: 8,

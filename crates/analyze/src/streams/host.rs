@@ -47,6 +47,57 @@ pub struct Piece {
     pub own: f64,
     /// How far it came meanwhile.
     pub launched: Progress,
+    /// NCCL kept it for so long before its launches, ns.
+    pub in_calls: f64,
+}
+
+/// For how long NCCL keeps a host, from a call to its launch: it does not wait for the GPU there, so that is
+/// known for the whole run, and says how fast the host was when no window showed it.
+#[derive(Default)]
+pub struct InCalls {
+    /// By window and piece, ns.
+    by_piece: Vec<[f64; PIECES as usize]>,
+    /// Since the first window or quiet spell: ns, and from the first call to the last.
+    all: f64,
+    known: Option<Span>,
+}
+
+impl InCalls {
+    /// For windows that are so long.
+    pub fn new(windows: &[Span]) -> InCalls {
+        InCalls {
+            by_piece: vec![[0.0; PIECES as usize]; windows.len()],
+            ..InCalls::default()
+        }
+    }
+
+    /// Adds a call: when it was made and when it was launched, and in which of the windows.
+    pub fn add(&mut self, call: Span, window: Option<usize>, windows: &[Span]) {
+        let took = (call.1 - call.0) as f64;
+        let since = windows.first().map_or(i64::MAX, |first| first.0);
+        if call.0 < since || took <= 0.0 {
+            return;
+        }
+        let (from, to) = self.known.unwrap_or(call);
+        self.known = Some((from.min(call.0), to.max(call.1)));
+        self.all += took;
+        if let Some(window) = window {
+            let (from, to) = windows[window];
+            let piece = (call.1 - from) * PIECES / (to - from).max(1);
+            self.by_piece[window][piece.clamp(0, PIECES - 1) as usize] += took;
+        }
+    }
+
+    /// In each piece of a window, ns.
+    pub fn of_window(&self, window: usize) -> [f64; PIECES as usize] {
+        self.by_piece[window]
+    }
+
+    /// For which part of the run, once the job had begun.
+    pub fn share(&self) -> Option<f64> {
+        let (from, to) = self.known?;
+        Some(self.all / (to - from) as f64)
+    }
 }
 
 /// How far a GPU came in a time.
@@ -89,8 +140,9 @@ pub fn ran(ran: &[tables::windows::Ran], names: &Names, seen: &Seen) -> Vec<Ran>
     ends.windows(2).map(|pair| of((pair[0], pair[1]))).collect()
 }
 
-/// What the host did in each piece of a window; nothing where that is not known.
-pub fn pieces(window: &Window, names: &Names) -> Vec<Piece> {
+/// What the host did in each piece of a window; nothing where that is not known. `in_calls` is for how long
+/// NCCL kept it there.
+pub fn pieces(window: &Window, names: &Names, in_calls: [f64; PIECES as usize]) -> Vec<Piece> {
     let kernels = window.ran.iter().filter(|r| is_own(r, names));
     let launches = window.asked.iter().filter(|a| a.kind == Ask::Launch);
     if misses_launches(kernels.count(), launches.count()) || window.asked.is_empty() {
@@ -108,6 +160,7 @@ pub fn pieces(window: &Window, names: &Names) -> Vec<Piece> {
             length: length as f64,
             own: (length - waited.covers(span)) as f64,
             launched: [of(Ask::Launch), of(Ask::LaunchGraph)],
+            in_calls: in_calls[n as usize],
         }
     };
     (0..PIECES).map(piece).collect()
@@ -147,11 +200,16 @@ fn waited(window: &Window) -> Union {
     Union::of(spans.collect())
 }
 
-/// By which part of the time a host could be faster. Two things say so: for how long it waited in windows,
-/// and what it needs for the work of its GPU, by what the GPU takes for that. A queue takes up a hundred
-/// steps and more, so a host waits seldom and then for long: the first differs much from window to window.
-/// The second differs where launches take differently long. They count by how sure they are.
-pub fn ahead(host: &[Piece], gpu: &[Ran]) -> Option<Share> {
+/// By which part of the time a host could be faster. Three things say so:
+///
+/// - For how long it waited in windows.
+/// - What it needs for the work of its GPU, by what the GPU takes for that. A queue takes up a hundred steps
+///   and more, so a host waits seldom and then for long: how long differs much from window to window, and
+///   this does not.
+/// - What it needs by how long NCCL keeps it. Other work on the machine makes a host slow for a while, and
+///   windows are few. It makes NCCL's part slow too, of which the whole run is known (`in_calls`, a part of
+///   it): a ratio is known better than what it is of.
+pub fn ahead(host: &[Piece], gpu: &[Ran], in_calls: Option<f64>) -> Option<Share> {
     let sum = |unit: usize| host.iter().map(|piece| piece.launched[unit]).sum::<f64>();
     // The unit that comes more often.
     let unit = usize::from(sum(1) > sum(0));
@@ -161,35 +219,56 @@ pub fn ahead(host: &[Piece], gpu: &[Ran]) -> Option<Share> {
     );
     let each = share(host.iter().map(|piece| (piece.own, piece.launched[unit])));
     let rate = share(gpu.iter().map(|of| (of.ran[unit], of.length)));
-    let needs = each.share * rate.share;
-    if needs <= 0.0 {
-        return (!host.is_empty()).then_some(waited);
+    let mut all = vec![waited];
+    all.extend(by_need(each, rate));
+    let in_every = host.iter().all(|piece| piece.in_calls > 0.0);
+    if let Some(in_calls) = in_calls.filter(|_| in_every) {
+        let each = share(host.iter().map(|piece| (piece.own, piece.in_calls)));
+        let known = Share {
+            share: in_calls,
+            interval: Some((in_calls, in_calls)),
+        };
+        all.extend(by_need(each, known));
     }
-    let error = |of: &Share| of.interval.map(|(low, _)| 1.0 - low / of.share);
-    let error = error(&each).zip(error(&rate)).map(|(a, b)| a.hypot(b));
-    let by_need = Share {
-        share: (1.0 - needs).max(0.0),
-        interval: error.map(|e| (1.0 - needs * (1.0 + e), 1.0 - needs * (1.0 - e))),
-    };
-    Some(both(waited, by_need))
+    (!host.is_empty()).then(|| together(&all))
 }
 
-/// Of two ways to know a share, the mean that is the surest.
-fn both(a: Share, b: Share) -> Share {
-    let half = |of: &Share| of.interval.map(|(low, high)| (high - low) / 2.0);
-    let (Some(half_a), Some(half_b)) = (half(&a), half(&b)) else {
-        return if a.interval.is_some() { a } else { b };
+/// Of several ways to know a share, the mean; the surer ones count more. All go by the same windows, so it is
+/// only taken to be as sure as the surest.
+fn together(all: &[Share]) -> Share {
+    let half = |of: &Share| {
+        of.interval
+            .map(|(low, high)| ((high - low) / 2.0).max(1e-9))
     };
-    let (of_a, of_b) = (half_b * half_b, half_a * half_a);
-    if of_a + of_b <= 0.0 {
-        return b;
-    }
-    let share = (of_a * a.share + of_b * b.share) / (of_a + of_b);
-    let half = half_a * half_b / (of_a + of_b).sqrt();
+    let sure: Vec<(f64, f64)> = all
+        .iter()
+        .filter_map(|of| Some((of.share, half(of)?)))
+        .collect();
+    let Some(least) = sure.iter().map(|(_, half)| *half).min_by(f64::total_cmp) else {
+        return all.first().copied().unwrap_or_default();
+    };
+    let weight = |half: f64| (least / half).powi(2);
+    let (sum, weights) = sure
+        .iter()
+        .fold((0.0, 0.0), |(sum, weights), (share, half)| {
+            (sum + weight(*half) * share, weights + weight(*half))
+        });
+    let share = sum / weights;
     Share {
         share,
-        interval: Some((share - half, share + half)),
+        interval: Some((share - least, share + least)),
     }
+}
+
+/// How much faster a host could be that needs so long for each of something, of which so much passes.
+fn by_need(each: Share, rate: Share) -> Option<Share> {
+    let needs = each.share * rate.share;
+    let error = |of: &Share| of.interval.map(|(low, _)| 1.0 - low / of.share);
+    let error = error(&each).zip(error(&rate)).map(|(a, b)| a.hypot(b));
+    (needs > 0.0).then(|| Share {
+        share: (1.0 - needs).max(0.0),
+        interval: error.map(|e| (1.0 - needs * (1.0 + e), 1.0 - needs * (1.0 - e))),
+    })
 }
 
 #[cfg(test)]
@@ -234,7 +313,7 @@ mod tests {
 
     fn share(window: &Window) -> Option<f64> {
         let names = Names::new(&["", "gemm"].map(String::from), &[]);
-        let pieces = pieces(window, &names);
+        let pieces = pieces(window, &names, [1.0; 4]);
         let waited: f64 = pieces.iter().map(|piece| piece.length - piece.own).sum();
         let waited = waited / pieces.iter().map(|piece| piece.length).sum::<f64>();
         (!pieces.is_empty()).then(|| (waited * 1000.0).round() / 1000.0)
@@ -265,6 +344,7 @@ mod tests {
             } else {
                 [1300.0, 0.0]
             },
+            in_calls: 0.0,
         };
         let host: Vec<Piece> = (0..16).map(piece).collect();
         let gpu = vec![
@@ -274,13 +354,51 @@ mod tests {
             };
             16
         ];
-        let ahead = ahead(&host, &gpu).expect("launches were seen");
+        let ahead = ahead(&host, &gpu, None).expect("launches were seen");
         assert!((ahead.share - 1.0 / 3.0).abs() < 0.01, "{ahead:?}");
         let (low, high) = ahead.interval.expect("enough");
         assert!(0.3 < low && high < 0.36, "{ahead:?}");
         // Without a GPU's time, how often it waited is left.
-        let waited = super::ahead(&host, &[]).expect("launches were seen");
+        let waited = super::ahead(&host, &[], None).expect("launches were seen");
         assert!((waited.share - 0.2333).abs() < 0.001, "{waited:?}");
+    }
+
+    #[test]
+    fn a_host_that_was_slow_in_windows_is_known_by_its_calls() {
+        // In a third of the pieces, other work slows the host and NCCL's part of it down to two thirds. The
+        // run is as the others: it needs half of its time.
+        let piece = |n: u32| Piece {
+            length: 100e6,
+            own: if n.is_multiple_of(3) { 75e6 } else { 50e6 },
+            in_calls: if n.is_multiple_of(3) { 1.5e6 } else { 1e6 },
+            launched: [1000.0, 0.0],
+        };
+        let host: Vec<Piece> = (0..16).map(piece).collect();
+        let windows = ahead(&host, &[], None).expect("launches were seen");
+        assert!((windows.share - 0.406).abs() < 0.001, "{windows:?}");
+        let run = ahead(&host, &[], Some(0.01)).expect("launches were seen");
+        assert!((run.share - 0.5).abs() < 0.001, "{run:?}");
+        let width = |of: Share| of.interval.map_or(f64::INFINITY, |(low, high)| high - low);
+        assert!(width(run) < width(windows) / 10.0, "{run:?} {windows:?}");
+    }
+
+    #[test]
+    fn calls_count_from_the_first_window_on_and_by_piece() {
+        let windows = [(100, 140), (300, 340)];
+        let mut calls = InCalls::new(&windows);
+        for (call, window) in [
+            ((10, 90), None),
+            ((100, 105), Some(0)),
+            ((131, 133), Some(0)),
+            ((200, 210), None),
+            ((310, 313), Some(1)),
+        ] {
+            calls.add(call, window, &windows);
+        }
+        assert_eq!(calls.of_window(0), [5.0, 0.0, 0.0, 2.0]);
+        assert_eq!(calls.of_window(1), [0.0, 3.0, 0.0, 0.0]);
+        assert_eq!(calls.share(), Some(20.0 / 213.0));
+        assert_eq!(InCalls::new(&[]).share(), None);
     }
 
     #[test]

@@ -37,6 +37,17 @@ fn less(a: Share, b: Share) -> Share {
     }
 }
 
+/// By how many times as long kernels take on one lane as the same kernels take on another; `None` if none are
+/// the same.
+fn speed(one: &Alone, other: &Alone) -> Option<f64> {
+    let same = one.iter().filter_map(|(same, (n, ns))| {
+        let (of_n, of_ns) = other.get(same)?;
+        Some((*ns as f64, *n as f64 * *of_ns as f64 / *of_n as f64))
+    });
+    let (one, other) = same.fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+    (other > 0.0).then(|| one / other)
+}
+
 /// A lane, and something of each of its pieces.
 type OfPieces<'a> = (usize, &'a dyn Fn(usize) -> f64);
 
@@ -90,6 +101,35 @@ impl Losses<'_> {
         (span.1 - span.0 - computed) as f64
     }
 
+    /// What a lane that waits would compute for longer if it did not: a GPU that waits is cooler, and so runs
+    /// faster than one that has more to do. Of the time in which it computes.
+    ///
+    /// The same kernels without communication on both say by how much. If the late lane has no more to do and
+    /// is only slower, that is why it is late, and nothing would change for the other.
+    fn cooler(&self, other: usize, late: usize, slowed: f64) -> f64 {
+        let speed = speed(&self.alone[other], &self.alone[late]);
+        let Some(speed) = speed.filter(|speed| *speed < 1.0) else {
+            return 0.0;
+        };
+        let computes = |lane: usize| {
+            let pieces = self.waits.own[lane].iter().enumerate();
+            let sum = pieces.fold((0.0, 0.0), |(computes, length), (at, piece)| {
+                let long = (piece.1 - piece.0) as f64;
+                (
+                    computes + long - self.not_computing(lane, at),
+                    length + long,
+                )
+            });
+            sum.0 / sum.1.max(1.0)
+        };
+        let (late, other) = (computes(late), computes(other) - slowed);
+        if late <= other {
+            return 0.0;
+        }
+        let more_to_do = (late * speed - other) / (late - other);
+        more_to_do.clamp(0.0, 1.0) * (1.0 / speed - 1.0)
+    }
+
     fn waited(&self, a: usize, b: usize, piece: usize) -> (i64, i64) {
         self.waits.by.get(&(a, b, piece)).copied().unwrap_or((0, 0))
     }
@@ -126,6 +166,21 @@ impl Losses<'_> {
                         .map(|(a, b)| (b.0, a.1)),
                 };
             }
+        }
+        if self.waits.shows_cycles(late) && !host_late(loss.share) {
+            let slower = self.cooler(other, late, share(self.waits.each(other, hidden)).share);
+            let gained = self.waits.each(other, |at| {
+                let span = self.waits.own[other][at];
+                let computed = (span.1 - span.0) as f64 - self.not_computing(other, at);
+                slower * (computed - self.waited(other, late, at).1 as f64).max(0.0)
+            });
+            let gained = share(gained).share;
+            loss = Share {
+                share: loss.share - gained,
+                interval: loss
+                    .interval
+                    .map(|(low, high)| (low - gained, high - gained)),
+            };
         }
         // What kernels of NCCL take away is at most half of what runs beside them: where a kernel has too few
         // multiprocessors left for one round, it takes two.
@@ -270,8 +325,65 @@ pub fn waited_for(
                 (us(low), us(high))
             }),
             host_late: host_late(loss.share),
+            other: {
+                let other = &lanes[other];
+                (other.host.clone(), other.pid, other.device)
+            },
+            host_most: host_waited(&lanes[other]).map(|host| host.share),
+            active_ns: lane.active as f64,
         });
     }
     found.sort_by(|a, b| b.loss.share.total_cmp(&a.loss.share));
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::intervals::Span;
+    use super::super::kinds::Names;
+    use super::super::waiting::waits;
+    use super::super::window::Seen;
+    use super::super::LaneWindow;
+    use super::*;
+    use std::sync::Arc;
+
+    /// One GPU with a window of two cycles of 100 ns, in each of which it computes in `span`.
+    fn lane(span: Span) -> Lane {
+        let computes = [span, (span.0 + 100, span.1 + 100)];
+        let seen = Seen {
+            span: (0, 200),
+            known: (0, 200),
+            marks: vec![0, 100, 200],
+            computes: Union::of(computes.to_vec()),
+            ..Seen::default()
+        };
+        let names = Arc::new(Names::new(&[String::new()], &[]));
+        Lane::with(vec![LaneWindow::with(seen, names)])
+    }
+
+    /// What a lane that computes for 40 of 100 ns would compute for longer, beside one that computes for so
+    /// long, and takes 10 ns for what the first does in 8.
+    fn cooler(late: i64) -> f64 {
+        let lanes = [lane((0, 40)), lane((0, late))];
+        let waits = waits(&lanes, &[2]);
+        let took = |ns: i64| Alone::from([(1, (10, 10 * ns))]);
+        let losses = Losses {
+            lanes: &lanes,
+            waits: &waits,
+            alone: &[took(8), took(10)],
+            taken: Vec::new(),
+            all: &Alone::new(),
+        };
+        losses.cooler(0, 1, 0.0)
+    }
+
+    #[test]
+    fn a_gpu_that_waits_for_one_with_more_to_do_is_faster_meanwhile() {
+        // 90 ns are 72 at the speed of the other: of 50 more, 32 are more to do.
+        assert!((cooler(90) - 0.25 * 32.0 / 50.0).abs() < 1e-9);
+        // The same work, only slower: the other would not change.
+        assert_eq!(cooler(50), 0.0);
+        // It does not wait for one that has less to do.
+        assert_eq!(cooler(30), 0.0);
+    }
 }
