@@ -49,6 +49,41 @@ pub(super) fn a_job_that_exits_in_a_window_keeps_that_too() {
     assert_eq!(ends.last(), Some(&End::Exit), "{ends:?}");
 }
 
+static STILL_PLAYS: AtomicPtr<Play> = AtomicPtr::new(std::ptr::null_mut());
+
+#[test]
+#[ignore = "played by a story"]
+fn job_that_calls_on_while_it_exits() {
+    // Registered before the recorder's handler, so it runs behind it: as CUDA's own, which shuts the driver
+    // down.
+    extern "C" fn shuts_down() {
+        // SAFETY: leaked below, and the exit handlers run on its thread.
+        let play = unsafe { STILL_PLAYS.load(Relaxed).as_mut() }.expect("set");
+        let end = Instant::now() + Duration::from_secs(3);
+        while Instant::now() < end {
+            play.step();
+            std::thread::sleep(Duration::from_millis(1));
+            if enabled() == ALL_KINDS {
+                // SAFETY: ends the process at once.
+                unsafe { libc::_exit(9) };
+            }
+        }
+    }
+    // SAFETY: the function lives as long as the process.
+    unsafe { libc::atexit(shuts_down) };
+    let mut play = Play::new();
+    play.set_up();
+    play.windows(2);
+    STILL_PLAYS.store(Box::into_raw(Box::new(play)), Relaxed);
+    std::process::exit(0);
+}
+
+pub(super) fn no_window_is_opened_while_the_driver_shuts_down() {
+    let place = JobFolder::with_cupti();
+    let mut job = place.job("ends::job_that_calls_on_while_it_exits");
+    assert_eq!(job.run().code(), Some(0));
+}
+
 #[test]
 #[ignore = "played by a story"]
 fn job_that_forks_in_a_window() {

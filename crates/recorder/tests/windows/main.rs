@@ -21,7 +21,7 @@ use std::ffi::{c_char, CString};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tables::windows::{Off, Ran, Window};
 use tables::Process;
@@ -705,5 +705,6 @@ stories! {
     however_a_job_ends_its_windows_stay:
         ends::a_job_that_is_killed_in_a_window_keeps_those_before
         ends::a_job_that_exits_in_a_window_keeps_that_too
+        ends::no_window_is_opened_while_the_driver_shuts_down
         ends::a_fork_in_a_window_leaves_both_alone;
 }
