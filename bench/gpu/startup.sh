@@ -17,7 +17,8 @@ calls="timeout 60 python3 bench/gpu/nccl_calls.py"
 
 "$scope" run -o "$out/capture" -- $calls mix --parts ring,after >"$out/run.out" 2>"$out/run.err"
 echo "recorded: exit status $?"
-echo "lines of NCCL on the program's streams (0 wanted): $(cat "$out/run.out" "$out/run.err" | grep -c 'NCCL INFO')"
+lines=$(cat "$out/run.out" "$out/run.err" | grep -c 'NCCL INFO')
+echo "lines of NCCL on the program's streams (0 wanted): $lines"
 echo "files left in /dev/shm (0 wanted): $(ls /dev/shm | grep -c '^ncclscope-log')"
 "$scope" startup --all "$out/capture" | tee "$out/startup.txt"
 "$scope" startup --json "$out/capture" >"$out/startup.json"
@@ -28,7 +29,8 @@ NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,ALLOC,ENV NCCL_DEBUG_FILE="$out/log
     $calls mix --parts ring,after >"$out/log.out" 2>&1
 "$scope" startup "$out"/log.* | head -20
 wc -lc "$out"/log.* | tail -1
-grep -ho 'Alloc Size [0-9]*' "$out"/log.* | awk '{sum += $3} END {print "ALLOC lines sum up to", sum / 1048576, "MiB"}'
+grep -ho 'Alloc Size [0-9]*' "$out"/log.* |
+    awk '{sum += $3} END {print "ALLOC lines sum up to", sum / 1048576, "MiB"}'
 nvidia-smi topo -m >"$out/topo.txt" 2>&1
 nvidia-smi --query-gpu=index,memory.used --format=csv >"$out/memory.txt"
 

@@ -26,7 +26,10 @@ adapter!(
                     p2p_task!(p, hash: (*p).comm_hash, rank: (*d).rank, channels: 0, tag: 0)
                 }
                 // This version has no stamps.
-                event::KERNEL_CH => Event::KernelCh { channel: (*d).u.kernel_ch.channel_id, stamp: GpuTime(0) },
+                event::KERNEL_CH => Event::KernelCh {
+                    channel: (*d).u.kernel_ch.channel_id,
+                    stamp: GpuTime(0),
+                },
                 event::NET_PLUGIN => Event::Ignored,
                 _ => proxy_events!(d, kind),
             };
