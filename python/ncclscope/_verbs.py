@@ -71,6 +71,7 @@ class Diff(_Answer):
     new_findings: list[dict[str, Any]]
     gone_findings: list[dict[str, Any]]
     verdict: dict[str, Any]
+    recommendations: list[dict[str, Any]]
     environment: list[dict[str, Any]]
     operations: list[dict[str, Any]]
     notes: list[str]

@@ -970,6 +970,23 @@ class Finding(Record):
     advice: str
 
 
+class Recommendation(Record):
+    """Something to do, and what it would save."""
+
+    __slots__ = ()
+    rule: str
+    subject: str
+    action: str
+    evidence: str
+    gain_us: float | None
+    gain_interval_us: list[float] | None
+    gain_at_most_us: float | None
+    gain_source: Literal["measured", "what_if", "model"] | None
+    effort: Literal["low", "medium", "high"]
+    risk: Literal["low", "medium", "high"]
+    status: Literal["open"]
+
+
 class Death(Record):
     """A rank that died while others went on."""
 
@@ -1317,6 +1334,7 @@ class Report(Record):
         "clocks": Clocks,
         "problems": Problem,
         "findings": Finding,
+        "recommendations": Recommendation,
     }
     __slots__ = ("_source",)
     schema: str
@@ -1347,6 +1365,7 @@ class Report(Record):
     notes: list[str]
     problems: list[Problem]
     findings: list[Finding]
+    recommendations: list[Recommendation]
     summary: str
     next: str
 

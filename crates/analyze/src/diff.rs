@@ -15,6 +15,7 @@
 
 use crate::environment::{self, Change, Facts};
 use crate::interval::{holm, Comparison, Mean, CONFIDENCE, LEAST_OPERATIONS};
+use crate::recommendations::{self, Recommendation};
 use crate::roles::{align, Pair, Role};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -48,6 +49,7 @@ pub struct Run {
     roles: Vec<Role>,
     ids: Vec<String>,
     kinds: BTreeMap<KindKey, Gathered>,
+    recommendations: Vec<Recommendation>,
     replays_hidden: bool,
     /// Whether GPU times were turned off that this NCCL and these processes can have.
     host_asked: bool,
@@ -244,6 +246,8 @@ pub struct Diff {
     pub new_findings: Vec<RunFinding>,
     /// Findings that A has and B has not.
     pub gone_findings: Vec<RunFinding>,
+    /// What the report on A recommends, and what became of it in B: `done`, `better` or `unchanged`.
+    pub recommendations: Vec<Recommendation>,
     /// What changed and why, in one sentence.
     pub summary: String,
     /// What changed around it.
@@ -294,6 +298,7 @@ pub fn diff(a: &Run, b: &Run, criteria: &[Criterion]) -> Diff {
         run: runs::rows(of_a, of_b),
         new_findings,
         gone_findings,
+        recommendations: recommendations::compare(&a.recommendations, &b.recommendations),
         summary,
         environment,
         communicators: role_rows(a, b, &pairs),

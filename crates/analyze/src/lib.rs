@@ -45,6 +45,7 @@ pub mod operation_ids;
 pub mod operations;
 mod pages;
 pub mod ranks;
+pub mod recommendations;
 pub mod roles;
 pub mod sampled;
 pub mod settings;
@@ -133,6 +134,8 @@ pub struct Report {
     pub problems: Vec<job::ProblemRow>,
     /// What costs wall time, and what to do, largest first.
     pub findings: Vec<findings::Finding>,
+    /// What to do, the largest gain first.
+    pub recommendations: Vec<recommendations::Recommendation>,
     /// The sentence at the end.
     pub summary: String,
     /// The command that helps most.
@@ -512,6 +515,7 @@ impl Analysis {
             operations,
             next: String::new(),
             findings: Vec::new(),
+            recommendations: Vec::new(),
             times_exist: capture
                 .processes
                 .iter()
@@ -530,6 +534,7 @@ impl Analysis {
             &differing,
             wall_us,
         );
+        report.recommendations = recommendations::recommendations(&report, capture);
         report.next = summary::next(&report);
         report.verdict = summary::verdict(&report);
         report

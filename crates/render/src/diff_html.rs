@@ -51,6 +51,25 @@ pub fn write(diff: &Diff, out: &mut impl Write) -> Result<()> {
     );
     findings(&mut html, "New in B", &diff.new_findings);
     findings(&mut html, "Gone since A", &diff.gone_findings);
+    let recommended = diff.recommendations.iter().map(|of| {
+        let gain = crate::recommendations::gain(of);
+        vec![
+            of.status.to_owned(),
+            of.subject.clone(),
+            of.action.clone(),
+            gain,
+        ]
+    });
+    let recommended: Vec<Vec<String>> = recommended.collect();
+    if !recommended.is_empty() {
+        table(
+            &mut html,
+            "What the report on A recommends, and what became of it in B",
+            &["status", "subject", "action", "gain"],
+            4,
+            &recommended,
+        );
+    }
     let of = |side: &Option<Side>| side.as_ref().and_then(|side| side.mean_us);
     let means = diff
         .operations

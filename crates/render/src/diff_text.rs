@@ -52,6 +52,7 @@ fn body(diff: &Diff, page: &mut Page) -> Result<()> {
     whole(diff, page);
     environment(diff, page);
     findings(diff, page);
+    recommendations(diff, page);
     verdict(diff, page);
     operations(diff, page);
     communicators(diff, page);
@@ -163,6 +164,21 @@ fn findings(diff: &Diff, page: &mut Page) {
         for finding in list {
             page.line(&finding.sentence);
         }
+    }
+}
+
+/// What became of what the report on A recommends.
+fn recommendations(diff: &Diff, page: &mut Page) {
+    if diff.recommendations.is_empty() {
+        return;
+    }
+    page.title("What the report on A recommends, and what became of it in B");
+    for of in &diff.recommendations {
+        let gain = crate::recommendations::gain(of);
+        page.line(&format!(
+            "{}: {} ({}) {gain}",
+            of.status, of.action, of.subject
+        ));
     }
 }
 

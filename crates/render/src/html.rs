@@ -407,7 +407,7 @@ impl<'a> Page<'a> {
         self.html += "</dl>\n</header>\n<nav aria-label=\"Sections\"><ul>\n";
         let there = |there: bool, id: &'static str, name: &'static str| there.then_some((id, name));
         let sections = [
-            there(!report.findings.is_empty(), "findings", "Evidence"),
+            there(!report.recommendations.is_empty(), "findings", "Evidence"),
             there(report.timeline.is_some(), "timeline", "Over time"),
             there(self.has_lanes, "lanes", "Lanes"),
             Some(("job", "Job")),

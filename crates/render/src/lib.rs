@@ -28,6 +28,7 @@ mod nodes;
 pub mod parquet;
 pub mod perfetto;
 mod ranks;
+pub(crate) mod recommendations;
 mod replays;
 pub mod startup;
 mod steps;

@@ -127,13 +127,10 @@ fn answer(report: &Report, page: &mut Page) {
         if finding.sentence == report.verdict {
             page.title("Evidence");
             page.line(&finding.evidence);
-            page.title("What to do");
-            page.line(&finding.advice);
         } else {
             page.gap();
             page.wrap("", "", &format!("Also: {}", finding.sentence));
             page.line(&format!("Evidence: {}", finding.evidence));
-            page.line(&format!("What to do: {}", finding.advice));
         }
     }
     let more = report.findings.len().saturating_sub(shown);
@@ -141,6 +138,7 @@ fn answer(report: &Report, page: &mut Page) {
         let findings = plural(more as u64, "finding", "findings");
         page.line(&format!("… {findings} more (--all)"));
     }
+    crate::recommendations::what_to_do(report, page);
 }
 
 pub(crate) fn some(list: &[String]) -> String {

@@ -82,6 +82,10 @@ fn every_kind_of_finding_and_every_cause_is_explained() {
     let kinds = kinds.as_array().expect("kinds").iter();
     let kinds = kinds.filter_map(|kind| kind.as_str().map(str::to_owned));
     assert_eq!(unexplained(kinds), [""; 0]);
+    let rules = &schema["properties"]["recommendations"]["items"]["properties"]["rule"]["enum"];
+    let rules = rules.as_array().expect("rules").iter();
+    let rules = rules.filter_map(|rule| rule.as_str().map(str::to_owned));
+    assert_eq!(unexplained(rules), [""; 0]);
     let causes = capture::live::CAUSES.into_iter().chain(capture::live::ODDS);
     assert_eq!(unexplained(causes.map(str::to_owned)), [""; 0]);
     let waits = capture::live::WAITS.into_iter().map(str::to_owned);

@@ -96,6 +96,7 @@ impl Run {
             ids: capture.communicators.iter().map(|c| c.id.clone()).collect(),
             roles,
             kinds,
+            recommendations: report.recommendations.clone(),
             replays_hidden,
             host_asked: report.times_exist && job.timing.iter().any(|timing| timing == "host"),
         }

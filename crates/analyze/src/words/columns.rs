@@ -132,7 +132,7 @@ pub const COLUMNS: &[Word] = &[
     word("over ranks", "which figure the row is about: its least, median and largest rank follow."),
 ];
 
-/// Kinds of findings.
+/// Kinds of findings, and rules of recommendations.
 pub const FINDINGS: &[Word] = &[
     word("dead_rank",
         "a rank whose recording has no end and stops before the others': it died, and they wait for it."),
@@ -146,6 +146,18 @@ pub const FINDINGS: &[Word] = &[
           datatype or root. What such calls do is not defined, and they may hang."),
     word("clock_step",
         "the clocks of two hosts moved against each other while the job ran: one was set or corrected."),
+    word("slow_protocol", "a recommendation: calls of 16 MiB or more used LL, which sends a flag with \
+          every four bytes of data, so it reaches half of the bandwidth at most."),
+    word("many_small_calls", "a recommendation: eight or more calls of up to 1 MiB in a step, all bound by \
+          latency. Its gain is by a cost model, for buckets of 25 MB."),
+    word("exposed_communication", "a recommendation: GPUs communicate for 10 % of the time or more while \
+          nothing computes, and do not wait for a late rank."),
+    word("transport_off", "a recommendation: a variable turns off a transport that ranks of this job would \
+          use."),
+    word("setting_overridden", "a recommendation: NCCL did not use the algorithm or protocol that was \
+          asked for."),
+    word("setting_without_effect", "a recommendation: a variable can't do anything in this job."),
+    word("debug_output", "a recommendation: NCCL's debug output was left on."),
 ];
 
 /// Callbacks without effect.

@@ -20,17 +20,16 @@ in NCCL <n> % of the time (median rank) · waiting 0.0 % of the time in NCCL · 
 Evidence
   It is the only place of that communicator where ranks differ.
 
-What to do
-  Make the same calls in the same order on all ranks: what these do is not defined, and they may hang.
-
 Also: Rank 3 made AllReduce of 4 MiB where rank 2 made AllGather of 1 MiB: call 6 on communicator 6a8aa713136bfab7
 (tensor parallel). They differ in function AllReduce and AllGather, size 4 MiB and 1 MiB.
   Evidence: Ranks differ at 2 places of that communicator, and this is the first.
-  What to do: Make the same calls in the same order on all ranks: what these do is not defined, and they may hang.
 
 Also: Rank 1 made Broadcast of 1 MiB where rank 0 made Broadcast of 1 MiB: call 6 on communicator 9d8cda5aa69d8b63
 (tensor parallel). They differ in root 1 and 0.
   Evidence: It is the only place of that communicator where ranks differ.
-  What to do: Make the same calls in the same order on all ranks: what these do is not defined, and they may hang.
+
+What to do
+  Make the same calls in the same order on all ranks: what these do is not defined, and they may hang. Effort medium,
+    risk low.
 
 Job capture

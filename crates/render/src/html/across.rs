@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 impl Page<'_> {
     pub(super) fn findings(&mut self) {
         let findings = &self.report.findings;
-        if findings.is_empty() {
+        let recommended = &self.report.recommendations;
+        if findings.is_empty() && recommended.is_empty() {
             return;
         }
         self.section("findings", "Evidence", "");
@@ -16,13 +17,14 @@ impl Page<'_> {
             if finding.sentence != self.report.verdict {
                 let _ = writeln!(self.html, "<h3>Also: {}</h3>", marked(&finding.sentence));
             }
-            let _ = writeln!(
-                self.html,
-                "<p>{}</p>\n<p><strong>What to do:</strong> {}</p>",
-                marked(&finding.evidence),
-                marked(&finding.advice)
-            );
+            let _ = writeln!(self.html, "<p>{}</p>", marked(&finding.evidence));
         }
+        self.html += "<h3>What to do, largest gain first</h3>\n<ol>\n";
+        for of in recommended {
+            let text = crate::recommendations::sentence(self.report, of);
+            let _ = writeln!(self.html, "<li>{}</li>", marked(&text));
+        }
+        self.html += "</ol>\n";
         self.end();
     }
 

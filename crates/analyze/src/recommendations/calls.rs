@@ -1,0 +1,208 @@
+//! Calls that could be made in a better way.
+
+use super::{Level, Recommendation};
+use crate::models::{fit, of_operations, CostModel};
+use crate::operations::Operation;
+use crate::spelling::{percent, size, three, time};
+use crate::Report;
+use std::collections::BTreeMap;
+
+/// A gain of less than this part of the run is none.
+const LEAST_SHARE: f64 = 0.01;
+/// From this size on, LL can't be the faster protocol: its bandwidth is at most half of Simple's.
+const LARGE: u64 = 16 << 20;
+/// Calls up to this size can be joined into buckets.
+const SMALL: u64 = 1 << 20;
+/// What a bucket holds: DDP's default.
+const BUCKET: f64 = 25e6;
+/// So many small calls of one kind in a step are many.
+const MANY: f64 = 8.0;
+/// Exposed communication below this share of the time is left alone.
+const EXPOSED: f64 = 0.1;
+
+/// What calls should be made otherwise.
+pub(super) fn recommendations(report: &Report) -> Vec<Recommendation> {
+    let wall_us = report.ranks.wall_us.map(|wall| wall.max);
+    let mut found = slow_protocol(report);
+    if let Some(wall_us) = wall_us.filter(|wall| *wall > 0.0) {
+        found.extend(small_calls(report, wall_us));
+        found.extend(exposed(report, wall_us));
+    }
+    found
+}
+
+/// How long an operation's transfers took, one after the other, µs.
+fn transfer_us(operation: &Operation) -> Option<f64> {
+    let times = operation.calls as f64 / f64::from(operation.nranks.filter(|n| *n > 0)?);
+    Some(operation.shortest_us?.p50? * times)
+}
+
+/// LL at sizes at which it halves the bandwidth.
+fn slow_protocol(report: &Report) -> Vec<Recommendation> {
+    let is_ll = |o: &&Operation| o.protocol.as_deref() == Some("LL") && o.calls > 0;
+    let large = report.operations.iter().filter(is_ll);
+    let large = large.filter(|o| o.bytes.is_some_and(|bytes| bytes >= LARGE));
+    let one = |of: &Operation| {
+        let (function, bytes) = (of.function.clone()?, of.bytes?);
+        let taken = transfer_us(of);
+        // What the same function did by another protocol at such a size.
+        let other = report.operations.iter().filter(|other| {
+            let near = other
+                .bytes
+                .is_some_and(|b| (bytes / 2..=bytes * 2).contains(&b));
+            (&other.function, &other.communicator) == (&of.function, &of.communicator)
+                && other.protocol.as_deref().is_some_and(|p| p != "LL")
+                && near
+        });
+        let best = other.filter_map(|o| o.busbw_gb_per_s).reduce(f64::max);
+        let faster = of
+            .busbw_gb_per_s
+            .zip(best)
+            .filter(|(here, best)| best > here);
+        let gain_us = taken
+            .zip(faster)
+            .map(|(us, (here, best))| us * (1.0 - here / best));
+        let than = faster.map_or(String::new(), |(here, best)| {
+            format!(
+                " It reached {} GB/s, and another protocol {} GB/s.",
+                three(here),
+                three(best)
+            )
+        });
+        Some(Recommendation {
+            rule: "slow_protocol",
+            subject: format!("{function} of {}", size(bytes)),
+            action: format!(
+                "Let NCCL choose the protocol of {function} at {}: take LL out of NCCL_PROTO, or out of the \
+                 tuner's file.",
+                size(bytes)
+            ),
+            evidence: format!(
+                "{} calls of {} used LL, which sends a flag with every four bytes of data: at most half of \
+                 the bandwidth.{than}",
+                of.calls,
+                size(bytes)
+            ),
+            gain_us,
+            gain_interval_us: None,
+            gain_at_most_us: taken.map(|us| us / 2.0).filter(|_| gain_us.is_none()),
+            gain_source: match (gain_us, taken) {
+                (Some(_), _) => Some("measured"),
+                (None, Some(_)) => Some("model"),
+                _ => None,
+            },
+            effort: Level::Low,
+            risk: Level::Low,
+            status: "open",
+        })
+    };
+    large.filter_map(one).collect()
+}
+
+/// Many small calls of one kind in a step, which a bucket could join.
+fn small_calls(report: &Report, wall_us: f64) -> Vec<Recommendation> {
+    let models = fit(&of_operations(&report.operations, &report.communicators));
+    let steps = report
+        .steps
+        .as_ref()
+        .and_then(|steps| Some(steps.steps?.median));
+    let steps = steps.filter(|steps| *steps >= 1.0).unwrap_or(1.0);
+    let joinable = |function: &str| {
+        matches!(
+            function,
+            "AllReduce" | "AllGather" | "ReduceScatter" | "Broadcast"
+        )
+    };
+    // Number of calls on a rank and their bytes, by communicator and function.
+    let mut small: BTreeMap<(&str, &str), (f64, f64, &CostModel)> = BTreeMap::new();
+    for of in report
+        .operations
+        .iter()
+        .filter(|o| o.calls > o.warmup && o.replays == 0)
+    {
+        let known = of.function.as_deref().zip(of.communicator.as_deref());
+        let (Some((function, id)), Some(bytes)) = (known, of.bytes) else {
+            continue;
+        };
+        let Some(nranks) = of
+            .nranks
+            .filter(|n| *n > 1 && bytes <= SMALL && joinable(function))
+        else {
+            continue;
+        };
+        let model = models.iter().find(|model| {
+            let same = (model.of.function.as_str(), model.of.communicator.as_deref());
+            same == (function, Some(id))
+                && (model.of.protocol.is_none() || model.of.protocol == of.protocol)
+                && model.half_bytes.is_some_and(|half| (bytes as f64) < half)
+        });
+        let Some(model) = model else { continue };
+        let calls = of.calls as f64 / f64::from(nranks);
+        let sum = small.entry((id, function)).or_insert((0.0, 0.0, model));
+        sum.0 += calls;
+        sum.1 += calls * bytes as f64;
+    }
+    let one = |((_, function), (calls, bytes, model)): ((&str, &str), (f64, f64, &CostModel))| {
+        let in_step = calls / steps;
+        let buckets = (bytes / steps / BUCKET).ceil().max(1.0);
+        let saved = (in_step - buckets).max(0.0) * steps;
+        let gain_us = saved * model.latency_us;
+        let (low, high) = model.latency_interval_us?;
+        (in_step >= MANY && gain_us >= LEAST_SHARE * wall_us && low > 0.0).then(|| Recommendation {
+            rule: "many_small_calls",
+            subject: format!("{function} over {} ranks", model.of.nranks),
+            action: format!(
+                "Join small {function} calls into buckets of up to 25 MB: a larger DDP bucket, FSDP \
+                 units of more layers, or one flat buffer. Only calls that do not wait for each other \
+                 can be joined."
+            ),
+            evidence: format!(
+                "{} {function} calls of {} on average in {}. By the model of these calls, {} of each is \
+                 latency (median residual {}).",
+                three(in_step),
+                size((bytes / calls) as u64),
+                if steps > 1.0 { "each step" } else { "the run" },
+                time(model.latency_us),
+                percent(model.residual_p50_share)
+            ),
+            gain_us: Some(gain_us),
+            gain_interval_us: Some((saved * low, saved * high)),
+            gain_at_most_us: None,
+            gain_source: Some("model"),
+            effort: Level::Medium,
+            risk: Level::Medium,
+            status: "open",
+        })
+    };
+    small.into_iter().filter_map(one).collect()
+}
+
+/// Exposed communication that is no waiting for late ranks.
+fn exposed(report: &Report, wall_us: f64) -> Option<Recommendation> {
+    let ranks = &report.streams.as_ref()?.ranks;
+    // Where all ranks compute less than they could, the least exposed one bounds what overlap gives.
+    let shares = ranks
+        .iter()
+        .map(|rank| rank.exposed.share - rank.exposed_waiting.share);
+    let least = shares.reduce(f64::min).filter(|share| *share >= EXPOSED)?;
+    Some(Recommendation {
+        rule: "exposed_communication",
+        subject: "exposed communication".to_owned(),
+        action: "Overlap communication with computing: start it earlier (smaller DDP buckets, FSDP \
+                 prefetch), on a stream of its own, and wait for it later. Of a decode step, which has \
+                 nothing to overlap with, make it shorter instead."
+            .to_owned(),
+        evidence: format!(
+            "In kernel windows, GPUs communicate for {} of the time or more while nothing computes, \
+             waiting for late ranks left out.",
+            percent(least)
+        ),
+        gain_us: None,
+        gain_interval_us: None,
+        gain_at_most_us: Some(least * wall_us),
+        gain_source: Some("measured"),
+        effort: Level::High,
+        risk: Level::Medium,
+        status: "open",
+    })
+}

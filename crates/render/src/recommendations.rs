@@ -1,0 +1,73 @@
+//! What to do: the ranked list, as text.
+
+use crate::layout::Page;
+use analyze::recommendations::Recommendation;
+use analyze::spelling::{time, times};
+use analyze::Report;
+
+/// Recommendations without `--all`.
+const SHOWN: usize = 3;
+
+/// The gain, where it comes from, effort and risk.
+pub(crate) fn gain(of: &Recommendation) -> String {
+    let from = match of.gain_source {
+        Some("measured") => ", measured",
+        Some("what_if") => ", by what-if replay",
+        Some("model") => ", by a model",
+        _ => "",
+    };
+    let gain = match (of.gain_us, of.gain_interval_us, of.gain_at_most_us) {
+        (Some(gain), Some((low, high)), _) => {
+            format!("Gain {} [{}]{from}", time(gain), times(low, high))
+        }
+        (Some(gain), None, _) => format!("Gain {}{from}", time(gain)),
+        (None, _, Some(most)) => format!("Gain {} at most{from}", time(most)),
+        (None, _, None) => {
+            return format!("Effort {}, risk {}.", of.effort.name(), of.risk.name());
+        }
+    };
+    format!(
+        "{gain}; effort {}, risk {}.",
+        of.effort.name(),
+        of.risk.name()
+    )
+}
+
+/// What to do, why, and the gain. The evidence of a finding stands with the finding.
+pub(crate) fn sentence(report: &Report, of: &Recommendation) -> String {
+    // What was asked for and done stands under Settings.
+    let found = of.rule == "setting_overridden"
+        || report
+            .findings
+            .iter()
+            .any(|finding| finding.kind == of.rule);
+    match found {
+        true => format!("{} {}", of.action, gain(of)),
+        false => format!("{} {} {}", of.action, of.evidence, gain(of)),
+    }
+}
+
+/// Writes the list, the largest gain first.
+pub(crate) fn what_to_do(report: &Report, page: &mut Page) {
+    let all = &report.recommendations;
+    let ranked = all.len() > 1;
+    match (all.is_empty(), ranked) {
+        (true, _) => return,
+        (_, true) => page.title("What to do (largest gain first)"),
+        _ => page.title("What to do"),
+    }
+    let shown = if page.all { all.len() } else { SHOWN };
+    for (at, of) in (1..).zip(all.iter().take(shown)) {
+        let first = if ranked {
+            format!("  {at}. ")
+        } else {
+            "  ".to_owned()
+        };
+        let rest = if ranked { "     " } else { "    " };
+        page.wrap(&first, rest, &sentence(report, of));
+    }
+    let more = all.len().saturating_sub(shown);
+    if more > 0 {
+        page.line(&format!("… {more} more (--all)"));
+    }
+}
