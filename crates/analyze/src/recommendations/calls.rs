@@ -17,6 +17,8 @@ const SMALL: u64 = 1 << 20;
 const BUCKET: f64 = 25e6;
 /// So many small calls of one kind in a step are many.
 const MANY: f64 = 8.0;
+/// And so many in a run without steps.
+const MANY_IN_ALL: f64 = 100.0;
 /// Exposed communication below this share of the time is left alone.
 const EXPOSED: f64 = 0.1;
 
@@ -107,6 +109,7 @@ fn small_calls(report: &Report, wall_us: f64) -> Vec<Recommendation> {
         .as_ref()
         .and_then(|steps| Some(steps.steps?.median));
     let steps = steps.filter(|steps| *steps >= 1.0).unwrap_or(1.0);
+    let many = if steps > 1.0 { MANY } else { MANY_IN_ALL };
     let joinable = |function: &str| {
         matches!(
             function,
@@ -148,7 +151,7 @@ fn small_calls(report: &Report, wall_us: f64) -> Vec<Recommendation> {
         let saved = (in_step - buckets).max(0.0) * steps;
         let gain_us = saved * model.latency_us;
         let (low, high) = model.latency_interval_us?;
-        (in_step >= MANY && gain_us >= LEAST_SHARE * wall_us && low > 0.0).then(|| Recommendation {
+        (in_step >= many && gain_us >= LEAST_SHARE * wall_us && low > 0.0).then(|| Recommendation {
             rule: "many_small_calls",
             subject: format!("{function} over {} ranks", model.of.nranks),
             action: format!(

@@ -148,8 +148,8 @@ pub const FINDINGS: &[Word] = &[
         "the clocks of two hosts moved against each other while the job ran: one was set or corrected."),
     word("slow_protocol", "a recommendation: calls of 16 MiB or more used LL, which sends a flag with \
           every four bytes of data, so it reaches half of the bandwidth at most."),
-    word("many_small_calls", "a recommendation: eight or more calls of up to 1 MiB in a step, all bound by \
-          latency. Its gain is by a cost model, for buckets of 25 MB."),
+    word("many_small_calls", "a recommendation: eight or more calls of up to 1 MiB in a step (100 in a \
+          run without steps), all bound by latency. Its gain is by a cost model, for buckets of 25 MB."),
     word("exposed_communication", "a recommendation: GPUs communicate for 10 % of the time or more while \
           nothing computes, and do not wait for a late rank."),
     word("transport_off", "a recommendation: a variable turns off a transport that ranks of this job would \
