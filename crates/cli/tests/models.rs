@@ -27,6 +27,9 @@ fn answer(arguments: &[&str], schema: &str) -> Value {
 const MODEL: &str = include_str!("../../render/schema/model-1.json");
 const ESTIMATE: &str = include_str!("../../render/schema/estimate-1.json");
 
+/// The time over so many ranks of so many bytes, µs.
+type Time = dyn Fn(f64, f64) -> f64;
+
 /// nccl-tests' text with these times, µs.
 fn table(folder: &Path, name: &str, ranks: u32, time: impl Fn(f64) -> f64) -> PathBuf {
     let mut text = String::from("# Collective test starting: all_reduce_perf\n");
@@ -53,13 +56,13 @@ fn alpha_and_bandwidth_of_a_ring_and_a_tree_are_recovered_within_a_percent() {
     let (n, alpha, gb_per_s) = (8.0, 3.0, 200.0);
     // β in µs a byte.
     let beta = 1.0 / (gb_per_s * 1e3);
-    let ring = |n: f64, bytes: f64| 2.0 * (n - 1.0) * (alpha + beta * bytes / n);
-    let tree = |n: f64, bytes: f64| 2.0 * n.log2() * alpha + 2.0 * beta * bytes;
+    let ring = move |n: f64, bytes: f64| 2.0 * (n - 1.0) * (alpha + beta * bytes / n);
+    let tree = move |n: f64, bytes: f64| 2.0 * n.log2() * alpha + 2.0 * beta * bytes;
     let close = |found: &Value, truth: f64| {
         let found = found.as_f64().expect("a number");
         assert!((found / truth - 1.0).abs() < 0.01, "{found} for {truth}");
     };
-    let made: [(&str, &dyn Fn(f64, f64) -> f64); 2] = [("ring", &ring), ("tree", &tree)];
+    let made: [(&str, &Time); 2] = [("ring", &ring), ("tree", &tree)];
     for (algorithm, time) in made {
         let file = table(folder.path(), algorithm, 8, |bytes| time(n, bytes));
         let file = file.to_str().expect("UTF-8");

@@ -264,9 +264,14 @@ fn plot(model: &CostModel) -> Vec<String> {
         let at = (highest - us.ln()) / (highest - lowest) * (lines - 1) as f64;
         (at.round().max(0.0) as usize).min(lines - 1)
     };
-    for column in 0..columns {
-        let bytes = (left + (right - left) * column as f64 / (columns - 1) as f64).exp2();
-        cells[line(model_at(bytes))][column] = '.';
+    let curve: Vec<usize> = (0..columns)
+        .map(|column| {
+            let along = column as f64 / (columns - 1) as f64;
+            line(model_at((left + (right - left) * along).exp2()))
+        })
+        .collect();
+    for (column, at) in curve.into_iter().enumerate() {
+        cells[at][column] = '.';
     }
     for sample in &model.samples {
         let at = (log(sample.bytes) - left) / (right - left) * (columns - 1) as f64;
