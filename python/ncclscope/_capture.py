@@ -172,8 +172,8 @@ class Capture:
         """
         from .report import Report
 
-        one = isinstance(ceiling, (str, os.PathLike))
-        ceilings = [os.fspath(each) for each in ([ceiling] if one else ceiling)]
+        given = [ceiling] if isinstance(ceiling, (str, os.PathLike)) else ceiling
+        ceilings = [os.fspath(each) for each in given]
         return Report._of(self._native.report(None if offsets is None else os.fspath(offsets), ceilings))
 
     def _repr_html_(self) -> str:
