@@ -15,7 +15,8 @@ export NCCL_NVLS_ENABLE=0
 mkdir -p "$out"
 calls="timeout 60 python3 bench/gpu/nccl_calls.py"
 
-"$scope" run -o "$out/capture" -- $calls mix --parts ring,after >"$out/run.out" 2>"$out/run.err"
+NCCLSCOPE_NCCL_LOG=on "$scope" run -o "$out/capture" -- $calls mix --parts ring,after >"$out/run.out" \
+    2>"$out/run.err"
 echo "recorded: exit status $?"
 lines=$(cat "$out/run.out" "$out/run.err" | grep -c 'NCCL INFO')
 echo "lines of NCCL on the program's streams (0 wanted): $lines"
@@ -36,7 +37,7 @@ nvidia-smi --query-gpu=index,memory.used --format=csv >"$out/memory.txt"
 
 echo "== µs per call, NCCL's output off and on, three times each"
 for round in 1 2 3; do
-    for log in off auto; do
+    for log in off on; do
         echo -n "$log: "
         NCCLSCOPE_NCCL_LOG=$log NCCLSCOPE_QUIET=1 timeout 30 "$scope" run -o "$out/cost-$log-$round" -- \
             python3 bench/gpu/nccl_calls.py flood --calls 20000 2>"$out/cost.err" | tail -1 | cut -c1-300

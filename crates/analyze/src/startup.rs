@@ -161,8 +161,8 @@ fn notes(capture: &Capture, inits: &[Init]) -> Vec<String> {
             "NCCL said nothing about the phases of its init in the job's own NCCL_DEBUG_FILE \
              (NCCL_DEBUG={level}). It does so with NCCL_DEBUG=INFO and the subsystem INIT."
         ),
-        None => "The phases of NCCL's init are not recorded. `ncclscope run` records them with NCCL 2.23 and \
-                 later, if the job does not set NCCL_DEBUG itself (docs/guides/startup.md)."
+        None => "The phases of NCCL's init are not recorded. `NCCLSCOPE_NCCL_LOG=on ncclscope run` records \
+                 them with NCCL 2.23 and later (docs/guides/startup.md)."
             .to_owned(),
     };
     vec![why]

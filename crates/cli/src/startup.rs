@@ -47,7 +47,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
                 let shown: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
                 bail!(
                     "expected lines `Init timings` or `Init START` of NCCL, found none in `{}`\n  hint: NCCL \
-                     prints them with NCCL_DEBUG=INFO, from 2.22 on, or record with `ncclscope run`",
+                     prints them with NCCL_DEBUG=INFO, from 2.22 on; or record with `NCCLSCOPE_NCCL_LOG=on \
+                     ncclscope run`",
                     shown.join("`, `")
                 );
             }

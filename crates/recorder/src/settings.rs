@@ -68,7 +68,7 @@ impl NcclLog {
     /// `NCCLSCOPE_NCCL_LOG` is the beginning of the path that `ncclscope run` chose, or `off`. Without it,
     /// the user's own file is read, if there is one.
     fn read(var: impl Fn(&str) -> Option<String>) -> NcclLog {
-        let chosen = var("NCCLSCOPE_NCCL_LOG").filter(|v| !v.eq_ignore_ascii_case("auto"));
+        let chosen = var("NCCLSCOPE_NCCL_LOG").filter(|v| !v.eq_ignore_ascii_case("on"));
         let file = var("NCCL_DEBUG_FILE");
         match (chosen, file) {
             (Some(off), _) if off.eq_ignore_ascii_case("off") => NcclLog::default(),

@@ -279,6 +279,10 @@ impl Windows {
             State::Closed if !self.looked && calls > 0 && !last => {
                 self.look(header);
             }
+            // A job may end before anybody has looked.
+            State::Closed if !self.looked && last && driver_function(c"cuInit").is_none() => {
+                self.off(header, off::NO_DRIVER, 0);
+            }
             State::Closed => self.begin(header, clock, now),
             State::Quiet(window, until) => {
                 if Instant::now() >= *until || last {

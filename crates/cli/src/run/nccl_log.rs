@@ -28,14 +28,14 @@ pub struct Log {
 }
 
 impl Log {
-    /// Chooses the files, unless somebody has set NCCL's debug output already.
+    /// Chooses the files, if that is asked for and nobody has set NCCL's debug output already.
     ///
     /// # Errors
     /// When there is no randomness to be had.
     pub fn prepare(env: impl Fn(&str) -> Option<String>) -> io::Result<Option<Log>> {
-        let is_off = env("NCCLSCOPE_NCCL_LOG").is_some_and(|v| v.eq_ignore_ascii_case("off"));
+        let is_asked = env("NCCLSCOPE_NCCL_LOG").is_some_and(|v| v.eq_ignore_ascii_case("on"));
         let is_set = std::env::vars_os().any(|(name, _)| is_debug(&name.to_string_lossy()));
-        if is_off || is_set || configured(&env) || !Path::new(PLACE).is_dir() {
+        if !is_asked || is_set || configured(&env) || !Path::new(PLACE).is_dir() {
             return Ok(None);
         }
         let mut random = [0; 8];

@@ -4,7 +4,7 @@ ranks 3
 load_kernels 0,2 1.5s
 load_kernels 1 52.94s
 all_reduce 1MiB x20
---- ncclscope run -o capture -- sh -c 'echo $NCCLSCOPE_NCCL_LOG > place; fake-nccl play job'
+--- NCCLSCOPE_NCCL_LOG=on ncclscope run -o capture -- sh -c 'echo $NCCLSCOPE_NCCL_LOG > place; fake-nccl play job'
 announced 60, ABI v5
 2| ncclscope: capture in capture: 3 processes, 60 calls; next: ncclscope report capture
 --- ncclscope startup capture | sed '/^Ranks/,$d; s/ The last rank began .*//'
@@ -58,5 +58,5 @@ Making the slowest communicator (3 ranks) took 52.94 s. The largest part of it w
 52.94 s on rank 1.
 --- echo hello > other; ncclscope startup other
 2| error: expected lines `Init timings` or `Init START` of NCCL, found none in `other`
-2|   hint: NCCL prints them with NCCL_DEBUG=INFO, from 2.22 on, or record with `ncclscope run`
+2|   hint: NCCL prints them with NCCL_DEBUG=INFO, from 2.22 on; or record with `NCCLSCOPE_NCCL_LOG=on ncclscope run`
 [exit 2]
