@@ -188,6 +188,13 @@ pub fn figures(report: &Report) -> Vec<String> {
             let by = from.map_or(String::new(), |from| format!(", by {from}"));
             figures.push(format!("exposed communication {exposed} of the time{by}"));
         }
+        // What runs in graphs is most of the job, and nothing tells its time.
+        (None, Some(_)) if mostly_in_graphs(report) => {
+            let calls = report.completeness.in_graphs;
+            figures.push(format!(
+                "time in NCCL not known: {calls} calls in CUDA graphs were not timed"
+            ));
+        }
         (None, Some(share)) => {
             let share = percent(share.median);
             figures.push(format!("in NCCL {share} of the time (median rank)"));
@@ -195,14 +202,11 @@ pub fn figures(report: &Report) -> Vec<String> {
         (None, None) => {}
     }
     figures.extend(waiting(report));
-    // What moved most bytes says most about the links.
+    // What moved most bytes says most about the links, if its bandwidth is known.
     let moved = |o: &&Operation| o.bytes.unwrap_or(0).saturating_mul(o.calls);
-    let with = report
-        .operations
-        .iter()
-        .filter(|o| o.busbw_gb_per_s.is_some());
     // The first of equals, which took longer.
-    let most = with.rev().max_by_key(moved);
+    let most = report.operations.iter().rev().max_by_key(moved);
+    let most = most.filter(|o| o.busbw_gb_per_s.is_some());
     figures.extend(most.and_then(|operation| {
         let busbw = three(operation.busbw_gb_per_s?);
         let function = operation.function.as_deref()?;
@@ -219,6 +223,11 @@ pub fn figures(report: &Report) -> Vec<String> {
     figures
 }
 
+/// Whether most calls ran in CUDA graphs, where no event of theirs has a time.
+fn mostly_in_graphs(report: &Report) -> bool {
+    report.completeness.in_graphs > report.completeness.recorded
+}
+
 /// How much of the time was waiting for late ranks.
 fn waiting(report: &Report) -> Option<String> {
     let windows = report
@@ -228,6 +237,9 @@ fn waiting(report: &Report) -> Option<String> {
     let shares = windows.into_iter().flat_map(|streams| &streams.ranks);
     if let Some(range) = range_of_shares(shares.map(|rank| rank.exposed_waiting.share)) {
         return Some(format!("waiting for late ranks {range} of the time"));
+    }
+    if mostly_in_graphs(report) {
+        return None;
     }
     let share = report.arrivals.as_ref()?.wait_share()?;
     Some(format!("waiting {} of the time in NCCL", percent(share)))
