@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -13,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import axe_playwright_python
 import duckdb
@@ -543,6 +545,24 @@ def test_it_fits_a_phone_and_draws_what_there_is(name: str, view: Callable[..., 
     page.mouse.move(200, page.locator("canvas").bounding_box()["y"] + 100)
     calls = page.locator("canvas").get_attribute("data-calls")
     assert calls == "too many" or int(calls) > 0
+
+
+def test_connections_that_come_at_once_are_all_answered(serve: Callable[[Path], str]) -> None:
+    address = urlsplit(serve(job("ddp4")))
+    question = f"GET {address.path}data.json HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode()
+    for _ in range(20):
+        # Nobody closes a connection before all have their answer.
+        sockets = [socket.create_connection((address.hostname, address.port), timeout=20) for _ in range(12)]
+        for connection in sockets:
+            connection.sendall(question)
+        for connection in sockets:
+            answer = b""
+            while part := connection.recv(1 << 20):
+                answer += part
+            assert answer.startswith(b"HTTP/1.1 200 OK\r\nConnection: close\r\n")
+            json.loads(answer.split(b"\r\n\r\n", 1)[1])
+        for connection in sockets:
+            connection.close()
 
 
 def test_only_this_machine_s_browser_may_ask(serve: Callable[[Path], str]) -> None:

@@ -10,10 +10,10 @@ use render::events::Events;
 use render::timeline::Timeline;
 use render::view::{View, PAGE, PAGE_STYLE, SCRIPT, STYLE};
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tiny_http::{Header, Method, Request, Response, Server};
+use tiny_http::{Method, Request, Server};
 
 /// Look at a capture in a browser: who waits for whom, over the run, in a step, in one operation
 #[derive(clap::Args)]
@@ -74,7 +74,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     for mut request in server.incoming_requests() {
         let answer = answer(&view, &mut request, port, &token);
         // A browser that has gone away is no failure.
-        let _ = request.respond(answer);
+        let _ = answer.write(request.into_writer());
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -86,30 +86,40 @@ fn token() -> std::io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-type Answer = Response<std::io::Cursor<Vec<u8>>>;
-
-fn header(name: &str, value: &str) -> Option<Header> {
-    Header::from_bytes(name, value).ok()
+/// What a request gets.
+struct Answer {
+    status: &'static str,
+    kind: &'static str,
+    body: Vec<u8>,
 }
 
-fn with(status: u16, kind: &str, body: impl Into<Vec<u8>>) -> Answer {
-    let mut answer = Response::from_data(body).with_status_code(status);
-    for (name, value) in [
-        ("Content-Type", kind),
-        ("Content-Security-Policy", POLICY),
-        ("X-Content-Type-Options", "nosniff"),
-        ("Referrer-Policy", "no-referrer"),
-        ("Cache-Control", "no-store"),
-    ] {
-        if let Some(header) = header(name, value) {
-            answer.add_header(header);
-        }
+impl Answer {
+    /// Writes it, and asks the browser to close the connection. tiny_http has a thread for each connection and
+    /// may leave one of several that come at once without a thread, until another connection ends.
+    fn write(&self, mut out: impl Write) -> std::io::Result<()> {
+        let Answer { status, kind, body } = self;
+        let length = body.len();
+        write!(
+            out,
+            "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
+             Content-Security-Policy: {POLICY}\r\nX-Content-Type-Options: nosniff\r\n\
+             Referrer-Policy: no-referrer\r\nCache-Control: no-store\r\n\r\n"
+        )?;
+        out.write_all(body)?;
+        out.flush()
     }
-    answer
+}
+
+fn with(status: &'static str, kind: &'static str, body: impl Into<Vec<u8>>) -> Answer {
+    Answer {
+        status,
+        kind,
+        body: body.into(),
+    }
 }
 
 fn answer(view: &View, request: &mut Request, port: u16, token: &str) -> Answer {
-    let refused = || with(404, "text/plain; charset=utf-8", "not here\n");
+    let refused = || with("404 Not Found", "text/plain; charset=utf-8", "not here\n");
     let host = request.headers().iter().find(|h| h.field.equiv("Host"));
     let is_here = host.is_some_and(|host| {
         let host = host.value.as_str();
@@ -132,19 +142,19 @@ fn answer(view: &View, request: &mut Request, port: u16, token: &str) -> Answer 
         let value = pairs.into_iter().find(|(key, _)| *key == name)?.1;
         value.parse().ok().filter(|value: &f64| value.is_finite())
     };
-    let json = |value: serde_json::Value| with(200, "application/json", value.to_string());
+    let json = |value: serde_json::Value| with("200 OK", "application/json", value.to_string());
     let span = || Some((number("from")?, number("to")?));
     let call = || number("call").map(|call| call as usize);
     let found = match name {
-        "/" => Some(with(200, "text/html; charset=utf-8", PAGE)),
-        "/viewer.js" => Some(with(200, "text/javascript; charset=utf-8", SCRIPT)),
-        "/view.css" => Some(with(200, "text/css; charset=utf-8", PAGE_STYLE)),
-        "/viewer.css" => Some(with(200, "text/css; charset=utf-8", STYLE)),
+        "/" => Some(with("200 OK", "text/html; charset=utf-8", PAGE)),
+        "/viewer.js" => Some(with("200 OK", "text/javascript; charset=utf-8", SCRIPT)),
+        "/view.css" => Some(with("200 OK", "text/css; charset=utf-8", PAGE_STYLE)),
+        "/viewer.css" => Some(with("200 OK", "text/css; charset=utf-8", STYLE)),
         "/data.json" => Some(json(view.data())),
         "/heat" => span().zip(lanes).map(|((from, to), lanes)| {
             let bins = number("bins").unwrap_or(0.0) as usize;
             let heat = view.heat(&lanes, from, to, bins);
-            with(200, "application/octet-stream", heat)
+            with("200 OK", "application/octet-stream", heat)
         }),
         "/calls" => span()
             .zip(lanes)

@@ -48,7 +48,7 @@ const PLAYS: &[Play] = &[
         name: "killed_and_the_launcher_ended_the_others",
         script: "all_reduce 1MiB x10\nrank 1 kill\nbroadcast 4MiB\nsync",
         says: "Rank 1 is dead and has not made Broadcast of 4 MiB, call 11 on communicator *, which ranks \
-            0,2-3 wait in for 0.",
+            0,2-3 wait in for * ms",
         status: 1,
     },
     Play {
