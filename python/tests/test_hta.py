@@ -6,8 +6,8 @@ report counts. The report and HTA find the parts independently.
 What that can't show is whether CUPTI recorded the same kernels as torch.profiler did. ``bench/gpu/jobs.py
 --torch-profiler TRACE`` records both in one job, on GPUs, at different steps: only one of them can use CUPTI
 at a time. The job must be bound by its GPU, because torch.profiler slows hosts. A pair is a capture and
-TRACE: put it into ``data/NAME`` and ``data/torch_profiler/NAME.RANK.json.gz``, or name it in
-``NCCLSCOPE_TRACED`` as ``CAPTURE:TRACE``.
+TRACE: put it into ``data/NAME`` and ``torch_profiler/NAME.RANK.json.gz`` beside this file, or name it in
+``NCCLSCOPE_TRACED`` as ``CAPTURE:TRACE``. Of TRACE, its kernels, copies and fills are enough.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ def pairs() -> list[tuple[Path, list[Path]]]:
     if traced := os.environ.get("NCCLSCOPE_TRACED"):
         capture, trace = map(Path, traced.split(":"))
         found.append((capture, sorted(trace.parent.glob(f"{trace.name}.*.json*"))))
-    data = job("torch_profiler")
-    for first in sorted(data.glob("*.0.json.gz")):
+    traces = Path(__file__).parent / "torch_profiler"
+    for first in sorted(traces.glob("*.0.json.gz")):
         name = first.name.removesuffix(".0.json.gz")
-        found.append((data.parent / name, sorted(data.glob(f"{name}.*.json.gz"))))
+        found.append((job(name), sorted(traces.glob(f"{name}.*.json.gz"))))
     return found
 
 

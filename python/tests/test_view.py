@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -550,19 +551,21 @@ def test_it_fits_a_phone_and_draws_what_there_is(name: str, view: Callable[..., 
 def test_connections_that_come_at_once_are_all_answered(serve: Callable[[Path], str]) -> None:
     address = urlsplit(serve(job("ddp4")))
     question = f"GET {address.path}data.json HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode()
-    for _ in range(20):
-        # Nobody closes a connection before all have their answer.
-        sockets = [socket.create_connection((address.hostname, address.port), timeout=20) for _ in range(12)]
-        for connection in sockets:
-            connection.sendall(question)
-        for connection in sockets:
-            answer = b""
-            while part := connection.recv(1 << 20):
-                answer += part
-            assert answer.startswith(b"HTTP/1.1 200 OK\r\nConnection: close\r\n")
-            json.loads(answer.split(b"\r\n\r\n", 1)[1])
-        for connection in sockets:
+
+    def ask() -> None:
+        """As a browser does: it closes a connection that it was asked to close, and no other."""
+        connection = socket.create_connection((address.hostname, address.port), timeout=20)
+        connection.sendall(question)
+        answer = connection.makefile("rb")
+        assert answer.readline() == b"HTTP/1.1 200 OK\r\n"
+        headers = dict(line.rstrip().split(b": ", 1) for line in iter(answer.readline, b"\r\n"))
+        json.loads(answer.read(int(headers[b"Content-Length"])))
+        if headers.get(b"Connection") == b"close":
             connection.close()
+
+    for _ in range(20):
+        with ThreadPoolExecutor(12) as clients:
+            list(clients.map(lambda _: ask(), range(12)))
 
 
 def test_only_this_machine_s_browser_may_ask(serve: Callable[[Path], str]) -> None:

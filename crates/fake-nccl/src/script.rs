@@ -85,6 +85,7 @@ mod tests {
             compute 2ms ; join
             rank 0..3 { broadcast 1KiB comm=tp tag=7 }
             fault stale_stop
+            load_kernels 0,2 1.5s
             reinit tp ; destroy dp
             rank 2 stuck send_network step=5 channel=1
             rank 3 drag recv_flush 2ms
