@@ -70,6 +70,7 @@ mod tests {
             per_process 2 ; one_thread ; net_plugin ; cuda ; lead 60ms ; linger 1s ; host_cost 20us
             gpu_offset 3 -850us
             host_clock 1 -70ms
+            load_kernels 0,2 1.5s
             comm dp ranks 0..7 name \"data parallel\"   # a comment
             comm tp split dp every 2
             comm odd split dp colors 0 1 - 1 0 1 0 1
@@ -85,7 +86,6 @@ mod tests {
             compute 2ms ; join
             rank 0..3 { broadcast 1KiB comm=tp tag=7 }
             fault stale_stop
-            load_kernels 0,2 1.5s
             reinit tp ; destroy dp
             rank 2 stuck send_network step=5 channel=1
             rank 3 drag recv_flush 2ms
@@ -106,6 +106,7 @@ mod tests {
         );
         assert_eq!(script.gpu_offset_ns[3], -850_000);
         assert_eq!(script.host_clock_ns, [0, -70_000_000]);
+        assert_eq!(script.load_kernels_ns[2], 1_500_000_000);
         assert!(!script.destroy && script.one_thread);
         assert_eq!((script.host(3), script.host(4)), (0, 1));
     }
