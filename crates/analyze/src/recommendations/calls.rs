@@ -51,7 +51,7 @@ fn slow_protocol(report: &Report) -> Vec<Recommendation> {
         let other = report.operations.iter().filter(|other| {
             let near = other
                 .bytes
-                .is_some_and(|b| (bytes / 2..=bytes * 2).contains(&b));
+                .is_some_and(|b| (bytes / 2..=bytes.saturating_mul(2)).contains(&b));
             (&other.function, &other.communicator) == (&of.function, &of.communicator)
                 && other.protocol.as_deref().is_some_and(|p| p != "LL")
                 && near
