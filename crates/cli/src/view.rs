@@ -101,8 +101,8 @@ impl Answer {
         let length = body.len();
         write!(
             out,
-            "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
-             Content-Security-Policy: {POLICY}\r\nX-Content-Type-Options: nosniff\r\n\
+            "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: {kind}\r\n\
+             Content-Length: {length}\r\nContent-Security-Policy: {POLICY}\r\nX-Content-Type-Options: nosniff\r\n\
              Referrer-Policy: no-referrer\r\nCache-Control: no-store\r\n\r\n"
         )?;
         out.write_all(body)?;
