@@ -94,16 +94,17 @@ struct Answer {
 }
 
 impl Answer {
-    /// Writes it, and asks the browser to close the connection. tiny_http has a thread for each connection and
-    /// may leave one of several that come at once without a thread, until another connection ends.
+    /// Writes it, and asks the browser to close the connection. tiny_http has a thread for each connection,
+    /// and may leave one of several that come at once without a thread until another connection ends.
     fn write(&self, mut out: impl Write) -> std::io::Result<()> {
         let Answer { status, kind, body } = self;
         let length = body.len();
         write!(
             out,
             "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: {kind}\r\n\
-             Content-Length: {length}\r\nContent-Security-Policy: {POLICY}\r\nX-Content-Type-Options: nosniff\r\n\
-             Referrer-Policy: no-referrer\r\nCache-Control: no-store\r\n\r\n"
+             Content-Length: {length}\r\nContent-Security-Policy: {POLICY}\r\n\
+             X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
+             Cache-Control: no-store\r\n\r\n"
         )?;
         out.write_all(body)?;
         out.flush()
