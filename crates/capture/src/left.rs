@@ -101,19 +101,17 @@ pub fn host() -> Option<String> {
     known.then(|| String::from_utf8_lossy(&name[..len]).into_owned())
 }
 
+/// At most 100 characters of `text`, for a part of a path: what is neither a letter of ASCII, a digit nor one
+/// of `._-` becomes `_`.
+pub fn path_part(text: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let characters = text.chars().map(|c| if fits(c) { c } else { '_' });
+    characters.take(100).collect()
+}
+
 /// `text` as one path component: the folder of a host in a capture has such a name.
 pub fn file_name(text: &str) -> String {
-    let clean: String = text
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || "._-".contains(c) {
-                c
-            } else {
-                '_'
-            }
-        })
-        .take(100)
-        .collect();
+    let clean = path_part(text);
     if clean.trim_matches('.').is_empty() {
         format!("_{clean}")
     } else {

@@ -8,6 +8,7 @@ use super::adopt;
 use super::job::{batch_id, Job};
 use super::launcher::Launcher;
 use anyhow::{bail, Context};
+use capture::left::path_part;
 use serde_json::{json, Value};
 use std::ffi::OsString;
 use std::fs::{DirBuilder, OpenOptions};
@@ -114,18 +115,7 @@ impl Folder {
         };
         // All ranks must come to the same name by themselves; those that run several programs in turn take
         // the next.
-        let key: String = job
-            .key
-            .chars()
-            .map(|c| {
-                if c.is_ascii_alphanumeric() || "._-".contains(c) {
-                    c
-                } else {
-                    '_'
-                }
-            })
-            .take(100)
-            .collect();
+        let key = path_part(&job.key);
         for turn in 1..1000 {
             let root = PathBuf::from(if turn == 1 {
                 format!("ncclscope-{key}")
