@@ -2,9 +2,9 @@
 //!
 //! [`rows`] compares operations with the best of their own function in the capture. [`hold_against`] adds
 //! ceilings from outside: a rate that somebody knows ([`Ceiling::Rate`]) or what a benchmark reached on the
-//! same kind of machine ([`Ceiling::Bench`]). A share above 1 is possible: a rate may be that of one link of
-//! several, in-switch reductions (NVLS) send less than the factor of nccl-tests says, and the root of a
-//! Broadcast may be done before the others have their data.
+//! same kind of machine ([`Ceiling::Bench`]). A share above 1 is possible. A rate may be that of one link of
+//! several. In-switch reductions (NVLS) send less than the factor of nccl-tests says. The root of a Broadcast
+//! may be done before the others have their data.
 //!
 //! Rule: a share always stands beside its ceiling and where that comes from. A ceiling that is not known is
 //! not in the list; none is guessed from the name of a GPU.

@@ -127,8 +127,8 @@ fn of_finding(finding: &Finding) -> Recommendation {
     }
 }
 
-/// What became of the recommendations of run A in run B: `done` where B does not have them, `better` where B
-/// has a gain whose interval lies below that of A, else `unchanged`.
+/// What became of the recommendations of run A in run B. One that B does not have is `done`. If the interval
+/// of B's gain lies below that of A's, it is `better`, and else `unchanged`.
 pub fn compare(a: &[Recommendation], b: &[Recommendation]) -> Vec<Recommendation> {
     let status = |of: &Recommendation| {
         let same = |other: &&Recommendation| (other.rule, &other.subject) == (of.rule, &of.subject);

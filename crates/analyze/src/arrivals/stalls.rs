@@ -53,8 +53,8 @@ pub struct Stall {
     pub held_up_us: f64,
     /// The same of the longest stretch.
     pub longest_us: f64,
-    /// How much less time the run would take if it had been as early as the median of the others in these
-    /// operations, µs of the wall.
+    /// What the run would save, µs of the wall: if in these operations it had been as early as the median of
+    /// the others.
     pub loss_wall_us: f64,
     /// What is usual: the third quartile of the lateness of whoever comes last, µs.
     pub usual_us: f64,

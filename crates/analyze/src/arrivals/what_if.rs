@@ -8,9 +8,9 @@
 //! its transfer took. What of that arrives at the end of the run is the loss.
 //!
 //! **Ready.** Where a kernel began some time after everything before it had ended, its rank was ready then.
-//! If it began as soon as the one before it was over, it had been queued. Then the moment at which its rank
-//! was ready is inferred: not before the launch, and not before as much work was done as a rank did that was
-//! neither queued nor held up by its host.
+//! If it began as soon as the one before it was over, it had been queued. Then it is inferred when its rank
+//! was ready. That was not before the launch. Nor was it before the rank's usual work was done: as much as
+//! ranks did that were neither queued nor held up by their hosts.
 //!
 //! **Anchor.** What a rank computes may depend on the end of an operation, and then moves forward with it, or
 //! run beside it. That shows over the steps at the same place of the pattern: most take the same time,
@@ -456,8 +456,9 @@ impl WhatIf {
         others.get(others.len() / 2).copied().unwrap_or(i64::MAX)
     }
 
-    /// By how much each operation would have ended earlier, ns by operation, if the rank of `lane` had been
-    /// as early as the median of the others, or if its transfer had been shorter by `shorter`.
+    /// By how much each operation would have ended earlier, ns by operation. Without `shorter`: if the rank
+    /// of `lane` had been as early as the median of the others. With it: if its transfer had been shorter by
+    /// that.
     fn without(&self, lane: u32, shorter: Option<&[i64]>) -> Vec<i64> {
         self.without_in(lane, shorter, None)
     }

@@ -2,10 +2,13 @@
 //! blocked.
 //!
 //! The sampler watches the main thread of each process and the threads that ran most. Those that call NCCL
-//! are known from the calls themselves. If the GPU is idle, one of them is late with its launches, and what
-//! it did says why: it *ran* (Python or a library kept it busy), it was *ready* (the scheduler gave its CPU
-//! to others), it waited for a *disk*, or it was *blocked* (for a lock, a socket, another thread, or the
-//! GPU).
+//! are known from the calls themselves. If the GPU is idle, one of them is late with its launches. What it
+//! did says why:
+//!
+//! - it *ran*: Python or a library kept it busy;
+//! - it was *ready*: the scheduler gave its CPU to others;
+//! - it waited for a *disk*;
+//! - it was *blocked*: for a lock, a socket, another thread, or the GPU.
 //!
 //! Rule: running and ready are counted by the kernel. Waiting for a disk is seen at samples, and what is left
 //! is blocked.
