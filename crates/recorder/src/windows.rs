@@ -133,6 +133,8 @@ pub struct Progress {
     pub at: u64,
     /// The host is known to be ahead of its GPU.
     pub ahead: bool,
+    /// For how long launches of graphs waited for room in their stream, ticks.
+    pub in_launches: u64,
     /// The job ends.
     pub last: bool,
 }
@@ -354,6 +356,7 @@ impl Windows {
             return false;
         }
         let mut passed = asked::passed();
+        passed.waited += progress.in_launches;
         passed.waited = (passed.waited as f64 / ticks_per_ns(header, clock)) as u64;
         let (why, share) = match self.price.ask(now, passed, progress.calls, progress.ahead) {
             Answer::Yes => (0, 0),

@@ -18,6 +18,7 @@ use crate::recorder::Recorder;
 use crate::rotation::Rotation;
 use crate::seats::Keeper;
 use crate::settings::When;
+use crate::windows::price::InLaunches;
 use crate::windows::steps::Steps;
 use crate::windows::{off, Windows};
 use crate::{clock, cpus};
@@ -94,6 +95,9 @@ struct Writer {
     gpu: GpuThread,
     graphs: graphs::GraphState,
     steps: Steps,
+    /// The group of the call that was noted last.
+    group_before: u64,
+    in_launches: InLaunches,
     traffic: windows::Traffic,
     stacks: stacks::Written,
     setup: setup::Kept,
@@ -195,6 +199,8 @@ impl Writer {
             gpu: GpuThread::new(recorder, Windows::new(settings.windows, settings.budget)),
             graphs: graphs::GraphState::default(),
             steps: Steps::default(),
+            group_before: 0,
+            in_launches: InLaunches::default(),
             traffic: windows::Traffic::default(),
             stacks: stacks::Written::default(),
             setup: setup::Kept::default(),

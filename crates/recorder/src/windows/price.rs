@@ -15,6 +15,8 @@
 //! Rule: the answer may change from no to yes, and never back, because nothing is gained by that.
 
 use super::asked::Passed;
+use capture::graphs::Launched;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// What CUPTI adds to the launch of a kernel or copy, ns of the host's time, where it is most.
@@ -29,6 +31,36 @@ const SPAN: Duration = Duration::from_millis(500);
 const CALLS: u64 = 16;
 /// So many spans in a row must be cheap: the first steps of a job are slower than later ones.
 const SPANS: u32 = 2;
+
+/// Graphs of which the shortest launch is kept.
+const GRAPHS: usize = 1024;
+
+/// For how long launches of graphs waited for room in their stream. A host that is far enough ahead of its
+/// GPU has to, and nothing else shows that in a job that only replays graphs. A launch waited for as long as
+/// it took beyond the shortest one of its graph.
+#[derive(Default)]
+pub struct InLaunches {
+    /// By number of the executable graph, ticks.
+    shortest: HashMap<u32, u32>,
+    /// Ticks.
+    waited: u64,
+}
+
+impl InLaunches {
+    pub fn add(&mut self, launch: &Launched) {
+        if self.shortest.len() >= GRAPHS && !self.shortest.contains_key(&launch.exec) {
+            return;
+        }
+        let shortest = self.shortest.entry(launch.exec).or_insert(launch.took);
+        *shortest = launch.took.min(*shortest);
+        self.waited += u64::from(launch.took - *shortest);
+    }
+
+    /// Ticks until now.
+    pub fn waited(&self) -> u64 {
+        self.waited
+    }
+}
 
 /// Whether CUPTI may be switched on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +193,24 @@ mod tests {
         assert_eq!(found, [Answer::Wait, Answer::Yes, Answer::Wait]);
         let forced = Price::new(None).ask(now, Passed::default(), 0, false);
         assert_eq!(forced, Answer::Yes);
+    }
+
+    #[test]
+    fn launches_of_a_graph_that_take_longer_than_its_shortest_waited() {
+        let mut waits = InLaunches::default();
+        let launch = |exec, took| Launched {
+            exec,
+            took,
+            entered: capture::rows::Ticks(1),
+            stream: 7,
+        };
+        // A large graph takes long each time; a small one had to wait.
+        let took = [(1, 500), (1, 505), (2, 3), (2, 1003), (2, 4), (1, 500)];
+        took.iter()
+            .for_each(|(exec, took)| waits.add(&launch(*exec, *took)));
+        assert_eq!(waits.waited(), 5 + 1000 + 1);
+        (10..10_000).for_each(|exec| waits.add(&launch(exec, 1)));
+        assert_eq!(waits.shortest.len(), GRAPHS);
     }
 
     #[test]

@@ -46,7 +46,8 @@ const SHARE: f64 = 5.0;
 const APART: u64 = 5;
 /// Periods are made twice as long so often, at most.
 const DOUBLED: u32 = 6;
-/// In the beginning windows come twice as often, so that short jobs have some.
+/// In the beginning windows come twice as often, so that short jobs have some. They come four times as often
+/// if steps are so long that a window has but a few: it takes three steps to know how they differ.
 const BEGINNING: Duration = Duration::from_secs(16);
 /// Windows since the job's age was half of what it is, about: a job of a day has some 700, and takes no more
 /// space.
@@ -137,7 +138,7 @@ impl Schedule {
         let share = (self.budget * SHARE).clamp(0.001, 0.5);
         let affordable = self.length().div_f64(share) * (1 << self.doubled);
         if age < BEGINNING {
-            affordable / 2
+            affordable / if self.steps() > USUAL { 4 } else { 2 }
         } else {
             affordable.max(age / HALF_LIFE)
         }

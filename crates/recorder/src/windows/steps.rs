@@ -1,7 +1,9 @@
 //! How long a step of the job takes, so that windows have some.
 //!
 //! A job makes the same calls in each step. [`Steps`] keeps what the newest calls were (communicator,
-//! function, size, peer) and when. The step is the least number of calls after which the same calls come
+//! function, size, peer, and whether it is in a group with the one before) and when. Groups count because the
+//! last stage of a pipeline receives and sends in turn all the time, and only at the ends of a step are these
+//! two groups. The step is the least number of calls after which the same calls come
 //! again, in all of the newer half of what is kept. If layers are equal, a few calls repeat too, but not over
 //! a whole step. If no such number is found, because something else comes in between now and then, the last
 //! one that was found holds. Before there is one, it is the time from one call to the next of the rarest
@@ -22,8 +24,9 @@ const LEAST: usize = 48;
 /// So many steps must be alike.
 const ALIKE: usize = 3;
 
-/// What is known of a call: communicator, function, elements, peer.
-pub type CallKey = (u32, u8, u64, u32);
+/// What is known of a call: communicator, function, elements, peer, and whether it is in a group with the
+/// call before it.
+pub type CallKey = (u32, u8, u64, u32, bool);
 
 #[derive(Default)]
 struct Seen {
@@ -117,7 +120,7 @@ mod tests {
             let every = 100_000 / (3 * layers);
             for call in 0..3 * layers {
                 let reduces = call >= layers && (call - layers) % 2 == 1;
-                let kind = (1, if reduces { 3 } else { 2 }, 4096, 0);
+                let kind = (1, if reduces { 3 } else { 2 }, 4096, 0, false);
                 steps.call(kind, Ticks(begin + call * every));
             }
         }
@@ -129,7 +132,7 @@ mod tests {
         sharded(&mut steps, 0, 8, 12);
         assert_eq!(steps.longest(2.0), Some(Duration::from_nanos(200_000)));
         // What comes in between once does not change it.
-        steps.call((1, 7, 1, 0), Ticks(801_000));
+        steps.call((1, 7, 1, 0, false), Ticks(801_000));
         sharded(&mut steps, 9, 8, 12);
         assert_eq!(steps.longest(2.0), Some(Duration::from_nanos(200_000)));
         let mut large = Steps::default();
@@ -146,7 +149,22 @@ mod tests {
             for (at, what) in order.into_iter().enumerate() {
                 let (function, peer) = [(5, 1), (4, 3), (5, 3), (4, 1)][what];
                 let at = 1 + step * 100_000 + (at * at * 300) as u64;
-                steps.call((1, function, 4096, peer), Ticks(at));
+                steps.call((1, function, 4096, peer, false), Ticks(at));
+            }
+        }
+        assert_eq!(steps.longest(2.0), Some(Duration::from_nanos(200_000)));
+    }
+
+    #[test]
+    fn the_last_stage_of_a_pipeline_has_steps() {
+        let mut steps = Steps::default();
+        for step in 0..12u64 {
+            // It receives, then sends and receives together seven times, and sends.
+            for call in 0..16u64 {
+                let (function, peer) = if call % 2 == 0 { (5, 1) } else { (4, 1) };
+                let with_before = call % 2 == 0 && call > 0;
+                let at = 1 + step * 100_000 + call * 6_000;
+                steps.call((1, function, 4096, peer, with_before), Ticks(at));
             }
         }
         assert_eq!(steps.longest(2.0), Some(Duration::from_nanos(200_000)));
@@ -155,7 +173,7 @@ mod tests {
     #[test]
     fn one_call_is_a_step_where_there_is_no_other() {
         let mut steps = Steps::default();
-        (0..100).for_each(|i| steps.call((1, 3, 4096, 0), Ticks(1 + i * 1000)));
+        (0..100).for_each(|i| steps.call((1, 3, 4096, 0, false), Ticks(1 + i * 1000)));
         assert_eq!(steps.longest(1.0), Some(Duration::from_nanos(1000)));
         assert_eq!(Steps::default().longest(1.0), None);
     }
@@ -166,9 +184,9 @@ mod tests {
         for step in 0..10u64 {
             let begin = 1 + step * 100_000;
             for layer in 0..8 + step % 3 {
-                steps.call((1, 3, 4096, 0), Ticks(begin + layer * 8_000));
+                steps.call((1, 3, 4096, 0, false), Ticks(begin + layer * 8_000));
             }
-            steps.call((1, 5, 1, 0), Ticks(begin + 90_000));
+            steps.call((1, 5, 1, 0, false), Ticks(begin + 90_000));
         }
         assert_eq!(steps.longest(2.0), Some(Duration::from_nanos(200_000)));
     }
@@ -176,9 +194,9 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let mut steps = Steps::default();
-        (0..10_000).for_each(|i| steps.call((1, 1, i, 0), Ticks(i)));
+        (0..10_000).for_each(|i| steps.call((1, 1, i, 0, false), Ticks(i)));
         assert_eq!(steps.kinds.len(), MOST);
-        (0..20_000).for_each(|i| steps.call((1, 1, 1, 0), Ticks(i)));
+        (0..20_000).for_each(|i| steps.call((1, 1, 1, 0, false), Ticks(i)));
         assert_eq!(steps.calls.len(), KEPT);
     }
 }

@@ -95,6 +95,7 @@ impl Writer {
                 calls,
                 at,
                 ahead: false,
+                in_launches: self.in_launches.waited(),
                 last,
             },
         };
@@ -130,16 +131,20 @@ impl Writer {
     /// Notes when calls were made.
     pub(super) fn note_steps(&mut self) {
         for r in &self.records {
-            let kind = (r.shape.comm, r.shape.func, r.shape.count, r.shape.peer);
+            let with_before = r.group != 0 && r.group == self.group_before;
+            self.group_before = r.group;
+            let of = &r.shape;
+            let kind = (of.comm, of.func, of.count, of.peer, with_before);
             self.steps.call(kind, r.t_api);
         }
     }
 
-    /// Notes when graphs were launched.
+    /// Notes when graphs were launched, and for how long that waited.
     pub(super) fn note_launches(&mut self, launches: &[Launched]) {
         for launch in launches {
+            self.in_launches.add(launch);
             self.steps
-                .call((u32::MAX, 0, launch.exec.into(), 0), launch.entered);
+                .call((u32::MAX, 0, launch.exec.into(), 0, false), launch.entered);
         }
     }
 }
