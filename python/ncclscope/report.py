@@ -510,7 +510,7 @@ class GraphRow(Record):
 
 
 class Share(Record):
-    """A share of the time, 0 to 1, with its 95 % interval; no interval for fewer than four windows."""
+    """A share of the time, 0 to 1, with its 95 % interval; no interval for fewer than three windows."""
 
     __slots__ = ()
     share: float

@@ -23,6 +23,7 @@
 //! Rule: the sum of `cost_rank_us` over ranks is the sum of `wait_rank_us`, and `inherited_rank_us` is a part
 //! of the cost.
 
+use crate::ranks::Ranks;
 use serde::Serialize;
 
 mod bounds;
@@ -79,12 +80,26 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// The part of the GPU time of these operations that was waiting.
-    pub fn wait_share(&self) -> Option<f64> {
+    /// GPU time of these operations, µs summed over ranks.
+    fn time_rank_us(&self) -> f64 {
         let ranks_in: f64 = self.ranks.iter().map(|r| r.operations as f64).sum();
         let each = ranks_in / (self.operations as f64).max(1.0);
-        let time = self.wait_rank_us + self.transfer_wall_us * each;
+        self.wait_rank_us + self.transfer_wall_us * each
+    }
+
+    /// The part of the GPU time of these operations that was waiting.
+    pub fn wait_share(&self) -> Option<f64> {
+        let time = self.time_rank_us();
         (time > 0.0).then(|| self.wait_rank_us / time)
+    }
+
+    /// Which part these operations, and those like them that were not timed, are of the GPU time in NCCL;
+    /// `None` where that is not known. Sends and receives are never in it: nobody else has their place.
+    pub fn part_of(&self, ranks: &Ranks) -> Option<f64> {
+        let timed = self.sampled.map_or(1.0, |of| of.share);
+        let all: f64 = ranks.rows.iter().filter_map(|row| row.sum_us).sum();
+        let part = self.time_rank_us() / timed / all;
+        part.is_finite().then_some(part.min(1.0))
     }
 }
 

@@ -326,9 +326,13 @@ fn costs(loss_us: f64, wall_us: Option<f64>) -> String {
     format!("costs this job {}{of}", time(loss_us))
 }
 
-/// The same of a loss that is estimated.
-fn costs_about(loss_us: f64, wall_us: Option<f64>) -> String {
+/// The same of a loss that is estimated. One that may be more than twice as much is no figure: both ends are
+/// said.
+fn costs_about(loss_us: f64, (low, high): (f64, f64), wall_us: Option<f64>) -> String {
     let of = wall_us.map_or(String::new(), |wall| format!(" of {}", time(wall)));
+    if high > 2.0 * loss_us {
+        return format!("costs this job {}{of}", times(low, high));
+    }
     format!("costs this job about {}{of}", time(loss_us))
 }
 
@@ -376,7 +380,7 @@ fn late_rank(
     };
     Finding {
         kind: "late_rank",
-        sentence: format!("{} {}: {reason}.", who(rank), costs_about(loss, wall_us)),
+        sentence: format!("{} {}: {reason}.", who(rank), costs_about(loss, (low, high), wall_us)),
         wall_us: Some(loss),
         wall_interval_us: Some((low, high)),
         wall_at_most_us: rank.loss_at_most_us,

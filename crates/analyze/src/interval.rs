@@ -31,6 +31,8 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Fewer operations than this have no interval.
 pub const LEAST_OPERATIONS: usize = 16;
+/// Fewer stretches of a run have no interval. Three have a wide one: t of one degree of freedom is 12.7.
+pub const LEAST_STRETCHES: usize = 3;
 /// More batches would make t hardly smaller and the batches more alike.
 pub const MOST_BATCHES: usize = 16;
 /// How sure an interval is.
@@ -43,6 +45,8 @@ const MOST_CORRELATED: f64 = 0.7;
 pub struct Batches {
     /// Sum and number of durations.
     batches: Vec<(f64, f64)>,
+    /// With durations in fewer of them there is no mean.
+    least: usize,
 }
 
 /// A mean and its error.
@@ -74,16 +78,25 @@ pub struct Comparison {
 impl Batches {
     /// For runs whose longest series has so many operations; `None` when they are too few.
     pub fn new(operations: usize) -> Option<Batches> {
+        let batches = operations.isqrt().clamp(4, MOST_BATCHES);
         (operations >= LEAST_OPERATIONS).then(|| Batches {
-            batches: vec![(0.0, 0.0); operations.isqrt().clamp(4, MOST_BATCHES)],
+            batches: vec![(0.0, 0.0); batches],
+            least: 4,
         })
     }
 
-    /// Of stretches of a run in order, each with its sum and number of durations; `None` when they are too
-    /// few.
+    /// Of stretches of a run in order, each with its sum and number of durations; `None` when there are fewer
+    /// than [`LEAST_STRETCHES`].
     pub fn of_stretches(stretches: &[(f64, f64)]) -> Option<Batches> {
         let number: f64 = stretches.iter().map(|s| s.1).sum();
-        let mut batches = Batches::new((number as usize).min(stretches.len() * 4))?;
+        if stretches.len() < LEAST_STRETCHES || number < LEAST_OPERATIONS as f64 {
+            return None;
+        }
+        let most = (number as usize).min(stretches.len() * 4).isqrt();
+        let mut batches = Batches {
+            batches: vec![(0.0, 0.0); most.clamp(LEAST_STRETCHES, MOST_BATCHES)],
+            least: LEAST_STRETCHES,
+        };
         for (index, (sum, number)) in stretches.iter().enumerate() {
             batches.add(index, stretches.len(), *sum, *number);
         }
@@ -99,11 +112,11 @@ impl Batches {
     }
 
     /// The mean. `resolution` is the step of the clock: what the mean can't be known better than. `None` when
-    /// less than four batches have durations, or the mean is 0.
+    /// too few batches have durations, or the mean is 0.
     pub fn mean(&self, resolution: f64) -> Option<Mean> {
         let filled: Vec<(f64, f64)> = self.batches.iter().filter(|b| b.1 > 0.0).copied().collect();
         let n = filled.len() as f64;
-        if n < 4.0 {
+        if filled.len() < self.least {
             return None;
         }
         let (sum, number) = filled

@@ -453,11 +453,15 @@ impl Analysis {
         let (mut arrivals, clocks) =
             self.arrivals
                 .finish(capture, &self.matcher, given, measured, look);
+        let steps = steps::finish(self.steps, capture.processes.len());
         let functions = self.functions.finish(capture, &operations);
         let parts = self.functions.parts(capture);
         let callers = self.callers.finish(capture, &operations, &waits);
         let kinds = functions::kinds(&functions);
         let ranks = ranks::finish(self.ranks);
+        if let Some((streams, steps)) = streams.as_mut().zip(steps.as_ref()) {
+            streams::whole_run::in_steps(streams, steps, &ranks);
+        }
         let mut completeness = self.completeness;
         let jobs = jobs::jobs(capture);
         let found = self.evidence.finish(capture);
@@ -468,7 +472,6 @@ impl Analysis {
         if let Some(arrivals) = &mut arrivals {
             arrivals::bound(arrivals, streams.as_ref(), run_us);
         }
-        let steps = steps::finish(self.steps, capture.processes.len());
         let stream_waits = self.stream_waits.finish(capture, streams.as_ref());
         let newest_ns = self.deaths.newest_ns();
         let deaths = self.deaths.finish(capture);

@@ -28,7 +28,7 @@ pub(crate) mod whole_run;
 mod window;
 
 use crate::executions::{Execution, Place};
-use crate::interval::Batches;
+use crate::interval::{Batches, LEAST_STRETCHES};
 use bubbles::Bubble;
 use by_name::ByName;
 use interference::{alone, computed, slowed, Alone, Computed};
@@ -78,12 +78,31 @@ pub struct Streams {
     pub bubbles: Vec<Bubble>,
 }
 
-/// Fewer windows make no interval.
-const LEAST_WINDOWS: usize = 4;
 /// With fewer operations on all ranks, windows don't say who was waited for.
 const LEAST_MATCHED: u64 = 16;
 
 impl Streams {
+    /// A test's, with these losses.
+    #[cfg(test)]
+    pub(crate) fn of_waits(waited_for: Vec<WaitedFor>) -> Streams {
+        Streams {
+            windows: 8,
+            yielded: 0,
+            without: BTreeMap::new(),
+            ranks: Vec::new(),
+            communication: Vec::new(),
+            other_communication: Vec::new(),
+            kernels: Vec::new(),
+            kernels_by_rank: Vec::new(),
+            common_us: 1e6,
+            operations: 100,
+            timed: 0,
+            bubbles: Vec::new(),
+            replays: Vec::new(),
+            waited_for,
+        }
+    }
+
     /// Whether the windows of several GPUs say who was waited for, and what that cost.
     pub fn tells_who(&self) -> bool {
         let enough = |rank: &RankStreams| rank.exposed_waiting.interval.is_some();
@@ -98,7 +117,7 @@ impl Streams {
 pub struct Share {
     /// The share, 0 to 1.
     pub share: f64,
-    /// 95 % interval; null for fewer than four windows.
+    /// 95 % interval; null for fewer than three windows.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -228,7 +247,7 @@ pub struct WaitedFor {
     pub loss: Share,
     /// The same of the time from its first call to its last, µs.
     pub loss_us: f64,
-    /// 95 % interval of that; null for fewer than four windows.
+    /// 95 % interval of that; null for fewer than three windows.
     pub loss_interval_us: Option<(f64, f64)>,
     /// Its GPU stood idle for so much longer than the others' that this explains half of the loss: its host
     /// was late. Else its GPU was busy.
@@ -242,6 +261,12 @@ pub struct WaitedFor {
     /// From its process's first call to the last, ns.
     #[serde(skip)]
     pub(crate) active_ns: f64,
+    /// It was scaled to the run by CUDA events.
+    #[serde(skip)]
+    pub(crate) by_run: bool,
+    /// How long a cycle of the other one's windows is, ns; 0 if they show none.
+    #[serde(skip)]
+    pub(crate) cycle_ns: f64,
 }
 
 /// What a window shows of a GPU.
@@ -286,6 +311,17 @@ impl Lane {
             timed: None,
             replays: Vec::new(),
         }
+    }
+
+    /// How long a cycle of its windows is, ns; 0 if they show none.
+    fn cycle_ns(&self) -> f64 {
+        let marks = self.windows.iter().map(|window| &window.seen.marks);
+        let (ns, cycles) = marks.fold((0, 0), |(ns, cycles), marks| {
+            let span = marks.last().zip(marks.first());
+            let long = span.map_or(0, |(last, first)| last - first);
+            (ns + long, cycles + marks.len().saturating_sub(1))
+        });
+        ns as f64 / cycles.max(1) as f64
     }
 
     /// Its windows, and behind them what events timed.
@@ -670,7 +706,7 @@ fn share(windows: impl Iterator<Item = (f64, f64)>) -> Share {
     let (of, length) = windows
         .iter()
         .fold((0.0, 0.0), |(a, b), w| (a + w.0, b + w.1));
-    let enough = windows.len() >= LEAST_WINDOWS;
+    let enough = windows.len() >= LEAST_STRETCHES;
     let interval = if enough && windows.iter().all(|(of, _)| *of == 0.0) {
         Some((0.0, 0.0))
     } else {

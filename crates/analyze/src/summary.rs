@@ -241,8 +241,16 @@ fn waiting(report: &Report) -> Option<String> {
     if mostly_in_graphs(report) {
         return None;
     }
-    let share = report.arrivals.as_ref()?.wait_share()?;
+    let share = waiting_share(report)?;
     Some(format!("waiting {} of the time in NCCL", percent(share)))
+}
+
+/// The part of the GPU time in NCCL that was waiting for late ranks. `None` if the operations of which that
+/// is known are less than half of that time: they say nothing of the rest.
+pub fn waiting_share(report: &Report) -> Option<f64> {
+    let arrivals = report.arrivals.as_ref()?;
+    let most = arrivals.part_of(&report.ranks)? >= 0.5;
+    most.then(|| arrivals.wait_share()).flatten()
 }
 
 /// The command that helps most.

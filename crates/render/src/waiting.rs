@@ -34,6 +34,13 @@ pub(crate) fn lines(report: &Report, all: bool) -> Vec<String> {
             time(of.wait_rank_us)
         )
     }));
+    let part = arrivals.part_of(&report.ranks).filter(|part| *part < 0.5);
+    lines.extend(part.map(|part| {
+        format!(
+            "They are {} of the time in NCCL: how much of the rest was waiting is not known from them.",
+            percent(part)
+        )
+    }));
     lines.extend(arrivals.over_network.as_ref().map(|network| {
         match (network.held_wall_us, network.transfer_wall_us) {
             (held, transfer) if held >= 0.995 * transfer => format!(

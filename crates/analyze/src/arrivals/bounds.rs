@@ -6,18 +6,29 @@
 //! windows show how much communication was exposed, it is no more than that either, on the rank where that is
 //! least.
 //!
-//! Rule: no estimate is printed that is larger than its bound.
+//! Windows that are too few to tell who was waited for still show how long the others waited and computed
+//! nothing. Where that is more than the estimate, the interval reaches so far.
+//!
+//! Rule: no estimate is printed that is larger than its bound. One that was larger is wrong by the difference
+//! at least, so the lower end of its interval is lowered by as much. What is left of a gross error is an
+//! interval that begins at 0, and no finding.
 
 use super::Arrivals;
-use crate::streams::Streams;
+use crate::streams::{RankStreams, Streams};
 
 /// Takes off what is not possible. `run_us` is the length of the run.
 pub fn bound(arrivals: &mut Arrivals, streams: Option<&Streams>, run_us: Option<f64>) {
-    let exposed = |but: Option<u32>| {
+    let least = |but: Option<u32>, of: fn(&RankStreams) -> f64| {
         let ranks = streams?.ranks.iter();
         let others = ranks.filter(|rank| but.is_none() || rank.rank != but);
-        let exposed = others.map(|rank| rank.exposed.share * run_us.unwrap_or(f64::INFINITY));
-        exposed.reduce(f64::min)
+        let us = others.map(|rank| of(rank) * run_us.unwrap_or(f64::INFINITY));
+        us.reduce(f64::min)
+    };
+    let exposed = |but: Option<u32>| least(but, |rank| rank.exposed.share);
+    let waited_in_windows = |but: Option<u32>| {
+        let few = run_us.is_some() && streams.is_some_and(|streams| streams.operations > 0);
+        few.then(|| least(but, |rank| rank.exposed_waiting.share))
+            .flatten()
     };
     let waits: Vec<f64> = arrivals
         .ranks
@@ -36,7 +47,11 @@ pub fn bound(arrivals: &mut Arrivals, streams: Option<&Streams>, run_us: Option<
             .reduce(f64::min);
         if let (Some(loss), Some(most)) = (rank.loss_wall_us, most) {
             rank.loss_wall_us = Some(loss.min(most));
-            rank.loss_interval_us = rank.loss_interval_us.map(|ends| below(ends, most));
+            let shown = waited_in_windows(rank.rank).unwrap_or(0.0);
+            let ends = rank
+                .loss_interval_us
+                .map(|(low, high)| (low, high.max(shown)));
+            rank.loss_interval_us = ends.map(|ends| below(loss, ends, most));
             rank.loss_at_most_us = Some(most);
         }
     }
@@ -46,14 +61,16 @@ pub fn bound(arrivals: &mut Arrivals, streams: Option<&Streams>, run_us: Option<
             .min(link.excess_wall_us.max(0.0));
         if let Some(loss) = link.loss_wall_us {
             link.loss_wall_us = Some(loss.min(most));
-            link.loss_interval_us = link.loss_interval_us.map(|ends| below(ends, most));
+            link.loss_interval_us = link.loss_interval_us.map(|ends| below(loss, ends, most));
             link.loss_at_most_us = Some(most);
         }
     }
 }
 
-fn below((low, high): (f64, f64), most: f64) -> (f64, f64) {
-    (low.min(most), high.min(most))
+/// The interval of a loss of which no more than `most` is possible.
+fn below(loss: f64, (low, high): (f64, f64), most: f64) -> (f64, f64) {
+    let wrong_by = (loss - most).max(0.0);
+    ((low.min(most) - wrong_by).max(0.0), high.min(most))
 }
 
 #[cfg(test)]
@@ -97,7 +114,8 @@ mod tests {
             panic!("three");
         };
         assert_eq!(late.loss_wall_us, Some(300.0));
-        assert_eq!(late.loss_interval_us, Some((300.0, 300.0)));
+        // 1000 was wrong by 700 at least, so nothing is known but the bound.
+        assert_eq!(late.loss_interval_us, Some((0.0, 300.0)));
         assert_eq!(late.loss_at_most_us, Some(300.0));
         assert_eq!(
             (early.loss_wall_us, early.loss_at_most_us),
@@ -106,5 +124,6 @@ mod tests {
         assert_eq!((other.loss_wall_us, other.loss_at_most_us), (None, None));
         let links = arrivals.links.iter().map(|link| link.loss_wall_us);
         assert_eq!(links.collect::<Vec<_>>(), [Some(40.0), Some(50.0)]);
+        assert_eq!(below(50.0, (45.0, 55.0), 48.0), (43.0, 48.0));
     }
 }

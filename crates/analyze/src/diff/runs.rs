@@ -12,7 +12,7 @@ use crate::environment::{self, Change, FactKind};
 use crate::findings::Finding;
 use crate::interval::of_runs;
 use crate::spelling::{percent, time};
-use crate::summary::exposed_shares;
+use crate::summary::{exposed_shares, waiting_share};
 use crate::Report;
 use serde::Serialize;
 
@@ -89,7 +89,7 @@ impl Figures {
             wall_us: report.ranks.wall_us.map(|wall| wall.max),
             exposed_share: exposed_shares(report)
                 .and_then(|shares| shares.into_iter().max_by(f64::total_cmp)),
-            waiting_share: report.arrivals.as_ref().and_then(|a| a.wait_share()),
+            waiting_share: waiting_share(report),
             busbw_gb_per_s: with.rev().max_by_key(moved).and_then(|o| o.busbw_gb_per_s),
         }
     }

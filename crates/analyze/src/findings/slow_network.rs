@@ -26,7 +26,7 @@ pub(super) fn slow_network(arrivals: &Arrivals, run_us: f64) -> Vec<Finding> {
             let (loss, (low, high)) = link.loss_wall_us.zip(link.loss_interval_us)?;
             (low > 0.0 && loss >= LEAST_SHARE * run_us).then(|| Finding {
                 kind: "slow_network",
-                sentence: sentence(link, loss, run_us),
+                sentence: sentence(link, (loss, low, high), run_us),
                 wall_us: Some(loss),
                 wall_interval_us: Some((low, high)),
                 wall_at_most_us: link.loss_at_most_us,
@@ -57,7 +57,7 @@ fn of_rank(rank: Option<u32>, host: &str) -> String {
     }
 }
 
-fn sentence(link: &Link, loss: f64, run_us: f64) -> String {
+fn sentence(link: &Link, (loss, low, high): (f64, f64, f64), run_us: f64) -> String {
     let this = match link.rank {
         Some(rank) => format!("rank {rank} on {}", link.host),
         None => format!("pid {} on {}", link.pid, link.host),
@@ -68,7 +68,7 @@ fn sentence(link: &Link, loss: f64, run_us: f64) -> String {
         .filter(|_| link.peer_share >= Some(LEAST_PEER))
         .map(|host| of_rank(link.peer, host));
     let peer = peer.unwrap_or_else(|| "other hosts".to_owned());
-    let costs = costs_about(loss, Some(run_us));
+    let costs = costs_about(loss, (low, high), Some(run_us));
     let ratio = link.held_wall_us / link.others_wall_us.max(f64::MIN_POSITIVE);
     let slower = match ratio {
         ratio if ratio < 1000.0 => format!("{} times", three(ratio)),

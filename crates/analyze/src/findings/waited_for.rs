@@ -61,7 +61,6 @@ fn finding(rank: &WaitedFor, streams: &Streams, wall_us: Option<f64>) -> Finding
 mod tests {
     use super::*;
     use crate::streams::Share;
-    use std::collections::BTreeMap;
 
     #[test]
     fn only_losses_that_are_proved_and_matter_are_told() {
@@ -83,23 +82,11 @@ mod tests {
             other: ("a".to_owned(), 9, 0),
             host_most: None,
             active_ns: 1e10,
+            by_run: false,
+            cycle_ns: 0.0,
         };
-        let streams = Streams {
-            windows: 8,
-            yielded: 0,
-            without: BTreeMap::new(),
-            ranks: Vec::new(),
-            communication: Vec::new(),
-            other_communication: Vec::new(),
-            kernels: Vec::new(),
-            kernels_by_rank: Vec::new(),
-            common_us: 1e6,
-            operations: 100,
-            timed: 0,
-            bubbles: Vec::new(),
-            replays: Vec::new(),
-            waited_for: vec![rank(1, 0.2, 0.1), rank(2, 0.2, -0.1), rank(3, 0.005, 0.004)],
-        };
+        let ranks = vec![rank(1, 0.2, 0.1), rank(2, 0.2, -0.1), rank(3, 0.005, 0.004)];
+        let streams = Streams::of_waits(ranks);
         let found = waited_for(&streams, Some(1e7));
         assert_eq!(found.len(), 1);
         assert_eq!(

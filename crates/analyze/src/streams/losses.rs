@@ -209,10 +209,10 @@ impl Losses<'_> {
         times as f64 * ENDS_NS / length.max(1) as f64
     }
 
-    /// Whether a lane without windows was late because its host was. Its GPU was the reason in two cases: the
-    /// kernel that others waited for had been launched at least as long before as they waited, or the GPU
-    /// fell further behind the host since the kernel before. A kernel that was queued behind another one does
-    /// not say since when its rank was ready, so it is not asked.
+    /// Whether a lane without windows was late because its host was. Until the kernel that others waited for
+    /// was launched, they waited for the host, and from then on for the GPU. If the GPU fell further behind
+    /// the host since the kernel before, they waited for the GPU all the time. A kernel that was queued behind
+    /// another one does not say since when its rank was ready, so it is not asked.
     fn launched_late(&self, late: usize) -> bool {
         let Some(timed) = &self.lanes[late].timed else {
             return false;
@@ -240,10 +240,15 @@ impl Losses<'_> {
             let at = kernels.partition_point(|kernel| kernel.start < wait.came());
             let before = at.checked_sub(1).and_then(|at| queued(&kernels[at]));
             match wait.queued.zip(before) {
-                Some((now, before)) if now >= waited || now > before => {
-                    by_gpu += part * waited as f64;
+                Some((now, before)) => {
+                    let of_gpu = if now > before {
+                        waited
+                    } else {
+                        now.clamp(0, waited)
+                    };
+                    by_gpu += part * of_gpu as f64;
+                    by_host += part * (waited - of_gpu) as f64;
                 }
-                Some(_) => by_host += part * waited as f64,
                 None => {}
             }
         }
@@ -331,6 +336,8 @@ pub fn waited_for(
             },
             host_most: host_waited(&lanes[other]).map(|host| host.share),
             active_ns: lane.active as f64,
+            by_run: false,
+            cycle_ns: lanes[other].cycle_ns(),
         });
     }
     found.sort_by(|a, b| b.loss.share.total_cmp(&a.loss.share));

@@ -80,7 +80,7 @@ impl Did<'_> {
 /// By how much the steps of windows would be shorter if lane `slow` took as little as the median of the
 /// others, to compute and for what it does else. It is a part of their time, for the lane that gains least.
 /// `windows` are the times that count, and `meets` are by time. `None` if the lane takes no longer than the
-/// others.
+/// others, or if windows of all lanes show no whole step together: then what comes back is not known.
 pub fn shorter(
     lanes: &[Lane],
     waits: &Waits,
@@ -109,7 +109,7 @@ pub fn shorter(
         let median = others.get(others.len() / 2).copied().unwrap_or(0);
         (1.0 - median as f64 / own[kind].max(1) as f64).max(0.0)
     });
-    if less == [0.0, 0.0] {
+    if less == [0.0, 0.0] || windows.is_empty() {
         return None;
     }
     let length: i64 = windows.iter().map(|span| span.1 - span.0).sum();
@@ -143,4 +143,17 @@ pub fn shorter(
     let others = earlier.iter().enumerate().filter(|(lane, _)| *lane != slow);
     let least = others.map(|(_, sum)| *sum).fold(f64::INFINITY, f64::min);
     Some((least / length.max(1) as f64).max(0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_back_is_not_known_without_a_step_that_all_show() {
+        let lanes = [Lane::with(Vec::new()), Lane::with(Vec::new())];
+        let mut waits = Waits::default();
+        waits.still = vec![Vec::new(); 2];
+        assert_eq!(shorter(&lanes, &waits, &[], &[], 1), None);
+    }
 }

@@ -39,7 +39,8 @@ use super::intervals::{Span, Union};
 use super::kinds::function;
 use super::schedule::Meet;
 use super::window::Peer;
-use super::{Lane, LEAST_WINDOWS};
+use super::Lane;
+use crate::interval::LEAST_STRETCHES;
 use std::collections::HashMap;
 
 /// Functions whose operations nobody leaves before the last has begun.
@@ -182,7 +183,7 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
     let (pieces, steps) = pieces(lanes);
     let length = |of: &[Span]| of.iter().map(|span| span.1 - span.0).sum::<i64>();
     let mut own: Vec<Vec<Span>> = lanes.iter().map(own).collect();
-    let enough = |of: &Vec<Span>| of.len() >= LEAST_WINDOWS;
+    let enough = |of: &Vec<Span>| of.len() >= LEAST_STRETCHES;
     let mut cycles: Vec<bool> = own.iter().map(enough).collect();
     let least = own
         .iter()

@@ -6,11 +6,17 @@
 //! fall with that: its share in windows is multiplied by the waiting in the run by the waiting in windows.
 //! Before the job has begun nobody waits, so its start-up costs nothing.
 //!
-//! Rule: if most operations of windows have no such times (graphs, sends and receives), a loss stays as it
-//! is.
+//! Rule: if most operations of windows have no such times (graphs, sends and receives), a loss keeps its share
+//! of windows. These show whole steps, so it is a share of the time of steps ([`in_steps`]).
 
 use super::{Exposure, Streams, WaitedFor, LEAST_MATCHED};
 use crate::arrivals::over_time::{Gpu, OverTime, PartOver};
+use crate::ranks::{RankRow, Ranks};
+use crate::steps::{Steps, StepsRow};
+
+/// A step is as long as a cycle of windows if they differ by less than this part. A micro-batch is half of a
+/// step at most.
+const ALIKE: f64 = 0.25;
 
 /// How long a GPU waited for another, less how long that one waited for it, ns.
 #[derive(Clone, Copy, Default)]
@@ -48,6 +54,7 @@ pub(crate) fn scale(streams: &mut Streams, of: &OverTime, exposures: &[Exposure]
         if waited.windows > 0.0 && found.active_ns > 0.0 && shown > 0 {
             let in_run = waited.run.max(0.0) / found.active_ns;
             found.scale(in_run * shown as f64 / waited.windows);
+            found.by_run = true;
         }
     }
     let share = |of: &WaitedFor| of.loss.share;
@@ -55,6 +62,29 @@ pub(crate) fn scale(streams: &mut Streams, of: &OverTime, exposures: &[Exposure]
     streams
         .waited_for
         .sort_by(|a, b| share(b).total_cmp(&share(a)));
+}
+
+/// Leaves start-up and pauses between steps out of losses that the run's events say nothing of: the run has as
+/// many steps as a GPU's calls make, of the usual length each. The pattern of calls need not be the job's step:
+/// in a pipeline it may be a micro-batch. Then windows show longer cycles, and nothing is left out.
+pub(crate) fn in_steps(streams: &mut Streams, steps: &Steps, ranks: &Ranks) {
+    for found in streams.waited_for.iter_mut().filter(|of| !of.by_run) {
+        let (host, pid, _) = &found.other;
+        let is = |row: &&StepsRow| (&row.host, &row.pid) == (host, pid);
+        let row = steps.rows.iter().find(is);
+        let Some((row, step_us)) = row.and_then(|row| Some((row, row.step_us.as_ref()?.mean)))
+        else {
+            continue;
+        };
+        let of_it = |row: &&RankRow| (&row.host, &row.pid) == (host, pid);
+        let calls: u64 = ranks.rows.iter().filter(of_it).map(|row| row.calls).sum();
+        let all = calls as f64 / row.calls.max(1) as f64;
+        let is_step = (1e3 * step_us / found.cycle_ns - 1.0).abs() < ALIKE;
+        if is_step && found.active_ns > 0.0 {
+            let inside = all * 1e3 * step_us / found.active_ns;
+            found.scale(inside.clamp(0.0, 1.0));
+        }
+    }
 }
 
 fn waited(of: &OverTime, windows: &[(i64, i64)], waits: usize, late: usize) -> Waited {
@@ -104,6 +134,7 @@ impl WaitedFor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::statistics::Statistics;
     use crate::streams::Share;
 
     fn found(host_most: Option<f64>) -> WaitedFor {
@@ -125,6 +156,8 @@ mod tests {
             other: ("a".to_owned(), 2, 0),
             host_most,
             active_ns: 1e10,
+            by_run: false,
+            cycle_ns: 1.02e8,
         }
     }
 
@@ -154,5 +187,71 @@ mod tests {
         let mut unknown = found(None);
         unknown.scale(2.0);
         assert_eq!(unknown.loss.share, 0.4);
+    }
+
+    #[test]
+    fn start_up_costs_nothing_where_windows_alone_tell() {
+        // 80 steps of 9 calls and 100 ms, and some that come before; start-up and pauses took the rest of 10 s.
+        let step = Statistics {
+            n: 80,
+            sum: 8e6,
+            mean: 1e5,
+            min: None,
+            p50: None,
+            p95: None,
+            p99: None,
+            max: None,
+        };
+        let steps = Steps {
+            rank: None,
+            step_us: None,
+            steps: None,
+            calls: None,
+            communication_us: None,
+            startup_us: None,
+            between_us: None,
+            without: 0,
+            rows: vec![StepsRow {
+                rank: Some(0),
+                host: "a".to_owned(),
+                pid: 2,
+                steps: 80,
+                calls: 9,
+                calls_beyond: 0,
+                step_us: Some(step),
+                communication_us: None,
+                startup_us: None,
+                between_us: None,
+                each: Vec::new(),
+            }],
+        };
+        let row = RankRow {
+            rank: Some(0),
+            host: "a".to_owned(),
+            pid: 2,
+            device: Some(0),
+            calls: 9 * 85,
+            timed: 0,
+            p2p: 0,
+            wall_us: None,
+            basis: None,
+            nccl_us: None,
+            share: None,
+            sum_us: None,
+        };
+        let ranks = Ranks {
+            rows: vec![row],
+            ..Ranks::default()
+        };
+        let mut by_run = found(None);
+        by_run.by_run = true;
+        let mut streams = Streams::of_waits(vec![found(None), by_run]);
+        streams.waited_for.push(WaitedFor {
+            cycle_ns: 4e8,
+            ..found(None)
+        });
+        in_steps(&mut streams, &steps, &ranks);
+        let losses = streams.waited_for.iter().map(|of| of.loss_us);
+        assert_eq!(losses.collect::<Vec<_>>(), [1.7e6, 2e6, 2e6]);
     }
 }
