@@ -23,7 +23,7 @@
 //! Rule: the sum of `cost_rank_us` over ranks is the sum of `wait_rank_us`, and `inherited_rank_us` is a part
 //! of the cost.
 
-use crate::ranks::Ranks;
+use crate::operations::Operation;
 use serde::Serialize;
 
 mod bounds;
@@ -48,7 +48,7 @@ pub use sampled::SampledArrivals;
 pub use stalls::Stall;
 
 /// What a figure rests on.
-pub const BASIS: &str = "shortest GPU time of each operation; assumes common ends";
+pub const BASIS: &str = "shortest GPU time of each operation, as if it ended on all ranks at once";
 
 /// Who waited and who was waited for.
 #[derive(Clone, Debug, Serialize)]
@@ -93,12 +93,13 @@ impl Arrivals {
         (time > 0.0).then(|| self.wait_rank_us / time)
     }
 
-    /// Which part these operations, and those like them that were not timed, are of the GPU time in NCCL;
-    /// `None` where that is not known. Sends and receives are never in it: nobody else has their place.
-    pub fn part_of(&self, ranks: &Ranks) -> Option<f64> {
-        let timed = self.sampled.map_or(1.0, |of| of.share);
-        let all: f64 = ranks.rows.iter().filter_map(|row| row.sum_us).sum();
-        let part = self.time_rank_us() / timed / all;
+    /// Which part these operations are of the GPU time of all calls that were timed; `None` where that is not
+    /// known. Sends and receives are never in it: nobody else has their place.
+    pub fn part_of(&self, operations: &[Operation]) -> Option<f64> {
+        let sums = operations
+            .iter()
+            .filter_map(|of| Some(of.time_us.as_ref()?.sum));
+        let part = self.time_rank_us() / sums.sum::<f64>();
         part.is_finite().then_some(part.min(1.0))
     }
 }

@@ -277,7 +277,7 @@ fn clock_step(clocks: &Clocks) -> Option<Finding> {
 fn basis(rank: &RankArrivals, arrivals: &Arrivals) -> String {
     let of = rank.last_over_hosts;
     let sample = arrivals.sampled.map_or(String::new(), |all| {
-        format!(", of the {} that were timed", percent(all.share))
+        format!("; {} of all operations were timed", percent(all.share))
     });
     let by = match (of, rank.last_proved) {
         (0, _) => arrivals.basis.to_owned(),
@@ -339,7 +339,7 @@ fn costs_about(loss_us: f64, (low, high): (f64, f64), wall_us: Option<f64>) -> S
 /// What bounds an estimate.
 fn estimate(most_us: Option<f64>) -> String {
     let most = most_us.map_or(String::new(), |us| format!(", and {} at most", time(us)));
-    format!("The cost is an estimate{most}, because compute kernels were not recorded.")
+    format!("The cost is an estimate{most}: too few compute kernels were recorded to measure it.")
 }
 
 /// Which operations a rank is late to, of those that it is in.

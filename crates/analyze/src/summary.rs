@@ -249,7 +249,7 @@ fn waiting(report: &Report) -> Option<String> {
 /// is known are less than half of that time: they say nothing of the rest.
 pub fn waiting_share(report: &Report) -> Option<f64> {
     let arrivals = report.arrivals.as_ref()?;
-    let most = arrivals.part_of(&report.ranks)? >= 0.5;
+    let most = arrivals.part_of(&report.operations)? >= 0.5;
     most.then(|| arrivals.wait_share()).flatten()
 }
 

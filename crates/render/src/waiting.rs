@@ -34,7 +34,9 @@ pub(crate) fn lines(report: &Report, all: bool) -> Vec<String> {
             time(of.wait_rank_us)
         )
     }));
-    let part = arrivals.part_of(&report.ranks).filter(|part| *part < 0.5);
+    let part = arrivals
+        .part_of(&report.operations)
+        .filter(|part| *part < 0.5);
     lines.extend(part.map(|part| {
         format!(
             "They are {} of the time in NCCL: how much of the rest was waiting is not known from them.",

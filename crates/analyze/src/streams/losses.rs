@@ -211,8 +211,8 @@ impl Losses<'_> {
 
     /// Whether a lane without windows was late because its host was. Until the kernel that others waited for
     /// was launched, they waited for the host, and from then on for the GPU. If the GPU fell further behind
-    /// the host since the kernel before, they waited for the GPU all the time. A kernel that was queued behind
-    /// another one does not say since when its rank was ready, so it is not asked.
+    /// the host since the kernel before, they waited for the GPU all the time. A kernel that was queued
+    /// behind another one does not say since when its rank was ready, so it is not asked.
     fn launched_late(&self, late: usize) -> bool {
         let Some(timed) = &self.lanes[late].timed else {
             return false;

@@ -6,8 +6,8 @@
 //! fall with that: its share in windows is multiplied by the waiting in the run by the waiting in windows.
 //! Before the job has begun nobody waits, so its start-up costs nothing.
 //!
-//! Rule: if most operations of windows have no such times (graphs, sends and receives), a loss keeps its share
-//! of windows. These show whole steps, so it is a share of the time of steps ([`in_steps`]).
+//! Rule: if most operations of windows have no such times (graphs, sends and receives), a loss keeps its
+//! share of windows. These show whole steps, so it is a share of the time of steps ([`in_steps`]).
 
 use super::{Exposure, Streams, WaitedFor, LEAST_MATCHED};
 use crate::arrivals::over_time::{Gpu, OverTime, PartOver};
@@ -64,9 +64,9 @@ pub(crate) fn scale(streams: &mut Streams, of: &OverTime, exposures: &[Exposure]
         .sort_by(|a, b| share(b).total_cmp(&share(a)));
 }
 
-/// Leaves start-up and pauses between steps out of losses that the run's events say nothing of: the run has as
-/// many steps as a GPU's calls make, of the usual length each. The pattern of calls need not be the job's step:
-/// in a pipeline it may be a micro-batch. Then windows show longer cycles, and nothing is left out.
+/// Leaves start-up and pauses between steps out of losses that the run's events say nothing of: the run has
+/// as many steps as a GPU's calls make, of the usual length each. The pattern of calls need not be the job's
+/// step: in a pipeline it may be a micro-batch. Then windows show longer cycles, and nothing is left out.
 pub(crate) fn in_steps(streams: &mut Streams, steps: &Steps, ranks: &Ranks) {
     for found in streams.waited_for.iter_mut().filter(|of| !of.by_run) {
         let (host, pid, _) = &found.other;
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn start_up_costs_nothing_where_windows_alone_tell() {
-        // 80 steps of 9 calls and 100 ms, and some that come before; start-up and pauses took the rest of 10 s.
+        // 80 steps of 9 calls and 100 ms, and some before; start-up and pauses took the rest of 10 s.
         let step = Statistics {
             n: 80,
             sum: 8e6,

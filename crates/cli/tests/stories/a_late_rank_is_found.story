@@ -15,7 +15,7 @@ Waiting
     ms.
 
 Arrivals by rank (largest saving first, in ms; wall: of the run, rank: summed over ranks; shortest GPU time of each
-  operation; assumes common ends)
+  operation, as if it ended on all ranks at once)
 rank operations last saves_wall cost_rank inherited_rank waited_rank
 2 40 20 60.4 181 0 0
 0 40 0 0 0 0 60.4
