@@ -261,8 +261,9 @@ impl Memory {
         }
     }
 
-    /// Makes one step of neighbours with one name.
+    /// Makes one step of neighbours with one name, and none of those in which nothing stayed.
     fn unite(&mut self) {
+        self.steps.retain(|step| step.sizes != Sizes::default());
         self.steps.dedup_by(|later, first| {
             let same = later.name == first.name;
             if same {
@@ -315,6 +316,8 @@ pub struct Ledger {
     /// What threads allocated lately that make no communicator, or will only say so in their next lines.
     lately: BTreeMap<(Process, u32), Vec<(Kind, String)>>,
     unowned: BTreeMap<Process, Sizes>,
+    /// By process: the communicator for which a proxy allocated last.
+    served: BTreeMap<Process, usize>,
 }
 
 impl Ledger {
@@ -367,7 +370,7 @@ impl Ledger {
         } else if text.ends_with(" COMPLETE") && text.starts_with("comm ") {
             self.destroyed(line, text);
         } else if let Some(connection) = Connection::parse(text) {
-            if let Owner::Comm(index) = self.owner(line) {
+            if let Some(index) = self.connecting(line) {
                 self.comms[index].memory.connect(connection);
             }
         }
@@ -395,6 +398,9 @@ impl Ledger {
             owner,
             allocation.bytes,
         );
+        if let Some(index) = self.proxies.get(&thread) {
+            self.served.insert(thread.0.clone(), *index);
+        }
         if let (Owner::Comm(index), Some(at_s)) = (owner, line.at_s) {
             let between = &mut self.comms[index].memory.between_s;
             let first = between.map_or(at_s, |(first, _)| first);
@@ -450,6 +456,16 @@ impl Ledger {
         only(self.there(line)).map_or(Owner::Unknown, Owner::Comm)
     }
 
+    /// The communicator that the thread connects. If that could be several, it is the one for which a proxy
+    /// allocated last: NCCL has memory allocated for what comes in, and then speaks of what goes out.
+    fn connecting(&self, line: &Line) -> Option<usize> {
+        if let Owner::Comm(index) = self.owner(line) {
+            return Some(index);
+        }
+        let last = self.served.get(&process(line)).copied();
+        last.filter(|last| self.there(line).any(|index| index == *last))
+    }
+
     /// The thread of the line serves the communicator that is being made there.
     fn bind(&mut self, line: &Line) {
         let lacks: Vec<usize> = self
@@ -468,7 +484,7 @@ impl Ledger {
     fn connected(&mut self, line: &Line, what: &str) {
         let what = what.split(',').next().unwrap_or(what);
         let name = what.strip_prefix("all ").unwrap_or(what).trim().to_owned();
-        let Owner::Comm(index) = self.owner(line) else {
+        let Some(index) = self.connecting(line) else {
             return;
         };
         self.lately.remove(&(process(line), line.tid));
@@ -704,6 +720,21 @@ mod tests {
             let of = |index: u32| memory.connections.iter().filter(move |c| c.index == index);
             assert_eq!((of(1).count(), of(0).count()), (32, 24));
             assert!(memory.is_gone);
+        }
+    }
+
+    #[test]
+    fn two_real_communicators_of_a_process_are_told_apart() {
+        // The driver's free memory fell by the same for the second one, on two H200 with NCCL 2.28.9. For the
+        // first one it fell by the kernels of NCCL, too.
+        let inits = read(include_str!("../tests/two_communicators.log"));
+        assert_eq!(inits.len(), 2);
+        for init in inits {
+            let steps = init.memory.steps.iter();
+            let steps: Vec<(&str, u64)> = steps
+                .map(|step| (step.name.as_str(), step.sizes.gpu / MIB))
+                .collect();
+            assert_eq!(steps, [("init", 196), ("rings", 288), (PAIRS, 384)]);
         }
     }
 }

@@ -5,21 +5,20 @@ all_reduce 1MiB x20
 announced 40, ABI v5
 2| ncclscope: capture in capture: 2 processes, 40 calls; next: ncclscope report capture
 --- ncclscope memory capture | sed "s/$(uname -n | cut -d. -f1)/HOST/" | tr -s " "
-The largest communicator (2 ranks) took 12 MiB of GPU memory on rank 0: 12 MiB in its init, and the rest when it was
-first used.
+The largest communicator (2 ranks) took 12 MiB of GPU memory on rank 0: all of it in its init.
 
 Communicators (largest first, MiB; of each its largest rank, all ranks with --all)
-  communicator     nranks rank host gpu at_init gpu_memory pinned shared
-  a37d5f01a3151d04      2    0 HOST     0    12.0       12.0    0.0    0.0
+ communicator nranks rank host gpu at_init gpu_memory pinned shared
+ a37d5f01a3151d04 2 0 HOST 0 12.0 12.0 0.0 0.0
 
 What rank 0 of the largest allocated it for (in order of time, MiB)
-  step gpu_memory pinned shared
-  init       12.0    0.0    0.0
+ step gpu_memory pinned shared
+ init 12.0 0.0 0.0
 
 GPUs (when the communicators on it held most, MiB)
-  host gpu      communicators gpu_memory
-  HOST   device 0             1       12.0
-  HOST   device 1             1       12.0
+ host gpu communicators gpu_memory
+ HOST device 0 1 12.0
+ HOST device 1 1 12.0
 
 NCCL says what it allocates, and nothing of frees, so these figures may be too large by what it freed. They have GPU
 memory of kernels and of user buffers in none of them.
