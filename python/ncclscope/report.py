@@ -97,6 +97,7 @@ class Job(Record):
     restarts: int
     nccl: list[str]
     driver: list[str]
+    platform: list[str]
     gpu: list[str]
     environment: dict[str, list[str | None]]
     mode: list[str]

@@ -44,7 +44,8 @@ pub struct Change {
     pub b: Option<String>,
 }
 
-const FACTS: [(&str, FactKind); 11] = [
+const FACTS: [(&str, FactKind); 12] = [
+    ("platform", FactKind::Software),
     ("nccl", FactKind::Software),
     ("driver", FactKind::Software),
     ("driver_version", FactKind::Software),

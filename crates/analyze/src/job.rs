@@ -41,6 +41,8 @@ pub struct Job {
     pub nccl: Vec<String>,
     /// Versions of the GPU driver, and the newest CUDA that it supports.
     pub driver: Vec<String>,
+    /// System and processor, such as `Linux x86_64` or `Linux aarch64, WSL2`.
+    pub platform: Vec<String>,
     /// GPUs that hosts have, as `8 x NVIDIA H200`.
     pub gpu: Vec<String>,
     /// Values of each NCCL variable; `null` where some processes have none.
@@ -160,6 +162,7 @@ pub fn job(capture: &Capture, ranks: &Ranks, jobs: &[Vec<usize>]) -> Job {
             .unwrap_or(0),
         nccl: fact("nccl"),
         driver: drivers(capture),
+        platform: fact("platform"),
         gpu: fact("gpus"),
         environment: environment(capture),
         mode: fact("mode"),

@@ -189,6 +189,14 @@ fn job(report: &Report, page: &mut Page) -> Result<()> {
             software += &format!("; {name}{}", values.join(", "));
         }
     }
+    // The usual one goes without saying.
+    if job
+        .platform
+        .iter()
+        .any(|platform| platform != "Linux x86_64")
+    {
+        software += &format!("; {}", job.platform.join(", "));
+    }
     fact("software", &software);
     let (mode, timing) = (some(&job.mode), some(&job.timing));
     fact("recorded", &format!("mode {mode}, timing {timing}"));
