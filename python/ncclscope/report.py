@@ -97,6 +97,7 @@ class Job(Record):
     restarts: int
     nccl: list[str]
     driver: list[str]
+    platform: list[str]
     gpu: list[str]
     environment: dict[str, list[str | None]]
     mode: list[str]
@@ -261,6 +262,7 @@ class Communicator(Record):
     parent: str | None
     parent_evidence: str | None
     ranks: str | None
+    nccl_gpu_bytes: int | None
     members: list[Member]
 
 
@@ -961,7 +963,18 @@ class Finding(Record):
     """A claim with its evidence."""
 
     __slots__ = ()
-    kind: Literal["dead_rank", "late_rank", "slow_network", "differing_operations", "clock_step"]
+    kind: Literal[
+        "dead_rank",
+        "late_rank",
+        "stall",
+        "slow_network",
+        "differing_operations",
+        "clock_step",
+        "nccl_memory",
+        "missing_nvlink",
+        "far_network_card",
+        "far_cpus",
+    ]
     sentence: str
     wall_us: float | None
     wall_interval_us: list[float] | None

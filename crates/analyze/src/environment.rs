@@ -9,7 +9,7 @@
 
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use tables::{topologies, Capture, Process};
+use tables::{topologies_of, Capture, Process};
 
 /// What a fact is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -44,7 +44,8 @@ pub struct Change {
     pub b: Option<String>,
 }
 
-const FACTS: [(&str, FactKind); 11] = [
+const FACTS: [(&str, FactKind); 12] = [
+    ("platform", FactKind::Software),
     ("nccl", FactKind::Software),
     ("driver", FactKind::Software),
     ("driver_version", FactKind::Software),
@@ -122,7 +123,7 @@ pub fn facts(capture: &Capture) -> Facts {
         let hosts: BTreeSet<String> = by_host.keys().map(|h| (*h).to_owned()).collect();
         insert(FactKind::Placement, "host names", list(&hosts));
     }
-    for (pair, links) in links(&topologies(capture.root())) {
+    for (pair, links) in links(&topologies_of(&capture.nodes, capture.root())) {
         insert(FactKind::Topology, &format!("link {pair}"), list(&links));
     }
     // NCCL's own count: its nodes need not be hosts (NCCL_HOSTID, containers).

@@ -31,7 +31,8 @@ const HOST_LATE_ADVICE: &str =
 /// A claim with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// `dead_rank`, `late_rank`, `stall`, `slow_network`, `differing_operations` or `clock_step`.
+    /// `dead_rank`, `late_rank`, `stall`, `slow_network`, `differing_operations`, `clock_step`
+    /// or `nccl_memory`, `missing_nvlink`, `far_network_card` or `far_cpus`.
     pub kind: &'static str,
     /// The claim.
     pub sentence: String,

@@ -1,6 +1,7 @@
 //! What was recorded, by whom and how.
 
 use crate::jobs::JobRow;
+use crate::memory::Memory;
 use crate::moments::Zone;
 use crate::ranks::Ranks;
 use serde::Serialize;
@@ -40,6 +41,8 @@ pub struct Job {
     pub nccl: Vec<String>,
     /// Versions of the GPU driver, and the newest CUDA that it supports.
     pub driver: Vec<String>,
+    /// System and processor, such as `Linux x86_64` or `Linux aarch64, WSL2`.
+    pub platform: Vec<String>,
     /// GPUs that hosts have, as `8 x NVIDIA H200`.
     pub gpu: Vec<String>,
     /// Values of each NCCL variable; `null` where some processes have none.
@@ -68,6 +71,9 @@ pub struct CommunicatorRow {
     /// The launcher's ranks of its members, as `0-7` or `0-56:8` (every eighth); null where some are not
     /// known. If one drives several GPUs, with these: `0/0-3`, or `0x4` if they are not known.
     pub ranks: Option<String>,
+    /// What NCCL allocated for it on the GPU of its largest rank, bytes; null if NCCL's output is not
+    /// recorded.
+    pub nccl_gpu_bytes: Option<u64>,
     /// Ranks in the capture.
     pub members: Vec<MemberRow>,
 }
@@ -156,6 +162,7 @@ pub fn job(capture: &Capture, ranks: &Ranks, jobs: &[Vec<usize>]) -> Job {
             .unwrap_or(0),
         nccl: fact("nccl"),
         driver: drivers(capture),
+        platform: fact("platform"),
         gpu: fact("gpus"),
         environment: environment(capture),
         mode: fact("mode"),
@@ -242,7 +249,7 @@ pub fn ranges(numbers: impl IntoIterator<Item = u32>) -> String {
 }
 
 /// The communicators.
-pub fn communicators(capture: &Capture) -> Vec<CommunicatorRow> {
+pub fn communicators(capture: &Capture, memory: &Memory) -> Vec<CommunicatorRow> {
     let row = |communicator: &tables::Communicator| CommunicatorRow {
         communicator: communicator.id.clone(),
         name: communicator.name.clone(),
@@ -254,6 +261,7 @@ pub fn communicators(capture: &Capture) -> Vec<CommunicatorRow> {
             .map(|p| capture.communicators[p.communicator].id.clone()),
         parent_evidence: communicator.parent.as_ref().map(|p| p.evidence.clone()),
         ranks: ranks_of(capture, communicator),
+        nccl_gpu_bytes: memory.of(&communicator.id),
         members: communicator
             .members
             .iter()

@@ -35,6 +35,7 @@ pub mod interval;
 pub mod job;
 pub mod jobs;
 pub mod matching;
+pub mod memory;
 pub mod mismatch;
 pub mod models;
 pub mod moments;
@@ -58,6 +59,7 @@ pub mod stream_waits;
 pub mod streams;
 pub mod summary;
 pub mod timeline;
+pub mod topology;
 pub mod warmup;
 pub mod words;
 
@@ -106,6 +108,12 @@ pub struct Report {
     /// From the start of the processes to their first calls; `ncclscope startup` prints it.
     #[serde(skip)]
     pub startup: startup::Startup,
+    /// What communicators hold of the GPUs' memory; `ncclscope memory` prints it.
+    #[serde(skip)]
+    pub memory: memory::Memory,
+    /// The links of the job's hosts; `ncclscope topo` prints them.
+    #[serde(skip)]
+    pub topologies: Vec<topology::Host>,
     /// The first calls on the communicators, longest first.
     pub warmup: Vec<warmup::WarmupRow>,
     /// Which settings of algorithm and protocol took effect.
@@ -488,6 +496,7 @@ impl Analysis {
             let why_none = nodes.why_none.as_deref();
             timeline.sampled = nodes::curves::curves(capture, timeline, clocks.as_ref(), why_none);
         }
+        let memory = memory::of_capture(capture);
         let mut report = Report {
             schema: SCHEMA,
             verdict: String::new(),
@@ -495,7 +504,9 @@ impl Analysis {
             completeness,
             sightings: sightings::rows(capture, newest_ns),
             deaths,
-            communicators: job::communicators(capture),
+            communicators: job::communicators(capture, &memory),
+            memory,
+            topologies: topology::topologies(capture),
             notes: notes::notes(capture, self.silent, &operations, &kinds, &ranks),
             ranks,
             kinds,
@@ -540,6 +551,9 @@ impl Analysis {
             &differing,
             wall_us,
         );
+        let links = topology::findings(&report.topologies, capture);
+        report.findings.extend(links);
+        report.findings.extend(memory::finding(&report.memory));
         report.recommendations = recommendations::recommendations(&report, capture);
         report.next = summary::next(&report);
         report.verdict = summary::verdict(&report);

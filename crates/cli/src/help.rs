@@ -24,6 +24,8 @@ const GROUPS: [(&str, &[[&str; 3]]); 4] = [
         ["hang", "does it hang, which rank is missing, which transfer is stuck", "ncclscope hang DIR"],
         ["startup", "what took long before the first call; also from NCCL's own output",
             "ncclscope startup DIR"],
+        ["memory", "what each communicator takes of the GPU's memory, and what more would take",
+            "ncclscope memory DIR"],
         ["topo", "links between GPUs and network cards: what costs bandwidth, what differs",
             "ncclscope topo DIR"],
         ["diff", "what became slower, and what changed around it; exit status for CI",

@@ -23,6 +23,7 @@ mod help;
 mod judge;
 mod look;
 mod measured;
+mod memory;
 mod model;
 mod offsets;
 mod plugin_path;
@@ -52,6 +53,7 @@ enum Verb {
     Doctor(doctor::Args),
     Hang(hang::Args),
     Startup(startup::Args),
+    Memory(memory::Args),
     Topo(topo::Args),
     Export(export::Args),
     Model(model::Args),
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         Verb::Doctor(args) => doctor::main(args),
         Verb::Hang(args) => hang::main(args),
         Verb::Startup(args) => startup::main(args),
+        Verb::Memory(args) => memory::main(args),
         Verb::Topo(args) => topo::main(args),
         Verb::Export(args) => export::main(args),
         Verb::Model(args) => model::main(args),

@@ -5,7 +5,7 @@ use crate::report::{hinted, print};
 use crate::run::NCCL_LOGS;
 use analyze::startup::{of_inits, Startup};
 use anyhow::{bail, Context};
-use setup::log::{Init, Reader};
+use setup::log::{Init, Reader, Said};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -38,11 +38,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let startup = match args.from.as_slice() {
         [capture] if capture.is_dir() => of_capture(capture)?,
         files => {
-            let mut reader = Reader::default();
-            for file in files {
-                read(file, &mut reader)?;
-            }
-            let inits = reader.finish();
+            let inits = of_files(files)?.inits;
             if inits.is_empty() {
                 let shown: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
                 bail!(
@@ -61,6 +57,15 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// What NCCL printed into these files.
+pub fn of_files(files: &[PathBuf]) -> anyhow::Result<Said> {
+    let mut reader = Reader::default();
+    for file in files {
+        read(file, &mut reader)?;
+    }
+    Ok(reader.finish())
+}
+
 /// Of a capture, with the output of processes that never loaded the recorder.
 fn of_capture(capture: &Path) -> anyhow::Result<Startup> {
     let mut reader = Reader::default();
@@ -76,10 +81,10 @@ fn of_capture(capture: &Path) -> anyhow::Result<Startup> {
     let source = match source {
         Ok(source) => source,
         // Nothing but these: every process was still in its init.
-        Err(_) if found > 0 => return Ok(of_inits(&reader.finish())),
+        Err(_) if found > 0 => return Ok(of_inits(&reader.finish().inits)),
         Err(error) => return Err(hinted(error)),
     };
-    let mut inits: Vec<Init> = reader.finish();
+    let mut inits: Vec<Init> = reader.finish().inits;
     let startup = progress::show("reading", |progress| {
         analyze::report_from(source, None, progress).startup
     });

@@ -1,10 +1,13 @@
 //! `ncclscope topo`: which links there are between GPUs and network cards, and which differ.
 
+use crate::progress;
 use crate::report::print;
+use analyze::topology::{of_file, Host};
 use anyhow::{bail, Context};
 use setup::topology::Topology;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tables::Source;
 
 /// Say which links there are between GPUs and network cards, and what about them costs bandwidth
 ///
@@ -22,6 +25,9 @@ pub struct Args {
     /// Another one, to compare with
     #[arg(value_name = "OTHER")]
     other: Option<PathBuf>,
+    /// Print JSON (ncclscope.topo/1) instead of text
+    #[arg(long, conflicts_with = "other")]
+    json: bool,
     #[command(flatten)]
     look: crate::look::Look,
 }
@@ -32,11 +38,14 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let look = args.look.of_stdout();
     let Some(other) = &args.other else {
         return print(|out| {
-            for (at, (name, topology)) in found.iter().enumerate() {
+            if args.json {
+                return render::topo::json(&found, out);
+            }
+            for (at, host) in found.iter().enumerate() {
                 if at > 0 {
                     std::io::Write::write_all(out, b"\n")?;
                 }
-                render::topo::text(name, topology, look, out)?;
+                render::topo::text(host, look, out)?;
             }
             Ok(())
         });
@@ -45,11 +54,12 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let mut differs = false;
     let status = print(|out| {
         // By host, if both have it; two files are compared whatever their names.
-        for (name, a) in &found {
-            let same = others.iter().find(|(other, _)| other == name);
+        for a in &found {
+            let same = others.iter().find(|other| other.host == a.host);
             let same = same.or_else(|| others.first().filter(|_| found.len() == 1));
-            let Some((second, b)) = same else { continue };
-            differs |= render::topo::difference([name, second], a, b, look, out)?;
+            let Some(b) = same else { continue };
+            let names = [a.host.as_str(), b.host.as_str()];
+            differs |= render::topo::difference(names, &a.topology, &b.topology, look, out)?;
         }
         Ok(())
     })?;
@@ -57,13 +67,23 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// The topologies of a capture by host, or that of a file.
-fn read(path: &Path) -> anyhow::Result<Vec<(String, Topology)>> {
+fn read(path: &Path) -> anyhow::Result<Vec<Host>> {
     if path.is_dir() {
-        let found = tables::topologies(path);
+        let capture = progress::show("reading", |progress| Source::open(path, progress));
+        let found = match capture {
+            Ok(capture) => progress::show("reading", |progress| {
+                analyze::report_from(capture, None, progress).topologies
+            }),
+            // Nothing was recorded, but NCCL or the sampler may have spoken.
+            Err(_) => tables::topologies(path)
+                .into_iter()
+                .map(|(host, topology)| of_file(host, topology))
+                .collect(),
+        };
         if found.is_empty() {
             bail!(
-                "`{}` has no topology\n  hint: NCCL writes it under `ncclscope run`, on the host of rank 0, \
-                 if `run` is on that host and NCCL_TOPO_DUMP_FILE is not set",
+                "`{}` has no topology\n  hint: under `ncclscope run`, its sampler asks NVML for it, and NCCL \
+                 writes it on the host of rank 0 if NCCL_TOPO_DUMP_FILE is not set",
                 path.display()
             );
         }
@@ -78,5 +98,5 @@ fn read(path: &Path) -> anyhow::Result<Vec<(String, Topology)>> {
             path.display()
         );
     };
-    Ok(vec![(path.display().to_string(), topology)])
+    Ok(vec![of_file(path.display().to_string(), topology)])
 }

@@ -268,7 +268,7 @@ fn the_page_of_the_command_line_is_what_help_prints() {
 }
 
 /// The schemas, which other tests hold the printed JSON to.
-const SCHEMAS: [(&str, &str); 8] = [
+const SCHEMAS: [(&str, &str); 10] = [
     ("report", include_str!("../../render/schema/report-1.json")),
     ("diff", include_str!("../../render/schema/diff-1.json")),
     (
@@ -280,6 +280,8 @@ const SCHEMAS: [(&str, &str); 8] = [
         "startup",
         include_str!("../../render/schema/startup-1.json"),
     ),
+    ("memory", include_str!("../../render/schema/memory-1.json")),
+    ("topo", include_str!("../../render/schema/topo-1.json")),
     ("model", include_str!("../../render/schema/model-1.json")),
     (
         "estimate",

@@ -7,6 +7,9 @@
 //! GPUs of an odd number refuse the counters of PCIe, as drivers before R525 do. With
 //! `FAKE_NVML_FAILS=init`, the library says that no driver is loaded. With `FAKE_NVML_FAILS=energy`, GPUs
 //! have no energy counter, as before Volta.
+//!
+//! GPUs have 18 NVLinks to a switch each. The GPU with the number `FAKE_NVML_NO_NVLINK` has none, and reaches
+//! the others through the link between sockets.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::OnceLock;
@@ -156,6 +159,93 @@ unsafe extern "C" fn nvmlDeviceGetUUID(
 unsafe extern "C" fn nvmlDeviceGetName(_: *mut c_void, to: *mut c_char, room: c_uint) -> c_int {
     // SAFETY: as NVML says.
     unsafe { put_text("Fake GPU", to, room) }
+}
+
+/// A device's place on the PCI bus.
+#[repr(C)]
+pub struct Pci {
+    bus_id_legacy: [c_char; 16],
+    domain: c_uint,
+    bus: c_uint,
+    device: c_uint,
+    pci_device_id: c_uint,
+    pci_sub_system_id: c_uint,
+    bus_id: [c_char; 32],
+}
+
+/// # Safety
+/// As NVML says.
+#[no_mangle]
+unsafe extern "C" fn nvmlDeviceGetPciInfo_v3(device: *mut c_void, to: *mut Pci) -> c_int {
+    if to.is_null() {
+        return INVALID_ARGUMENT;
+    }
+    let bus = 0x18 + index(device) as c_uint;
+    // SAFETY: as NVML says; all fields are numbers.
+    let pci = unsafe {
+        to.write(std::mem::zeroed());
+        &mut *to
+    };
+    (pci.bus, pci.device) = (bus, 0);
+    let text = format!("00000000:{bus:02X}:00.0");
+    // SAFETY: the field is as long as said.
+    unsafe { put_text(&text, pci.bus_id.as_mut_ptr(), 32) }
+}
+
+fn has_nvlinks(device: *mut c_void) -> bool {
+    index(device) != setting("FAKE_NVML_NO_NVLINK", u64::MAX)
+}
+
+/// # Safety
+/// As NVML says.
+#[no_mangle]
+unsafe extern "C" fn nvmlDeviceGetNvLinkState(
+    device: *mut c_void,
+    link: c_uint,
+    to: *mut c_uint,
+) -> c_int {
+    match has_nvlinks(device) {
+        // SAFETY: as NVML says.
+        true if link < 18 => unsafe { give(to, 1) },
+        true => INVALID_ARGUMENT,
+        false => NOT_SUPPORTED,
+    }
+}
+
+/// # Safety
+/// As NVML says.
+#[no_mangle]
+unsafe extern "C" fn nvmlDeviceGetP2PStatus(
+    a: *mut c_void,
+    b: *mut c_void,
+    _: c_uint,
+    to: *mut c_uint,
+) -> c_int {
+    const NOT_SUPPORTED_HERE: c_uint = 5;
+    let is_ok = has_nvlinks(a) && has_nvlinks(b);
+    // SAFETY: as NVML says.
+    unsafe { give(to, if is_ok { 0 } else { NOT_SUPPORTED_HERE }) }
+}
+
+/// # Safety
+/// As NVML says.
+#[no_mangle]
+unsafe extern "C" fn nvmlDeviceGetTopologyCommonAncestor(
+    _: *mut c_void,
+    _: *mut c_void,
+    to: *mut c_uint,
+) -> c_int {
+    const SYSTEM: c_uint = 50;
+    // SAFETY: as NVML says.
+    unsafe { give(to, SYSTEM) }
+}
+
+/// # Safety
+/// As NVML says.
+#[no_mangle]
+unsafe extern "C" fn nvmlDeviceGetIndex(device: *mut c_void, to: *mut c_uint) -> c_int {
+    // SAFETY: as NVML says.
+    unsafe { give(to, index(device) as c_uint) }
 }
 
 /// # Safety

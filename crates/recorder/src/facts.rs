@@ -27,6 +27,16 @@ fn process_age_ms(pid_start: u64) -> Option<u64> {
     now_ms.checked_sub(pid_start.checked_mul(1000)?.checked_div(ticks)?)
 }
 
+/// System and processor. Windows lets Linux run beside it as WSL2, whose kernel names its maker.
+fn platform(proc: &Path) -> String {
+    let arch = std::env::consts::ARCH;
+    let kernel = std::fs::read_to_string(proc.join("sys/kernel/osrelease"));
+    match kernel.is_ok_and(|name| name.to_lowercase().contains("microsoft")) {
+        true => format!("Linux {arch}, WSL2"),
+        false => format!("Linux {arch}"),
+    }
+}
+
 /// Inode of the pid name space; 0 when it can't be read.
 pub fn pid_namespace() -> u64 {
     use std::os::unix::fs::MetadataExt;
@@ -89,6 +99,7 @@ pub fn process_lines(recorder: &Recorder, live: &str, started: u64) -> String {
             .unwrap_or_default()
             .trim(),
     );
+    line("platform", &platform(Path::new("/proc")));
     line("pid", &std::process::id().to_string());
     let header = recorder.header();
     line("pid_start", &header.pid_start.load(Relaxed).to_string());
@@ -246,6 +257,18 @@ pub fn host_gpus(proc: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_platform_tells_linux_beside_windows() {
+        let folder = std::env::temp_dir().join(format!("ncclscope-kernel-{}", std::process::id()));
+        let arch = std::env::consts::ARCH;
+        assert_eq!(platform(&folder), format!("Linux {arch}"));
+        std::fs::create_dir_all(folder.join("sys/kernel")).expect("made");
+        let kernel = "5.15.167.4-microsoft-standard-WSL2\n";
+        std::fs::write(folder.join("sys/kernel/osrelease"), kernel).expect("written");
+        assert_eq!(platform(&folder), format!("Linux {arch}, WSL2"));
+        std::fs::remove_dir_all(folder).expect("removed");
+    }
 
     #[test]
     fn driver_and_gpus_are_read_where_the_kernel_module_tells_them() {

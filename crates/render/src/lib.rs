@@ -23,6 +23,7 @@ pub mod json;
 pub mod jsonl;
 pub mod kernels;
 pub mod layout;
+pub mod memory;
 pub mod model;
 mod nodes;
 pub mod parquet;

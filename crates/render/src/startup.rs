@@ -279,8 +279,22 @@ fn seconds(s: f64) -> String {
     format!("{s:.2}")
 }
 
+/// The section of a report: a sentence if a phase took long, and all phases with `--all`.
+pub(crate) fn section(startup: &Startup, page: &mut Page) {
+    let line = line(startup).or_else(|| sentence(startup).filter(|_| page.all));
+    let Some(line) = line else { return };
+    page.title("Start-up");
+    page.line(&format!("{line} `ncclscope startup` has each rank."));
+    if page.all {
+        if let Some(slowest) = startup.communicators.first() {
+            communicator_tables(slowest, page);
+        }
+        processes(&startup.processes, page);
+    }
+}
+
 /// Whether a start-up is worth a line in a report.
-pub(crate) fn line(startup: &Startup) -> Option<String> {
+fn line(startup: &Startup) -> Option<String> {
     let communicator = startup.communicators.first()?;
     let total = communicator.phases.last()?.slowest_s;
     let leg = longest(startup)?;

@@ -14,7 +14,7 @@ use analyze::job::Job;
 use analyze::moments::spelled;
 use analyze::operations::Operation;
 use analyze::ranks::{Outlier, RankRow, Ranks};
-use analyze::spelling::{self, three, time};
+use analyze::spelling::{self, size, three, time};
 use analyze::statistics::Statistics;
 use analyze::words::{self, Word};
 use analyze::Report;
@@ -58,10 +58,8 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
     job(report, &mut page)?;
     let settings: Vec<String> = report.settings.iter().map(|s| s.summary.clone()).collect();
     list("Settings", &settings, &mut page);
-    if let Some(line) = crate::startup::line(&report.startup) {
-        page.title("Start-up");
-        page.line(&format!("{line} `ncclscope startup` has each rank."));
-    }
+    crate::startup::section(&report.startup, &mut page);
+    crate::topo::section(&report.topologies, &mut page);
     completeness(report, &mut page);
     crate::steps::steps(report, &mut page);
     ranks(report, &mut page);
@@ -190,6 +188,14 @@ fn job(report: &Report, page: &mut Page) -> Result<()> {
         if !values.is_empty() {
             software += &format!("; {name}{}", values.join(", "));
         }
+    }
+    // The usual one goes without saying.
+    if job
+        .platform
+        .iter()
+        .any(|platform| platform != "Linux x86_64")
+    {
+        software += &format!("; {}", job.platform.join(", "));
     }
     fact("software", &software);
     let (mode, timing) = (some(&job.mode), some(&job.timing));
@@ -466,8 +472,17 @@ fn communicators(report: &Report, page: &mut Page) {
         "ranks",
         "name",
         "parent",
+        "gpu_memory",
     ];
-    let mut table = Table::new(names, "<>>><<<");
+    let has_memory = report
+        .communicators
+        .iter()
+        .any(|c| c.nccl_gpu_bytes.is_some());
+    let names = names
+        .iter()
+        .copied()
+        .filter(|name| has_memory || *name != "gpu_memory");
+    let mut table = Table::new(names, if has_memory { "<>>><<<>" } else { "<>>><<<" });
     table.squeeze = &["nodes", "parent", "here"];
     for c in &report.communicators {
         let parent = match (&c.parent, &c.parent_evidence) {
@@ -477,7 +492,8 @@ fn communicators(report: &Report, page: &mut Page) {
             }
             _ => "-".to_owned(),
         };
-        table.row([
+        let memory = has_memory.then(|| c.nccl_gpu_bytes.map_or("-".to_owned(), size));
+        let cells = [
             c.communicator.clone(),
             number(c.nranks),
             number(c.nnodes),
@@ -485,7 +501,8 @@ fn communicators(report: &Report, page: &mut Page) {
             cut(c.ranks.as_deref().unwrap_or("-"), 24),
             cut(c.name.as_deref().unwrap_or("-"), 24),
             parent,
-        ]);
+        ];
+        table.row(cells.into_iter().chain(memory));
     }
     page.title("Communicators (by first use; ranks are the launcher's, here: in this capture)");
     page.table(&table, ROWS, "communicators");

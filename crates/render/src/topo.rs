@@ -1,16 +1,42 @@
 //! The links between the GPUs and network cards of a host, as text.
 
 use crate::layout::{plural, Look, Page, Style, Table};
-use setup::topology::{compare, remarks, Change, Topology};
+use analyze::topology::{Host, SCHEMA as FORMAT};
+use serde::Serialize;
+use setup::topology::{compare, Change, Graph, Topology};
 use std::io::{Result, Write};
+
+/// The JSON Schema of [`json`].
+pub const SCHEMA: &str = include_str!("../schema/topo-1.json");
+
+const LINKS: &str =
+    "Links (NV: number of NVLinks; PIX, PXB: one PCIe switch, several; PHB: a socket's host \
+                     bridge; NODE: several of them; SYS: between sockets)";
+
+/// Writes hosts as JSON.
+///
+/// # Errors
+/// Those of `out`.
+pub fn json(hosts: &[Host], out: &mut impl Write) -> Result<()> {
+    #[derive(Serialize)]
+    struct All<'a> {
+        schema: &'static str,
+        hosts: &'a [Host],
+    }
+    let all = All {
+        schema: FORMAT,
+        hosts,
+    };
+    crate::json::pretty(&all, out)
+}
 
 /// Writes one host's topology: what costs bandwidth, then the matrix and the devices.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn text(title: &str, topology: &Topology, look: Look, out: &mut impl Write) -> Result<()> {
+pub fn text(host: &Host, look: Look, out: &mut impl Write) -> Result<()> {
     let mut page = Page::new(look, true);
-    let remarks = remarks(topology);
+    let (title, topology, remarks) = (&host.host, &host.topology, &host.remarks);
     let gpus = topology.devices.iter().filter(|d| d.is_gpu()).count();
     let cards = topology.devices.len() - gpus;
     let there = format!(
@@ -33,13 +59,78 @@ pub fn text(title: &str, topology: &Topology, look: Look, out: &mut impl Write) 
         },
         &answer,
     );
-    for remark in &remarks {
-        page.line(remark);
+    for remark in remarks {
+        page.line(&remark.sentence);
     }
-    page.title(
-        "Links (NV: number of NVLinks; PIX, PXB: one PCIe switch, several; PHB: a socket's host bridge; \
-         NODE: several of them; SYS: between sockets)",
-    );
+    page.title(LINKS);
+    matrix(topology, &mut page)?;
+    page.title("Devices");
+    let mut table = Table::new(["device", "label", "numa", "cpus"], "<<><");
+    for device in &topology.devices {
+        table.row([
+            device.name.clone(),
+            device.label.clone().unwrap_or_else(|| "-".to_owned()),
+            device.numa.map_or("-".to_owned(), |numa| numa.to_string()),
+            device.cpus.clone().unwrap_or_else(|| "-".to_owned()),
+        ]);
+    }
+    page.table(&table, usize::MAX, "devices");
+    channels(&host.graphs, &mut page);
+    page.finish(out)
+}
+
+/// The section of a report: what stands out, and one host, which stands for all that are like it.
+pub(crate) fn section(hosts: &[Host], page: &mut Page) {
+    let odd = hosts.iter().find(|host| !host.remarks.is_empty());
+    let Some(shown) = odd.or(hosts.first().filter(|_| page.all)) else {
+        return;
+    };
+    page.title("Topology (`ncclscope topo` has all hosts)");
+    for host in hosts {
+        for remark in &host.remarks {
+            page.line(&format!("{}: {}", host.host, remark.sentence));
+        }
+    }
+    let same = |host: &&Host| compare(&host.topology, &shown.topology).is_empty();
+    let others = match hosts.iter().filter(same).count() {
+        0 | 1 => String::new(),
+        n => format!(", and of {} like it", plural(n as u64 - 1, "host", "hosts")),
+    };
+    page.line(&format!("Links of {}{others}:", shown.host));
+    // The page is in memory.
+    let _ = matrix(&shown.topology, page);
+    channels(&shown.graphs, page);
+}
+
+/// Rings, trees and others, by channels that go the same way.
+fn channels(graphs: &[Graph], page: &mut Page) {
+    if graphs.iter().all(|graph| graph.channels.is_empty()) {
+        return;
+    }
+    page.title("What NCCL made of it (for the communicator that was made last; GPUs by rank)");
+    let mut table = Table::new(["graph", "channels", "gb_per_s", "links", "way"], "<>><<");
+    for graph in graphs {
+        let mut ways: Vec<(&Vec<String>, usize)> = Vec::new();
+        for channel in &graph.channels {
+            match ways.iter_mut().find(|(way, _)| *way == channel) {
+                Some((_, n)) => *n += 1,
+                None => ways.push((channel, 1)),
+            }
+        }
+        for (way, n) in ways {
+            table.row([
+                graph.name.clone(),
+                n.to_string(),
+                graph.gb_per_s.map_or("-".to_owned(), |bw| bw.to_string()),
+                graph.links.clone().unwrap_or_else(|| "-".to_owned()),
+                way.join(" "),
+            ]);
+        }
+    }
+    page.table(&table, usize::MAX, "ways");
+}
+
+fn matrix(topology: &Topology, page: &mut Page) -> Result<()> {
     // As wide as it is: a matrix without columns says nothing.
     let width = |column: usize| {
         let cells = topology.links.iter().map(|row| row[column].len());
@@ -60,18 +151,7 @@ pub fn text(title: &str, topology: &Topology, look: Look, out: &mut impl Write) 
         let row = line(&device.name, &mut links.iter().map(String::as_str));
         page.write_all(row.as_bytes())?;
     }
-    page.title("Devices");
-    let mut table = Table::new(["device", "label", "numa", "cpus"], "<<><");
-    for device in &topology.devices {
-        table.row([
-            device.name.clone(),
-            device.label.clone().unwrap_or_else(|| "-".to_owned()),
-            device.numa.map_or("-".to_owned(), |numa| numa.to_string()),
-            device.cpus.clone().unwrap_or_else(|| "-".to_owned()),
-        ]);
-    }
-    page.table(&table, usize::MAX, "devices");
-    page.finish(out)
+    Ok(())
 }
 
 /// Writes which links differ between two hosts, or two states of one. Returns whether any does.

@@ -28,6 +28,8 @@ pub struct Gpu {
     pub uuid: String,
     /// Its product name.
     pub name: String,
+    /// Its memory in all, bytes.
+    pub memory: Option<u64>,
     /// Figures that it refused, a bit each.
     refused: u32,
 }
@@ -141,6 +143,7 @@ impl Gpus {
                 index,
                 uuid,
                 name: device.name().unwrap_or_default(),
+                memory: device.memory_info().ok().map(|memory| memory.total),
                 refused: 0,
             });
         }
@@ -153,6 +156,17 @@ impl Gpus {
     /// The driver's release.
     pub fn driver(&self) -> Option<String> {
         self.nvml.sys_driver_version().ok()
+    }
+
+    /// The library.
+    pub fn nvml(&self) -> &Nvml {
+        &self.nvml
+    }
+
+    /// NVML's own handles of the GPUs, without those that are gone.
+    pub fn devices(&self) -> impl Iterator<Item = Device<'_>> {
+        let gpus = self.gpus.iter();
+        gpus.filter_map(|gpu| self.nvml.device_by_index(gpu.index).ok())
     }
 
     /// The GPUs.

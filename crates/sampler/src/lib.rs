@@ -12,6 +12,7 @@
 
 pub mod file;
 pub mod gpus;
+pub mod links;
 pub mod node;
 pub mod pace;
 pub mod processes;
@@ -152,7 +153,11 @@ fn facts(here: &Here, gpus: &Result<Gpus, String>) -> String {
             }
             for (index, gpu) in gpus.gpus().iter().enumerate() {
                 facts += &format!("gpu.{index}={} {}\n", gpu.uuid, gpu.name);
+                if let Some(bytes) = gpu.memory {
+                    facts += &format!("gpu_memory.{index}={bytes}\n");
+                }
             }
+            facts += &links::facts(gpus, Path::new("/sys"));
         }
         Err(why) => facts += &format!("nvml_missing={}\n", why.replace('\n', " ")),
     }

@@ -2,6 +2,7 @@
 //!
 //! [`log`] reads NCCL's debug output into [`log::Init`]s, one for each communicator and rank. [`startup`]
 //! puts those of all ranks together: which phase took long, on which rank, and for whom the others waited.
+//! [`memory`] has what NCCL allocated for each of them.
 //! [`recorded`] reads what the recorder kept of them in a capture.
 //!
 //! [`topology`] has the links between the GPUs and network cards of a host, from `nvidia-smi topo -m` or from
@@ -10,6 +11,7 @@
 //! Rule: parsers never panic and never guess. A line that they don't know is no line.
 
 pub mod log;
+pub mod memory;
 pub mod recorded;
 pub mod startup;
 pub mod topology;

@@ -7,6 +7,7 @@
 //! Rule: a line belongs to the init that its own thread is in. So two threads that make communicators at the
 //! same time are told apart.
 
+use crate::memory::{Ledger, Memory, Sizes};
 use std::collections::BTreeMap;
 
 /// Phases of an init, in the order in which NCCL prints them.
@@ -104,6 +105,8 @@ pub struct Init {
     pub is_complete: bool,
     /// What NCCL said at last about the times of the phases.
     pub timings: Option<Timings>,
+    /// What NCCL allocated for it, if it said so.
+    pub memory: Memory,
 }
 
 /// Times of the phases of an init, in seconds. NCCL prints them with a resolution of 10 ms.
@@ -147,13 +150,25 @@ pub struct Reader {
     inits: Vec<Init>,
     /// The init that a thread was in last.
     last: BTreeMap<Thread, usize>,
+    memory: Ledger,
+    /// The ledger's number of an init, if NCCL said when it began.
+    numbers: BTreeMap<usize, usize>,
+}
+
+/// What lines tell of.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Said {
+    /// Communicators that were made, in the order of their first lines.
+    pub inits: Vec<Init>,
+    /// What was allocated in a process, by host and pid, for communicators that can't be told apart.
+    pub unowned: BTreeMap<(String, u32), Sizes>,
 }
 
 /// The inits that a text tells of, in the order of their first lines.
 pub fn read(text: &str) -> Vec<Init> {
     let mut reader = Reader::default();
     text.lines().for_each(|line| reader.add(line));
-    reader.finish()
+    reader.finish().inits
 }
 
 impl Reader {
@@ -169,12 +184,21 @@ impl Reader {
             self.state(&line, text, true);
         } else if let Some(text) = text.strip_prefix("Init timings") {
             self.timings(&line, text);
+        } else {
+            self.memory.add(&line);
         }
     }
 
-    /// The inits.
-    pub fn finish(self) -> Vec<Init> {
-        self.inits
+    /// What they said.
+    pub fn finish(self) -> Said {
+        let (mut memories, unowned) = self.memory.finish();
+        let mut inits = self.inits;
+        for (init, number) in self.numbers {
+            if let Some(memory) = memories.get_mut(number) {
+                inits[init].memory = std::mem::take(memory);
+            }
+        }
+        Said { inits, unowned }
     }
 
     fn thread(line: &Line) -> Thread {
@@ -182,11 +206,11 @@ impl Reader {
     }
 
     /// The init that the thread is in and that `fits`, or another.
-    fn open(&mut self, line: &Line, fits: impl Fn(&Init) -> bool) -> &mut Init {
+    fn open(&mut self, line: &Line, fits: impl Fn(&Init) -> bool) -> usize {
         let thread = Self::thread(line);
         let last = self.last.get(&thread).copied();
         let at = last.filter(|at| self.inits.get(*at).is_some_and(fits));
-        let at = at.unwrap_or_else(|| {
+        at.unwrap_or_else(|| {
             self.inits.push(Init {
                 host: line.host.to_owned(),
                 pid: line.pid,
@@ -196,8 +220,7 @@ impl Reader {
             });
             self.last.insert(thread, self.inits.len() - 1);
             self.inits.len() - 1
-        });
-        &mut self.inits[at]
+        })
     }
 
     /// `[Rank 0] ncclCommInitRank comm 0x55 rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 18000 commId 0x2f`.
@@ -224,7 +247,8 @@ impl Reader {
         let function = words.iter().position(|word| *word == "comm");
         let function = function.and_then(|at| words.get(at.checked_sub(1)?));
         let fits = |init: &Init| complete && init.comm == Some(comm) && !init.is_complete;
-        let init = self.open(line, fits);
+        let at = self.open(line, fits);
+        let init = &mut self.inits[at];
         init.function = function.copied().unwrap_or_default().to_owned();
         (init.rank, init.nranks) = (rank, nranks);
         init.comm = Some(comm);
@@ -240,6 +264,15 @@ impl Reader {
         match complete {
             true => (init.is_complete, init.completed_s) = (true, line.at_s),
             false => init.started_s = line.at_s,
+        }
+        let device = init.device;
+        match (complete, self.numbers.get(&at)) {
+            (false, _) => {
+                let number = self.memory.begin(line, device, comm);
+                self.numbers.insert(at, number);
+            }
+            (true, Some(number)) => self.memory.end(line, *number),
+            (true, None) => {}
         }
     }
 
@@ -262,7 +295,8 @@ impl Reader {
         };
         let fits =
             |init: &Init| init.rank == rank && init.nranks == nranks && init.timings.is_none();
-        let init = self.open(line, fits);
+        let at = self.open(line, fits);
+        let init = &mut self.inits[at];
         // NCCL 2.22 does not say it.
         if let Some(function) = function.strip_prefix(" - ") {
             init.function = function.to_owned();

@@ -5,19 +5,28 @@
 //! Rule: a block holds whole lines, and a line is never longer than a block.
 
 use crate::log::{Init, Reader};
+use crate::memory::Sizes;
+use std::collections::BTreeMap;
 
 /// How a line of the recorder begins. NCCL's never do, because a host's name has no blank.
 pub const OWN: &str = "ncclscope ";
 /// The recorder's line for each init of its own: this, and how many ns it took.
 pub const PLUGIN_INIT: &str = "plugin_init_ns=";
 
+/// The recorder's line about the CPUs on which the process may run: this, and the kernel's list.
+pub const CPUS: &str = "cpus=";
+
 /// What is known about the set-up of a process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Setup {
     /// Communicators that were made.
     pub inits: Vec<Init>,
+    /// What was allocated for communicators that can't be told apart, by NCCL's host and pid.
+    pub unowned: BTreeMap<(String, u32), Sizes>,
     /// How long the recorder's inits took, ns, all together.
     pub plugin_ns: Option<u64>,
+    /// CPUs on which its main thread may run, as the kernel lists them; the newest.
+    pub cpus: Option<String>,
 }
 
 /// Reads it from blocks, in their order.
@@ -25,6 +34,7 @@ pub struct Setup {
 pub struct Blocks {
     log: Reader,
     plugin_ns: Option<u64>,
+    cpus: Option<String>,
 }
 
 impl Blocks {
@@ -32,6 +42,9 @@ impl Blocks {
     pub fn add(&mut self, text: &str) {
         for line in text.lines() {
             match line.strip_prefix(OWN) {
+                Some(own) if own.starts_with(CPUS) => {
+                    self.cpus = Some(own[CPUS.len()..].trim().to_owned());
+                }
                 Some(own) => {
                     let ns = own.strip_prefix(PLUGIN_INIT);
                     if let Some(ns) = ns.and_then(|ns| ns.parse::<u64>().ok()) {
@@ -45,9 +58,12 @@ impl Blocks {
 
     /// What was read.
     pub fn finish(self) -> Setup {
+        let said = self.log.finish();
         Setup {
-            inits: self.log.finish(),
+            inits: said.inits,
+            unowned: said.unowned,
             plugin_ns: self.plugin_ns,
+            cpus: self.cpus,
         }
     }
 }
@@ -62,12 +78,13 @@ mod tests {
         blocks.add(
             "ncclscope plugin_init_ns=100\nn1:1:2 [0] NCCL INFO Init timings - f: rank 0 nranks 1 ",
         );
-        blocks.add("ncclscope plugin_init_ns=50\nncclscope other=1\n");
+        blocks.add("ncclscope plugin_init_ns=50\nncclscope other=1\nncclscope cpus=0-3,8\n");
         blocks.add(
             "n1:1:2 [0] NCCL INFO Init timings - f: rank 0 nranks 1 total 1.00 (kernels 1.00)\n",
         );
         let setup = blocks.finish();
         assert_eq!((setup.plugin_ns, setup.inits.len()), (Some(150), 1));
+        assert_eq!(setup.cpus.as_deref(), Some("0-3,8"));
         assert_eq!(Blocks::default().finish(), Setup::default());
     }
 }

@@ -285,6 +285,116 @@ pub fn compare(a: &Topology, b: &Topology) -> Vec<Change> {
     changes
 }
 
+/// Something about a topology that costs bandwidth.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Remark {
+    /// [`MISSING_NVLINK`], [`FAR_NETWORK_CARD`] or [`FAR_CPUS`].
+    pub kind: &'static str,
+    /// It.
+    pub sentence: String,
+}
+
+/// GPUs have fewer NVLinks than others of the host.
+pub const MISSING_NVLINK: &str = "missing_nvlink";
+/// A GPU uses a network card on another socket.
+pub const FAR_NETWORK_CARD: &str = "far_network_card";
+/// A process runs on CPUs that are not beside its GPU.
+pub const FAR_CPUS: &str = "far_cpus";
+
+/// Network cards that NCCL uses beside a GPU although they are on another socket and a nearer one is there.
+///
+/// NCCL's channels begin or end at a card, and the GPU next to it there sends and receives through it.
+pub fn far_cards(topology: &Topology, graphs: &[Graph]) -> Vec<Remark> {
+    let mut pairs = BTreeSet::new();
+    for channel in graphs.iter().flat_map(|graph| &graph.channels) {
+        for pair in channel.windows(2) {
+            match [pair[0].as_str(), pair[1].as_str()] {
+                [card, gpu] | [gpu, card] if card.starts_with("NIC") && gpu.starts_with("GPU") => {
+                    pairs.insert((gpu, card));
+                }
+                _ => {}
+            }
+        }
+    }
+    let title = |name: &str| {
+        let device = topology.devices.iter().find(|device| device.name == name);
+        device.map_or_else(|| name.to_owned(), Device::title)
+    };
+    let far = pairs.into_iter().filter_map(|(gpu, card)| {
+        let cards = topology.devices.iter().filter(|device| !device.is_gpu());
+        let nearer = cards
+            .filter_map(|device| Some((distance(topology.link(gpu, &device.name)?)?, &device.name)))
+            .min()?;
+        let is_far = topology.link(gpu, card)? == "SYS";
+        (is_far && Some(nearer.0) < distance("SYS")).then(|| Remark {
+            kind: FAR_NETWORK_CARD,
+            sentence: format!(
+                "NCCL uses {} beside {gpu}, across sockets (SYS), although {} is nearer.",
+                title(card),
+                title(nearer.1)
+            ),
+        })
+    });
+    far.collect()
+}
+
+/// What NCCL made of the topology: rings, trees and others, from its file of `NCCL_GRAPH_DUMP_FILE`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Graph {
+    /// `ring`, `tree`, `collnet` or `nvls`; NCCL's number for another.
+    pub name: String,
+    /// GB/s that NCCL expects of a channel within the host.
+    pub gb_per_s: Option<f64>,
+    /// NCCL's name for the links within the host.
+    pub links: Option<String>,
+    /// The GPUs by rank in the communicator, and network cards, of each channel in its order.
+    pub channels: Vec<Vec<String>>,
+}
+
+/// The graphs of such a file; nothing for another.
+pub fn graphs(text: &str) -> Vec<Graph> {
+    let Some(root) = xml::parse(text).filter(|root| root.name == "graphs") else {
+        return Vec::new();
+    };
+    let number = |text: &str| match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    };
+    let device = |element: &Element| {
+        let kind = match element.name.as_str() {
+            "gpu" => "GPU",
+            "net" => "NIC",
+            _ => return None,
+        };
+        // Of a NIC, the upper half is the host.
+        let n = number(element.attribute("dev")?)? & 0xffff_ffff;
+        Some(format!("{kind}{n}"))
+    };
+    let graph = |element: &Element| Graph {
+        name: match element.attribute("id") {
+            Some("0") => "ring".to_owned(),
+            Some("1") => "tree".to_owned(),
+            Some("2") => "collnet".to_owned(),
+            Some("3") => "nvls".to_owned(),
+            other => other.unwrap_or("?").to_owned(),
+        },
+        gb_per_s: element
+            .attribute("speedintra")
+            .and_then(|bw| bw.parse().ok()),
+        links: element.attribute("typeintra").map(str::to_owned),
+        channels: element
+            .children
+            .iter()
+            .map(|channel| channel.children.iter().filter_map(device).collect())
+            .collect(),
+    };
+    let graphs = root
+        .children
+        .iter()
+        .filter(|element| element.name == "graph");
+    graphs.map(graph).collect()
+}
+
 /// How far a link goes; less is nearer.
 fn distance(link: &str) -> Option<u32> {
     let order = ["X", "PIX", "PXB", "PHB", "NODE", "SYS"];
@@ -296,7 +406,7 @@ fn distance(link: &str) -> Option<u32> {
 
 /// What costs bandwidth, in sentences: GPUs with fewer NVLinks than others, and GPUs that no network card is
 /// near.
-pub fn remarks(topology: &Topology) -> Vec<String> {
+pub fn remarks(topology: &Topology) -> Vec<Remark> {
     let mut remarks = Vec::new();
     let gpus: Vec<usize> = (0..topology.devices.len())
         .filter(|at| topology.devices[*at].is_gpu())
@@ -313,23 +423,26 @@ pub fn remarks(topology: &Topology) -> Vec<String> {
         gpus.iter().flat_map(move |a| of(*a)).collect::<Vec<_>>()
     };
     let most = pairs().into_iter().filter_map(|(a, b)| nvlinks(a, b)).max();
-    // Without a switch, pairs differ by design; then only pairs without any are told.
-    let counts: BTreeSet<u32> = pairs()
-        .into_iter()
-        .filter_map(|(a, b)| nvlinks(a, b))
-        .collect();
+    // Without a switch, pairs may differ by design. But then all GPUs have as many NVLinks in all.
+    let of_gpu = |a: usize| gpus.iter().filter_map(|b| nvlinks(a, *b)).sum::<u32>();
+    let full = gpus.iter().map(|gpu| of_gpu(*gpu)).max().unwrap_or(0);
+    let lacks = |gpu: usize| of_gpu(gpu) < full;
     for (a, b) in pairs() {
         let (from, to) = (&topology.devices[a].name, &topology.devices[b].name);
-        match (nvlinks(a, b), most) {
-            (None, Some(_)) => remarks.push(format!(
+        let sentence = match (nvlinks(a, b), most) {
+            (None, Some(_)) if lacks(a) || lacks(b) => format!(
                 "{from} and {to} have no NVLink and are connected by {}, unlike others of this host.",
                 topology.links[a][b]
-            )),
-            (Some(n), Some(most)) if n < most && counts.len() == 2 && pairs().len() > 2 => {
-                remarks.push(format!("{from} and {to} have {n} NVLinks, and others have {most}."));
+            ),
+            (Some(n), Some(most)) if n < most && lacks(a) && lacks(b) => {
+                format!("{from} and {to} have {n} NVLinks, and others have {most}.")
             }
-            _ => {}
-        }
+            _ => continue,
+        };
+        remarks.push(Remark {
+            kind: MISSING_NVLINK,
+            sentence,
+        });
     }
     let nearest = |gpu: usize| {
         let links = cards
@@ -341,15 +454,20 @@ pub fn remarks(topology: &Topology) -> Vec<String> {
     for gpu in &gpus {
         let near = nearest(*gpu);
         if near == distance("SYS") && best < near {
-            let device = &topology.devices[*gpu];
-            remarks.push(format!(
-                "{} reaches every network card across sockets (SYS), while other GPUs have one nearer.",
-                device.name
-            ));
+            remarks.push(Remark {
+                kind: FAR_NETWORK_CARD,
+                sentence: format!(
+                    "{} reaches every network card across sockets (SYS), while other GPUs have one nearer.",
+                    topology.devices[*gpu].name
+                ),
+            });
         }
     }
     if let (false, Some(5)) = (gpus.is_empty(), best) {
-        remarks.push("Every GPU reaches every network card across sockets (SYS).".to_owned());
+        remarks.push(Remark {
+            kind: FAR_NETWORK_CARD,
+            sentence: "Every GPU reaches every network card across sockets (SYS).".to_owned(),
+        });
     }
     remarks
 }
@@ -459,8 +577,89 @@ mod tests {
     fn what_costs_bandwidth_is_said() {
         let said = remarks(&Topology::read(MATRIX).expect("a matrix"));
         assert_eq!(said.len(), 3, "{said:?}");
-        assert!(said[0].starts_with("GPU1 and GPU2 have no NVLink and are connected by SYS"));
-        assert!(said[1].starts_with("GPU1 reaches every network card across sockets"));
+        assert!(said[0]
+            .sentence
+            .starts_with("GPU1 and GPU2 have no NVLink and are connected by SYS"));
+        assert!(said[1]
+            .sentence
+            .starts_with("GPU1 reaches every network card across sockets"));
+    }
+
+    /// A matrix of GPUs alone.
+    fn gpus(rows: &[&[&str]]) -> Topology {
+        let device = |at| Device {
+            name: format!("GPU{at}"),
+            ..Device::default()
+        };
+        Topology {
+            devices: (0..rows.len()).map(device).collect(),
+            links: rows
+                .iter()
+                .map(|row| row.iter().map(|link| (*link).to_owned()).collect())
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn pairs_without_nvlink_by_design_are_no_loss() {
+        // Two GPUs with a bridge each: NVLink in pairs.
+        let pairs: [&[&str]; 4] = [
+            &["X", "NV12", "SYS", "SYS"],
+            &["NV12", "X", "SYS", "SYS"],
+            &["SYS", "SYS", "X", "NV12"],
+            &["SYS", "SYS", "NV12", "X"],
+        ];
+        assert!(remarks(&gpus(&pairs)).is_empty());
+        // The second bridge is gone.
+        let mut broken = gpus(&pairs);
+        broken.links[2][3] = "PHB".to_owned();
+        broken.links[3][2] = "PHB".to_owned();
+        let said = remarks(&broken);
+        assert!(said.iter().all(|remark| remark.kind == MISSING_NVLINK));
+        assert!(said
+            .iter()
+            .any(|r| r.sentence.starts_with("GPU2 and GPU3 have no NVLink")));
+    }
+
+    #[test]
+    fn real_files_of_two_h200_are_read() {
+        let of_nvidia_smi = Topology::read(include_str!("../tests/two_h200.topo.txt"));
+        let of_nccl = Topology::read(include_str!("../tests/two_h200.xml"));
+        for topology in [of_nvidia_smi, of_nccl] {
+            let topology = topology.expect("a topology");
+            assert_eq!(topology.link("GPU0", "GPU1"), Some("NV18"));
+            assert!(remarks(&topology).is_empty());
+        }
+        let graphs = graphs(include_str!("../tests/two_h200.graphs.xml"));
+        let ring = &graphs[0];
+        assert_eq!(
+            (ring.name.as_str(), ring.gb_per_s, ring.channels.len()),
+            ("ring", Some(30.0), 12)
+        );
+        assert_eq!(ring.channels[0], ["GPU0", "GPU1"]);
+    }
+
+    const GRAPHS: &str =
+        "<graphs version=\"1\"><graph id=\"0\" speedintra=\"30\" typeintra=\"NVL\">\
+        <channel><net dev=\"1\"/><gpu dev=\"0\"/><gpu dev=\"0x1\"/><net dev=\"1\"/></channel>\
+        </graph></graphs>";
+
+    #[test]
+    fn a_card_across_sockets_is_named_if_a_nearer_one_is_there() {
+        // NIC0 and NIC1 are on GPU0's socket; GPU1 has none on its own.
+        let mut topology = Topology::read(XML).expect("XML");
+        let graphs = graphs(GRAPHS);
+        assert!(far_cards(&topology, &graphs).is_empty());
+        let at = |name: &str| topology.devices.iter().position(|d| d.name == name);
+        let (gpu, card) = (at("GPU1").expect("a GPU"), at("NIC0").expect("a card"));
+        topology.links[gpu][card] = "PIX".to_owned();
+        topology.links[card][gpu] = "PIX".to_owned();
+        let said = far_cards(&topology, &graphs);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert_eq!(
+            said[0].sentence,
+            "NCCL uses NIC1 (mlx5_1) beside GPU1, across sockets (SYS), although NIC0 (mlx5_0) is nearer."
+        );
     }
 
     #[test]

@@ -54,7 +54,9 @@ pub use problem::Problem;
 pub use process::{LiveSource, NetTotal, Process, Total};
 pub use sightings::Sighting;
 pub use source::{Progress, Source};
-pub use topologies::{topologies, TOPOLOGY_FILE};
+pub use topologies::{
+    all_graphs, of_nccl as topologies_of_nccl, of_nodes as topologies_of, topologies, TOPOLOGY_FILE,
+};
 pub use windows::Windows;
 
 use std::fmt;

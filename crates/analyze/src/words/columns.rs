@@ -146,6 +146,13 @@ pub const FINDINGS: &[Word] = &[
           datatype or root. What such calls do is not defined, and they may hang."),
     word("clock_step",
         "the clocks of two hosts moved against each other while the job ran: one was set or corrected."),
+    word("nccl_memory", "NCCL's buffers take 5 % of a GPU's memory or more; `ncclscope memory` says which \
+          communicator takes what."),
+    word("missing_nvlink", "GPUs of a host have fewer NVLinks than others of it: a link is down, or its \
+          driver did not bring it up."),
+    word("far_network_card", "a GPU uses a network card on another socket, or has none on its own."),
+    word("far_cpus", "a process may run on no CPU that is beside its GPU, so its host memory and its \
+          launches cross sockets."),
     word("slow_protocol", "a recommendation: calls of 16 MiB or more used LL, which sends a flag with \
           every four bytes of data, so it reaches half of the bandwidth at most."),
     word("many_small_calls", "a recommendation: eight or more calls of up to 1 MiB in a step (100 in a \

@@ -18,6 +18,7 @@ const CAPTURE_SPACE: u64 = 1 << 30;
 /// The checks.
 pub fn checks(machine: &Machine, libraries: &[Library]) -> Vec<Check> {
     let mut checks = Checks::new("Machine");
+    platform(machine, &mut checks);
     driver(machine, &mut checks);
     shared_memory(machine, libraries, &mut checks);
     output(machine, &mut checks);
@@ -26,6 +27,26 @@ pub fn checks(machine: &Machine, libraries: &[Library]) -> Vec<Check> {
     left_behind(machine, &mut checks);
     surroundings(machine, &mut checks);
     checks.list
+}
+
+/// There is no ncclscope for another system, so this one runs on Linux.
+fn platform(machine: &Machine, checks: &mut Checks) {
+    let kernel = machine
+        .read("/proc/sys/kernel/osrelease")
+        .unwrap_or_default();
+    let arch = std::env::consts::ARCH;
+    let wsl = kernel.to_lowercase().contains("microsoft");
+    match (arch, wsl) {
+        ("x86_64", false) => checks.ok("platform", "Linux on x86-64"),
+        ("x86_64", true) => checks.ok("platform", "Linux on x86-64, in Windows (WSL2, not tested)"),
+        ("aarch64", _) => checks.ok("platform", "Linux on aarch64 (not tested on GPUs)"),
+        (other, _) => checks.not(
+            Status::Warn,
+            "platform",
+            format!("Linux on {other}, for which ncclscope was never tried"),
+            "use Linux on x86-64 or aarch64 (docs/reference/support.md)",
+        ),
+    }
 }
 
 fn driver(machine: &Machine, checks: &mut Checks) {
@@ -354,6 +375,19 @@ mod tests {
         assert_eq!(driver(), Status::Unknown);
         fake::file(root.path(), "/dev/dxg", "");
         assert_eq!(driver(), Status::Ok);
+    }
+
+    #[test]
+    fn linux_in_windows_is_told_from_linux() {
+        let root = tempfile::tempdir().expect("a folder");
+        let said = || {
+            let found = checks(&fake::machine(root.path(), &[]), &[]);
+            fake::one(&found, "platform").finding.clone()
+        };
+        assert!(said().starts_with("Linux on ") && !said().contains("WSL2"));
+        let kernel = "5.15.167.4-microsoft-standard-WSL2\n";
+        fake::file(root.path(), "/proc/sys/kernel/osrelease", kernel);
+        assert!(cfg!(target_arch = "aarch64") || said().contains("WSL2"));
     }
 
     #[test]

@@ -16,8 +16,9 @@ use std::path::{Path, PathBuf};
 const PLACE: &str = "/dev/shm";
 /// Folder of the capture for files that no recorder took.
 pub const FOLDER: &str = "nccl-log";
-/// What NCCL shall say: phases, rings and trees; the machine and the search; allocations on the GPU.
-const SUBSYSTEMS: &str = "INIT,GRAPH,ALLOC";
+/// What NCCL shall say: phases, rings and trees; the machine and the search; allocations on the GPU; and the
+/// ends of communicators, which are a subsystem from 2.30 on. Releases pass over names that they don't know.
+const SUBSYSTEMS: &str = "INIT,GRAPH,ALLOC,DESTROY";
 /// Seconds since 1970, with µs. NCCL makes blanks of underscores.
 const STAMP: &str = "[%s.%6f]_";
 

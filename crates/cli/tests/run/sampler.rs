@@ -205,3 +205,42 @@ fn a_kill_of_run_leaves_whole_blocks() {
     );
     assert!(report["nodes"]["energy"]["energy_j"].as_f64() > Some(0.0));
 }
+
+/// What `ncclscope topo --json` says of a run with three GPUs.
+fn links(lacking: Option<&str>) -> serde_json::Value {
+    let place = RunFolder::new();
+    let mut command = run(&place, A_SECOND_AND_A_HALF);
+    command.env("FAKE_NVML_GPUS", "3");
+    command.envs(lacking.map(|gpu| ("FAKE_NVML_NO_NVLINK", gpu)));
+    let done = command.output().expect("run");
+    assert!(done.status.success(), "{}", stderr(&done));
+    let args = ["topo", "c", "--json"];
+    let told = place.ncclscope(&args).output().expect("run");
+    let text = place.ncclscope(&["report", "c", "--all"]).output();
+    let text = String::from_utf8_lossy(&text.expect("run").stdout).into_owned();
+    assert!(text.contains("  GPU0      X NV18"), "{text}");
+    let findings = report(&place)["findings"].clone();
+    let kinds = findings.as_array().expect("findings").iter();
+    let is_a_finding = kinds
+        .clone()
+        .any(|finding| finding["kind"] == "missing_nvlink");
+    assert_eq!(is_a_finding, lacking.is_some(), "{findings:#}");
+    serde_json::from_slice(&told.stdout).unwrap_or_else(|_| panic!("{}", stderr(&told)))
+}
+
+#[test]
+fn a_gpu_whose_nvlinks_are_down_is_named() {
+    let told = links(Some("2"));
+    let host = &told["hosts"][0];
+    assert_eq!(host["links"][0][1], "NV18");
+    assert_eq!(host["links"][0][2], "SYS");
+    assert_eq!(host["devices"][1]["label"], "0000:19:00.0");
+    let kinds = host["remarks"].as_array().expect("remarks").iter();
+    assert!(kinds.clone().count() == 2 && kinds.clone().all(|r| r["kind"] == "missing_nvlink"));
+    let whole = links(None);
+    assert_eq!(whole["hosts"][0]["links"][0][2], "NV18");
+    assert_eq!(
+        whole["hosts"][0]["remarks"].as_array().map(Vec::len),
+        Some(0)
+    );
+}

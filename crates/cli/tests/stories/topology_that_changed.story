@@ -53,5 +53,5 @@ mine.xml
 [exit 2]
 --- rm a/topology-n1.xml; ncclscope topo a
 2| error: `a` has no topology
-2|   hint: NCCL writes it under `ncclscope run`, on the host of rank 0, if `run` is on that host and NCCL_TOPO_DUMP_FILE is not set
+2|   hint: under `ncclscope run`, its sampler asks NVML for it, and NCCL writes it on the host of rank 0 if NCCL_TOPO_DUMP_FILE is not set
 [exit 2]

@@ -1,4 +1,5 @@
-//! Keeps what NCCL said about its set-up, and how long the recorder's own inits took.
+//! Keeps what NCCL said about its set-up, how long the recorder's own inits took, and on which CPUs the
+//! process may run.
 //!
 //! NCCL writes its debug output into a file if it is asked to: by `ncclscope run`, or by the user. NCCL has
 //! that file open, so its descriptor is found in `/proc/self/fd`, whatever its name became. A file of ours is
@@ -27,6 +28,8 @@ pub(super) struct Kept {
     /// NCCL's file, once it was found.
     file: Option<File>,
     looks: u32,
+    /// CPUs that are written.
+    cpus: Option<String>,
     /// Bytes of it that are kept.
     at: u64,
 }
@@ -43,6 +46,15 @@ impl Writer {
             }
         }
         let mut kept = std::mem::take(&mut self.setup);
+        let cpus = allowed(Path::new("/proc/self/status"));
+        if cpus != kept.cpus {
+            if let Some(list) = &cpus {
+                let line = format!("ncclscope cpus={list}\n");
+                if self.block(BlockKind::Setup, |out| out.extend(line.as_bytes())) {
+                    kept.cpus = cpus;
+                }
+            }
+        }
         if kept.file.is_none() && kept.looks < LOOKS {
             kept.looks += 1;
             kept.file = find(&self.recorder.settings.nccl_log, Path::new("/proc/self/fd"));
@@ -57,6 +69,15 @@ impl Writer {
         }
         self.setup = kept;
     }
+}
+
+/// CPUs on which the main thread may run. NCCL binds the thread that makes a communicator and frees it again,
+/// so only the newest list counts.
+fn allowed(status: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(status).ok()?;
+    let mut lines = text.lines();
+    let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    Some(list.trim().to_owned())
 }
 
 /// The next whole lines behind `at`. A line that is longer than a block comes in pieces.
@@ -150,6 +171,13 @@ mod tests {
         );
         assert_eq!(next_lines(&file, MOST_IN_ALL), None);
         std::fs::remove_dir_all(folder).expect("removed");
+    }
+
+    #[test]
+    fn the_process_s_cpus_are_read() {
+        let list = allowed(Path::new("/proc/self/status")).expect("a list");
+        assert!(list.starts_with(|c: char| c.is_ascii_digit()), "{list}");
+        assert_eq!(allowed(Path::new("/nowhere")), None);
     }
 
     #[test]

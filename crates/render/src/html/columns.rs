@@ -427,6 +427,9 @@ columns! {
         "members.length" "here" "ranks" Length "ranks that this capture holds" NEVER;
         "ranks" "ranks" "launcher's" Text "the launcher's ranks of its members" "not known of every member";
         "parent" "parent" "" Communicator "the communicator it was made from" "none, or none that is proved";
+        "nccl_gpu_bytes" "GPU memory" "MiB" Mib
+            "what NCCL allocated for it on the GPU of its largest rank (`ncclscope memory`)"
+            "NCCL's output was not recorded (NCCLSCOPE_NCCL_LOG=on)";
         "parent_evidence" "why that is the parent" "" Wide "the evidence" NONE;
     }
     KIND {

@@ -1,0 +1,215 @@
+//! The memory that NCCL holds, as text: how much, of which communicator, and what it was allocated for.
+
+use crate::layout::{plural, Look, Page, Style, Table};
+use analyze::memory::{CommunicatorRow, Memory, Projection, RankRow};
+use analyze::spelling::{percent, size};
+use std::io::{Result, Write};
+
+/// The JSON Schema of [`json`].
+pub const SCHEMA: &str = include_str!("../schema/memory-1.json");
+
+/// Communicators that are printed, the largest first.
+const COMMUNICATORS: usize = 8;
+
+/// Writes it as JSON.
+///
+/// # Errors
+/// Those of `out`.
+pub fn json(memory: &Memory, out: &mut impl Write) -> Result<()> {
+    crate::json::pretty(memory, out)
+}
+
+/// Writes it as a page of text.
+///
+/// # Errors
+/// Those of `out`.
+pub fn text(memory: &Memory, all: bool, look: Look, out: &mut impl Write) -> Result<()> {
+    let mut page = Page::new(look, all);
+    page.styled(
+        Style::Open,
+        &sentence(memory).unwrap_or_else(|| "NCCL's memory is not known.".to_owned()),
+    );
+    if let Some(projection) = &memory.projection {
+        page.title("Projection (a model)");
+        page.line(&projected(projection));
+    }
+    ranks(memory, &mut page);
+    if let Some(rank) = memory
+        .communicators
+        .first()
+        .and_then(|row| row.ranks.first())
+    {
+        steps(rank, &mut page);
+        connections(rank, &mut page);
+    }
+    gpus(memory, &mut page);
+    for note in &memory.notes {
+        page.gap();
+        page.wrap("", "", note);
+    }
+    page.finish(out)
+}
+
+/// The answer, if anything is known.
+fn sentence(memory: &Memory) -> Option<String> {
+    let row = memory.communicators.first()?;
+    let rank = row.ranks.first()?;
+    let init = match rank.gpu_bytes == rank.init_gpu_bytes {
+        true => "all of it in its init".to_owned(),
+        false => format!(
+            "{} in its init, and the rest when it was first used",
+            size(rank.init_gpu_bytes)
+        ),
+    };
+    let mut sentence = format!(
+        "The largest communicator ({}) took {} of GPU memory on rank {}: {init}.",
+        plural(row.nranks.into(), "rank", "ranks"),
+        size(rank.gpu_bytes),
+        rank.rank,
+    );
+    let shares = memory.gpus.iter().filter_map(|gpu| Some((gpu.share?, gpu)));
+    if let Some((share, gpu)) = shares.reduce(|a, b| if b.0 > a.0 { b } else { a }) {
+        sentence += &format!(
+            " {} together took {} of a GPU's memory.",
+            plural(gpu.communicators.into(), "communicator", "communicators"),
+            percent(share)
+        );
+    }
+    Some(sentence)
+}
+
+fn projected(p: &Projection) -> String {
+    let share = p.share.map_or(String::new(), |share| {
+        format!(", {} of the GPU's memory", percent(share))
+    });
+    format!(
+        "{} of {} would take {} of each GPU{share}. One takes {} in its init, {} for collectives, and {} for \
+         sends to and receives from all others.",
+        plural(p.communicators.into(), "communicator", "communicators"),
+        plural(p.nranks.into(), "rank", "ranks"),
+        size(p.gpu_bytes),
+        size(p.init_gpu_bytes),
+        size(p.collectives_gpu_bytes),
+        size(p.pairs_gpu_bytes),
+    )
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / f64::from(1 << 20))
+}
+
+fn id(row: &CommunicatorRow) -> String {
+    row.communicator.clone().unwrap_or_else(|| "-".to_owned())
+}
+
+fn ranks(memory: &Memory, page: &mut Page) {
+    if memory.communicators.is_empty() {
+        return;
+    }
+    page.title(
+        "Communicators (largest first, MiB; of each its largest rank, all ranks with --all)",
+    );
+    let names = [
+        "communicator",
+        "nranks",
+        "rank",
+        "host",
+        "gpu",
+        "at_init",
+        "gpu_memory",
+        "nvml",
+        "pinned",
+        "shared",
+    ];
+    let mut table = Table::new(names, "<>><>>>>>>");
+    table.squeeze = &["host", "pinned", "shared"];
+    for row in &memory.communicators {
+        let shown = if page.all { row.ranks.len() } else { 1 };
+        for rank in row.ranks.iter().take(shown) {
+            table.row([
+                id(row),
+                row.nranks.to_string(),
+                rank.rank.to_string(),
+                rank.host.clone(),
+                rank.device
+                    .map_or("-".to_owned(), |device| device.to_string()),
+                mib(rank.init_gpu_bytes),
+                mib(rank.gpu_bytes),
+                rank.nvml_bytes.map_or("-".to_owned(), |bytes| {
+                    format!("{:.1}", bytes as f64 / f64::from(1 << 20))
+                }),
+                mib(rank.pinned_bytes),
+                mib(rank.shared_bytes),
+            ]);
+        }
+    }
+    page.table(&table, COMMUNICATORS, "rows");
+}
+
+fn steps(rank: &RankRow, page: &mut Page) {
+    page.title(&format!(
+        "What rank {} of the largest allocated it for (in order of time, MiB)",
+        rank.rank
+    ));
+    let mut table = Table::new(["step", "gpu_memory", "pinned", "shared"], "<>>>");
+    for step in &rank.steps {
+        table.row([
+            step.step.clone(),
+            mib(step.gpu_bytes),
+            mib(step.pinned_bytes),
+            mib(step.shared_bytes),
+        ]);
+    }
+    page.table(&table, usize::MAX, "steps");
+}
+
+fn connections(rank: &RankRow, page: &mut Page) {
+    if rank.connections.is_empty() {
+        return;
+    }
+    page.title("Its connections (modelled: by NCCL's sizes of buffers, MiB)");
+    let names = [
+        "used_for", "way", "peers", "channels", "outgoing", "incoming", "modelled",
+    ];
+    let mut table = Table::new(names, "<<>>>>>");
+    for row in &rank.connections {
+        table.row([
+            row.used_for.to_owned(),
+            row.way.clone(),
+            row.peers.to_string(),
+            row.channels.to_string(),
+            row.outgoing.to_string(),
+            row.incoming.map_or("-".to_owned(), |n| n.to_string()),
+            row.modelled_gpu_bytes.map_or("-".to_owned(), mib),
+        ]);
+    }
+    page.table(&table, usize::MAX, "connections");
+}
+
+fn gpus(memory: &Memory, page: &mut Page) {
+    if memory.gpus.is_empty() {
+        return;
+    }
+    page.title("GPUs (when the communicators on it held most, MiB)");
+    let names = [
+        "host",
+        "gpu",
+        "communicators",
+        "gpu_memory",
+        "of",
+        "share_%",
+    ];
+    let mut table = Table::new(names, "<<>>>>");
+    for gpu in &memory.gpus {
+        table.row([
+            gpu.host.clone(),
+            gpu.gpu.clone(),
+            gpu.communicators.to_string(),
+            mib(gpu.gpu_bytes),
+            gpu.total_bytes.map_or("-".to_owned(), mib),
+            gpu.share
+                .map_or("-".to_owned(), |share| format!("{:.2}", share * 100.0)),
+        ]);
+    }
+    page.table(&table, COMMUNICATORS, "GPUs");
+}
