@@ -1,12 +1,12 @@
 # Two hosts, of which one looks functions up slowly and has no GPU; and what hostbench says of wrong files.
 ranks 1
 --- echo '{"schema":"ncclscope.hostbench/1","version":"0.1.0","host":"n17","starts":10,"facts":[{"name":"CPU","value":"EPYC 9554"}],"items":[{"name":"dlsym","group":"G","what":"address of a function of libc","unit":"ns","less_is_better":true,"median":100.0,"interval":null,"values":[100.0,101.0,102.0,103.0,100.0,101.0,102.0,103.0,100.0,101.0],"not_applicable":null},{"name":"memory_read","group":"G","what":"one thread reads 256M","unit":"GB/s","less_is_better":false,"median":20.0,"interval":null,"values":[20.0,20.2,20.4,20.6,20.0,20.2,20.4,20.6,20.0,20.2],"not_applicable":null},{"name":"gpu_launch","group":"G","what":"launch of an empty kernel, on the host","unit":"us","less_is_better":true,"median":2.5,"interval":null,"values":[2.5,2.52,2.55,2.58,2.5,2.52,2.55,2.58,2.5,2.52],"not_applicable":null}]}' > a.json; echo '{"schema":"ncclscope.hostbench/1","version":"0.1.0","host":"n18","starts":10,"facts":[{"name":"CPU","value":"EPYC 9654"}],"items":[{"name":"dlsym","group":"G","what":"address of a function of libc","unit":"ns","less_is_better":true,"median":320.0,"interval":null,"values":[320.0,323.2,326.4,329.6,320.0,323.2,326.4,329.6,320.0,323.2],"not_applicable":null},{"name":"memory_read","group":"G","what":"one thread reads 256M","unit":"GB/s","less_is_better":false,"median":20.0,"interval":null,"values":[20.0,20.2,20.4,20.6,20.0,20.2,20.4,20.6,20.0,20.2],"not_applicable":null},{"name":"gpu_launch","group":"G","what":"launch of an empty kernel, on the host","unit":"us","less_is_better":true,"median":null,"interval":null,"values":[],"not_applicable":"no GPU"}]}' > b.json; ncclscope hostbench diff a.json b.json
-1 of 2 items differs by more than 25.0 % between a.json (A) and b.json (B). 5 of 100 such comparisons of a host with
-itself name an item.
+1 of 2 items differs by more than 25 % between a.json (A) and b.json (B). At most 5 of 100 comparisons of equal hosts
+name any item.
 
 Items that differ (largest difference first; medians over starts)
-  item     a   b unit  b/a better what
-  dlsym <pid> 320 ns   3.20 A      address of a function of libc
+  item    a   b unit  b/a better what
+  dlsym 100 320 ns   3.20 A      address of a function of libc
 
 Items of one host only
   gpu_launch: on A; not applicable on B: no GPU
@@ -15,7 +15,7 @@ What else differs
   CPU: EPYC 9554 -> EPYC 9654
 [exit 1]
 --- ncclscope hostbench diff a.json a.json
-None of 3 items differs by more than 25.0 % between a.json (A) and a.json (B).
+None of 3 items differs by more than 25 % between a.json (A) and a.json (B).
 --- ncclscope hostbench diff a.json b.json --json --limit 4
 {
   "schema": "ncclscope.hostbench-diff/1",
