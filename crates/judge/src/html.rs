@@ -44,9 +44,12 @@ pub fn write(report: &Report, out: &mut impl Write) -> Result<()> {
         profilers: profilers(report),
     };
     page.recorded(&mut html);
+    page.completeness(&mut html);
     page.times(&mut html);
+    page.accuracy(&mut html);
     page.overhead(&mut html);
     page.communication(&mut html);
+    page.callbacks(&mut html);
     page.resources(&mut html);
     list(&mut html, "Notes", report.notes.iter().cloned());
     finish(&html, "Judge of NCCL profilers - ncclscope judge", out)
@@ -137,6 +140,111 @@ impl Figures<'_> {
             3,
             &cells,
         );
+    }
+
+    fn completeness(&self, html: &mut String) {
+        let cells: Vec<Vec<String>> = self
+            .report
+            .completeness
+            .iter()
+            .map(|row| {
+                let c = &row.counts;
+                let counts = [c.done, c.matched, c.missing, c.duplicate, c.foreign];
+                [&row.case, &row.profiler, &row.format]
+                    .map(Clone::clone)
+                    .into_iter()
+                    .chain(counts.map(|count| count.to_string()))
+                    .chain([row.admitted.map_or("-".to_owned(), |n| n.to_string())])
+                    .collect()
+            })
+            .collect();
+        let names = [
+            "case",
+            "profiler",
+            "format",
+            "done",
+            "matched",
+            "missing",
+            "duplicate",
+            "foreign",
+            "admitted",
+        ];
+        let title = "Completeness (calls done against calls in the output)";
+        table(html, title, &names, 3, &cells);
+    }
+
+    fn accuracy(&self, html: &mut String) {
+        let cell = |us: Option<f64>| us.map_or("-".to_owned(), |us| format!("{us:.2}"));
+        let cells: Vec<Vec<String>> = self
+            .report
+            .accuracy
+            .iter()
+            .map(|row| {
+                let a = &row.accuracy;
+                vec![
+                    row.case.clone(),
+                    format!("{} {}", row.function, size(row.bytes)),
+                    row.profiler.clone(),
+                    format!("{}/{}", a.timed, a.done),
+                    cell(a.error_p50_us),
+                    cell(a.error_p95_us),
+                    cell(a.error_p99_us),
+                    cell(Some(a.wasserstein_us)),
+                    cell(Some(a.shift_p50_us)),
+                    cell(Some(a.shift_p95_us)),
+                ]
+            })
+            .collect();
+        let names = [
+            "case",
+            "function",
+            "profiler",
+            "timed",
+            "error_p50",
+            "p95",
+            "p99",
+            "w1",
+            "shift_p50",
+            "shift_p95",
+        ];
+        let title = "Accuracy (µs; the profiler's time less the benchmark's, of recorded calls)";
+        table(html, title, &names, 3, &cells);
+    }
+
+    fn callbacks(&self, html: &mut String) {
+        let cells: Vec<Vec<String>> = self
+            .report
+            .callbacks
+            .iter()
+            .map(|row| {
+                let rate = match row.rate {
+                    0 => "as fast as they go".to_owned(),
+                    rate => rate.to_string(),
+                };
+                vec![
+                    row.profiler.clone(),
+                    rate,
+                    row.channels.to_string(),
+                    format!("{:.0}", row.call_ns),
+                    format!("{:.0}", row.progress_ns),
+                    format!("{:.2}", row.p9999_us),
+                    format!("{:.1}", row.max_us),
+                    format!("{:.2}", row.own_cpu_percent),
+                ]
+            })
+            .collect();
+        let names = [
+            "profiler",
+            "calls_per_s",
+            "channels",
+            "call_ns",
+            "progress_ns",
+            "p99.99_us",
+            "max_us",
+            "own_cpu_%",
+        ];
+        let title = "Callbacks (what one call costs, an empty plugin's cost subtracted)";
+        table(html, title, &names, 2, &cells);
     }
 
     /// Violins: for accuracy each recording profiler beside the benchmark, for overhead the benchmark under

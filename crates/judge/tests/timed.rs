@@ -248,7 +248,9 @@ fn a_profiler_half_a_microsecond_off_is_found_so_pair_by_pair_and_as_a_whole() {
     // Alone, under the profiler and by it; then alone and under it.
     assert_eq!(page.matches("<path").count(), 3 + 2, "{page}");
     for part in [
-        "91.73 %",
+        "91.74 %",
+        "Accuracy (",
+        "<td>60</td>",
         "by profiler",
         "bench under it",
         "class=\"limit\"",
