@@ -9,8 +9,9 @@
 //! kernels: one for each call, or for each group of calls. A kernel's name has the function, and the rank is
 //! that of the file. What else the name has is not to be believed, and sizes are in no kernel.
 //!
-//! Inspector and CoMMA give the bytes of one rank for AllGather and ReduceScatter. Inspector cuts a communicator's hash
-//! after 14 digits: it identifies a communicator within one output, but matches no hash outside.
+//! Inspector and CoMMA give the bytes of one rank for AllGather and ReduceScatter. Inspector cuts a
+//! communicator's hash after 14 digits: it identifies a communicator within one output, but matches no hash
+//! outside.
 //!
 //! Rule: an event with a name that is no NCCL function is passed over. A line that is no JSON counts as
 //! unreadable.
