@@ -110,7 +110,7 @@ pub fn violins(label: &str, violins: &[Violin], unit: &str) -> String {
         .map(|v| v.range[0])
         .fold(f64::INFINITY, f64::min);
     let high = violins.iter().map(|v| v.range[1]).fold(0.0, f64::max);
-    if !(low > 0.0 && high.is_finite()) {
+    if !(low > 0.0 && high >= low && high.is_finite()) {
         return String::new();
     }
     // Some room at both ends, also where all times are equal.
